@@ -1,0 +1,71 @@
+#pragma once
+// What the example programs share: one way to parse options, to fail, and to show progress.
+#include <perfpred/error.h>
+#include <perfpred/version.h>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace perfpred::cli {
+
+enum ExitCode { done = 0, failed = 1, wrong_input = 2 };
+
+/// A program `perfpred-<name>` with --help (ending in an example) and --version.
+class Program : public CLI::App {
+ public:
+  Program(const std::string& name, const std::string& description, const std::string& example)
+      : CLI::App(description, "perfpred-" + name) {
+    set_version_flag("--version", std::string("perfpred-") + name + " " + PERFPRED_VERSION);
+    footer("Example:\n  " + example);
+    get_formatter()->column_width(34);
+  }
+
+  /// Options of features that do not exist yet are refused by name, never ignored.
+  void not_built_yet(std::initializer_list<const char*> options) {
+    for (const char* option : options) {
+      add_option_function<std::vector<std::string>>(
+          option,
+          [option](const std::vector<std::string>&) { throw InputError(std::string(option) + ": not built yet"); }, "")
+          ->expected(0, CLI::detail::expected_max_vector_size)
+          ->trigger_on_parse()
+          ->group("");
+    }
+  }
+
+  /// Parses, runs the body, and turns whatever is thrown into one line and an exit code.
+  int run(int argc, char** argv, const std::function<void()>& body) {
+    try {
+      parse(argc, argv);
+      body();
+      if (std::fflush(stdout) != 0) throw Error("standard output cannot be written");
+      return done;
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) return exit(error);
+      return complain(error.what(), wrong_input);
+    } catch (const InputError& error) {
+      return complain(error.what(), wrong_input);
+    } catch (const ModelError& error) {
+      return complain(error.what(), wrong_input);
+    } catch (const std::bad_alloc&) {
+      return complain("out of memory", failed);
+    } catch (const std::exception& error) {
+      return complain(error.what(), failed);
+    }
+  }
+
+ private:
+  [[nodiscard]] int complain(std::string message, ExitCode code) const {
+    if (const auto line_end = message.find('\n'); line_end != std::string::npos) message.resize(line_end);
+    std::fprintf(stderr, "%s: %s\n", get_name().c_str(), message.c_str());
+    return code;
+  }
+};
+
+}  // namespace perfpred::cli

@@ -1,0 +1,72 @@
+#pragma once
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+/// How the epoch time of a run came about: whole epochs, or training steps times their number.
+enum class Timing { epochs, steps };
+
+/// How a run ended. `untrusted`: it finished, but its times disagree with themselves or were disturbed.
+enum class Outcome { ok, oom, failed, interrupted, untrusted };
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(Timing timing);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Outcome outcome);
+
+/// One measured training run: a row of runs.csv. What is not known is empty.
+struct PERFPRED_API Run {
+  Workload workload;
+  std::string timestamp_utc;  ///< ISO 8601, when the run began
+  std::string framework;      ///< name and version of what executed it
+  int epochs = 0;
+  std::int64_t params = 0;
+  std::vector<double> epoch_times;       ///< seconds, every epoch in order; empty for Timing::steps
+  std::optional<double> avg_time_sec;    ///< mean of all epochs but the first, or the estimate of one epoch
+  std::optional<double> images_per_sec;  ///< train_images / avg_time_sec
+  std::optional<double> test_acc;        ///< fraction, after the last epoch
+  std::string env, host, driver, cuda, cudnn;
+  std::optional<double> step_p05_ms, step_p50_ms, step_p95_ms;
+  std::optional<double> clock_mhz, mem_free_mb, peak_mem_mb;
+  std::optional<double> load;  ///< of the machine (1 minute) as the run began
+  Timing timing = Timing::epochs;
+  Outcome outcome = Outcome::ok;
+  std::string note;
+
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+/// Reads runs.csv row by row, in constant memory. Columns that are missing have the values that INTERFACES gives them:
+/// `cifar_cnn`, 3x32x32, 10 classes, 50,000 images, adam, precision and device unknown.
+class PERFPRED_API RunReader {
+ public:
+  /// @throws InputError if the file cannot be read, is empty, or misses a mandatory column
+  explicit RunReader(const std::string& path);
+  ~RunReader();
+  RunReader(RunReader&&) noexcept;
+  RunReader& operator=(RunReader&&) noexcept;
+
+  /// The next row, or nothing at the end. @throws InputError, `file:line: ...`, for a row that is not a run
+  [[nodiscard]] std::optional<Run> next();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// All rows of a runs.csv. @throws InputError as RunReader does
+[[nodiscard]] PERFPRED_API std::vector<Run> read_runs(const std::string& path);
+
+[[nodiscard]] PERFPRED_API const std::vector<std::string>& run_columns();    ///< header of runs.csv, in order
+[[nodiscard]] PERFPRED_API std::vector<std::string> run_fields(const Run&);  ///< a row, unquoted, in that order
+
+/// The run whose row this is. @throws InputError as RunReader does, prefixed by `where`
+[[nodiscard]] PERFPRED_API Run run_from_fields(const std::vector<std::string>& columns,
+                                               const std::vector<std::string>& fields, const std::string& where);
+
+}  // namespace perfpred

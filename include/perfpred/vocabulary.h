@@ -1,0 +1,35 @@
+#pragma once
+#include <perfpred/export.h>
+
+#include <string_view>
+
+namespace perfpred {
+
+/// Arithmetic of a training step. `fp32` turns TF32 off, `tf32` on, for matrix products and convolutions; `bf16` and
+/// `fp16` are automatic mixed precision (fp16 with a gradient scaler).
+enum class Precision { fp32, tf32, bf16, fp16, fp64, unknown };
+
+/// `sgd` has no momentum, `nesterov` has momentum 0.9.
+enum class Optimizer { none, sgd, nesterov, adam, adamw, adagrad, adadelta, rmsprop };
+
+/// Memory layout of image tensors.
+enum class Layout { nchw, nhwc };
+
+/// Part of a training step.
+enum class Phase { forward, loss, backward, optimizer };
+
+/// What limits a training step.
+enum class Bound { compute, memory, launch, data };
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(Precision precision);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Optimizer optimizer);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Layout layout);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Phase phase);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Bound bound);
+
+/// @throws InputError naming the choices if the text is none of them
+[[nodiscard]] PERFPRED_API Precision parse_precision(std::string_view text);
+[[nodiscard]] PERFPRED_API Optimizer parse_optimizer(std::string_view text);  ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);        ///< @copydoc parse_precision
+
+}  // namespace perfpred

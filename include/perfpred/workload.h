@@ -1,0 +1,56 @@
+#pragma once
+#include <perfpred/vocabulary.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+/// What is trained: a network with its hyper-parameters, the batch, the data's shape and size, and how and where it runs.
+/// A value type; two workloads are the same if their keys are equal.
+struct PERFPRED_API Workload {
+  std::string network = "cifar_cnn";
+  std::optional<int> depth;         ///< blocks, 1..5; of `cifar_cnn` only
+  std::optional<int> base_filters;  ///< channels of the first block, 1..65536; of `cifar_cnn` only
+  std::int64_t batch_size = 1;      ///< images (or sequences) a step, >= 1
+  std::vector<std::int64_t> input = {3, 32, 32};  ///< one sample: channels, height, width; or the sequence length
+  std::int64_t classes = 10;                      ///< >= 2
+  std::int64_t train_images = 50'000;             ///< samples an epoch, >= 1
+  Optimizer optimizer = Optimizer::adam;
+  Precision precision = Precision::fp32;
+  Layout layout = Layout::nchw;
+  bool cuda_graph = false;
+  std::string device = "unknown";  ///< a name of the device catalogue, else what the driver or the kernel calls it
+  std::optional<int> threads;      ///< CPU threads; empty on a GPU
+
+  /// A member of the CIFAR-10 CNN family: `depth` blocks of two 3x3 convolutions (base_filters * 2^block channels), each
+  /// with ReLU, then 2x2 max pooling; dense 128 with ReLU; dense 10.
+  /// @throws InputError if depth, base_filters or batch is out of range
+  [[nodiscard]] static Workload cifar_cnn(int depth, int base_filters, std::int64_t batch);
+
+  /// Trainable parameters. @throws InputError for a network that is not known
+  [[nodiscard]] std::int64_t params() const;
+
+  /// ceil(train_images / batch_size)
+  [[nodiscard]] std::int64_t steps_per_epoch() const;
+
+  /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload.
+  [[nodiscard]] std::string key() const;
+
+  /// The workload that has this key. @throws InputError if the text is not a key
+  [[nodiscard]] static Workload from_key(std::string_view key);
+
+  /// @throws InputError naming the field that is out of range or cannot stand in a key
+  void validate() const;
+
+  friend bool operator==(const Workload&, const Workload&) = default;
+};
+
+/// "3x32x32" <-> {3, 32, 32}. @throws InputError if the text is not positive integers joined by `x`
+[[nodiscard]] PERFPRED_API std::vector<std::int64_t> parse_shape(std::string_view text);
+[[nodiscard]] PERFPRED_API std::string shape_text(const std::vector<std::int64_t>& shape);  ///< inverse of parse_shape
+
+}  // namespace perfpred

@@ -1,0 +1,38 @@
+#pragma once
+#include <perfpred/export.h>
+
+#include <string>
+#include <string_view>
+
+namespace perfpred {
+
+/// An output file that appears whole or not at all: written beside its name, synchronised, renamed by commit(). A name
+/// that exists and is no regular file (a pipe, /dev/stdout) is written directly.
+class PERFPRED_API AtomicFile {
+ public:
+  /// @throws InputError if no file can be made there
+  explicit AtomicFile(std::string path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();  ///< without commit() nothing stays
+
+  void write(std::string_view text);  ///< @throws Error if the disk refuses
+  void commit();                      ///< @throws Error if the disk refuses; call once, last
+
+ private:
+  [[noreturn]] void fail() const;
+  void flush();
+
+  std::string path_;
+  std::string temporary_;  // empty when written directly
+  std::string buffer_;
+  int fd_ = -1;
+};
+
+/// Writes one whole file. @throws as AtomicFile does
+PERFPRED_API void write_file(const std::string& path, std::string_view text);
+
+/// Reads one whole file. @throws InputError if it cannot be read
+[[nodiscard]] PERFPRED_API std::string read_file(const std::string& path);
+
+}  // namespace perfpred

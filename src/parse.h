@@ -1,0 +1,43 @@
+#pragma once
+#include <perfpred/error.h>
+#include <perfpred/export.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+/// Where a value stands, for messages: `runs.csv:17: batch_size`. Built only when something is wrong.
+struct ValuePlace {
+  std::string_view file;  ///< empty where the value comes from an option
+  std::size_t line = 0;   ///< 0 where there is none
+  std::string_view name;
+
+  [[nodiscard]] PERFPRED_API std::string prefix() const;  ///< `file:line: `, or less where less is known
+};
+
+/// InputError `file:line: name "value" is not <expected>`; a long or unprintable value is shortened.
+[[noreturn]] PERFPRED_API void throw_bad_value(const ValuePlace& place, std::string_view value,
+                                               std::string_view expected);
+
+/// A value as it may stand in a message: at most 40 characters, control characters as `?`.
+[[nodiscard]] PERFPRED_API std::string shown(std::string_view value);
+
+/// The whole text must be the number, correctly rounded; surrounding blanks are allowed.
+[[nodiscard]] PERFPRED_API double parse_finite(std::string_view text, const ValuePlace& place);
+[[nodiscard]] PERFPRED_API double parse_positive(std::string_view text, const ValuePlace& place);
+[[nodiscard]] PERFPRED_API double parse_non_negative(std::string_view text, const ValuePlace& place);
+[[nodiscard]] PERFPRED_API std::int64_t parse_integer(std::string_view text, const ValuePlace& place);
+[[nodiscard]] PERFPRED_API std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place);
+
+/// `[]`, `[1.5, 2]`: a JSON list of numbers, none negative.
+[[nodiscard]] PERFPRED_API std::vector<double> parse_seconds_list(std::string_view text, const ValuePlace& place);
+
+/// Shortest text that reads back as the same double.
+[[nodiscard]] PERFPRED_API std::string number_text(double value);
+[[nodiscard]] PERFPRED_API std::string number_text(const std::optional<double>& value);  ///< empty for nothing
+
+}  // namespace perfpred

@@ -1,0 +1,17 @@
+#include <perfpred/prediction.h>
+
+#include <array>
+
+namespace perfpred {
+namespace {
+
+// In the order of the enum.
+constexpr std::array<std::string_view, 11> reasons = {
+    "",           "depth_out_of_range", "width_out_of_range", "batch_out_of_range", "size_out_of_range", "other_network",
+    "other_device", "other_precision",  "other_optimizer",    "other_layout",       "unknown_op"};
+
+}  // namespace
+
+std::string_view to_string(Reason reason) { return reasons.at(static_cast<std::size_t>(reason)); }
+
+}  // namespace perfpred
