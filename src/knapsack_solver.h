@@ -409,7 +409,7 @@ void CoreSolver<P>::step(const Item<P>& item, bool held) {
       changed_end = std::upper_bound(old, end, most, [](std::int64_t limit, const State& s) { return limit < s.weight; });
   }
   Int128 least = threshold();
-  P last_profit = std::numeric_limits<P>::min();
+  P last_profit = -1;
   State best_state{};
   bool better = false;
   while (old != end || changed != changed_end) {
