@@ -1,0 +1,23 @@
+# perfpred_compile_options(<target>): language level, warnings, visibility and sanitizers of everything built here.
+function(perfpred_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+  if(PERFPRED_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(PERFPRED_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${PERFPRED_SANITIZE} -fno-sanitize-recover=all
+                                             -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${PERFPRED_SANITIZE})
+  endif()
+endfunction()
+
+# perfpred_private_headers(<target>): lets it include "csv.h" and the like from src/, only in quotes, so that no system
+# header of the same name is hidden.
+function(perfpred_private_headers target)
+  target_compile_options(${target} PRIVATE "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
+endfunction()

@@ -1,3 +1,0 @@
-#pragma once
-
-#define PERFPRED_VERSION "0.1.0"
