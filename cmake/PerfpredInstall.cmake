@@ -2,8 +2,34 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/perfpred)
 
+# One export set a component, so that `core` is usable where LibTorch is not.
 install(DIRECTORY include/perfpred DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN torch EXCLUDE)
 install(FILES ${PROJECT_BINARY_DIR}/generated/perfpred/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/perfpred)
 install(FILES data/devices.csv DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
 install(TARGETS perfpred_core EXPORT perfpred-core)
 install(EXPORT perfpred-core FILE perfpred-core.cmake NAMESPACE perfpred:: DESTINATION ${config_dir})
+if(TARGET perfpred_torch)
+  install(DIRECTORY include/perfpred/torch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/perfpred)
+  install(TARGETS perfpred_torch EXPORT perfpred-torch)
+  install(EXPORT perfpred-torch FILE perfpred-torch.cmake NAMESPACE perfpred:: DESTINATION ${config_dir})
+  install(FILES cmake/PerfpredFindTorch.cmake DESTINATION ${config_dir})
+endif()
+
+get_property(programs GLOBAL PROPERTY PERFPRED_PROGRAMS)
+if(programs)
+  install(TARGETS ${programs})
+endif()
+
+configure_package_config_file(cmake/perfpredConfig.cmake.in perfpredConfig.cmake INSTALL_DESTINATION ${config_dir})
+write_basic_package_version_file(perfpredConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/perfpredConfig.cmake ${PROJECT_BINARY_DIR}/perfpredConfigVersion.cmake
+              cmake/FindXGBoost.cmake
+        DESTINATION ${config_dir})
+
+# Relative to the file itself, so that the installed folder may be moved.
+cmake_path(SET pc_dir NORMALIZE ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${pc_dir} OUTPUT_VARIABLE pc_to_prefix)
+set(pc_prefix "\${pcfiledir}/${pc_to_prefix}")
+configure_file(cmake/perfpred-core.pc.in perfpred-core.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/perfpred-core.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

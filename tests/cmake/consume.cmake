@@ -1,0 +1,27 @@
+# Configures, builds and runs the external project SOURCE in BINARY, as its author would:
+#   cmake -DSOURCE= -DBINARY= -DGENERATOR= -DCOMPILER= -DARGUMENTS= [-DWITHOUT_TORCH=ON] -P consume.cmake
+# WITHOUT_TORCH also hides every LibTorch from it, and checks that the program is linked to none.
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+if(WITHOUT_TORCH)
+  set(ENV{PERFPRED_CACHE_DIR} ${BINARY}/no-cache)
+  unset(ENV{Torch_DIR})
+  unset(ENV{CMAKE_PREFIX_PATH})
+endif()
+run(${CMAKE_COMMAND} -S ${SOURCE} -B ${BINARY} -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} ${ARGUMENTS})
+run(${CMAKE_COMMAND} --build ${BINARY})
+run(${BINARY}/consumer)
+
+if(WITHOUT_TORCH)
+  execute_process(COMMAND ldd ${BINARY}/consumer OUTPUT_VARIABLE libraries COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n\t]+" libraries "${libraries}")
+  foreach(library IN LISTS libraries)
+    string(REGEX REPLACE " .*" "" name "${library}")
+    message(STATUS "linked: ${name}")
+    if(name MATCHES "torch|c10|cuda|cudnn")
+      message(FATAL_ERROR "a consumer of perfpred::core is linked to ${name}")
+    endif()
+  endforeach()
+endif()
