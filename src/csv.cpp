@@ -196,13 +196,13 @@ std::string csv_line(std::span<const std::string> fields) {
   std::string line;
   for (const std::string& field : fields) {
     if (&field != &fields.front()) line += ',';
-    if (field.find_first_of(",\"") == std::string::npos) {
-      line += field;
-      continue;
+    const bool quoted = field.find_first_of(",\"") != std::string::npos;
+    if (quoted) line += '"';
+    for (const char c : field) {
+      if (c == '"') line += '"';
+      line += c == '\n' || c == '\r' || c == '\0' ? ' ' : c;
     }
-    line += '"';
-    for (const char c : field) line += c == '"' ? std::string("\"\"") : std::string(1, c);
-    line += '"';
+    if (quoted) line += '"';
   }
   return line + '\n';
 }

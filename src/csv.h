@@ -57,7 +57,8 @@ class PERFPRED_API CsvReader {
   std::unique_ptr<Impl> impl_;
 };
 
-/// One CSV line with its line feed; fields that need quotes get them.
+/// One CSV line with its line feed; fields that need quotes get them. A line break or NUL in a field becomes a blank,
+/// since no reader takes one.
 [[nodiscard]] PERFPRED_API std::string csv_line(std::span<const std::string> fields);
 
 /// The fields of one line (without line feed). @throws InputError, `prefix: ...`, for a quote that is not closed
