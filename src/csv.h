@@ -26,6 +26,8 @@ class PERFPRED_API CsvReader {
  public:
   /// @throws InputError if the file cannot be read, is empty, or has a column twice
   explicit CsvReader(const std::string& path);
+  /// The same for a text in memory, which messages call `name`; it must outlive the reader.
+  [[nodiscard]] static CsvReader from_text(const std::string& name, std::string_view text);
   ~CsvReader();
   CsvReader(CsvReader&&) noexcept;
   CsvReader& operator=(CsvReader&&) noexcept;
@@ -51,6 +53,7 @@ class PERFPRED_API CsvReader {
 
  private:
   struct Impl;
+  explicit CsvReader(std::unique_ptr<Impl> impl);  ///< reads the header
   std::unique_ptr<Impl> impl_;
 };
 
