@@ -54,6 +54,10 @@ struct PERFPRED_API Workload {
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 
+/// The workloads of a configs.csv or grid.csv: any fields as columns, the others from `defaults`.
+/// @throws InputError with file and line for a row that is no workload
+[[nodiscard]] PERFPRED_API std::vector<Workload> read_workloads(const std::string& path, const Workload& defaults);
+
 /// "3x32x32" <-> {3, 32, 32}. @throws InputError if the text is not positive integers joined by `x`
 [[nodiscard]] PERFPRED_API std::vector<std::int64_t> parse_shape(std::string_view text);
 [[nodiscard]] PERFPRED_API std::string shape_text(const std::vector<std::int64_t>& shape);  ///< inverse of parse_shape
