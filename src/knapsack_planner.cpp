@@ -11,7 +11,9 @@
 namespace perfpred {
 namespace {
 
+using knapsack::bit_width;
 using knapsack::Int128;
+using knapsack::Uint128;
 using std::chrono::steady_clock;
 
 /// A positive finite double as odd * 2^exponent.
@@ -71,13 +73,19 @@ Units measure(std::span<const PlanItem> items, std::int64_t budget) {
   return units;
 }
 
+/// The nearest double, or the least that is not below.
 template <class P>
 double to_double(P profit, const Units& units, bool upwards) {
-  const Int128 whole = static_cast<Int128>(profit) * units.profit;
-  auto rounded = static_cast<double>(whole);
-  if (upwards && static_cast<Int128>(rounded) < whole)
+  const P whole = profit * units.profit;
+  const int dropped = std::max(0, bit_width(whole) - 64);
+  auto leading = static_cast<Uint128>(static_cast<Int128>(whole >> dropped));
+  // A last bit for all that was dropped keeps the rounding right.
+  if (P(whole >> dropped) << dropped != whole) leading |= 1U;
+  auto rounded = static_cast<double>(leading);
+  if (upwards && static_cast<Uint128>(rounded) < leading) {
     rounded = std::nextafter(rounded, std::numeric_limits<double>::infinity());
-  return std::ldexp(rounded, units.exponent);
+  }
+  return std::ldexp(rounded, units.exponent + dropped);
 }
 
 template <class P>
@@ -89,7 +97,7 @@ Plan plan_exactly(std::span<const PlanItem> items, std::int64_t budget, const Un
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!is_candidate(items[i], budget)) continue;
     const Binary value = to_binary(items[i].value);
-    problem.items.push_back({0, static_cast<P>(value.odd / units.profit) << (value.exponent - units.exponent),
+    problem.items.push_back({0, P(value.odd / units.profit) << (value.exponent - units.exponent),
                              items[i].cost / units.cost, static_cast<std::uint32_t>(i)});
   }
   knapsack::Incumbent<P> incumbent;
@@ -134,7 +142,8 @@ Plan KnapsackPlanner::plan(std::span<const PlanItem> items) const {
     return nothing;
   }
   if (units.profit_bits <= 61) return plan_exactly<std::int64_t>(items, budget_, units, limits);
-  return plan_exactly<Int128>(items, budget_, units, limits);
+  if (units.profit_bits <= 120) return plan_exactly<Int128>(items, budget_, units, limits);
+  return plan_exactly<knapsack::Wide>(items, budget_, units, limits);
 }
 
 }  // namespace perfpred

@@ -7,13 +7,16 @@
 //     problem, Manag. Sci. 45 (1999): surrogate relaxation with a bound on the number of items, and
 //     completion of the states by items outside the core.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
-#include <cmath>
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <numeric>
-#include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace perfpred::knapsack {
@@ -27,11 +30,116 @@ inline int bit_width(Int128 value) {
   return bits;
 }
 
+/// Whole numbers that hold any sum of 2^32 doubles, in units of the smallest, times a weight: two's complement.
+class Wide {
+ public:
+  Wide(std::int64_t value = 0) {  // NOLINT(google-explicit-constructor): stands for a built-in integer
+    limbs_.fill(value < 0 ? ~std::uint64_t{0} : 0);
+    limbs_[0] = static_cast<std::uint64_t>(value);
+  }
+
+  Wide& operator+=(const Wide& other) {
+    Uint128 carry = 0;
+    for (std::size_t i = 0; i < limbs; ++i) {
+      carry += static_cast<Uint128>(limbs_[i]) + other.limbs_[i];
+      limbs_[i] = static_cast<std::uint64_t>(carry);
+      carry >>= 64U;
+    }
+    return *this;
+  }
+  Wide& operator-=(const Wide& other) { return *this += -other; }
+  friend Wide operator+(Wide a, const Wide& b) { return a += b; }
+  friend Wide operator-(Wide a, const Wide& b) { return a -= b; }
+  friend Wide operator-(const Wide& a) {
+    Wide result;
+    for (std::size_t i = 0; i < limbs; ++i) result.limbs_[i] = ~a.limbs_[i];
+    return result += 1;
+  }
+  friend Wide operator*(const Wide& a, std::int64_t factor) {  // factor >= 0
+    Wide result;
+    Uint128 carry = 0;
+    for (std::size_t i = 0; i < limbs; ++i) {
+      carry += static_cast<Uint128>(a.limbs_[i]) * static_cast<std::uint64_t>(factor);
+      result.limbs_[i] = static_cast<std::uint64_t>(carry);
+      carry >>= 64U;
+    }
+    return result;
+  }
+  friend Wide operator<<(const Wide& a, int bits) {
+    Wide result;
+    const auto whole = static_cast<std::size_t>(bits / 64);
+    const auto part = static_cast<unsigned>(bits % 64);
+    for (std::size_t i = whole; i < limbs; ++i) {
+      result.limbs_[i] = a.limbs_[i - whole] << part;
+      if (part != 0 && i > whole) result.limbs_[i] |= a.limbs_[i - whole - 1] >> (64U - part);
+    }
+    return result;
+  }
+  friend Wide operator>>(const Wide& a, int bits) {
+    const std::uint64_t sign = a.negative() ? ~std::uint64_t{0} : 0;
+    Wide result;
+    const auto whole = static_cast<std::size_t>(bits / 64);
+    const auto part = static_cast<unsigned>(bits % 64);
+    const auto limb = [&](std::size_t i) { return i < limbs ? a.limbs_[i] : sign; };
+    for (std::size_t i = 0; i < limbs; ++i) {
+      result.limbs_[i] = limb(i + whole) >> part;
+      if (part != 0) result.limbs_[i] |= limb(i + whole + 1) << (64U - part);
+    }
+    return result;
+  }
+  friend bool operator==(const Wide&, const Wide&) = default;
+  friend std::strong_ordering operator<=>(const Wide& a, const Wide& b) {
+    if (a.negative() != b.negative()) return a.negative() ? std::strong_ordering::less : std::strong_ordering::greater;
+    for (std::size_t i = limbs; i-- > 0;) {
+      if (a.limbs_[i] != b.limbs_[i]) return a.limbs_[i] <=> b.limbs_[i];
+    }
+    return std::strong_ordering::equal;
+  }
+
+  [[nodiscard]] bool negative() const { return limbs_[limbs - 1] >> 63U != 0; }
+  explicit operator Int128() const { return static_cast<Int128>(static_cast<Uint128>(limbs_[1]) << 64U | limbs_[0]); }
+  /// Of a number >= 0; infinity where it is too large.
+  explicit operator double() const {
+    double value = 0;
+    for (std::size_t i = limbs; i-- > 0;) value = value * 0x1p64 + static_cast<double>(limbs_[i]);
+    return value;
+  }
+  [[nodiscard]] static Wide from(Int128 value) {
+    Wide result(value < 0 ? -1 : 0);
+    result.limbs_[0] = static_cast<std::uint64_t>(value);
+    result.limbs_[1] = static_cast<std::uint64_t>(static_cast<Uint128>(value) >> 64U);
+    return result;
+  }
+  friend int bit_width(const Wide& a) {
+    for (std::size_t i = limbs; i-- > 0;) {
+      if (a.limbs_[i] != 0) return static_cast<int>(64 * i) + static_cast<int>(std::bit_width(a.limbs_[i]));
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr std::size_t limbs = 36;
+  std::array<std::uint64_t, limbs> limbs_;
+};
+
+template <class P>
+P profit_from(Int128 value) {
+  if constexpr (std::is_same_v<P, Wide>) {
+    return Wide::from(value);
+  } else {
+    return static_cast<P>(value);
+  }
+}
+
 /// Sign of a/wa - b/wb for a, b >= 0 and wa, wb > 0, exactly.
 inline int compare_ratios(std::int64_t a, std::int64_t wa, std::int64_t b, std::int64_t wb) {
   const Int128 left = static_cast<Int128>(a) * wb;
   const Int128 right = static_cast<Int128>(b) * wa;
   return left < right ? -1 : left > right ? 1 : 0;
+}
+inline int compare_ratios(const Wide& a, std::int64_t wa, const Wide& b, std::int64_t wb) {
+  const auto order = a * wb <=> b * wa;
+  return order < 0 ? -1 : order > 0 ? 1 : 0;
 }
 inline int compare_ratios(Int128 a, std::int64_t wa, Int128 b, std::int64_t wb) {
   // 128 x 64 bits need 192: compare the upper 128 bits, then the lower 64.
@@ -171,14 +279,14 @@ class CoreSolver {
   void set_scale();
   [[nodiscard]] Int128 scaled(P profit) const {
     if (scale_ >= 0) return static_cast<Int128>(profit) << scale_;
-    return (static_cast<Int128>(profit) >> -scale_) + 1;
+    return static_cast<Int128>(profit >> -scale_) + 1;
   }
   [[nodiscard]] P unscaled(Int128 value) const {
-    return static_cast<P>(scale_ >= 0 ? value >> scale_ : (value + 1) << -scale_);
+    return scale_ >= 0 ? profit_from<P>(value >> scale_) : profit_from<P>(value + 1) << -scale_;
   }
   [[nodiscard]] Int128 threshold() const {
     if (scale_ >= 0) return (static_cast<Int128>(best_) + 1) << scale_;
-    return (static_cast<Int128>(best_) >> -scale_) + 1;
+    return static_cast<Int128>(best_ >> -scale_) + 1;
   }
   [[nodiscard]] std::int64_t slack_of(const State& state) const {
     return problem_.shift * (problem_.cardinality - state.count) - state.weight;
@@ -326,10 +434,10 @@ template <class P>
 void CoreSolver<P>::set_scale() {
   P total = 0;
   for (const auto& item : items_) total += item.profit;
-  scale_ = 122 - bit_width(static_cast<Int128>(total));
+  scale_ = 122 - bit_width(total);
   if (break_ == items_.size()) return;
   const Item<P>& item = items_[break_];
-  scale_ = std::min(scale_, 60 - bit_width(static_cast<Int128>(item.profit)) + bit_width(weight_of(item)));
+  scale_ = std::min(scale_, 60 - bit_width(item.profit) + bit_width(weight_of(item)));
   break_gain_ = ratio_up(item);
   break_loss_ = ratio_down(item);
 }
@@ -342,7 +450,7 @@ std::int64_t CoreSolver<P>::ratio_up(const Item<P>& item) const {
 template <class P>
 std::int64_t CoreSolver<P>::ratio_down(const Item<P>& item) const {
   const Int128 profit = scale_ >= 0 ? static_cast<Int128>(item.profit) << scale_
-                                    : static_cast<Int128>(item.profit) >> -scale_;
+                                    : static_cast<Int128>(item.profit >> -scale_);
   const Int128 ratio = profit / weight_of(item);
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return ratio > kMost ? kMost : static_cast<std::int64_t>(ratio);
@@ -409,7 +517,7 @@ void CoreSolver<P>::step(const Item<P>& item, bool held) {
       changed_end = std::upper_bound(old, end, most, [](std::int64_t limit, const State& s) { return limit < s.weight; });
   }
   Int128 least = threshold();
-  P last_profit = std::numeric_limits<P>::min();
+  P last_profit = -1;
   State best_state{};
   bool better = false;
   while (old != end || changed != changed_end) {
@@ -792,7 +900,7 @@ P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
     if (branches.empty()) return incumbent.profit;
   }
   const P gap = plain_bound - incumbent.profit;
-  if (branches.empty() || branch_bound - incumbent.profit > gap - gap / 8) {
+  if (branches.empty() || branch_bound - incumbent.profit > gap - (gap >> 3)) {
     progress = plain->run(kNoLimit);
     return progress == Progress::solved ? incumbent.profit : std::min(plain->upper_bound(), plain_bound);
   }

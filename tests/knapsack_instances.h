@@ -29,7 +29,7 @@ enum class KnapsackClass {
   circle,
 };
 
-inline constexpr std::array kKnapsackClasses = {
+inline constexpr std::array knapsack_classes = {
     KnapsackClass::uncorrelated,
     KnapsackClass::weakly_correlated,
     KnapsackClass::strongly_correlated,
@@ -45,10 +45,10 @@ inline constexpr std::array kKnapsackClasses = {
 };
 
 inline std::string_view name(KnapsackClass kind) {
-  constexpr std::array<std::string_view, kKnapsackClasses.size()> kNames = {
+  constexpr std::array<std::string_view, knapsack_classes.size()> names = {
       "uncorrelated", "weakly",          "strongly", "inverse_strongly",  "almost_strongly", "subset_sum",
       "even_odd",     "similar_weights", "spanner",  "multiple_strongly", "profit_ceiling",  "circle"};
-  return kNames[static_cast<std::size_t>(kind)];
+  return names[static_cast<std::size_t>(kind)];
 }
 
 struct KnapsackInstance {
@@ -71,11 +71,11 @@ inline KnapsackInstance make_instance(KnapsackClass kind, std::size_t n, std::in
     instance.items.push_back({std::max<std::int64_t>(1, cost), static_cast<double>(std::max<std::int64_t>(1, value))});
   };
   std::array<std::array<std::int64_t, 2>, 2> base{};  // of the spanner class: two (cost, value) pairs, weakly correlated
-  constexpr std::int64_t kMultiplier = 10;
+  constexpr std::int64_t multiplier = 10;
   for (auto& pair : base) {
     const std::int64_t cost = uniform(1, range);
     const std::int64_t value = std::max<std::int64_t>(1, uniform(cost - range / 10, cost + range / 10));
-    pair = {std::max<std::int64_t>(1, 2 * cost / kMultiplier), std::max<std::int64_t>(1, 2 * value / kMultiplier)};
+    pair = {std::max<std::int64_t>(1, 2 * cost / multiplier), std::max<std::int64_t>(1, 2 * value / multiplier)};
   }
   for (std::size_t i = 0; i < n; ++i) {
     const std::int64_t cost = uniform(1, range);
@@ -108,7 +108,7 @@ inline KnapsackInstance make_instance(KnapsackClass kind, std::size_t n, std::in
         break;
       case KnapsackClass::spanner: {
         const auto& pair = base[static_cast<std::size_t>(uniform(0, 1))];
-        const std::int64_t multiple = uniform(1, kMultiplier);
+        const std::int64_t multiple = uniform(1, multiplier);
         add(multiple * pair[0], multiple * pair[1]);
         break;
       }

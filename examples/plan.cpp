@@ -1,0 +1,152 @@
+// Which runs to do in a time budget.
+#include <perfpred/run_plan.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <map>
+
+#include "cli.h"
+
+namespace {
+
+using nlohmann::json;
+using namespace perfpred;
+
+template <class Value>
+json or_null(const std::optional<Value>& value) {
+  return value ? json(*value) : json();
+}
+
+json to_json(const PlannedRun& run) {
+  return {{"key", run.workload.key()},
+          {"depth", or_null(run.workload.depth)},
+          {"base_filters", or_null(run.workload.base_filters)},
+          {"batch_size", run.workload.batch_size},
+          {"cost_sec", run.cost_sec},
+          {"value", run.value},
+          {"device", run.device},
+          {"start_sec", run.start_sec}};
+}
+
+std::string label(const PlannedRun& run) {
+  const Workload& workload = run.workload;
+  std::string text = workload.network;
+  if (workload.depth && workload.base_filters) {
+    text += " " + std::to_string(*workload.depth) + "x" + std::to_string(*workload.base_filters);
+  }
+  return text + " batch " + std::to_string(workload.batch_size);
+}
+
+void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
+  std::printf("  %-34s %12s %12s%s\n", "run", "cost_sec", "value", schedule ? "    start_sec  device" : "");
+  for (const PlannedRun& run : runs) {
+    std::printf("  %-34s %12lld %12.6g", label(run).c_str(), static_cast<long long>(run.cost_sec), run.value);
+    if (schedule) std::printf(" %12lld  %s", static_cast<long long>(run.start_sec), run.device.c_str());
+    std::printf("\n");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Program program("plan", "Chooses the runs that a time budget is best spent on.",
+                       "perfpred-plan --runs-agg runs_agg.csv --budget-sec 3600 --epochs 50 --min-acc 0.6 --out plan.csv");
+  std::string table;
+  std::string value = "acc";
+  std::string objective = "sum";
+  std::string time_source = "measured";
+  std::string out;
+  std::optional<double> price_per_hour;
+  bool as_json = false;
+  bool pareto = false;
+  PlanFilter filter;
+  PlanRequest request;
+  const std::map<std::string, PlanObjective> objectives = {{"sum", PlanObjective::sum},
+                                                           {"best", PlanObjective::best},
+                                                           {"cover-depth", PlanObjective::cover_depth},
+                                                           {"cover-architecture", PlanObjective::cover_architecture}};
+  program.add_option("--runs-agg", table, "Measured rows: a runs_agg.csv")->required();
+  program.add_option("--budget-sec", request.budget_sec, "Seconds that the plan may take on each device")->required();
+  program.add_option("--epochs", request.epochs, "Epochs of each run")->required();
+  program.add_option("--min-acc", filter.min_acc, "Leave out what is less accurate (a fraction)");
+  program.add_option("--value", value, "What a run is worth: acc or thr")
+      ->check(CLI::IsMember({"acc", "thr"}))
+      ->capture_default_str();
+  program.add_option("--objective", objective, "sum, best, cover-depth or cover-architecture")
+      ->check(CLI::IsMember({"sum", "best", "cover-depth", "cover-architecture"}))
+      ->capture_default_str();
+  program.add_option("--time-source", time_source, "measured or predicted")
+      ->check(CLI::IsMember({"measured", "predicted"}))
+      ->capture_default_str();
+  program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str();
+  program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")
+      ->check(CLI::NonNegativeNumber);
+  program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
+  program.add_flag("--pareto", pareto, "Also the runs that no other beats in both cost and value");
+  program.add_option("--out", out, "Write the plan as CSV");
+  program.add_flag("--json", as_json, "Print one JSON document");
+
+  return program.run(argc, argv, [&] {
+    filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
+    request.objective = objectives.at(objective);
+    const std::vector<PlanCandidate> candidates = measured_candidates(read_aggregate(table), filter);
+    const RunPlan plan = plan_runs(candidates, request);
+    const std::vector<PlannedRun> front = pareto ? pareto_runs(candidates, request) : std::vector<PlannedRun>();
+    if (!out.empty()) write_plan(out, plan);
+    const double hours = static_cast<double>(plan.cost_sec) / 3600;
+
+    if (as_json) {
+      json document = {{"optimal", plan.optimal},       {"n", plan.runs.size()},
+                       {"candidates", plan.candidates}, {"cost_sec", plan.cost_sec},
+                       {"budget_sec", plan.budget_sec}, {"value", plan.value},
+                       {"upper_bound", plan.upper_bound}, {"confidence", plan.confidence},
+                       {"items", json::array()},        {"marginal", json::array()},
+                       {"missed", json::array()},       {"pareto", json::array()},
+                       {"price", price_per_hour ? json(*price_per_hour * hours) : json()}};
+      for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
+      for (const BudgetValue& more : plan.marginal) {
+        document["marginal"].push_back({{"budget_sec", more.budget_sec},
+                                        {"value", more.value},
+                                        {"value_per_minute", more.value_per_minute}});
+      }
+      for (const MissedRun& missed : plan.missed) {
+        json row = to_json(missed.run);
+        row.erase("start_sec");
+        row["loss"] = missed.loss;
+        document["missed"].push_back(row);
+      }
+      for (const PlannedRun& run : front) {
+        json row = to_json(run);
+        row.erase("start_sec");
+        document["pareto"].push_back(row);
+      }
+      std::printf("%s\n", document.dump(2).c_str());
+      return;
+    }
+
+    std::printf("%zu of %zu runs, %lld of %lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
+                static_cast<long long>(plan.cost_sec), static_cast<long long>(plan.budget_sec), plan.value,
+                plan.optimal ? "optimal" : ("at most " + std::to_string(plan.upper_bound) + " is possible").c_str());
+    if (price_per_hour) std::printf("price %.2f\n", *price_per_hour * hours);
+    print_rows(plan.runs, true);
+    if (!plan.missed.empty()) {
+      std::printf("just missed (what the value loses with the run in the plan)\n");
+      for (const MissedRun& missed : plan.missed) {
+        std::printf("  %-34s %12lld %12.6g  loses %.6g\n", label(missed.run).c_str(),
+                    static_cast<long long>(missed.run.cost_sec), missed.run.value, missed.loss);
+      }
+    }
+    if (!plan.marginal.empty()) {
+      std::printf("with more time\n  %12s %14s %18s\n", "budget_sec", "value", "value a minute");
+      for (const BudgetValue& more : plan.marginal) {
+        std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(more.budget_sec), more.value,
+                    more.value_per_minute);
+      }
+    }
+    if (pareto) {
+      std::printf("no run is cheaper and worth more than\n");
+      print_rows(front, false);
+    }
+  });
+}
