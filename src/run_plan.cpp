@@ -42,6 +42,9 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
   if (!(request.confidence > 0 && request.confidence < 1)) {
     throw InputError(fmt::format("confidence {} is not between 0 and 1", request.confidence));
   }
+  const bool covers =
+      request.objective == PlanObjective::cover_depth || request.objective == PlanObjective::cover_architecture;
+  if (covers && request.devices.size() > 1) throw InputError("a cover is planned for one device only");
   if (request.devices.empty()) throw InputError("a plan needs a device");
   for (const PlanCandidate& candidate : candidates) {
     if (candidate.size() != request.devices.size()) throw InputError("a candidate needs one option for each device");
@@ -58,20 +61,33 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
   }
 }
 
-std::vector<PlanJob> to_jobs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
-  std::vector<PlanJob> jobs;
-  jobs.reserve(candidates.size());
-  for (const PlanCandidate& candidate : candidates) {
-    PlanJob& job = jobs.emplace_back(candidate.size());
+AssignmentProblem to_problem(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
+  AssignmentProblem problem;
+  problem.budgets.assign(request.devices.size(), request.budget_sec);
+  problem.group.resize(candidates.size());
+  problem.jobs.reserve(candidates.size());
+  std::map<std::pair<std::optional<int>, std::optional<int>>, std::size_t> groups;
+  for (std::size_t j = 0; j < candidates.size(); ++j) {
+    const PlanCandidate& candidate = candidates[j];
+    PlanJob& job = problem.jobs.emplace_back(candidate.size());
     for (std::size_t d = 0; d < candidate.size(); ++d) {
-      if (candidate[d]) job[d] = PlanItem{cost_of(*candidate[d], request), candidate[d]->value};
+      if (!candidate[d]) continue;
+      job[d] = PlanItem{cost_of(*candidate[d], request), candidate[d]->value};
+      const Workload& workload = candidate[d]->workload;
+      if (request.objective == PlanObjective::cover_depth && workload.depth) {
+        problem.group[j] = groups.emplace(std::pair(workload.depth, std::optional<int>()), groups.size()).first->second;
+      } else if (request.objective == PlanObjective::cover_architecture && workload.depth) {
+        problem.group[j] =
+            groups.emplace(std::pair(workload.depth, workload.base_filters), groups.size()).first->second;
+      }
     }
   }
-  return jobs;
+  return problem;
 }
 
 /// The one run of the highest value, the cheapest of several.
-Assignment assign_best(std::span<const PlanJob> jobs, std::int64_t budget) {
+Assignment assign_best(const AssignmentProblem& problem) {
+  const std::vector<PlanJob>& jobs = problem.jobs;
   Assignment best;
   best.device.resize(jobs.size());
   best.optimal = true;
@@ -80,7 +96,7 @@ Assignment assign_best(std::span<const PlanJob> jobs, std::int64_t budget) {
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     for (std::size_t d = 0; d < jobs[j].size(); ++d) {
       const auto& item = jobs[j][d];
-      if (!item || item->cost > budget || !(item->value > 0)) continue;
+      if (!item || item->cost > problem.budgets[d] || !(item->value > 0)) continue;
       if (place && (item->value < best.value || (item->value == best.value && item->cost >= cost))) continue;
       place = {j, d};
       best.value = item->value;
@@ -92,16 +108,93 @@ Assignment assign_best(std::span<const PlanJob> jobs, std::int64_t budget) {
   return best;
 }
 
-Assignment assign(std::span<const PlanJob> jobs, std::span<const PlanCandidate> candidates, std::int64_t budget,
-                  const PlanRequest& request) {
-  (void)candidates;
-  if (request.objective == PlanObjective::best) return assign_best(jobs, budget);
-  return assign_sum(jobs, budget, request.limits);
+/// Nodes of each search that only explains a plan.
+constexpr std::int64_t few_nodes = 20'000;
+
+/// The value of the best plan that holds this job on this device.
+double value_with(AssignmentProblem problem, std::size_t job, std::size_t device, const PlanRequest& request) {
+  const PlanItem item = *problem.jobs[job][device];
+  if (request.objective == PlanObjective::best) return item.value;
+  problem.budgets[device] -= item.cost;
+  problem.jobs[job].assign(problem.budgets.size(), std::nullopt);
+  if (const auto covered = problem.group[job]) {
+    for (auto& group : problem.group) {
+      if (group == covered) group.reset();
+    }
+  }
+  if (least_cover(problem) > problem.budgets[device]) return 0;
+  return item.value + assign(problem, request.limits, few_nodes).value;
+}
+
+std::int64_t everything(std::span<const PlanJob> jobs) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  std::int64_t total = 0;
+  for (const PlanJob& job : jobs) {
+    std::int64_t cost = 0;
+    for (const auto& item : job) cost = std::max(cost, item ? item->cost : 0);
+    if (cost > most - total) return most;
+    total += cost;
+  }
+  return total;
+}
+
+/// What larger budgets would buy: some per cent more each, until every candidate fits.
+std::vector<BudgetValue> larger_budgets(AssignmentProblem problem, const RunPlan& plan, const PlanRequest& request) {
+  std::vector<BudgetValue> values;
+  const std::int64_t enough = everything(problem.jobs);
+  for (const double factor : {1.05, 1.1, 1.25, 1.5, 2.0}) {
+    if (plan.budget_sec >= enough) break;
+    const auto budget = std::min(enough, whole_seconds(static_cast<double>(plan.budget_sec) * factor));
+    if (budget <= (values.empty() ? plan.budget_sec : values.back().budget_sec)) continue;
+    problem.budgets.assign(problem.budgets.size(), budget);
+    const double value = request.objective == PlanObjective::best
+                             ? assign_best(problem).value
+                             : assign(problem, request.limits, few_nodes).value;
+    values.push_back({budget, value, 60 * (value - plan.value) / static_cast<double>(budget - plan.budget_sec)});
+    if (budget == enough) break;
+  }
+  return values;
+}
+
+/// Candidates that the plan lacks, by what it would lose with them in it. Dantzig's ratio picks those worth solving for.
+std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
+                                   const Assignment& best, const PlanRequest& request) {
+  const std::vector<PlanJob>& jobs = problem.jobs;
+  constexpr std::size_t shown = 5;
+  constexpr std::size_t solved = 40;
+  struct Left {
+    std::size_t job;
+    std::size_t device;
+    double ratio;
+  };
+  std::vector<Left> left;
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    if (best.device[j]) continue;
+    std::optional<Left> option;
+    for (std::size_t d = 0; d < jobs[j].size(); ++d) {
+      const auto& item = jobs[j][d];
+      if (!item || item->cost > request.budget_sec || !(item->value > 0)) continue;
+      const double ratio = item->value / static_cast<double>(item->cost);
+      if (!option || ratio > option->ratio) option = Left{j, d, ratio};
+    }
+    if (option) left.push_back(*option);
+  }
+  std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.ratio > b.ratio; });
+  if (left.size() > solved) left.resize(solved);
+  std::vector<MissedRun> missed;
+  for (const Left& run : left) {
+    const double with = value_with(problem, run.job, run.device, request);
+    missed.push_back({planned(*candidates[run.job][run.device], run.device, request), std::max(0.0, best.value - with)});
+  }
+  std::stable_sort(missed.begin(), missed.end(), [](const MissedRun& a, const MissedRun& b) { return a.loss < b.loss; });
+  if (missed.size() > shown) missed.resize(shown);
+  return missed;
 }
 
 }  // namespace
 
 std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows, const PlanFilter& filter) {
+  if (rows.empty()) throw InputError("there is no row to plan with");
   const std::size_t devices = std::max<std::size_t>(1, filter.devices.size());
   std::vector<PlanCandidate> candidates;
   std::map<std::string, std::size_t> place;  // by key without device
@@ -140,8 +233,12 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
 
 RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
   check(candidates, request);
-  const std::vector<PlanJob> jobs = to_jobs(candidates, request);
-  const Assignment best = assign(jobs, candidates, request.budget_sec, request);
+  const AssignmentProblem problem = to_problem(candidates, request);
+  if (const std::int64_t least = least_cover(problem); least > request.budget_sec) {
+    throw Error(fmt::format("a run of each kind takes at least {} s; the budget is {} s", least, request.budget_sec));
+  }
+  const Assignment best =
+      request.objective == PlanObjective::best ? assign_best(problem) : assign(problem, request.limits);
   RunPlan plan;
   plan.optimal = best.optimal;
   plan.candidates = candidates.size();
@@ -151,7 +248,7 @@ RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& 
   plan.confidence = request.confidence;
   for (std::size_t d = 0; d < request.devices.size(); ++d) {
     std::int64_t start = 0;
-    for (std::size_t j = 0; j < jobs.size(); ++j) {
+    for (std::size_t j = 0; j < candidates.size(); ++j) {
       if (best.device[j] != d) continue;
       PlannedRun run = planned(*candidates[j][d], d, request);
       run.start_sec = start;
@@ -159,6 +256,11 @@ RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& 
       plan.runs.push_back(std::move(run));
     }
     plan.cost_sec += start;
+  }
+  // With a bound only, differences between plans would be differences between luck.
+  if (plan.optimal) {
+    plan.missed = just_missed(candidates, problem, best, request);
+    plan.marginal = larger_budgets(problem, plan, request);
   }
   return plan;
 }

@@ -60,10 +60,10 @@ struct PlannedRun {
 /// A candidate that is not in the plan, and by how much the best plan with it falls short.
 struct MissedRun {
   PlannedRun run;
-  double loss = 0;  ///< >= 0, in units of the value
+  double loss = 0;  ///< >= 0, in units of the value; for several devices an upper bound
 };
 
-/// The value of the best plan for another budget.
+/// The value of the best plan for another budget; for several devices, of the best one that a short search finds.
 struct BudgetValue {
   std::int64_t budget_sec = 0;
   double value = 0;
@@ -79,9 +79,9 @@ struct RunPlan {
   double value = 0;
   double upper_bound = 0;
   double confidence = 0.5;
-  std::vector<PlannedRun> runs;         ///< by device, then by start
-  std::vector<MissedRun> missed;        ///< at most five, least loss first; runs that fit the budget alone
-  std::vector<BudgetValue> marginal;    ///< larger budgets, ascending, until everything fits
+  std::vector<PlannedRun> runs;       ///< by device, then by start
+  std::vector<MissedRun> missed;      ///< at most five, least loss first; of a plan that is optimal
+  std::vector<BudgetValue> marginal;  ///< larger budgets, ascending, until everything fits; of a plan that is optimal
 };
 
 /// The best set of candidates for the budget, assigned to devices, with start times.
