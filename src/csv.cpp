@@ -56,6 +56,20 @@ class FileSource final : public io::ByteSourceBase {
   std::ptrdiff_t lines_ = 0;
 };
 
+class TextSource final : public io::ByteSourceBase {
+ public:
+  explicit TextSource(std::string_view text) : rest_(text) {}
+
+  int read(char* buffer, int size) override {
+    const std::size_t copied = rest_.copy(buffer, static_cast<std::size_t>(size));
+    rest_.remove_prefix(copied);
+    return static_cast<int>(copied);
+  }
+
+ private:
+  std::string_view rest_;
+};
+
 /// Splits a NUL-terminated line in place; false if a quote is not closed.
 bool split_fields(char* line, std::vector<std::string_view>& fields) {
   fields.clear();
@@ -79,7 +93,8 @@ bool split_fields(char* line, std::vector<std::string_view>& fields) {
 }  // namespace
 
 struct CsvReader::Impl {
-  explicit Impl(const std::string& file) : path(file), lines(file, std::make_unique<FileSource>(file)) {}
+  Impl(const std::string& name, std::unique_ptr<io::ByteSourceBase> source)
+      : path(name), lines(name, std::move(source)) {}
 
   [[nodiscard]] std::string here() const { return fmt::format("{}:{}: ", path, lines.get_file_line()); }
 
@@ -104,8 +119,15 @@ struct CsvReader::Impl {
   std::vector<std::string_view> fields;
 };
 
-CsvReader::CsvReader(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
-  if (!impl_->next_fields()) throw InputError(path + ": is empty; a header line was expected");
+CsvReader::CsvReader(const std::string& path)
+    : CsvReader(std::make_unique<Impl>(path, std::make_unique<FileSource>(path))) {}
+
+CsvReader CsvReader::from_text(const std::string& name, std::string_view text) {
+  return CsvReader(std::make_unique<Impl>(name, std::make_unique<TextSource>(text)));
+}
+
+CsvReader::CsvReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  if (!impl_->next_fields()) throw InputError(path() + ": is empty; a header line was expected");
   for (const std::string_view field : impl_->fields) {
     const std::size_t first = field.find_first_not_of(" \t");
     const std::size_t last = field.find_last_not_of(" \t");
@@ -174,13 +196,13 @@ std::string csv_line(std::span<const std::string> fields) {
   std::string line;
   for (const std::string& field : fields) {
     if (&field != &fields.front()) line += ',';
-    if (field.find_first_of(",\"") == std::string::npos) {
-      line += field;
-      continue;
+    const bool quoted = field.find_first_of(",\"") != std::string::npos;
+    if (quoted) line += '"';
+    for (const char c : field) {
+      if (c == '"') line += '"';
+      line += c == '\n' || c == '\r' || c == '\0' ? ' ' : c;
     }
-    line += '"';
-    for (const char c : field) line += c == '"' ? std::string("\"\"") : std::string(1, c);
-    line += '"';
+    if (quoted) line += '"';
   }
   return line + '\n';
 }

@@ -26,6 +26,8 @@ class PERFPRED_API CsvReader {
  public:
   /// @throws InputError if the file cannot be read, is empty, or has a column twice
   explicit CsvReader(const std::string& path);
+  /// The same for a text in memory, which messages call `name`; it must outlive the reader.
+  [[nodiscard]] static CsvReader from_text(const std::string& name, std::string_view text);
   ~CsvReader();
   CsvReader(CsvReader&&) noexcept;
   CsvReader& operator=(CsvReader&&) noexcept;
@@ -51,10 +53,12 @@ class PERFPRED_API CsvReader {
 
  private:
   struct Impl;
+  explicit CsvReader(std::unique_ptr<Impl> impl);  ///< reads the header
   std::unique_ptr<Impl> impl_;
 };
 
-/// One CSV line with its line feed; fields that need quotes get them.
+/// One CSV line with its line feed; fields that need quotes get them. A line break or NUL in a field becomes a blank,
+/// since no reader takes one.
 [[nodiscard]] PERFPRED_API std::string csv_line(std::span<const std::string> fields);
 
 /// The fields of one line (without line feed). @throws InputError, `prefix: ...`, for a quote that is not closed

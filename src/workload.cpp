@@ -1,4 +1,6 @@
 #include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
@@ -11,25 +13,7 @@
 namespace perfpred {
 namespace {
 
-constexpr std::int64_t dense_units = 128;
 constexpr int largest_base = 65'536;  // parameter counts stay far inside 64 bits
-
-/// Blocks are 2x2 max pooled with rounding down, as many times as there are blocks.
-std::int64_t cifar_cnn_params(const Workload& workload) {
-  std::int64_t in = workload.input.at(0);
-  std::int64_t height = workload.input.at(1);
-  std::int64_t width = workload.input.at(2);
-  std::int64_t params = 0;
-  for (int block = 0; block < *workload.depth; ++block) {
-    const std::int64_t out = static_cast<std::int64_t>(*workload.base_filters) << block;
-    params += 9 * in * out + out + 9 * out * out + out;
-    in = out;
-    height /= 2;
-    width /= 2;
-  }
-  params += in * height * width * dense_units + dense_units;
-  return params + dense_units * workload.classes + workload.classes;
-}
 
 }  // namespace
 
@@ -42,10 +26,9 @@ Workload Workload::cifar_cnn(int depth, int base_filters, std::int64_t batch) {
   return workload;
 }
 
-std::int64_t Workload::params() const {
-  if (network == "cifar_cnn") return cifar_cnn_params(*this);
-  throw InputError(fmt::format("network \"{}\" is not known", shown(network)));
-}
+std::int64_t Workload::params() const { return build_network(*this).params(); }
+
+OpGraph Workload::graph() const { return training_step(build_network(*this), optimizer, precision); }
 
 std::int64_t Workload::steps_per_epoch() const { return (train_images + batch_size - 1) / batch_size; }
 

@@ -91,4 +91,12 @@ Workload WorkloadReader::read(const CsvReader& csv) const {
   return workload;
 }
 
+std::vector<Workload> read_workloads(const std::string& path, const Workload& defaults) {
+  CsvReader csv(path);
+  const WorkloadReader reader(csv, defaults);
+  std::vector<Workload> workloads;
+  while (csv.next()) workloads.push_back(reader.read(csv));
+  return workloads;
+}
+
 }  // namespace perfpred

@@ -1,6 +1,7 @@
 #pragma once
 #include <perfpred/export.h>
 
+#include <cstdint>
 #include <string_view>
 
 namespace perfpred {
@@ -34,6 +35,8 @@ struct Quantiles {
 struct Prediction {
   Quantiles time_sec;  ///< seconds per epoch, > 0
   Reason reason = Reason::none;
+  std::uint64_t model_id = 0;         ///< of the fitted model that answered; changes when it learns
+  std::uint64_t training_set_id = 0;  ///< of the rows that it was fitted on, in whatever order
   [[nodiscard]] bool in_domain() const { return reason == Reason::none; }
 };
 

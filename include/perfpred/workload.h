@@ -9,6 +9,8 @@
 
 namespace perfpred {
 
+class OpGraph;
+
 /// What is trained: a network with its hyper-parameters, the batch, the data's shape and size, and how and where it runs.
 /// A value type; two workloads are the same if their keys are equal.
 struct PERFPRED_API Workload {
@@ -31,8 +33,16 @@ struct PERFPRED_API Workload {
   /// @throws InputError if depth, base_filters or batch is out of range
   [[nodiscard]] static Workload cifar_cnn(int depth, int base_filters, std::int64_t batch);
 
-  /// Trainable parameters. @throws InputError for a network that is not known
+  /// A network of the zoo, or a `transformer:...`, with its usual input (docs/networks.md) unless one is given, and its
+  /// usual number of classes.
+  /// @throws InputError for a name that is not known, or a batch or input out of range
+  [[nodiscard]] static Workload zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input = {});
+
+  /// Trainable parameters. @throws InputError for a network that is not known or whose input does not fit
   [[nodiscard]] std::int64_t params() const;
+
+  /// One training step (include op_graph.h). @throws InputError as params() does
+  [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / batch_size)
   [[nodiscard]] std::int64_t steps_per_epoch() const;
@@ -48,6 +58,10 @@ struct PERFPRED_API Workload {
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };
+
+/// The workloads of a configs.csv or grid.csv: any fields as columns, the others from `defaults`.
+/// @throws InputError with file and line for a row that is no workload
+[[nodiscard]] PERFPRED_API std::vector<Workload> read_workloads(const std::string& path, const Workload& defaults);
 
 /// "3x32x32" <-> {3, 32, 32}. @throws InputError if the text is not positive integers joined by `x`
 [[nodiscard]] PERFPRED_API std::vector<std::int64_t> parse_shape(std::string_view text);

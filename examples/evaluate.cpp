@@ -1,0 +1,121 @@
+// perfpred-evaluate: judges a model on measured rows, or a kind by leaving rows out and fitting anew.
+#include <perfpred/aggregate_row.h>
+#include <perfpred/evaluation.h>
+#include <perfpred/predictions_file.h>
+#include <perfpred/time_regressor.h>
+
+#include <unistd.h>
+
+#include <map>
+
+#include "metrics_output.h"
+#ifdef PERFPRED_WITH_TORCH
+#include <perfpred/torch/ann.h>
+#endif
+
+#include "cli.h"
+
+using namespace perfpred;
+
+namespace {
+
+nlohmann::json to_json(const Evaluation& evaluation, const std::vector<NamedMetrics>& baselines, std::size_t seen) {
+  nlohmann::json json = cli::to_json(evaluation.metrics);
+  json["seen"] = seen;
+  json["coverage90"] = cli::number_or_null(evaluation.coverage90);
+  json["width90_median"] = cli::number_or_null(evaluation.width90_median);
+  json["baselines"] = cli::to_json(baselines);
+  return json;
+}
+
+void print(const std::string& name, const Evaluation& evaluation, const std::vector<NamedMetrics>& baselines) {
+  cli::print_metrics_header();
+  cli::print_metrics(name, evaluation.metrics);
+  for (const NamedMetrics& baseline : baselines) cli::print_metrics(baseline.name, baseline.metrics);
+  fmt::print("90 % interval: covers {} %, median width {} % of p50\n", cli::cell(evaluation.coverage90, 100, 1),
+             cli::cell(evaluation.width90_median, 100, 1));
+}
+
+void evaluate_model(const std::string& model_file, const std::string& measured, const std::string& out, bool json) {
+  const TimeRegressor model = TimeRegressor::load(model_file);
+  const std::vector<AggregateRow> rows = read_aggregate(measured);
+  std::vector<Workload> workloads;
+  std::size_t seen = 0;
+  for (const AggregateRow& row : rows) {
+    workloads.push_back(row.workload);
+    if (row.avg_time_mean && model.was_fitted_on(row.workload)) ++seen;
+  }
+  const std::vector<Prediction> predictions = model.predict(workloads);
+  const Evaluation evaluation = evaluate(rows, predictions);
+  if (!out.empty()) write_predictions(out, rows, predictions);
+  if (seen != 0) {
+    fmt::print(stderr, "WARNING: {} of the {} rows were fitted on; the errors flatter the model\n", seen, evaluation.metrics.time.n);
+  }
+  if (json) {
+    fmt::print("{}\n", to_json(evaluation, {}, seen).dump(2));
+  } else {
+    print(model.kind(), evaluation, {});
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Program program("evaluate", "Judges a model on measured rows, or a kind of model by leaving rows out.",
+                       "perfpred-evaluate --runs-agg runs_agg.csv --kind linear --protocol kfold --folds 5 --repeats 20");
+  std::string model_file, measured, out, runs_agg, protocol_name;
+  FitOptions fit;
+  ProtocolOptions options;
+  bool json = false;
+  CLI::Option* model_option = program.add_option("--model", model_file, "model file");
+  program.add_option("--measured", measured, "measured rows to score the model on")->needs(model_option);
+  program.add_option("--out", out, "predictions.csv")->needs(model_option);
+  CLI::Option* rows_option = program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
+  program.add_option("--kind", fit.kind, "kind to judge")->needs(rows_option);
+  program.add_option("--protocol", protocol_name, "kfold, loao, lodo, lowo")->needs(rows_option);
+  program.add_option("--folds", options.folds, "of kfold")->capture_default_str();
+  program.add_option("--repeats", options.repeats, "of kfold")->capture_default_str();
+  program.add_option("--seed", options.seed, "of folds, subsets and fits")->capture_default_str();
+  program.add_flag("--json", json, "one JSON document on stdout");
+  program.not_built_yet({"--rows", "--subsets", "--ops-dir", "--test-ops-dir", "--probe-rows", "--steps-train", "--steps-test", "--probe-networks"});
+  return program.run(argc, argv, [&] {
+    if (!model_file.empty()) {
+      if (measured.empty()) throw InputError("--measured is missing");
+      evaluate_model(model_file, measured, out, json);
+      return;
+    }
+    if (runs_agg.empty()) throw InputError("give --model and --measured, or --runs-agg, --kind and --protocol");
+    if (program.count("--kind") == 0) throw InputError("--kind is missing");
+    const std::map<std::string, Protocol> protocols = {
+        {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
+    const auto protocol = protocols.find(protocol_name);
+    if (protocol == protocols.end()) throw InputError("--protocol is none of kfold, loao, lodo, lowo");
+#ifdef PERFPRED_WITH_TORCH
+    enable_ann();
+#endif
+    fit.seed = options.seed;
+    if (isatty(STDERR_FILENO) != 0) {
+      options.progress = [](std::size_t done, std::size_t all) {
+        fmt::print(stderr, "\r{} of {} folds{}", done, all, done == all ? "\n" : "");
+      };
+    }
+    const ProtocolEvaluation result = evaluate_protocol(read_aggregate(runs_agg), protocol->second, fit, options);
+    if (json) {
+      nlohmann::json document = to_json(result.all, result.baselines, result.seen);
+      document["folds"] = nlohmann::json::array();
+      for (const FoldEvaluation& fold : result.folds) {
+        document["folds"].push_back({{"left_out", fold.left_out}, {"n", fold.n}, {"time", cli::to_json(fold.time)},
+                                     {"coverage90", cli::number_or_null(fold.coverage90)}});
+      }
+      fmt::print("{}\n", document.dump(2));
+      return;
+    }
+    print(fit.kind, result.all, result.baselines);
+    if (protocol->second != Protocol::kfold) {
+      for (const FoldEvaluation& fold : result.folds) {
+        fmt::print("  without {:<26} {:>4} rows  MAPE {:>6} %  covered {:>6} %\n", fold.left_out, fold.n,
+                   cli::cell(fold.time.mape, 100, 2), cli::cell(fold.coverage90, 100, 1));
+      }
+    }
+  });
+}

@@ -1,0 +1,48 @@
+#pragma once
+// How train and evaluate show errors: as JSON and as lines of a table.
+#include <perfpred/evaluation.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace perfpred::cli {
+
+inline nlohmann::json number_or_null(const std::optional<double>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+
+inline nlohmann::json to_json(const ErrorMetrics& metrics) {
+  return {{"mae", number_or_null(metrics.mae)},
+          {"rmse", number_or_null(metrics.rmse)},
+          {"r2", number_or_null(metrics.r2)},
+          {"mape", number_or_null(metrics.mape)}};
+}
+
+inline nlohmann::json to_json(const TimeMetrics& metrics) {
+  return {{"n", metrics.time.n}, {"time", to_json(metrics.time)}, {"throughput", to_json(metrics.throughput)}};
+}
+
+inline nlohmann::json to_json(const std::vector<NamedMetrics>& named) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const NamedMetrics& entry : named) json[entry.name] = to_json(entry.metrics);
+  return json;
+}
+
+inline std::string cell(const std::optional<double>& value, double factor, int digits) {
+  return value ? fmt::format("{:.{}f}", *value * factor, digits) : "-";
+}
+
+inline void print_metrics_header() {
+  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>12}\n", "", "rows", "MAPE %", "MAE s", "RMSE s", "R2", "MAE images/s");
+}
+
+inline void print_metrics(const std::string& name, const TimeMetrics& metrics) {
+  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>12}\n", name, metrics.time.n, cell(metrics.time.mape, 100, 2),
+             cell(metrics.time.mae, 1, 4), cell(metrics.time.rmse, 1, 4), cell(metrics.time.r2, 1, 4),
+             cell(metrics.throughput.mae, 1, 1));
+}
+
+}  // namespace perfpred::cli

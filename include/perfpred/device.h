@@ -1,0 +1,76 @@
+#pragma once
+#include <perfpred/vocabulary.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+/// What a device can do at most, as its vendor says or as it was measured: a row of devices.csv. Rates are dense, in
+/// 10^12 FLOP/s; what is unknown is empty.
+struct PERFPRED_API Device {
+  std::string name;
+  std::vector<std::string> aliases;  ///< what drivers and people call it; several devices may share one ("V100")
+  std::string vendor, arch;
+  std::optional<double> year;
+  /// Of the matrix units where there are some, else of the vector units; half precision accumulates in fp32.
+  std::optional<double> fp64_tflops, fp32_tflops, tf32_tflops, bf16_tflops, fp16_tflops;
+  std::optional<double> fp64_vector_tflops, fp32_vector_tflops, fp16_vector_tflops;
+  std::optional<double> mem_gb;      ///< GB as the vendor counts them
+  std::optional<double> mem_bw_gbs;  ///< 10^9 bytes/s
+  std::optional<double> l2_mb;
+  std::optional<double> sms;  ///< streaming multiprocessors, compute units, or CPU cores
+  std::optional<double> boost_mhz, tdp_w;
+  std::optional<double> launch_us;  ///< between the starts of two kernels that do nothing
+  std::string source;               ///< of these figures
+
+  /// FLOP/s of convolutions and matrix products in this precision: that of fp32 for `tf32` where the device has no TF32.
+  [[nodiscard]] std::optional<double> matrix_flops(Precision precision) const;
+
+  /// FLOP/s of everything else: half precision computes in fp32 there.
+  [[nodiscard]] std::optional<double> vector_flops(Precision precision) const;
+
+  /// mem_gb * 10^9: with the vendor's GB = 2^30 bytes this leaves out what drivers and ECC take.
+  [[nodiscard]] std::optional<double> memory_bytes() const;
+
+  /// The CPU this runs on, measured now with all cores that this process may use (about a second): fp32 and fp64 by a
+  /// small matrix product, bandwidth by a copy that no cache holds. Its name is the model name that the kernel gives.
+  [[nodiscard]] static Device measured_cpu();
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// Devices by name: those of data/devices.csv, which the library carries inside, and the user's own.
+class PERFPRED_API DeviceCatalogue {
+ public:
+  DeviceCatalogue();
+
+  /// Adds the rows of a CSV with the columns of devices.csv, of which only `name` must be there. A row whose name is
+  /// known already replaces it.
+  /// @throws InputError, `file:line: ...`, for a file that cannot be read, a name twice, a value that is not positive
+  void add(const std::string& path);
+
+  [[nodiscard]] std::span<const Device> devices() const { return devices_; }
+
+  /// The device with this name or alias, without regard to case, blanks, `-` and `_`; `cpu`, or the name of this
+  /// machine's CPU, is Device::measured_cpu().
+  /// @throws InputError if there is none, naming the nearest and all, or if several share the alias, naming them
+  [[nodiscard]] Device find(std::string_view name) const;
+
+  /// All devices that the name may mean; more than one for a shared alias, none for an unknown name.
+  [[nodiscard]] std::vector<const Device*> candidates(std::string_view name) const;
+
+ private:
+  std::vector<Device> devices_;
+};
+
+[[nodiscard]] PERFPRED_API const std::vector<std::string>& device_columns();        ///< header of devices.csv
+[[nodiscard]] PERFPRED_API std::vector<std::string> device_fields(const Device&);  ///< a row, unquoted, in that order
+
+/// What the kernel calls this machine's CPU; empty if it does not say.
+[[nodiscard]] PERFPRED_API std::string cpu_model_name();
+
+}  // namespace perfpred

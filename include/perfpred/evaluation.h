@@ -1,0 +1,101 @@
+#pragma once
+#include <perfpred/metrics.h>
+#include <perfpred/time_regressor.h>
+
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace perfpred {
+
+/// Errors of predicted seconds per epoch and of the images a second that follow from them.
+struct TimeMetrics {
+  ErrorMetrics time;
+  ErrorMetrics throughput;
+};
+
+struct NamedMetrics {
+  std::string name;
+  TimeMetrics metrics;
+};
+
+/// How well predictions meet measured rows.
+struct Evaluation {
+  TimeMetrics metrics;
+  std::optional<double> coverage90;      ///< share of rows inside [p05, p95]; empty without rows
+  std::optional<double> width90_median;  ///< of (p95 - p05) / p50
+};
+
+/// @throws Error if the sizes differ
+[[nodiscard]] PERFPRED_API Evaluation evaluate(std::span<const AggregateRow> measured,
+                                               std::span<const Prediction> predictions);
+
+/// What costs nothing: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to the
+/// batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind), `throughput_linear`
+/// (images a second regressed directly). What cannot be fitted on the rows is left out.
+[[nodiscard]] PERFPRED_API std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
+                                                                        std::span<const AggregateRow> scored);
+
+/// Rows for fitting, choosing and judging.
+struct Split {
+  std::vector<AggregateRow> train, val, test;
+};
+
+/// Drawn by the seed; the fractions are of all rows, rounded. @throws InputError if a fraction is not in [0, 1) or nothing
+/// is left to fit on
+[[nodiscard]] PERFPRED_API Split split_rows(std::span<const AggregateRow> rows, double test_fraction,
+                                            double val_fraction, std::uint64_t seed);
+
+/// From a table `key, split` or `depth, base_filters, batch_size, split`; rows that it does not name are left out.
+/// @throws InputError for a split that is not train, val or test, or if no row is for training
+[[nodiscard]] PERFPRED_API Split read_split(const std::string& path, std::span<const AggregateRow> rows);
+
+/// Random folds; leave out an architecture (depth and base_filters), a depth, a width.
+enum class Protocol { kfold, loao, lodo, lowo };
+
+struct ProtocolOptions {
+  int folds = 5;     ///< of kfold
+  int repeats = 20;  ///< of kfold
+  std::uint64_t seed = 0;
+  int threads = 0;  ///< 0: as many as the machine has; the numbers do not depend on it
+  std::stop_token stop;
+  std::function<void(std::size_t done, std::size_t all)> progress;  ///< called from any thread, one at a time
+};
+
+struct FoldEvaluation {
+  std::string left_out;  ///< `depth=5`, `repeat=3;fold=1`
+  std::size_t n = 0;
+  ErrorMetrics time;
+  std::optional<double> coverage90;
+};
+
+/// Pooled over scored rows, averaged over repeats.
+struct ProtocolEvaluation {
+  Evaluation all;
+  std::vector<NamedMetrics> baselines;
+  std::vector<FoldEvaluation> folds;
+  std::size_t seen = 0;  ///< scored rows that the model scoring them was fitted on: 0
+};
+
+/// Fits anew for every fold and scores what was left out. @throws InputError as TimeRegressor::fit, or if the rows do not
+/// make two folds; Error if stopped
+[[nodiscard]] PERFPRED_API ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> rows, Protocol protocol,
+                                                                const FitOptions& fit,
+                                                                const ProtocolOptions& options = {});
+
+/// One size of a learning curve.
+struct CurvePoint {
+  std::size_t rows = 0;
+  std::string selection;  ///< `random` (many subsets) or `suggested` (one, grown step by step from nothing)
+  double mape_median = 0, mape_p90 = 0, coverage90 = 0;
+};
+
+/// Fits on few rows, scores all others. Sizes that leave nothing to score are skipped.
+[[nodiscard]] PERFPRED_API std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> rows,
+                                                                  std::span<const std::size_t> sizes, int subsets,
+                                                                  const FitOptions& fit,
+                                                                  const ProtocolOptions& options = {});
+
+}  // namespace perfpred

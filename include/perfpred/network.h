@@ -1,0 +1,105 @@
+#pragma once
+#include <perfpred/shape.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+struct Workload;
+
+/// What a layer computes; N is the batch. Every kind is a fixed sequence of LibTorch operators (docs/counting.md).
+enum class LayerKind : std::uint8_t {
+  input,               ///< images NxCxHxW, or token numbers NxS
+  conv2d,              ///< weight [out, in/groups, kh, kw], bias [out]
+  batch_norm,          ///< over channels, batch statistics; weight and bias [C]
+  layer_norm,          ///< over the last axis; weight and bias [last]
+  linear,              ///< over the last axis; weight [out, in], bias [out]
+  embedding,           ///< rows of weight [rows, width]
+  position_ids,        ///< 0 .. S-1, a buffer of shape S
+  type_ids,            ///< S zeros, a buffer
+  relu, relu6, hardswish, hardsigmoid, silu, sigmoid, tanh,
+  gelu,                ///< by the error function
+  gelu_tanh,           ///< by its tanh approximation
+  max_pool, avg_pool,  ///< kernel, stride, padding
+  adaptive_avg_pool,   ///< to kernel[0] x kernel[1]
+  global_avg_pool,     ///< mean over the image, NxCx1x1 (adaptive pooling to 1x1)
+  add,                 ///< two inputs, broadcast
+  mul,                 ///< two inputs, the second NxCx1x1
+  scale,               ///< times the constant `value`
+  dropout,             ///< with probability `value`
+  stochastic_depth,    ///< drops whole samples with probability `value`
+  layer_scale,         ///< times weight [C, 1, 1]
+  concat,              ///< along axis 1
+  chunk,               ///< part `index` of `count` equal parts along axis 1 (images) or the last (tokens); all parts follow each other
+  channel_shuffle,     ///< `groups` groups interleaved
+  flatten,             ///< all axes after the first into one
+  to_nhwc, to_nchw,    ///< permuted views of an image
+  to_tokens,           ///< NxCxHxW seen as NxHWxC
+  class_token,         ///< weight [1, 1, C] put before the tokens
+  first_token,         ///< NxSxC to NxC
+  position_embedding,  ///< plus weight [1, S, C]
+  split_heads,         ///< NxSxC to (N*heads) x S x (C/heads), a copy; `groups` heads
+  merge_heads,         ///< and back, a copy
+  matmul,              ///< batched a b
+  matmul_transposed,   ///< batched a b^T
+  causal_mask,         ///< masks what is above the diagonal of the last two axes with a Boolean buffer [S, S]
+  softmax,             ///< over the last axis
+};
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(LayerKind kind);
+
+/// One layer with the shape it gives. Attributes that its kind does not have keep their defaults.
+struct Layer {
+  LayerKind kind = LayerKind::input;
+  bool bias = false;       ///< conv2d, linear
+  bool in_place = false;   ///< activations, add, dropout: the input's memory is overwritten
+  bool ceil_mode = false;  ///< max_pool
+  std::uint32_t first_input = 0;
+  std::uint32_t input_count = 0;
+  std::int32_t tied_to = -1;  ///< linear: the embedding whose weight it shares
+  std::int64_t in_channels = 0;
+  std::int64_t out_channels = 0;  ///< embedding: its width, in_channels its rows
+  std::array<std::int64_t, 2> kernel = {1, 1}, stride = {1, 1}, padding = {0, 0};
+  std::int64_t groups = 1;
+  std::int32_t index = 0, count = 0;  ///< chunk
+  double value = 0;                   ///< probability, constant, or a normalisation's epsilon
+  Shape output;
+  std::string name;  ///< as in torchvision's state dictionary: "layer1.0.conv1"
+};
+
+/// Shapes of what a layer learns: weight, then bias.
+struct LayerParameters {
+  std::size_t count = 0;
+  std::array<Shape, 2> shapes;
+};
+
+/// A network for one batch size: layers in the order they are executed. The last one gives the logits.
+class PERFPRED_API Network {
+ public:
+  std::string name;
+  std::int64_t classes = 0;  ///< or words
+  bool tokens = false;       ///< the input is token numbers, and every token has a label
+  std::vector<Layer> layers;
+  std::vector<std::int32_t> edges;  ///< inputs of all layers, each an index into layers
+
+  [[nodiscard]] std::span<const std::int32_t> inputs(const Layer& layer) const {
+    return std::span(edges).subspan(layer.first_input, layer.input_count);
+  }
+  [[nodiscard]] static LayerParameters parameters(const Layer& layer);  ///< none for a weight that is tied
+  [[nodiscard]] std::int64_t params() const;                            ///< trainable parameters
+  [[nodiscard]] std::int64_t params(LayerKind kind) const;              ///< those of one kind of layer
+};
+
+/// The network of a workload. Names are matched without regard to case.
+/// @throws InputError for a network that is not known (with the nearest name), or an input that does not fit it
+[[nodiscard]] PERFPRED_API Network build_network(const Workload& workload);
+
+/// Every network of the zoo with fixed hyper-parameters, in alphabetical order.
+[[nodiscard]] PERFPRED_API std::span<const std::string_view> zoo_networks();
+
+}  // namespace perfpred

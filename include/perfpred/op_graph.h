@@ -1,0 +1,126 @@
+#pragma once
+#include <perfpred/shape.h>
+#include <perfpred/vocabulary.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+class Network;
+
+/// Element type of a tensor.
+enum class DataType : std::uint8_t { f32, f16, bf16, f64, i64, i32, u8 };
+
+[[nodiscard]] PERFPRED_API std::int64_t size_of(DataType type);  ///< bytes an element
+[[nodiscard]] PERFPRED_API std::string_view to_string(DataType type);
+
+/// What an operator does: LibTorch's names, without overloads and without the underscore of in-place forms.
+/// Rules for FLOPs and bytes: docs/counting.md.
+enum class OpKind : std::uint16_t {
+  unknown,
+  convolution, convolution_backward, addmm, mm, bmm, baddbmm,
+  batch_norm, batch_norm_backward, layer_norm, layer_norm_backward, group_norm, group_norm_backward,
+  relu, threshold_backward, hardtanh, hardtanh_backward, hardswish, hardswish_backward,
+  hardsigmoid, hardsigmoid_backward, silu, silu_backward, sigmoid, sigmoid_backward, tanh, tanh_backward,
+  gelu, gelu_backward, softmax, softmax_backward, log_softmax, log_softmax_backward,
+  nll_loss, nll_loss_backward, max_pool2d, max_pool2d_backward, avg_pool2d, avg_pool2d_backward,
+  adaptive_avg_pool2d, adaptive_avg_pool2d_backward, mean, sum,
+  add, sub, mul, div, sqrt, addcmul, addcdiv, masked_fill, bernoulli,
+  embedding, embedding_backward, cat, copy, fill, select_backward, slice_backward,
+  custom,  ///< an operator whose rule was registered by the user
+};
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(OpKind kind);
+
+/// True for convolutions and matrix products and their backward.
+[[nodiscard]] PERFPRED_API bool is_conv_or_matmul(OpKind kind);
+
+/// What a tensor is for. `activation`: made by the forward pass or the loss; `temporary`: made later.
+enum class TensorRole : std::uint8_t { parameter, buffer, input, activation, gradient, optimizer_state, temporary };
+
+/// Index of a tensor in its graph; `no_tensor` where an operator was not asked for an output.
+using TensorId = std::uint32_t;
+inline constexpr TensorId no_tensor = 0xffffffff;
+
+struct Tensor {
+  Shape shape;
+  std::int64_t bytes = 0;  ///< of all elements
+  DataType type = DataType::f32;
+  TensorRole role = TensorRole::activation;
+  TensorId storage = 0;  ///< the tensor whose memory it uses: its own index unless it is a view or made in place
+};
+
+/// One operator that the step executes. Views are no operators.
+struct Op {
+  OpKind kind = OpKind::unknown;
+  Phase phase = Phase::forward;
+  DataType type = DataType::f32;  ///< of what it computes in: its first input, its output where it has none
+  std::int32_t layer = -1;        ///< index into OpGraph::layer_names; -1: none
+  std::int32_t name = -1;         ///< index into OpGraph::op_names, of unknown and custom operators; -1: none
+  std::uint32_t first_operand = 0;
+  std::uint16_t input_count = 0;
+  std::uint16_t output_count = 0;
+  double flops = 0;
+  std::int64_t bytes_read = 0;
+  std::int64_t bytes_written = 0;
+};
+
+struct OpTotals {
+  std::int64_t ops = 0;
+  double flops = 0;              ///< a multiplication and an addition are 2
+  double conv_matmul_flops = 0;  ///< those of convolutions and matrix products
+  std::int64_t bytes_read = 0;
+  std::int64_t bytes_written = 0;
+  std::int64_t bytes() const { return bytes_read + bytes_written; }
+  OpTotals& operator+=(const Op& op);
+};
+
+/// One training step: its operators in the order of execution, and the tensors that they read and write.
+class PERFPRED_API OpGraph {
+ public:
+  std::vector<Op> ops;
+  std::vector<Tensor> tensors;
+  std::vector<std::string> layer_names;
+  std::vector<std::string> op_names;
+
+  /// A new tensor with memory of its own, or a view of another one's.
+  TensorId add_tensor(const Shape& shape, DataType type, TensorRole role);
+  TensorId add_view(TensorId of, const Shape& shape);
+
+  /// Appends an operator; FLOPs and bytes follow from its kind and the shapes.
+  Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
+             std::span<const TensorId> outputs);
+
+  void reserve(std::size_t op_count, std::size_t tensor_count);
+
+  [[nodiscard]] std::span<const TensorId> inputs(const Op& op) const;
+  [[nodiscard]] std::span<const TensorId> outputs(const Op& op) const;  ///< may hold no_tensor
+  [[nodiscard]] const Shape& shape(TensorId id) const { return tensors[id].shape; }
+  [[nodiscard]] std::int64_t bytes(TensorId id) const { return tensors[id].bytes; }
+  [[nodiscard]] std::string_view name(const Op& op) const;        ///< of what it does
+  [[nodiscard]] std::string_view layer_name(const Op& op) const;  ///< empty where there is none
+
+  [[nodiscard]] OpTotals totals() const;
+  [[nodiscard]] OpTotals totals(Phase phase) const;
+  [[nodiscard]] OpTotals totals(OpKind kind) const;
+
+  [[nodiscard]] std::int64_t params() const;             ///< trainable parameters
+  [[nodiscard]] std::int64_t params(OpKind kind) const;  ///< those that forward operators of this kind read first
+
+  /// Bytes of what the forward pass and the loss make and the backward pass reads.
+  [[nodiscard]] std::int64_t activation_bytes() const;
+
+ private:
+  std::vector<TensorId> operands_;
+};
+
+/// The operators of one training step (forward, loss, backward, optimizer) as LibTorch's C++ API executes them, in its
+/// second or a later step.
+/// @throws InputError if a tensor is larger than any device
+[[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision);
+
+}  // namespace perfpred

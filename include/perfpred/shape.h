@@ -1,0 +1,44 @@
+#pragma once
+#include <perfpred/export.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace perfpred {
+
+/// Sizes of a tensor, outermost first; rank 0 is a scalar. A value without heap memory.
+class PERFPRED_API Shape {
+ public:
+  static constexpr std::size_t max_rank = 8;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  /// @throws InputError for a negative size or more than max_rank of them
+  explicit Shape(std::span<const std::int64_t> sizes);
+
+  [[nodiscard]] std::size_t rank() const { return rank_; }
+  [[nodiscard]] std::int64_t operator[](std::size_t axis) const { return sizes_[axis]; }  ///< axis < rank()
+  [[nodiscard]] std::int64_t back() const { return sizes_[rank_ - 1]; }                   ///< rank() > 0
+  [[nodiscard]] const std::int64_t* begin() const { return sizes_.data(); }
+  [[nodiscard]] const std::int64_t* end() const { return sizes_.data() + rank_; }
+
+  /// Product of the sizes. @throws InputError above 2^56: larger than any device
+  [[nodiscard]] std::int64_t numel() const;
+
+  /// The same shape with another size on one axis.
+  [[nodiscard]] Shape with(std::size_t axis, std::int64_t size) const;
+
+  [[nodiscard]] std::string text() const;  ///< "32x64x7x7"; empty for a scalar
+
+  friend bool operator==(const Shape& a, const Shape& b);
+
+ private:
+  std::array<std::int64_t, max_rank> sizes_{};
+  std::uint8_t rank_ = 0;
+};
+
+}  // namespace perfpred

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Copies what perfpred is built with, LibTorch apart, from this Debian or Ubuntu machine into one folder, for a machine
+# that has neither a package manager nor a network: headers, their CMake files, a few shared libraries and the sources of
+# GoogleTest. There, PERFPRED_DEPS names the folder (see scripts/gpu_check.sh).
+#
+#   scripts/collect_deps.sh FOLDER
+set -euo pipefail
+
+case ${1:-} in
+  '' | -*)
+    sed -n '2,6s/^# \{0,1\}//p' "$0"
+    exit 2
+    ;;
+esac
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+packages=(
+  libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libfccp-dev libnlopt-dev libnlopt-cxx-dev libxgboost-dev
+)
+
+# /usr/x becomes FOLDER/x; the packages' CMake files find their neighbours by relative paths.
+copy() { (cd /usr && cp -P --parents "${1#/usr/}" "$folder"); }
+
+for package in "${packages[@]}"; do
+  dpkg-query -W "$package" >/dev/null
+  while read -r path; do
+    if [ -d "$path" ] && [ ! -L "$path" ]; then continue; fi
+    case $path in
+      /usr/share/doc*/* | /usr/share/man/* | *.a) ;;
+      /usr/include/* | /usr/share/* | */cmake/*) copy "$path" ;;
+      *.so) # the link that the linker follows, what it points to, and what that in turn wants from such a package
+        copy "$path"
+        target=$(readlink -f "$path")
+        name=$(objdump -p "$target" | sed -n 's/^ *SONAME *//p')
+        copy "$target"
+        copy "$(dirname "$path")/$name"
+        ldd "$target" |
+          awk '$2 == "=>" && $1 !~ /^lib(c|m|stdc\+\+|gcc_s|gomp|pthread|dl|rt)\.so/ { print $3 }' |
+          while read -r needed; do
+            needed=/usr${needed#/usr}
+            copy "$needed"
+            copy "$(readlink -f "$needed")"
+          done
+        ;;
+    esac
+  done < <(dpkg -L "$package")
+done
+
+mkdir -p "$folder/src/googletest"
+(cd /usr/src/googletest && find . -type f ! -path '*/test/*' ! -path '*/samples/*' ! -path '*/docs/*' -print0 |
+  xargs -0 cp --parents -t "$folder/src/googletest")
+
+echo "collect_deps: $(du -sh "$folder" | cut -f1) in $folder"

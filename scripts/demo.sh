@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The whole pipeline on this machine: installs what is missing, builds, trains and times small networks, fits a predictor,
+# judges it on configurations that it has not seen, predicts one, plans a time budget, and draws plots.
+#
+#   scripts/demo.sh [--device auto|cpu|cuda] [OUT_DIR]      default: auto, build/demo
+#
+# Runs that OUT_DIR already holds are not measured again; remove it to start over.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+device=auto
+out=build/demo
+while [ $# -gt 0 ]; do
+  case $1 in
+    --device)
+      device=${2:?"--device wants auto, cpu or cuda"}
+      shift
+      ;;
+    -h | --help)
+      sed -n '2,7s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    -*)
+      echo "demo: unknown option $1 (there is --device NAME)" >&2
+      exit 2
+      ;;
+    *) out=$1 ;;
+  esac
+  shift
+done
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "Install what is missing, and build"
+scripts/setup.sh
+cmake --preset release
+cmake --build --preset release
+bin=build/release/bin
+mkdir -p "$out"
+
+# A whole epoch has 50,000 images. Fewer show the same effects within minutes on a CPU; the images are of full size.
+measure=("$bin/perfpred-collect" --device "$device" --train-images 2048 --epochs 3 --seed 0 --log-dir "$out/logs")
+
+step "Measure 16 configurations to learn from: 2,048 generated images of 3x32x32 an epoch, 3 epochs, the first not timed"
+"${measure[@]}" --depth 2,3 --base-filters 8,16 --batch-size 32,64,128,256 --out "$out/runs.csv"
+
+step "Measure 4 others to be judged on"
+"${measure[@]}" --depth 2,3 --base-filters 12 --batch-size 48,192 --out "$out/unseen.csv"
+
+step "Aggregate: one row a configuration"
+"$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv"
+"$bin/perfpred-aggregate" --runs "$out/unseen.csv" --out "$out/unseen_agg.csv" --rejected "$out/unseen_rejected.csv"
+
+step "What was measured"
+cut -d, -f1-3,6-8,10 "$out/runs_agg.csv" "$out/unseen_agg.csv" | sort -u -t, -k1,1n -k2,2n -k3,3n
+
+step "Fit a predictor to the 16"
+"$bin/perfpred-train" --runs-agg "$out/runs_agg.csv" --kind linear --test-fraction 0 --val-fraction 0 \
+  --out "$out/model.json"
+
+step "Judge it on the 4 that it has not seen, beside simple rules"
+"$bin/perfpred-evaluate" --model "$out/model.json" --measured "$out/unseen_agg.csv" --out "$out/predictions.csv"
+
+step "Predict a configuration that nobody has run"
+"$bin/perfpred-predict" --model "$out/model.json" --depth 3 --base-filters 14 --batch-size 96
+
+step "Plan: which of the measured jobs to run for 50 epochs each within ten minutes"
+"$bin/perfpred-plan" --runs-agg "$out/runs_agg.csv" --budget-sec 600 --epochs 50 --out "$out/plan.csv"
+
+step "Draw"
+log=$(find "$out/logs" -name '*.jsonl' | sort | head -n 1)
+"$bin/perfpred-plot" --runs-agg "$out/runs_agg.csv" --runs "$out/runs.csv" --predictions "$out/predictions.csv" \
+  --log "$log" --out-dir "$out/plots"
+
+step "Everything is in $out: runs.csv, runs_agg.csv, model.json, predictions.csv, plan.csv, logs/, plots/"

@@ -1,0 +1,391 @@
+#include <perfpred/error.h>
+#include <perfpred/evaluation.h>
+#include <perfpred/throughput_deriver.h>
+
+#include <Eigen/QR>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "csv.h"
+#include "features.h"
+#include "workload_columns.h"
+
+namespace perfpred {
+namespace {
+
+double images_per_sec(const AggregateRow& row) {
+  return ThroughputDeriver(row.workload.train_images).derive(*row.avg_time_mean);
+}
+
+TimeMetrics time_metrics(std::span<const AggregateRow> rows, const std::vector<double>& seconds,
+                         const std::vector<double>* throughput = nullptr) {
+  std::vector<double> measured, measured_throughput, derived;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    measured.push_back(*rows[i].avg_time_mean);
+    measured_throughput.push_back(images_per_sec(rows[i]));
+    derived.push_back(throughput != nullptr ? (*throughput)[i]
+                                            : ThroughputDeriver(rows[i].workload.train_images).derive(seconds[i]));
+  }
+  return {error_metrics(measured, seconds), error_metrics(measured_throughput, derived)};
+}
+
+std::vector<AggregateRow> timed(std::span<const AggregateRow> rows) {
+  std::vector<AggregateRow> kept;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(kept),
+               [](const AggregateRow& row) { return row.avg_time_mean.has_value(); });
+  return kept;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+/// Predictions of the free baselines for the scored rows, by name. Two parts each: seconds, images a second.
+struct BaselinePrediction {
+  std::string name;
+  std::vector<double> seconds;
+  std::vector<double> throughput;
+};
+
+bool same_architecture(const Workload& a, const Workload& b) {
+  return a.network == b.network && a.depth == b.depth && a.base_filters == b.base_filters && a.input == b.input;
+}
+
+double nearest_batch_log_time(std::span<const AggregateRow> rows, const Workload& asked) {
+  std::map<double, std::pair<double, double>> by_batch;  // log batch -> sum of log time, count
+  const bool known = std::any_of(rows.begin(), rows.end(), [&](const AggregateRow& row) { return same_architecture(row.workload, asked); });
+  for (const AggregateRow& row : rows) {
+    if (known && !same_architecture(row.workload, asked)) continue;
+    auto& [sum, count] = by_batch[std::log(static_cast<double>(row.workload.batch_size))];
+    sum += std::log(*row.avg_time_mean);
+    count += 1;
+  }
+  const double x = std::log(static_cast<double>(asked.batch_size));
+  const auto mean = [](const auto& entry) { return entry.second.first / entry.second.second; };
+  const auto above = by_batch.lower_bound(x);
+  if (above == by_batch.end()) return mean(*std::prev(above));
+  if (above == by_batch.begin() || above->first == x) return mean(*above);
+  const auto below = std::prev(above);
+  const double weight = (x - below->first) / (above->first - below->first);
+  return (1 - weight) * mean(*below) + weight * mean(*above);
+}
+
+std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> fitted_on,
+                                                  std::span<const AggregateRow> scored) {
+  std::vector<BaselinePrediction> all;
+  if (fitted_on.empty()) return all;
+  const auto derive_throughput = [&](BaselinePrediction& baseline) {
+    for (std::size_t i = 0; i < scored.size(); ++i) {
+      baseline.throughput.push_back(ThroughputDeriver(scored[i].workload.train_images).derive(baseline.seconds[i]));
+    }
+  };
+  const double mean = log_times(fitted_on).mean();
+  BaselinePrediction& means = all.emplace_back(BaselinePrediction{"mean", std::vector<double>(scored.size(), std::exp(mean)), {}});
+  derive_throughput(means);
+  BaselinePrediction& nearest = all.emplace_back(BaselinePrediction{"nearest_batch", {}, {}});
+  for (const AggregateRow& row : scored) nearest.seconds.push_back(std::exp(nearest_batch_log_time(fitted_on, row.workload)));
+  derive_throughput(nearest);
+  try {
+    const TimeRegressor linear = TimeRegressor::fit(fitted_on, {.kind = "linear", .seed = 0});
+    BaselinePrediction fitted{"linear", {}, {}};
+    for (const AggregateRow& row : scored) fitted.seconds.push_back(linear.predict(row.workload).time_sec.p50);
+    derive_throughput(fitted);
+    all.push_back(std::move(fitted));
+
+    const Eigen::MatrixXd features = feature_matrix(fitted_on);
+    const Standardizer standardize(features);
+    Eigen::MatrixXd design(features.rows(), features.cols() + 1);
+    Eigen::VectorXd throughput(features.rows());
+    for (Eigen::Index i = 0; i < features.rows(); ++i) {
+      design(i, 0) = 1;
+      design.row(i).tail(features.cols()) = standardize(features.row(i).transpose()).transpose();
+      throughput[i] = images_per_sec(fitted_on[static_cast<std::size_t>(i)]);
+    }
+    const Eigen::VectorXd coefficients = design.completeOrthogonalDecomposition().solve(throughput);
+    BaselinePrediction direct{"throughput_linear", {}, {}};
+    for (const AggregateRow& row : scored) {
+      const double predicted = coefficients[0] + coefficients.tail(features.cols()).dot(standardize(features_of(row.workload)));
+      direct.throughput.push_back(std::max(predicted, throughput.minCoeff()));  // a straight line may reach 0
+      direct.seconds.push_back(static_cast<double>(row.workload.train_images) / direct.throughput.back());
+    }
+    all.push_back(std::move(direct));
+  } catch (const InputError&) {
+    // Too few rows, or networks without these features: said in the contract of evaluate_baselines.
+  }
+  return all;
+}
+
+std::string left_out_name(Protocol protocol, const Workload& workload) {
+  if (!workload.depth || !workload.base_filters) {
+    throw InputError(fmt::format("protocols that leave an architecture, depth or width out take cifar_cnn rows only; {} is another network", workload.network));
+  }
+  switch (protocol) {
+    case Protocol::loao:
+      return fmt::format("depth={};base_filters={}", *workload.depth, *workload.base_filters);
+    case Protocol::lodo:
+      return fmt::format("depth={}", *workload.depth);
+    default:
+      return fmt::format("base_filters={}", *workload.base_filters);
+  }
+}
+
+struct Fold {
+  std::string left_out;
+  int repeat = 0;
+  std::vector<std::size_t> train, test;
+};
+
+std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protocol, const ProtocolOptions& options) {
+  std::vector<Fold> folds;
+  const auto fill_train = [&](Fold& fold) {
+    std::vector<bool> held(rows.size(), false);
+    for (const std::size_t i : fold.test) held[i] = true;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!held[i]) fold.train.push_back(i);
+    }
+  };
+  if (protocol == Protocol::kfold) {
+    if (options.folds < 2 || static_cast<std::size_t>(options.folds) > rows.size()) {
+      throw InputError(fmt::format("{} rows cannot make {} folds", rows.size(), options.folds));
+    }
+    if (options.repeats < 1) throw InputError("repeats is not positive");
+    for (int repeat = 0; repeat < options.repeats; ++repeat) {
+      std::vector<std::size_t> order(rows.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::mt19937_64 random(options.seed * 1'000'003U + static_cast<std::uint64_t>(repeat));
+      std::shuffle(order.begin(), order.end(), random);
+      for (int part = 0; part < options.folds; ++part) {
+        Fold fold{fmt::format("repeat={};fold={}", repeat, part), repeat, {}, {}};
+        for (std::size_t i = static_cast<std::size_t>(part); i < order.size(); i += static_cast<std::size_t>(options.folds)) fold.test.push_back(order[i]);
+        fill_train(fold);
+        folds.push_back(std::move(fold));
+      }
+    }
+    return folds;
+  }
+  std::map<std::string, Fold> by_name;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string name = left_out_name(protocol, rows[i].workload);
+    by_name.try_emplace(name, Fold{name, 0, {}, {}}).first->second.test.push_back(i);
+  }
+  if (by_name.size() < 2) throw InputError(fmt::format("nothing to leave out: all rows have {}", by_name.empty() ? "no time" : by_name.begin()->first));
+  for (auto& [name, fold] : by_name) {
+    fill_train(fold);
+    folds.push_back(std::move(fold));
+  }
+  return folds;
+}
+
+/// Runs tasks 0..count-1 on several threads; the first exception is thrown again here.
+void parallel_for(std::size_t count, const ProtocolOptions& options, const std::function<void(std::size_t)>& task) {
+  const unsigned hardware = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t threads = std::min<std::size_t>(count, options.threads > 0 ? static_cast<std::size_t>(options.threads) : hardware);
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::size_t done = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        if (options.stop.stop_requested()) throw Error("stopped");
+        task(i);
+        const std::lock_guard lock(mutex);
+        ++done;
+        if (options.progress) options.progress(done, count);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = count;
+      }
+    }
+  };
+  std::vector<std::thread> pool;
+  for (std::size_t i = 1; i < threads; ++i) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+std::vector<AggregateRow> pick(std::span<const AggregateRow> rows, const std::vector<std::size_t>& places) {
+  std::vector<AggregateRow> picked;
+  for (const std::size_t i : places) picked.push_back(rows[i]);
+  return picked;
+}
+
+/// Means over repeats of metrics that were pooled within a repeat.
+ErrorMetrics average(const std::vector<ErrorMetrics>& parts) {
+  ErrorMetrics mean = parts.front();
+  const auto over = [&](std::optional<double> ErrorMetrics::*field) {
+    double sum = 0;
+    for (const ErrorMetrics& part : parts) {
+      if (!(part.*field)) return;
+      sum += *(part.*field);
+    }
+    mean.*field = sum / static_cast<double>(parts.size());
+  };
+  for (const auto field : {&ErrorMetrics::mae, &ErrorMetrics::rmse, &ErrorMetrics::r2, &ErrorMetrics::mape}) over(field);
+  return mean;
+}
+
+}  // namespace
+
+Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Prediction> predictions) {
+  if (measured.size() != predictions.size()) throw Error("evaluate: as many predictions as rows are needed");
+  std::vector<AggregateRow> rows;
+  std::vector<double> seconds, widths;
+  double inside = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (!measured[i].avg_time_mean) continue;
+    const Quantiles& q = predictions[i].time_sec;
+    rows.push_back(measured[i]);
+    seconds.push_back(q.p50);
+    widths.push_back((q.p95 - q.p05) / q.p50);
+    if (*measured[i].avg_time_mean >= q.p05 && *measured[i].avg_time_mean <= q.p95) inside += 1;
+  }
+  Evaluation evaluation{time_metrics(rows, seconds), std::nullopt, std::nullopt};
+  if (!rows.empty()) {
+    evaluation.coverage90 = inside / static_cast<double>(rows.size());
+    evaluation.width90_median = median(std::move(widths));
+  }
+  return evaluation;
+}
+
+std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
+                                             std::span<const AggregateRow> scored) {
+  const std::vector<AggregateRow> fit_rows = timed(fitted_on);
+  const std::vector<AggregateRow> score_rows = timed(scored);
+  std::vector<NamedMetrics> metrics;
+  for (const BaselinePrediction& baseline : predict_baselines(fit_rows, score_rows)) {
+    metrics.push_back({baseline.name, time_metrics(score_rows, baseline.seconds, &baseline.throughput)});
+  }
+  return metrics;
+}
+
+Split split_rows(std::span<const AggregateRow> rows, double test_fraction, double val_fraction, std::uint64_t seed) {
+  for (const double fraction : {test_fraction, val_fraction}) {
+    if (!(fraction >= 0 && fraction < 1)) throw InputError(fmt::format("fraction {} is not in [0, 1)", fraction));
+  }
+  std::vector<AggregateRow> order = timed(rows);
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
+  const auto n = static_cast<double>(order.size());
+  const auto test = static_cast<std::ptrdiff_t>(std::lround(test_fraction * n));
+  const auto val = static_cast<std::ptrdiff_t>(std::lround(val_fraction * n));
+  if (test + val >= std::ssize(order)) throw InputError(fmt::format("of {} rows none is left to fit on", order.size()));
+  return {{order.begin() + test + val, order.end()}, {order.begin() + test, order.begin() + test + val}, {order.begin(), order.begin() + test}};
+}
+
+Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
+  CsvReader csv(path);
+  const CsvColumn split_column = csv.required("split");
+  const CsvColumn key_column = csv.optional("key");
+  CsvColumn depth, base_filters, batch_size;
+  if (!key_column.index) {
+    depth = csv.required("depth");
+    base_filters = csv.required("base_filters");
+    batch_size = csv.required("batch_size");
+  }
+  Split split;
+  while (csv.next()) {
+    const std::string_view part = csv.text(split_column);
+    if (part != "train" && part != "val" && part != "test") throw_bad_value(csv.place("split"), part, "train, val or test");
+    std::vector<AggregateRow>& rows_of_part = part == "train" ? split.train : part == "val" ? split.val : split.test;
+    bool found = false;
+    for (const AggregateRow& row : rows) {
+      const Workload& workload = row.workload;
+      const bool named = key_column.index ? workload.key() == csv.text(key_column)
+                                          : workload.depth == csv.positive_integer(depth) &&
+                                                workload.base_filters == csv.positive_integer(base_filters) &&
+                                                workload.batch_size == csv.positive_integer(batch_size);
+      if (!named) continue;
+      found = true;
+      if (row.avg_time_mean) rows_of_part.push_back(row);
+    }
+    if (!found) throw InputError(csv.place("").prefix() + "no measured row is this one");
+  }
+  if (split.train.empty()) throw InputError(fmt::format("{}: no row is for training", path));
+  return split;
+}
+
+ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Protocol protocol, const FitOptions& fit,
+                                     const ProtocolOptions& options) {
+  const std::vector<AggregateRow> rows = timed(all_rows);
+  const std::vector<Fold> folds = make_folds(rows, protocol, options);
+  struct Result {
+    std::vector<Prediction> predictions;
+    std::vector<BaselinePrediction> baselines;
+    std::size_t seen = 0;
+  };
+  std::vector<Result> results(folds.size());
+  parallel_for(folds.size(), options, [&](std::size_t i) {
+    const std::vector<AggregateRow> train = pick(rows, folds[i].train);
+    const std::vector<AggregateRow> test = pick(rows, folds[i].test);
+    const TimeRegressor model = TimeRegressor::fit(train, fit);
+    std::vector<Workload> asked;
+    for (const AggregateRow& row : test) {
+      asked.push_back(row.workload);
+      results[i].seen += model.was_fitted_on(row.workload) ? 1 : 0;
+    }
+    results[i].predictions = model.predict(asked);
+    results[i].baselines = predict_baselines(train, test);
+  });
+
+  ProtocolEvaluation out;
+  std::vector<ErrorMetrics> time, throughput;
+  double coverage = 0, width = 0;
+  std::map<std::string, std::pair<std::vector<ErrorMetrics>, std::vector<ErrorMetrics>>> baselines;
+  std::vector<std::string> baseline_order;
+  const int repeats = folds.back().repeat + 1;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    std::vector<AggregateRow> measured;
+    std::vector<Prediction> predictions;
+    std::map<std::string, BaselinePrediction> pooled;
+    for (std::size_t i = 0; i < folds.size(); ++i) {
+      if (folds[i].repeat != repeat) continue;
+      const std::vector<AggregateRow> test = pick(rows, folds[i].test);
+      const Evaluation fold = evaluate(test, results[i].predictions);
+      out.folds.push_back({folds[i].left_out, test.size(), fold.metrics.time, fold.coverage90});
+      out.seen += results[i].seen;
+      measured.insert(measured.end(), test.begin(), test.end());
+      predictions.insert(predictions.end(), results[i].predictions.begin(), results[i].predictions.end());
+      for (const BaselinePrediction& baseline : results[i].baselines) {
+        BaselinePrediction& pool = pooled[baseline.name];
+        pool.seconds.insert(pool.seconds.end(), baseline.seconds.begin(), baseline.seconds.end());
+        pool.throughput.insert(pool.throughput.end(), baseline.throughput.begin(), baseline.throughput.end());
+        if (std::find(baseline_order.begin(), baseline_order.end(), baseline.name) == baseline_order.end()) baseline_order.push_back(baseline.name);
+      }
+    }
+    const Evaluation pool = evaluate(measured, predictions);
+    time.push_back(pool.metrics.time);
+    throughput.push_back(pool.metrics.throughput);
+    coverage += pool.coverage90.value_or(0) / repeats;
+    width += pool.width90_median.value_or(0) / repeats;
+    for (const auto& [name, baseline] : pooled) {
+      if (baseline.seconds.size() != measured.size()) continue;  // not fitted in every fold
+      const TimeMetrics metrics = time_metrics(measured, baseline.seconds, &baseline.throughput);
+      baselines[name].first.push_back(metrics.time);
+      baselines[name].second.push_back(metrics.throughput);
+    }
+  }
+  out.all = {{average(time), average(throughput)}, coverage, width};
+  for (const std::string& name : baseline_order) {
+    if (const auto found = baselines.find(name); found != baselines.end()) {
+      out.baselines.push_back({name, {average(found->second.first), average(found->second.second)}});
+    }
+  }
+  return out;
+}
+
+}  // namespace perfpred

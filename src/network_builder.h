@@ -1,0 +1,80 @@
+#pragma once
+#include <perfpred/network.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace perfpred {
+
+/// Index of a layer in the network that is being built.
+using LayerId = std::int32_t;
+
+/// Kernel, stride, padding and groups of a convolution or a pooling; square.
+struct Window {
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t groups = 1;
+};
+
+/// The multiple of `divisor` nearest to a width, but not under 90 % of it and not 0: how mobile networks are scaled.
+[[nodiscard]] std::int64_t multiple_of(double width, std::int64_t divisor);
+
+/// Appends layers to a network and infers their shapes. Names are prefixed by what `enter` was given last.
+class NetworkBuilder {
+ public:
+  NetworkBuilder(Network& network, const Workload& workload);
+
+  /// Starts names with `prefix` (and a dot) until the next call; empty: no prefix.
+  void enter(std::string_view prefix);
+
+  LayerId images();  ///< @throws InputError unless the input is channels x height x width
+  LayerId words();   ///< @throws InputError unless the input is one sequence length
+
+  LayerId conv(LayerId x, std::string_view name, std::int64_t channels, const Window& window, bool bias = false);
+  LayerId batch_norm(LayerId x, std::string_view name, double epsilon = 1e-5);
+  LayerId layer_norm(LayerId x, std::string_view name, double epsilon);
+  LayerId linear(LayerId x, std::string_view name, std::int64_t features, bool bias = true, LayerId tied_to = -1);
+  LayerId embedding(LayerId indices, std::string_view name, std::int64_t rows, std::int64_t width);
+  LayerId ids(LayerKind kind, LayerId words);  ///< position_ids, type_ids
+  LayerId activation(LayerKind kind, LayerId x, bool in_place = false);
+  LayerId relu(LayerId x) { return activation(LayerKind::relu, x, true); }
+  LayerId max_pool(LayerId x, const Window& window, bool ceil_mode = false);
+  LayerId avg_pool(LayerId x, const Window& window);
+  LayerId adaptive_avg_pool(LayerId x, std::int64_t height, std::int64_t width);
+  LayerId global_avg_pool(LayerId x);
+  LayerId add(LayerId x, LayerId y, bool in_place = false);
+  LayerId mul(LayerId x, LayerId scale);
+  LayerId with_value(LayerKind kind, LayerId x, double value);  ///< scale, dropout, stochastic_depth
+  LayerId layer_scale(LayerId x, std::string_view name);
+  /// The image weighted per channel: pooled, two 1x1 convolutions `name.fc1` and `name.fc2`, multiplied.
+  LayerId squeeze_excitation(LayerId x, std::string_view name, std::int64_t squeezed, LayerKind inner, LayerKind outer);
+  LayerId concat(std::span<const LayerId> parts);
+  LayerId chunk(LayerId x, std::int32_t count);  ///< the first of `count` layers in sequence
+  LayerId channel_shuffle(LayerId x, std::int64_t groups);
+  LayerId flatten(LayerId x);
+  LayerId view(LayerKind kind, LayerId x);  ///< to_nhwc, to_nchw, to_tokens, first_token, softmax, causal_mask
+  LayerId class_token(LayerId x, std::string_view name);
+  LayerId position_embedding(LayerId x, std::string_view name);
+  LayerId split_heads(LayerId x, std::int64_t heads);
+  LayerId merge_heads(LayerId x, std::int64_t heads);
+  LayerId matmul(LayerId a, LayerId b, bool transposed);
+
+  [[nodiscard]] const Shape& shape(LayerId id) const { return network_.layers[static_cast<std::size_t>(id)].output; }
+  [[nodiscard]] std::int64_t channels(LayerId id) const { return shape(id)[1]; }
+  [[nodiscard]] std::int64_t classes() const { return network_.classes; }
+
+ private:
+  Layer& add_layer(LayerKind kind, std::string_view name, std::initializer_list<LayerId> inputs);
+  [[nodiscard]] LayerId last() const { return static_cast<LayerId>(network_.layers.size()) - 1; }
+  [[nodiscard]] std::int64_t windows(std::int64_t size, const Window& window, bool ceil_mode, const Layer& layer) const;
+
+  Network& network_;
+  const Workload& workload_;
+  std::string prefix_;
+};
+
+}  // namespace perfpred

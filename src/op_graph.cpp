@@ -1,0 +1,238 @@
+#include <perfpred/op_graph.h>
+
+#include <algorithm>
+#include <array>
+
+namespace perfpred {
+namespace {
+
+constexpr std::array<std::string_view, 7> type_names = {"f32", "f16", "bf16", "f64", "i64", "i32", "u8"};
+constexpr std::array<std::int64_t, 7> type_sizes = {4, 2, 2, 8, 8, 4, 1};
+
+// In the order of OpKind.
+constexpr std::array<std::string_view, 59> op_names_of_kinds = {
+    "unknown",        "convolution",          "convolution_backward",
+    "addmm",          "mm",                   "bmm",
+    "baddbmm",        "batch_norm",           "batch_norm_backward",
+    "layer_norm",     "layer_norm_backward",  "group_norm",
+    "group_norm_backward", "relu",            "threshold_backward",
+    "hardtanh",       "hardtanh_backward",    "hardswish",
+    "hardswish_backward", "hardsigmoid",      "hardsigmoid_backward",
+    "silu",           "silu_backward",        "sigmoid",
+    "sigmoid_backward", "tanh",               "tanh_backward",
+    "gelu",           "gelu_backward",        "softmax",
+    "softmax_backward", "log_softmax",        "log_softmax_backward",
+    "nll_loss",       "nll_loss_backward",    "max_pool2d",
+    "max_pool2d_backward", "avg_pool2d",      "avg_pool2d_backward",
+    "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward", "mean",
+    "sum",            "add",                  "sub",
+    "mul",            "div",                  "sqrt",
+    "addcmul",        "addcdiv",              "masked_fill",
+    "bernoulli",      "embedding",            "embedding_backward",
+    "cat",            "copy",                 "fill",
+    "select_backward", "slice_backward"};
+static_assert(op_names_of_kinds.size() == static_cast<std::size_t>(OpKind::custom));
+
+/// Elements that are read or written once: what "1 FLOP per element" counts.
+double element_flops(const OpGraph& graph, std::span<const TensorId> inputs, std::span<const TensorId> outputs) {
+  std::int64_t elements = 0;
+  if (!inputs.empty()) elements = graph.shape(inputs[0]).numel();
+  if (!outputs.empty() && outputs[0] != no_tensor) elements = std::max(elements, graph.shape(outputs[0]).numel());
+  return static_cast<double>(elements);
+}
+
+/// Multiply-adds into one output element of a convolution: input channels of a group times the kernel.
+double taps(const Shape& weight) { return static_cast<double>(weight.numel()) / static_cast<double>(weight[0]); }
+
+double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inputs,
+                std::span<const TensorId> outputs) {
+  const auto elements = [&](TensorId id) { return static_cast<double>(graph.shape(id).numel()); };
+  switch (kind) {
+    case OpKind::convolution:
+      return 2 * elements(outputs[0]) * taps(graph.shape(inputs[1]));
+    case OpKind::convolution_backward: {
+      const int gradients = (outputs[0] != no_tensor ? 1 : 0) + (outputs[1] != no_tensor ? 1 : 0);
+      return gradients * 2 * elements(inputs[0]) * taps(graph.shape(inputs[2]));
+    }
+    case OpKind::mm:
+    case OpKind::bmm:
+      return 2 * elements(outputs[0]) * static_cast<double>(graph.shape(inputs[0]).back());
+    case OpKind::addmm:
+    case OpKind::baddbmm:
+      return 2 * elements(outputs[0]) * static_cast<double>(graph.shape(inputs[1]).back());
+    case OpKind::nll_loss:
+      return elements(inputs[1]);
+    case OpKind::nll_loss_backward:
+      return elements(inputs[2]);
+    case OpKind::embedding_backward:
+      return elements(inputs[0]);
+    case OpKind::embedding:
+    case OpKind::cat:
+    case OpKind::copy:
+    case OpKind::fill:
+    case OpKind::select_backward:
+    case OpKind::slice_backward:
+      return 0;
+    default:
+      return element_flops(graph, inputs, outputs);
+  }
+}
+
+std::int64_t bytes_read_by(const OpGraph& graph, OpKind kind, std::span<const TensorId> inputs,
+                           std::span<const TensorId> outputs) {
+  switch (kind) {
+    case OpKind::fill:
+    case OpKind::bernoulli:
+      return 0;
+    case OpKind::embedding:  // the chosen rows, and which
+      return graph.bytes(outputs[0]) + graph.bytes(inputs[1]);
+    case OpKind::nll_loss:  // one element for each label
+      return graph.shape(inputs[1]).numel() * size_of(graph.tensors[inputs[0]].type) + graph.bytes(inputs[1]);
+    case OpKind::nll_loss_backward:  // not the probabilities
+      return graph.bytes(inputs[0]) + graph.bytes(inputs[2]) + graph.bytes(inputs[3]);
+    default: {
+      std::int64_t bytes = 0;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const bool again = i < 4 && std::find(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(i),
+                                              inputs[i]) != inputs.begin() + static_cast<std::ptrdiff_t>(i);
+        if (!again) bytes += graph.bytes(inputs[i]);
+      }
+      return bytes;
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t size_of(DataType type) { return type_sizes[static_cast<std::size_t>(type)]; }
+std::string_view to_string(DataType type) { return type_names.at(static_cast<std::size_t>(type)); }
+
+std::string_view to_string(OpKind kind) {
+  return kind == OpKind::custom ? "custom" : op_names_of_kinds.at(static_cast<std::size_t>(kind));
+}
+
+bool is_conv_or_matmul(OpKind kind) { return kind >= OpKind::convolution && kind <= OpKind::baddbmm; }
+
+OpTotals& OpTotals::operator+=(const Op& op) {
+  ++ops;
+  flops += op.flops;
+  if (is_conv_or_matmul(op.kind)) conv_matmul_flops += op.flops;
+  bytes_read += op.bytes_read;
+  bytes_written += op.bytes_written;
+  return *this;
+}
+
+TensorId OpGraph::add_tensor(const Shape& shape, DataType type, TensorRole role) {
+  const auto id = static_cast<TensorId>(tensors.size());
+  tensors.push_back({shape, shape.numel() * size_of(type), type, role, id});
+  return id;
+}
+
+TensorId OpGraph::add_view(TensorId of, const Shape& shape) {
+  const auto id = static_cast<TensorId>(tensors.size());
+  const Tensor& base = tensors[of];
+  tensors.push_back({shape, shape.numel() * size_of(base.type), base.type, base.role, base.storage});
+  return id;
+}
+
+Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
+                    std::span<const TensorId> outputs) {
+  Op op;
+  op.kind = kind;
+  op.phase = phase;
+  op.layer = layer;
+  op.type = !inputs.empty() ? tensors[inputs[0]].type : outputs.empty() ? DataType::f32 : tensors[outputs[0]].type;
+  op.first_operand = static_cast<std::uint32_t>(operands_.size());
+  op.input_count = static_cast<std::uint16_t>(inputs.size());
+  op.output_count = static_cast<std::uint16_t>(outputs.size());
+  op.flops = flops_of(*this, kind, inputs, outputs);
+  op.bytes_read = bytes_read_by(*this, kind, inputs, outputs);
+  for (const TensorId id : outputs) op.bytes_written += id == no_tensor ? 0 : bytes(id);
+  operands_.insert(operands_.end(), inputs.begin(), inputs.end());
+  operands_.insert(operands_.end(), outputs.begin(), outputs.end());
+  return ops.emplace_back(op);
+}
+
+void OpGraph::reserve(std::size_t op_count, std::size_t tensor_count) {
+  ops.reserve(op_count);
+  tensors.reserve(tensor_count);
+  operands_.reserve(op_count * 4);
+}
+
+std::span<const TensorId> OpGraph::inputs(const Op& op) const {
+  return std::span(operands_).subspan(op.first_operand, op.input_count);
+}
+
+std::span<const TensorId> OpGraph::outputs(const Op& op) const {
+  return std::span(operands_).subspan(op.first_operand + op.input_count, op.output_count);
+}
+
+std::string_view OpGraph::name(const Op& op) const {
+  return op.name < 0 ? to_string(op.kind) : op_names.at(static_cast<std::size_t>(op.name));
+}
+
+std::string_view OpGraph::layer_name(const Op& op) const {
+  return op.layer < 0 ? std::string_view() : layer_names.at(static_cast<std::size_t>(op.layer));
+}
+
+OpTotals OpGraph::totals() const {
+  OpTotals totals;
+  for (const Op& op : ops) totals += op;
+  return totals;
+}
+
+OpTotals OpGraph::totals(Phase phase) const {
+  OpTotals totals;
+  for (const Op& op : ops) {
+    if (op.phase == phase) totals += op;
+  }
+  return totals;
+}
+
+OpTotals OpGraph::totals(OpKind kind) const {
+  OpTotals totals;
+  for (const Op& op : ops) {
+    if (op.kind == kind) totals += op;
+  }
+  return totals;
+}
+
+std::int64_t OpGraph::params() const {
+  std::int64_t params = 0;
+  for (TensorId id = 0; id < tensors.size(); ++id) {
+    if (tensors[id].role == TensorRole::parameter && tensors[id].storage == id) params += tensors[id].shape.numel();
+  }
+  return params;
+}
+
+std::int64_t OpGraph::params(OpKind kind) const {
+  std::vector<bool> seen(tensors.size());
+  std::int64_t params = 0;
+  for (const Op& op : ops) {
+    if (op.phase != Phase::forward) break;
+    for (const TensorId id : inputs(op)) {
+      const TensorId storage = tensors[id].storage;
+      if (tensors[storage].role != TensorRole::parameter || seen[storage]) continue;
+      seen[storage] = true;
+      if (op.kind == kind) params += tensors[storage].shape.numel();
+    }
+  }
+  return params;
+}
+
+std::int64_t OpGraph::activation_bytes() const {
+  std::vector<bool> kept(tensors.size());
+  std::int64_t kept_bytes = 0;
+  for (const Op& op : ops) {
+    if (op.phase != Phase::backward) continue;
+    for (const TensorId id : inputs(op)) {
+      const TensorId storage = tensors[id].storage;
+      if (tensors[storage].role != TensorRole::activation || kept[storage]) continue;
+      kept[storage] = true;
+      kept_bytes += bytes(storage);
+    }
+  }
+  return kept_bytes;
+}
+
+}  // namespace perfpred

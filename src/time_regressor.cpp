@@ -1,0 +1,495 @@
+#include <perfpred/error.h>
+#include <perfpred/time_regressor.h>
+#include <perfpred/version.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+
+#include "atomic_file.h"
+#include "parse.h"
+#include "regressor_kind.h"
+
+namespace perfpred {
+namespace {
+
+constexpr int model_format = 1;
+constexpr double z90 = 1.6448536269514722;   // half of a normal 90 % interval in standard deviations
+const double foreign_half_width = std::log(3.0);  // another device, precision, ...: nothing measured says how much slower
+
+constexpr std::array<const RegressorKind*, 2> all_kinds = {&ann_kind, &linear_kind};
+
+const RegressorKind& find_kind(std::string_view name) {
+  for (const RegressorKind* kind : all_kinds) {
+    if (kind->name == name) return *kind;
+  }
+  std::string names;
+  for (const RegressorKind* kind : all_kinds) names += fmt::format("{}{}", names.empty() ? "" : ", ", kind->name);
+  throw InputError(fmt::format("kind \"{}\" is none of {}", shown(name), names));
+}
+
+struct Range {
+  double low = INFINITY;
+  double high = -INFINITY;
+
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  [[nodiscard]] bool contains(double value) const { return value >= low && value <= high; }
+};
+
+double sample_size(const Workload& workload) {
+  double size = 1;
+  for (const std::int64_t length : workload.input) size *= static_cast<double>(length);
+  return size;
+}
+
+bool same_group(const Workload& a, const Workload& b) {
+  return a.device == b.device && a.threads == b.threads && a.precision == b.precision && a.optimizer == b.optimizer &&
+         a.layout == b.layout && a.cuda_graph == b.cuda_graph;
+}
+
+/// Rows that ran in one place in one way, and what was learnt from them.
+struct Group {
+  Workload example;
+  std::set<std::string, std::less<>> networks;
+  Range depth, base_filters, batch_size, sample;
+  std::unique_ptr<RegressorModel> model;
+
+  void cover(const Workload& workload) {
+    networks.insert(workload.network);
+    if (workload.depth) depth.add(*workload.depth);
+    if (workload.base_filters) base_filters.add(*workload.base_filters);
+    batch_size.add(static_cast<double>(workload.batch_size));
+    sample.add(sample_size(workload));
+  }
+
+  [[nodiscard]] Reason reason(const Workload& workload) const {
+    if (workload.device != example.device || workload.threads != example.threads) return Reason::other_device;
+    if (workload.precision != example.precision) return Reason::other_precision;
+    if (workload.optimizer != example.optimizer) return Reason::other_optimizer;
+    if (workload.layout != example.layout || workload.cuda_graph != example.cuda_graph) return Reason::other_layout;
+    if (networks.find(workload.network) == networks.end()) return Reason::other_network;
+    if (workload.depth && !depth.contains(*workload.depth)) return Reason::depth_out_of_range;
+    if (workload.base_filters && !base_filters.contains(*workload.base_filters)) return Reason::width_out_of_range;
+    if (!batch_size.contains(static_cast<double>(workload.batch_size))) return Reason::batch_out_of_range;
+    if (!sample.contains(sample_size(workload))) return Reason::size_out_of_range;
+    return Reason::none;
+  }
+};
+
+bool is_foreign(Reason reason) {
+  return reason == Reason::other_device || reason == Reason::other_precision || reason == Reason::other_optimizer ||
+         reason == Reason::other_layout;
+}
+
+void widen(Quantiles& quantiles, double least_half_width) {
+  quantiles.p05 = std::min(quantiles.p05, quantiles.p50 * std::exp(-least_half_width));
+  quantiles.p95 = std::max(quantiles.p95, quantiles.p50 * std::exp(least_half_width));
+}
+
+void merge_into(AggregateRow& row, const AggregateRow& other) {
+  const auto n = static_cast<double>(row.n);
+  const auto m = static_cast<double>(other.n);
+  row.avg_time_mean = (n * *row.avg_time_mean + m * *other.avg_time_mean) / (n + m);
+  row.n += other.n;
+}
+
+std::vector<AggregateRow> usable_rows(std::span<const AggregateRow> rows) {
+  std::vector<AggregateRow> usable;
+  std::map<std::string, std::size_t> place;
+  for (const AggregateRow& row : rows) {
+    if (!row.avg_time_mean || row.n < 1) continue;
+    const auto [found, is_new] = place.try_emplace(row.workload.key(), usable.size());
+    if (is_new) {
+      row.workload.validate();
+      if (!(*row.avg_time_mean > 0) || !std::isfinite(*row.avg_time_mean)) {
+        throw InputError(fmt::format("the time of {} is not positive", found->first));
+      }
+      usable.push_back(row);
+    } else {
+      merge_into(usable[found->second], row);
+    }
+  }
+  return usable;
+}
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+std::uint64_t training_set_id_of(std::vector<AggregateRow> rows) {
+  std::vector<std::string> lines;
+  for (const AggregateRow& row : rows) {
+    lines.push_back(fmt::format("{}|{}|{}\n", row.workload.key(), number_text(row.avg_time_mean), row.n));
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string all;
+  for (const std::string& line : lines) all += line;
+  return fnv1a(all);
+}
+
+nlohmann::json range_json(const Range& range) {
+  return range.low <= range.high ? nlohmann::json{range.low, range.high} : nlohmann::json(nullptr);
+}
+
+Range range_from(const nlohmann::json& ranges, const char* name) {
+  const nlohmann::json& json = json_field(ranges, name);
+  Range range;
+  if (json.is_null()) return range;
+  if (!json.is_array() || json.size() != 2 || !json[0].is_number() || !json[1].is_number()) {
+    throw ModelError(fmt::format("field \"{}\" is not a range", name));
+  }
+  range.add(json[0].get<double>());
+  range.add(json[1].get<double>());
+  return range;
+}
+
+}  // namespace
+
+// ---- what kinds share
+
+void RegressorModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
+  for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = predict(workloads[i]);
+}
+
+JointPrediction RegressorModel::joint(std::span<const Workload> workloads) const {
+  const auto n = static_cast<Eigen::Index>(workloads.size());
+  JointPrediction joint{Eigen::VectorXd(n), Eigen::MatrixXd::Zero(n, n)};
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const Quantiles quantiles = predict(workloads[static_cast<std::size_t>(i)]);
+    joint.mean[i] = std::log(quantiles.p50);
+    const double deviation = std::log(quantiles.p95 / quantiles.p05) / (2 * z90);
+    joint.covariance(i, i) = deviation * deviation;
+    for (Eigen::Index j = 0; j < i; ++j) {
+      if (workloads[static_cast<std::size_t>(i)] == workloads[static_cast<std::size_t>(j)]) {
+        joint.covariance(i, j) = joint.covariance(j, i) = deviation * deviation;
+      }
+    }
+  }
+  return joint;
+}
+
+std::vector<TimeTerm> RegressorModel::breakdown(const Workload&) const { return {}; }
+
+std::optional<std::string> RegressorModel::observe(const AggregateRow&) {
+  throw InputError("only a hybrid model learns from observed runs");
+}
+
+std::vector<SetAside> RegressorModel::dropped() const { return {}; }
+
+double conformal_half_width(std::vector<double> residuals) {
+  if (residuals.empty()) throw InputError("no row is left to estimate the interval from");
+  for (double& residual : residuals) residual = std::abs(residual);
+  const auto n = static_cast<double>(residuals.size());
+  const auto rank = static_cast<std::size_t>(std::min(n, std::ceil(0.9 * (n + 1))));
+  std::nth_element(residuals.begin(), residuals.begin() + static_cast<std::ptrdiff_t>(rank - 1), residuals.end());
+  return residuals[rank - 1];
+}
+
+const nlohmann::json& json_field(const nlohmann::json& object, const char* name) {
+  if (!object.is_object() || !object.contains(name)) throw ModelError(fmt::format("field \"{}\" is missing", name));
+  return object.at(name);
+}
+
+double json_number(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& value = json_field(object, name);
+  if (!value.is_number()) throw ModelError(fmt::format("field \"{}\" is not a number", name));
+  return value.get<double>();
+}
+
+std::string json_text(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& value = json_field(object, name);
+  if (!value.is_string()) throw ModelError(fmt::format("field \"{}\" is not a text", name));
+  return value.get<std::string>();
+}
+
+Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& value = json_field(object, name);
+  if (!value.is_array()) throw ModelError(fmt::format("field \"{}\" is not a list of numbers", name));
+  Eigen::VectorXd vector(static_cast<Eigen::Index>(value.size()));
+  Eigen::Index i = 0;
+  for (const nlohmann::json& item : value) {
+    if (!item.is_number()) throw ModelError(fmt::format("field \"{}\" is not a list of numbers", name));
+    vector[i++] = item.get<double>();
+  }
+  return vector;
+}
+
+Eigen::MatrixXd json_matrix(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& value = json_field(object, name);
+  const auto refuse = [name] { throw ModelError(fmt::format("field \"{}\" is not a matrix", name)); };
+  if (!value.is_array() || value.empty() || !value.front().is_array()) refuse();
+  Eigen::MatrixXd matrix(static_cast<Eigen::Index>(value.size()), static_cast<Eigen::Index>(value.front().size()));
+  for (Eigen::Index i = 0; i < matrix.rows(); ++i) {
+    const nlohmann::json& row = value[static_cast<std::size_t>(i)];
+    if (!row.is_array() || row.size() != value.front().size()) refuse();
+    for (Eigen::Index j = 0; j < matrix.cols(); ++j) {
+      const nlohmann::json& item = row[static_cast<std::size_t>(j)];
+      if (!item.is_number()) refuse();
+      matrix(i, j) = item.get<double>();
+    }
+  }
+  return matrix;
+}
+
+nlohmann::json to_json(const Eigen::VectorXd& vector) {
+  return std::vector<double>(vector.data(), vector.data() + vector.size());
+}
+
+nlohmann::json to_json(const Eigen::MatrixXd& matrix) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (Eigen::Index i = 0; i < matrix.rows(); ++i) rows.push_back(to_json(Eigen::VectorXd(matrix.row(i).transpose())));
+  return rows;
+}
+
+std::vector<std::string> regressor_kinds() {
+  std::vector<std::string> names;
+  for (const RegressorKind* kind : all_kinds) names.emplace_back(kind->name);
+  return names;
+}
+
+// ---- TimeRegressor
+
+struct TimeRegressor::Impl {
+  std::string kind;
+  std::uint64_t model_id = 0;
+  std::uint64_t training_set_id = 0;
+  std::set<std::string, std::less<>> keys;
+  std::vector<Group> groups;  // never empty; the one with most rows first
+  mutable std::shared_mutex mutex;
+
+  [[nodiscard]] const Group& group_of(const Workload& workload) const {
+    for (const Group& group : groups) {
+      if (same_group(group.example, workload)) return group;
+    }
+    return groups.front();
+  }
+
+  [[nodiscard]] Prediction finish(const Group& group, const Workload& workload, Quantiles quantiles) const {
+    const Reason reason = group.reason(workload);
+    if (is_foreign(reason)) widen(quantiles, foreign_half_width);
+    return {quantiles, reason, model_id, training_set_id};
+  }
+
+  [[nodiscard]] nlohmann::json to_json() const {
+    nlohmann::json parts = nlohmann::json::array();
+    for (const Group& group : groups) {
+      parts.push_back({{"example", group.example.key()},
+                       {"networks", group.networks},
+                       {"ranges",
+                        {{"depth", range_json(group.depth)},
+                         {"base_filters", range_json(group.base_filters)},
+                         {"batch_size", range_json(group.batch_size)},
+                         {"sample", range_json(group.sample)}}},
+                       {"model", group.model->to_json()}});
+    }
+    return {{"format", model_format},
+            {"kind", kind},
+            {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
+            {"training_set", fmt::format("{:016x}", training_set_id)},
+            {"keys", keys},
+            {"groups", parts}};
+  }
+
+  void name_model() { model_id = fnv1a(to_json().dump()); }
+};
+
+TimeRegressor::TimeRegressor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TimeRegressor::TimeRegressor(TimeRegressor&&) noexcept = default;
+TimeRegressor& TimeRegressor::operator=(TimeRegressor&&) noexcept = default;
+TimeRegressor::~TimeRegressor() = default;
+
+TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOptions& options,
+                                 std::span<const AggregateRow> val) {
+  const RegressorKind& kind = find_kind(options.kind);
+  std::vector<AggregateRow> fitted(rows.begin(), rows.end());
+  if (!kind.uses_validation) fitted.insert(fitted.end(), val.begin(), val.end());
+  fitted = usable_rows(fitted);
+  const std::vector<AggregateRow> chosen_by = kind.uses_validation ? usable_rows(val) : std::vector<AggregateRow>{};
+  if (fitted.empty()) throw InputError("no row with a time to fit on");
+
+  auto impl = std::make_unique<Impl>();
+  impl->kind = options.kind;
+  std::vector<TrainingTable> tables;
+  const auto table_of = [&](const Workload& workload) -> TrainingTable& {
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      if (same_group(impl->groups[i].example, workload)) return tables[i];
+    }
+    impl->groups.emplace_back().example = workload;
+    tables.emplace_back().seed = options.seed;
+    return tables.back();
+  };
+  for (const AggregateRow& row : fitted) table_of(row.workload).rows.push_back(row);
+  for (const AggregateRow& row : chosen_by) table_of(row.workload).val.push_back(row);
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    Group& group = impl->groups[i];
+    for (const std::vector<AggregateRow>* part : {&tables[i].rows, &tables[i].val}) {
+      for (const AggregateRow& row : *part) {
+        group.cover(row.workload);
+        impl->keys.insert(row.workload.key());
+      }
+    }
+    group.model = kind.fit(tables[i]);
+  }
+  std::size_t largest = 0;
+  for (std::size_t i = 1; i < tables.size(); ++i) {
+    if (tables[i].rows.size() > tables[largest].rows.size()) largest = i;
+  }
+  std::swap(impl->groups.front(), impl->groups[largest]);
+  fitted.insert(fitted.end(), chosen_by.begin(), chosen_by.end());
+  impl->training_set_id = training_set_id_of(std::move(fitted));
+  impl->name_model();
+  return TimeRegressor(std::move(impl));
+}
+
+TimeRegressor TimeRegressor::load(const std::string& path) {
+  const nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, false);
+  try {
+    if (json.is_discarded() || !json.is_object()) throw ModelError("not a model file");
+    const nlohmann::json& format = json_field(json, "format");
+    if (format != model_format) throw ModelError(fmt::format("format {} is not known; this build reads format {}", shown(format.dump()), model_format));
+    auto impl = std::make_unique<Impl>();
+    impl->kind = json_text(json, "kind");
+    const auto kind = std::find_if(all_kinds.begin(), all_kinds.end(), [&](const RegressorKind* k) { return k->name == impl->kind; });
+    if (kind == all_kinds.end()) throw ModelError(fmt::format("kind \"{}\" is not known", shown(impl->kind)));
+    const std::string set = json_text(json, "training_set");
+    const auto [end, error] = std::from_chars(set.data(), set.data() + set.size(), impl->training_set_id, 16);
+    if (error != std::errc() || end != set.data() + set.size()) throw ModelError("field \"training_set\" is not a hexadecimal number");
+    const auto texts = [](const nlohmann::json& object, const char* name) {
+      std::set<std::string, std::less<>> out;
+      const nlohmann::json& list = json_field(object, name);
+      if (!list.is_array()) throw ModelError(fmt::format("field \"{}\" is not a list", name));
+      for (const nlohmann::json& item : list) {
+        if (!item.is_string()) throw ModelError(fmt::format("field \"{}\" is not a list of texts", name));
+        out.insert(item.get<std::string>());
+      }
+      return out;
+    };
+    impl->keys = texts(json, "keys");
+    const nlohmann::json& groups = json_field(json, "groups");
+    if (!groups.is_array() || groups.empty()) throw ModelError("field \"groups\" is not a list with an element");
+    for (const nlohmann::json& part : groups) {
+      Group& group = impl->groups.emplace_back();
+      group.example = Workload::from_key(json_text(part, "example"));
+      group.networks = texts(part, "networks");
+      const nlohmann::json& ranges = json_field(part, "ranges");
+      group.depth = range_from(ranges, "depth");
+      group.base_filters = range_from(ranges, "base_filters");
+      group.batch_size = range_from(ranges, "batch_size");
+      group.sample = range_from(ranges, "sample");
+      group.model = (*kind)->load(json_field(part, "model"));
+    }
+    impl->name_model();
+    return TimeRegressor(std::move(impl));
+  } catch (const Error& error) {
+    throw ModelError(fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+Prediction TimeRegressor::predict(const Workload& workload) const {
+  workload.validate();
+  const std::shared_lock lock(impl_->mutex);
+  const Group& group = impl_->group_of(workload);
+  return impl_->finish(group, workload, group.model->predict(workload));
+}
+
+void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {
+  if (workloads.size() != predictions.size()) throw Error("predict: as many places as workloads are needed");
+  for (const Workload& workload : workloads) workload.validate();
+  const std::shared_lock lock(impl_->mutex);
+  std::vector<Quantiles> quantiles;
+  for (std::size_t begin = 0; begin < workloads.size();) {  // runs of one group go to its model together
+    const Group& group = impl_->group_of(workloads[begin]);
+    std::size_t end = begin + 1;
+    while (end < workloads.size() && &impl_->group_of(workloads[end]) == &group) ++end;
+    quantiles.resize(end - begin);
+    group.model->predict(workloads.subspan(begin, end - begin), quantiles);
+    for (std::size_t i = begin; i < end; ++i) predictions[i] = impl_->finish(group, workloads[i], quantiles[i - begin]);
+    begin = end;
+  }
+}
+
+std::vector<Prediction> TimeRegressor::predict(std::span<const Workload> workloads) const {
+  std::vector<Prediction> predictions(workloads.size());
+  predict(workloads, predictions);
+  return predictions;
+}
+
+JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const {
+  for (const Workload& workload : workloads) workload.validate();
+  const std::shared_lock lock(impl_->mutex);
+  const auto n = static_cast<Eigen::Index>(workloads.size());
+  JointPrediction joint{Eigen::VectorXd(n), Eigen::MatrixXd::Zero(n, n)};
+  for (const Group& group : impl_->groups) {  // groups know nothing of one another
+    std::vector<Eigen::Index> places;
+    std::vector<Workload> mine;
+    for (Eigen::Index i = 0; i < n; ++i) {
+      const Workload& workload = workloads[static_cast<std::size_t>(i)];
+      if (&impl_->group_of(workload) != &group) continue;
+      places.push_back(i);
+      mine.push_back(workload);
+    }
+    if (mine.empty()) continue;
+    const JointPrediction part = group.model->joint(mine);
+    joint.mean(places) = part.mean;
+    joint.covariance(places, places) = part.covariance;
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      if (!is_foreign(group.reason(mine[i]))) continue;
+      const double deviation = foreign_half_width / z90;
+      double& variance = joint.covariance(places[i], places[i]);
+      variance = std::max(variance, deviation * deviation);
+    }
+  }
+  return joint;
+}
+
+std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload) const {
+  workload.validate();
+  const std::shared_lock lock(impl_->mutex);
+  return impl_->group_of(workload).model->breakdown(workload);
+}
+
+void TimeRegressor::save(const std::string& path) const {
+  std::string text;
+  {
+    const std::shared_lock lock(impl_->mutex);
+    text = impl_->to_json().dump(1) + "\n";
+  }
+  write_file(path, text);
+}
+
+const std::string& TimeRegressor::kind() const { return impl_->kind; }
+
+bool TimeRegressor::was_fitted_on(const Workload& workload) const {
+  const std::shared_lock lock(impl_->mutex);
+  return impl_->keys.count(workload.key()) != 0;
+}
+
+std::vector<std::string> TimeRegressor::fitted_keys() const {
+  const std::shared_lock lock(impl_->mutex);
+  return {impl_->keys.begin(), impl_->keys.end()};
+}
+
+std::vector<SetAside> TimeRegressor::dropped() const {
+  const std::shared_lock lock(impl_->mutex);
+  std::vector<SetAside> all;
+  for (const Group& group : impl_->groups) {
+    for (SetAside& row : group.model->dropped()) all.push_back(std::move(row));
+  }
+  return all;
+}
+
+const Workload& TimeRegressor::example() const { return impl_->groups.front().example; }
+
+}  // namespace perfpred

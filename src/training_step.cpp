@@ -1,0 +1,709 @@
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <span>
+
+namespace perfpred {
+namespace {
+
+/// What the forward pass of a layer leaves behind.
+struct LayerState {
+  TensorId output = no_tensor;
+  TensorId gradient = no_tensor;  // of the output
+  bool needs_gradient = false;
+  std::array<TensorId, 2> weights = {no_tensor, no_tensor};  // weight, bias: as the operators read them
+  std::array<TensorId, 2> inputs = {no_tensor, no_tensor};   // first two: as the operators read them
+  std::array<TensorId, 3> saved = {no_tensor, no_tensor, no_tensor};
+};
+
+struct LearnedTensor {
+  TensorId weight;
+  TensorId gradient = no_tensor;
+};
+
+class StepBuilder {
+ public:
+  StepBuilder(const Network& network, Precision precision) : network_(network), states_(network.layers.size()) {
+    if (precision == Precision::fp64) master_ = DataType::f64;
+    half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
+    mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
+    const std::size_t layers = network.layers.size();
+    graph_.reserve(layers * 16, layers * 16);
+    graph_.layer_names.reserve(layers);
+    for (const Layer& layer : network.layers) graph_.layer_names.push_back(layer.name);
+    declare_tensors();
+  }
+
+  OpGraph build(Optimizer optimizer) {
+    for (layer_ = 0; layer_ < static_cast<std::int32_t>(states_.size()); ++layer_) forward(layer());
+    layer_ = -1;
+    loss();
+    for (layer_ = static_cast<std::int32_t>(states_.size()) - 1; layer_ >= 0; --layer_) {
+      if (state().gradient != no_tensor) backward(layer());
+    }
+    layer_ = -1;
+    phase_ = Phase::optimizer;
+    for (const LearnedTensor& learned : learned_) update(optimizer, learned);
+    return std::move(graph_);
+  }
+
+ private:
+  using Ids = std::initializer_list<TensorId>;
+
+  const Layer& layer() const { return network_.layers[static_cast<std::size_t>(layer_)]; }
+  LayerState& state() { return states_[static_cast<std::size_t>(layer_)]; }
+  LayerState& state_of(std::int32_t index) { return states_[static_cast<std::size_t>(index)]; }
+  std::int32_t input_layer(std::size_t i) const { return network_.inputs(layer())[i]; }
+  bool input_needs_gradient(std::size_t i) { return state_of(input_layer(i)).needs_gradient; }
+
+  TensorId made(const Shape& shape, DataType type) {
+    return graph_.add_tensor(shape, type, phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary);
+  }
+  TensorId made_like(TensorId id) {
+    const Shape shape = graph_.tensors[id].shape;
+    return made(shape, graph_.tensors[id].type);
+  }
+  DataType type(TensorId id) const { return graph_.tensors[id].type; }
+
+  void emit(OpKind kind, Ids inputs, Ids outputs) {
+    graph_.add_op(kind, phase_, layer_, std::span(inputs.begin(), inputs.size()),
+                  std::span(outputs.begin(), outputs.size()));
+  }
+  /// An operator that gives one new tensor shaped as its first input.
+  TensorId map(OpKind kind, Ids inputs) {
+    const TensorId out = made_like(*inputs.begin());
+    emit(kind, inputs, {out});
+    return out;
+  }
+  TensorId sum_to(TensorId id, const Shape& shape) {
+    const TensorId out = made(shape, type(id));
+    emit(OpKind::sum, {id}, {out});
+    return out;
+  }
+  TensorId transposed(TensorId id) {
+    const Shape shape = graph_.shape(id);
+    const std::size_t last = shape.rank() - 1;
+    return graph_.add_view(id, shape.with(last - 1, shape[last]).with(last, shape[last - 1]));
+  }
+
+  void declare_tensors();
+  void forward(const Layer& layer);
+  void loss();
+  void backward(const Layer& layer);
+  void update(Optimizer optimizer, const LearnedTensor& learned);
+
+  TensorId cast(TensorId id, DataType to);
+  TensorId input(std::size_t i) { return state_of(input_layer(i)).output; }
+  TensorId operand(std::size_t i, DataType compute);
+  void read_weights(DataType compute);
+  void give(std::size_t i, TensorId gradient);
+  void give_layer(std::int32_t layer, TensorId gradient);
+  void learn(std::size_t which, TensorId gradient);
+  void forward_linear(const Layer& layer);
+  void backward_linear(const Layer& layer);
+  void backward_chunk(const Layer& layer);
+  void backward_concat(const Layer& layer);
+
+  /// Matrix products and convolutions compute in the half type under mixed precision, sensitive operators in fp32.
+  DataType compute_type() const { return mixed_ ? half_ : master_; }
+
+  const Network& network_;
+  OpGraph graph_;
+  std::vector<LayerState> states_;
+  std::vector<LearnedTensor> learned_;
+  std::vector<std::array<std::int32_t, 2>> learned_of_layer_;  // indices into learned_
+  std::vector<std::array<TensorId, 3>> buffers_;               // running mean, running variance, batches
+  std::vector<TensorId> many_;                                 // scratch
+  TensorId labels_ = no_tensor;
+  TensorId mask_ = no_tensor;
+  std::int32_t layer_ = -1;
+  Phase phase_ = Phase::forward;
+  DataType master_ = DataType::f32;
+  DataType half_ = DataType::f16;
+  bool mixed_ = false;
+};
+
+void StepBuilder::declare_tensors() {
+  learned_of_layer_.assign(states_.size(), {-1, -1});
+  buffers_.assign(states_.size(), {no_tensor, no_tensor, no_tensor});
+  learned_.reserve(states_.size() * 2);
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    const LayerParameters own = Network::parameters(layer);
+    const std::size_t skip = layer.tied_to >= 0 ? 1 : 0;
+    if (skip == 1) learned_of_layer_[i][0] = learned_of_layer_[static_cast<std::size_t>(layer.tied_to)][0];
+    for (std::size_t p = 0; p < own.count; ++p) {
+      learned_of_layer_[i][p + skip] = static_cast<std::int32_t>(learned_.size());
+      learned_.push_back({graph_.add_tensor(own.shapes[p], master_, TensorRole::parameter)});
+    }
+    if (layer.kind == LayerKind::batch_norm) {
+      for (std::size_t k = 0; k < 2; ++k) {
+        buffers_[i][k] = graph_.add_tensor({layer.out_channels}, master_, TensorRole::buffer);
+      }
+      buffers_[i][2] = graph_.add_tensor({}, DataType::i64, TensorRole::buffer);
+    } else if (layer.kind == LayerKind::causal_mask && mask_ == no_tensor) {
+      mask_ = graph_.add_tensor({layer.output[1], layer.output[2]}, DataType::u8, TensorRole::buffer);
+    }
+  }
+}
+
+TensorId StepBuilder::cast(TensorId id, DataType to) {
+  if (type(id) == to) return id;
+  const Shape shape = graph_.shape(id);
+  const TensorId out = made(shape, to);
+  emit(OpKind::copy, {id}, {out});
+  return out;
+}
+
+/// Input i of the layer in the type that its operator computes in.
+TensorId StepBuilder::operand(std::size_t i, DataType compute) {
+  const TensorId id = cast(input(i), compute);
+  if (i < 2) state().inputs[i] = id;
+  return id;
+}
+
+void StepBuilder::read_weights(DataType compute) {
+  const auto& own = learned_of_layer_[static_cast<std::size_t>(layer_)];
+  for (std::size_t p = 0; p < 2; ++p) {
+    if (own[p] >= 0) state().weights[p] = cast(learned_[static_cast<std::size_t>(own[p])].weight, compute);
+  }
+}
+
+void StepBuilder::forward_linear(const Layer& layer) {
+  read_weights(compute_type());
+  LayerState& s = state();
+  TensorId x = operand(0, compute_type());
+  const Shape in = graph_.shape(x);
+  const bool folded = in.rank() != 2;
+  if (folded) x = s.inputs[0] = graph_.add_view(x, {in.numel() / in.back(), in.back()});
+  const TensorId weight = transposed(s.weights[0]);
+  const Shape rows = graph_.shape(x);
+  const TensorId out = made({rows[0], layer.out_channels}, compute_type());
+  if (layer.bias) {
+    emit(OpKind::addmm, {s.weights[1], x, weight}, {out});
+  } else {
+    emit(OpKind::mm, {x, weight}, {out});
+  }
+  s.output = folded ? graph_.add_view(out, layer.output) : out;
+}
+
+void StepBuilder::forward(const Layer& layer) {
+  LayerState& s = state();
+  const std::span<const std::int32_t> from = network_.inputs(layer);
+  const auto own = learned_of_layer_[static_cast<std::size_t>(layer_)];
+  s.needs_gradient = own[0] >= 0;
+  for (const std::int32_t i : from) s.needs_gradient = s.needs_gradient || state_of(i).needs_gradient;
+
+  const auto pointwise = [&](OpKind kind) {
+    const TensorId x = operand(0, type(input(0)));
+    s.output = layer.in_place ? graph_.add_view(x, layer.output) : made_like(x);
+    emit(kind, {x}, {s.output});
+  };
+
+  switch (layer.kind) {
+    case LayerKind::input:
+      s.output = graph_.add_tensor(layer.output, network_.tokens ? DataType::i64 : master_, TensorRole::input);
+      labels_ = graph_.add_tensor(
+          network_.tokens ? Shape{layer.output[0] * layer.output[1]} : Shape{layer.output[0]}, DataType::i64,
+          TensorRole::input);
+      break;
+    case LayerKind::position_ids:
+    case LayerKind::type_ids:
+      s.output = graph_.add_tensor(layer.output, DataType::i64, TensorRole::buffer);
+      s.needs_gradient = false;
+      break;
+    case LayerKind::conv2d: {
+      const TensorId x = operand(0, compute_type());
+      read_weights(compute_type());
+      s.output = made(layer.output, compute_type());
+      if (layer.bias) {
+        emit(OpKind::convolution, {x, s.weights[0], s.weights[1]}, {s.output});
+      } else {
+        emit(OpKind::convolution, {x, s.weights[0]}, {s.output});
+      }
+      break;
+    }
+    case LayerKind::batch_norm: {
+      const TensorId x = operand(0, type(input(0)));
+      read_weights(master_);
+      const auto& buffers = buffers_[static_cast<std::size_t>(layer_)];
+      emit(OpKind::add, {buffers[2]}, {buffers[2]});
+      s.output = made_like(x);
+      s.saved[0] = made({layer.out_channels}, master_);
+      s.saved[1] = made({layer.out_channels}, master_);
+      emit(OpKind::batch_norm, {x, s.weights[0], s.weights[1], buffers[0], buffers[1]},
+           {s.output, s.saved[0], s.saved[1]});
+      break;
+    }
+    case LayerKind::layer_norm: {
+      const TensorId x = operand(0, master_);
+      read_weights(master_);
+      s.output = made_like(x);
+      const Shape statistics = layer.output.with(layer.output.rank() - 1, 1);
+      s.saved[0] = made(statistics, master_);
+      s.saved[1] = made(statistics, master_);
+      emit(OpKind::layer_norm, {x, s.weights[0], s.weights[1]}, {s.output, s.saved[0], s.saved[1]});
+      break;
+    }
+    case LayerKind::linear: forward_linear(layer); break;
+    case LayerKind::embedding: {
+      read_weights(master_);
+      s.inputs[0] = input(0);
+      s.output = made(layer.output, master_);
+      emit(OpKind::embedding, {s.weights[0], s.inputs[0]}, {s.output});
+      break;
+    }
+    case LayerKind::relu: pointwise(OpKind::relu); break;
+    case LayerKind::relu6: pointwise(OpKind::hardtanh); break;
+    case LayerKind::hardswish: pointwise(OpKind::hardswish); break;
+    case LayerKind::hardsigmoid: pointwise(OpKind::hardsigmoid); break;
+    case LayerKind::silu: pointwise(OpKind::silu); break;
+    case LayerKind::sigmoid: pointwise(OpKind::sigmoid); break;
+    case LayerKind::tanh: pointwise(OpKind::tanh); break;
+    case LayerKind::gelu:
+    case LayerKind::gelu_tanh: pointwise(OpKind::gelu); break;
+    case LayerKind::scale: pointwise(OpKind::mul); break;
+    case LayerKind::max_pool: {
+      const TensorId x = operand(0, type(input(0)));
+      s.output = made(layer.output, type(x));
+      s.saved[0] = made(layer.output, DataType::i64);
+      emit(OpKind::max_pool2d, {x}, {s.output, s.saved[0]});
+      break;
+    }
+    case LayerKind::avg_pool:
+    case LayerKind::adaptive_avg_pool:
+    case LayerKind::global_avg_pool: {
+      const TensorId x = operand(0, type(input(0)));
+      s.output = made(layer.output, type(x));
+      emit(layer.kind == LayerKind::avg_pool            ? OpKind::avg_pool2d
+           : layer.kind == LayerKind::adaptive_avg_pool ? OpKind::adaptive_avg_pool2d
+                                                        : OpKind::mean,
+           {x}, {s.output});
+      break;
+    }
+    case LayerKind::add: {
+      const TensorId x = s.inputs[0] = input(0);
+      const TensorId y = s.inputs[1] = input(1);
+      const DataType wider = type(x) == type(y) ? type(x) : master_;
+      s.output = layer.in_place && type(x) == wider ? graph_.add_view(x, layer.output) : made(layer.output, wider);
+      emit(OpKind::add, {x, y}, {s.output});
+      break;
+    }
+    case LayerKind::mul: {
+      const TensorId x = operand(0, type(input(0)));
+      const TensorId y = operand(1, type(input(1)));
+      s.output = made_like(x);
+      emit(OpKind::mul, {x, y}, {s.output});
+      break;
+    }
+    case LayerKind::dropout:
+    case LayerKind::stochastic_depth: {
+      const TensorId x = operand(0, type(input(0)));
+      const bool samples = layer.kind == LayerKind::stochastic_depth;
+      s.saved[0] = made(samples ? Shape{layer.output[0], 1, 1, 1} : layer.output, type(x));
+      emit(OpKind::bernoulli, {s.saved[0]}, {s.saved[0]});
+      emit(OpKind::div, {s.saved[0]}, {s.saved[0]});
+      s.output = made_like(x);
+      emit(OpKind::mul, {x, s.saved[0]}, {s.output});
+      break;
+    }
+    case LayerKind::layer_scale: {
+      const TensorId x = operand(0, type(input(0)));
+      read_weights(master_);
+      s.output = made(layer.output, master_);
+      emit(OpKind::mul, {s.weights[0], x}, {s.output});
+      break;
+    }
+    case LayerKind::position_embedding: {
+      const TensorId x = operand(0, type(input(0)));
+      read_weights(master_);
+      s.output = made(layer.output, master_);
+      emit(OpKind::add, {x, s.weights[0]}, {s.output});
+      break;
+    }
+    case LayerKind::class_token: {
+      const TensorId x = operand(0, master_);
+      read_weights(master_);
+      s.output = made(layer.output, master_);
+      emit(OpKind::cat, {s.weights[0], x}, {s.output});
+      break;
+    }
+    case LayerKind::concat: {
+      DataType widest = type(input(0));
+      for (std::size_t i = 1; i < from.size(); ++i) widest = type(input(i)) == widest ? widest : master_;
+      many_.clear();
+      for (std::size_t i = 0; i < from.size(); ++i) many_.push_back(input(i));
+      s.output = made(layer.output, widest);
+      graph_.add_op(OpKind::cat, phase_, layer_, many_, std::span(&s.output, 1));
+      break;
+    }
+    case LayerKind::channel_shuffle:
+    case LayerKind::split_heads:
+    case LayerKind::merge_heads: {
+      const TensorId x = operand(0, type(input(0)));
+      s.output = made(layer.output, type(x));
+      emit(OpKind::copy, {x}, {s.output});
+      break;
+    }
+    case LayerKind::chunk:
+    case LayerKind::flatten:
+    case LayerKind::to_nhwc:
+    case LayerKind::to_nchw:
+    case LayerKind::to_tokens:
+    case LayerKind::first_token: s.output = graph_.add_view(input(0), layer.output); break;
+    case LayerKind::matmul:
+    case LayerKind::matmul_transposed: {
+      const TensorId a = operand(0, compute_type());
+      TensorId b = operand(1, compute_type());
+      if (layer.kind == LayerKind::matmul_transposed) b = transposed(b);
+      s.output = made(layer.output, compute_type());
+      emit(OpKind::bmm, {a, b}, {s.output});
+      break;
+    }
+    case LayerKind::causal_mask: {
+      const TensorId x = operand(0, type(input(0)));
+      s.output = made_like(x);
+      emit(OpKind::masked_fill, {x, mask_}, {s.output});
+      break;
+    }
+    case LayerKind::softmax: {
+      const TensorId x = operand(0, master_);
+      s.output = made_like(x);
+      emit(OpKind::softmax, {x}, {s.output});
+      break;
+    }
+  }
+}
+
+void StepBuilder::loss() {
+  phase_ = Phase::loss;
+  const auto last = static_cast<std::int32_t>(states_.size()) - 1;
+  TensorId logits = cast(state_of(last).output, master_);
+  const Shape shape = graph_.shape(logits);
+  if (shape.rank() != 2) logits = graph_.add_view(logits, {shape.numel() / shape.back(), shape.back()});
+  const TensorId log_probabilities = map(OpKind::log_softmax, {logits});
+  const TensorId loss = made({}, master_);
+  const TensorId total_weight = made({}, master_);
+  emit(OpKind::nll_loss, {log_probabilities, labels_}, {loss, total_weight});
+
+  phase_ = Phase::backward;
+  const TensorId one = made({}, master_);
+  emit(OpKind::fill, {loss}, {one});
+  const TensorId by_probability = made_like(log_probabilities);
+  emit(OpKind::nll_loss_backward, {one, log_probabilities, labels_, total_weight}, {by_probability});
+  TensorId gradient = made_like(log_probabilities);
+  emit(OpKind::log_softmax_backward, {by_probability, log_probabilities}, {gradient});
+  if (shape.rank() != 2) gradient = graph_.add_view(gradient, shape);
+  give_layer(last, gradient);
+}
+
+/// Gradients that meet are added, the later ones into a new tensor.
+void StepBuilder::give_layer(std::int32_t layer, TensorId gradient) {
+  LayerState& to = state_of(layer);
+  if (!to.needs_gradient) return;
+  gradient = cast(gradient, type(to.output));
+  to.gradient = to.gradient == no_tensor ? gradient : map(OpKind::add, {to.gradient, gradient});
+}
+
+void StepBuilder::give(std::size_t i, TensorId gradient) { give_layer(input_layer(i), gradient); }
+
+void StepBuilder::learn(std::size_t which, TensorId gradient) {
+  const std::int32_t index = learned_of_layer_[static_cast<std::size_t>(layer_)][which];
+  LearnedTensor& learned = learned_[static_cast<std::size_t>(index)];
+  gradient = cast(gradient, master_);
+  learned.gradient = learned.gradient == no_tensor ? gradient : map(OpKind::add, {learned.gradient, gradient});
+  graph_.tensors[graph_.tensors[learned.gradient].storage].role = TensorRole::gradient;
+}
+
+void StepBuilder::backward_linear(const Layer& layer) {
+  LayerState& s = state();
+  const TensorId x = s.inputs[0];
+  TensorId g = s.gradient;
+  const Shape rows = graph_.shape(x);
+  const Shape given = graph_.shape(g);
+  if (given.rank() != 2) g = graph_.add_view(g, {rows[0], layer.out_channels});
+  if (input_needs_gradient(0)) {
+    TensorId gx = made(rows, type(g));
+    emit(OpKind::mm, {g, s.weights[0]}, {gx});
+    if (given.rank() != 2) gx = graph_.add_view(gx, given.with(given.rank() - 1, layer.in_channels));
+    give(0, gx);
+  }
+  const TensorId gw = made({layer.out_channels, layer.in_channels}, type(g));
+  emit(OpKind::mm, {transposed(g), x}, {gw});
+  learn(0, gw);
+  if (layer.bias) learn(1, sum_to(g, {layer.out_channels}));
+}
+
+void StepBuilder::backward_chunk(const Layer& layer) {
+  // Parts follow each other, so the first one is reached last; torch joins all gradients at once.
+  if (layer.index != 0) return;
+  many_.clear();
+  for (std::int32_t part = 0; part < layer.count; ++part) many_.push_back(state_of(layer_ + part).gradient);
+  const TensorId gx = made_like(input(0));
+  graph_.add_op(OpKind::cat, phase_, layer_, many_, std::span(&gx, 1));
+  give(0, gx);
+}
+
+void StepBuilder::backward_concat(const Layer& layer) {
+  const TensorId g = state().gradient;
+  for (std::size_t i = 0; i < layer.input_count; ++i) {
+    const Shape part = graph_.shape(input(i));
+    if (input_needs_gradient(i)) give(i, graph_.add_view(g, part));
+  }
+}
+
+void StepBuilder::backward(const Layer& layer) {
+  LayerState& s = state();
+  const TensorId g = s.gradient;
+  const bool wanted = layer.input_count > 0 && input_needs_gradient(0);
+  const auto pointwise = [&](OpKind kind, TensorId saved) {
+    const TensorId gx = map(kind, {g, saved});
+    give(0, gx);
+  };
+  const auto view_back = [&] {
+    const Shape shape = graph_.shape(input(0));
+    give(0, graph_.add_view(g, shape));
+  };
+
+  switch (layer.kind) {
+    case LayerKind::input:
+    case LayerKind::position_ids:
+    case LayerKind::type_ids: break;
+    case LayerKind::conv2d: {
+      const TensorId gx = wanted ? made_like(s.inputs[0]) : no_tensor;
+      const TensorId gw = made_like(s.weights[0]);
+      const TensorId gb = layer.bias ? made_like(s.weights[1]) : no_tensor;
+      emit(OpKind::convolution_backward, {g, s.inputs[0], s.weights[0]}, {gx, gw, gb});
+      if (wanted) give(0, gx);
+      learn(0, gw);
+      if (layer.bias) learn(1, gb);
+      break;
+    }
+    case LayerKind::batch_norm: {
+      const auto& buffers = buffers_[static_cast<std::size_t>(layer_)];
+      const TensorId gx = wanted ? made_like(s.inputs[0]) : no_tensor;
+      const TensorId gw = made_like(s.weights[0]);
+      const TensorId gb = made_like(s.weights[1]);
+      emit(OpKind::batch_norm_backward,
+           {g, s.inputs[0], s.weights[0], buffers[0], buffers[1], s.saved[0], s.saved[1]}, {gx, gw, gb});
+      if (wanted) give(0, gx);
+      learn(0, gw);
+      learn(1, gb);
+      break;
+    }
+    case LayerKind::layer_norm: {
+      const TensorId gx = wanted ? made_like(s.inputs[0]) : no_tensor;
+      const TensorId gw = made_like(s.weights[0]);
+      const TensorId gb = made_like(s.weights[1]);
+      emit(OpKind::layer_norm_backward, {g, s.inputs[0], s.saved[0], s.saved[1], s.weights[0], s.weights[1]},
+           {gx, gw, gb});
+      if (wanted) give(0, gx);
+      learn(0, gw);
+      learn(1, gb);
+      break;
+    }
+    case LayerKind::linear: backward_linear(layer); break;
+    case LayerKind::embedding: {
+      const TensorId gw = made_like(s.weights[0]);
+      emit(OpKind::embedding_backward, {g, s.inputs[0]}, {gw});
+      learn(0, gw);
+      break;
+    }
+    case LayerKind::relu: pointwise(OpKind::threshold_backward, s.output); break;
+    case LayerKind::relu6:
+      pointwise(OpKind::hardtanh_backward, layer.in_place ? s.output : s.inputs[0]);
+      break;
+    case LayerKind::hardswish: pointwise(OpKind::hardswish_backward, s.inputs[0]); break;
+    case LayerKind::hardsigmoid: pointwise(OpKind::hardsigmoid_backward, s.inputs[0]); break;
+    case LayerKind::silu: pointwise(OpKind::silu_backward, s.inputs[0]); break;
+    case LayerKind::sigmoid: pointwise(OpKind::sigmoid_backward, s.output); break;
+    case LayerKind::tanh: pointwise(OpKind::tanh_backward, s.output); break;
+    case LayerKind::gelu:
+    case LayerKind::gelu_tanh: pointwise(OpKind::gelu_backward, s.inputs[0]); break;
+    case LayerKind::scale: give(0, map(OpKind::mul, {g})); break;
+    case LayerKind::max_pool: {
+      const TensorId gx = made_like(s.inputs[0]);
+      emit(OpKind::max_pool2d_backward, {g, s.inputs[0], s.saved[0]}, {gx});
+      give(0, gx);
+      break;
+    }
+    case LayerKind::avg_pool:
+    case LayerKind::adaptive_avg_pool: {
+      const TensorId gx = made_like(s.inputs[0]);
+      emit(layer.kind == LayerKind::avg_pool ? OpKind::avg_pool2d_backward : OpKind::adaptive_avg_pool2d_backward,
+           {g, s.inputs[0]}, {gx});
+      give(0, gx);
+      break;
+    }
+    case LayerKind::global_avg_pool: {  // the mean keeps nothing but the shape
+      const Shape shape = graph_.shape(s.inputs[0]);
+      const TensorId gx = made(shape, type(g));
+      emit(OpKind::div, {g}, {gx});
+      give(0, gx);
+      break;
+    }
+    case LayerKind::add: {
+      give(0, g);
+      if (!input_needs_gradient(1)) break;
+      const Shape shape = graph_.shape(s.inputs[1]);
+      give(1, shape == layer.output ? g : sum_to(g, shape));
+      break;
+    }
+    case LayerKind::mul: {
+      const Shape shape = graph_.shape(s.inputs[1]);
+      const TensorId gx = map(OpKind::mul, {g, s.inputs[1]});
+      const TensorId product = map(OpKind::mul, {g, s.inputs[0]});
+      give(0, gx);
+      give(1, sum_to(product, shape));
+      break;
+    }
+    case LayerKind::dropout:
+    case LayerKind::stochastic_depth: pointwise(OpKind::mul, s.saved[0]); break;
+    case LayerKind::layer_scale: {
+      const Shape shape = graph_.shape(s.weights[0]);
+      const TensorId product = map(OpKind::mul, {g, s.inputs[0]});
+      const TensorId gw = sum_to(product, shape);
+      const TensorId gx = map(OpKind::mul, {g, s.weights[0]});
+      learn(0, gw);
+      give(0, gx);
+      break;
+    }
+    case LayerKind::position_embedding: {
+      const Shape shape = graph_.shape(s.weights[0]);
+      give(0, g);
+      learn(0, sum_to(g, shape));
+      break;
+    }
+    case LayerKind::class_token: {
+      const Shape token = graph_.shape(s.weights[0]);
+      const Shape rest = graph_.shape(s.inputs[0]);
+      const TensorId of_token = graph_.add_view(g, token.with(0, rest[0]));
+      learn(0, sum_to(of_token, token));
+      give(0, graph_.add_view(g, rest));
+      break;
+    }
+    case LayerKind::concat: backward_concat(layer); break;
+    case LayerKind::channel_shuffle:
+    case LayerKind::split_heads:
+    case LayerKind::merge_heads: {
+      const Shape shape = graph_.shape(s.inputs[0]);
+      const TensorId gx = made(shape, type(g));
+      emit(OpKind::copy, {g}, {gx});
+      give(0, gx);
+      break;
+    }
+    case LayerKind::chunk: backward_chunk(layer); break;
+    case LayerKind::flatten:
+    case LayerKind::to_nhwc:
+    case LayerKind::to_nchw:
+    case LayerKind::to_tokens: view_back(); break;
+    case LayerKind::first_token: {
+      const Shape shape = graph_.shape(input(0));
+      const TensorId gx = made(shape, type(g));
+      emit(OpKind::select_backward, {g}, {gx});
+      give(0, gx);
+      break;
+    }
+    case LayerKind::matmul: {
+      const TensorId ga = made_like(s.inputs[0]);
+      const TensorId gb = made_like(s.inputs[1]);
+      emit(OpKind::bmm, {g, transposed(s.inputs[1])}, {ga});
+      emit(OpKind::bmm, {transposed(s.inputs[0]), g}, {gb});
+      give(0, ga);
+      give(1, gb);
+      break;
+    }
+    case LayerKind::matmul_transposed: {
+      const TensorId ga = made_like(s.inputs[0]);
+      const TensorId gb = made_like(transposed(s.inputs[1]));
+      emit(OpKind::bmm, {g, s.inputs[1]}, {ga});
+      emit(OpKind::bmm, {transposed(s.inputs[0]), g}, {gb});
+      give(0, ga);
+      give(1, transposed(gb));
+      break;
+    }
+    case LayerKind::causal_mask: pointwise(OpKind::masked_fill, mask_); break;
+    case LayerKind::softmax: pointwise(OpKind::softmax_backward, s.output); break;
+  }
+}
+
+/// One parameter's update, operator by operator as torch::optim's C++ classes and, for Adadelta which it lacks, the
+/// Python class write it. Constants (rates, decays) are arguments, not tensors.
+void StepBuilder::update(Optimizer optimizer, const LearnedTensor& learned) {
+  const TensorId p = learned.weight;
+  const TensorId g = learned.gradient;
+  if (g == no_tensor) return;
+  const Shape shape = graph_.shape(p);
+  const auto history = [&] { return graph_.add_tensor(shape, type(p), TensorRole::optimizer_state); };
+  const auto in_place = [&](OpKind kind, TensorId self) { emit(kind, {self}, {self}); };
+  switch (optimizer) {
+    case Optimizer::none: break;
+    case Optimizer::sgd: emit(OpKind::add, {p, g}, {p}); break;
+    case Optimizer::nesterov: {
+      const TensorId momentum = history();
+      in_place(OpKind::mul, momentum);
+      emit(OpKind::add, {momentum, g}, {momentum});
+      const TensorId ahead = map(OpKind::add, {g, momentum});
+      emit(OpKind::add, {p, ahead}, {p});
+      break;
+    }
+    case Optimizer::adam:
+    case Optimizer::adamw: {
+      const TensorId mean = history();
+      const TensorId square = history();
+      if (optimizer == Optimizer::adamw) in_place(OpKind::mul, p);
+      in_place(OpKind::mul, mean);
+      emit(OpKind::add, {mean, g}, {mean});
+      in_place(OpKind::mul, square);
+      emit(OpKind::addcmul, {square, g, g}, {square});
+      const TensorId scale = map(OpKind::div, {map(OpKind::sqrt, {square})});
+      in_place(OpKind::add, scale);
+      emit(OpKind::addcdiv, {p, mean, scale}, {p});
+      break;
+    }
+    case Optimizer::adagrad: {
+      const TensorId sum = history();
+      emit(OpKind::addcmul, {sum, g, g}, {sum});
+      const TensorId scale = map(OpKind::sqrt, {sum});
+      in_place(OpKind::add, scale);
+      emit(OpKind::addcdiv, {p, g, scale}, {p});
+      break;
+    }
+    case Optimizer::rmsprop: {
+      const TensorId square = history();
+      in_place(OpKind::mul, square);
+      emit(OpKind::addcmul, {square, g, g}, {square});
+      const TensorId scale = map(OpKind::sqrt, {square});
+      in_place(OpKind::add, scale);
+      emit(OpKind::addcdiv, {p, g, scale}, {p});
+      break;
+    }
+    case Optimizer::adadelta: {
+      const TensorId square = history();
+      const TensorId moved = history();
+      in_place(OpKind::mul, square);
+      emit(OpKind::addcmul, {square, g, g}, {square});
+      const TensorId scale = map(OpKind::add, {square});
+      in_place(OpKind::sqrt, scale);
+      const TensorId delta = map(OpKind::add, {moved});
+      in_place(OpKind::sqrt, delta);
+      emit(OpKind::div, {delta, scale}, {delta});
+      emit(OpKind::mul, {delta, g}, {delta});
+      in_place(OpKind::mul, moved);
+      emit(OpKind::addcmul, {moved, delta, delta}, {moved});
+      emit(OpKind::add, {p, delta}, {p});
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision) {
+  return StepBuilder(network, precision).build(optimizer);
+}
+
+}  // namespace perfpred

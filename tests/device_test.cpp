@@ -1,0 +1,174 @@
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "csv.h"
+#include "nearest_name.h"
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(EditDistance, CountsInsertionsDeletionsReplacementsAndSwaps) {
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);  // the textbook pair
+  EXPECT_EQ(edit_distance("", "abc"), 3U);
+  EXPECT_EQ(edit_distance("abc", "acb"), 1U);
+  EXPECT_EQ(edit_distance("same", "same"), 0U);
+}
+
+TEST(DeviceCatalogue, HasTheCommonAccelerators) {
+  const DeviceCatalogue catalogue;
+  for (const char* name :
+       {"K80", "GTX 1080 Ti", "Titan Xp", "P4", "P100-PCIe-16GB", "V100-PCIe-16GB", "V100-PCIe-32GB", "V100-SXM2-16GB",
+        "V100-SXM2-32GB", "T4", "RTX 2080 Ti", "Titan V", "Titan RTX", "Quadro RTX 6000", "Quadro RTX 8000", "RTX 3090",
+        "A4000", "A6000", "6000 Ada", "A10", "A100-PCIe-40GB", "A100-PCIe-80GB", "A100-SXM4-40GB", "A100-SXM4-80GB",
+        "L4", "L40S", "RTX 4080", "RTX 4080 Laptop", "4090", "H100 PCIe", "H100 SXM", "H200", "B200", "MI100", "MI210",
+        "MI250", "MI300X", "Trainium1", "Trainium2", "Inferentia2"}) {
+    const Device device = catalogue.find(name);
+    EXPECT_TRUE(device.mem_gb && device.mem_bw_gbs && device.fp32_tflops) << name;
+    EXPECT_FALSE(device.source.empty()) << name;
+  }
+}
+
+// Vector units execute one fused multiply-add a cycle and lane, whatever a datasheet rounds to.
+TEST(DeviceCatalogue, VectorPeaksFollowFromUnitsAndClock) {
+  const std::map<std::string, double> lanes = {{"Kepler", 192}, {"Pascal", 128}, {"Volta", 64}, {"Turing", 64},
+                                               {"Ampere", 128}, {"Ada", 128},    {"Hopper", 128}, {"CDNA1", 64},
+                                               {"CDNA2", 64},   {"CDNA3", 128}, {"Blackwell", 128}};
+  for (const Device& device : DeviceCatalogue().devices()) {
+    if (!device.sms || !device.boost_mhz) continue;
+    const bool data_centre = device.name.starts_with("P100") || device.name.starts_with("A100");
+    const double per_unit = data_centre ? 64 : lanes.at(device.arch);
+    const double expected = 2 * per_unit * *device.sms * *device.boost_mhz * 1e6;
+    EXPECT_NEAR(*device.vector_flops(Precision::fp32) / expected, 1, 0.08) << device.name;
+  }
+}
+
+TEST(DeviceCatalogue, NamesAreComparedByLettersAndDigits) {
+  const DeviceCatalogue catalogue;
+  EXPECT_EQ(catalogue.find("a100_pcie 80gb").name, "A100-PCIe-80GB");
+  EXPECT_EQ(catalogue.find("NVIDIA A100 80GB PCIe").name, "A100-PCIe-80GB");  // the driver's name
+  EXPECT_EQ(catalogue.find("NVIDIA GeForce RTX 4080 Laptop GPU").name, "RTX 4080 Laptop");
+  EXPECT_EQ(catalogue.find("rtx4080").name, "RTX 4080");
+}
+
+TEST(DeviceCatalogue, SharedAliasNamesItsChoices) {
+  const DeviceCatalogue catalogue;
+  EXPECT_EQ(catalogue.candidates("A100-80GB").size(), 2U);
+  EXPECT_THAT(refusal([&] { (void)catalogue.find("A100-80GB"); }),
+              AllOf(HasSubstr("A100-PCIe-80GB"), HasSubstr("A100-SXM4-80GB"), Not(HasSubstr("40GB"))));
+}
+
+TEST(DeviceCatalogue, NearMissIsSuggested) {
+  const DeviceCatalogue catalogue;
+  EXPECT_THAT(refusal([&] { (void)catalogue.find("RTX 3900"); }), HasSubstr("did you mean \"RTX 3090\"?"));
+  EXPECT_THAT(refusal([&] { (void)catalogue.find("Quadro RTX 600"); }), HasSubstr("did you mean \"Quadro RTX 6000\"?"));
+  EXPECT_THAT(refusal([&] { (void)catalogue.find("something else entirely"); }),
+              AllOf(Not(HasSubstr("did you mean")), HasSubstr("MI300X")));
+  EXPECT_THAT(refusal([&] { (void)catalogue.find(""); }), HasSubstr("is not known"));
+}
+
+TEST(DeviceCatalogue, OwnRowsAreAddedOrReplace) {
+  const testing::TemporaryFolder folder;
+  DeviceCatalogue catalogue;
+  const std::size_t known = catalogue.devices().size();
+  catalogue.add(folder.write("own.csv",
+                             "name,aliases,fp32_tflops,mem_bw_gbs,launch_us,comment\n"
+                             "Own Card,mine|,2.5,100,4.5,\"any, thing\"\r\n"
+                             "rtx 3090,,30,,,\n"));
+  EXPECT_EQ(catalogue.devices().size(), known + 1);
+  EXPECT_EQ(catalogue.find("MINE").matrix_flops(Precision::fp32), 2.5e12);
+  EXPECT_EQ(catalogue.find("own card").mem_gb, std::nullopt);
+  EXPECT_EQ(catalogue.find("RTX 3090").fp32_tflops, 30);
+}
+
+TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
+  const testing::TemporaryFolder folder;
+  const auto add = [&folder](const std::string& text) {
+    const std::string path = folder.write("own.csv", text);
+    return refusal([&path] { DeviceCatalogue().add(path); });
+  };
+  const std::string place = folder.file("own.csv");
+  EXPECT_THAT(add("aliases\nx\n"), HasSubstr("column \"name\" is missing"));
+  EXPECT_THAT(add("name,mem_gb\nx,-1\n"), StartsWith(place + ":2: mem_gb \"-1\""));
+  EXPECT_THAT(add("name,mem_gb\nx,nan\n"), StartsWith(place + ":2: mem_gb"));
+  EXPECT_THAT(add("name\nx\ny\nX\n"), StartsWith(place + ":4: device \"X\" appears twice"));
+  EXPECT_THAT(add("name,sms\n--,1\n"), StartsWith(place + ":2: name"));
+  EXPECT_THAT(add(""), HasSubstr("is empty"));
+}
+
+TEST(Device, PeaksByPrecision) {
+  const DeviceCatalogue catalogue;
+  const Device a100 = catalogue.find("A100-SXM4-80GB");  // NVIDIA's datasheet
+  EXPECT_EQ(a100.matrix_flops(Precision::fp16), 312e12);
+  EXPECT_EQ(a100.matrix_flops(Precision::tf32), 156e12);
+  EXPECT_EQ(a100.matrix_flops(Precision::fp64), 19.5e12);
+  EXPECT_EQ(a100.vector_flops(Precision::fp64), 9.7e12);
+  EXPECT_EQ(a100.memory_bytes(), 80e9);
+  const Device v100 = catalogue.find("V100-SXM2-32GB");
+  EXPECT_EQ(v100.matrix_flops(Precision::tf32), 15.7e12);  // it has no TF32
+  EXPECT_EQ(v100.matrix_flops(Precision::bf16), std::nullopt);
+}
+
+TEST(Device, FieldsReadBack) {
+  const testing::TemporaryFolder folder;
+  const Device device = DeviceCatalogue().find("MI300X");
+  std::string row = csv_line(device_columns());
+  row += csv_line(device_fields(device));
+  DeviceCatalogue catalogue;
+  catalogue.add(folder.write("own.csv", row));
+  EXPECT_EQ(catalogue.find("MI300X"), device);
+}
+
+TEST(Device, CpuIsMeasured) {
+  const Device cpu = DeviceCatalogue().find("cpu");
+  EXPECT_FALSE(cpu.name.empty());
+  EXPECT_GT(cpu.fp32_tflops, 0);
+  EXPECT_GT(cpu.fp64_tflops, 0);
+  EXPECT_GT(cpu.mem_bw_gbs, 0);
+  EXPECT_GT(cpu.mem_gb, 0);
+}
+
+TEST(DeviceCatalogue, KnowsEverySpellingOfTheReferenceData) {
+  const char* reference = std::getenv("PERFPRED_REFERENCE_DIR");
+  if (reference == nullptr) GTEST_SKIP() << "PERFPRED_REFERENCE_DIR is not set";
+  const std::string root = reference;
+  const DeviceCatalogue catalogue;
+  const std::vector<std::pair<std::string, std::string>> columns = {{"device_specs.csv", "name"},
+                                                                    {"neusight/gpus.csv", "gpu"},
+                                                                    {"neusight/gpus.csv", "device"},
+                                                                    {"cnn_training/single_gpu_training.csv", "gpu"},
+                                                                    {"roofline_runs/iterations.csv", "environment"}};
+  for (const auto& [file, name] : columns) {
+    CsvReader csv(root + "/" + file);
+    const CsvColumn column = csv.required(name);
+    std::set<std::string> spellings;
+    while (csv.next()) spellings.emplace(csv.text(column));
+    spellings.erase("CPU");  // names no device
+    for (const std::string& spelling : spellings) EXPECT_FALSE(catalogue.candidates(spelling).empty()) << spelling;
+  }
+}
+
+}  // namespace
+}  // namespace perfpred
