@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   std::string value = "acc";
   std::string objective = "sum";
   std::string time_source = "measured";
+  std::string model_file;
   std::string out;
   std::optional<double> price_per_hour;
   std::size_t gpus = 1;
@@ -80,6 +81,9 @@ int main(int argc, char** argv) {
   program.add_option("--time-source", time_source, "measured or predicted")
       ->check(CLI::IsMember({"measured", "predicted"}))
       ->capture_default_str();
+  program.add_option("--model", model_file, "A fitted model, for predicted times");
+  program.add_option("--confidence", request.confidence, "Probability that predicted times keep the budget")
+      ->capture_default_str();
   program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str();
   auto* alike = program.add_option("--gpus", gpus, "Number of devices, all like the one measured")
                     ->check(CLI::Range(1, 10'000))
@@ -92,13 +96,21 @@ int main(int argc, char** argv) {
   program.add_option("--out", out, "Write the plan as CSV");
   program.add_flag("--json", as_json, "Print one JSON document");
 
-  program.not_built_yet({"--model", "--confidence"});
 
   return program.run(argc, argv, [&] {
-    if (time_source == "predicted") throw InputError("--time-source predicted: not built yet");
     filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
-    std::vector<PlanCandidate> candidates = measured_candidates(read_aggregate(table), filter);
+    const bool predicted = time_source == "predicted";
+    if (predicted != !model_file.empty()) throw InputError("--time-source predicted and --model go together");
+    const std::vector<AggregateRow> rows = read_aggregate(table);
+    std::vector<PlanCandidate> candidates;
+    if (predicted) {
+      const TimeRegressor model = TimeRegressor::load(model_file);
+      candidates = predicted_candidates(rows, filter, model);
+      if (request.confidence > 0.5 && filter.devices.empty()) request.times = joint_times(candidates, model);
+    } else {
+      candidates = measured_candidates(rows, filter);
+    }
     if (!filter.devices.empty()) request.devices = filter.devices;
     if (gpus > 1) {
       request.devices.clear();
