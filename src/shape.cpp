@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace perfpred {
 namespace {
 
@@ -44,7 +42,5 @@ std::string Shape::text() const {
   }
   return text;
 }
-
-bool operator==(const Shape& a, const Shape& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
 }  // namespace perfpred

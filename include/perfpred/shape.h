@@ -1,6 +1,7 @@
 #pragma once
 #include <perfpred/export.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,7 @@ class PERFPRED_API Shape {
 
   [[nodiscard]] std::string text() const;  ///< "32x64x7x7"; empty for a scalar
 
-  friend bool operator==(const Shape& a, const Shape& b);
+  friend bool operator==(const Shape& a, const Shape& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
  private:
   std::array<std::int64_t, max_rank> sizes_{};
