@@ -156,7 +156,7 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
 void OpGraph::reserve(std::size_t op_count, std::size_t tensor_count) {
   ops.reserve(op_count);
   tensors.reserve(tensor_count);
-  operands_.reserve(op_count * 4);
+  operands_.reserve(op_count * 3);
 }
 
 std::span<const TensorId> OpGraph::inputs(const Op& op) const {

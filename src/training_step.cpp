@@ -26,13 +26,12 @@ struct LearnedTensor {
 
 class StepBuilder {
  public:
-  StepBuilder(const Network& network, Precision precision) : network_(network), states_(network.layers.size()) {
+  StepBuilder(const Network& network, Optimizer optimizer, Precision precision)
+      : network_(network), states_(network.layers.size()) {
     if (precision == Precision::fp64) master_ = DataType::f64;
     half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
     mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
-    const std::size_t layers = network.layers.size();
-    graph_.reserve(layers * 16, layers * 16);
-    graph_.layer_names.reserve(layers);
+    reserve(optimizer);
     for (const Layer& layer : network.layers) graph_.layer_names.push_back(layer.name);
     declare_tensors();
   }
@@ -89,6 +88,7 @@ class StepBuilder {
     return graph_.add_view(id, shape.with(last - 1, shape[last]).with(last, shape[last - 1]));
   }
 
+  void reserve(Optimizer optimizer);
   void declare_tensors();
   void forward(const Layer& layer);
   void loss();
@@ -126,10 +126,21 @@ class StepBuilder {
   bool mixed_ = false;
 };
 
+/// Room for a typical step, so that nothing is moved while the graph grows.
+void StepBuilder::reserve(Optimizer optimizer) {
+  std::size_t learned = 0;
+  for (const Layer& layer : network_.layers) learned += Network::parameters(layer).count;
+  const std::size_t layers = states_.size();
+  const std::size_t update_ops = optimizer >= Optimizer::adam ? 9 : 4;
+  const std::size_t update_tensors = optimizer >= Optimizer::adam ? 4 : 2;
+  graph_.reserve(layers * 4 + learned * update_ops, layers * 5 + learned * (2 + update_tensors));
+  graph_.layer_names.reserve(layers);
+  learned_.reserve(learned);
+}
+
 void StepBuilder::declare_tensors() {
   learned_of_layer_.assign(states_.size(), {-1, -1});
   buffers_.assign(states_.size(), {no_tensor, no_tensor, no_tensor});
-  learned_.reserve(states_.size() * 2);
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const Layer& layer = network_.layers[i];
     const LayerParameters own = Network::parameters(layer);
@@ -703,7 +714,7 @@ void StepBuilder::update(Optimizer optimizer, const LearnedTensor& learned) {
 }  // namespace
 
 OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision) {
-  return StepBuilder(network, precision).build(optimizer);
+  return StepBuilder(network, optimizer, precision).build(optimizer);
 }
 
 }  // namespace perfpred
