@@ -10,7 +10,7 @@ constexpr std::array<std::string_view, 7> type_names = {"f32", "f16", "bf16", "f
 constexpr std::array<std::int64_t, 7> type_sizes = {4, 2, 2, 8, 8, 4, 1};
 
 // In the order of OpKind.
-constexpr std::array<std::string_view, 59> op_names_of_kinds = {
+constexpr std::array<std::string_view, 60> op_names_of_kinds = {
     "unknown",        "convolution",          "convolution_backward",
     "addmm",          "mm",                   "bmm",
     "baddbmm",        "batch_norm",           "batch_norm_backward",
@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 59> op_names_of_kinds = {
     "addcmul",        "addcdiv",              "masked_fill",
     "bernoulli",      "embedding",            "embedding_backward",
     "cat",            "copy",                 "fill",
-    "select_backward", "slice_backward"};
+    "select_backward", "slice_backward",       "other"};
 static_assert(op_names_of_kinds.size() == static_cast<std::size_t>(OpKind::custom));
 
 /// Elements that are read or written once: what "1 FLOP per element" counts.

@@ -31,6 +31,7 @@ enum class OpKind : std::uint16_t {
   adaptive_avg_pool2d, adaptive_avg_pool2d_backward, mean, sum,
   add, sub, mul, div, sqrt, addcmul, addcdiv, masked_fill, bernoulli,
   embedding, embedding_backward, cat, copy, fill, select_backward, slice_backward,
+  other,   ///< any other that is known to do about one FLOP per element; Op::name says which
   custom,  ///< an operator whose rule was registered by the user
 };
 
@@ -60,7 +61,7 @@ struct Op {
   Phase phase = Phase::forward;
   DataType type = DataType::f32;  ///< of what it computes in: its first input, its output where it has none
   std::int32_t layer = -1;        ///< index into OpGraph::layer_names; -1: none
-  std::int32_t name = -1;         ///< index into OpGraph::op_names, of unknown and custom operators; -1: none
+  std::int32_t name = -1;         ///< index into OpGraph::op_names, of unknown, other and custom operators; -1: none
   std::uint32_t first_operand = 0;
   std::uint16_t input_count = 0;
   std::uint16_t output_count = 0;
