@@ -58,13 +58,9 @@ class StepBuilder {
   std::int32_t input_layer(std::size_t i) const { return network_.inputs(layer())[i]; }
   bool input_needs_gradient(std::size_t i) { return state_of(input_layer(i)).needs_gradient; }
 
-  TensorId made(const Shape& shape, DataType type) {
-    return graph_.add_tensor(shape, type, phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary);
-  }
-  TensorId made_like(TensorId id) {
-    const Shape shape = graph_.tensors[id].shape;
-    return made(shape, graph_.tensors[id].type);
-  }
+  TensorRole role() const { return phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary; }
+  TensorId made(const Shape& shape, DataType type) { return graph_.add_tensor(shape, type, role()); }
+  TensorId made_like(TensorId id) { return graph_.add_like(id, role()); }
   DataType type(TensorId id) const { return graph_.tensors[id].type; }
 
   void emit(OpKind kind, Ids inputs, Ids outputs) {
@@ -647,8 +643,7 @@ void StepBuilder::update(Optimizer optimizer, const LearnedTensor& learned) {
   const TensorId p = learned.weight;
   const TensorId g = learned.gradient;
   if (g == no_tensor) return;
-  const Shape shape = graph_.shape(p);
-  const auto history = [&] { return graph_.add_tensor(shape, type(p), TensorRole::optimizer_state); };
+  const auto history = [&] { return graph_.add_like(p, TensorRole::optimizer_state); };
   const auto in_place = [&](OpKind kind, TensorId self) { emit(kind, {self}, {self}); };
   switch (optimizer) {
     case Optimizer::none: break;
