@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "nearest_name.h"
 #include "parse.h"
 #include "zoo.h"
 
@@ -79,18 +80,90 @@ std::int64_t Network::params(LayerKind kind) const {
   return total;
 }
 
+namespace {
+
+/// Sorted by name.
+const std::vector<ZooEntry>& zoo() {
+  static const std::vector<ZooEntry> entries = [] {
+    std::vector<ZooEntry> all;
+    add_resnets(all);
+    add_plain_networks(all);
+    add_branching_networks(all);
+    add_mobile_networks(all);
+    add_vision_transformers(all);
+    add_language_models(all);
+    std::sort(all.begin(), all.end(), [](const ZooEntry& a, const ZooEntry& b) { return a.name < b.name; });
+    return all;
+  }();
+  return entries;
+}
+
+bool is_transformer(std::string_view name) { return name.substr(0, 12) == "transformer:"; }
+
+/// @throws InputError if there is none of this (lower-case) name
+const ZooEntry& zoo_entry(const std::string& name) {
+  const auto found = std::lower_bound(zoo().begin(), zoo().end(), name,
+                                      [](const ZooEntry& entry, const std::string& key) { return entry.name < key; });
+  if (found != zoo().end() && found->name == name) return *found;
+  const auto nearest = std::min_element(zoo().begin(), zoo().end(), [&](const ZooEntry& a, const ZooEntry& b) {
+    return edit_distance(a.name, name) < edit_distance(b.name, name);
+  });
+  throw InputError(fmt::format("network \"{}\" is not known; the nearest is {}", shown(name), nearest->name));
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return lower;
+}
+
+}  // namespace
+
+std::span<const std::string_view> zoo_networks() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const ZooEntry& entry : zoo()) all.push_back(entry.name);
+    return all;
+  }();
+  return names;
+}
+
 Network build_network(const Workload& workload) {
+  workload.validate();
   Network network;
-  network.name = workload.network;
-  std::transform(network.name.begin(), network.name.end(), network.name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  network.name = lower_case(workload.network);
   network.classes = workload.classes;
   network.layers.reserve(256);
   network.edges.reserve(256);
   NetworkBuilder builder(network, workload);
-  const bool known = build_cifar_cnn(builder, workload) || build_resnet(builder, network.name);
-  if (!known) throw InputError(fmt::format("network \"{}\" is not known", shown(workload.network)));
+  if (network.name == "cifar_cnn") {
+    build_cifar_cnn(builder, *workload.depth, *workload.base_filters);
+  } else if (is_transformer(network.name)) {
+    build_transformer(builder, parse_transformer(network.name));
+  } else {
+    const ZooEntry& entry = zoo_entry(network.name);
+    entry.build(builder, entry.row);
+  }
   return network;
+}
+
+Workload Workload::zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input) {
+  Workload workload;
+  workload.network = lower_case(name);
+  workload.batch_size = batch;
+  if (is_transformer(workload.network)) {
+    workload.input = {512};
+    workload.classes = parse_transformer(workload.network).words;
+  } else {
+    const ZooEntry& entry = zoo_entry(workload.network);
+    workload.input = entry.tokens ? std::vector<std::int64_t>{entry.size}
+                                  : std::vector<std::int64_t>{3, entry.size, entry.size};
+    workload.classes = entry.classes;
+  }
+  if (!input.empty()) workload.input = std::move(input);
+  workload.validate();
+  return workload;
 }
 
 }  // namespace perfpred

@@ -5,7 +5,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace perfpred {
+
+std::int64_t multiple_of(double width, std::int64_t divisor) {
+  const auto half = static_cast<double>(divisor) / 2;
+  const std::int64_t rounded = std::max(divisor, static_cast<std::int64_t>(width + half) / divisor * divisor);
+  return static_cast<double>(rounded) < 0.9 * width ? rounded + divisor : rounded;
+}
 
 NetworkBuilder::NetworkBuilder(Network& network, const Workload& workload) : network_(network), workload_(workload) {}
 
@@ -192,6 +200,16 @@ LayerId NetworkBuilder::layer_scale(LayerId x, std::string_view name) {
   layer.out_channels = in[1];
   layer.output = in;
   return last();
+}
+
+LayerId NetworkBuilder::squeeze_excitation(LayerId x, std::string_view name, std::int64_t squeezed, LayerKind inner,
+                                           LayerKind outer) {
+  const std::int64_t expanded = channels(x);
+  std::string layer_name(name);
+  layer_name += ".fc1";
+  const LayerId hidden = activation(inner, conv(global_avg_pool(x), layer_name, squeezed, {}, true));
+  layer_name.back() = '2';
+  return mul(x, activation(outer, conv(hidden, layer_name, expanded, {}, true)));
 }
 
 LayerId NetworkBuilder::concat(std::span<const LayerId> parts) {

@@ -20,6 +20,9 @@ struct Window {
   std::int64_t groups = 1;
 };
 
+/// The multiple of `divisor` nearest to a width, but not under 90 % of it and not 0: how mobile networks are scaled.
+[[nodiscard]] std::int64_t multiple_of(double width, std::int64_t divisor);
+
 /// Appends layers to a network and infers their shapes. Names are prefixed by what `enter` was given last.
 class NetworkBuilder {
  public:
@@ -47,6 +50,8 @@ class NetworkBuilder {
   LayerId mul(LayerId x, LayerId scale);
   LayerId with_value(LayerKind kind, LayerId x, double value);  ///< scale, dropout, stochastic_depth
   LayerId layer_scale(LayerId x, std::string_view name);
+  /// The image weighted per channel: pooled, two 1x1 convolutions `name.fc1` and `name.fc2`, multiplied.
+  LayerId squeeze_excitation(LayerId x, std::string_view name, std::int64_t squeezed, LayerKind inner, LayerKind outer);
   LayerId concat(std::span<const LayerId> parts);
   LayerId chunk(LayerId x, std::int32_t count);  ///< the first of `count` layers in sequence
   LayerId channel_shuffle(LayerId x, std::int64_t groups);

@@ -1,10 +1,9 @@
-// The CIFAR-10 CNN family; ResNet, ResNeXt and Wide ResNet as in torchvision, and ResNet with a stem for 32x32 images.
-#include <perfpred/workload.h>
-
+// The CIFAR-10 CNN family; ResNet, ResNeXt, Wide ResNet and RegNet as in torchvision; ResNet for 32x32 images.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "zoo.h"
 
@@ -55,43 +54,126 @@ LayerId residual_block(NetworkBuilder& b, LayerId x, const ResNetSpec& spec, std
   return b.relu(b.add(y, shortcut, true));
 }
 
-}  // namespace
-
-bool build_resnet(NetworkBuilder& b, std::string_view name) {
-  const auto spec =
-      std::find_if(resnets.begin(), resnets.end(), [&](const ResNetSpec& row) { return row.name == name; });
-  if (spec == resnets.end()) return false;
-  const Window stem = spec->cifar_stem ? Window{3, 1, 1} : Window{7, 2, 3};
+void build_resnet(NetworkBuilder& b, std::size_t row) {
+  const ResNetSpec& spec = resnets[row];
+  const Window stem = spec.cifar_stem ? Window{3, 1, 1} : Window{7, 2, 3};
   LayerId x = b.relu(b.batch_norm(b.conv(b.images(), "conv1", 64, stem), "bn1"));
-  if (!spec->cifar_stem) x = b.max_pool(x, {3, 2, 1});
+  if (!spec.cifar_stem) x = b.max_pool(x, {3, 2, 1});
   std::array<char, 16> prefix = {"layer1."};
   for (std::size_t stage = 0; stage < 4; ++stage) {
     prefix[5] = static_cast<char>('1' + stage);
-    for (int block = 0; block < spec->blocks[stage]; ++block) {
+    for (int block = 0; block < spec.blocks[stage]; ++block) {
       const auto end = fmt::format_to(prefix.data() + 7, "{}", block);
       b.enter({prefix.data(), static_cast<std::size_t>(end - prefix.data())});
-      x = residual_block(b, x, *spec, std::int64_t{64} << stage, stage > 0 && block == 0 ? 2 : 1);
+      x = residual_block(b, x, spec, std::int64_t{64} << stage, stage > 0 && block == 0 ? 2 : 1);
     }
   }
   b.enter("");
   b.linear(b.flatten(b.global_avg_pool(x)), "fc", b.classes());
-  return true;
 }
 
-bool build_cifar_cnn(NetworkBuilder& b, const Workload& workload) {
-  if (workload.network != "cifar_cnn") return false;
+struct RegNetSpec {
+  std::string_view name;
+  int depth;
+  int initial_width;
+  double slope, step;
+  std::int64_t group_width;
+  bool squeeze;
+};
+
+constexpr std::array<RegNetSpec, 15> regnets = {{
+    {"regnet_y_400mf", 16, 48, 27.89, 2.09, 8, true},
+    {"regnet_y_800mf", 14, 56, 38.84, 2.4, 16, true},
+    {"regnet_y_1_6gf", 27, 48, 20.71, 2.65, 24, true},
+    {"regnet_y_3_2gf", 21, 80, 42.63, 2.66, 24, true},
+    {"regnet_y_8gf", 17, 192, 76.82, 2.19, 56, true},
+    {"regnet_y_16gf", 18, 200, 106.23, 2.48, 112, true},
+    {"regnet_y_32gf", 20, 232, 115.89, 2.53, 232, true},
+    {"regnet_y_128gf", 27, 456, 160.83, 2.52, 264, true},
+    {"regnet_x_400mf", 22, 24, 24.48, 2.54, 16, false},
+    {"regnet_x_800mf", 16, 56, 35.73, 2.28, 16, false},
+    {"regnet_x_1_6gf", 18, 80, 34.01, 2.25, 24, false},
+    {"regnet_x_3_2gf", 25, 88, 26.31, 2.25, 48, false},
+    {"regnet_x_8gf", 23, 80, 49.56, 2.88, 120, false},
+    {"regnet_x_16gf", 22, 216, 55.59, 2.1, 128, false},
+    {"regnet_x_32gf", 23, 320, 69.86, 2.0, 168, false},
+}};
+
+struct RegNetStage {
+  std::int64_t width, depth, group_width;
+};
+
+/// Widths grow linearly with the block, are rounded to powers of the step, then to multiples of 8 and of the groups.
+std::vector<RegNetStage> regnet_stages(const RegNetSpec& spec) {
+  std::vector<RegNetStage> stages;
+  for (int block = 0; block < spec.depth; ++block) {
+    const double linear = block * spec.slope + spec.initial_width;
+    const double power = std::nearbyint(std::log(linear / spec.initial_width) / std::log(spec.step));
+    const auto width =
+        static_cast<std::int64_t>(std::nearbyint(spec.initial_width * std::pow(spec.step, power) / 8)) * 8;
+    if (stages.empty() || stages.back().width != width) stages.push_back({width, 0, 0});
+    ++stages.back().depth;
+  }
+  for (RegNetStage& stage : stages) {
+    stage.group_width = std::min(spec.group_width, stage.width);
+    stage.width = multiple_of(static_cast<double>(stage.width), stage.group_width);
+  }
+  return stages;
+}
+
+LayerId regnet_block(NetworkBuilder& b, LayerId x, const RegNetStage& stage, std::int64_t stride, bool squeeze) {
+  LayerId shortcut = x;
+  const std::int64_t in = b.channels(x);
+  if (stride != 1 || in != stage.width) {
+    shortcut = b.batch_norm(b.conv(x, "proj.0", stage.width, {1, stride}), "proj.1");
+  }
+  LayerId y = b.relu(b.batch_norm(b.conv(x, "f.a.0", stage.width, {}), "f.a.1"));
+  y = b.conv(y, "f.b.0", stage.width, {3, stride, 1, stage.width / stage.group_width});
+  y = b.relu(b.batch_norm(y, "f.b.1"));
+  if (squeeze) {
+    y = b.squeeze_excitation(y, "f.se", static_cast<std::int64_t>(std::nearbyint(0.25 * static_cast<double>(in))),
+                             LayerKind::relu, LayerKind::sigmoid);
+  }
+  y = b.batch_norm(b.conv(y, "f.c.0", stage.width, {}), "f.c.1");
+  return b.relu(b.add(shortcut, y));
+}
+
+void build_regnet(NetworkBuilder& b, std::size_t row) {
+  const RegNetSpec& spec = regnets[row];
+  LayerId x = b.relu(b.batch_norm(b.conv(b.images(), "stem.0", 32, {3, 2, 1}), "stem.1"));
+  int number = 1;
+  for (const RegNetStage& stage : regnet_stages(spec)) {
+    for (int block = 0; block < stage.depth; ++block) {
+      b.enter(fmt::format("trunk_output.block{0}.block{0}-{1}", number, block));
+      x = regnet_block(b, x, stage, block == 0 ? 2 : 1, spec.squeeze);
+    }
+    ++number;
+  }
+  b.enter("");
+  b.linear(b.flatten(b.global_avg_pool(x)), "fc", b.classes());
+}
+
+}  // namespace
+
+void add_resnets(std::vector<ZooEntry>& zoo) {
+  for (std::size_t row = 0; row < resnets.size(); ++row) {
+    const bool cifar = resnets[row].cifar_stem;
+    zoo.push_back({resnets[row].name, build_resnet, row, cifar ? 32 : 224, cifar ? 10 : 1000});
+  }
+  for (std::size_t row = 0; row < regnets.size(); ++row) zoo.push_back({regnets[row].name, build_regnet, row});
+}
+
+void build_cifar_cnn(NetworkBuilder& b, int depth, std::int64_t base_filters) {
   LayerId x = b.images();
-  for (int block = 0; block < *workload.depth; ++block) {
+  for (int block = 0; block < depth; ++block) {
     b.enter(fmt::format("block{}", block));
-    const std::int64_t filters = static_cast<std::int64_t>(*workload.base_filters) << block;
-    x = b.relu(b.conv(x, "conv1", filters, {3, 1, 1}, true));
-    x = b.relu(b.conv(x, "conv2", filters, {3, 1, 1}, true));
+    x = b.relu(b.conv(x, "conv1", base_filters << block, {3, 1, 1}, true));
+    x = b.relu(b.conv(x, "conv2", base_filters << block, {3, 1, 1}, true));
     x = b.max_pool(x, {2, 2});
   }
   b.enter("");
-  x = b.activation(LayerKind::relu, b.linear(b.flatten(x), "dense1", 128), true);
+  x = b.relu(b.linear(b.flatten(x), "dense1", 128));
   b.linear(x, "dense2", b.classes());
-  return true;
 }
 
 }  // namespace perfpred

@@ -33,6 +33,11 @@ struct PERFPRED_API Workload {
   /// @throws InputError if depth, base_filters or batch is out of range
   [[nodiscard]] static Workload cifar_cnn(int depth, int base_filters, std::int64_t batch);
 
+  /// A network of the zoo, or a `transformer:...`, with its usual input (docs/networks.md) unless one is given, and its
+  /// usual number of classes.
+  /// @throws InputError for a name that is not known, or a batch or input out of range
+  [[nodiscard]] static Workload zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input = {});
+
   /// Trainable parameters. @throws InputError for a network that is not known or whose input does not fit
   [[nodiscard]] std::int64_t params() const;
 

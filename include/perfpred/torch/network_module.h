@@ -1,0 +1,53 @@
+#pragma once
+#include <perfpred/network.h>
+#include <perfpred/vocabulary.h>
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace perfpred {
+
+/// Where a network's parameters live, and how they start.
+struct ModuleOptions {
+  std::uint64_t seed = 0;  ///< of the initial weights: equal seeds give equal weights on every device
+  torch::Device device = torch::kCPU;  ///< on `meta` nothing is allocated or initialised
+  torch::ScalarType type = torch::kFloat;
+  Layout layout = Layout::nchw;  ///< nhwc: weights and images in channels-last memory
+};
+
+/// A network of the zoo as a module: its layers executed one by one with LibTorch's operators. Parameters and buffers
+/// are named as in torchvision's state dictionaries. Weights start as torchvision's ResNets do (convolutions: normal, He,
+/// fan-out; linear layers: PyTorch's default) and, in networks of tokens, as GPT-2's do (normal, deviation 0.02).
+class PERFPRED_API NetworkModule : public torch::nn::Module {
+ public:
+  explicit NetworkModule(Network network, const ModuleOptions& options = {});
+
+  /// @param input  images N x C x H x W of the module's type, or word numbers N x S (int64); any N, the layout is
+  ///               changed if need be
+  /// @return       logits, N x classes or N x S x words
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& input);
+
+  /// Mean cross entropy between logits and labels: N, or N x S.
+  [[nodiscard]] torch::Tensor loss(const torch::Tensor& logits, const torch::Tensor& labels) const;
+
+  [[nodiscard]] const Network& network() const { return network_; }
+
+ private:
+  /// The tensors of a layer; undefined where it has none.
+  struct LayerTensors {
+    torch::Tensor weight, bias, mean, variance, steps;
+  };
+
+  void add_tensors(std::size_t index);
+  void initialise();
+  [[nodiscard]] torch::Tensor run(std::size_t index, const std::vector<torch::Tensor>& values);
+
+  Network network_;
+  ModuleOptions options_;
+  std::vector<LayerTensors> tensors_;      // of each layer
+  std::vector<std::size_t> last_reader_;   // of each layer: the last layer that reads it
+};
+
+}  // namespace perfpred

@@ -1,0 +1,54 @@
+#include "memory_peak.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+
+namespace perfpred {
+
+/// Counts what LibTorch reports; frees of what came before make it start below zero, which max() ignores.
+struct MemoryPeak::Counter final : c10::MemoryReportingInfoBase {
+  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {
+    now += bytes;
+    peak = std::max(peak, now);
+  }
+  [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
+
+  std::int64_t now = 0;
+  std::int64_t peak = 0;
+};
+
+struct MemoryPeak::Hook {
+  explicit Hook(std::shared_ptr<Counter> counter)
+      : guard(c10::DebugInfoKind::PROFILER_STATE, std::move(counter)) {}
+  c10::DebugInfoGuard guard;
+};
+
+MemoryPeak::MemoryPeak(c10::Device device) : device_(device) {
+  if (device.is_cpu()) {
+    counter_ = std::make_shared<Counter>();
+    hook_ = std::make_unique<Hook>(counter_);
+  } else {
+    at::accelerator::resetPeakStats(device.index());
+  }
+}
+
+MemoryPeak::~MemoryPeak() = default;
+
+std::int64_t MemoryPeak::allocated_bytes() const {
+  if (counter_) return counter_->peak;
+  return at::accelerator::getDeviceStats(device_.index()).allocated_bytes[0].peak;
+}
+
+std::int64_t MemoryPeak::reserved_bytes() const {
+  if (counter_) return counter_->peak;
+  return at::accelerator::getDeviceStats(device_.index()).reserved_bytes[0].peak;
+}
+
+void empty_cache(c10::Device device) {
+  if (!device.is_cpu()) at::accelerator::emptyCache();
+}
+
+}  // namespace perfpred

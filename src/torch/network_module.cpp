@@ -1,0 +1,305 @@
+#include <perfpred/error.h>
+#include <perfpred/torch/network_module.h>
+#include <perfpred/workload.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace perfpred {
+namespace {
+
+using at::Tensor;
+
+constexpr double norm_momentum = 0.1;
+constexpr double token_deviation = 0.02;
+constexpr double first_layer_scale = 1e-6;
+
+/// The module that a dotted path names, made where it does not exist; `name` is left with what follows the last dot.
+torch::nn::Module& module_at(torch::nn::Module& root, std::string_view& name) {
+  torch::nn::Module* module = &root;
+  for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.')) {
+    const std::string child(name.substr(0, dot));
+    name.remove_prefix(dot + 1);
+    const auto children = module->named_children();
+    const auto* found = children.find(child);
+    module = found != nullptr ? found->get() : module->register_module(child, std::make_shared<torch::nn::Module>()).get();
+  }
+  return *module;
+}
+
+/// Parameters that are named by their layer alone.
+bool is_parameter_itself(LayerKind kind) {
+  return kind == LayerKind::class_token || kind == LayerKind::position_embedding || kind == LayerKind::layer_scale;
+}
+
+at::IntArrayRef sizes_of(const Shape& shape) { return {shape.begin(), shape.rank()}; }
+
+Tensor activate(LayerKind kind, bool in_place, Tensor x) {
+  switch (kind) {
+    case LayerKind::relu: return in_place ? at::relu_(x) : at::relu(x);
+    case LayerKind::relu6: return in_place ? at::hardtanh_(x, 0, 6) : at::hardtanh(x, 0, 6);
+    case LayerKind::hardswish: return in_place ? at::hardswish_(x) : at::hardswish(x);
+    case LayerKind::hardsigmoid: return in_place ? at::hardsigmoid_(x) : at::hardsigmoid(x);
+    case LayerKind::silu: return in_place ? at::silu_(x) : at::silu(x);
+    case LayerKind::sigmoid: return in_place ? at::sigmoid_(x) : at::sigmoid(x);
+    case LayerKind::tanh: return in_place ? at::tanh_(x) : at::tanh(x);
+    case LayerKind::gelu: return in_place ? at::gelu_(x, "none") : at::gelu(x, "none");
+    default: return in_place ? at::gelu_(x, "tanh") : at::gelu(x, "tanh");
+  }
+}
+
+/// Whole samples are dropped, the others scaled so that the mean stays.
+Tensor stochastic_depth(const Tensor& x, double probability) {
+  const double kept = 1 - probability;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.dim()), 1);
+  sizes[0] = x.size(0);
+  Tensor noise = at::empty(sizes, x.options()).bernoulli_(kept);
+  if (kept > 0) noise.div_(kept);
+  return x * noise;
+}
+
+Tensor shuffle_channels(const Tensor& x, std::int64_t groups) {
+  const std::int64_t channels = x.size(1);
+  return x.view({x.size(0), groups, channels / groups, x.size(2), x.size(3)})
+      .transpose(1, 2)
+      .contiguous()
+      .view({x.size(0), channels, x.size(2), x.size(3)});
+}
+
+Tensor split_heads(const Tensor& x, std::int64_t heads) {
+  const std::int64_t width = x.size(2) / heads;
+  return x.view({x.size(0), x.size(1), heads, width}).transpose(1, 2).reshape({x.size(0) * heads, x.size(1), width});
+}
+
+Tensor merge_heads(const Tensor& x, std::int64_t heads) {
+  const std::int64_t samples = x.size(0) / heads;
+  return x.view({samples, heads, x.size(1), x.size(2)})
+      .transpose(1, 2)
+      .reshape({samples, x.size(1), heads * x.size(2)});
+}
+
+}  // namespace
+
+NetworkModule::NetworkModule(Network network, const ModuleOptions& options)
+    : torch::nn::Module(network.name), network_(std::move(network)), options_(options) {
+  const std::size_t count = network_.layers.size();
+  tensors_.resize(count);
+  last_reader_.resize(count);
+  std::iota(last_reader_.begin(), last_reader_.end(), std::size_t{0});
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const std::int32_t input : network_.inputs(network_.layers[i])) {
+      last_reader_[static_cast<std::size_t>(input)] = i;
+    }
+    add_tensors(i);
+  }
+  if (!options_.device.is_meta()) initialise();
+}
+
+void NetworkModule::add_tensors(std::size_t index) {
+  const Layer& layer = network_.layers[index];
+  LayerTensors& own = tensors_[index];
+  const auto floats = at::TensorOptions().device(options_.device).dtype(options_.type);
+  const auto integers = floats.dtype(at::kLong);
+
+  const bool itself = is_parameter_itself(layer.kind);
+  const std::string path = itself ? layer.name : layer.name + ".weight";
+  const LayerParameters parameters = Network::parameters(layer);
+  std::string_view name = path;
+  torch::nn::Module* module = parameters.count > 0 ? &module_at(*this, name) : nullptr;
+  for (std::size_t i = 0; i < parameters.count; ++i) {
+    const Shape& shape = parameters.shapes[i];
+    Tensor parameter = at::empty(sizes_of(shape), floats);
+    if (options_.layout == Layout::nhwc && shape.rank() == 4) {
+      parameter = parameter.contiguous(at::MemoryFormat::ChannelsLast);
+    }
+    const bool is_bias = layer.bias && i + 1 == parameters.count;
+    const bool norm_bias = i == 1;
+    (is_bias || norm_bias ? own.bias : own.weight) =
+        module->register_parameter(is_bias || norm_bias ? "bias" : std::string(name), parameter);
+  }
+  if (layer.kind == LayerKind::linear && layer.tied_to >= 0) {
+    own.weight = tensors_[static_cast<std::size_t>(layer.tied_to)].weight;
+  }
+
+  switch (layer.kind) {
+    case LayerKind::batch_norm:
+      own.mean = module->register_buffer("running_mean", at::zeros(layer.out_channels, floats));
+      own.variance = module->register_buffer("running_var", at::ones(layer.out_channels, floats));
+      own.steps = module->register_buffer("num_batches_tracked", at::zeros({}, integers));
+      break;
+    case LayerKind::position_ids:
+      own.weight = register_buffer("position_ids", at::arange(layer.output[0], integers));
+      break;
+    case LayerKind::type_ids:
+      own.weight = register_buffer("type_ids", at::zeros(layer.output[0], integers));
+      break;
+    case LayerKind::causal_mask:
+      if (const auto buffers = named_buffers(false); const Tensor* mask = buffers.find("causal_mask")) {
+        own.weight = *mask;
+      } else {
+        const std::int64_t length = layer.output.back();
+        own.weight = register_buffer("causal_mask", at::ones({length, length}, floats.dtype(at::kBool)).triu_(1));
+      }
+      break;
+    default: break;
+  }
+}
+
+void NetworkModule::initialise() {
+  const torch::NoGradGuard no_grad;
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(options_.seed);
+  // Drawn on the CPU in single precision, whatever the module's device and type.
+  const auto drawn = [&](Tensor& parameter, auto fill) {
+    Tensor values = at::empty(parameter.sizes(), at::kFloat);
+    fill(values);
+    parameter.copy_(values);
+  };
+  const auto normal = [&](Tensor& parameter, double deviation) {
+    drawn(parameter, [&](Tensor& values) { values.normal_(0, deviation, generator); });
+  };
+  const auto uniform = [&](Tensor& parameter, double limit) {
+    drawn(parameter, [&](Tensor& values) { values.uniform_(-limit, limit, generator); });
+  };
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    LayerTensors& own = tensors_[i];
+    switch (layer.kind) {
+      case LayerKind::conv2d:
+        normal(own.weight, std::sqrt(2.0 / static_cast<double>(layer.out_channels * layer.kernel[0] * layer.kernel[1])));
+        if (own.bias.defined()) own.bias.zero_();
+        break;
+      case LayerKind::linear:
+        if (network_.tokens) {
+          if (layer.tied_to < 0) normal(own.weight, token_deviation);
+          if (own.bias.defined()) own.bias.zero_();
+        } else {
+          const double limit = 1 / std::sqrt(static_cast<double>(layer.in_channels));
+          uniform(own.weight, limit);
+          if (own.bias.defined()) uniform(own.bias, limit);
+        }
+        break;
+      case LayerKind::batch_norm:
+      case LayerKind::layer_norm:
+        own.weight.fill_(1);
+        own.bias.zero_();
+        break;
+      case LayerKind::embedding:
+      case LayerKind::position_embedding: normal(own.weight, token_deviation); break;
+      case LayerKind::layer_scale: own.weight.fill_(first_layer_scale); break;
+      case LayerKind::class_token: own.weight.zero_(); break;
+      default: break;
+    }
+  }
+}
+
+torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
+  const Shape& expected = network_.layers.at(0).output;
+  if (input.dim() != static_cast<std::int64_t>(expected.rank()) ||
+      !std::equal(expected.begin() + 1, expected.end(), input.sizes().begin() + 1)) {
+    throw InputError(fmt::format("network {} takes samples of shape {}, not a batch of shape {}", network_.name,
+                                 shape_text({expected.begin() + 1, expected.end()}),
+                                 shape_text(input.sizes().vec())));
+  }
+  std::vector<Tensor> values(network_.layers.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    if (layer.kind == LayerKind::input) {
+      values[i] = options_.layout == Layout::nhwc && input.dim() == 4 ? input.contiguous(at::MemoryFormat::ChannelsLast)
+                                                                      : input;
+    } else if (layer.kind == LayerKind::chunk) {
+      if (layer.index == 0) {  // one operator makes all the parts
+        const Tensor& whole = values[static_cast<std::size_t>(network_.inputs(layer)[0])];
+        auto parts = whole.chunk(layer.count, whole.dim() == 4 ? 1 : -1);
+        std::move(parts.begin(), parts.end(), values.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    } else {
+      values[i] = run(i, values);
+    }
+    for (const std::int32_t read : network_.inputs(layer)) {
+      if (last_reader_[static_cast<std::size_t>(read)] == i) values[static_cast<std::size_t>(read)].reset();
+    }
+  }
+  return values.back();
+}
+
+torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Tensor>& values) {
+  const Layer& layer = network_.layers[index];
+  LayerTensors& own = tensors_[index];
+  const auto inputs = network_.inputs(layer);
+  const auto value = [&](std::size_t i) -> const Tensor& { return values[static_cast<std::size_t>(inputs[i])]; };
+  const Tensor& x = value(0);
+  switch (layer.kind) {
+    case LayerKind::conv2d:
+      return at::conv2d(x, own.weight, own.bias, layer.stride, layer.padding, at::IntArrayRef{1, 1}, layer.groups);
+    case LayerKind::batch_norm:
+      if (is_training()) own.steps += 1;
+      return at::batch_norm(x, own.weight, own.bias, own.mean, own.variance, is_training(), norm_momentum, layer.value,
+                            at::globalContext().userEnabledCuDNN());
+    case LayerKind::layer_norm: return at::layer_norm(x, layer.out_channels, own.weight, own.bias, layer.value);
+    case LayerKind::linear: return at::linear(x, own.weight, own.bias);
+    case LayerKind::embedding: return at::embedding(own.weight, x);
+    case LayerKind::position_ids:
+    case LayerKind::type_ids: return own.weight;
+    case LayerKind::relu:
+    case LayerKind::relu6:
+    case LayerKind::hardswish:
+    case LayerKind::hardsigmoid:
+    case LayerKind::silu:
+    case LayerKind::sigmoid:
+    case LayerKind::tanh:
+    case LayerKind::gelu:
+    case LayerKind::gelu_tanh: return activate(layer.kind, layer.in_place, x);
+    case LayerKind::max_pool:
+      return at::max_pool2d(x, layer.kernel, layer.stride, layer.padding, at::IntArrayRef{1, 1}, layer.ceil_mode);
+    case LayerKind::avg_pool:
+      return at::avg_pool2d(x, layer.kernel, layer.stride, layer.padding, layer.ceil_mode);
+    case LayerKind::adaptive_avg_pool: return at::adaptive_avg_pool2d(x, layer.kernel);
+    case LayerKind::global_avg_pool: return at::adaptive_avg_pool2d(x, at::IntArrayRef{1, 1});
+    case LayerKind::add: return layer.in_place ? Tensor(x).add_(value(1)) : at::add(x, value(1));
+    case LayerKind::mul: return at::mul(x, value(1));
+    case LayerKind::scale: return x * layer.value;
+    case LayerKind::dropout: {
+      Tensor in_place = x;
+      return layer.in_place ? at::dropout_(in_place, layer.value, is_training())
+                            : at::dropout(x, layer.value, is_training());
+    }
+    case LayerKind::stochastic_depth: return is_training() ? stochastic_depth(x, layer.value) : x;
+    case LayerKind::layer_scale: return own.weight * x;
+    case LayerKind::concat: {
+      std::vector<Tensor> parts;
+      for (std::size_t i = 0; i < inputs.size(); ++i) parts.push_back(value(i));
+      return at::cat(parts, 1);
+    }
+    case LayerKind::channel_shuffle: return shuffle_channels(x, layer.groups);
+    case LayerKind::flatten: return x.flatten(1);
+    case LayerKind::to_nhwc: return x.permute({0, 2, 3, 1});
+    case LayerKind::to_nchw: return x.permute({0, 3, 1, 2});
+    case LayerKind::to_tokens: return x.flatten(2).transpose(1, 2);
+    case LayerKind::class_token: return at::cat({own.weight.expand({x.size(0), -1, -1}), x}, 1);
+    case LayerKind::first_token: return x.select(1, 0);
+    case LayerKind::position_embedding: return x + own.weight;
+    case LayerKind::split_heads: return split_heads(x, layer.groups);
+    case LayerKind::merge_heads: return merge_heads(x, layer.groups);
+    case LayerKind::matmul: return at::bmm(x, value(1));
+    case LayerKind::matmul_transposed: return at::bmm(x, value(1).transpose(1, 2));
+    case LayerKind::causal_mask: return x.masked_fill(own.weight, -std::numeric_limits<double>::infinity());
+    case LayerKind::softmax: return at::softmax(x, -1);
+    case LayerKind::input:
+    case LayerKind::chunk: break;  // in forward()
+  }
+  throw Error(fmt::format("layer {} cannot be executed", layer.name));
+}
+
+torch::Tensor NetworkModule::loss(const torch::Tensor& logits, const torch::Tensor& labels) const {
+  return at::cross_entropy_loss(logits.dim() == 3 ? logits.flatten(0, 1) : logits, labels.flatten());
+}
+
+}  // namespace perfpred
