@@ -20,17 +20,31 @@
 namespace perfpred {
 namespace {
 
+constexpr double z90 = 1.6448536269514722;     // half a normal 90 % interval, in standard deviations
 constexpr std::size_t forms = physics_forms.size();
 constexpr std::size_t fewest_rows = 5;
+constexpr double fewest_repeats = 3;           // beyond the first runs, before the noise is taken from them
 constexpr std::size_t most_rows = 5000;        // the process is exact up to here
 constexpr std::size_t search_rows = 400;       // hyper-parameters, weights and intervals are learnt on so many
+constexpr std::size_t random_parts = 5;        // that the rows are left out in, beside depths, widths and architectures
+constexpr double weight_pull = 3;              // how firmly the forms' weights stay at their prior
+constexpr double near_level = 0.93;            // held-out rows share the process's parameters with the rest: 90 % would be short
+constexpr double usual_run_noise = 0.008;      // relative, where no row was repeated
 constexpr double outlier_deviations = 4;       // standard deviations of a leave-one-out residual
 constexpr double largest_dropped_share = 0.1;
-constexpr double z90 = 1.6448536269514722;
 constexpr Eigen::Index stack_rows = 1024;      // a one-row prediction keeps its buffers on the stack up to here
 constexpr Eigen::Index block_columns = 128;    // predictions that share a pass over the process's matrices
 
 using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;
+
+/// Forms that know layers by their size extrapolate better in depth, the others keep them honest.
+FormVector prior_weights() { return {0.1, 0.3, 0.1, 0.5}; }
+
+/// Two-sided 90 % quantile of Student's t, over that of the normal: what few groups say of the next one.
+double student_factor(std::size_t groups) {
+  constexpr std::array<double, 10> quantiles = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812};
+  return quantiles[std::min(std::max<std::size_t>(groups, 2) - 2, quantiles.size() - 1)] / z90;
+}
 
 #if defined(__x86_64__)
 #define PERFPRED_VECTORIZED __attribute__((target_clones("avx2,fma", "default")))
@@ -66,13 +80,20 @@ struct Row {
 };
 
 /// How far errors on what was left out exceed what the process and the forms' disagreement say of themselves:
-/// variance = noise + process * exp(process_log + novelty * process / amplitude^2) + exp(disagreement_log) * disagreement,
-/// and the 90 % interval is `quantile` such deviations to either side.
+/// variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
+/// where share is process / amplitude^2. The 90 % interval is so many such deviations to either side as covered 90 % of
+/// rows left out one by one (near: their median share) and group by group (far).
 struct Calibration {
   double process_log = 0;
   double novelty = 0;
   double disagreement_log = 0;
-  double quantile = z90;
+  double near_share = 0, near_quantile = z90;
+  double far_share = 1, far_quantile = z90;
+
+  [[nodiscard]] double quantile(double share) const {
+    const double way = far_share > near_share ? std::clamp((share - near_share) / (far_share - near_share), 0.0, 1.0) : 1.0;
+    return near_quantile + way * (far_quantile - near_quantile);
+  }
 
   [[nodiscard]] double latent(double process, double share, double disagreement) const {
     return process * std::exp(process_log + novelty * share) + std::exp(disagreement_log) * disagreement;
@@ -93,6 +114,7 @@ struct HeldOut {
   double process = 0;
   double noise = 0;
   double weight = 1;  // groups of groups count alike
+  bool far = false;   // a whole depth or width was left out
 };
 
 Eigen::MatrixXd places_of(const std::vector<Row>& rows) {
@@ -130,7 +152,7 @@ class HybridModel final : public RegressorModel {
   std::vector<Row> rows;       // fitted on, then observed
   std::size_t fitted_rows = 0;
   std::array<Costs, forms> costs;
-  FormVector weights = FormVector::Constant(1.0 / static_cast<double>(forms));
+  FormVector weights = prior_weights();
   ResidualKernel kernel;
   Calibration calibration;
   std::vector<SetAside> set_aside;
@@ -218,7 +240,7 @@ class HybridModel final : public RegressorModel {
       const double process = std::max(joint.covariance(i, i), 1e-12);
       const Estimate estimate = combine(physics.col(i) + corrections.col(i), process);
       joint.mean[i] = estimate.mean;
-      const double scale = calibration.quantile / z90;
+      const double scale = calibration.quantile(share(estimate)) / z90;
       factor[i] = scale * std::sqrt(latent(estimate) / process);
       joint.covariance(i, i) = process;
     }
@@ -283,7 +305,10 @@ class HybridModel final : public RegressorModel {
              {{"process_log", calibration.process_log},
               {"novelty", calibration.novelty},
               {"disagreement_log", calibration.disagreement_log},
-              {"quantile", calibration.quantile}}},
+              {"near_share", calibration.near_share},
+              {"near_quantile", calibration.near_quantile},
+              {"far_share", calibration.far_share},
+              {"far_quantile", calibration.far_quantile}}},
             {"dropped", json_dropped}};
   }
 
@@ -330,11 +355,13 @@ class HybridModel final : public RegressorModel {
   }
 
   [[nodiscard]] double latent(const Estimate& estimate) const {
-    return calibration.latent(estimate.process, estimate.process / kernel.amplitude2(), estimate.disagreement);
+    return calibration.latent(estimate.process, share(estimate), estimate.disagreement);
   }
 
+  [[nodiscard]] double share(const Estimate& estimate) const { return estimate.process / kernel.amplitude2(); }
+
   [[nodiscard]] double half_width(const Estimate& estimate) const {
-    return calibration.quantile * std::sqrt(kernel.noise2() + latent(estimate));
+    return calibration.quantile(share(estimate)) * std::sqrt(kernel.noise2() + latent(estimate));
   }
 
   [[nodiscard]] Quantiles quantiles(const Estimate& estimate) const {
@@ -374,10 +401,9 @@ class HybridModel final : public RegressorModel {
 /// Weights of the forms, on the simplex, that make the held-out rows' median absolute error small; drawn to equal weights
 /// where the rows cannot tell.
 FormVector choose_weights(const std::vector<HeldOut>& held_out) {
-  constexpr double pull = 0.02;
   const auto weights_of = [](const double* x) {
-    FormVector logits = FormVector::Zero();
-    for (std::size_t f = 1; f < forms; ++f) logits[static_cast<Eigen::Index>(f)] = x[f - 1];
+    FormVector logits = prior_weights().array().log();
+    for (std::size_t f = 1; f < forms; ++f) logits[static_cast<Eigen::Index>(f)] += x[f - 1];
     FormVector weights = (logits.array() - logits.maxCoeff()).exp();
     return FormVector(weights / weights.sum());
   };
@@ -392,7 +418,7 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out) {
   const double scale = loss_of(weights_of(std::array<double, forms - 1>{}.data()));
   auto objective = [&](const double* x) {
     double value = loss_of(weights_of(x)) / scale;
-    for (std::size_t f = 0; f + 1 < forms; ++f) value += pull * x[f] * x[f];
+    for (std::size_t f = 0; f + 1 < forms; ++f) value += weight_pull * x[f] * x[f];
     return value;
   };
   using Objective = decltype(objective);
@@ -415,7 +441,8 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out) {
   return weights_of(x.data());
 }
 
-Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel) {
+Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel,
+                      double far_factor) {
   struct Sample {
     double error, process, disagreement, noise, weight;
   };
@@ -430,7 +457,7 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   };
   // Laplace likelihood: a group that went far wrong must not set the scale alone.
   auto objective = [&](const double* x) {
-    const Calibration calibration{x[0], x[1], x[2], z90};
+    const Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
     double loss = 0.5 * (x[0] * x[0] + x[1] * x[1] / 9 + x[2] * x[2]) / static_cast<double>(samples.size());
     double total = 0;
     for (const Sample& sample : samples) total += sample.weight;
@@ -457,20 +484,23 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   } catch (const nlopt::roundoff_limited&) {
     // As near as the arithmetic goes.
   }
-  Calibration calibration{x[0], x[1], x[2], z90};
-  // Conformal: the weighted 90 % quantile of the standardised errors.
-  std::vector<std::pair<double, double>> standardised;
-  double total = 0;
-  for (const Sample& sample : samples) {
-    standardised.emplace_back(sample.error / deviation(calibration, sample), sample.weight);
-    total += sample.weight;
-  }
-  std::sort(standardised.begin(), standardised.end());
-  double below = 0;
-  for (const auto& [error, weight] : standardised) {
-    below += weight;
-    calibration.quantile = error;
-    if (below >= 0.9 * total) break;
+  Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
+  // Conformal: quantiles of the standardised errors, those of single rows and those of groups apart.
+  for (const bool far : {false, true}) {
+    std::vector<double> errors, shares;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (held_out[i].far != far) continue;
+      errors.push_back(samples[i].error / deviation(calibration, samples[i]));
+      shares.push_back(samples[i].process / kernel.amplitude2());
+    }
+    if (errors.empty()) continue;
+    if (far) {
+      calibration.far_quantile = conformal_half_width(errors, 0.9) * far_factor;
+    } else {
+      calibration.near_quantile = conformal_half_width(errors, near_level);
+    }
+    std::nth_element(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2), shares.end());
+    (far ? calibration.far_share : calibration.near_share) = shares[shares.size() / 2];
   }
   return calibration;
 }
@@ -478,7 +508,7 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
 /// Fits, step by step: physics, process, outliers, held-out groups, weights, intervals.
 class HybridFit {
  public:
-  explicit HybridFit(const TrainingTable& table) {
+  explicit HybridFit(const TrainingTable& table) : seed_(table.seed) {
     if (table.rows.size() < fewest_rows) {
       throw InputError(fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), fewest_rows));
     }
@@ -502,6 +532,7 @@ class HybridFit {
       row.log_time = std::log(*measured.avg_time_mean);
       row.noise = 1.0 / static_cast<double>(measured.n);
     }
+    estimate_run_noise(table.rows);
   }
 
   std::unique_ptr<RegressorModel> run() {
@@ -510,7 +541,7 @@ class HybridFit {
     const std::vector<std::size_t> searched = subset();
     std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out);
-    model_->calibration = calibrate(held_out, model_->weights, model_->kernel);
+    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, student_factor(groups_));
     model_->rows = rows_;
     model_->fitted_rows = rows_.size();
     model_->prepare();
@@ -521,6 +552,9 @@ class HybridFit {
   std::unique_ptr<HybridModel> model_ = std::make_unique<HybridModel>();
   std::vector<StepShape> shapes_;
   std::vector<Row> rows_;
+  std::uint64_t seed_;
+  double run_noise_ = usual_run_noise;
+  std::size_t groups_ = 0;  // depths or widths that were left out, whichever are more
 
   [[nodiscard]] std::vector<PhysicsRow> physics_rows(const std::vector<std::size_t>& places) const {
     std::vector<PhysicsRow> picked;
@@ -548,6 +582,18 @@ class HybridFit {
     return picked;
   }
 
+  /// Pooled from repeats, once there are enough.
+  void estimate_run_noise(const std::vector<AggregateRow>& rows) {
+    double squares = 0, degrees = 0;
+    for (const AggregateRow& row : rows) {
+      if (row.n < 2 || !row.avg_time_std) continue;
+      const double relative = *row.avg_time_std / *row.avg_time_mean;
+      squares += static_cast<double>(row.n - 1) * relative * relative;
+      degrees += static_cast<double>(row.n - 1);
+    }
+    if (degrees >= fewest_repeats) run_noise_ = std::clamp(std::sqrt(squares / degrees), 1e-4, 0.1);
+  }
+
   void fit_physics(bool again = false) {
     const std::vector<PhysicsRow> rows = physics_rows(all());
     for (std::size_t f = 0; f < forms; ++f) {
@@ -570,7 +616,7 @@ class HybridFit {
       const Eigen::MatrixXd places = places_of(some);
       const Eigen::VectorXd noise = noise_of(some);
       const ResidualKernel start = model_->kernel;
-      model_->kernel = fit_kernel(places, residuals, noise, again ? &start : nullptr);
+      model_->kernel = fit_kernel(places, residuals, noise, run_noise_, again ? &start : nullptr);
       // Leave-one-out residuals in closed form: alpha_i / (K^-1)_ii with variance 1 / (K^-1)_ii.
       const Eigen::MatrixXd inverse = noisy_covariance(model_->kernel, model_->kernel.scaled(places), noise)
                                           .llt().solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
@@ -592,24 +638,33 @@ class HybridFit {
   }
 
   /// Predicts groups from the other rows, physics fitted anew, the process's parameters kept.
-  [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) const {
+  [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) {
     std::vector<HeldOut> held_out;
-    const auto hold = [&](const auto& group_of) {
+    const auto hold = [&](bool far, const auto& group_of) {
       std::map<decltype(group_of(rows_.front())), std::vector<std::size_t>> groups;
       for (const std::size_t i : searched) groups[group_of(rows_[i])].push_back(i);
       if (groups.size() < 2) return;
+      if (far) groups_ = std::max(groups_, groups.size());
       const std::size_t first = held_out.size();
       for (const auto& [name, out] : groups) {
         std::vector<std::size_t> in;
         std::set_difference(searched.begin(), searched.end(), out.begin(), out.end(), std::back_inserter(in));
         if (in.size() >= fewest_rows) predict_without(in, out, held_out);
       }
-      for (std::size_t i = first; i < held_out.size(); ++i) held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
+      for (std::size_t i = first; i < held_out.size(); ++i) {
+        held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
+        held_out[i].far = far;
+      }
     };
-    hold([](const Row& row) { return row.place[0]; });
-    hold([](const Row& row) { return row.place[1]; });
-    hold([](const Row& row) { return std::pair(row.place[0], row.place[1]); });
-    leave_one_out(searched, held_out);
+    hold(true, [](const Row& row) { return row.place[0]; });
+    hold(true, [](const Row& row) { return row.place[1]; });
+    hold(false, [](const Row& row) { return std::pair(row.place[0], row.place[1]); });
+    std::map<const Row*, std::size_t> part;
+    std::vector<std::size_t> order = searched;
+    std::mt19937_64 random(seed_);
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t i = 0; i < order.size(); ++i) part[&rows_[order[i]]] = i % random_parts;
+    hold(false, [&](const Row& row) { return part.at(&row); });
     return held_out;
   }
 
@@ -636,25 +691,6 @@ class HybridFit {
       row.log_time = asked[i].log_time;
       row.process = std::max(0.0, kernel.amplitude2() - spread.col(column).squaredNorm());
       row.noise = asked[i].noise;
-      held_out.push_back(row);
-    }
-  }
-
-  void leave_one_out(const std::vector<std::size_t>& searched, std::vector<HeldOut>& held_out) const {
-    const std::vector<Row> some = pick(searched);
-    const ResidualKernel& kernel = model_->kernel;
-    const Eigen::VectorXd noise = noise_of(some);
-    const Eigen::MatrixXd inverse = noisy_covariance(kernel, kernel.scaled(places_of(some)), noise)
-                                        .llt().solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
-    const Eigen::MatrixXd alpha = inverse * residuals_of(some);
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const auto row_index = static_cast<Eigen::Index>(i);
-      HeldOut row;
-      row.log_time = some[i].log_time;
-      row.by_form = FormVector::Constant(row.log_time) - alpha.row(row_index).transpose() / inverse(row_index, row_index);
-      row.noise = some[i].noise;
-      row.process = std::max(0.0, 1 / inverse(row_index, row_index) - kernel.noise2() * row.noise);
-      row.weight = 1.0 / static_cast<double>(some.size());
       held_out.push_back(row);
     }
   }
@@ -701,7 +737,9 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   model->kernel.theta = theta;
   const nlohmann::json& calibration = json_field(json, "calibration");
   model->calibration = {json_number(calibration, "process_log"), json_number(calibration, "novelty"),
-                        json_number(calibration, "disagreement_log"), json_number(calibration, "quantile")};
+                        json_number(calibration, "disagreement_log"), json_number(calibration, "near_share"),
+                        json_number(calibration, "near_quantile"), json_number(calibration, "far_share"),
+                        json_number(calibration, "far_quantile")};
   for (const nlohmann::json& item : list("dropped")) {
     model->set_aside.push_back({json_text(item, "key"), json_text(item, "reason")});
   }
