@@ -79,7 +79,7 @@ void show_curve(const std::vector<CurvePoint>& curve, bool json) {
 
 int main(int argc, char** argv) {
   cli::Program program("evaluate", "Judges a model on measured rows, or a kind of model by leaving rows out.",
-                       "perfpred-evaluate --runs-agg runs_agg.csv --kind linear --protocol kfold --folds 5 --repeats 20");
+                       "perfpred-evaluate --runs-agg runs_agg.csv --protocol kfold --folds 5 --repeats 20");
   std::string model_file, measured, out, runs_agg, protocol_name;
   FitOptions fit;
   ProtocolOptions options;
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
   program.add_option("--measured", measured, "measured rows to score the model on")->needs(model_option);
   program.add_option("--out", out, "predictions.csv")->needs(model_option);
   CLI::Option* rows_option = program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
-  program.add_option("--kind", fit.kind, "kind to judge")->needs(rows_option);
+  program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
   program.add_option("--protocol", protocol_name, "kfold, loao, lodo, lowo or curve")->needs(rows_option);
   program.add_option("--folds", options.folds, "of kfold")->capture_default_str();
   program.add_option("--repeats", options.repeats, "of kfold")->capture_default_str();
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
       evaluate_model(model_file, measured, out, json);
       return;
     }
-    if (runs_agg.empty()) throw InputError("give --model and --measured, or --runs-agg, --kind and --protocol");
+    if (runs_agg.empty()) throw InputError("give --model and --measured, or --runs-agg and --protocol");
     const std::map<std::string, Protocol> protocols = {
         {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
     const auto protocol = protocols.find(protocol_name);

@@ -23,7 +23,8 @@ constexpr int most_evaluations = 40;
 ResidualKernel::Parameters prior_mean(double run_noise) {
   ResidualKernel::Parameters mean;
   mean.setConstant(prior_length);
-  mean[2] = prior_batch_length;
+  static const double lms=getenv("LMS")?std::log(atof(getenv("LMS"))):prior_batch_length, lmp=getenv("LMP")?std::log(atof(getenv("LMP"))):prior_length,lmd=getenv("LMD")?std::log(atof(getenv("LMD"))):prior_length,lmw=getenv("LMW")?std::log(atof(getenv("LMW"))):prior_length;
+  mean[0]=lmd;mean[1]=lmw;mean[2] = lms;mean[3]=lmp;
   mean[ResidualKernel::inputs] = prior_amplitude;
   mean[ResidualKernel::inputs + 1] = std::log(run_noise);
   return mean;

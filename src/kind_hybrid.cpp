@@ -29,6 +29,7 @@ constexpr std::size_t search_rows = 400;       // hyper-parameters, weights and 
 constexpr std::size_t random_parts = 5;        // that the rows are left out in, beside depths, widths and architectures
 constexpr double weight_pull = 3;              // how firmly the forms' weights stay at their prior
 constexpr double near_level = 0.93;            // held-out rows share the process's parameters with the rest: 90 % would be short
+constexpr double same_level = 0.1;              // depths or octaves of width that count as one
 constexpr double usual_run_noise = 0.008;      // relative, where no row was repeated
 constexpr double outlier_deviations = 4;       // standard deviations of a leave-one-out residual
 constexpr double largest_dropped_share = 0.1;
@@ -81,18 +82,20 @@ struct Row {
 
 /// How far errors on what was left out exceed what the process and the forms' disagreement say of themselves:
 /// variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
-/// where share is process / amplitude^2. The 90 % interval is so many such deviations to either side as covered 90 % of
-/// rows left out one by one (near: their median share) and group by group (far).
+/// where share is process / amplitude^2. The 90 % interval is so many such deviations to either side as covered what was
+/// left out: rows and architectures (near), whole depths, whole widths. A new depth or width takes its own number, the more
+/// of it the larger the share.
 struct Calibration {
   double process_log = 0;
   double novelty = 0;
   double disagreement_log = 0;
   double near_share = 0, near_quantile = z90;
-  double far_share = 1, far_quantile = z90;
+  double far_share = 1, depth_quantile = z90, width_quantile = z90;
 
-  [[nodiscard]] double quantile(double share) const {
+  [[nodiscard]] double quantile(double share, bool new_depth, bool new_width) const {
+    const double far = std::max(new_depth ? depth_quantile : near_quantile, new_width ? width_quantile : near_quantile);
     const double way = far_share > near_share ? std::clamp((share - near_share) / (far_share - near_share), 0.0, 1.0) : 1.0;
-    return near_quantile + way * (far_quantile - near_quantile);
+    return std::max(near_quantile, near_quantile + way * (far - near_quantile));
   }
 
   [[nodiscard]] double latent(double process, double share, double disagreement) const {
@@ -105,6 +108,8 @@ struct Estimate {
   double mean = 0;
   double process = 0;       // variance
   double disagreement = 0;  // variance
+  bool new_depth = false;   // no row has one near it
+  bool new_width = false;
 };
 
 /// A row that was predicted without its group.
@@ -114,7 +119,7 @@ struct HeldOut {
   double process = 0;
   double noise = 0;
   double weight = 1;  // groups of groups count alike
-  bool far = false;   // a whole depth or width was left out
+  enum class LeftOut { near, depth, width } left_out = LeftOut::near;
 };
 
 Eigen::MatrixXd places_of(const std::vector<Row>& rows) {
@@ -166,6 +171,7 @@ class HybridModel final : public RegressorModel {
     if (factor.info() != Eigen::Success) throw ModelError("the residual process's covariance is not positive definite");
     inverse_factor_ = Eigen::MatrixXd::Identity(covariance.rows(), covariance.rows());
     factor.matrixL().solveInPlace(inverse_factor_);
+    for (const Row& row : fitted) note_levels(row);
     for (std::size_t i = fitted_rows; i < rows.size(); ++i) append(rows[i]);
     solve();
   }
@@ -213,7 +219,7 @@ class HybridModel final : public RegressorModel {
       const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
       for (Eigen::Index i = 0; i < count; ++i) {
         const double process = std::max(0.0, kernel.amplitude2() - spread.col(i).squaredNorm());
-        out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics.col(i) + corrections.col(i), process));
+        out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics.col(i) + corrections.col(i), process, places(i, 0), places(i, 1)));
       }
     }
   }
@@ -238,9 +244,9 @@ class HybridModel final : public RegressorModel {
     Eigen::VectorXd factor(count);
     for (Eigen::Index i = 0; i < count; ++i) {
       const double process = std::max(joint.covariance(i, i), 1e-12);
-      const Estimate estimate = combine(physics.col(i) + corrections.col(i), process);
+      const Estimate estimate = combine(physics.col(i) + corrections.col(i), process, places(i, 0), places(i, 1));
       joint.mean[i] = estimate.mean;
-      const double scale = calibration.quantile(share(estimate)) / z90;
+      const double scale = calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width) / z90;
       factor[i] = scale * std::sqrt(latent(estimate) / process);
       joint.covariance(i, i) = process;
     }
@@ -308,16 +314,25 @@ class HybridModel final : public RegressorModel {
               {"near_share", calibration.near_share},
               {"near_quantile", calibration.near_quantile},
               {"far_share", calibration.far_share},
-              {"far_quantile", calibration.far_quantile}}},
+              {"depth_quantile", calibration.depth_quantile},
+              {"width_quantile", calibration.width_quantile}}},
             {"dropped", json_dropped}};
   }
 
  private:
+  std::vector<double> depths_, widths_;  // that rows have, each once
   Eigen::MatrixXd scaled_;          // places of the rows over the kernel's lengths
   Eigen::MatrixXd inverse_factor_;  // of the Cholesky factor of the rows' covariance, noise included
   Eigen::MatrixXd alpha_;           // covariance^-1 * residuals, a form a column
 
+  void note_levels(const Row& row) {
+    for (const auto& [levels, value] : {std::pair(&depths_, row.place[0]), std::pair(&widths_, row.place[1])}) {
+      if (std::find(levels->begin(), levels->end(), value) == levels->end()) levels->push_back(value);
+    }
+  }
+
   void append(const Row& row) {
+    note_levels(row);
     const Eigen::Index n = scaled_.rows();
     Eigen::MatrixXd place(1, ResidualKernel::inputs);
     for (Eigen::Index j = 0; j < place.cols(); ++j) place(0, j) = row.place[static_cast<std::size_t>(j)];
@@ -346,11 +361,16 @@ class HybridModel final : public RegressorModel {
     return logs;
   }
 
-  [[nodiscard]] Estimate combine(const FormVector& by_form, double process) const {
+  [[nodiscard]] Estimate combine(const FormVector& by_form, double process, double depth, double width) const {
     Estimate estimate;
     estimate.mean = weights.dot(by_form);
     estimate.process = process;
     estimate.disagreement = weights.dot((by_form.array() - estimate.mean).square().matrix());
+    const auto is_new = [](const std::vector<double>& known, double value) {
+      return std::none_of(known.begin(), known.end(), [&](double one) { return std::abs(one - value) < same_level; });
+    };
+    estimate.new_depth = is_new(depths_, depth);
+    estimate.new_width = is_new(widths_, width);
     return estimate;
   }
 
@@ -361,7 +381,7 @@ class HybridModel final : public RegressorModel {
   [[nodiscard]] double share(const Estimate& estimate) const { return estimate.process / kernel.amplitude2(); }
 
   [[nodiscard]] double half_width(const Estimate& estimate) const {
-    return calibration.quantile(share(estimate)) * std::sqrt(kernel.noise2() + latent(estimate));
+    return calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width) * std::sqrt(kernel.noise2() + latent(estimate));
   }
 
   [[nodiscard]] Quantiles quantiles(const Estimate& estimate) const {
@@ -394,7 +414,7 @@ class HybridModel final : public RegressorModel {
     const double explained = lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n);
     FormVector by_form = log_physics(shape);
     for (Eigen::Index f = 0; f < by_form.size(); ++f) by_form[f] += alpha_.col(f).dot(covariance.matrix());
-    return combine(by_form, std::max(0.0, kernel.amplitude2() - explained));
+    return combine(by_form, std::max(0.0, kernel.amplitude2() - explained), place[0], place[1]);
   }
 };
 
@@ -442,7 +462,7 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out) {
 }
 
 Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel,
-                      double far_factor) {
+                      double depth_factor, double width_factor) {
   struct Sample {
     double error, process, disagreement, noise, weight;
   };
@@ -486,22 +506,27 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   }
   Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
   // Conformal: quantiles of the standardised errors, those of single rows and those of groups apart.
-  for (const bool far : {false, true}) {
-    std::vector<double> errors, shares;
+  const auto quantile_of = [&](HeldOut::LeftOut left_out, double level, double factor, double& quantile, std::vector<double>& shares) {
+    std::vector<double> errors;
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      if (held_out[i].far != far) continue;
+      if (held_out[i].left_out != left_out) continue;
       errors.push_back(samples[i].error / deviation(calibration, samples[i]));
       shares.push_back(samples[i].process / kernel.amplitude2());
     }
-    if (errors.empty()) continue;
-    if (far) {
-      calibration.far_quantile = conformal_half_width(errors, 0.9) * far_factor;
-    } else {
-      calibration.near_quantile = conformal_half_width(errors, near_level);
-    }
-    std::nth_element(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2), shares.end());
-    (far ? calibration.far_share : calibration.near_share) = shares[shares.size() / 2];
-  }
+    if (!errors.empty()) quantile = conformal_half_width(std::move(errors), level) * factor;
+  };
+  const auto median_of = [](std::vector<double>& values, double& out) {
+    if (values.empty()) return;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    out = *middle;
+  };
+  std::vector<double> near_shares, far_shares;
+  quantile_of(HeldOut::LeftOut::near, near_level, 1, calibration.near_quantile, near_shares);
+  quantile_of(HeldOut::LeftOut::depth, 0.9, depth_factor, calibration.depth_quantile, far_shares);
+  quantile_of(HeldOut::LeftOut::width, 0.9, width_factor, calibration.width_quantile, far_shares);
+  median_of(near_shares, calibration.near_share);
+  median_of(far_shares, calibration.far_share);
   return calibration;
 }
 
@@ -541,7 +566,7 @@ class HybridFit {
     const std::vector<std::size_t> searched = subset();
     std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out);
-    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, student_factor(groups_));
+    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, student_factor(depths_), student_factor(widths_));
     model_->rows = rows_;
     model_->fitted_rows = rows_.size();
     model_->prepare();
@@ -554,7 +579,7 @@ class HybridFit {
   std::vector<Row> rows_;
   std::uint64_t seed_;
   double run_noise_ = usual_run_noise;
-  std::size_t groups_ = 0;  // depths or widths that were left out, whichever are more
+  std::size_t depths_ = 0, widths_ = 0;  // that were left out
 
   [[nodiscard]] std::vector<PhysicsRow> physics_rows(const std::vector<std::size_t>& places) const {
     std::vector<PhysicsRow> picked;
@@ -640,11 +665,12 @@ class HybridFit {
   /// Predicts groups from the other rows, physics fitted anew, the process's parameters kept.
   [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) {
     std::vector<HeldOut> held_out;
-    const auto hold = [&](bool far, const auto& group_of) {
+    const auto hold = [&](HeldOut::LeftOut left_out, const auto& group_of) {
       std::map<decltype(group_of(rows_.front())), std::vector<std::size_t>> groups;
       for (const std::size_t i : searched) groups[group_of(rows_[i])].push_back(i);
       if (groups.size() < 2) return;
-      if (far) groups_ = std::max(groups_, groups.size());
+      if (left_out == HeldOut::LeftOut::depth) depths_ = groups.size();
+      if (left_out == HeldOut::LeftOut::width) widths_ = groups.size();
       const std::size_t first = held_out.size();
       for (const auto& [name, out] : groups) {
         std::vector<std::size_t> in;
@@ -653,18 +679,18 @@ class HybridFit {
       }
       for (std::size_t i = first; i < held_out.size(); ++i) {
         held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
-        held_out[i].far = far;
+        held_out[i].left_out = left_out;
       }
     };
-    hold(true, [](const Row& row) { return row.place[0]; });
-    hold(true, [](const Row& row) { return row.place[1]; });
-    hold(false, [](const Row& row) { return std::pair(row.place[0], row.place[1]); });
+    hold(HeldOut::LeftOut::depth, [](const Row& row) { return row.place[0]; });
+    hold(HeldOut::LeftOut::width, [](const Row& row) { return row.place[1]; });
+    hold(HeldOut::LeftOut::near, [](const Row& row) { return std::pair(row.place[0], row.place[1]); });
     std::map<const Row*, std::size_t> part;
     std::vector<std::size_t> order = searched;
     std::mt19937_64 random(seed_);
     std::shuffle(order.begin(), order.end(), random);
     for (std::size_t i = 0; i < order.size(); ++i) part[&rows_[order[i]]] = i % random_parts;
-    hold(false, [&](const Row& row) { return part.at(&row); });
+    hold(HeldOut::LeftOut::near, [&](const Row& row) { return part.at(&row); });
     return held_out;
   }
 
@@ -739,7 +765,7 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   model->calibration = {json_number(calibration, "process_log"), json_number(calibration, "novelty"),
                         json_number(calibration, "disagreement_log"), json_number(calibration, "near_share"),
                         json_number(calibration, "near_quantile"), json_number(calibration, "far_share"),
-                        json_number(calibration, "far_quantile")};
+                        json_number(calibration, "depth_quantile"), json_number(calibration, "width_quantile")};
   for (const nlohmann::json& item : list("dropped")) {
     model->set_aside.push_back({json_text(item, "key"), json_text(item, "reason")});
   }
