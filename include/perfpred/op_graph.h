@@ -70,7 +70,7 @@ struct Op {
   std::int64_t bytes_written = 0;
 };
 
-struct OpTotals {
+struct PERFPRED_API OpTotals {
   std::int64_t ops = 0;
   double flops = 0;              ///< a multiplication and an addition are 2
   double conv_matmul_flops = 0;  ///< those of convolutions and matrix products

@@ -137,10 +137,24 @@ std::vector<Tensor> adaptive_pool(Arguments arguments) {
   return {made(sizes, input.scalar_type(), input.suggest_memory_format())};
 }
 
+std::vector<Tensor> embedding(Arguments arguments) {
+  const Tensor& weight = arguments[0].toTensor();
+  const Tensor& rows = arguments[1].toTensor();
+  at::DimVector sizes(rows.sizes().begin(), rows.sizes().end());
+  sizes.push_back(weight.size(1));
+  return {made(sizes, weight.scalar_type())};
+}
+
+std::vector<Tensor> embedding_backward(Arguments arguments) {
+  const Tensor& gradient = arguments[0].toTensor();
+  const std::array<std::int64_t, 2> sizes = {arguments[2].toInt(), gradient.size(-1)};
+  return {made(sizes, gradient.scalar_type())};
+}
+
 std::vector<Tensor> as_first(Arguments arguments) { return {like(arguments[0])}; }
 std::vector<Tensor> as_second(Arguments arguments) { return {like(arguments[1])}; }
 
-constexpr std::array<std::pair<std::string_view, ShapeRule>, 22> rules = {{
+constexpr std::array<std::pair<std::string_view, ShapeRule>, 24> rules = {{
     {"convolution", convolution},
     {"_convolution", convolution},
     {"convolution_backward", convolution_backward},
@@ -154,6 +168,8 @@ constexpr std::array<std::pair<std::string_view, ShapeRule>, 22> rules = {{
     {"_adaptive_avg_pool2d_backward", as_second},
     {"_adaptive_avg_pool3d", adaptive_pool},
     {"_adaptive_avg_pool3d_backward", as_second},
+    {"embedding", embedding},
+    {"embedding_dense_backward", embedding_backward},
     {"relu", as_first},
     {"hardtanh", as_first},
     {"hardtanh_backward", as_first},

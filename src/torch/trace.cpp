@@ -185,13 +185,13 @@ Tensor loss_of(Tensor output, Tensor& labels) {
 }  // namespace
 
 struct StepTracer::Impl {
-  std::vector<Tensor> parameters, buffers;
-  std::function<Tensor(const std::vector<Tensor>&)> forward;
+  std::vector<at::Tensor> parameters, buffers;
+  std::function<at::Tensor(const std::vector<at::Tensor>&)> forward;
   std::map<Optimizer, Update> updates;
   std::shared_ptr<void> owner;
 
   explicit Impl(const ModuleToTrace& made) : forward(made.forward), owner(made.module) {
-    for (const Tensor& parameter : made.module->parameters()) add_parameter(parameter);
+    for (const at::Tensor& parameter : made.module->parameters()) add_parameter(parameter);
     buffers = made.module->buffers();
   }
 
@@ -200,24 +200,24 @@ struct StepTracer::Impl {
     auto module = std::make_shared<torch::jit::Module>(load_torchscript(path));
     MemoryRemover().remove(*module);
     module->train();
-    for (const Tensor& parameter : module->parameters()) add_parameter(parameter);
-    for (const Tensor& buffer : module->buffers()) buffers.push_back(buffer);
-    forward = [module, path](const std::vector<Tensor>& inputs) {
-      Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
+    for (const at::Tensor& parameter : module->parameters()) add_parameter(parameter);
+    for (const at::Tensor& buffer : module->buffers()) buffers.push_back(buffer);
+    forward = [module, path](const std::vector<at::Tensor>& inputs) {
+      at::Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
       if (!output.defined()) throw InputError(fmt::format("{}: the network gives no tensor", path));
       return output;
     };
     owner = module;
   }
 
-  void add_parameter(const Tensor& parameter) {
+  void add_parameter(const at::Tensor& parameter) {
     const bool known = std::any_of(parameters.begin(), parameters.end(),
-                                   [&](const Tensor& other) { return other.is_same(parameter); });
+                                   [&](const at::Tensor& other) { return other.is_same(parameter); });
     if (parameter.requires_grad() && !known) parameters.push_back(parameter);
   }
 
   void clear_gradients() {
-    for (Tensor& parameter : parameters) parameter.mutable_grad().reset();
+    for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   }
 
   /// The optimizer after a first step, which makes what it remembers.
@@ -225,7 +225,7 @@ struct StepTracer::Impl {
     const auto [found, is_new] = updates.try_emplace(optimizer);
     if (is_new) {
       found->second = make_update(optimizer, parameters);
-      for (Tensor& parameter : parameters) parameter.mutable_grad() = at::empty_like(parameter);
+      for (at::Tensor& parameter : parameters) parameter.mutable_grad() = at::empty_like(parameter);
       found->second();
     }
     return found->second;
@@ -237,28 +237,28 @@ struct StepTracer::Impl {
     clear_gradients();
 
     OpRecorder recorder;
-    std::vector<Tensor> inputs;
+    std::vector<at::Tensor> inputs;
     for (const InputSpec& spec : specs) {
       inputs.push_back(meta(spec.shape, scalar_type(spec.type)));
       recorder.name_tensor(inputs.back(), TensorRole::input);
     }
-    for (const Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
-    for (const Tensor& buffer : buffers) recorder.name_tensor(buffer, TensorRole::buffer);
+    for (const at::Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
+    for (const at::Tensor& buffer : buffers) recorder.name_tensor(buffer, TensorRole::buffer);
 
     recorder.start(Phase::forward);
-    Tensor output = forward(inputs);
+    at::Tensor output = forward(inputs);
     if (!output.is_floating_point()) {
       throw InputError(fmt::format("the network's output is of type {}: no loss can be taken of it",
                                    c10::toString(output.scalar_type())));
     }
     recorder.start(Phase::loss);
-    Tensor labels;
-    Tensor loss = loss_of(std::move(output), labels);
+    at::Tensor labels;
+    at::Tensor loss = loss_of(std::move(output), labels);
     if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
     if (loss.requires_grad()) {
       recorder.start(Phase::backward);
       loss.backward();
-      for (const Tensor& parameter : parameters) {
+      for (const at::Tensor& parameter : parameters) {
         if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
       }
       recorder.start(Phase::optimizer);
@@ -306,7 +306,7 @@ OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer
 
 std::int64_t StepTracer::params() const {
   std::int64_t params = 0;
-  for (const Tensor& parameter : impl_->parameters) params += parameter.numel();
+  for (const at::Tensor& parameter : impl_->parameters) params += parameter.numel();
   return params;
 }
 
