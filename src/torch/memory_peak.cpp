@@ -1,55 +1,54 @@
-#include <perfpred/torch/memory_peak.h>
+#include "memory_peak.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
-#include <mutex>
 
 namespace perfpred {
 
-class MemoryPeak::Counter : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void* /*memory*/, std::int64_t bytes, std::size_t /*total_allocated*/,
-                         std::size_t /*total_reserved*/, c10::Device device) override {
-    if (!device.is_cpu()) return;
-    const std::lock_guard lock(mutex_);
-    held_ += bytes;
-    peak_ = std::max(peak_, held_);
+/// Counts what LibTorch reports; frees of what came before make it start below zero, which max() ignores.
+struct MemoryPeak::Counter final : c10::MemoryReportingInfoBase {
+  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {
+    now += bytes;
+    peak = std::max(peak, now);
   }
   [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
 
-  [[nodiscard]] std::int64_t held() const {
-    const std::lock_guard lock(mutex_);
-    return held_;
-  }
-  [[nodiscard]] std::int64_t peak() const {
-    const std::lock_guard lock(mutex_);
-    return peak_;
-  }
-  void restart() {
-    const std::lock_guard lock(mutex_);
-    peak_ = held_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::int64_t held_ = 0;
-  std::int64_t peak_ = 0;
+  std::int64_t now = 0;
+  std::int64_t peak = 0;
 };
 
-struct MemoryPeak::Scope {
+struct MemoryPeak::Hook {
+  explicit Hook(std::shared_ptr<Counter> counter)
+      : guard(c10::DebugInfoKind::PROFILER_STATE, std::move(counter)) {}
   c10::DebugInfoGuard guard;
 };
 
-MemoryPeak::MemoryPeak()
-    : counter_(std::make_shared<Counter>()),
-      scope_(new Scope{c10::DebugInfoGuard(c10::DebugInfoKind::PROFILER_STATE, counter_)}) {}
+MemoryPeak::MemoryPeak(c10::Device device) : device_(device) {
+  if (device.is_cpu()) {
+    counter_ = std::make_shared<Counter>();
+    hook_ = std::make_unique<Hook>(counter_);
+  } else {
+    at::accelerator::resetPeakStats(device.index());
+  }
+}
 
 MemoryPeak::~MemoryPeak() = default;
 
-std::int64_t MemoryPeak::held_bytes() const { return counter_->held(); }
-std::int64_t MemoryPeak::peak_bytes() const { return counter_->peak(); }
-void MemoryPeak::restart() { counter_->restart(); }
+std::int64_t MemoryPeak::allocated_bytes() const {
+  if (counter_) return counter_->peak;
+  return at::accelerator::getDeviceStats(device_.index()).allocated_bytes[0].peak;
+}
+
+std::int64_t MemoryPeak::reserved_bytes() const {
+  if (counter_) return counter_->peak;
+  return at::accelerator::getDeviceStats(device_.index()).reserved_bytes[0].peak;
+}
+
+void empty_cache(c10::Device device) {
+  if (!device.is_cpu()) at::accelerator::emptyCache();
+}
 
 }  // namespace perfpred

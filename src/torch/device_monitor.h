@@ -1,0 +1,40 @@
+#pragma once
+#include <c10/core/Device.h>
+#include <perfpred/export.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "proc.h"
+
+namespace perfpred {
+
+/// State of a device at one moment; what nobody tells is empty.
+struct DeviceReading {
+  std::optional<double> clock_mhz;
+  std::optional<double> mem_free_mb;
+  std::optional<bool> throttled;
+  /// Company. On a CPU: processors that others have kept busy since the last reading. On a GPU: other processes that
+  /// compute on it.
+  std::optional<double> others;
+};
+
+/// Watches what disturbs measurements on a device.
+class PERFPRED_API DeviceMonitor {
+ public:
+  explicit DeviceMonitor(c10::Device device);
+  [[nodiscard]] DeviceReading read();
+
+ private:
+  [[nodiscard]] std::optional<double> busy_others();
+
+  c10::Device device_;
+  void* nvml_device_ = nullptr;
+  std::optional<CpuUse> last_use_;
+  std::chrono::steady_clock::time_point last_time_;
+};
+
+[[nodiscard]] PERFPRED_API std::optional<double> system_load();  ///< runnable processes, mean of the last minute
+
+}  // namespace perfpred

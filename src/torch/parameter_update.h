@@ -1,0 +1,45 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <perfpred/export.h>
+#include <perfpred/vocabulary.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace perfpred {
+
+/// Rates that each optimizer is commonly used with: 1e-3 for adam, adamw and rmsprop, 1e-2 for sgd, nesterov and
+/// adagrad, 1 for adadelta.
+[[nodiscard]] PERFPRED_API double default_learning_rate(Optimizer optimizer);
+
+/// Updates parameters from their gradients with LibTorch's fused or grouped kernels: a few launches for all parameters,
+/// where torch::optim has several for each. Results are torch::optim's. State stays on the parameters' device, so that
+/// a CUDA graph can hold an update.
+class PERFPRED_API ParameterUpdate {
+ public:
+  ParameterUpdate(Optimizer optimizer, std::vector<at::Tensor> parameters, double weight_decay = 0);
+
+  /// @param found_inf  a float on the device: where it is 1, nothing changes
+  void step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt);
+  void clear_gradients();
+
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  [[nodiscard]] std::vector<at::Tensor> gradients() const;
+
+  /// Everything that a later step depends on, by name; the tensors are the live ones.
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+
+ private:
+  void rmsprop(double learning_rate, const std::vector<at::Tensor>& gradients);
+  void adadelta(double learning_rate, const std::vector<at::Tensor>& gradients);
+
+  Optimizer optimizer_;
+  std::vector<at::Tensor> parameters_;
+  double weight_decay_;
+  std::vector<at::Tensor> first_, second_;  // moments, or sums of squares and of squared updates
+  at::Tensor count_;                        // of steps, one for all parameters
+};
+
+}  // namespace perfpred

@@ -1,0 +1,23 @@
+#pragma once
+#include <c10/core/Device.h>
+#include <perfpred/export.h>
+
+#include <string>
+#include <string_view>
+
+namespace perfpred {
+
+/// `auto` (the first GPU, else the CPU), `cpu`, `cuda`, `cuda:1`; a CUDA device has an index afterwards.
+/// @throws InputError if the text is none of these, DeviceError if the device is not there
+[[nodiscard]] PERFPRED_API c10::Device runtime_device(std::string_view text);
+
+/// What measured rows call it: the GPU's name by its driver, or the processor's model.
+[[nodiscard]] PERFPRED_API std::string device_name(c10::Device device);
+
+/// Settings under which times on a CPU repeat: the number of threads, and an allocator that keeps memory it has (freed
+/// tensors would go back to the kernel and be faulted in again every step). Those of the allocator stay for the process.
+PERFPRED_API void settle_cpu(int threads);
+
+[[nodiscard]] PERFPRED_API int default_cpu_threads();
+
+}  // namespace perfpred

@@ -1,0 +1,212 @@
+#include "training_step.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include "cnn_module.h"
+#include "cuda_graph.h"
+#include "torch_errors.h"
+
+namespace perfpred {
+namespace {
+
+// torch.amp.GradScaler's defaults.
+constexpr double first_scale = 65'536;
+constexpr double scale_growth = 2;
+constexpr double scale_backoff = 0.5;
+constexpr std::int64_t scale_growth_interval = 2'000;
+
+/// Kernels are chosen and memory is laid out in the first steps; none of that may happen inside a graph.
+constexpr int steps_before_capture = 11;
+
+bool half(Precision precision) { return precision == Precision::bf16 || precision == Precision::fp16; }
+
+/// Automatic mixed precision while it lives.
+class Autocast {
+ public:
+  Autocast(c10::DeviceType device, Precision precision) : device_(device), on_(half(precision)) {
+    if (!on_) return;
+    at::autocast::set_autocast_dtype(device, precision == Precision::bf16 ? at::kBFloat16 : at::kHalf);
+    at::autocast::set_autocast_enabled(device, true);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+  ~Autocast() {
+    if (!on_) return;
+    at::autocast::set_autocast_enabled(device_, false);
+    at::autocast::clear_cache();
+  }
+
+ private:
+  c10::DeviceType device_;
+  bool on_;
+};
+
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double smoothing) {
+  const at::Tensor rows = logits.dim() > 2 ? logits.flatten(0, -2) : logits;
+  return at::cross_entropy_loss(rows, targets.flatten(), {}, at::Reduction::Mean, -100, smoothing);
+}
+
+}  // namespace
+
+struct TrainingStep::Graph {
+  explicit Graph(c10::Device device) : cuda(device) {}
+  CudaGraph cuda;
+  Batch input;  // where the graph reads
+};
+
+void apply_precision(Precision precision) {
+  at::globalContext().setAllowTF32CuBLAS(precision == Precision::tf32);
+  at::globalContext().setAllowTF32CuDNN(precision == Precision::tf32);
+  at::globalContext().setBenchmarkCuDNN(true);
+}
+
+TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
+    : workload_(workload), device_(device), options_(options) {
+  if (workload.precision == Precision::unknown) throw InputError("precision unknown cannot be trained with");
+  if (device.is_cpu() && workload.precision == Precision::tf32) {
+    throw InputError("precision tf32 needs a CUDA device");
+  }
+  if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
+  apply_precision(workload.precision);
+  guard_torch([&] {
+    const auto type = workload.precision == Precision::fp64 ? at::kDouble : at::kFloat;
+    at::manual_seed(options.seed);  // initial weights and dropout
+    network_ = std::make_shared<CnnModule>(workload);
+    network_->to(device, type);
+    std::vector<at::Tensor> parameters;
+    for (const at::Tensor& parameter : network_->parameters()) {
+      if (parameter.requires_grad()) parameters.push_back(parameter);
+    }
+    update_ = std::make_unique<ParameterUpdate>(workload.optimizer, std::move(parameters), options.weight_decay);
+    const auto scalar = at::TensorOptions().device(device).dtype(at::kFloat);
+    loss_sum_ = at::zeros({}, scalar);
+    correct_ = at::zeros({}, scalar.dtype(at::kLong));
+    if (workload.precision == Precision::fp16) {
+      scale_ = at::full({}, first_scale, scalar);
+      growth_ = at::zeros({}, scalar.dtype(at::kInt));
+      found_inf_ = at::zeros({}, scalar);
+    }
+    if (workload.cuda_graph) graph_ = std::make_unique<Graph>(device);
+  });
+}
+
+TrainingStep::~TrainingStep() = default;
+
+void TrainingStep::end_phase(Phase phase) const {
+  if (on_phase_) on_phase_(phase);
+}
+
+at::Tensor TrainingStep::forward(const at::Tensor& inputs) { return network_->forward(inputs); }
+
+void TrainingStep::run_eagerly(const Batch& batch) {
+  update_->clear_gradients();
+  at::Tensor logits;
+  at::Tensor loss;
+  {
+    const Autocast autocast(device_.type(), workload_.precision);
+    logits = forward(batch.inputs);
+    end_phase(Phase::forward);
+    loss = cross_entropy(logits, batch.targets, options_.label_smoothing);
+    end_phase(Phase::loss);
+  }
+  if (scale_.defined()) {
+    (loss * scale_).backward();
+    found_inf_.zero_();
+    at::_amp_foreach_non_finite_check_and_unscale_(update_->gradients(), found_inf_, scale_.reciprocal());
+  } else {
+    loss.backward();
+  }
+  end_phase(Phase::backward);
+  update_->step(options_.learning_rate, found_inf_.defined() ? std::optional(found_inf_) : std::nullopt);
+  if (scale_.defined()) {
+    at::_amp_update_scale_(scale_, growth_, found_inf_, scale_growth, scale_backoff, scale_growth_interval);
+  }
+  const at::NoGradGuard no_grad;
+  loss_sum_.add_(loss.detach(), static_cast<double>(batch.targets.numel()));
+  correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
+  end_phase(Phase::optimizer);
+}
+
+void TrainingStep::run(const Batch& batch) {
+  guard_torch([&] {
+    samples_ += batch.targets.numel();
+    if (!graph_) {
+      run_eagerly(batch);
+      return;
+    }
+    const bool full = batch.targets.size(0) == workload_.batch_size;
+    if (!full || full_steps_ < steps_before_capture) {
+      graph_->cuda.run([&] { run_eagerly(batch); });
+      full_steps_ += full ? 1 : 0;
+      return;
+    }
+    if (!graph_->cuda.captured()) {
+      graph_->input = {batch.inputs.clone(), batch.targets.clone()};
+      update_->clear_gradients();
+      graph_->cuda.capture([&] { run_eagerly(graph_->input); });
+    }
+    graph_->input.inputs.copy_(batch.inputs, /*non_blocking=*/true);
+    graph_->input.targets.copy_(batch.targets, /*non_blocking=*/true);
+    graph_->cuda.replay();
+  });
+}
+
+bool TrainingStep::captured() const { return graph_ && graph_->cuda.captured(); }
+
+Metrics TrainingStep::take_metrics() {
+  return guard_torch([&] {
+    const auto samples = static_cast<double>(samples_);
+    const Metrics metrics{loss_sum_.item<double>() / samples, static_cast<double>(correct_.item<std::int64_t>()) / samples};
+    loss_sum_.zero_();
+    correct_.zero_();
+    samples_ = 0;
+    return metrics;
+  });
+}
+
+Metrics TrainingStep::evaluate(BatchLoader& loader, std::int64_t images) {
+  return guard_torch([&] {
+    const at::NoGradGuard no_grad;
+    const Autocast autocast(device_.type(), workload_.precision);
+    network_->eval();
+    at::Tensor loss_sum = at::zeros_like(loss_sum_);
+    at::Tensor correct = at::zeros_like(correct_);
+    std::int64_t samples = 0;
+    loader.start(images, std::nullopt);
+    while (const auto batch = loader.next()) {
+      const at::Tensor logits = forward(batch->inputs);
+      loss_sum.add_(cross_entropy(logits, batch->targets, 0), static_cast<double>(batch->targets.numel()));
+      correct.add_(logits.argmax(-1).eq(batch->targets).sum());
+      samples += batch->targets.numel();
+    }
+    network_->train();
+    const auto n = static_cast<double>(samples);
+    return Metrics{loss_sum.item<double>() / n, static_cast<double>(correct.item<std::int64_t>()) / n};
+  });
+}
+
+std::vector<std::pair<std::string, at::Tensor>> TrainingStep::state() const {
+  std::vector<std::pair<std::string, at::Tensor>> state;
+  for (const auto& item : network_->named_parameters()) state.emplace_back("network." + item.key(), item.value());
+  for (const auto& item : network_->named_buffers()) state.emplace_back("network." + item.key(), item.value());
+  for (const auto& [name, tensor] : update_->state()) state.emplace_back("optimizer." + name, tensor);
+  if (scale_.defined()) {
+    state.emplace_back("scaler.scale", scale_);
+    state.emplace_back("scaler.growth", growth_);
+  }
+  return state;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,87 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <perfpred/vocabulary.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batch_loader.h"
+#include "parameter_update.h"
+
+namespace perfpred {
+
+class CnnModule;
+
+struct StepOptions {
+  double learning_rate = 0;
+  double weight_decay = 0;
+  double label_smoothing = 0;
+  std::uint64_t seed = 0;  ///< of the initial weights
+};
+
+/// Mean loss and accuracy over the samples seen.
+struct Metrics {
+  double loss = 0;
+  double accuracy = 0;
+};
+
+/// A network and its optimizer on a device, trained one batch at a time: forward, loss, backward, update, with the
+/// workload's precision and layout. Nothing in a step waits for the device.
+class PERFPRED_API TrainingStep {
+ public:
+  /// @throws InputError for a network, input or precision that the device cannot run
+  TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options);
+  ~TrainingStep();
+  TrainingStep(const TrainingStep&) = delete;
+  TrainingStep& operator=(const TrainingStep&) = delete;
+
+  /// @throws OutOfMemory, DeviceError
+  void run(const Batch& batch);
+  void set_learning_rate(double rate) { options_.learning_rate = rate; }
+
+  /// Called at the end of each phase of a step, on the thread that runs it.
+  void on_phase(std::function<void(Phase)> callback) { on_phase_ = std::move(callback); }
+
+  /// Of the training batches since the last call; waits for the device.
+  [[nodiscard]] Metrics take_metrics();
+
+  /// Forward only, in evaluation mode. Waits for the device.
+  [[nodiscard]] Metrics evaluate(BatchLoader& loader, std::int64_t images);
+
+  /// Whether the whole step is replayed from a CUDA graph by now.
+  [[nodiscard]] bool captured() const;
+
+  /// Everything that a later step depends on but random generators: parameters, buffers, optimizer and scaler.
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+
+ private:
+  struct Graph;
+
+  void run_eagerly(const Batch& batch);
+  void end_phase(Phase phase) const;
+  at::Tensor forward(const at::Tensor& inputs);
+
+  Workload workload_;
+  c10::Device device_;
+  StepOptions options_;
+  std::shared_ptr<CnnModule> network_;
+  std::unique_ptr<ParameterUpdate> update_;
+  std::function<void(Phase)> on_phase_;
+  at::Tensor loss_sum_, correct_;  // over the samples since the last take_metrics()
+  std::int64_t samples_ = 0;
+  at::Tensor scale_, growth_, found_inf_;  // gradient scaler of fp16
+  std::unique_ptr<Graph> graph_;
+  int full_steps_ = 0;
+};
+
+/// Sets what holds for the whole process: TF32, and that cuDNN chooses kernels by trial.
+PERFPRED_API void apply_precision(Precision precision);
+
+}  // namespace perfpred
