@@ -138,4 +138,8 @@ class PERFPRED_API OpGraph {
 /// @throws InputError if a tensor is larger than any device
 [[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision);
 
+/// Writes the operators in the order of execution as CSV: phase, op, layer, type, shapes of what it reads and writes
+/// ("-" for an output that was not asked for, "1" for a scalar), FLOPs, bytes. @throws InputError, Error
+PERFPRED_API void write_ops(const OpGraph& step, const std::string& path);
+
 }  // namespace perfpred

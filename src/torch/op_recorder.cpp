@@ -33,7 +33,7 @@ thread_local std::string failure;
 // ---- What is known of an operator ----
 
 // Where LibTorch's name is not the kind's.
-constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
+constexpr std::array<std::pair<std::string_view, OpKind>, 47> kinds_by_name = {{
     {"_convolution", OpKind::convolution},
     {"addbmm", OpKind::baddbmm},
     {"native_batch_norm", OpKind::batch_norm},
@@ -44,6 +44,7 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
     {"native_group_norm", OpKind::group_norm},
     {"native_group_norm_backward", OpKind::group_norm_backward},
     {"_softmax", OpKind::softmax},
+    {"_safe_softmax", OpKind::softmax},
     {"_softmax_backward_data", OpKind::softmax_backward},
     {"_log_softmax", OpKind::log_softmax},
     {"_log_softmax_backward_data", OpKind::log_softmax_backward},
@@ -83,7 +84,7 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
 }};
 
 // Known, about one FLOP per element, and neither with a kind of their own nor marked as pointwise by LibTorch.
-constexpr std::array<std::string_view, 58> others = {
+constexpr std::array<std::string_view, 66> others = {
     "amax", "amin", "argmax", "argmin", "max", "min", "prod", "var", "var_mean", "std", "std_mean", "norm",
     "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "any", "all", "index", "index_put", "_index_put_impl",
     "index_select", "index_add", "index_copy", "index_fill", "gather", "scatter", "scatter_add", "slice_scatter",
@@ -91,7 +92,8 @@ constexpr std::array<std::string_view, 58> others = {
     "reflection_pad2d", "reflection_pad2d_backward", "replication_pad2d", "replication_pad2d_backward",
     "upsample_nearest2d", "upsample_nearest2d_backward", "upsample_bilinear2d", "upsample_bilinear2d_backward",
     "mse_loss", "mse_loss_backward", "smooth_l1_loss", "smooth_l1_loss_backward", "glu", "glu_backward",
-    "elu_backward", "leaky_relu_backward", "softplus_backward", "log_sigmoid_backward", "native_dropout_backward"};
+    "elu_backward", "leaky_relu_backward", "softplus_backward", "log_sigmoid_backward", "native_dropout", "native_dropout_backward", "nonzero",
+    "pixel_shuffle", "channel_shuffle", "_prelu_kernel", "_prelu_kernel_backward", "_masked_softmax", "one_hot"};
 
 // Neither compute nor move anything.
 constexpr std::array<std::string_view, 20> free_names = {
@@ -294,9 +296,6 @@ void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack,
       return;
     } catch (const c10::NotImplementedError&) {
       info.on_stand_ins = true;
-#ifdef TRACE_DEBUG
-      fprintf(stderr, "no meta: %s.%s\n", op.schema().name().c_str(), op.schema().overload_name().c_str());
-#endif
       stack.resize(begin);
       stack.insert(stack.end(), arguments.begin(), arguments.end());
     }
@@ -333,7 +332,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
 
   const c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-                                                 c10::DispatchKeySet(c10::DispatchKey::Fake));
+                                                 c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit}));
   if (any && small) {
     op.callBoxed(stack);
     return;
