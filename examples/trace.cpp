@@ -81,7 +81,15 @@ cli::StepReport report_of(const Request& request) {
 
   report.step = trace(*tracer, samples, request.batch_size, optimizer);
   report.memory = estimate_memory(report.step, device ? allocator_of(*device) : Allocator::exact);
-  if (device) report.device = cli::DeviceReport{device->name, report.memory.fits(*device), {}, {}, {}};
+  if (device) {
+    report.device = cli::DeviceReport{device->name, report.memory.fits(*device), {}, {}, {}};
+    try {
+      report.device->largest_batch = largest_batch(
+          [&](std::int64_t batch) { return trace(*tracer, samples, batch, optimizer); }, *device);
+    } catch (const InputError& error) {  // a file that was traced may hold its batch size
+      fmt::print(stderr, "perfpred-trace: the largest batch is not known: {}\n", error.what());
+    }
+  }
   return report;
 }
 
