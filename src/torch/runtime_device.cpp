@@ -2,8 +2,8 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <perfpred/device.h>
 #include <perfpred/error.h>
-#include <perfpred/torch/system_info.h>
 
 #include <fmt/format.h>
 #include <malloc.h>
@@ -44,7 +44,10 @@ c10::Device runtime_device(std::string_view text) {
 }
 
 std::string device_name(c10::Device device) {
-  if (device.is_cpu()) return cpu_model();
+  if (device.is_cpu()) {
+    const std::string model = cpu_model_name();
+    return model.empty() ? "unknown" : model;
+  }
   return guard_torch([device] { return cuda_device(device.index()).name; });
 }
 

@@ -1,3 +1,4 @@
+#include <perfpred/device.h>
 #include <perfpred/torch/system_info.h>
 
 #include <fmt/format.h>
@@ -121,8 +122,6 @@ void add_lines(std::string& text, const std::string& prefix, const ordered_json&
 
 }  // namespace
 
-std::string cpu_model() { return proc_value("/proc/cpuinfo", "model name").value_or("unknown"); }
-
 SystemInfo read_system_info() {
   SystemInfo info;
   utsname names{};
@@ -131,7 +130,7 @@ SystemInfo read_system_info() {
     info.kernel = fmt::format("{} {}", names.sysname, names.release);
   }
   info.system = distribution();
-  info.cpu_model = cpu_model();
+  info.cpu_model = cpu_model_name();
   info.cpu_threads = usable_threads();
   info.cpu_cores = physical_cores();
   info.cpu_mhz = cpu_clock_mhz();

@@ -72,13 +72,17 @@ void apply_precision(Precision precision) {
   at::globalContext().setBenchmarkCuDNN(true);
 }
 
-TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
-    : workload_(workload), device_(device), options_(options) {
+void check_trainable(const Workload& workload, c10::Device device) {
   if (workload.precision == Precision::unknown) throw InputError("precision unknown cannot be trained with");
   if (device.is_cpu() && workload.precision == Precision::tf32) {
     throw InputError("precision tf32 needs a CUDA device");
   }
   if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
+}
+
+TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
+    : workload_(workload), device_(device), options_(options) {
+  check_trainable(workload, device);
   apply_precision(workload.precision);
   guard_torch([&] {
     const auto type = workload.precision == Precision::fp64 ? at::kDouble : at::kFloat;

@@ -81,6 +81,9 @@ class PERFPRED_API TrainingStep {
   int full_steps_ = 0;
 };
 
+/// @throws InputError for a network, precision or layout that cannot be trained on the device
+PERFPRED_API void check_trainable(const Workload& workload, c10::Device device);
+
 /// Sets what holds for the whole process: TF32, and that cuDNN chooses kernels by trial.
 PERFPRED_API void apply_precision(Precision precision);
 

@@ -39,6 +39,4 @@ struct SystemInfo {
 [[nodiscard]] PERFPRED_API std::string system_info_json(const SystemInfo& info);  ///< one document, indented
 [[nodiscard]] PERFPRED_API std::string system_info_text(const SystemInfo& info);  ///< a line for each fact
 
-[[nodiscard]] PERFPRED_API std::string cpu_model();  ///< "unknown" where the kernel does not say
-
 }  // namespace perfpred

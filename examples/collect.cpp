@@ -1,0 +1,149 @@
+// Measures training runs: a sweep of configurations, one row of runs.csv and one log for each.
+#include <perfpred/run_log.h>
+#include <perfpred/torch/collector.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "cli.h"
+#include "csv.h"
+#include "workload_columns.h"
+
+namespace {
+
+using namespace perfpred;
+
+std::atomic<bool> interrupted = false;
+
+/// A field of the workload that may be a list: every combination is measured.
+struct Sweep {
+  std::string field;
+  std::vector<std::string> values;
+};
+
+void set_field(Workload& workload, std::string_view name, std::string_view text) {
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (column.name == name) column.set(workload, text, {{}, 0, name});
+  }
+}
+
+std::vector<Workload> cartesian(Workload base, const std::vector<Sweep>& sweeps) {
+  std::vector<Workload> workloads = {std::move(base)};
+  for (const Sweep& sweep : sweeps) {
+    if (sweep.values.empty()) continue;
+    std::vector<Workload> next;
+    for (const Workload& workload : workloads) {
+      for (const std::string& value : sweep.values) {
+        next.push_back(workload);
+        set_field(next.back(), sweep.field, value);
+      }
+    }
+    workloads = std::move(next);
+  }
+  return workloads;
+}
+
+std::vector<Workload> from_table(const std::string& path, const Workload& base) {
+  CsvReader csv(path);
+  const WorkloadReader reader(csv, base);
+  std::vector<Workload> workloads;
+  while (csv.next()) workloads.push_back(reader.read(csv));
+  if (workloads.empty()) throw InputError(path + ": has no rows");
+  return workloads;
+}
+
+std::string duration(double sec) {
+  const auto whole = static_cast<long>(sec + 0.5);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+void show(const CollectProgress& at) {
+  const Run& run = at.run;
+  const Workload& w = run.workload;
+  std::string what = w.network;
+  if (w.depth) what += fmt::format(" depth {} base {}", *w.depth, *w.base_filters);
+  std::string how = run.outcome == Outcome::ok || run.avg_time_sec
+                        ? fmt::format("{:.3f} s an epoch, {:.0f} images/s", *run.avg_time_sec, *run.images_per_sec)
+                        : std::string(to_string(run.outcome));
+  if (run.test_acc) how += fmt::format(", accuracy {:.3f}", *run.test_acc);
+  if (!run.note.empty()) how += " (" + run.note + ")";
+  fmt::print(stderr, "[{}/{}] {} batch {}: {}; {} to go\n", at.finished, at.total, what, w.batch_size, how,
+             duration(at.eta_sec));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Program program("collect", "Measures training runs on this machine and records them.",
+                       "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
+  CollectOptions options;
+  std::vector<Sweep> sweeps = {{"network", {}},  {"depth", {}},     {"base_filters", {}}, {"batch_size", {}},
+                               {"input", {}},    {"classes", {}},   {"optimizer", {}},    {"precision", {}},
+                               {"layout", {}},   {"cuda_graph", {}}};
+  const std::vector<std::pair<std::string, std::string>> swept = {
+      {"--network", "network (default cifar_cnn)"},
+      {"--depth", "blocks of cifar_cnn"},
+      {"--base-filters", "channels of its first block"},
+      {"--batch-size", "images a step"},
+      {"--input", "one sample, as 3x224x224 (default: the network's own)"},
+      {"--classes", "classes (default: the network's own)"},
+      {"--optimizer", "sgd, nesterov, adam (default), adamw, adagrad, adadelta, rmsprop, none"},
+      {"--precision", "fp32 (default), tf32, bf16, fp16, fp64"},
+      {"--layout", "nchw (default) or nhwc"},
+      {"--cuda-graph", "0 (default) or 1: replay the step from a CUDA graph"}};
+  for (std::size_t i = 0; i < swept.size(); ++i) {
+    program.add_option(swept[i].first, sweeps[i].values, swept[i].second + "; several joined by commas")->delimiter(',');
+  }
+  std::string configs;
+  std::string timing = "epochs";
+  std::int64_t train_images = Workload().train_images;
+  bool json = false;
+  options.runs_csv = "runs.csv";
+  options.log_dir = "logs";
+  program.add_option("--configs", configs, "CSV with a configuration a row; the other options fill missing fields");
+  program.add_option("--train-images", train_images, "images an epoch (default 50000)");
+  program.add_option("--timing", timing, "epochs (default): train them; steps: estimate one from its steps")
+      ->check(CLI::IsMember({"epochs", "steps"}));
+  program.add_option("--epochs", options.epochs, "epochs of a run, at least 2; the first is not timed (default 3)");
+  program.add_option("--repeats", options.repeats, "rows wanted of each configuration (default 1)");
+  program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
+  program.add_option("--threads", options.threads, "CPU threads (default: all)");
+  program.add_option("--data", options.data, "folder of CIFAR-10 binary files (default: generated images)");
+  program.add_option("--env", options.env, "a tag for the rows");
+  program.add_option("--seed", options.seed, "of weights, data and the order of the sweep (default 0)");
+  program.add_option("--time-limit-sec", options.time_limit_sec, "begin no run that would probably end later");
+  program.add_option("--out", options.runs_csv, "rows are appended here (default runs.csv)");
+  program.add_option("--log-dir", options.log_dir, "folder of the runs' logs (default logs)");
+  program.add_flag("--json", json, "print one JSON document");
+  program.not_built_yet({"--model", "--suggest"});
+
+  return program.run(argc, argv, [&] {
+    options.timing = timing == "steps" ? Timing::steps : Timing::epochs;
+    Workload base;
+    base.train_images = train_images;
+    std::vector<Workload> workloads = cartesian(base, sweeps);
+    if (!configs.empty()) {
+      if (workloads.size() != 1) throw InputError("--configs: the other options give one value each");
+      workloads = from_table(configs, workloads.front());
+    }
+    Collector collector(options);
+    std::signal(SIGINT, [](int) { interrupted = true; });
+    std::signal(SIGTERM, [](int) { interrupted = true; });
+    const CollectResult result = collector.collect(workloads, show, [] { return interrupted.load(); });
+    if (json) {
+      nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+      for (const Run& run : result.runs) runs.push_back(nlohmann::ordered_json::parse(run_json(run)));
+      const nlohmann::ordered_json document = {
+          {"done", result.done}, {"skipped", result.skipped}, {"failed", result.failed}, {"runs", runs}};
+      fmt::print("{}\n", document.dump(2));
+    }
+    fmt::print(stderr, "{} measured, {} there already, {} failed, {} left\n", result.done, result.skipped, result.failed,
+               result.left);
+    if (interrupted) throw Error("interrupted");
+  });
+}

@@ -1,0 +1,24 @@
+// Describes this machine: processor, memory, GPUs, driver and libraries.
+#include <perfpred/torch/system_info.h>
+
+#include <fmt/format.h>
+
+#include "atomic_file.h"
+#include "cli.h"
+
+int main(int argc, char** argv) {
+  using namespace perfpred;
+  cli::Program program("sysinfo", "Describes this machine.", "perfpred-sysinfo --out system_specifications");
+  std::string out;
+  bool json = false;
+  program.add_option("--out", out, "write NAME.json and NAME.txt");
+  program.add_flag("--json", json, "print one JSON document");
+  return program.run(argc, argv, [&] {
+    const SystemInfo info = read_system_info();
+    if (!out.empty()) {
+      write_file(out + ".json", system_info_json(info));
+      write_file(out + ".txt", system_info_text(info));
+    }
+    fmt::print("{}", json ? system_info_json(info) : system_info_text(info));
+  });
+}

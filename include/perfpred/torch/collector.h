@@ -1,0 +1,76 @@
+#pragma once
+#include <perfpred/export.h>
+#include <perfpred/run.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace perfpred {
+
+/// How training runs are measured and where they are recorded.
+struct CollectOptions {
+  Timing timing = Timing::epochs;
+  int epochs = 3;   ///< >= 2: the first is not timed; of Timing::epochs only
+  int repeats = 1;  ///< rows wanted of each workload, >= 1
+  std::string device = "auto";         ///< `auto`, `cpu`, `cuda`, `cuda:1`
+  std::optional<int> threads;          ///< of a CPU; all by default
+  std::string data;                    ///< folder of CIFAR-10 files; generated images where empty
+  std::string env;                     ///< a free tag
+  std::uint64_t seed = 0;              ///< of weights, data and the order of the sweep
+  std::optional<double> time_limit_sec;  ///< no run begins that would probably end later
+  std::string runs_csv;                ///< rows are appended here
+  std::string log_dir;                 ///< one log for each run; none where empty
+};
+
+/// Where a sweep stands, told after every run.
+struct CollectProgress {
+  int finished = 0;  ///< runs of this sweep, skipped ones not counted
+  int total = 0;
+  double eta_sec = 0;
+  const Run& run;  ///< the one that has just ended
+};
+
+struct CollectResult {
+  int done = 0;     ///< rows whose outcome is ok
+  int skipped = 0;  ///< rows that the file held already
+  int failed = 0;   ///< rows with another outcome
+  int left = 0;     ///< runs not begun or not finished: stopped, or out of time
+  std::vector<Run> runs;
+};
+
+/// Measures training runs on this machine.
+class PERFPRED_API Collector {
+ public:
+  /// @throws InputError for an option out of range, DeviceError for a device that is not there
+  explicit Collector(CollectOptions options);
+  ~Collector();
+  Collector(Collector&&) noexcept;
+  Collector& operator=(Collector&&) noexcept;
+
+  /// The workload as it will be recorded: on this device, with this many threads.
+  /// @throws InputError if it cannot be trained there
+  [[nodiscard]] Workload placed(Workload workload) const;
+
+  /// Trains once and measures; what fails on the way is the run's outcome. Nothing is recorded.
+  /// @param stop  asked after every step; nothing is returned once it says true
+  [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
+
+  /// Measures every workload as often as options.repeats says, less what options.runs_csv holds already, in an order
+  /// shuffled by the seed; each run is recorded as it ends.
+  /// @throws InputError for a workload that cannot be trained here, before anything is measured
+  /// @throws Error if a row or a log cannot be written, DeviceError if the device stopped answering
+  [[nodiscard]] CollectResult collect(std::span<const Workload> workloads,
+                                      const std::function<void(const CollectProgress&)>& progress,
+                                      const std::function<bool()>& stop);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace perfpred
