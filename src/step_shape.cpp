@@ -64,6 +64,7 @@ void StepShape::add_graph(const Workload& workload) {
     double moved = 0;
     double params = 0;
     const Tensor* out = nullptr;
+    const Shape* out_shape = nullptr;
     for (const TensorId id : graph.inputs(op)) {
       const Tensor& tensor = graph.tensors[id];
       const auto elements = static_cast<double>(tensor.bytes / size_of(tensor.type));
@@ -72,7 +73,10 @@ void StepShape::add_graph(const Workload& workload) {
     for (const TensorId id : graph.outputs(op)) {
       if (id == no_tensor) continue;
       const Tensor& tensor = graph.tensors[id];
-      if (out == nullptr) out = &tensor;
+      if (out == nullptr) {
+        out = &tensor;
+        out_shape = &graph.shape(id);
+      }
       moved += static_cast<double>(tensor.bytes / size_of(tensor.type));
     }
     if (!is_conv_or_matmul(op.kind) || params == 0 || out == nullptr) {
@@ -81,12 +85,13 @@ void StepShape::add_graph(const Workload& workload) {
       continue;
     }
     StepLayer& layer = more_.emplace_back();
-    const auto rank = static_cast<std::size_t>(out->shape.rank());
+    const Shape& shape = *out_shape;
+    const auto rank = static_cast<std::size_t>(shape.rank());
     layer.params = params;
     layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / batch;
     layer.elements = moved / batch;
     const bool image = op.kind == OpKind::convolution;
-    layer.channels = static_cast<double>(image ? out->shape[1] : out->shape[rank - 1]);
+    layer.channels = static_cast<double>(image ? shape[1] : shape[rank - 1]);
     layer.positions = static_cast<double>(out->bytes / size_of(out->type)) / (batch * layer.channels);
   }
   if (more_.empty()) throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
