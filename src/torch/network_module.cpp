@@ -262,7 +262,7 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
     case LayerKind::avg_pool:
       return at::avg_pool2d(x, layer.kernel, layer.stride, layer.padding, layer.ceil_mode);
     case LayerKind::adaptive_avg_pool: return at::adaptive_avg_pool2d(x, layer.kernel);
-    case LayerKind::global_avg_pool: return at::adaptive_avg_pool2d(x, at::IntArrayRef{1, 1});
+    case LayerKind::global_avg_pool: return at::mean(x, at::IntArrayRef{-2, -1}, true);
     case LayerKind::add: return layer.in_place ? Tensor(x).add_(value(1)) : at::add(x, value(1));
     case LayerKind::mul: return at::mul(x, value(1));
     case LayerKind::scale: return x * layer.value;

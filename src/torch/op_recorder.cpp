@@ -33,7 +33,7 @@ thread_local std::string failure;
 // ---- What is known of an operator ----
 
 // Where LibTorch's name is not the kind's.
-constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
+constexpr std::array<std::pair<std::string_view, OpKind>, 47> kinds_by_name = {{
     {"_convolution", OpKind::convolution},
     {"addbmm", OpKind::baddbmm},
     {"native_batch_norm", OpKind::batch_norm},
@@ -44,6 +44,7 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
     {"native_group_norm", OpKind::group_norm},
     {"native_group_norm_backward", OpKind::group_norm_backward},
     {"_softmax", OpKind::softmax},
+    {"_safe_softmax", OpKind::softmax},
     {"_softmax_backward_data", OpKind::softmax_backward},
     {"_log_softmax", OpKind::log_softmax},
     {"_log_softmax_backward_data", OpKind::log_softmax_backward},
@@ -83,7 +84,7 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
 }};
 
 // Known, about one FLOP per element, and neither with a kind of their own nor marked as pointwise by LibTorch.
-constexpr std::array<std::string_view, 58> others = {
+constexpr std::array<std::string_view, 66> others = {
     "amax", "amin", "argmax", "argmin", "max", "min", "prod", "var", "var_mean", "std", "std_mean", "norm",
     "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "any", "all", "index", "index_put", "_index_put_impl",
     "index_select", "index_add", "index_copy", "index_fill", "gather", "scatter", "scatter_add", "slice_scatter",
@@ -91,12 +92,14 @@ constexpr std::array<std::string_view, 58> others = {
     "reflection_pad2d", "reflection_pad2d_backward", "replication_pad2d", "replication_pad2d_backward",
     "upsample_nearest2d", "upsample_nearest2d_backward", "upsample_bilinear2d", "upsample_bilinear2d_backward",
     "mse_loss", "mse_loss_backward", "smooth_l1_loss", "smooth_l1_loss_backward", "glu", "glu_backward",
-    "elu_backward", "leaky_relu_backward", "softplus_backward", "log_sigmoid_backward", "native_dropout_backward"};
+    "elu_backward", "leaky_relu_backward", "softplus_backward", "log_sigmoid_backward", "native_dropout", "native_dropout_backward", "nonzero",
+    "pixel_shuffle", "channel_shuffle", "_prelu_kernel", "_prelu_kernel_backward", "_masked_softmax", "one_hot"};
 
 // Neither compute nor move anything.
-constexpr std::array<std::string_view, 14> free_names = {
+constexpr std::array<std::string_view, 20> free_names = {
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias",
-    "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "detach", "lift", "lift_fresh", "resize"};
+    "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "detach", "lift", "lift_fresh", "resize",
+    "as_strided", "set", "squeeze", "unsqueeze", "t", "transpose"};
 
 OpKind kind_of_name(std::string_view name) {
   const auto* found =
@@ -153,7 +156,8 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].name() == "device") info.devices.push_back(i);
   }
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+      !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
     info.role = Role::composite;
     return info;
   }
@@ -328,7 +332,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
 
   const c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-                                                 c10::DispatchKeySet(c10::DispatchKey::Fake));
+                                                 c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit}));
   if (any && small) {
     op.callBoxed(stack);
     return;
@@ -379,7 +383,6 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
         for_each_tensor((*stack)[i], [&](const Tensor& tensor) { outputs.push_back(tensor); });
       }
     }
-    if (info.kind == OpKind::fill) inputs.clear();
     if (info.copy_into && inputs.size() == 2) inputs.erase(inputs.begin());
     const bool named = info.kind == OpKind::unknown || info.kind == OpKind::other;
     const std::shared_ptr<const OpRule> rule = info.kind == OpKind::unknown ? registered_rule(op.schema().name()) : nullptr;
@@ -431,9 +434,9 @@ void OpRecorder::stop() {
   if (recording == this) recording = nullptr;
 }
 
-void OpRecorder::name_tensor(const Tensor& tensor, TensorRole role) { graph_.tensors[id_of(tensor)].role = role; }
+void OpRecorder::name_tensor(const at::Tensor& tensor, TensorRole role) { graph_.tensors[id_of(tensor)].role = role; }
 
-TensorId OpRecorder::id_of(const Tensor& tensor) {
+TensorId OpRecorder::id_of(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   const Shape shape = stored_shape(tensor);
   const auto [known, is_new] = ids_.try_emplace(storage.unsafeGetStorageImpl(), no_tensor);
@@ -447,20 +450,26 @@ TensorId OpRecorder::id_of(const Tensor& tensor) {
   return graph_.shape(id) == shape ? id : graph_.add_view(id, shape);
 }
 
-void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const Tensor> inputs,
-                        std::span<const Tensor> outputs) {
+void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
+                        std::span<const at::Tensor> outputs) {
   inputs_.clear();
   outputs_.clear();
-  for (const Tensor& tensor : inputs) {
+  for (const at::Tensor& tensor : inputs) {
+    const auto is_it = [&](const at::Tensor& other) { return other.is_same(tensor); };
+    const auto* same = std::find_if(inputs.data(), &tensor, is_it);
+    if (same != &tensor) {
+      inputs_.push_back(inputs_[static_cast<std::size_t>(same - inputs.data())]);
+      continue;
+    }
     const std::size_t before = graph_.tensors.size();
     const TensorId id = id_of(tensor);
     inputs_.push_back(id);
-    // What an operator reads was made before: outside of the step if it is new.
-    if (id == before && graph_.tensors[id].storage == id) {
+    // What an operator only reads was made before: outside of the step if it is new.
+    if (id == before && graph_.tensors[id].storage == id && std::none_of(outputs.begin(), outputs.end(), is_it)) {
       graph_.tensors[id].role = phase_ == Phase::optimizer ? TensorRole::optimizer_state : TensorRole::buffer;
     }
   }
-  for (const Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
+  for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
   Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_);
   if (!name.empty()) {
     const auto [found, is_new] = names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));
@@ -468,9 +477,9 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     op.name = found->second;
   }
   if (rule != nullptr) {
-    const auto shapes = [](std::span<const Tensor> tensors) {
+    const auto shapes = [](std::span<const at::Tensor> tensors) {
       std::vector<Shape> list;
-      for (const Tensor& tensor : tensors) list.push_back(tensor.defined() ? stored_shape(tensor) : Shape());
+      for (const at::Tensor& tensor : tensors) list.push_back(tensor.defined() ? stored_shape(tensor) : Shape());
       return list;
     };
     const std::vector<Shape> in = shapes(inputs);
