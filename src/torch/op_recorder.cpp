@@ -275,8 +275,21 @@ std::string described(const c10::OperatorHandle& op, std::span<const Tensor> inp
   return fmt::format("{}({}): {}", op.schema().name(), shapes, what.substr(0, what.find('\n')));
 }
 
+/// Whether an operator on elements obviously gives what its first input is: most of a step's operators, and LibTorch
+/// takes microseconds to find that out.
+bool shapes_are_plain(const OpInfo& info, std::span<const Tensor> inputs) {
+  if (!info.pointwise || inputs.empty() || !inputs[0].is_floating_point()) return false;
+  const bool arithmetic = info.kind >= OpKind::add && info.kind <= OpKind::addcdiv;
+  if (!info.in_place && !(arithmetic && inputs[0].is_non_overlapping_and_dense())) return false;
+  return std::all_of(inputs.begin() + 1, inputs.end(), [&](const Tensor& other) {
+    return other.scalar_type() == inputs[0].scalar_type() && other.sizes() == inputs[0].sizes() &&
+           (info.in_place || other.strides() == inputs[0].strides());
+  });
+}
+
 /// Leaves the operator's outputs where its arguments were.
-void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack, std::size_t begin) {
+void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack, std::size_t begin,
+          std::span<const Tensor> inputs) {
   if (info.shapes != nullptr) {
     std::vector<Tensor> outputs;
     const Arguments arguments(stack.data() + begin, stack.size() - begin);
@@ -287,6 +300,12 @@ void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack,
     }
     stack.resize(begin);
     for (Tensor& output : outputs) stack.emplace_back(std::move(output));
+    return;
+  }
+  if (shapes_are_plain(info, inputs)) {
+    Tensor output = info.in_place ? inputs[0] : Tensor(at::detail::empty_strided_meta(inputs[0].sizes(), inputs[0].strides(), inputs[0].scalar_type()));
+    stack.resize(begin);
+    stack.emplace_back(std::move(output));
     return;
   }
   if (!info.on_stand_ins) {
@@ -369,7 +388,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
 
   try {
-    call(op, info, *stack, begin);
+    call(op, info, *stack, begin, inputs);
   } catch (const c10::Error& error) {
     if (failure.empty()) failure = described(op, inputs, error.what_without_backtrace());
     throw;

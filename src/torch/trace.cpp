@@ -65,7 +65,10 @@ using Update = std::function<void()>;
 template <class Optim, class Options>
 Update update_by(const std::vector<Tensor>& parameters, const Options& options) {
   auto optimizer = std::make_shared<Optim>(parameters, options);
-  return [optimizer] { optimizer->step(); };
+  return [optimizer] {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do there
+    optimizer->step();
+  };
 }
 
 Update make_update(Optimizer kind, const std::vector<Tensor>& parameters) {
