@@ -15,8 +15,8 @@
 namespace perfpred {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Finished;
+using ::testing::HasSubstr;
 
 class TraceProgram : public ::testing::Test {
  protected:
@@ -33,8 +33,8 @@ class TraceProgram : public ::testing::Test {
 TEST_F(TraceProgram, CountsWhatTheAnalyticGraphCounts) {
   const OpGraph step = training_step(build_network(Workload::zoo("resnet18", 4)), Optimizer::nesterov, Precision::fp32);
   const std::string ops = folder_.file("ops.csv");
-  const Finished finished =
-      run({"--network", "ResNet18", "--batch-size", "4", "--optimizer", "nesterov", "--json", "--ops", ops, "--device", "T4"});
+  const Finished finished = run({"--network", "ResNet18", "--batch-size", "4", "--optimizer", "nesterov", "--json",
+                                 "--ops", ops, "--device", "T4"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const auto json = nlohmann::json::parse(finished.out);
   EXPECT_EQ(json.at("network"), "resnet18");
