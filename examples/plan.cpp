@@ -56,8 +56,10 @@ int main(int argc, char** argv) {
   std::string value = "acc";
   std::string objective = "sum";
   std::string time_source = "measured";
+  std::string model_file;
   std::string out;
   std::optional<double> price_per_hour;
+  std::size_t gpus = 1;
   bool as_json = false;
   bool pareto = false;
   PlanFilter filter;
@@ -79,7 +81,14 @@ int main(int argc, char** argv) {
   program.add_option("--time-source", time_source, "measured or predicted")
       ->check(CLI::IsMember({"measured", "predicted"}))
       ->capture_default_str();
+  program.add_option("--model", model_file, "A fitted model, for predicted times");
+  program.add_option("--confidence", request.confidence, "Probability that predicted times keep the budget")
+      ->capture_default_str();
   program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str();
+  auto* alike = program.add_option("--gpus", gpus, "Number of devices, all like the one measured")
+                    ->check(CLI::Range(1, 10'000))
+                    ->capture_default_str();
+  program.add_option("--devices", filter.devices, "Names of the devices; rows pair by workload")->delimiter(',')->excludes(alike);
   program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")
       ->check(CLI::NonNegativeNumber);
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
@@ -87,10 +96,27 @@ int main(int argc, char** argv) {
   program.add_option("--out", out, "Write the plan as CSV");
   program.add_flag("--json", as_json, "Print one JSON document");
 
+
   return program.run(argc, argv, [&] {
     filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
-    const std::vector<PlanCandidate> candidates = measured_candidates(read_aggregate(table), filter);
+    const bool predicted = time_source == "predicted";
+    if (predicted != !model_file.empty()) throw InputError("--time-source predicted and --model go together");
+    const std::vector<AggregateRow> rows = read_aggregate(table);
+    std::vector<PlanCandidate> candidates;
+    if (predicted) {
+      const TimeRegressor model = TimeRegressor::load(model_file);
+      candidates = predicted_candidates(rows, filter, model);
+      if (request.confidence > 0.5 && filter.devices.empty()) request.times = joint_times(candidates, model);
+    } else {
+      candidates = measured_candidates(rows, filter);
+    }
+    if (!filter.devices.empty()) request.devices = filter.devices;
+    if (gpus > 1) {
+      request.devices.clear();
+      for (std::size_t i = 0; i < gpus; ++i) request.devices.push_back("gpu" + std::to_string(i));
+      for (PlanCandidate& candidate : candidates) candidate.resize(gpus, candidate.front());
+    }
     const RunPlan plan = plan_runs(candidates, request);
     const std::vector<PlannedRun> front = pareto ? pareto_runs(candidates, request) : std::vector<PlannedRun>();
     if (!out.empty()) write_plan(out, plan);

@@ -6,10 +6,9 @@
 #
 # Runs that OUT_DIR already holds are not measured again; remove it to start over.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
 device=auto
-out=build/demo
+out=
 while [ $# -gt 0 ]; do
   case $1 in
     --device)
@@ -24,10 +23,12 @@ while [ $# -gt 0 ]; do
       echo "demo: unknown option $1 (there is --device NAME)" >&2
       exit 2
       ;;
-    *) out=$1 ;;
+    *) out=$(realpath -m "$1") ;;
   esac
   shift
 done
+cd "$(dirname "$0")/.."
+out=${out:-build/demo}
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -52,7 +53,10 @@ step "Aggregate: one row a configuration"
 "$bin/perfpred-aggregate" --runs "$out/unseen.csv" --out "$out/unseen_agg.csv" --rejected "$out/unseen_rejected.csv"
 
 step "What was measured"
-cut -d, -f1-3,6-8,10 "$out/runs_agg.csv" "$out/unseen_agg.csv" | sort -u -t, -k1,1n -k2,2n -k3,3n
+awk -F, '
+  NR == 1 { printf "%5s %12s %10s %13s %12s %8s\n", "depth", "base_filters", "batch_size", "epoch in s", "images/s", "accuracy" }
+  FNR > 1 { printf "%5d %12d %10d %13.3f %12.0f %8.2f\n", $1, $2, $3, $7, $9, $11 }
+' "$out/runs_agg.csv" "$out/unseen_agg.csv"
 
 step "Fit a predictor to the 16"
 "$bin/perfpred-train" --runs-agg "$out/runs_agg.csv" --kind linear --test-fraction 0 --val-fraction 0 \

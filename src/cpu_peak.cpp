@@ -45,7 +45,7 @@ template <class Number, int vector_bytes, int rows, int vectors>
   }
 }
 
-constexpr int depth = 192;  // both panels fit a first-level cache of 48 KB
+constexpr int depth = 192;                  // both panels fit a first-level cache of 48 KB
 constexpr int largest_panel = 12 * 2 * 16;  // of C, in numbers
 
 /// One product of panels and the floating-point operations in it.
@@ -56,7 +56,7 @@ struct PanelKernel {
 };
 
 template <class Number, int vector_bytes, int rows, int vectors>
-constexpr double panel_flops = 2.0 * rows * vectors * (vector_bytes / static_cast<int>(sizeof(Number))) * depth;
+constexpr double panel_flops = 2.0 * rows* vectors*(vector_bytes / static_cast<int>(sizeof(Number))) * depth;
 
 template <class Number>
 void panel_baseline(const Number* a, const Number* b, Number* c) {

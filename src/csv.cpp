@@ -39,8 +39,13 @@ class FileSource final : public io::ByteSourceBase {
       const auto got = ::read(fd_, buffer + filled, static_cast<std::size_t>(size - filled));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw InputError(fmt::format("{}: {}", path_, std::strerror(errno)));
-      if (got == 0) break;
+      if (got == 0) {
+        // The line reader looks at the byte behind a last line without line feed, where an older line feed may stand.
+        if (last_ != '\n') buffer[filled++] = last_ = '\n';
+        break;
+      }
       filled += static_cast<int>(got);
+      last_ = buffer[filled - 1];
     }
     if (const void* nul = std::memchr(buffer, '\0', static_cast<std::size_t>(filled))) {
       lines_ += std::count<const char*>(buffer, static_cast<const char*>(nul), '\n');
@@ -54,6 +59,7 @@ class FileSource final : public io::ByteSourceBase {
   std::string path_;
   int fd_;
   std::ptrdiff_t lines_ = 0;
+  char last_ = '\n';
 };
 
 class TextSource final : public io::ByteSourceBase {

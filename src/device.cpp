@@ -130,12 +130,18 @@ std::string listed(const Range& devices) {
 
 std::optional<double> Device::matrix_flops(Precision precision) const {
   switch (precision) {
-    case Precision::fp64: return scaled(fp64_tflops, tera);
-    case Precision::tf32: return scaled(tf32_tflops ? tf32_tflops : fp32_tflops, tera);
-    case Precision::bf16: return scaled(bf16_tflops, tera);
-    case Precision::fp16: return scaled(fp16_tflops, tera);
-    case Precision::fp32: return scaled(fp32_tflops, tera);
-    case Precision::unknown: break;
+    case Precision::fp64:
+      return scaled(fp64_tflops, tera);
+    case Precision::tf32:
+      return scaled(tf32_tflops ? tf32_tflops : fp32_tflops, tera);
+    case Precision::bf16:
+      return scaled(bf16_tflops, tera);
+    case Precision::fp16:
+      return scaled(fp16_tflops, tera);
+    case Precision::fp32:
+      return scaled(fp32_tflops, tera);
+    case Precision::unknown:
+      break;
   }
   return std::nullopt;
 }

@@ -17,7 +17,7 @@ namespace {
 std::atomic<AnnFitter> ann_fitter{nullptr};
 
 #if defined(__x86_64__)
-#define PERFPRED_VECTORIZED __attribute__((target_clones("avx2,fma", "default")))
+#define PERFPRED_VECTORIZED __attribute__((target_clones("arch=haswell", "default")))
 #else
 #define PERFPRED_VECTORIZED
 #endif

@@ -6,6 +6,8 @@
 //   S. Martello, D. Pisinger, P. Toth, Dynamic programming and strong bounds for the 0-1 knapsack
 //     problem, Manag. Sci. 45 (1999): surrogate relaxation with a bound on the number of items, and
 //     completion of the states by items outside the core.
+#include <perfpred/knapsack_planner.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -179,6 +181,18 @@ struct Incumbent {
 struct Limits {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::size_t memory_bytes = std::size_t{1} << 30U;
+
+  [[nodiscard]] static Limits from(const PlanLimits& given) {
+    using std::chrono::steady_clock;
+    Limits limits;
+    limits.memory_bytes = given.memory_bytes;
+    constexpr double forever = 1e9;
+    if (given.time_sec < forever) {
+      const std::chrono::duration<double> time(given.time_sec);
+      limits.deadline = steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(time);
+    }
+    return limits;
+  }
 };
 
 /// One problem: max profit, sum of weights <= capacity, plus what is already decided. The surrogate form

@@ -105,10 +105,11 @@ const ZooEntry& zoo_entry(const std::string& name) {
   const auto found = std::lower_bound(zoo().begin(), zoo().end(), name,
                                       [](const ZooEntry& entry, const std::string& key) { return entry.name < key; });
   if (found != zoo().end() && found->name == name) return *found;
-  const auto nearest = std::min_element(zoo().begin(), zoo().end(), [&](const ZooEntry& a, const ZooEntry& b) {
-    return edit_distance(a.name, name) < edit_distance(b.name, name);
-  });
-  throw InputError(fmt::format("network \"{}\" is not known; the nearest is {}", shown(name), nearest->name));
+  NearestName nearest(name);
+  for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
+  nearest.offer("cifar_cnn", "cifar_cnn");
+  throw InputError(fmt::format("network \"{}\" is not known{}", shown(name),
+                               nearest.found() ? fmt::format("; did you mean {}?", *nearest.found()) : ""));
 }
 
 std::string lower_case(std::string_view text) {

@@ -55,7 +55,9 @@ LayerId NetworkBuilder::images() {
     throw InputError(fmt::format("input {} does not fit {}: it takes channels x height x width", shape_text(input),
                                  network_.name));
   }
-  add_layer(LayerKind::input, "input", {}).output = {workload_.batch_size, input[0], input[1], input[2]};
+  const Shape batch = {workload_.batch_size, input[0], input[1], input[2]};
+  static_cast<void>(batch.numel());  // refuses what is too large before sizes are added up
+  add_layer(LayerKind::input, "input", {}).output = batch;
   return last();
 }
 
@@ -66,7 +68,9 @@ LayerId NetworkBuilder::words() {
         fmt::format("input {} does not fit {}: it takes a sequence length", shape_text(input), network_.name));
   }
   network_.tokens = true;
-  add_layer(LayerKind::input, "input", {}).output = {workload_.batch_size, input[0]};
+  const Shape batch = {workload_.batch_size, input[0]};
+  static_cast<void>(batch.numel());
+  add_layer(LayerKind::input, "input", {}).output = batch;
   return last();
 }
 
@@ -246,9 +250,7 @@ LayerId NetworkBuilder::channel_shuffle(LayerId x, std::int64_t groups) {
 
 LayerId NetworkBuilder::flatten(LayerId x) {
   const Shape in = shape(x);
-  std::int64_t features = 1;
-  for (std::size_t axis = 1; axis < in.rank(); ++axis) features *= in[axis];
-  add_layer(LayerKind::flatten, "flatten", {x}).output = {in[0], features};
+  add_layer(LayerKind::flatten, "flatten", {x}).output = {in[0], in.numel() / in[0]};
   return last();
 }
 

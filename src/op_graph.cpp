@@ -7,10 +7,9 @@ namespace perfpred {
 namespace {
 
 constexpr std::array<std::string_view, 7> type_names = {"f32", "f16", "bf16", "f64", "i64", "i32", "u8"};
-constexpr std::array<std::int64_t, 7> type_sizes = {4, 2, 2, 8, 8, 4, 1};
 
 // In the order of OpKind.
-constexpr std::array<std::string_view, 59> op_names_of_kinds = {
+constexpr std::array<std::string_view, 60> op_names_of_kinds = {
     "unknown",        "convolution",          "convolution_backward",
     "addmm",          "mm",                   "bmm",
     "baddbmm",        "batch_norm",           "batch_norm_backward",
@@ -30,14 +29,14 @@ constexpr std::array<std::string_view, 59> op_names_of_kinds = {
     "addcmul",        "addcdiv",              "masked_fill",
     "bernoulli",      "embedding",            "embedding_backward",
     "cat",            "copy",                 "fill",
-    "select_backward", "slice_backward"};
+    "select_backward", "slice_backward",       "other"};
 static_assert(op_names_of_kinds.size() == static_cast<std::size_t>(OpKind::custom));
 
 /// Elements that are read or written once: what "1 FLOP per element" counts.
 double element_flops(const OpGraph& graph, std::span<const TensorId> inputs, std::span<const TensorId> outputs) {
   std::int64_t elements = 0;
-  if (!inputs.empty()) elements = graph.shape(inputs[0]).numel();
-  if (!outputs.empty() && outputs[0] != no_tensor) elements = std::max(elements, graph.shape(outputs[0]).numel());
+  if (!inputs.empty()) elements = graph.numel(inputs[0]);
+  if (!outputs.empty() && outputs[0] != no_tensor) elements = std::max(elements, graph.numel(outputs[0]));
   return static_cast<double>(elements);
 }
 
@@ -46,7 +45,7 @@ double taps(const Shape& weight) { return static_cast<double>(weight.numel()) / 
 
 double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inputs,
                 std::span<const TensorId> outputs) {
-  const auto elements = [&](TensorId id) { return static_cast<double>(graph.shape(id).numel()); };
+  const auto elements = [&](TensorId id) { return static_cast<double>(graph.numel(id)); };
   switch (kind) {
     case OpKind::convolution:
       return 2 * elements(outputs[0]) * taps(graph.shape(inputs[1]));
@@ -87,14 +86,14 @@ std::int64_t bytes_read_by(const OpGraph& graph, OpKind kind, std::span<const Te
     case OpKind::embedding:  // the chosen rows, and which
       return graph.bytes(outputs[0]) + graph.bytes(inputs[1]);
     case OpKind::nll_loss:  // one element for each label
-      return graph.shape(inputs[1]).numel() * size_of(graph.tensors[inputs[0]].type) + graph.bytes(inputs[1]);
+      return graph.numel(inputs[1]) * size_of(graph.tensors[inputs[0]].type) + graph.bytes(inputs[1]);
     case OpKind::nll_loss_backward:  // not the probabilities
       return graph.bytes(inputs[0]) + graph.bytes(inputs[2]) + graph.bytes(inputs[3]);
     default: {
       std::int64_t bytes = 0;
       for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const bool again = i < 4 && std::find(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(i),
-                                              inputs[i]) != inputs.begin() + static_cast<std::ptrdiff_t>(i);
+        bool again = false;  // an operand that is given twice is read once
+        for (std::size_t j = 0; j < i && i < 4; ++j) again = again || inputs[j] == inputs[i];
         if (!again) bytes += graph.bytes(inputs[i]);
       }
       return bytes;
@@ -104,7 +103,6 @@ std::int64_t bytes_read_by(const OpGraph& graph, OpKind kind, std::span<const Te
 
 }  // namespace
 
-std::int64_t size_of(DataType type) { return type_sizes[static_cast<std::size_t>(type)]; }
 std::string_view to_string(DataType type) { return type_names.at(static_cast<std::size_t>(type)); }
 
 std::string_view to_string(OpKind kind) {
@@ -122,22 +120,34 @@ OpTotals& OpTotals::operator+=(const Op& op) {
   return *this;
 }
 
+std::uint32_t OpGraph::add_shape(const Shape& shape) {
+  shapes_.push_back(shape);
+  return static_cast<std::uint32_t>(shapes_.size()) - 1;
+}
+
 TensorId OpGraph::add_tensor(const Shape& shape, DataType type, TensorRole role) {
   const auto id = static_cast<TensorId>(tensors.size());
-  tensors.push_back({shape, shape.numel() * size_of(type), type, role, id});
+  tensors.push_back({shape.numel() * size_of(type), add_shape(shape), type, role, id});
   return id;
 }
 
 TensorId OpGraph::add_view(TensorId of, const Shape& shape) {
   const auto id = static_cast<TensorId>(tensors.size());
-  const Tensor& base = tensors[of];
-  tensors.push_back({shape, shape.numel() * size_of(base.type), base.type, base.role, base.storage});
+  const Tensor base = tensors[of];
+  tensors.push_back({shape.numel() * size_of(base.type), add_shape(shape), base.type, base.role, base.storage});
+  return id;
+}
+
+TensorId OpGraph::add_like(TensorId other, TensorRole role) {
+  const auto id = static_cast<TensorId>(tensors.size());
+  const Tensor model = tensors[other];
+  tensors.push_back({model.bytes, model.shape, model.type, role, id});
   return id;
 }
 
 Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
                     std::span<const TensorId> outputs) {
-  Op op;
+  Op& op = ops.emplace_back();
   op.kind = kind;
   op.phase = phase;
   op.layer = layer;
@@ -148,15 +158,16 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
   op.flops = flops_of(*this, kind, inputs, outputs);
   op.bytes_read = bytes_read_by(*this, kind, inputs, outputs);
   for (const TensorId id : outputs) op.bytes_written += id == no_tensor ? 0 : bytes(id);
-  operands_.insert(operands_.end(), inputs.begin(), inputs.end());
-  operands_.insert(operands_.end(), outputs.begin(), outputs.end());
-  return ops.emplace_back(op);
+  for (const TensorId id : inputs) operands_.push_back(id);
+  for (const TensorId id : outputs) operands_.push_back(id);
+  return op;
 }
 
 void OpGraph::reserve(std::size_t op_count, std::size_t tensor_count) {
   ops.reserve(op_count);
   tensors.reserve(tensor_count);
-  operands_.reserve(op_count * 4);
+  operands_.reserve(op_count * 3);
+  shapes_.reserve(tensor_count / 3);
 }
 
 std::span<const TensorId> OpGraph::inputs(const Op& op) const {
@@ -200,7 +211,7 @@ OpTotals OpGraph::totals(OpKind kind) const {
 std::int64_t OpGraph::params() const {
   std::int64_t params = 0;
   for (TensorId id = 0; id < tensors.size(); ++id) {
-    if (tensors[id].role == TensorRole::parameter && tensors[id].storage == id) params += tensors[id].shape.numel();
+    if (tensors[id].role == TensorRole::parameter && tensors[id].storage == id) params += numel(id);
   }
   return params;
 }
@@ -214,7 +225,7 @@ std::int64_t OpGraph::params(OpKind kind) const {
       const TensorId storage = tensors[id].storage;
       if (tensors[storage].role != TensorRole::parameter || seen[storage]) continue;
       seen[storage] = true;
-      if (op.kind == kind) params += tensors[storage].shape.numel();
+      if (op.kind == kind) params += numel(storage);
     }
   }
   return params;

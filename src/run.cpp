@@ -226,6 +226,8 @@ std::optional<Run> RunReader::next() {
                              impl_->csv.place(""));
 }
 
+const std::vector<std::string>& RunReader::columns() const { return impl_->csv.header(); }
+
 std::vector<Run> read_runs(const std::string& path) {
   RunReader reader(path);
   std::vector<Run> runs;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <perfpred/error.h>
 #include <perfpred/run_plan.h>
+#include <perfpred/throughput_deriver.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,12 +10,17 @@
 #include <utility>
 
 #include "atomic_file.h"
+#include "chance_solver.h"
 #include "csv.h"
 #include "plan_solver.h"
 #include "workload_columns.h"
 
 namespace perfpred {
 namespace {
+
+/// Nodes of the search for a plan, and of each search that only explains one.
+constexpr std::int64_t many_nodes = 3'000'000;
+constexpr std::int64_t few_nodes = 20'000;
 
 /// max(1, round(seconds)), ties to even; what no budget can hold becomes the largest cost there is.
 std::int64_t whole_seconds(double seconds) {
@@ -42,6 +48,17 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
   if (!(request.confidence > 0 && request.confidence < 1)) {
     throw InputError(fmt::format("confidence {} is not between 0 and 1", request.confidence));
   }
+  const bool covers =
+      request.objective == PlanObjective::cover_depth || request.objective == PlanObjective::cover_architecture;
+  if (covers && request.devices.size() > 1) throw InputError("a cover is planned for one device only");
+  if (request.confidence > 0.5) {
+    if (!request.times) throw InputError("a confidence above 0.5 needs predicted times");
+    if (request.devices.size() > 1) throw InputError("a confidence above 0.5 is planned for one device only");
+    if (covers) throw InputError("a cover is planned with a confidence of 0.5 only");
+    if (request.times->mean.size() != static_cast<Eigen::Index>(candidates.size())) {
+      throw InputError("the times are of other candidates");
+    }
+  }
   if (request.devices.empty()) throw InputError("a plan needs a device");
   for (const PlanCandidate& candidate : candidates) {
     if (candidate.size() != request.devices.size()) throw InputError("a candidate needs one option for each device");
@@ -58,20 +75,33 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
   }
 }
 
-std::vector<PlanJob> to_jobs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
-  std::vector<PlanJob> jobs;
-  jobs.reserve(candidates.size());
-  for (const PlanCandidate& candidate : candidates) {
-    PlanJob& job = jobs.emplace_back(candidate.size());
+AssignmentProblem to_problem(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
+  AssignmentProblem problem;
+  problem.budgets.assign(request.devices.size(), request.budget_sec);
+  problem.group.resize(candidates.size());
+  problem.jobs.reserve(candidates.size());
+  std::map<std::pair<std::optional<int>, std::optional<int>>, std::size_t> groups;
+  for (std::size_t j = 0; j < candidates.size(); ++j) {
+    const PlanCandidate& candidate = candidates[j];
+    PlanJob& job = problem.jobs.emplace_back(candidate.size());
     for (std::size_t d = 0; d < candidate.size(); ++d) {
-      if (candidate[d]) job[d] = PlanItem{cost_of(*candidate[d], request), candidate[d]->value};
+      if (!candidate[d]) continue;
+      job[d] = PlanItem{cost_of(*candidate[d], request), candidate[d]->value};
+      const Workload& workload = candidate[d]->workload;
+      if (request.objective == PlanObjective::cover_depth && workload.depth) {
+        problem.group[j] = groups.emplace(std::pair(workload.depth, std::optional<int>()), groups.size()).first->second;
+      } else if (request.objective == PlanObjective::cover_architecture && workload.depth) {
+        problem.group[j] =
+            groups.emplace(std::pair(workload.depth, workload.base_filters), groups.size()).first->second;
+      }
     }
   }
-  return jobs;
+  return problem;
 }
 
 /// The one run of the highest value, the cheapest of several.
-Assignment assign_best(std::span<const PlanJob> jobs, std::int64_t budget) {
+Assignment assign_best(const AssignmentProblem& problem) {
+  const std::vector<PlanJob>& jobs = problem.jobs;
   Assignment best;
   best.device.resize(jobs.size());
   best.optimal = true;
@@ -80,7 +110,7 @@ Assignment assign_best(std::span<const PlanJob> jobs, std::int64_t budget) {
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     for (std::size_t d = 0; d < jobs[j].size(); ++d) {
       const auto& item = jobs[j][d];
-      if (!item || item->cost > budget || !(item->value > 0)) continue;
+      if (!item || item->cost > problem.budgets[d] || !(item->value > 0)) continue;
       if (place && (item->value < best.value || (item->value == best.value && item->cost >= cost))) continue;
       place = {j, d};
       best.value = item->value;
@@ -92,56 +122,265 @@ Assignment assign_best(std::span<const PlanJob> jobs, std::int64_t budget) {
   return best;
 }
 
-Assignment assign(std::span<const PlanJob> jobs, std::span<const PlanCandidate> candidates, std::int64_t budget,
-                  const PlanRequest& request) {
-  (void)candidates;
-  if (request.objective == PlanObjective::best) return assign_best(jobs, budget);
-  return assign_sum(jobs, budget, request.limits);
+/// The value of the best plan that holds this job on this device.
+double value_with(AssignmentProblem problem, std::size_t job, std::size_t device, const PlanRequest& request) {
+  const PlanItem item = *problem.jobs[job][device];
+  if (request.objective == PlanObjective::best) return item.value;
+  problem.budgets[device] -= item.cost;
+  problem.jobs[job].assign(problem.budgets.size(), std::nullopt);
+  if (const auto covered = problem.group[job]) {
+    for (auto& group : problem.group) {
+      if (group == covered) group.reset();
+    }
+  }
+  if (least_cover(problem) > problem.budgets[device]) return 0;
+  return item.value + assign(problem, request.limits, few_nodes).value;
 }
+
+/// Quantile of the standard normal distribution for p in (0.5, 1), by Newton's method on the error function.
+double normal_quantile(double p) {
+  double z = 1;
+  constexpr int rounds = 60;
+  for (int i = 0; i < rounds; ++i) {
+    const double density = std::exp(-z * z / 2) / std::sqrt(2 * M_PI);
+    const double step = (std::erfc(z / std::sqrt(2.0)) / 2 - (1 - p)) / density;
+    z += std::clamp(step, -1.0, 1.0);
+  }
+  return std::max(0.0, z);
+}
+
+/// Log-normal times as the chance problem has them. A run counts at least with its whole seconds, so that the costs that
+/// are shown keep the budget too.
+ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest& request) {
+  const JointPrediction& times = *request.times;
+  const Eigen::Index n = times.mean.size();
+  const auto epochs = static_cast<double>(request.epochs);
+  ChanceProblem problem;
+  problem.mean.resize(n);
+  problem.fixed = Eigen::VectorXd::Constant(n, request.startup_sec);
+  problem.covariance.resize(n, n);
+  problem.budget = static_cast<double>(request.budget_sec);
+  problem.z = normal_quantile(request.confidence);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const PlanItem& item = *jobs.jobs[static_cast<std::size_t>(i)][0];
+    problem.values.push_back(item.value);
+    problem.mean[i] = epochs * std::exp(times.mean[i] + times.covariance(i, i) / 2);
+    problem.fixed[i] += std::max(0.0, static_cast<double>(item.cost) - problem.mean[i] - problem.fixed[i]);
+  }
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index k = 0; k < n; ++k) {
+      problem.covariance(i, k) = problem.mean[i] * problem.mean[k] * std::expm1(times.covariance(i, k));
+    }
+  }
+  return problem;
+}
+
+Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& request, std::int64_t budget,
+                         std::int64_t most_nodes) {
+  ChanceProblem problem = to_chance_problem(jobs, request);
+  problem.budget = static_cast<double>(budget);
+  if (request.objective == PlanObjective::best) {
+    // One run: what does not fit alone is no job, the rest is as ever.
+    AssignmentProblem fitting = jobs;
+    for (Eigen::Index i = 0; i < problem.mean.size(); ++i) {
+      const double needed = ChanceProblem::needed(problem.fixed[i], problem.mean[i], problem.covariance(i, i), problem.z);
+      if (needed > problem.budget) fitting.jobs[static_cast<std::size_t>(i)][0].reset();
+    }
+    return assign_best(fitting);
+  }
+  Assignment assignment;
+  assignment.device.resize(jobs.jobs.size());
+  if (budget == 0) {
+    assignment.optimal = true;
+    return assignment;
+  }
+  const Plan plan = solve_chance(problem, request.limits, most_nodes);
+  for (const std::size_t index : plan.chosen) assignment.device[index] = 0;
+  assignment.value = plan.value;
+  assignment.upper_bound = plan.upper_bound;
+  assignment.optimal = plan.optimal;
+  return assignment;
+}
+
+/// What the request asks for, with another budget.
+Assignment solve(AssignmentProblem problem, const PlanRequest& request, std::int64_t budget, std::int64_t most_nodes) {
+  problem.budgets.assign(problem.budgets.size(), budget);
+  if (request.confidence > 0.5) return assign_safely(problem, request, budget, most_nodes);
+  if (request.objective == PlanObjective::best) return assign_best(problem);
+  return assign(problem, request.limits, most_nodes);
+}
+
+std::int64_t everything(std::span<const PlanJob> jobs) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  std::int64_t total = 0;
+  for (const PlanJob& job : jobs) {
+    std::int64_t cost = 0;
+    for (const auto& item : job) cost = std::max(cost, item ? item->cost : 0);
+    if (cost > most - total) return most;
+    total += cost;
+  }
+  return total;
+}
+
+/// What larger budgets would buy: some per cent more each, until every candidate fits.
+std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const RunPlan& plan, const PlanRequest& request) {
+  std::vector<BudgetValue> values;
+  const std::int64_t enough =
+      request.confidence > 0.5 ? std::numeric_limits<std::int64_t>::max() : everything(problem.jobs);
+  for (const double factor : {1.05, 1.1, 1.25, 1.5, 2.0}) {
+    if (plan.budget_sec >= enough) break;
+    const auto budget = std::min(enough, whole_seconds(static_cast<double>(plan.budget_sec) * factor));
+    if (budget <= (values.empty() ? plan.budget_sec : values.back().budget_sec)) continue;
+    const double value = solve(problem, request, budget, few_nodes).value;
+    values.push_back({budget, value, 60 * (value - plan.value) / static_cast<double>(budget - plan.budget_sec)});
+    if (budget == enough) break;
+  }
+  return values;
+}
+
+/// Candidates that the plan lacks, by what it would lose with them in it. Dantzig's ratio picks those worth solving for.
+std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
+                                   const Assignment& best, const PlanRequest& request) {
+  const std::vector<PlanJob>& jobs = problem.jobs;
+  constexpr std::size_t shown = 5;
+  constexpr std::size_t solved = 40;
+  struct Left {
+    std::size_t job;
+    std::size_t device;
+    double ratio;
+  };
+  std::vector<Left> left;
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    if (best.device[j]) continue;
+    std::optional<Left> option;
+    for (std::size_t d = 0; d < jobs[j].size(); ++d) {
+      const auto& item = jobs[j][d];
+      if (!item || item->cost > request.budget_sec || !(item->value > 0)) continue;
+      const double ratio = item->value / static_cast<double>(item->cost);
+      if (!option || ratio > option->ratio) option = Left{j, d, ratio};
+    }
+    if (option) left.push_back(*option);
+  }
+  std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.ratio > b.ratio; });
+  if (left.size() > solved) left.resize(solved);
+  std::vector<MissedRun> missed;
+  for (const Left& run : left) {
+    const double with = value_with(problem, run.job, run.device, request);
+    missed.push_back({planned(*candidates[run.job][run.device], run.device, request), std::max(0.0, best.value - with)});
+  }
+  std::stable_sort(missed.begin(), missed.end(), [](const MissedRun& a, const MissedRun& b) { return a.loss < b.loss; });
+  if (missed.size() > shown) missed.resize(shown);
+  return missed;
+}
+
+/// Gathers options into candidates; with named devices, by the workload apart from its device. The first of two options
+/// for one place stays.
+class CandidateTable {
+ public:
+  CandidateTable(std::span<const AggregateRow> rows, const PlanFilter& filter) : filter_(filter) {
+    if (rows.empty()) throw InputError("there is no row to plan with");
+  }
+
+  [[nodiscard]] bool passes(const AggregateRow& row) {
+    if (row.acc_mean) best_acc_ = std::max(best_acc_.value_or(0), *row.acc_mean);
+    return !filter_.min_acc || (row.acc_mean && *row.acc_mean >= *filter_.min_acc);
+  }
+
+  void add(std::size_t device, PlanOption option) {
+    std::size_t index = candidates_.size();
+    if (!filter_.devices.empty()) {
+      Workload anywhere = option.workload;
+      anywhere.device.clear();
+      index = place_.emplace(anywhere.key(), index).first->second;
+    }
+    if (index == candidates_.size()) candidates_.emplace_back(std::max<std::size_t>(1, filter_.devices.size()));
+    auto& place = candidates_[index][device];
+    if (!place) place = std::move(option);
+  }
+
+  [[nodiscard]] std::vector<PlanCandidate> finish() {
+    if (filter_.min_acc && candidates_.empty()) {
+      throw Error(best_acc_
+                      ? fmt::format("no run reaches an accuracy of {}; the best has {}", *filter_.min_acc, *best_acc_)
+                      : fmt::format("no run reaches an accuracy of {}: none has one", *filter_.min_acc));
+    }
+    return std::move(candidates_);
+  }
+
+ private:
+  const PlanFilter& filter_;
+  std::vector<PlanCandidate> candidates_;
+  std::map<std::string, std::size_t> place_;  // by key without device
+  std::optional<double> best_acc_;
+};
 
 }  // namespace
 
 std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows, const PlanFilter& filter) {
-  const std::size_t devices = std::max<std::size_t>(1, filter.devices.size());
-  std::vector<PlanCandidate> candidates;
-  std::map<std::string, std::size_t> place;  // by key without device
-  std::vector<bool> seen(devices);
-  std::optional<double> best_acc;
+  CandidateTable table(rows, filter);
+  std::vector<bool> seen(filter.devices.size());
   for (const AggregateRow& row : rows) {
     std::vector<std::size_t> on;
     if (filter.devices.empty()) on.push_back(0);
     for (std::size_t d = 0; d < filter.devices.size(); ++d) {
-      if (filter.devices[d] == row.workload.device) on.push_back(d);
+      if (filter.devices[d] != row.workload.device) continue;
+      on.push_back(d);
+      seen[d] = true;
     }
-    for (const std::size_t d : on) seen[d] = true;
-    if (on.empty() || !row.avg_time_mean) continue;
-    if (row.acc_mean) best_acc = std::max(best_acc.value_or(0), *row.acc_mean);
-    if (filter.min_acc && !(row.acc_mean && *row.acc_mean >= *filter.min_acc)) continue;
-    const std::optional<double> value = filter.value == PlanValue::accuracy ? row.acc_mean : row.thr_mean;
+    if (on.empty() || !row.avg_time_mean || !table.passes(row)) continue;
+    const auto value = filter.value == PlanValue::accuracy ? row.acc_mean : row.thr_mean;
     if (!value) continue;
-    std::size_t index = candidates.size();
-    if (!filter.devices.empty()) {
-      Workload anywhere = row.workload;
-      anywhere.device.clear();
-      index = place.emplace(anywhere.key(), index).first->second;
-    }
-    if (index == candidates.size()) candidates.emplace_back(devices);
-    for (const std::size_t d : on) candidates[index][d] = PlanOption{row.workload, *row.avg_time_mean, *value};
+    for (const std::size_t d : on) table.add(d, {row.workload, *row.avg_time_mean, *value});
   }
-  for (std::size_t d = 0; d < filter.devices.size(); ++d) {
+  for (std::size_t d = 0; d < seen.size(); ++d) {
     if (!seen[d]) throw InputError(fmt::format("no row is of device \"{}\"", filter.devices[d]));
   }
-  if (filter.min_acc && candidates.empty()) {
-    throw Error(best_acc ? fmt::format("no run reaches an accuracy of {}; the best has {}", *filter.min_acc, *best_acc)
-                         : fmt::format("no run reaches an accuracy of {}: none has one", *filter.min_acc));
+  return table.finish();
+}
+
+std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows, const PlanFilter& filter,
+                                                const TimeRegressor& model) {
+  CandidateTable table(rows, filter);
+  for (const AggregateRow& row : rows) {
+    if (!table.passes(row) || (filter.value == PlanValue::accuracy && !row.acc_mean)) continue;
+    for (std::size_t d = 0; d < std::max<std::size_t>(1, filter.devices.size()); ++d) {
+      Workload workload = row.workload;
+      if (!filter.devices.empty()) workload.device = filter.devices[d];
+      const double sec = model.predict(workload).time_sec.p50;
+      const double value = filter.value == PlanValue::accuracy
+                               ? *row.acc_mean
+                               : ThroughputDeriver(workload.train_images).derive(sec);
+      table.add(d, {workload, sec, value});
+    }
   }
-  return candidates;
+  return table.finish();
+}
+
+JointPrediction joint_times(std::span<const PlanCandidate> candidates, const TimeRegressor& model) {
+  std::vector<Workload> workloads;
+  for (const PlanCandidate& candidate : candidates) {
+    if (candidate.size() != 1 || !candidate[0]) throw InputError("joint times are of candidates for one device");
+    workloads.push_back(candidate[0]->workload);
+  }
+  JointPrediction times = model.joint(workloads);
+  constexpr double quantile_95 = 1.6448536269514722;
+  for (std::size_t j = 0; j < workloads.size(); ++j) {
+    // The interval of one run holds the noise of its measurement, the joint distribution does not.
+    const Quantiles one = model.predict(workloads[j]).time_sec;
+    const double deviation = std::log(one.p95 / one.p05) / (2 * quantile_95);
+    double& variance = times.covariance(static_cast<Eigen::Index>(j), static_cast<Eigen::Index>(j));
+    variance = std::max(variance, deviation * deviation);
+  }
+  return times;
 }
 
 RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
   check(candidates, request);
-  const std::vector<PlanJob> jobs = to_jobs(candidates, request);
-  const Assignment best = assign(jobs, candidates, request.budget_sec, request);
+  const AssignmentProblem problem = to_problem(candidates, request);
+  if (const std::int64_t least = least_cover(problem); least > request.budget_sec) {
+    throw Error(fmt::format("a run of each kind takes at least {} s; the budget is {} s", least, request.budget_sec));
+  }
+  const Assignment best = solve(problem, request, request.budget_sec, many_nodes);
   RunPlan plan;
   plan.optimal = best.optimal;
   plan.candidates = candidates.size();
@@ -151,7 +390,7 @@ RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& 
   plan.confidence = request.confidence;
   for (std::size_t d = 0; d < request.devices.size(); ++d) {
     std::int64_t start = 0;
-    for (std::size_t j = 0; j < jobs.size(); ++j) {
+    for (std::size_t j = 0; j < candidates.size(); ++j) {
       if (best.device[j] != d) continue;
       PlannedRun run = planned(*candidates[j][d], d, request);
       run.start_sec = start;
@@ -159,6 +398,11 @@ RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& 
       plan.runs.push_back(std::move(run));
     }
     plan.cost_sec += start;
+  }
+  // With a bound only, differences between plans would be differences between luck.
+  if (plan.optimal) {
+    if (request.confidence <= 0.5) plan.missed = just_missed(candidates, problem, best, request);
+    plan.marginal = larger_budgets(problem, plan, request);
   }
   return plan;
 }

@@ -3,15 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace perfpred {
-namespace {
-
-constexpr std::int64_t largest_numel = std::int64_t{1} << 56;  // bytes of it still fit 63 bits
-
-}  // namespace
-
 Shape::Shape(std::span<const std::int64_t> sizes) {
   if (sizes.size() > max_rank) throw InputError(fmt::format("a tensor of rank {} is not supported", sizes.size()));
   for (const std::int64_t size : sizes) {
@@ -20,14 +12,8 @@ Shape::Shape(std::span<const std::int64_t> sizes) {
   }
 }
 
-std::int64_t Shape::numel() const {
-  std::int64_t product = 1;
-  for (const std::int64_t size : *this) {
-    if (__builtin_mul_overflow(product, size, &product) || product > largest_numel) {
-      throw InputError(fmt::format("a tensor of shape {} is too large for any device", text()));
-    }
-  }
-  return product;
+void Shape::refuse() const {
+  throw InputError(fmt::format("a tensor of shape {} is too large for any device", text()));
 }
 
 Shape Shape::with(std::size_t axis, std::int64_t size) const {
@@ -44,7 +30,5 @@ std::string Shape::text() const {
   }
   return text;
 }
-
-bool operator==(const Shape& a, const Shape& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
 }  // namespace perfpred

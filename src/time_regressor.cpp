@@ -24,7 +24,7 @@ constexpr int model_format = 1;
 constexpr double z90 = 1.6448536269514722;   // half of a normal 90 % interval in standard deviations
 const double foreign_half_width = std::log(3.0);  // another device, precision, ...: nothing measured says how much slower
 
-constexpr std::array<const RegressorKind*, 2> all_kinds = {&ann_kind, &linear_kind};
+constexpr std::array<const RegressorKind*, 3> all_kinds = {&ann_kind, &hybrid_kind, &linear_kind};
 
 const RegressorKind& find_kind(std::string_view name) {
   for (const RegressorKind* kind : all_kinds) {

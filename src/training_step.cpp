@@ -26,13 +26,12 @@ struct LearnedTensor {
 
 class StepBuilder {
  public:
-  StepBuilder(const Network& network, Precision precision) : network_(network), states_(network.layers.size()) {
+  StepBuilder(const Network& network, Optimizer optimizer, Precision precision)
+      : network_(network), states_(network.layers.size()) {
     if (precision == Precision::fp64) master_ = DataType::f64;
     half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
     mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
-    const std::size_t layers = network.layers.size();
-    graph_.reserve(layers * 16, layers * 16);
-    graph_.layer_names.reserve(layers);
+    reserve(optimizer);
     for (const Layer& layer : network.layers) graph_.layer_names.push_back(layer.name);
     declare_tensors();
   }
@@ -59,13 +58,9 @@ class StepBuilder {
   std::int32_t input_layer(std::size_t i) const { return network_.inputs(layer())[i]; }
   bool input_needs_gradient(std::size_t i) { return state_of(input_layer(i)).needs_gradient; }
 
-  TensorId made(const Shape& shape, DataType type) {
-    return graph_.add_tensor(shape, type, phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary);
-  }
-  TensorId made_like(TensorId id) {
-    const Shape shape = graph_.tensors[id].shape;
-    return made(shape, graph_.tensors[id].type);
-  }
+  TensorRole role() const { return phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary; }
+  TensorId made(const Shape& shape, DataType type) { return graph_.add_tensor(shape, type, role()); }
+  TensorId made_like(TensorId id) { return graph_.add_like(id, role()); }
   DataType type(TensorId id) const { return graph_.tensors[id].type; }
 
   void emit(OpKind kind, Ids inputs, Ids outputs) {
@@ -89,6 +84,7 @@ class StepBuilder {
     return graph_.add_view(id, shape.with(last - 1, shape[last]).with(last, shape[last - 1]));
   }
 
+  void reserve(Optimizer optimizer);
   void declare_tensors();
   void forward(const Layer& layer);
   void loss();
@@ -126,10 +122,21 @@ class StepBuilder {
   bool mixed_ = false;
 };
 
+/// Room for a typical step, so that nothing is moved while the graph grows.
+void StepBuilder::reserve(Optimizer optimizer) {
+  std::size_t learned = 0;
+  for (const Layer& layer : network_.layers) learned += Network::parameters(layer).count;
+  const std::size_t layers = states_.size();
+  const std::size_t update_ops = optimizer >= Optimizer::adam ? 9 : 4;
+  const std::size_t update_tensors = optimizer >= Optimizer::adam ? 4 : 2;
+  graph_.reserve(layers * 4 + learned * update_ops, layers * 5 + learned * (2 + update_tensors));
+  graph_.layer_names.reserve(layers);
+  learned_.reserve(learned);
+}
+
 void StepBuilder::declare_tensors() {
   learned_of_layer_.assign(states_.size(), {-1, -1});
   buffers_.assign(states_.size(), {no_tensor, no_tensor, no_tensor});
-  learned_.reserve(states_.size() * 2);
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const Layer& layer = network_.layers[i];
     const LayerParameters own = Network::parameters(layer);
@@ -636,8 +643,7 @@ void StepBuilder::update(Optimizer optimizer, const LearnedTensor& learned) {
   const TensorId p = learned.weight;
   const TensorId g = learned.gradient;
   if (g == no_tensor) return;
-  const Shape shape = graph_.shape(p);
-  const auto history = [&] { return graph_.add_tensor(shape, type(p), TensorRole::optimizer_state); };
+  const auto history = [&] { return graph_.add_like(p, TensorRole::optimizer_state); };
   const auto in_place = [&](OpKind kind, TensorId self) { emit(kind, {self}, {self}); };
   switch (optimizer) {
     case Optimizer::none: break;
@@ -703,7 +709,7 @@ void StepBuilder::update(Optimizer optimizer, const LearnedTensor& learned) {
 }  // namespace
 
 OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision) {
-  return StepBuilder(network, precision).build(optimizer);
+  return StepBuilder(network, optimizer, precision).build(optimizer);
 }
 
 }  // namespace perfpred

@@ -221,23 +221,23 @@ void add_language_models(std::vector<ZooEntry>& zoo) {
 }
 
 TransformerSize parse_transformer(std::string_view name) {
-  constexpr std::array<std::string_view, 4> keys = {"layers=", "hidden=", "heads=", "vocab="};
+  constexpr std::array<std::string_view, 4> keys = {"layers", "hidden", "heads", "vocab"};
+  constexpr std::array<std::int64_t, 4> largest = {10'000, 1 << 30, 1 << 30, 1 << 30};
+  const auto refuse = [&](std::string_view expected) { throw_bad_value({{}, 0, "network"}, name, expected); };
   std::array<std::int64_t, 4> sizes{};
   std::string_view rest = name;
   rest.remove_prefix(std::string_view("transformer:").size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::size_t end = i + 1 == keys.size() ? rest.size() : std::min(rest.find(','), rest.size());
     const std::string_view field = rest.substr(0, end);
-    if (field.substr(0, keys[i].size()) != keys[i]) {
-      throw_bad_value({{}, 0, "network"}, name, "of the form transformer:layers=12,hidden=768,heads=12,vocab=30522");
+    if (field.substr(0, keys[i].size()) != keys[i] || field.substr(keys[i].size(), 1) != "=") {
+      refuse("of the form transformer:layers=12,hidden=768,heads=12,vocab=30522");
     }
-    sizes[i] = parse_positive_integer(field.substr(keys[i].size()), {{}, 0, field.substr(0, keys[i].size() - 1)});
+    sizes[i] = parse_positive_integer(field.substr(keys[i].size() + 1), {{}, 0, keys[i]});
+    if (sizes[i] > largest[i]) refuse(fmt::format("a transformer of at most {} {}", largest[i], keys[i]));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  if (!rest.empty() || sizes[1] % sizes[2] != 0) {
-    throw_bad_value({{}, 0, "network"}, name,
-                    "a transformer: layers, hidden, heads, vocab, hidden a multiple of heads");
-  }
+  if (sizes[1] % sizes[2] != 0) refuse("a transformer whose hidden size is a multiple of its heads");
   return {sizes[0], sizes[1], sizes[2], sizes[3]};
 }
 

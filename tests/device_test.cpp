@@ -39,12 +39,46 @@ TEST(EditDistance, CountsInsertionsDeletionsReplacementsAndSwaps) {
 
 TEST(DeviceCatalogue, HasTheCommonAccelerators) {
   const DeviceCatalogue catalogue;
-  for (const char* name :
-       {"K80", "GTX 1080 Ti", "Titan Xp", "P4", "P100-PCIe-16GB", "V100-PCIe-16GB", "V100-PCIe-32GB", "V100-SXM2-16GB",
-        "V100-SXM2-32GB", "T4", "RTX 2080 Ti", "Titan V", "Titan RTX", "Quadro RTX 6000", "Quadro RTX 8000", "RTX 3090",
-        "A4000", "A6000", "6000 Ada", "A10", "A100-PCIe-40GB", "A100-PCIe-80GB", "A100-SXM4-40GB", "A100-SXM4-80GB",
-        "L4", "L40S", "RTX 4080", "RTX 4080 Laptop", "4090", "H100 PCIe", "H100 SXM", "H200", "B200", "MI100", "MI210",
-        "MI250", "MI300X", "Trainium1", "Trainium2", "Inferentia2"}) {
+  for (const char* name : {"K80",
+                           "GTX 1080 Ti",
+                           "Titan Xp",
+                           "P4",
+                           "P100-PCIe-16GB",
+                           "V100-PCIe-16GB",
+                           "V100-PCIe-32GB",
+                           "V100-SXM2-16GB",
+                           "V100-SXM2-32GB",
+                           "T4",
+                           "RTX 2080 Ti",
+                           "Titan V",
+                           "Titan RTX",
+                           "Quadro RTX 6000",
+                           "Quadro RTX 8000",
+                           "RTX 3090",
+                           "A4000",
+                           "A6000",
+                           "6000 Ada",
+                           "A10",
+                           "A100-PCIe-40GB",
+                           "A100-PCIe-80GB",
+                           "A100-SXM4-40GB",
+                           "A100-SXM4-80GB",
+                           "L4",
+                           "L40S",
+                           "RTX 4080",
+                           "RTX 4080 Laptop",
+                           "4090",
+                           "H100 PCIe",
+                           "H100 SXM",
+                           "H200",
+                           "B200",
+                           "MI100",
+                           "MI210",
+                           "MI250",
+                           "MI300X",
+                           "Trainium1",
+                           "Trainium2",
+                           "Inferentia2"}) {
     const Device device = catalogue.find(name);
     EXPECT_TRUE(device.mem_gb && device.mem_bw_gbs && device.fp32_tflops) << name;
     EXPECT_FALSE(device.source.empty()) << name;
@@ -53,9 +87,9 @@ TEST(DeviceCatalogue, HasTheCommonAccelerators) {
 
 // Vector units execute one fused multiply-add a cycle and lane, whatever a datasheet rounds to.
 TEST(DeviceCatalogue, VectorPeaksFollowFromUnitsAndClock) {
-  const std::map<std::string, double> lanes = {{"Kepler", 192}, {"Pascal", 128}, {"Volta", 64}, {"Turing", 64},
-                                               {"Ampere", 128}, {"Ada", 128},    {"Hopper", 128}, {"CDNA1", 64},
-                                               {"CDNA2", 64},   {"CDNA3", 128}, {"Blackwell", 128}};
+  const std::map<std::string, double> lanes = {{"Kepler", 192}, {"Pascal", 128}, {"Volta", 64},     {"Turing", 64},
+                                               {"Ampere", 128}, {"Ada", 128},    {"Hopper", 128},   {"CDNA1", 64},
+                                               {"CDNA2", 64},   {"CDNA3", 128},  {"Blackwell", 128}};
   for (const Device& device : DeviceCatalogue().devices()) {
     if (!device.sms || !device.boost_mhz) continue;
     const bool data_centre = device.name.starts_with("P100") || device.name.starts_with("A100");

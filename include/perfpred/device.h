@@ -27,7 +27,8 @@ struct PERFPRED_API Device {
   std::optional<double> launch_us;  ///< between the starts of two kernels that do nothing
   std::string source;               ///< of these figures
 
-  /// FLOP/s of convolutions and matrix products in this precision: that of fp32 for `tf32` where the device has no TF32.
+  /// FLOP/s of convolutions and matrix products in this precision: that of fp32 for `tf32` where the device has no
+  /// TF32.
   [[nodiscard]] std::optional<double> matrix_flops(Precision precision) const;
 
   /// FLOP/s of everything else: half precision computes in fp32 there.
@@ -67,7 +68,7 @@ class PERFPRED_API DeviceCatalogue {
   std::vector<Device> devices_;
 };
 
-[[nodiscard]] PERFPRED_API const std::vector<std::string>& device_columns();        ///< header of devices.csv
+[[nodiscard]] PERFPRED_API const std::vector<std::string>& device_columns();       ///< header of devices.csv
 [[nodiscard]] PERFPRED_API std::vector<std::string> device_fields(const Device&);  ///< a row, unquoted, in that order
 
 /// What the kernel calls this machine's CPU; empty if it does not say.

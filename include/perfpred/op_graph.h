@@ -2,6 +2,7 @@
 #include <perfpred/shape.h>
 #include <perfpred/vocabulary.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,7 +16,12 @@ class Network;
 /// Element type of a tensor.
 enum class DataType : std::uint8_t { f32, f16, bf16, f64, i64, i32, u8 };
 
-[[nodiscard]] PERFPRED_API std::int64_t size_of(DataType type);  ///< bytes an element
+/// Bytes of an element are a power of two: this one.
+[[nodiscard]] constexpr int log2_size(DataType type) {
+  constexpr std::array<std::uint8_t, 7> exponents = {2, 1, 1, 3, 3, 2, 0};
+  return exponents[static_cast<std::size_t>(type)];
+}
+[[nodiscard]] constexpr std::int64_t size_of(DataType type) { return std::int64_t{1} << log2_size(type); }
 [[nodiscard]] PERFPRED_API std::string_view to_string(DataType type);
 
 /// What an operator does: LibTorch's names, without overloads and without the underscore of in-place forms.
@@ -31,6 +37,7 @@ enum class OpKind : std::uint16_t {
   adaptive_avg_pool2d, adaptive_avg_pool2d_backward, mean, sum,
   add, sub, mul, div, sqrt, addcmul, addcdiv, masked_fill, bernoulli,
   embedding, embedding_backward, cat, copy, fill, select_backward, slice_backward,
+  other,   ///< any other that is known to do about one FLOP per element; Op::name says which
   custom,  ///< an operator whose rule was registered by the user
 };
 
@@ -46,9 +53,10 @@ enum class TensorRole : std::uint8_t { parameter, buffer, input, activation, gra
 using TensorId = std::uint32_t;
 inline constexpr TensorId no_tensor = 0xffffffff;
 
+/// A tensor; OpGraph::shape gives its shape.
 struct Tensor {
-  Shape shape;
   std::int64_t bytes = 0;  ///< of all elements
+  std::uint32_t shape = 0;
   DataType type = DataType::f32;
   TensorRole role = TensorRole::activation;
   TensorId storage = 0;  ///< the tensor whose memory it uses: its own index unless it is a view or made in place
@@ -60,7 +68,7 @@ struct Op {
   Phase phase = Phase::forward;
   DataType type = DataType::f32;  ///< of what it computes in: its first input, its output where it has none
   std::int32_t layer = -1;        ///< index into OpGraph::layer_names; -1: none
-  std::int32_t name = -1;         ///< index into OpGraph::op_names, of unknown and custom operators; -1: none
+  std::int32_t name = -1;         ///< index into OpGraph::op_names, of unknown, other and custom operators; -1: none
   std::uint32_t first_operand = 0;
   std::uint16_t input_count = 0;
   std::uint16_t output_count = 0;
@@ -90,6 +98,7 @@ class PERFPRED_API OpGraph {
   /// A new tensor with memory of its own, or a view of another one's.
   TensorId add_tensor(const Shape& shape, DataType type, TensorRole role);
   TensorId add_view(TensorId of, const Shape& shape);
+  TensorId add_like(TensorId other, TensorRole role);  ///< new memory, shape and type of another tensor
 
   /// Appends an operator; FLOPs and bytes follow from its kind and the shapes.
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
@@ -99,8 +108,11 @@ class PERFPRED_API OpGraph {
 
   [[nodiscard]] std::span<const TensorId> inputs(const Op& op) const;
   [[nodiscard]] std::span<const TensorId> outputs(const Op& op) const;  ///< may hold no_tensor
-  [[nodiscard]] const Shape& shape(TensorId id) const { return tensors[id].shape; }
+  [[nodiscard]] const Shape& shape(TensorId id) const { return shapes_[tensors[id].shape]; }
   [[nodiscard]] std::int64_t bytes(TensorId id) const { return tensors[id].bytes; }
+  [[nodiscard]] std::int64_t numel(TensorId id) const {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(tensors[id].bytes) >> log2_size(tensors[id].type));
+  }
   [[nodiscard]] std::string_view name(const Op& op) const;        ///< of what it does
   [[nodiscard]] std::string_view layer_name(const Op& op) const;  ///< empty where there is none
 
@@ -115,7 +127,10 @@ class PERFPRED_API OpGraph {
   [[nodiscard]] std::int64_t activation_bytes() const;
 
  private:
+  std::uint32_t add_shape(const Shape& shape);
+
   std::vector<TensorId> operands_;
+  std::vector<Shape> shapes_;
 };
 
 /// The operators of one training step (forward, loss, backward, optimizer) as LibTorch's C++ API executes them, in its

@@ -56,6 +56,8 @@ class PERFPRED_API RunReader {
   /// The next row, or nothing at the end. @throws InputError, `file:line: ...`, for a row that is not a run
   [[nodiscard]] std::optional<Run> next();
 
+  [[nodiscard]] const std::vector<std::string>& columns() const;  ///< the file's header
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

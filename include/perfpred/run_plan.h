@@ -1,6 +1,7 @@
 #pragma once
 #include <perfpred/aggregate_row.h>
 #include <perfpred/knapsack_planner.h>
+#include <perfpred/time_regressor.h>
 
 #include <cstdint>
 #include <optional>
@@ -38,13 +39,25 @@ struct PlanFilter {
 [[nodiscard]] PERFPRED_API std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows,
                                                                           const PlanFilter& filter);
 
+/// The same by a model's times: the median for each row's workload (on each device), whether the row has a time or not. The
+/// throughput is that of the median. @throws as measured_candidates; as TimeRegressor::predict
+[[nodiscard]] PERFPRED_API std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows,
+                                                                           const PlanFilter& filter,
+                                                                           const TimeRegressor& model);
+
+/// Logarithm of seconds per epoch of one run of each candidate (one device), measurement noise included.
+[[nodiscard]] PERFPRED_API JointPrediction joint_times(std::span<const PlanCandidate> candidates,
+                                                       const TimeRegressor& model);
+
 struct PlanRequest {
   std::int64_t budget_sec = 0;  ///< of each device, >= 0
   std::int64_t epochs = 1;      ///< of each run, >= 1
   double startup_sec = 0;       ///< of each run, >= 0
   PlanObjective objective = PlanObjective::sum;
   std::vector<std::string> devices = {""};  ///< one name for each option of a candidate; "": the workload's own
-  double confidence = 0.5;                  ///< that the budget is kept; see docs/planning.md
+  /// Probability that the budget is kept. Above 0.5 it needs `times`, one device and no cover; see docs/planning.md.
+  double confidence = 0.5;
+  std::optional<JointPrediction> times;
   PlanLimits limits;
 };
 
@@ -60,10 +73,10 @@ struct PlannedRun {
 /// A candidate that is not in the plan, and by how much the best plan with it falls short.
 struct MissedRun {
   PlannedRun run;
-  double loss = 0;  ///< >= 0, in units of the value
+  double loss = 0;  ///< >= 0, in units of the value; for several devices an upper bound
 };
 
-/// The value of the best plan for another budget.
+/// The value of the best plan for another budget; for several devices, of the best one that a short search finds.
 struct BudgetValue {
   std::int64_t budget_sec = 0;
   double value = 0;
@@ -79,9 +92,9 @@ struct RunPlan {
   double value = 0;
   double upper_bound = 0;
   double confidence = 0.5;
-  std::vector<PlannedRun> runs;         ///< by device, then by start
-  std::vector<MissedRun> missed;        ///< at most five, least loss first; runs that fit the budget alone
-  std::vector<BudgetValue> marginal;    ///< larger budgets, ascending, until everything fits
+  std::vector<PlannedRun> runs;       ///< by device, then by start
+  std::vector<MissedRun> missed;      ///< at most five, least loss first; of an optimal plan with confidence 0.5
+  std::vector<BudgetValue> marginal;  ///< larger budgets, ascending, until everything fits; of an optimal plan
 };
 
 /// The best set of candidates for the budget, assigned to devices, with start times.

@@ -1,4 +1,20 @@
-#include <ATen/ATen.h>
+// Both components in one program: a network run once by LibTorch, with the size that the core computes.
+#include <perfpred/network.h>
+#include <perfpred/torch/network_module.h>
 #include <perfpred/workload.h>
-namespace perfpred { int zz(); }
-int main() { return perfpred::zz() + (at::ones({2}).sum().item<float>() == 2.0F ? 0 : 1); }
+
+#include <ATen/ops/zeros.h>
+
+#include <cstdint>
+#include <cstdio>
+
+int main() {
+  const auto workload = perfpred::Workload::cifar_cnn(2, 16, 64);
+  perfpred::NetworkModule module(perfpred::build_network(workload));
+  std::int64_t params = 0;
+  for (const auto& tensor : module.parameters()) params += tensor.numel();
+  const auto logits = module.forward(at::zeros({4, 3, 32, 32}));
+  std::printf("%lld parameters, %lld logits an image\n", static_cast<long long>(params),
+              static_cast<long long>(logits.size(1)));
+  return params == workload.params() && logits.size(1) == 10 ? 0 : 1;
+}

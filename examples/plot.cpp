@@ -1,0 +1,45 @@
+// perfpred-plot: pictures of what the other programs wrote.
+#include <perfpred/plot.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli.h"
+
+int main(int argc, char** argv) {
+  perfpred::cli::Program program("plot",
+                                 "Draws measurements, predictions and plans as PNG and SVG, through "
+                                 "gnuplot.",
+                                 "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv "
+                                 "--out-dir plots");
+  std::string runs_agg, runs, predictions, sweep, pareto, out_dir = "plots";
+  std::vector<std::string> logs;
+  bool json = false;
+  program.add_option("--runs-agg", runs_agg, "runs_agg.csv: accuracy-time, throughput-batch, repeats");
+  program.add_option("--runs", runs, "runs.csv: every run of a repeated configuration");
+  program.add_option("--predictions", predictions, "predictions.csv of perfpred-evaluate: predicted-measured");
+  program.add_option("--log", logs, "Log of a run (may be repeated): loss and accuracy curves");
+  program.add_option("--sweep", sweep, "predictions.csv of perfpred-predict --sweep: what if");
+  program.add_option("--pareto", pareto, "JSON of perfpred-plan --pareto");
+  program.add_option("--out-dir", out_dir, "Where the pictures go")->capture_default_str();
+  program.add_flag("--json", json, "Print one JSON document");
+  return program.run(argc, argv, [&] {
+    if (runs_agg.empty() && runs.empty() && predictions.empty() && logs.empty() && sweep.empty() && pareto.empty()) {
+      throw perfpred::InputError(
+          "nothing to plot: give --runs-agg, --runs, "
+          "--predictions, --log, --sweep or --pareto");
+    }
+    perfpred::Plotter plotter(out_dir);
+    if (!runs_agg.empty()) plotter.aggregate(perfpred::read_aggregate(runs_agg));
+    if (!runs.empty()) plotter.repeats(perfpred::read_runs(runs));
+    if (!predictions.empty()) plotter.predictions(predictions);
+    for (const std::string& log : logs) plotter.log(log);
+    if (!sweep.empty()) plotter.sweep(sweep);
+    if (!pareto.empty()) plotter.pareto(pareto);
+    if (json) {
+      fmt::print("{}\n", nlohmann::json{{"files", plotter.files()}}.dump());
+    } else {
+      for (const std::string& file : plotter.files()) fmt::print("{}\n", file);
+    }
+  });
+}

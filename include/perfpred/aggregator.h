@@ -1,0 +1,88 @@
+#pragma once
+#include <perfpred/aggregate_row.h>
+#include <perfpred/run.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+/// Why a run does not count. `epochs_disagree`: its longest timed epoch took more than 1.10 times its shortest.
+enum class Rejection { epochs_disagree, oom, failed, interrupted, untrusted };
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(Rejection reason);
+
+/// A run that the label left out.
+struct RejectedRun {
+  std::string key;  ///< of its workload
+  std::string timestamp_utc;
+  std::optional<double> avg_time_sec;
+  Rejection reason = Rejection::epochs_disagree;
+
+  friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
+};
+
+/// Groups runs by Workload::key() into rows of runs_agg.csv. Memory grows with the number of workloads, not of runs
+/// (long lists of rejected runs go to a temporary file). Partial aggregates, of several files or machines, merge to the
+/// same rows in any order: sums are kept in twice the precision of a double.
+class PERFPRED_API Aggregator {
+ public:
+  /// `robust`: a run counts by its median timed epoch (all but the first; `steps` runs by avg_time_sec), unless its
+  /// epochs disagree or its outcome is not ok. `mean`: every ok run counts by its avg_time_sec and images_per_sec.
+  /// Either way, a workload of which no run counts gets the plain mean over its timed runs and the flag `unstable`.
+  enum class Label { robust, mean };
+
+  explicit Aggregator(Label label = Label::robust);
+  ~Aggregator();
+  Aggregator(Aggregator&&) noexcept;
+  Aggregator& operator=(Aggregator&&) noexcept;
+
+  /// @throws InputError if a time or a throughput is beyond 1e-100..1e100
+  void add(const Run& run);
+
+  /// Adds all rows of a runs.csv, a regular file in parallel. If it throws, nothing was added.
+  /// @param threads  0: as many as the process may use
+  /// @throws InputError as RunReader and add() do
+  void add_file(const std::string& path, int threads = 0);
+
+  /// Adds the rows of all logs (`*.jsonl`, in subfolders too) in a folder.
+  /// @returns the logs that hold no row, because their runs were cut off
+  /// @throws InputError if the folder cannot be read or has no log, or as read_run_log does
+  std::vector<std::string> add_logs(const std::string& folder);
+
+  /// @throws InputError if the other's label is not the same
+  void merge(const Aggregator& other);
+
+  /// A partial aggregate as a JSON file, and back. @throws InputError for a file that is none, Error if the disk
+  /// refuses
+  void write_partial(const std::string& path) const;
+  [[nodiscard]] static Aggregator read_partial(const std::string& path);  ///< @copydoc write_partial
+
+  [[nodiscard]] Label label() const;
+  [[nodiscard]] std::int64_t runs() const;  ///< added so far
+  [[nodiscard]] std::int64_t rejected() const;
+
+  /// Rows sorted by network, depth, base_filters, batch_size, then key.
+  /// @throws InputError if runs of one workload differ in their number of parameters
+  [[nodiscard]] std::vector<AggregateRow> rows() const;
+
+  /// Writes rejected.csv: key, timestamp_utc, avg_time_sec, reason. @throws as write_aggregate() does
+  void write_rejected(const std::string& path) const;
+
+  /// Calls for every rejected run, in the order in which they were added.
+  void for_each_rejected(const std::function<void(const RejectedRun&)>& call) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(Aggregator::Label label);
+[[nodiscard]] PERFPRED_API Aggregator::Label parse_label(std::string_view text);  ///< @throws InputError
+
+}  // namespace perfpred

@@ -1,0 +1,41 @@
+#pragma once
+#include <perfpred/export.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace perfpred {
+
+/// LibTorch's CUDA caching allocator, without the memory: small and large blocks come from pools of segments, a request
+/// takes the smallest free block that holds it and leaves the rest, neighbours that are free are joined, segments stay.
+class PERFPRED_API CachingAllocator {
+ public:
+  using Block = std::size_t;
+  static constexpr Block no_block = static_cast<Block>(-1);
+
+  [[nodiscard]] Block allocate(std::int64_t bytes);  ///< @param bytes  >= 0
+  void free(Block block);
+  [[nodiscard]] std::int64_t reserved() const { return reserved_; }  ///< bytes of all segments
+
+ private:
+  struct Piece {
+    std::int64_t bytes = 0;
+    Block before = no_block;  // neighbours in the same segment
+    Block after = no_block;
+    bool small = false;
+    bool used = false;
+  };
+  using Pool = std::set<std::pair<std::int64_t, Block>>;
+
+  Block take(Pool& pool, std::int64_t bytes);
+  void join(Block into, Block next);
+
+  std::vector<Piece> pieces_;
+  Pool small_, large_;
+  std::int64_t reserved_ = 0;
+};
+
+}  // namespace perfpred

@@ -1,0 +1,247 @@
+#include "chance_solver.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "knapsack_solver.h"
+
+namespace perfpred {
+namespace {
+
+class ChanceSolver {
+ public:
+  ChanceSolver(const ChanceProblem& problem, const PlanLimits& given, std::int64_t most_nodes)
+      : problem_(problem), limits_(knapsack::Limits::from(given)), most_nodes_(most_nodes), n_(problem.mean.size()) {}
+
+  Plan solve() {
+    best_ = Eigen::VectorXd::Zero(n_);
+    improve(Eigen::VectorXd::Zero(n_));
+    tighten();
+    if (best_value_ < bound_ * (1 - tolerance)) branch_and_bound();
+    Plan plan;
+    for (Eigen::Index i = 0; i < n_; ++i) {
+      if (best_[i] > 0) plan.chosen.push_back(static_cast<std::size_t>(i));
+    }
+    plan.value = best_value_;
+    plan.optimal = best_value_ >= bound_ * (1 - tolerance);
+    plan.upper_bound = plan.optimal ? plan.value : bound_;
+    return plan;
+  }
+
+ private:
+  static constexpr double tolerance = 1e-12;
+  [[nodiscard]] double value(Eigen::Index i) const { return problem_.values[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] bool expired() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
+  [[nodiscard]] bool fits(const Eigen::VectorXd& set) const { return problem_.needed(set) <= problem_.budget; }
+
+  /// The best set by a linear cost. Costs are rounded down to 2^-40 of the capacity: still a relaxation.
+  Eigen::VectorXd knapsack(const Eigen::VectorXd& slopes, double capacity, double& bound) const {
+    constexpr double steps = 0x1p40;
+    std::vector<PlanItem> items;
+    std::vector<Eigen::Index> place;
+    Eigen::VectorXd set = Eigen::VectorXd::Zero(n_);
+    bound = 0;
+    for (Eigen::Index i = 0; i < n_; ++i) {
+      const double cost = slopes[i] / capacity * steps * (1 - tolerance);
+      if (!(value(i) > 0) || cost > 2 * steps) continue;
+      items.push_back({std::max<std::int64_t>(1, static_cast<std::int64_t>(cost)), value(i)});
+      place.push_back(i);
+    }
+    // A run whose slope is below one step counts as one: as many steps more hold them all.
+    const auto budget = static_cast<std::int64_t>(steps) + static_cast<std::int64_t>(items.size());
+    const Plan plan = KnapsackPlanner(budget, remaining()).plan(items);
+    for (const std::size_t index : plan.chosen) set[place[index]] = 1;
+    bound = plan.upper_bound;
+    return set;
+  }
+
+  [[nodiscard]] PlanLimits remaining() const {
+    PlanLimits limits;
+    limits.memory_bytes = limits_.memory_bytes;
+    if (limits_.deadline == std::chrono::steady_clock::time_point::max()) return limits;
+    const std::chrono::duration<double> left = limits_.deadline - std::chrono::steady_clock::now();
+    limits.time_sec = std::max(0.0, left.count());
+    return limits;
+  }
+
+  /// Tangents at the sets that they lead to, and at their running mean.
+  void tighten() {
+    constexpr int rounds = 30;
+    Eigen::VectorXd at = Eigen::VectorXd::Ones(n_);
+    bound_ = std::accumulate(problem_.values.begin(), problem_.values.end(), 0.0);
+    for (int round = 0; round < rounds && !expired(); ++round) {
+      Eigen::VectorXd slopes = problem_.slopes(at);
+      // A run that makes room is free; the room of all of them is granted.
+      const double room = problem_.budget - slopes.cwiseMin(0).sum();
+      slopes = slopes.cwiseMax(0);
+      double bound = 0;
+      const Eigen::VectorXd set = knapsack(slopes, room, bound);
+      if (bound < bound_ || round == 0) {
+        bound_ = std::min(bound_, bound);
+        slopes_ = slopes;
+        room_ = room;
+      }
+      improve(repaired(set, slopes));
+      if (best_value_ >= bound_ * (1 - tolerance)) return;
+      if (set.sum() > 0) at = round < 2 ? set : Eigen::VectorXd(0.7 * at + 0.3 * set);
+    }
+  }
+
+  /// The knapsack again with less room, until the constraint itself holds.
+  Eigen::VectorXd repaired(Eigen::VectorXd set, const Eigen::VectorXd& slopes) const {
+    double room = problem_.budget;
+    constexpr int tries = 8;
+    for (int i = 0; i < tries; ++i) {
+      const double needed = problem_.needed(set);
+      if (needed <= problem_.budget) return set;
+      room *= problem_.budget / needed * (1 - 1e-6 * (1 << i));
+      double unused = 0;
+      set = knapsack(slopes, room, unused);
+    }
+    while (set.sum() > 0 && !fits(set)) {
+      Eigen::Index worst = -1;
+      for (Eigen::Index i = 0; i < n_; ++i) {
+        if (set[i] > 0 && (worst < 0 || value(i) * slopes[worst] < value(worst) * slopes[i])) worst = i;
+      }
+      set[worst] = 0;
+    }
+    return set;
+  }
+
+  /// Adds what fits and exchanges one run for a better one while that helps.
+  void improve(Eigen::VectorXd set) {
+    while (!expired()) {
+      const Eigen::VectorXd pull = problem_.covariance * set;
+      const double random = problem_.mean.dot(set);
+      const double fixed = problem_.fixed.dot(set);
+      const double variance = set.dot(pull);
+      const auto with = [&](Eigen::Index i) {
+        return ChanceProblem::needed(fixed + problem_.fixed[i], random + problem_.mean[i],
+                                     variance + 2 * pull[i] + problem_.covariance(i, i), problem_.z);
+      };
+      const auto exchanged = [&](Eigen::Index i, Eigen::Index k) {
+        const Eigen::MatrixXd& c = problem_.covariance;
+        return ChanceProblem::needed(fixed + problem_.fixed[i] - problem_.fixed[k],
+                                     random + problem_.mean[i] - problem_.mean[k],
+                                     variance + 2 * (pull[i] - pull[k]) + c(i, i) + c(k, k) - 2 * c(i, k), problem_.z);
+      };
+      Eigen::Index in = -1;
+      Eigen::Index out = -1;
+      double gain = 0;
+      for (Eigen::Index i = 0; i < n_; ++i) {
+        if (set[i] > 0 || value(i) <= gain) continue;
+        if (with(i) <= problem_.budget) {
+          gain = value(i);
+          in = i;
+          out = -1;
+          continue;
+        }
+        for (Eigen::Index k = 0; k < n_; ++k) {
+          if (set[k] <= 0 || value(i) - value(k) <= gain || exchanged(i, k) > problem_.budget) continue;
+          gain = value(i) - value(k);
+          in = i;
+          out = k;
+        }
+      }
+      if (in < 0) break;
+      set[in] = 1;
+      if (out >= 0) set[out] = 0;
+      if (!fits(set)) return;  // by rounding only
+    }
+    keep(set);
+  }
+
+  void keep(const Eigen::VectorXd& set) {
+    double sum = 0;
+    for (Eigen::Index i = 0; i < n_; ++i) {
+      if (set[i] > 0) sum += value(i);
+    }
+    if (sum <= best_value_) return;
+    best_ = set;
+    best_value_ = sum;
+  }
+
+  /// Depth first, best value for the slope first; Dantzig's bound on the tangent.
+  void branch_and_bound() {
+    order_.clear();
+    for (Eigen::Index i = 0; i < n_; ++i) {
+      if (value(i) > 0) order_.push_back(i);
+    }
+    std::sort(order_.begin(), order_.end(),
+              [&](Eigen::Index a, Eigen::Index b) { return value(a) * slopes_[b] > value(b) * slopes_[a]; });
+    current_ = Eigen::VectorXd::Zero(n_);
+    descend(0, room_ * (1 + tolerance), 0);
+    if (nodes_ < most_nodes_) bound_ = best_value_;
+  }
+
+  void descend(std::size_t depth, double room, double sum) {
+    if (nodes_ >= most_nodes_) return;
+    if (++nodes_ % 1024 == 0 && expired()) nodes_ = most_nodes_;
+    if (sum > best_value_ && fits(current_)) keep(current_);
+    if (depth == order_.size()) return;
+    double left = room;
+    double bound = sum;
+    for (std::size_t k = depth; k < order_.size(); ++k) {
+      const double slope = slopes_[order_[k]];
+      if (slope > left) {
+        bound += value(order_[k]) * left / slope;
+        break;
+      }
+      left -= slope;
+      bound += value(order_[k]);
+    }
+    if (bound <= best_value_ * (1 + tolerance)) return;
+    const Eigen::Index i = order_[depth];
+    if (slopes_[i] <= room) {
+      current_[i] = 1;
+      descend(depth + 1, room - slopes_[i], sum + value(i));
+      current_[i] = 0;
+    }
+    descend(depth + 1, room, sum);
+  }
+
+  const ChanceProblem& problem_;
+  knapsack::Limits limits_;
+  std::int64_t most_nodes_;
+  Eigen::Index n_;
+  Eigen::VectorXd best_;
+  double best_value_ = 0;
+  double bound_ = 0;
+  Eigen::VectorXd slopes_;  // of the tangent with the least bound
+  double room_ = 0;
+  std::vector<Eigen::Index> order_;
+  Eigen::VectorXd current_;
+  std::int64_t nodes_ = 0;
+};
+
+double skew_weight(double z) { return std::max(0.0, z * z - 1) / 2; }
+
+}  // namespace
+
+double ChanceProblem::needed(double fixed, double random, double variance, double z) {
+  if (random <= 0) return fixed;
+  variance = std::max(0.0, variance);
+  return fixed + random + z * std::sqrt(variance) + skew_weight(z) * variance / random;
+}
+
+double ChanceProblem::needed(const Eigen::VectorXd& share) const {
+  return needed(fixed.dot(share), mean.dot(share), share.dot(covariance * share), z);
+}
+
+Eigen::VectorXd ChanceProblem::slopes(const Eigen::VectorXd& share) const {
+  const double random = mean.dot(share);
+  const Eigen::VectorXd pull = covariance * share;
+  const double variance = std::max(0.0, share.dot(pull));
+  const double weight = skew_weight(z);
+  Eigen::VectorXd slopes = fixed + mean * (1 - weight * variance / (random * random)) + 2 * weight / random * pull;
+  if (variance > 0) slopes += z / std::sqrt(variance) * pull;
+  return slopes;
+}
+
+Plan solve_chance(const ChanceProblem& problem, const PlanLimits& limits, std::int64_t most_nodes) {
+  return ChanceSolver(problem, limits, most_nodes).solve();
+}
+
+}  // namespace perfpred

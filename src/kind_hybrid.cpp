@@ -1,0 +1,716 @@
+#include <perfpred/error.h>
+
+#include <Eigen/Cholesky>
+
+#include <fmt/format.h>
+
+#include <nlopt.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "gaussian_process.h"
+#include "physics.h"
+#include "regressor_kind.h"
+#include "step_shape.h"
+
+namespace perfpred {
+namespace {
+
+constexpr std::size_t forms = physics_forms.size();
+constexpr std::size_t fewest_rows = 5;
+constexpr std::size_t most_rows = 5000;        // the process is exact up to here
+constexpr std::size_t search_rows = 400;       // hyper-parameters, weights and intervals are learnt on so many
+constexpr double outlier_deviations = 4;       // standard deviations of a leave-one-out residual
+constexpr double largest_dropped_share = 0.1;
+constexpr double z90 = 1.6448536269514722;
+constexpr Eigen::Index stack_rows = 1024;      // a one-row prediction keeps its buffers on the stack up to here
+constexpr Eigen::Index block_columns = 128;    // predictions that share a pass over the process's matrices
+
+using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;
+
+#if defined(__x86_64__)
+#define PERFPRED_VECTORIZED __attribute__((target_clones("avx2,fma", "default")))
+#else
+#define PERFPRED_VECTORIZED
+#endif
+
+/// |W k|^2 for a lower triangular W in columns. Four columns a pass; columns are added up, not dotted, because that
+/// needs no reordering of sums to run in wide registers.
+PERFPRED_VECTORIZED double lower_product_norm2(const double* w, const double* k, double* out, Eigen::Index n) {
+  for (Eigen::Index i = 0; i < n; ++i) out[i] = 0;
+  Eigen::Index j = 0;
+  for (; j + 4 <= n; j += 4) {
+    const double *a = w + j * n, *b = a + n, *c = b + n, *d = c + n;
+    const double ka = k[j], kb = k[j + 1], kc = k[j + 2], kd = k[j + 3];
+    for (Eigen::Index i = j; i < n; ++i) out[i] += a[i] * ka + b[i] * kb + c[i] * kc + d[i] * kd;
+  }
+  for (; j < n; ++j) {
+    for (Eigen::Index i = j; i < n; ++i) out[i] += w[j * n + i] * k[j];
+  }
+  double sum = 0;
+  for (Eigen::Index i = 0; i < n; ++i) sum += out[i] * out[i];
+  return sum;
+}
+
+/// A measured row as the model keeps it.
+struct Row {
+  std::string key;
+  StepShape::Place place{};
+  double log_time = 0;
+  double noise = 1;  // variance in units of a single run's
+  FormVector log_physics = FormVector::Zero();
+};
+
+/// How far errors on what was left out exceed what the process and the forms' disagreement say of themselves:
+/// variance = noise + process * exp(process_log + novelty * process / amplitude^2) + exp(disagreement_log) * disagreement,
+/// and the 90 % interval is `quantile` such deviations to either side.
+struct Calibration {
+  double process_log = 0;
+  double novelty = 0;
+  double disagreement_log = 0;
+  double quantile = z90;
+
+  [[nodiscard]] double latent(double process, double share, double disagreement) const {
+    return process * std::exp(process_log + novelty * share) + std::exp(disagreement_log) * disagreement;
+  }
+};
+
+/// The median in log seconds and what is uncertain about it.
+struct Estimate {
+  double mean = 0;
+  double process = 0;       // variance
+  double disagreement = 0;  // variance
+};
+
+/// A row that was predicted without its group.
+struct HeldOut {
+  FormVector by_form;  // log seconds
+  double log_time = 0;
+  double process = 0;
+  double noise = 0;
+  double weight = 1;  // groups of groups count alike
+};
+
+Eigen::MatrixXd places_of(const std::vector<Row>& rows) {
+  Eigen::MatrixXd places(static_cast<Eigen::Index>(rows.size()), ResidualKernel::inputs);
+  for (Eigen::Index i = 0; i < places.rows(); ++i) {
+    for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = rows[static_cast<std::size_t>(i)].place[static_cast<std::size_t>(j)];
+  }
+  return places;
+}
+
+Eigen::VectorXd noise_of(const std::vector<Row>& rows) {
+  Eigen::VectorXd noise(static_cast<Eigen::Index>(rows.size()));
+  for (Eigen::Index i = 0; i < noise.size(); ++i) noise[i] = rows[static_cast<std::size_t>(i)].noise;
+  return noise;
+}
+
+/// What the forms leave over, a column each.
+Eigen::MatrixXd residuals_of(const std::vector<Row>& rows) {
+  Eigen::MatrixXd residuals(static_cast<Eigen::Index>(rows.size()), static_cast<Eigen::Index>(forms));
+  for (Eigen::Index i = 0; i < residuals.rows(); ++i) {
+    const Row& row = rows[static_cast<std::size_t>(i)];
+    residuals.row(i) = (FormVector::Constant(row.log_time) - row.log_physics).transpose();
+  }
+  return residuals;
+}
+
+Eigen::MatrixXd noisy_covariance(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled, const Eigen::VectorXd& noise) {
+  Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);
+  covariance.diagonal() += kernel.noise2() * noise + Eigen::VectorXd::Constant(noise.size(), 1e-10);
+  return covariance;
+}
+
+class HybridModel final : public RegressorModel {
+ public:
+  std::vector<Row> rows;       // fitted on, then observed
+  std::size_t fitted_rows = 0;
+  std::array<Costs, forms> costs;
+  FormVector weights = FormVector::Constant(1.0 / static_cast<double>(forms));
+  ResidualKernel kernel;
+  Calibration calibration;
+  std::vector<SetAside> set_aside;
+
+  /// Everything that follows from the members above.
+  void prepare() {
+    const std::vector<Row> fitted(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(fitted_rows));
+    scaled_ = kernel.scaled(places_of(fitted));
+    const Eigen::MatrixXd covariance = noisy_covariance(kernel, scaled_, noise_of(fitted));
+    const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
+    if (factor.info() != Eigen::Success) throw ModelError("the residual process's covariance is not positive definite");
+    inverse_factor_ = Eigen::MatrixXd::Identity(covariance.rows(), covariance.rows());
+    factor.matrixL().solveInPlace(inverse_factor_);
+    for (std::size_t i = fitted_rows; i < rows.size(); ++i) append(rows[i]);
+    solve();
+  }
+
+  /// Learns one more row: a row more of the inverse Cholesky factor, O(n^2), exactly what a new factorisation would have.
+  void learn(Row row) {
+    append(row);
+    rows.push_back(std::move(row));
+    solve();
+  }
+
+  [[nodiscard]] Row row_of(const AggregateRow& measured) const {
+    const StepShape shape(measured.workload);
+    Row row;
+    row.key = measured.workload.key();
+    row.place = shape.place(measured.workload.batch_size);
+    row.log_time = std::log(*measured.avg_time_mean);
+    row.noise = 1.0 / static_cast<double>(std::max<std::int64_t>(measured.n, 1));
+    for (std::size_t f = 0; f < forms; ++f) {
+      row.log_physics[static_cast<Eigen::Index>(f)] = std::log(epoch_time(physics_forms[f], costs[f], shape).total());
+    }
+    return row;
+  }
+
+  using RegressorModel::predict;
+  [[nodiscard]] Quantiles predict(const Workload& workload) const override { return quantiles(estimate(workload)); }
+
+  void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const override {
+    const auto n = static_cast<Eigen::Index>(rows.size());
+    Eigen::MatrixXd places, covariance, spread;
+    Eigen::MatrixXd physics(static_cast<Eigen::Index>(forms), block_columns);
+    for (std::size_t begin = 0; begin < workloads.size(); begin += static_cast<std::size_t>(block_columns)) {
+      const auto count = static_cast<Eigen::Index>(std::min(workloads.size() - begin, static_cast<std::size_t>(block_columns)));
+      places.resize(count, ResidualKernel::inputs);
+      for (Eigen::Index i = 0; i < count; ++i) {
+        const Workload& workload = workloads[begin + static_cast<std::size_t>(i)];
+        const StepShape shape(workload);
+        const StepShape::Place place = shape.place(workload.batch_size);
+        for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = place[static_cast<std::size_t>(j)];
+        physics.col(i) = log_physics(shape);
+      }
+      covariance = kernel.covariance(scaled_, kernel.scaled(places));
+      spread.resize(n, count);
+      spread.noalias() = inverse_factor_.triangularView<Eigen::Lower>() * covariance;
+      const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
+      for (Eigen::Index i = 0; i < count; ++i) {
+        const double process = std::max(0.0, kernel.amplitude2() - spread.col(i).squaredNorm());
+        out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics.col(i) + corrections.col(i), process));
+      }
+    }
+  }
+
+  [[nodiscard]] JointPrediction joint(std::span<const Workload> workloads) const override {
+    const auto count = static_cast<Eigen::Index>(workloads.size());
+    Eigen::MatrixXd places(count, ResidualKernel::inputs);
+    Eigen::MatrixXd physics(static_cast<Eigen::Index>(forms), count);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const Workload& workload = workloads[static_cast<std::size_t>(i)];
+      const StepShape shape(workload);
+      const StepShape::Place place = shape.place(workload.batch_size);
+      for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = place[static_cast<std::size_t>(j)];
+      physics.col(i) = log_physics(shape);
+    }
+    const Eigen::MatrixXd scaled = kernel.scaled(places);
+    const Eigen::MatrixXd covariance = kernel.covariance(scaled_, scaled);
+    const Eigen::MatrixXd spread = inverse_factor_.triangularView<Eigen::Lower>() * covariance;
+    const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
+    JointPrediction joint{Eigen::VectorXd(count), kernel.covariance(scaled, scaled) - spread.transpose() * spread};
+    // The correlations are the process's; the variances are those that the intervals have.
+    Eigen::VectorXd factor(count);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const double process = std::max(joint.covariance(i, i), 1e-12);
+      const Estimate estimate = combine(physics.col(i) + corrections.col(i), process);
+      joint.mean[i] = estimate.mean;
+      const double scale = calibration.quantile / z90;
+      factor[i] = scale * std::sqrt(latent(estimate) / process);
+      joint.covariance(i, i) = process;
+    }
+    joint.covariance = factor.asDiagonal() * joint.covariance * factor.asDiagonal();
+    return joint;
+  }
+
+  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const override {
+    const StepShape shape(workload);
+    EpochTime share;
+    double log_total = 0;
+    for (std::size_t f = 0; f < forms; ++f) {
+      const EpochTime time = epoch_time(physics_forms[f], costs[f], shape);
+      const double weight = weights[static_cast<Eigen::Index>(f)] / time.total();
+      share.input += weight * time.input;
+      share.launch += weight * time.launch;
+      share.compute += weight * time.compute;
+      share.memory += weight * time.memory;
+      share.weights += weight * time.weights;
+      log_total += weights[static_cast<Eigen::Index>(f)] * std::log(time.total());
+    }
+    const double physics = std::exp(log_total);
+    return {{"input", share.input * physics},   {"launch", share.launch * physics},
+            {"compute", share.compute * physics}, {"memory", share.memory * physics},
+            {"weights", share.weights * physics}, {"residual", predict(workload).p50 - physics}};
+  }
+
+  std::optional<std::string> observe(const AggregateRow& measured) override {
+    Row row = row_of(measured);
+    const Estimate expected = estimate(measured.workload);
+    const double deviation = std::max(std::sqrt(expected.process + kernel.noise2() * row.noise),
+                                      half_width(expected) / z90);
+    const double away = (row.log_time - expected.mean) / deviation;
+    if (std::abs(away) > outlier_deviations) {
+      return fmt::format("{:.4g} s where {:.4g} s was expected: {:.1f} standard deviations away", std::exp(row.log_time),
+                         std::exp(expected.mean), away);
+    }
+    learn(std::move(row));
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<SetAside> dropped() const override { return set_aside; }
+
+  [[nodiscard]] nlohmann::json to_json() const override {
+    nlohmann::json json_rows = nlohmann::json::array();
+    for (const Row& row : rows) {
+      json_rows.push_back({{"key", row.key}, {"place", row.place}, {"log_time", row.log_time}, {"noise", row.noise},
+                           {"log_physics", perfpred::to_json(Eigen::VectorXd(row.log_physics))}});
+    }
+    nlohmann::json json_costs = nlohmann::json::array();
+    for (std::size_t f = 0; f < forms; ++f) {
+      json_costs.push_back({{"form", physics_forms[f].name}, {"costs", perfpred::to_json(Eigen::VectorXd(costs[f]))}});
+    }
+    nlohmann::json json_dropped = nlohmann::json::array();
+    for (const SetAside& row : set_aside) json_dropped.push_back({{"key", row.key}, {"reason", row.reason}});
+    return {{"rows", json_rows},
+            {"fitted_rows", fitted_rows},
+            {"forms", json_costs},
+            {"weights", perfpred::to_json(Eigen::VectorXd(weights))},
+            {"kernel", perfpred::to_json(Eigen::VectorXd(kernel.theta))},
+            {"calibration",
+             {{"process_log", calibration.process_log},
+              {"novelty", calibration.novelty},
+              {"disagreement_log", calibration.disagreement_log},
+              {"quantile", calibration.quantile}}},
+            {"dropped", json_dropped}};
+  }
+
+ private:
+  Eigen::MatrixXd scaled_;          // places of the rows over the kernel's lengths
+  Eigen::MatrixXd inverse_factor_;  // of the Cholesky factor of the rows' covariance, noise included
+  Eigen::MatrixXd alpha_;           // covariance^-1 * residuals, a form a column
+
+  void append(const Row& row) {
+    const Eigen::Index n = scaled_.rows();
+    Eigen::MatrixXd place(1, ResidualKernel::inputs);
+    for (Eigen::Index j = 0; j < place.cols(); ++j) place(0, j) = row.place[static_cast<std::size_t>(j)];
+    const Eigen::MatrixXd scaled = kernel.scaled(place);
+    // Last row of the factor: (l', d) with L l = k, d^2 = k** - l'l; of its inverse: (-l' L^-1 / d, 1 / d).
+    const Eigen::VectorXd l = inverse_factor_.triangularView<Eigen::Lower>() * kernel.covariance(scaled_, scaled).col(0);
+    const double d = std::sqrt(std::max(kernel.amplitude2() + kernel.noise2() * row.noise + 1e-10 - l.squaredNorm(), 1e-12));
+    const Eigen::VectorXd last = inverse_factor_.transpose().triangularView<Eigen::Upper>() * l;
+    inverse_factor_.conservativeResizeLike(Eigen::MatrixXd::Zero(n + 1, n + 1));
+    inverse_factor_.row(n).head(n) = -last.transpose() / d;
+    inverse_factor_(n, n) = 1 / d;
+    scaled_.conservativeResize(n + 1, Eigen::NoChange);
+    scaled_.row(n) = scaled.row(0);
+  }
+
+  void solve() {
+    const Eigen::MatrixXd half = inverse_factor_.triangularView<Eigen::Lower>() * residuals_of(rows);
+    alpha_ = inverse_factor_.transpose().triangularView<Eigen::Upper>() * half;
+  }
+
+  [[nodiscard]] FormVector log_physics(const StepShape& shape) const {
+    FormVector logs;
+    for (std::size_t f = 0; f < forms; ++f) {
+      logs[static_cast<Eigen::Index>(f)] = std::log(epoch_time(physics_forms[f], costs[f], shape).total());
+    }
+    return logs;
+  }
+
+  [[nodiscard]] Estimate combine(const FormVector& by_form, double process) const {
+    Estimate estimate;
+    estimate.mean = weights.dot(by_form);
+    estimate.process = process;
+    estimate.disagreement = weights.dot((by_form.array() - estimate.mean).square().matrix());
+    return estimate;
+  }
+
+  [[nodiscard]] double latent(const Estimate& estimate) const {
+    return calibration.latent(estimate.process, estimate.process / kernel.amplitude2(), estimate.disagreement);
+  }
+
+  [[nodiscard]] double half_width(const Estimate& estimate) const {
+    return calibration.quantile * std::sqrt(kernel.noise2() + latent(estimate));
+  }
+
+  [[nodiscard]] Quantiles quantiles(const Estimate& estimate) const {
+    const double half = half_width(estimate);
+    return {std::exp(estimate.mean - half), std::exp(estimate.mean), std::exp(estimate.mean + half)};
+  }
+
+  [[nodiscard]] Estimate estimate(const Workload& workload) const {
+    const StepShape shape(workload);
+    const StepShape::Place place = shape.place(workload.batch_size);
+    const Eigen::Index n = scaled_.rows();
+    double stack[2 * stack_rows];
+    thread_local std::vector<double> heap;
+    double* buffer = stack;
+    if (n > stack_rows) {
+      heap.resize(static_cast<std::size_t>(2 * n));
+      buffer = heap.data();
+    }
+    Eigen::Map<Eigen::ArrayXd> covariance(buffer, n);
+    covariance.setConstant(2 * kernel.theta[ResidualKernel::inputs]);
+    for (int input = 0; input < ResidualKernel::inputs; ++input) {
+      const double at = place[static_cast<std::size_t>(input)] * std::exp(-kernel.theta[input]);
+      if (input < ResidualKernel::rough_inputs) {
+        covariance -= (scaled_.col(input).array() - at).abs();
+      } else {
+        covariance -= 0.5 * (scaled_.col(input).array() - at).square();
+      }
+    }
+    covariance = covariance.exp();
+    const double explained = lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n);
+    FormVector by_form = log_physics(shape);
+    for (Eigen::Index f = 0; f < by_form.size(); ++f) by_form[f] += alpha_.col(f).dot(covariance.matrix());
+    return combine(by_form, std::max(0.0, kernel.amplitude2() - explained));
+  }
+};
+
+/// Weights of the forms, on the simplex, that make the held-out rows' median absolute error small; drawn to equal weights
+/// where the rows cannot tell.
+FormVector choose_weights(const std::vector<HeldOut>& held_out) {
+  constexpr double pull = 0.02;
+  const auto weights_of = [](const double* x) {
+    FormVector logits = FormVector::Zero();
+    for (std::size_t f = 1; f < forms; ++f) logits[static_cast<Eigen::Index>(f)] = x[f - 1];
+    FormVector weights = (logits.array() - logits.maxCoeff()).exp();
+    return FormVector(weights / weights.sum());
+  };
+  const auto loss_of = [&](const FormVector& weights) {
+    double loss = 0, total = 0;
+    for (const HeldOut& row : held_out) {
+      loss += row.weight * std::sqrt(1e-6 + std::pow(weights.dot(row.by_form) - row.log_time, 2));
+      total += row.weight;
+    }
+    return loss / total;
+  };
+  const double scale = loss_of(weights_of(std::array<double, forms - 1>{}.data()));
+  auto objective = [&](const double* x) {
+    double value = loss_of(weights_of(x)) / scale;
+    for (std::size_t f = 0; f + 1 < forms; ++f) value += pull * x[f] * x[f];
+    return value;
+  };
+  using Objective = decltype(objective);
+  nlopt::opt search(nlopt::LN_BOBYQA, forms - 1);
+  search.set_min_objective(
+      [](const std::vector<double>& x, std::vector<double>&, void* data) { return (*static_cast<Objective*>(data))(x.data()); },
+      &objective);
+  search.set_lower_bounds(-5);
+  search.set_upper_bounds(5);
+  search.set_ftol_rel(1e-4);
+  search.set_maxeval(200);
+  search.set_initial_step(0.5);
+  std::vector<double> x(forms - 1, 0.0);
+  double value = 0;
+  try {
+    search.optimize(x, value);
+  } catch (const nlopt::roundoff_limited&) {
+    // As near as the arithmetic goes.
+  }
+  return weights_of(x.data());
+}
+
+Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel) {
+  struct Sample {
+    double error, process, disagreement, noise, weight;
+  };
+  std::vector<Sample> samples;
+  for (const HeldOut& row : held_out) {
+    const double mean = weights.dot(row.by_form);
+    samples.push_back({std::abs(mean - row.log_time), row.process,
+                       weights.dot((row.by_form.array() - mean).square().matrix()), row.noise * kernel.noise2(), row.weight});
+  }
+  const auto deviation = [&](const Calibration& calibration, const Sample& sample) {
+    return std::sqrt(sample.noise + calibration.latent(sample.process, sample.process / kernel.amplitude2(), sample.disagreement));
+  };
+  // Laplace likelihood: a group that went far wrong must not set the scale alone.
+  auto objective = [&](const double* x) {
+    const Calibration calibration{x[0], x[1], x[2], z90};
+    double loss = 0.5 * (x[0] * x[0] + x[1] * x[1] / 9 + x[2] * x[2]) / static_cast<double>(samples.size());
+    double total = 0;
+    for (const Sample& sample : samples) total += sample.weight;
+    for (const Sample& sample : samples) {
+      const double scale = deviation(calibration, sample);
+      loss += sample.weight / total * (std::sqrt(2.0) * sample.error / scale + std::log(scale));
+    }
+    return loss;
+  };
+  using Objective = decltype(objective);
+  nlopt::opt search(nlopt::LN_BOBYQA, 3);
+  search.set_min_objective(
+      [](const std::vector<double>& x, std::vector<double>&, void* data) { return (*static_cast<Objective*>(data))(x.data()); },
+      &objective);
+  search.set_lower_bounds({-3, 0, -5});
+  search.set_upper_bounds({5, 8, 5});
+  search.set_ftol_rel(1e-5);
+  search.set_maxeval(200);
+  search.set_initial_step(0.5);
+  std::vector<double> x = {0.0, 0.5, 0.0};
+  double value = 0;
+  try {
+    search.optimize(x, value);
+  } catch (const nlopt::roundoff_limited&) {
+    // As near as the arithmetic goes.
+  }
+  Calibration calibration{x[0], x[1], x[2], z90};
+  // Conformal: the weighted 90 % quantile of the standardised errors.
+  std::vector<std::pair<double, double>> standardised;
+  double total = 0;
+  for (const Sample& sample : samples) {
+    standardised.emplace_back(sample.error / deviation(calibration, sample), sample.weight);
+    total += sample.weight;
+  }
+  std::sort(standardised.begin(), standardised.end());
+  double below = 0;
+  for (const auto& [error, weight] : standardised) {
+    below += weight;
+    calibration.quantile = error;
+    if (below >= 0.9 * total) break;
+  }
+  return calibration;
+}
+
+/// Fits, step by step: physics, process, outliers, held-out groups, weights, intervals.
+class HybridFit {
+ public:
+  explicit HybridFit(const TrainingTable& table) {
+    if (table.rows.size() < fewest_rows) {
+      throw InputError(fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), fewest_rows));
+    }
+    std::vector<std::size_t> order(table.rows.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::mt19937_64 random(table.seed);
+    if (order.size() > most_rows) {
+      std::shuffle(order.begin(), order.end(), random);
+      for (std::size_t i = most_rows; i < order.size(); ++i) {
+        model_->set_aside.push_back({table.rows[order[i]].workload.key(), fmt::format("beyond the {} rows that the process takes", most_rows)});
+      }
+      order.resize(most_rows);
+      std::sort(order.begin(), order.end());
+    }
+    for (const std::size_t i : order) {
+      const AggregateRow& measured = table.rows[i];
+      shapes_.emplace_back(measured.workload);
+      Row& row = rows_.emplace_back();
+      row.key = measured.workload.key();
+      row.place = shapes_.back().place(measured.workload.batch_size);
+      row.log_time = std::log(*measured.avg_time_mean);
+      row.noise = 1.0 / static_cast<double>(measured.n);
+    }
+  }
+
+  std::unique_ptr<RegressorModel> run() {
+    fit_physics();
+    drop_outliers();
+    const std::vector<std::size_t> searched = subset();
+    std::vector<HeldOut> held_out = hold_out(searched);
+    model_->weights = choose_weights(held_out);
+    model_->calibration = calibrate(held_out, model_->weights, model_->kernel);
+    model_->rows = rows_;
+    model_->fitted_rows = rows_.size();
+    model_->prepare();
+    return std::move(model_);
+  }
+
+ private:
+  std::unique_ptr<HybridModel> model_ = std::make_unique<HybridModel>();
+  std::vector<StepShape> shapes_;
+  std::vector<Row> rows_;
+
+  [[nodiscard]] std::vector<PhysicsRow> physics_rows(const std::vector<std::size_t>& places) const {
+    std::vector<PhysicsRow> picked;
+    for (const std::size_t i : places) picked.push_back({&shapes_[i], rows_[i].log_time});
+    return picked;
+  }
+
+  [[nodiscard]] std::vector<std::size_t> all() const {
+    std::vector<std::size_t> places(rows_.size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    return places;
+  }
+
+  /// Evenly spread over the table: it may be sorted.
+  [[nodiscard]] std::vector<std::size_t> subset() const {
+    std::vector<std::size_t> places;
+    const std::size_t count = std::min(rows_.size(), search_rows);
+    for (std::size_t i = 0; i < count; ++i) places.push_back(i * rows_.size() / count);
+    return places;
+  }
+
+  [[nodiscard]] std::vector<Row> pick(const std::vector<std::size_t>& places) const {
+    std::vector<Row> picked;
+    for (const std::size_t i : places) picked.push_back(rows_[i]);
+    return picked;
+  }
+
+  void fit_physics(bool again = false) {
+    const std::vector<PhysicsRow> rows = physics_rows(all());
+    for (std::size_t f = 0; f < forms; ++f) {
+      const Costs start = model_->costs[f];
+      model_->costs[f] = fit_costs(physics_forms[f], rows, again ? &start : nullptr);
+      if (!model_->costs[f].allFinite()) throw Error("the fit of the physical model diverged");
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        rows_[i].log_physics[static_cast<Eigen::Index>(f)] = std::log(epoch_time(physics_forms[f], model_->costs[f], shapes_[i]).total());
+      }
+    }
+  }
+
+  void drop_outliers() {
+    const auto most = static_cast<std::size_t>(largest_dropped_share * static_cast<double>(rows_.size()));
+    std::size_t dropped = 0;
+    for (bool again = false;; again = true) {
+      const std::vector<std::size_t> searched = subset();
+      const std::vector<Row> some = pick(searched);
+      const Eigen::VectorXd residuals = residuals_of(some) * model_->weights;
+      const Eigen::MatrixXd places = places_of(some);
+      const Eigen::VectorXd noise = noise_of(some);
+      const ResidualKernel start = model_->kernel;
+      model_->kernel = fit_kernel(places, residuals, noise, again ? &start : nullptr);
+      // Leave-one-out residuals in closed form: alpha_i / (K^-1)_ii with variance 1 / (K^-1)_ii.
+      const Eigen::MatrixXd inverse = noisy_covariance(model_->kernel, model_->kernel.scaled(places), noise)
+                                          .llt().solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
+      const Eigen::VectorXd standardised = (inverse * residuals).cwiseQuotient(inverse.diagonal().cwiseSqrt());
+      Eigen::Index worst = 0;
+      const double away = standardised.cwiseAbs().maxCoeff(&worst);
+      if (away <= outlier_deviations || dropped >= most) return;
+      const std::size_t place = searched[static_cast<std::size_t>(worst)];
+      model_->set_aside.push_back({rows_[place].key,
+                                   fmt::format("{:.4g} s where the other rows say {:.4g} s: {:.1f} standard deviations away",
+                                               std::exp(rows_[place].log_time),
+                                               std::exp(rows_[place].log_time - standardised[worst] / std::sqrt(inverse(worst, worst))),
+                                               standardised[worst])});
+      rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(place));
+      shapes_.erase(shapes_.begin() + static_cast<std::ptrdiff_t>(place));
+      ++dropped;
+      fit_physics(true);
+    }
+  }
+
+  /// Predicts groups from the other rows, physics fitted anew, the process's parameters kept.
+  [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) const {
+    std::vector<HeldOut> held_out;
+    const auto hold = [&](const auto& group_of) {
+      std::map<decltype(group_of(rows_.front())), std::vector<std::size_t>> groups;
+      for (const std::size_t i : searched) groups[group_of(rows_[i])].push_back(i);
+      if (groups.size() < 2) return;
+      const std::size_t first = held_out.size();
+      for (const auto& [name, out] : groups) {
+        std::vector<std::size_t> in;
+        std::set_difference(searched.begin(), searched.end(), out.begin(), out.end(), std::back_inserter(in));
+        if (in.size() >= fewest_rows) predict_without(in, out, held_out);
+      }
+      for (std::size_t i = first; i < held_out.size(); ++i) held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
+    };
+    hold([](const Row& row) { return row.place[0]; });
+    hold([](const Row& row) { return row.place[1]; });
+    hold([](const Row& row) { return std::pair(row.place[0], row.place[1]); });
+    leave_one_out(searched, held_out);
+    return held_out;
+  }
+
+  void predict_without(const std::vector<std::size_t>& in, const std::vector<std::size_t>& out,
+                       std::vector<HeldOut>& held_out) const {
+    std::vector<Row> known = pick(in), asked = pick(out);
+    const std::vector<PhysicsRow> physics = physics_rows(in);
+    for (std::size_t f = 0; f < forms; ++f) {
+      const Costs fitted = fit_costs(physics_forms[f], physics, &model_->costs[f]);
+      const auto column = static_cast<Eigen::Index>(f);
+      for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics[column] = std::log(epoch_time(physics_forms[f], fitted, shapes_[in[i]]).total());
+      for (std::size_t i = 0; i < out.size(); ++i) asked[i].log_physics[column] = std::log(epoch_time(physics_forms[f], fitted, shapes_[out[i]]).total());
+    }
+    const ResidualKernel& kernel = model_->kernel;
+    const Eigen::MatrixXd scaled = kernel.scaled(places_of(known));
+    const Eigen::LLT<Eigen::MatrixXd> factor(noisy_covariance(kernel, scaled, noise_of(known)));
+    const Eigen::MatrixXd alpha = factor.solve(residuals_of(known));
+    const Eigen::MatrixXd across = kernel.covariance(scaled, kernel.scaled(places_of(asked)));
+    const Eigen::MatrixXd spread = factor.matrixL().solve(across);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const auto column = static_cast<Eigen::Index>(i);
+      HeldOut row;
+      row.by_form = asked[i].log_physics + alpha.transpose() * across.col(column);
+      row.log_time = asked[i].log_time;
+      row.process = std::max(0.0, kernel.amplitude2() - spread.col(column).squaredNorm());
+      row.noise = asked[i].noise;
+      held_out.push_back(row);
+    }
+  }
+
+  void leave_one_out(const std::vector<std::size_t>& searched, std::vector<HeldOut>& held_out) const {
+    const std::vector<Row> some = pick(searched);
+    const ResidualKernel& kernel = model_->kernel;
+    const Eigen::VectorXd noise = noise_of(some);
+    const Eigen::MatrixXd inverse = noisy_covariance(kernel, kernel.scaled(places_of(some)), noise)
+                                        .llt().solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
+    const Eigen::MatrixXd alpha = inverse * residuals_of(some);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const auto row_index = static_cast<Eigen::Index>(i);
+      HeldOut row;
+      row.log_time = some[i].log_time;
+      row.by_form = FormVector::Constant(row.log_time) - alpha.row(row_index).transpose() / inverse(row_index, row_index);
+      row.noise = some[i].noise;
+      row.process = std::max(0.0, 1 / inverse(row_index, row_index) - kernel.noise2() * row.noise);
+      row.weight = 1.0 / static_cast<double>(some.size());
+      held_out.push_back(row);
+    }
+  }
+};
+
+std::unique_ptr<RegressorModel> fit_hybrid(const TrainingTable& table) { return HybridFit(table).run(); }
+
+std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
+  auto model = std::make_unique<HybridModel>();
+  const auto form_vector = [](const nlohmann::json& object, const char* name) {
+    const Eigen::VectorXd vector = json_vector(object, name);
+    if (vector.size() != static_cast<Eigen::Index>(forms)) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+    return FormVector(vector);
+  };
+  const auto list = [&](const char* name) -> const nlohmann::json& {
+    const nlohmann::json& value = json_field(json, name);
+    if (!value.is_array()) throw ModelError(fmt::format("field \"{}\" is not a list", name));
+    return value;
+  };
+  for (const nlohmann::json& item : list("rows")) {
+    Row& row = model->rows.emplace_back();
+    row.key = json_text(item, "key");
+    const Eigen::VectorXd place = json_vector(item, "place");
+    if (place.size() != ResidualKernel::inputs) throw ModelError("field \"place\" has a wrong size");
+    std::copy(place.data(), place.data() + place.size(), row.place.begin());
+    row.log_time = json_number(item, "log_time");
+    row.noise = json_number(item, "noise");
+    row.log_physics = form_vector(item, "log_physics");
+  }
+  const double fitted_rows = json_number(json, "fitted_rows");
+  if (!(fitted_rows >= 1) || fitted_rows > static_cast<double>(model->rows.size())) throw ModelError("field \"fitted_rows\" is out of range");
+  model->fitted_rows = static_cast<std::size_t>(fitted_rows);
+  const nlohmann::json& json_forms = list("forms");
+  if (json_forms.size() != forms) throw ModelError("field \"forms\" has a wrong size");
+  for (std::size_t f = 0; f < forms; ++f) {
+    if (json_text(json_forms[f], "form") != physics_forms[f].name) throw ModelError("field \"form\" is not known");
+    const Eigen::VectorXd costs = json_vector(json_forms[f], "costs");
+    if (costs.size() != cost_count) throw ModelError("field \"costs\" has a wrong size");
+    model->costs[f] = costs;
+  }
+  model->weights = form_vector(json, "weights");
+  const Eigen::VectorXd theta = json_vector(json, "kernel");
+  if (theta.size() != ResidualKernel::parameters) throw ModelError("field \"kernel\" has a wrong size");
+  model->kernel.theta = theta;
+  const nlohmann::json& calibration = json_field(json, "calibration");
+  model->calibration = {json_number(calibration, "process_log"), json_number(calibration, "novelty"),
+                        json_number(calibration, "disagreement_log"), json_number(calibration, "quantile")};
+  for (const nlohmann::json& item : list("dropped")) {
+    model->set_aside.push_back({json_text(item, "key"), json_text(item, "reason")});
+  }
+  model->prepare();
+  return model;
+}
+
+}  // namespace
+
+const RegressorKind hybrid_kind = {"hybrid", false, fit_hybrid, load_hybrid};
+
+}  // namespace perfpred

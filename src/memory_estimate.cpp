@@ -1,0 +1,181 @@
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+#include <perfpred/memory_estimate.h>
+#include <perfpred/workload.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "caching_allocator.h"
+
+namespace perfpred {
+namespace {
+
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+constexpr std::int64_t cuda_context = 512 * mebibyte;
+constexpr std::int64_t cublas_workspace = 8'519'680;  // LibTorch's default, `:4096:2:16:8`
+constexpr std::size_t roles = 7;
+
+/// Replays the life of every tensor.
+class Replay {
+ public:
+  Replay(const OpGraph& graph, Allocator allocator) : graph_(graph), caching_(allocator == Allocator::caching) {
+    const std::size_t count = graph.tensors.size();
+    first_use_.assign(count, never);
+    last_use_.assign(count, 0);
+    held_.assign(count, false);
+    block_.assign(count, CachingAllocator::no_block);
+    alive_.assign(count, false);
+    find_uses();
+  }
+
+  MemoryEstimate run() {
+    if (caching_) allocate_bytes(cublas_workspace);
+    for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
+      if (is_permanent(graph_.tensors[id].role) && graph_.tensors[id].storage == id) allocate(id);
+    }
+    for (int step = 0; step < 2; ++step) {  // optimizer state comes into being in the first
+      for (std::size_t i = 0; i < graph_.ops.size(); ++i) execute(i);
+      free_after_step();
+    }
+    MemoryEstimate estimate;
+    estimate.parameters = bytes_at_peak_[static_cast<std::size_t>(TensorRole::parameter)] +
+                          bytes_at_peak_[static_cast<std::size_t>(TensorRole::buffer)];
+    estimate.gradients = bytes_at_peak_[static_cast<std::size_t>(TensorRole::gradient)];
+    estimate.optimizer = bytes_at_peak_[static_cast<std::size_t>(TensorRole::optimizer_state)];
+    estimate.activations = bytes_at_peak_[static_cast<std::size_t>(TensorRole::input)] +
+                           bytes_at_peak_[static_cast<std::size_t>(TensorRole::activation)] +
+                           bytes_at_peak_[static_cast<std::size_t>(TensorRole::temporary)];
+    if (caching_) {
+      estimate.context = cuda_context;
+      estimate.workspace = memory_.reserved() - peak_;
+    }
+    estimate.peak_bytes = estimate.parameters + estimate.gradients + estimate.optimizer + estimate.activations +
+                          estimate.workspace + estimate.context;
+    return estimate;
+  }
+
+ private:
+  static constexpr std::size_t never = static_cast<std::size_t>(-1);
+
+  static bool is_permanent(TensorRole role) {
+    return role == TensorRole::parameter || role == TensorRole::buffer || role == TensorRole::input;
+  }
+
+  void find_uses() {
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      const auto use = [&](TensorId id) {
+        if (id == no_tensor) return;
+        const TensorId storage = graph_.tensors[id].storage;
+        first_use_[storage] = std::min(first_use_[storage], i);
+        last_use_[storage] = i;
+        if (op.phase == Phase::loss) held_[storage] = held_[storage] || is_result(op, storage, i);
+      };
+      for (const TensorId id : graph_.inputs(op)) use(id);
+      for (const TensorId id : graph_.outputs(op)) use(id);
+    }
+  }
+
+  /// What the training loop holds until the step is over: the logits, and the loss, a scalar.
+  [[nodiscard]] bool is_result(const Op& op, TensorId storage, std::size_t i) const {
+    return first_use_[storage] < i ? graph_.ops[first_use_[storage]].phase == Phase::forward
+                                   : op.kind == OpKind::nll_loss;
+  }
+
+  void allocate_bytes(std::int64_t bytes) { static_cast<void>(memory_.allocate(bytes)); }
+
+  void allocate(TensorId storage) {
+    const Tensor& tensor = graph_.tensors[storage];
+    alive_[storage] = true;
+    if (caching_) block_[storage] = memory_.allocate(tensor.bytes);
+    bytes_[static_cast<std::size_t>(tensor.role)] += tensor.bytes;
+    now_ += tensor.bytes;
+  }
+
+  void free(TensorId storage) {
+    const Tensor& tensor = graph_.tensors[storage];
+    alive_[storage] = false;
+    if (caching_) memory_.free(block_[storage]);
+    bytes_[static_cast<std::size_t>(tensor.role)] -= tensor.bytes;
+    now_ -= tensor.bytes;
+  }
+
+  void execute(std::size_t i) {
+    const Op& op = graph_.ops[i];
+    const auto make = [&](TensorId id) {
+      if (id != no_tensor && !alive_[graph_.tensors[id].storage]) allocate(graph_.tensors[id].storage);
+    };
+    for (const TensorId id : graph_.inputs(op)) make(id);  // made in place: its operator is the first to name it
+    for (const TensorId id : graph_.outputs(op)) make(id);
+    if (now_ > peak_) {
+      peak_ = now_;
+      std::copy(bytes_, bytes_ + roles, bytes_at_peak_);
+    }
+    const auto release = [&](TensorId id) {
+      if (id == no_tensor) return;
+      const TensorId storage = graph_.tensors[id].storage;
+      if (last_use_[storage] != i || !alive_[storage] || held_[storage]) return;
+      const TensorRole role = graph_.tensors[storage].role;
+      if (role == TensorRole::activation || role == TensorRole::temporary) free(storage);
+    };
+    for (const TensorId id : graph_.inputs(op)) release(id);
+    for (const TensorId id : graph_.outputs(op)) release(id);
+  }
+
+  void free_after_step() {
+    for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
+      const TensorRole role = graph_.tensors[id].role;
+      if (alive_[id] && (role == TensorRole::gradient || held_[id])) free(id);
+    }
+  }
+
+  const OpGraph& graph_;
+  const bool caching_;
+  std::vector<std::size_t> first_use_, last_use_;  // operators that name a storage
+  std::vector<bool> held_, alive_;
+  std::vector<CachingAllocator::Block> block_;
+  CachingAllocator memory_;
+  std::int64_t bytes_[roles] = {};
+  std::int64_t bytes_at_peak_[roles] = {};
+  std::int64_t now_ = 0;
+  std::int64_t peak_ = 0;
+};
+
+}  // namespace
+
+bool MemoryEstimate::fits(const Device& device, double margin) const {
+  const std::optional<double> memory = device.memory_bytes();
+  if (!memory) throw InputError(fmt::format("device {} has no known memory", device.name));
+  return static_cast<double>(peak_bytes) <= *memory * (1 - margin);
+}
+
+Allocator allocator_of(const Device& device) {
+  const bool cpu = std::find(device.aliases.begin(), device.aliases.end(), "cpu") != device.aliases.end();
+  return cpu ? Allocator::exact : Allocator::caching;
+}
+
+MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator) { return Replay(graph, allocator).run(); }
+
+std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, double margin) {
+  const auto fits = [&](std::int64_t batch) {
+    workload.batch_size = batch;
+    return estimate_memory(workload.graph(), allocator_of(device)).fits(device, margin);
+  };
+  if (!fits(1)) return std::nullopt;
+  std::int64_t low = 1;
+  std::int64_t high = 2;
+  while (fits(high)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace perfpred

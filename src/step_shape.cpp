@@ -1,0 +1,104 @@
+#include "step_shape.h"
+
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace perfpred {
+
+StepShape::StepShape(const Workload& workload) {
+  steps = static_cast<double>(workload.steps_per_epoch());
+  samples = static_cast<double>(workload.train_images);
+  if (workload.network == "cifar_cnn" && *workload.depth <= 5) {
+    add_cifar_cnn(workload);
+  } else {
+    add_graph(workload);
+  }
+}
+
+void StepShape::add_cifar_cnn(const Workload& workload) {
+  double in = static_cast<double>(workload.input[0]);
+  std::int64_t height = workload.input[1];
+  std::int64_t width = workload.input[2];
+  const auto add = [&](double from, double to, double positions, double taps, double elements) {
+    StepLayer& layer = few_[count_++];
+    layer.params = taps * from * to + to;
+    layer.flops = (count_ == 1 ? 2 : 3) * 2 * taps * from * to * positions;
+    layer.elements = elements;
+    layer.channels = to;
+    layer.positions = positions;
+  };
+  for (int block = 0; block < *workload.depth; ++block) {
+    const double out = static_cast<double>(*workload.base_filters) * std::pow(2.0, block);
+    const auto positions = static_cast<double>(height * width);
+    for (const double from : {in, out}) {
+      add(from, out, positions, 9, (from + out) * positions);
+      other_ops += 1;  // ReLU
+      other_elements += 2 * out * positions;
+    }
+    height /= 2;
+    width /= 2;
+    other_ops += 1;  // pooling
+    other_elements += out * (positions + static_cast<double>(height * width));
+    in = out;
+  }
+  const double flat = in * static_cast<double>(height * width);
+  const auto classes = static_cast<double>(workload.classes);
+  add(flat, 128, 1, 1, flat + 128);
+  other_ops += 1;
+  other_elements += 2 * 128;
+  add(128, classes, 1, 1, 128 + classes);
+}
+
+void StepShape::add_graph(const Workload& workload) {
+  const OpGraph graph = workload.graph();
+  const auto batch = static_cast<double>(workload.batch_size);
+  for (const Op& op : graph.ops) {
+    if (op.kind == OpKind::unknown) {
+      throw InputError(fmt::format("network \"{}\" has an operator without a rule: {}", workload.network, graph.name(op)));
+    }
+    if (op.phase != Phase::forward) continue;
+    double moved = 0;
+    double params = 0;
+    const Tensor* out = nullptr;
+    for (const TensorId id : graph.inputs(op)) {
+      const Tensor& tensor = graph.tensors[id];
+      const auto elements = static_cast<double>(tensor.bytes / size_of(tensor.type));
+      (tensor.role == TensorRole::parameter ? params : moved) += elements;
+    }
+    for (const TensorId id : graph.outputs(op)) {
+      if (id == no_tensor) continue;
+      const Tensor& tensor = graph.tensors[id];
+      if (out == nullptr) out = &tensor;
+      moved += static_cast<double>(tensor.bytes / size_of(tensor.type));
+    }
+    if (!is_conv_or_matmul(op.kind) || params == 0 || out == nullptr) {
+      other_ops += 1;
+      other_elements += moved / batch;
+      continue;
+    }
+    StepLayer& layer = more_.emplace_back();
+    const auto rank = static_cast<std::size_t>(out->shape.rank());
+    layer.params = params;
+    layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / batch;
+    layer.elements = moved / batch;
+    const bool image = op.kind == OpKind::convolution;
+    layer.channels = static_cast<double>(image ? out->shape[1] : out->shape[rank - 1]);
+    layer.positions = static_cast<double>(out->bytes / size_of(out->type)) / (batch * layer.channels);
+  }
+  if (more_.empty()) throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
+}
+
+StepShape::Place StepShape::place(std::int64_t batch_size) const {
+  double spatial = 0;
+  for (const StepLayer& layer : layers()) spatial += layer.positions > 1 ? 1 : 0;
+  const StepLayer& first = layers().front();
+  const bool power_of_two = (batch_size & (batch_size - 1)) == 0;
+  return {spatial / 2, std::log2(first.channels), std::log2(static_cast<double>(batch_size)), power_of_two ? 0.0 : 1.0,
+          std::log2(first.positions)};
+}
+
+}  // namespace perfpred

@@ -1,0 +1,49 @@
+#pragma once
+#include <perfpred/workload.h>
+
+#include <array>
+#include <span>
+#include <vector>
+
+namespace perfpred {
+
+/// A convolution or matrix product with parameters, per sample.
+struct StepLayer {
+  double flops = 0;      ///< of training: forward, weight gradient, and input gradient unless it is the first
+  double elements = 0;   ///< activations read and written by the forward pass
+  double params = 0;
+  double channels = 0;   ///< of the output
+  double positions = 0;  ///< of the output: height x width, or tokens; 1 for a dense layer behind the flattening
+};
+
+/// What the physical model sees of a training epoch.
+class PERFPRED_API StepShape {
+ public:
+  double steps = 0;
+  double samples = 0;         ///< an epoch
+  double other_ops = 0;       ///< forward operators that are no layer
+  double other_elements = 0;  ///< that those read and write, per sample
+
+  /// `cifar_cnn` in closed form, without allocating; anything else from its OpGraph.
+  /// @throws InputError for a network that is not known or has an operator without a rule
+  explicit StepShape(const Workload& workload);
+
+  [[nodiscard]] std::span<const StepLayer> layers() const {
+    return more_.empty() ? std::span<const StepLayer>(few_).first(count_) : std::span<const StepLayer>(more_);
+  }
+
+  /// Where the residual process sees a workload: depth (half the layers with positions), log2 of the first layer's
+  /// channels, log2 batch, whether the batch is a power of two, log2 of the first layer's positions.
+  using Place = std::array<double, 5>;
+  [[nodiscard]] Place place(std::int64_t batch_size) const;
+
+ private:
+  void add_cifar_cnn(const Workload& workload);
+  void add_graph(const Workload& workload);
+
+  std::array<StepLayer, 12> few_{};
+  std::size_t count_ = 0;
+  std::vector<StepLayer> more_;
+};
+
+}  // namespace perfpred

@@ -1,0 +1,60 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/torch/trace.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace perfpred {
+
+/// While it lives, tensors that this thread makes have shapes but no memory, and operators on them compute shapes. It
+/// puts a handler on the dispatch key `Fake`, below autograd and above every device, that sees the operators that a
+/// device would execute and nothing that is made of others.
+class WithoutMemory {
+ private:
+  c10::impl::IncludeDispatchKeyGuard guard_{c10::DispatchKey::Fake};
+};
+
+/// Writes the operators that this thread executes under WithoutMemory into a graph, while it is the current one.
+class OpRecorder {
+ public:
+  /// @param sample  what the tensors made in each phase are is known only to the caller: see `name_tensor`
+  OpRecorder() = default;
+  OpRecorder(const OpRecorder&) = delete;
+  OpRecorder& operator=(const OpRecorder&) = delete;
+  ~OpRecorder();
+
+  void start(Phase phase);  ///< records from here on
+  void stop();
+
+  /// Says what a tensor is for, before or after it is first seen.
+  void name_tensor(const at::Tensor& tensor, TensorRole role);
+
+  void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
+              std::span<const at::Tensor> outputs);
+
+  /// The recorder of this thread that is recording, else null.
+  static OpRecorder* current();
+
+  [[nodiscard]] OpGraph take() { return std::move(graph_); }
+
+ private:
+  TensorId id_of(const at::Tensor& tensor);
+
+  OpGraph graph_;
+  Phase phase_ = Phase::forward;
+  std::unordered_map<const c10::StorageImpl*, TensorId> ids_;
+  std::vector<c10::Storage> alive_;  // an address stands for one tensor only while its memory is held
+  std::unordered_map<std::string, std::int32_t> names_;
+  std::vector<TensorId> inputs_, outputs_;
+};
+
+/// What went wrong first in an operator on this thread since the last call: "aten::addmm(4x10, 12x5): ..."; empty if
+/// nothing did.
+std::string take_op_failure();
+
+}  // namespace perfpred

@@ -1,0 +1,313 @@
+#include <perfpred/error.h>
+#include <perfpred/torch/network_module.h>
+#include <perfpred/torch/trace.h>
+
+#include <ATen/Functions.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "op_recorder.h"
+
+namespace perfpred {
+namespace {
+
+using at::Tensor;
+
+// ---- Optimizers ----
+
+/// Adadelta as torch.optim writes it for one tensor; LibTorch's C++ library has none.
+class Adadelta {
+ public:
+  explicit Adadelta(std::vector<Tensor> parameters) : parameters_(std::move(parameters)) {
+    for (const Tensor& parameter : parameters_) {
+      squares_.push_back(at::zeros_like(parameter));
+      updates_.push_back(at::zeros_like(parameter));
+    }
+  }
+
+  void operator()() {
+    constexpr double rho = 0.9;
+    constexpr double epsilon = 1e-6;
+    constexpr double rate = 1;
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Tensor& gradient = parameters_[i].grad();
+      if (!gradient.defined()) continue;
+      squares_[i].mul_(rho).addcmul_(gradient, gradient, 1 - rho);
+      const Tensor root = squares_[i].add(epsilon).sqrt_();
+      const Tensor update = updates_[i].add(epsilon).sqrt_().div_(root).mul_(gradient);
+      updates_[i].mul_(rho).addcmul_(update, update, 1 - rho);
+      parameters_[i].add_(update, -rate);
+    }
+  }
+
+ private:
+  std::vector<Tensor> parameters_, squares_, updates_;
+};
+
+using Update = std::function<void()>;
+
+template <class Optim, class Options>
+Update update_by(const std::vector<Tensor>& parameters, const Options& options) {
+  auto optimizer = std::make_shared<Optim>(parameters, options);
+  return [optimizer] { optimizer->step(); };
+}
+
+Update make_update(Optimizer kind, const std::vector<Tensor>& parameters) {
+  constexpr double rate = 1e-3;
+  switch (kind) {
+    case Optimizer::none: break;
+    case Optimizer::sgd: return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
+    case Optimizer::nesterov:
+      return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate).momentum(0.9).nesterov(true));
+    case Optimizer::adam: return update_by<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
+    case Optimizer::adamw: return update_by<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
+    case Optimizer::adagrad: return update_by<torch::optim::Adagrad>(parameters, torch::optim::AdagradOptions(rate));
+    case Optimizer::rmsprop: return update_by<torch::optim::RMSprop>(parameters, torch::optim::RMSpropOptions(rate));
+    case Optimizer::adadelta: return Adadelta(parameters);
+  }
+  return [] {};
+}
+
+// ---- TorchScript ----
+
+/// Replaces the tensors that a module holds by tensors without memory. What shares memory goes on sharing.
+class MemoryRemover {
+ public:
+  void remove(const torch::jit::Module& module) {
+    const auto& object = module._ivalue();
+    if (!seen_.insert(object.get()).second) return;
+    for (std::size_t slot = 0; slot < object->slots().size(); ++slot) {
+      const c10::IValue value = object->getSlot(slot);
+      if (value.isTensor() && value.toTensor().defined()) {
+        object->setSlot(slot, without_memory(value.toTensor()));
+      } else if (value.isModule()) {
+        remove(value.toModule());
+      }
+    }
+  }
+
+ private:
+  Tensor without_memory(const Tensor& tensor) {
+    const auto key = std::tuple(tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec());
+    auto found = removed_.find(key);
+    if (found == removed_.end()) {
+      Tensor made = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
+      made.set_requires_grad(tensor.requires_grad());
+      found = removed_.emplace(key, std::move(made)).first;
+    }
+    return found->second;
+  }
+
+  std::set<const void*> seen_;
+  std::map<std::tuple<const c10::StorageImpl*, std::int64_t, std::vector<std::int64_t>>, Tensor> removed_;
+};
+
+/// The first tensor in a module's output; undefined if there is none.
+Tensor first_tensor(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor();
+  std::vector<c10::IValue> parts;
+  if (value.isTuple()) {
+    parts = value.toTupleRef().elements().vec();
+  } else if (value.isList()) {
+    parts = value.toListRef().vec();
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) parts.push_back(entry.value());
+  }
+  for (const c10::IValue& part : parts) {
+    if (Tensor found = first_tensor(part); found.defined()) return found;
+  }
+  return {};
+}
+
+/// What LibTorch's message says, without where its source and the network's say it.
+std::string essence(const std::string& message) {
+  constexpr std::string_view marker = "RuntimeError: ";  // last in what TorchScript's interpreter reports
+  const std::size_t at = message.rfind(marker);
+  const std::string text = at == std::string::npos ? message : message.substr(at + marker.size());
+  return text.substr(0, text.find('\n'));
+}
+
+torch::jit::Module load_torchscript(const std::string& path) {
+  try {
+    return torch::jit::load(path, at::kCPU, false);
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    if (message.find("maximum supported version") != std::string::npos) {
+      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, essence(message)));
+    }
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, essence(message)));
+  } catch (const std::exception& error) {
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, essence(error.what())));
+  }
+}
+
+// ---- One step ----
+
+at::ScalarType scalar_type(DataType type) {
+  switch (type) {
+    case DataType::f32: return at::kFloat;
+    case DataType::f16: return at::kHalf;
+    case DataType::bf16: return at::kBFloat16;
+    case DataType::f64: return at::kDouble;
+    case DataType::i64: return at::kLong;
+    case DataType::i32: return at::kInt;
+    case DataType::u8: return at::kByte;
+  }
+  return at::kFloat;
+}
+
+Tensor meta(at::IntArrayRef shape, at::ScalarType type) { return at::empty(shape, at::device(at::kMeta).dtype(type)); }
+
+/// Rank 0 and 1: losses already. @param labels  gets the labels where there are any
+Tensor loss_of(Tensor output, Tensor& labels) {
+  if (output.dim() < 2) return output.dim() == 0 ? output : output.mean();
+  if (output.dim() == 3) output = output.flatten(0, 1);
+  std::vector<std::int64_t> shape = output.sizes().vec();
+  shape.erase(shape.begin() + 1);
+  labels = meta(shape, at::kLong);
+  return at::cross_entropy_loss(output, labels);
+}
+
+}  // namespace
+
+struct StepTracer::Impl {
+  std::vector<Tensor> parameters, buffers;
+  std::function<Tensor(const std::vector<Tensor>&)> forward;
+  std::map<Optimizer, Update> updates;
+  std::shared_ptr<void> owner;
+
+  explicit Impl(const ModuleToTrace& made) : forward(made.forward), owner(made.module) {
+    for (const Tensor& parameter : made.module->parameters()) add_parameter(parameter);
+    buffers = made.module->buffers();
+  }
+
+  explicit Impl(const std::string& path) {
+    torch::jit::setGraphExecutorOptimize(false);
+    auto module = std::make_shared<torch::jit::Module>(load_torchscript(path));
+    MemoryRemover().remove(*module);
+    module->train();
+    for (const Tensor& parameter : module->parameters()) add_parameter(parameter);
+    for (const Tensor& buffer : module->buffers()) buffers.push_back(buffer);
+    forward = [module, path](const std::vector<Tensor>& inputs) {
+      Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
+      if (!output.defined()) throw InputError(fmt::format("{}: the network gives no tensor", path));
+      return output;
+    };
+    owner = module;
+  }
+
+  void add_parameter(const Tensor& parameter) {
+    const bool known = std::any_of(parameters.begin(), parameters.end(),
+                                   [&](const Tensor& other) { return other.is_same(parameter); });
+    if (parameter.requires_grad() && !known) parameters.push_back(parameter);
+  }
+
+  void clear_gradients() {
+    for (Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  }
+
+  /// The optimizer after a first step, which makes what it remembers.
+  Update& update(Optimizer optimizer) {
+    const auto [found, is_new] = updates.try_emplace(optimizer);
+    if (is_new) {
+      found->second = make_update(optimizer, parameters);
+      for (Tensor& parameter : parameters) parameter.mutable_grad() = at::empty_like(parameter);
+      found->second();
+    }
+    return found->second;
+  }
+
+  OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer) {
+    const WithoutMemory without_memory;
+    Update& step = update(optimizer);
+    clear_gradients();
+
+    OpRecorder recorder;
+    std::vector<Tensor> inputs;
+    for (const InputSpec& spec : specs) {
+      inputs.push_back(meta(spec.shape, scalar_type(spec.type)));
+      recorder.name_tensor(inputs.back(), TensorRole::input);
+    }
+    for (const Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
+    for (const Tensor& buffer : buffers) recorder.name_tensor(buffer, TensorRole::buffer);
+
+    recorder.start(Phase::forward);
+    Tensor output = forward(inputs);
+    if (!output.is_floating_point()) {
+      throw InputError(fmt::format("the network's output is of type {}: no loss can be taken of it",
+                                   c10::toString(output.scalar_type())));
+    }
+    recorder.start(Phase::loss);
+    Tensor labels;
+    Tensor loss = loss_of(std::move(output), labels);
+    if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
+    if (loss.requires_grad()) {
+      recorder.start(Phase::backward);
+      loss.backward();
+      for (const Tensor& parameter : parameters) {
+        if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
+      }
+      recorder.start(Phase::optimizer);
+      step();
+    }
+    recorder.stop();
+    clear_gradients();
+    return recorder.take();
+  }
+};
+
+StepTracer::StepTracer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StepTracer::~StepTracer() = default;
+StepTracer::StepTracer(StepTracer&&) noexcept = default;
+StepTracer& StepTracer::operator=(StepTracer&&) noexcept = default;
+
+StepTracer::StepTracer(const std::function<ModuleToTrace()>& make) {
+  const WithoutMemory without_memory;
+  impl_ = std::make_unique<Impl>(make());
+}
+
+StepTracer StepTracer::torchscript(const std::string& path) { return StepTracer(std::make_unique<Impl>(path)); }
+
+StepTracer StepTracer::network(const Network& network, Precision precision) {
+  return StepTracer([&] {
+    ModuleOptions options;
+    options.device = at::kMeta;
+    options.type = precision == Precision::fp64 ? at::kDouble : at::kFloat;
+    auto module = std::make_shared<NetworkModule>(network, options);
+    return ModuleToTrace{module, [module = module.get()](const auto& inputs) { return module->forward(inputs.at(0)); }};
+  });
+}
+
+OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer) {
+  take_op_failure();
+  try {
+    return impl_->trace(inputs, optimizer);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string failure = take_op_failure();
+    throw InputError(failure.empty() ? essence(error.what()) : failure);
+  }
+}
+
+std::int64_t StepTracer::params() const {
+  std::int64_t params = 0;
+  for (const Tensor& parameter : impl_->parameters) params += parameter.numel();
+  return params;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,133 @@
+#include "chance_solver.h"
+
+#include <gtest/gtest.h>
+
+#include <Eigen/Cholesky>
+#include <cmath>
+#include <random>
+
+namespace perfpred {
+namespace {
+
+constexpr double z_95 = 1.6448536269514722;
+
+/// Log-normal times with a common part and parts of their own, as a fitted model has them.
+ChanceProblem random_problem(std::mt19937_64& random, Eigen::Index n, Eigen::MatrixXd* log_covariance = nullptr) {
+  std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  Eigen::MatrixXd factors = Eigen::MatrixXd::NullaryExpr(n, 3, [&] { return 0.15 * (uniform(random) - 0.3); });
+  Eigen::MatrixXd logs = factors * factors.transpose();
+  for (Eigen::Index i = 0; i < n; ++i) logs(i, i) += std::pow(0.01 + 0.1 * uniform(random), 2);
+  ChanceProblem problem;
+  problem.z = z_95;
+  problem.mean = Eigen::VectorXd::NullaryExpr(n, [&] { return 10 + 190 * uniform(random); });
+  problem.fixed = Eigen::VectorXd::Constant(n, uniform(random) < 0.5 ? 0.0 : 5.0);
+  problem.covariance.resize(n, n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    problem.values.push_back(std::round(1000 * uniform(random)) / 1024);
+    for (Eigen::Index k = 0; k < n; ++k) {
+      problem.covariance(i, k) = problem.mean[i] * problem.mean[k] * std::expm1(logs(i, k));
+    }
+  }
+  problem.budget = (0.2 + 0.6 * uniform(random)) * (problem.mean.sum() + problem.fixed.sum());
+  if (log_covariance != nullptr) *log_covariance = logs;
+  return problem;
+}
+
+TEST(SolveChance, AgreesWithAllSubsets) {
+  std::mt19937_64 random(11);
+  for (int instance = 0; instance < 200; ++instance) {
+    const auto n = static_cast<Eigen::Index>(1 + random() % 11);
+    const ChanceProblem problem = random_problem(random, n);
+    double best = 0;
+    for (std::uint32_t code = 0; code < (1U << n); ++code) {
+      double mean = 0;
+      double fixed = 0;
+      double variance = 0;
+      double value = 0;
+      for (Eigen::Index i = 0; i < n; ++i) {
+        if ((code >> i & 1U) == 0) continue;
+        mean += problem.mean[i];
+        fixed += problem.fixed[i];
+        value += problem.values[static_cast<std::size_t>(i)];
+        for (Eigen::Index k = 0; k < n; ++k) {
+          if ((code >> k & 1U) != 0) variance += problem.covariance(i, k);
+        }
+      }
+      const double needed = code == 0 ? 0
+                                      : fixed + mean + z_95 * std::sqrt(variance) +
+                                            (z_95 * z_95 - 1) / 2 * variance / mean;
+      if (needed <= problem.budget) best = std::max(best, value);
+    }
+    const Plan plan = solve_chance(problem, {}, 1'000'000);
+    ASSERT_TRUE(plan.optimal) << instance;
+    ASSERT_DOUBLE_EQ(plan.value, best) << instance;
+    double value = 0;
+    for (const std::size_t index : plan.chosen) value += problem.values[index];
+    ASSERT_DOUBLE_EQ(value, plan.value);
+  }
+}
+
+TEST(SolveChance, IsProvedOrBoundedForAHundredRuns) {
+  std::mt19937_64 random(12);
+  for (int instance = 0; instance < 10; ++instance) {
+    const ChanceProblem problem = random_problem(random, 120);
+    const Plan plan = solve_chance(problem, {}, 200'000);
+    Eigen::VectorXd set = Eigen::VectorXd::Zero(120);
+    for (const std::size_t index : plan.chosen) set[static_cast<Eigen::Index>(index)] = 1;
+    EXPECT_LE(problem.needed(set), problem.budget);
+    EXPECT_GE(plan.value, 0.99 * plan.upper_bound);
+  }
+}
+
+TEST(SolveChance, NeedsTheTimeThatIsKeptAsOftenAsItSays) {
+  std::mt19937_64 random(13);
+  std::normal_distribution<double> normal;
+  constexpr Eigen::Index n = 30;
+  constexpr int draws = 20'000;
+  struct Level {
+    double probability;
+    double z;
+  };
+  for (const Level& level :
+       {Level{0.5, 0.0}, Level{0.9, 1.2815515655446004}, Level{0.95, z_95}, Level{0.99, 2.3263478740408408}}) {
+    Eigen::MatrixXd logs;
+    ChanceProblem problem = random_problem(random, n, &logs);
+    problem.z = level.z;
+    const Plan plan = solve_chance(problem, {}, 100'000);
+    const Eigen::MatrixXd root = logs.llt().matrixL();
+    Eigen::VectorXd set = Eigen::VectorXd::Zero(n);
+    for (const std::size_t index : plan.chosen) set[static_cast<Eigen::Index>(index)] = 1;
+    const double needed = problem.needed(set);
+    EXPECT_LE(needed, problem.budget);
+    int kept = 0;
+    for (int draw = 0; draw < draws; ++draw) {
+      const Eigen::VectorXd errors = root * Eigen::VectorXd::NullaryExpr(n, [&] { return normal(random); });
+      double total = 0;
+      for (const std::size_t index : plan.chosen) {
+        const auto i = static_cast<Eigen::Index>(index);
+        total += problem.fixed[i] + problem.mean[i] * std::exp(errors[i] - logs(i, i) / 2);
+      }
+      if (total <= needed) ++kept;
+    }
+    const double deviation = std::sqrt(level.probability * (1 - level.probability) / draws);
+    EXPECT_GE(kept / double{draws}, level.probability - 4 * deviation);
+    EXPECT_LE(kept / double{draws}, level.probability + 0.25 * (1 - level.probability))
+        << "wasteful";
+  }
+}
+
+TEST(SolveChance, CertainTimesAreAKnapsack) {
+  ChanceProblem problem;
+  problem.values = {0.5, 0.7, 0.9, 0.95};
+  problem.mean = Eigen::Vector4d(10, 20, 30, 45);
+  problem.fixed = Eigen::Vector4d::Zero();
+  problem.covariance = Eigen::Matrix4d::Zero();
+  problem.z = z_95;
+  problem.budget = 50;
+  const Plan plan = solve_chance(problem, {}, 1000);
+  EXPECT_EQ(plan.chosen, (std::vector<std::size_t>{1, 2}));
+  EXPECT_TRUE(plan.optimal);
+}
+
+}  // namespace
+}  // namespace perfpred

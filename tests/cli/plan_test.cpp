@@ -1,0 +1,193 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "spawn.h"
+
+namespace perfpred::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* header =
+    "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,acc_std,"
+    "device\n";
+
+/// depth, base_filters, batch, seconds, images/s, accuracy, device
+std::string row(int depth, int filters, int batch, const std::string& sec, const std::string& thr, const std::string& acc,
+                const std::string& device = "card") {
+  return std::to_string(depth) + "," + std::to_string(filters) + "," + std::to_string(batch) + ",1000,1,100," + sec +
+         ",0," + thr + ",0," + acc + "," + (acc.empty() ? "" : "0") + "," + device + "\n";
+}
+
+/// Four runs of 10, 20, 30 and 45 s for ten epochs.
+std::string small_table() {
+  return header + row(2, 16, 32, "1.0", "500", "0.5") + row(2, 16, 64, "2.0", "400", "0.7") +
+         row(3, 16, 32, "3.0", "300", "0.9") + row(3, 32, 32, "4.5", "200", "0.95");
+}
+
+class PlanProgram : public ::testing::Test {
+ protected:
+  Finished run(std::vector<std::string> arguments, const std::string& table = small_table()) {
+    std::vector<std::string> command = {program("plan"), "--runs-agg", folder_.write("agg.csv", table)};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return spawn(command);
+  }
+  json run_json(std::vector<std::string> arguments, const std::string& table = small_table()) {
+    arguments.emplace_back("--json");
+    const Finished finished = run(std::move(arguments), table);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    EXPECT_EQ(finished.err, "");
+    return json::parse(finished.out);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(PlanProgram, HasTheKeysOfTheInterface) {
+  const json plan = run_json({"--budget-sec", "50", "--epochs", "10", "--pareto", "--price-per-hour", "3.6"});
+  for (const char* key : {"optimal", "n", "candidates", "cost_sec", "budget_sec", "value", "upper_bound", "confidence",
+                          "items", "marginal", "pareto"}) {
+    EXPECT_TRUE(plan.contains(key)) << key;
+  }
+  // 20 + 30 s beat 10 + 30 s, 45 s and 10 + 20 s.
+  EXPECT_EQ(plan["optimal"], true);
+  EXPECT_EQ(plan["n"], 2);
+  EXPECT_EQ(plan["candidates"], 4);
+  EXPECT_EQ(plan["cost_sec"], 50);
+  EXPECT_EQ(plan["budget_sec"], 50);
+  EXPECT_EQ(plan["value"], 0.7 + 0.9);
+  EXPECT_EQ(plan["upper_bound"], 0.7 + 0.9);
+  EXPECT_EQ(plan["confidence"], 0.5);
+  EXPECT_DOUBLE_EQ(plan["price"], 0.05);
+  ASSERT_EQ(plan["items"].size(), 2U);
+  for (const char* key : {"key", "depth", "base_filters", "batch_size", "cost_sec", "value", "device", "start_sec"}) {
+    EXPECT_TRUE(plan["items"][0].contains(key)) << key;
+  }
+  EXPECT_EQ(plan["items"][0]["start_sec"], 0);
+  EXPECT_EQ(plan["items"][1]["start_sec"], 20);
+  EXPECT_EQ(plan["items"][1]["device"], "card");
+  EXPECT_EQ(plan["pareto"].size(), 4U);
+  // 105 s hold everything, worth 3.05: (3.05 - 1.6) in 55 s.
+  const json& last = plan["marginal"].back();
+  EXPECT_EQ(last["budget_sec"], 100);
+  // At 100 s: 20 + 30 + 45 s.
+  EXPECT_DOUBLE_EQ(last["value"], 2.55);
+  EXPECT_NEAR(last["value_per_minute"].get<double>(), 0.95 / 50 * 60, 1e-12);
+  // With the 10 s run in: 10 + 30 s, 1.4. With the 45 s run: 0.95.
+  ASSERT_EQ(plan["missed"].size(), 2U);
+  EXPECT_EQ(plan["missed"][0]["cost_sec"], 10);
+  EXPECT_NEAR(plan["missed"][0]["loss"].get<double>(), 0.2, 1e-12);
+  EXPECT_NEAR(plan["missed"][1]["loss"].get<double>(), 0.65, 1e-12);
+}
+
+TEST_F(PlanProgram, ChoosesByObjectiveAndValue) {
+  const json best = run_json({"--budget-sec", "44", "--epochs", "10", "--objective", "best"});
+  EXPECT_EQ(best["n"], 1);
+  EXPECT_EQ(best["value"], 0.9);
+  const json cover = run_json({"--budget-sec", "46", "--epochs", "10", "--objective", "cover-depth"});
+  EXPECT_EQ(cover["value"], 0.5 + 0.9);
+  const json thr = run_json({"--budget-sec", "45", "--epochs", "10", "--value", "thr"});
+  EXPECT_EQ(thr["value"], 900);
+  const json architectures = run_json({"--budget-sec", "90", "--epochs", "10", "--objective", "cover-architecture"});
+  EXPECT_EQ(architectures["cost_sec"], 85);
+  expect_refusal(run({"--budget-sec", "84", "--epochs", "10", "--objective", "cover-architecture"}), 1,
+                 "at least 85 s; the budget is 84 s");
+}
+
+TEST_F(PlanProgram, RoundsTiesToEvenAndCountsTheStartUp) {
+  const std::string table = header + row(2, 16, 32, "0.25", "500", "0.5") + row(2, 16, 64, "0.01", "500", "0.5");
+  const json plan = run_json({"--budget-sec", "100", "--epochs", "10"}, table);
+  EXPECT_EQ(plan["items"][0]["cost_sec"], 2);  // 2.5
+  EXPECT_EQ(plan["items"][1]["cost_sec"], 1);  // 0.1, and a run takes a second at least
+  const json later = run_json({"--budget-sec", "100", "--epochs", "10", "--startup-sec", "8"}, table);
+  EXPECT_EQ(later["items"][0]["cost_sec"], 10);  // 10.5
+}
+
+TEST_F(PlanProgram, AssignsRunsToDevices) {
+  const json two = run_json({"--budget-sec", "50", "--epochs", "10", "--gpus", "2"});
+  EXPECT_EQ(two["cost_sec"], 95);  // 45 | 20 + 30; 10 s more do not fit
+  EXPECT_EQ(two["optimal"], true);
+  EXPECT_EQ(two["items"][0]["device"], "gpu0");
+  EXPECT_EQ(two["items"][0]["start_sec"], 0);
+  const std::string table = small_table() + row(2, 16, 32, "9", "500", "0.5", "other") +
+                            row(3, 32, 32, "2.0", "200", "0.95", "other");
+  const json pair = run_json({"--budget-sec", "50", "--epochs", "10", "--devices", "card,other"}, table);
+  EXPECT_EQ(pair["candidates"], 4);
+  EXPECT_DOUBLE_EQ(pair["value"], 0.7 + 0.9 + 0.95);
+  EXPECT_EQ(pair["items"][2]["device"], "other");
+  EXPECT_EQ(pair["items"][2]["cost_sec"], 20);
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--devices", "card,none"}), 2, "no row is of device \"none\"");
+}
+
+TEST_F(PlanProgram, TakesExtremeBudgets) {
+  EXPECT_EQ(run_json({"--budget-sec", "0", "--epochs", "10"})["n"], 0);
+  EXPECT_EQ(run_json({"--budget-sec", "4611686018427387904", "--epochs", "10"})["n"], 4);
+  EXPECT_EQ(run_json({"--budget-sec", "4611686018427387904", "--epochs", "9000000000000000000"})["n"], 0);
+  EXPECT_EQ(run_json({"--budget-sec", "9", "--epochs", "10"})["n"], 0);
+}
+
+TEST_F(PlanProgram, WritesThePlan) {
+  const std::string out = folder_.file("plan.csv");
+  EXPECT_EQ(run({"--budget-sec", "50", "--epochs", "10", "--out", out}).exit_code, 0);
+  const std::string text = slurp(out);
+  EXPECT_EQ(text.rfind("key,cost_sec,value,device,start_sec,network,depth,base_filters,batch_size", 0), 0U);
+  EXPECT_NE(text.find(",30,0.9,card,20,cifar_cnn,3,16,32,"), std::string::npos) << text;
+}
+
+TEST_F(PlanProgram, SaysWhatIsWrong) {
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--min-acc", "0.99"}), 1, "the best has 0.95");
+  expect_refusal(run({"--budget-sec", "-1", "--epochs", "10"}), 2, "budget -1 s is negative");
+  expect_refusal(run({"--budget-sec", "abc", "--epochs", "10"}), 2, "abc");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "0"}), 2, "0 epochs");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--startup-sec", "nan"}), 2, "start-up");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--value", "gold"}), 2, "gold");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, ""), 2, "is empty");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header), 2, "no row");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, small_table() + row(2, 16, 32, "1", "5", "0.5")), 2,
+                 "agg.csv:6: the workload of line 2 again");
+  for (const char* bad : {"nan", "-1", "0", "abc", "1e999"}) {
+    expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header + row(2, 16, 32, bad, "5", "0.5")), 2,
+                   "agg.csv:2: avg_time_mean");
+  }
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header + row(2, 16, 32, "1", "5", "-0.5")), 2,
+                 "agg.csv:2: acc_mean");
+  const Finished full = spawn({program("plan"), "--runs-agg", folder_.write("agg.csv", small_table()), "--budget-sec",
+                               "50", "--epochs", "10"},
+                              "", "/dev/full");
+  EXPECT_EQ(full.exit_code, 1);
+}
+
+TEST(PlanOfTheReference, IsTheExactOne) {
+  const char* folder = std::getenv("PERFPRED_REFERENCE_DIR");
+  if (folder == nullptr) GTEST_SKIP() << "PERFPRED_REFERENCE_DIR is not set";
+  struct Expected {
+    const char* budget;
+    const char* epochs;
+    const char* value;
+    int n;
+    int cost;
+    double sum;
+    double tolerance;
+  };
+  for (const Expected& expected : {Expected{"3600", "50", "acc", 42, 3595, 28.4253917, 5e-8},
+                                   Expected{"3600", "50", "thr", 42, 3506, 1'468'671.162, 5e-4},
+                                   Expected{"600", "50", "acc", 12, 600, 7.81, 5e-8},
+                                   Expected{"1800", "50", "acc", 28, 1790, 18.5130584, 5e-8},
+                                   Expected{"60", "3", "acc", 18, 60, 11.9367334, 5e-8}}) {
+    const Finished finished =
+        spawn({program("plan"), "--runs-agg", std::string(folder) + "/a100_cifar10/runs_agg.csv", "--budget-sec",
+               expected.budget, "--epochs", expected.epochs, "--value", expected.value, "--min-acc", "0.6", "--json"});
+    ASSERT_EQ(finished.exit_code, 0) << finished.err;
+    const json plan = json::parse(finished.out);
+    EXPECT_EQ(plan["optimal"], true);
+    EXPECT_EQ(plan["n"], expected.n);
+    EXPECT_EQ(plan["cost_sec"], expected.cost);
+    EXPECT_NEAR(plan["value"].get<double>(), expected.sum, expected.tolerance);
+  }
+}
+
+}  // namespace
+}  // namespace perfpred::testing

@@ -1,0 +1,234 @@
+#include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace perfpred {
+namespace {
+
+struct Published {
+  const char* name;
+  std::int64_t params;
+  double forward_flops;  // convolutions and matrix products, one image; 0: not counted
+};
+
+// torchvision 0.26.0: parameters by p.numel(), FLOPs of the forward pass by torch.utils.flop_counter, on the meta device
+// at the input size of the shipped weights (GoogLeNet without auxiliary heads).
+constexpr Published torchvision[] = {
+    {"alexnet", 61100840, 1428376960},
+    {"convnext_base", 88591464, 30709458944},
+    {"convnext_large", 197767336, 68722867200},
+    {"convnext_small", 50223688, 17367424512},
+    {"convnext_tiny", 28589128, 8911062528},
+    {"densenet121", 7978856, 5668323328},
+    {"densenet161", 28681000, 15455814144},
+    {"densenet169", 14149480, 6719686656},
+    {"densenet201", 20013928, 8582731776},
+    {"efficientnet_b0", 5288548, 771629504},
+    {"efficientnet_b1", 7794184, 1373605664},
+    {"efficientnet_b2", 9109994, 2175058912},
+    {"efficientnet_b3", 12233232, 3654282784},
+    {"efficientnet_b4", 19341616, 8787542048},
+    {"efficientnet_b5", 30389784, 20532769504},
+    {"efficientnet_b6", 43040704, 38135187072},
+    {"efficientnet_b7", 66347960, 75491768384},
+    {"efficientnet_v2_l", 118515272, 112159398016},
+    {"efficientnet_v2_m", 54139356, 49164920768},
+    {"efficientnet_v2_s", 21458488, 16731234304},
+    {"googlenet", 6624904, 2996752384},
+    {"mnasnet0_5", 2218512, 208911936},
+    {"mnasnet0_75", 3170208, 430986208},
+    {"mnasnet1_0", 4383312, 628831744},
+    {"mnasnet1_3", 6282256, 1052724864},
+    {"mobilenet_v2", 3504872, 601548544},
+    {"mobilenet_v3_large", 5483032, 433179520},
+    {"mobilenet_v3_small", 2542856, 113020800},
+    {"regnet_x_16gf", 54278536, 31881510912},
+    {"regnet_x_1_6gf", 9190136, 3205699584},
+    {"regnet_x_32gf", 107811560, 63471859584},
+    {"regnet_x_3_2gf", 15296552, 6353243904},
+    {"regnet_x_400mf", 5495976, 827625216},
+    {"regnet_x_800mf", 7259656, 1599399424},
+    {"regnet_x_8gf", 39572648, 15990264832},
+    {"regnet_y_128gf", 644812894, 0},
+    {"regnet_y_16gf", 83590140, 31823020544},
+    {"regnet_y_1_6gf", 11202430, 3224152320},
+    {"regnet_y_32gf", 145046770, 64559105664},
+    {"regnet_y_3_2gf", 19436338, 6352965504},
+    {"regnet_y_400mf", 4344144, 803685696},
+    {"regnet_y_800mf", 6432512, 1667712512},
+    {"regnet_y_8gf", 39381472, 16946141184},
+    {"resnet101", 44549160, 15602810880},
+    {"resnet152", 60192808, 23027253248},
+    {"resnet18", 11689512, 3628146688},
+    {"resnet34", 21797672, 7327522816},
+    {"resnet50", 25557032, 8178368512},
+    {"resnext101_32x8d", 88791336, 32828030976},
+    {"resnext101_64x4d", 83455272, 30920540160},
+    {"resnext50_32x4d", 25028904, 8460959744},
+    {"shufflenet_v2_x0_5", 1366792, 80952896},
+    {"shufflenet_v2_x1_0", 2278604, 289815984},
+    {"shufflenet_v2_x1_5", 3503624, 591518784},
+    {"shufflenet_v2_x2_0", 7393996, 1166506928},
+    {"squeezenet1_0", 1248424, 1637849152},
+    {"squeezenet1_1", 1235496, 698303872},
+    {"vgg11", 132863336, 15218180096},
+    {"vgg11_bn", 132868840, 15218180096},
+    {"vgg13", 133047848, 22616932352},
+    {"vgg13_bn", 133053736, 22616932352},
+    {"vgg16", 138357544, 30940528640},
+    {"vgg16_bn", 138365992, 30940528640},
+    {"vgg19", 143667240, 39264124928},
+    {"vgg19_bn", 143678248, 39264124928},
+    {"vit_b_16", 86567656, 35127656448},
+    {"vit_b_32", 88224232, 8818372608},
+    {"vit_h_14", 632045800, 334590218240},
+    {"vit_l_16", 304326632, 123109425152},
+    {"vit_l_32", 306535400, 30755078144},
+    {"wide_resnet101_2", 126886696, 45506101248},
+    {"wide_resnet50_2", 68883240, 22796042240},
+};
+
+TEST(Network, HasTorchvisionsParametersAndFlops) {
+  for (const Published& published : torchvision) {
+    SCOPED_TRACE(published.name);
+    Workload workload = Workload::zoo(published.name, 2);
+    workload.optimizer = Optimizer::none;
+    EXPECT_EQ(workload.params(), published.params);
+    const OpGraph graph = workload.graph();
+    EXPECT_EQ(graph.params(), published.params);
+    if (published.forward_flops > 0) {
+      EXPECT_EQ(graph.totals(Phase::forward).conv_matmul_flops, 2 * published.forward_flops);
+    }
+  }
+}
+
+TEST(Network, HasThePublishedParametersElsewhere) {
+  EXPECT_EQ(Workload::zoo("cifar_resnet18", 1).params(), 11'173'962);  // the usual 32x32 variant
+  EXPECT_EQ(Workload::zoo("cifar_resnet34", 1).params(), 21'282'122);
+  EXPECT_EQ(Workload::zoo("bert_base", 1).params(), 109'514'298);  // transformers' BertForMaskedLM
+  EXPECT_EQ(Workload::zoo("bert_large", 1).params(), 335'174'458);
+  EXPECT_EQ(Workload::zoo("gpt2", 1).params(), 124'439'808);  // transformers' GPT2LMHeadModel
+  EXPECT_EQ(Workload::zoo("gpt2_large", 1).params(), 774'030'080);
+  EXPECT_EQ(Workload::zoo("gpt2_xl", 1).params(), 1'557'611'200);
+}
+
+TEST(Network, CifarCnnHasThePublishedParameters) {
+  EXPECT_EQ(Workload::cifar_cnn(2, 16, 32).params(), 280'218);
+  EXPECT_EQ(Workload::cifar_cnn(2, 32, 32).params(), 591'274);
+  EXPECT_EQ(Workload::cifar_cnn(3, 16, 32).params(), 204'570);
+  EXPECT_EQ(Workload::cifar_cnn(3, 32, 32).params(), 550'570);
+  EXPECT_EQ(Workload::cifar_cnn(3, 64, 32).params(), 1'671'114);
+}
+
+TEST(Network, TransformerFollowsTheClosedForm) {
+  // Per token 2 (12 L h^2 + h V) for weights, and 4 L S h for the two products of attention.
+  const std::int64_t batch = 3;
+  const double layers = 5;
+  const double hidden = 96;
+  const double words = 1000;
+  const double length = 40;
+  Workload workload = Workload::zoo("transformer:layers=5,hidden=96,heads=8,vocab=1000", batch, {40});
+  const OpGraph graph = workload.graph();
+  const double tokens = static_cast<double>(batch) * length;
+  const double weights = 2 * tokens * (12 * layers * hidden * hidden + hidden * words);
+  const double attention = 4 * tokens * layers * length * hidden;
+  EXPECT_EQ(graph.totals(Phase::forward).conv_matmul_flops, weights + attention);
+  EXPECT_EQ(graph.totals(Phase::backward).conv_matmul_flops, 2 * (weights + attention));
+}
+
+TEST(Network, IsTheSameForAnySpellingOfItsName) {
+  EXPECT_EQ(Workload::zoo("ResNet50", 8), Workload::zoo("resnet50", 8));
+  EXPECT_EQ(Workload::zoo("RegNet_Y_1_6GF", 8).network, "regnet_y_1_6gf");
+}
+
+TEST(Network, ZooIsSortedAndBuilds) {
+  const auto names = zoo_networks();
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_GE(names.size(), 60u);
+  for (const std::string_view name : names) {
+    const Network network = build_network(Workload::zoo(name, 1));
+    std::set<std::string> learned;
+    for (const Layer& layer : network.layers) {
+      if (Network::parameters(layer).count > 0) {
+        EXPECT_TRUE(learned.insert(layer.name).second) << name << " has two layers named " << layer.name;
+      }
+    }
+  }
+}
+
+TEST(Network, OwnInputAndClassesAreUsual) {
+  EXPECT_EQ(Workload::zoo("efficientnet_b4", 1).input, (std::vector<std::int64_t>{3, 380, 380}));
+  EXPECT_EQ(Workload::zoo("cifar_resnet18", 1).classes, 10);
+  EXPECT_EQ(Workload::zoo("gpt2", 1).input, (std::vector<std::int64_t>{1024}));
+  EXPECT_EQ(Workload::zoo("resnet50", 1, {3, 64, 96}).input, (std::vector<std::int64_t>{3, 64, 96}));
+}
+
+TEST(Network, ShapesFollowTorchvision) {
+  const auto layer_of = [](const Network& network, std::string_view name) {
+    return *std::find_if(network.layers.begin(), network.layers.end(), [&](const Layer& l) { return l.name == name; });
+  };
+  const Network resnet = build_network(Workload::zoo("resnet50", 4));
+  EXPECT_EQ(layer_of(resnet, "layer4.0.conv2").output, (Shape{4, 512, 7, 7}));
+  EXPECT_EQ(layer_of(resnet, "layer4.0.downsample.0").output, (Shape{4, 2048, 7, 7}));
+  // Pooling that rounds up: 109 -> 54, 54 -> 27, 27 -> 13.
+  const Network squeezenet = build_network(Workload::zoo("squeezenet1_0", 4));
+  EXPECT_EQ(layer_of(squeezenet, "features.12.expand3x3").output, (Shape{4, 256, 13, 13}));
+}
+
+void expect_refused(const Workload& workload, std::string_view part) {
+  try {
+    static_cast<void>(workload.params());
+    ADD_FAILURE() << "not refused: " << workload.key();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
+  }
+}
+
+TEST(Network, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(static_cast<void>(Workload::zoo("resnet5", 1)), InputError);
+  EXPECT_THROW(static_cast<void>(Workload::zoo("", 1)), InputError);
+  EXPECT_THROW(static_cast<void>(Workload::zoo("resnet50", 0)), InputError);
+  EXPECT_THROW(static_cast<void>(Workload::zoo("cifar_cnn", 32)), InputError);
+  for (const char* name : {"transformer:", "transformer:layers=2", "transformer:layers=2,hidden=64,heads=5,vocab=10",
+                           "transformer:layers=2,hidden=64,heads=4,vocab=10,", "transformer:layers=-1,hidden=64,heads=4,vocab=10",
+                           "transformer:layers=x,hidden=64,heads=4,vocab=10"}) {
+    EXPECT_THROW(static_cast<void>(Workload::zoo(name, 1)), InputError) << name;
+  }
+  expect_refused(Workload::zoo("resnet50", 1, {224}), "channels x height x width");
+  expect_refused(Workload::zoo("gpt2", 1, {3, 224, 224}), "sequence length");
+  expect_refused(Workload::zoo("gpt2", 1, {1025}), "1024 positions");
+  expect_refused(Workload::zoo("vit_b_16", 1, {3, 225, 225}), "16 x 16");
+  expect_refused(Workload::zoo("alexnet", 1, {3, 32, 32}), "too small");
+  Workload words = Workload::zoo("bert_base", 1);
+  words.classes = 10;
+  expect_refused(words, "30522");
+}
+
+TEST(Network, RefusesWhatNoDeviceCouldHold) {
+  Workload workload = Workload::zoo("resnet50", std::int64_t{1} << 60);
+  EXPECT_THROW(static_cast<void>(workload.graph()), InputError);
+  workload = Workload::zoo("resnet50", 1, {3, std::int64_t{1} << 40, std::int64_t{1} << 40});
+  EXPECT_THROW(static_cast<void>(workload.graph()), InputError);
+  workload = Workload::zoo("vgg16", 1);
+  workload.classes = std::int64_t{1} << 62;
+  EXPECT_THROW(static_cast<void>(workload.params()), InputError);
+}
+
+TEST(Network, NamesTheNetworkThatWasMeant) {
+  try {
+    static_cast<void>(Workload::zoo("resent50", 1));
+    ADD_FAILURE();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "network \"resent50\" is not known; did you mean resnet50?");
+  }
+}
+
+}  // namespace
+}  // namespace perfpred

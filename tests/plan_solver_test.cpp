@@ -1,0 +1,147 @@
+#include "plan_solver.h"
+
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace perfpred {
+namespace {
+
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : random_(seed) {}
+  std::int64_t below(std::int64_t limit) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(limit));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+AssignmentProblem random_problem(Dice& dice, std::size_t jobs, std::size_t devices, bool alike) {
+  AssignmentProblem problem;
+  const std::int64_t range = dice.below(2) == 0 ? 10 : 100;
+  const std::int64_t budget = range + dice.below(range * static_cast<std::int64_t>(jobs) / 3);
+  for (std::size_t d = 0; d < devices; ++d) problem.budgets.push_back(alike ? budget : 1 + dice.below(budget));
+  problem.group.resize(jobs);
+  for (std::size_t j = 0; j < jobs; ++j) {
+    PlanJob& job = problem.jobs.emplace_back(devices);
+    for (std::size_t d = 0; d < devices; ++d) {
+      if (alike && d > 0) {
+        job[d] = job[0];
+      } else if (alike || dice.below(8) != 0) {
+        job[d] = PlanItem{1 + dice.below(range), static_cast<double>(dice.below(range)) / 4};
+      }
+    }
+  }
+  return problem;
+}
+
+/// Tries every place of every job.
+double best_of_all(const AssignmentProblem& problem) {
+  const std::size_t devices = problem.budgets.size();
+  std::vector<std::size_t> place(problem.jobs.size(), devices);
+  std::size_t groups = 0;
+  for (const auto& group : problem.group) groups = std::max(groups, group ? *group + 1 : 0);
+  double best = -1;
+  while (true) {
+    std::vector<std::int64_t> left = problem.budgets;
+    std::vector<bool> covered(groups);
+    double value = 0;
+    bool valid = true;
+    for (std::size_t j = 0; j < place.size() && valid; ++j) {
+      if (place[j] == devices) continue;
+      const auto& item = problem.jobs[j][place[j]];
+      valid = item && (left[place[j]] -= item->cost) >= 0;
+      if (!valid) break;
+      value += item->value;
+      if (problem.group[j]) covered[*problem.group[j]] = true;
+    }
+    if (valid && std::count(covered.begin(), covered.end(), false) == 0) best = std::max(best, value);
+    std::size_t j = 0;
+    while (j < place.size() && place[j] == 0) place[j++] = devices;
+    if (j == place.size()) return best;
+    --place[j];
+  }
+}
+
+void expect_valid(const AssignmentProblem& problem, const Assignment& assignment) {
+  std::vector<std::int64_t> left = problem.budgets;
+  double value = 0;
+  ASSERT_EQ(assignment.device.size(), problem.jobs.size());
+  for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
+    if (!assignment.device[j]) continue;
+    const auto& item = problem.jobs[j][*assignment.device[j]];
+    ASSERT_TRUE(item.has_value());
+    left[*assignment.device[j]] -= item->cost;
+    value += item->value;
+  }
+  for (const std::int64_t one : left) EXPECT_GE(one, 0);
+  EXPECT_EQ(value, assignment.value);  // quarters: exact
+  EXPECT_LE(assignment.value, assignment.upper_bound);
+}
+
+TEST(Assign, AgreesWithAllPlacesOnSeveralDevices) {
+  Dice dice(5);
+  for (int instance = 0; instance < 400; ++instance) {
+    const bool alike = instance % 2 == 0;
+    const std::size_t devices = 2 + static_cast<std::size_t>(dice.below(2));
+    const AssignmentProblem problem =
+        random_problem(dice, 1 + static_cast<std::size_t>(dice.below(devices == 2 ? 9 : 7)), devices, alike);
+    const Assignment assignment = assign(problem, {});
+    expect_valid(problem, assignment);
+    ASSERT_TRUE(assignment.optimal) << instance;
+    ASSERT_EQ(assignment.value, best_of_all(problem)) << instance;
+  }
+}
+
+TEST(Assign, BoundsWhatItCannotProve) {
+  Dice dice(6);
+  for (const bool alike : {true, false}) {
+    const AssignmentProblem problem = random_problem(dice, 300, 4, alike);
+    const Assignment assignment = assign(problem, {}, 1000);
+    expect_valid(problem, assignment);
+    EXPECT_GE(assignment.value, 0.98 * assignment.upper_bound);
+  }
+}
+
+TEST(Assign, CoversEveryGroup) {
+  Dice dice(7);
+  int infeasible = 0;
+  for (int instance = 0; instance < 1000; ++instance) {
+    AssignmentProblem problem = random_problem(dice, 1 + static_cast<std::size_t>(dice.below(12)), 1, true);
+    const std::int64_t groups = 1 + dice.below(4);
+    for (auto& group : problem.group) {
+      if (dice.below(5) != 0) group = static_cast<std::size_t>(dice.below(groups));
+    }
+    std::map<std::size_t, std::size_t> names;
+    for (auto& group : problem.group) {
+      if (group) group = names.emplace(*group, names.size()).first->second;
+    }
+    const double best = best_of_all(problem);
+    ASSERT_EQ(best < 0, least_cover(problem) > problem.budgets[0]) << instance;
+    if (best < 0) {
+      ++infeasible;
+      continue;
+    }
+    const Assignment assignment = assign(problem, {});
+    expect_valid(problem, assignment);
+    ASSERT_TRUE(assignment.optimal) << instance;
+    ASSERT_EQ(assignment.value, best) << instance;
+  }
+  EXPECT_GT(infeasible, 50);
+}
+
+TEST(Assign, RefusesValuesThatNoWholeNumberHolds) {
+  AssignmentProblem problem;
+  problem.budgets = {10, 10};
+  problem.group.resize(2);
+  problem.jobs = {{PlanItem{1, 1e-200}, PlanItem{1, 1e-200}}, {PlanItem{1, 1e200}, PlanItem{1, 1e200}}};
+  EXPECT_THROW((void)assign(problem, {}), InputError);
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,208 @@
+#include <perfpred/error.h>
+#include <perfpred/plot.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "chart.h"
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* predictions_header =
+    "network,depth,base_filters,batch_size,input,classes,train_images,optimizer,precision,layout,cuda_graph,device,"
+    "threads,time_sec_p05,time_sec_p50,time_sec_p95,images_per_sec_p05,images_per_sec_p50,images_per_sec_p95,in_domain,"
+    "reason";
+
+template <class Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+AggregateRow aggregate_row(int depth, int filters, int batch, double sec) {
+  AggregateRow row;
+  row.workload = Workload::cifar_cnn(depth, filters, batch);
+  row.params = row.workload.params();
+  row.n = 2;
+  row.steps_per_epoch = row.workload.steps_per_epoch();
+  row.avg_time_mean = sec;
+  row.avg_time_std = 0.01 * sec;
+  row.thr_mean = 50'000 / sec;
+  row.thr_std = 500 / sec;
+  row.acc_mean = 0.7;
+  row.acc_std = 0.01;
+  return row;
+}
+
+class PlotTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::system("gnuplot --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  }
+
+  /// A PNG file starts with its signature and a header with a size, and ends with an IEND chunk; an SVG file is one
+  /// XML element. Both hold more than an empty page.
+  static void expect_pictures(const std::vector<std::string>& files, std::size_t plots) {
+    EXPECT_EQ(files.size(), 2 * plots);
+    for (const std::string& file : files) {
+      const std::string bytes = testing::slurp(file);
+      if (file.ends_with(".png")) {
+        EXPECT_THAT(bytes, StartsWith(std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16))) << file;
+        EXPECT_EQ(bytes.substr(bytes.size() - 8, 4), "IEND") << file;
+        EXPECT_GT(bytes.size(), 8000U) << file;
+      } else {
+        EXPECT_THAT(bytes, StartsWith("<?xml")) << file;
+        EXPECT_THAT(bytes, HasSubstr("<svg")) << file;
+        EXPECT_THAT(bytes.substr(bytes.size() - 16), HasSubstr("</svg>")) << file;
+        EXPECT_THAT(bytes, HasSubstr("<path")) << file;
+      }
+    }
+  }
+
+  static std::vector<std::string> stems(const std::vector<std::string>& files) {
+    std::vector<std::string> names;
+    for (const std::string& file : files) {
+      if (file.ends_with(".png")) names.push_back(std::filesystem::path(file).stem());
+    }
+    return names;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(PlotTest, AggregateGivesThreePlots) {
+  Plotter plotter(folder_.file("new/plots"));
+  const std::vector<AggregateRow> rows = {aggregate_row(2, 16, 32, 3.5), aggregate_row(2, 16, 64, 1.9),
+                                          aggregate_row(3, 32, 32, 4.1)};
+  plotter.aggregate(rows);
+  EXPECT_THAT(stems(plotter.files()), ElementsAre("accuracy_time", "throughput_batch", "repeats"));
+  expect_pictures(plotter.files(), 3);
+  EXPECT_THAT(testing::slurp(folder_.file("new/plots/throughput_batch.svg")), HasSubstr("depth 3, 32 filters"));
+}
+
+TEST_F(PlotTest, OneRowIsEnough) {
+  Plotter plotter(folder_.path());
+  AggregateRow row = aggregate_row(2, 16, 32, 3.5);
+  row.n = 1;
+  row.acc_mean = row.acc_std = std::nullopt;
+  plotter.aggregate(std::vector{row});
+  EXPECT_THAT(stems(plotter.files()), ElementsAre("throughput_batch"));
+  expect_pictures(plotter.files(), 1);
+}
+
+TEST_F(PlotTest, RepeatsNeedTwoRuns) {
+  Plotter plotter(folder_.path());
+  perfpred::Run run;
+  run.workload = Workload::cifar_cnn(2, 16, 32);
+  run.avg_time_sec = 3.5;
+  std::vector<perfpred::Run> runs = {run};
+  EXPECT_THAT(refusal([&] { plotter.repeats(runs); }), HasSubstr("no repeats"));
+  run.avg_time_sec = 3.6;
+  runs.push_back(run);
+  plotter.repeats(runs);
+  expect_pictures(plotter.files(), 1);
+}
+
+TEST_F(PlotTest, PredictionsNeedMeasuredColumns) {
+  const std::string escaped =
+      "cifar_cnn,3,32,64,3x32x32,10,50000,adam,fp32,nchw,0,\"GPU 'a\"\"b\",,1.9,2,2.1,23000,25000,27000,true,";
+  const std::string header = predictions_header;
+  Plotter plotter(folder_.path());
+  const std::string bare = folder_.write("bare.csv", header + "\n" + escaped + "\n");
+  EXPECT_THAT(refusal([&] { plotter.predictions(bare); }), HasSubstr("measured_time_sec"));
+  plotter.predictions(folder_.write("measured.csv", header + ",measured_time_sec,measured_images_per_sec\n" + escaped +
+                                                        ",2.02,24800\n" + escaped + ",1.98,25100\n"));
+  EXPECT_THAT(stems(plotter.files()), ElementsAre("predicted_time", "predicted_throughput"));
+  expect_pictures(plotter.files(), 2);
+}
+
+TEST_F(PlotTest, SweepDiffersInOneField) {
+  const auto row = [](int batch, const std::string& optimizer) {
+    return "cifar_cnn,3,32," + std::to_string(batch) + ",3x32x32,10,50000," + optimizer +
+           ",fp32,nchw,0,unknown,,1.9,2,2.1,23000,25000,27000,true,\n";
+  };
+  const std::string header = std::string(predictions_header) + "\n";
+  Plotter plotter(folder_.path());
+  plotter.sweep(folder_.write("batch.csv", header + row(32, "adam") + row(512, "adam") + row(64, "adam")));
+  expect_pictures(plotter.files(), 2);
+  plotter.sweep(folder_.write("optimizer.csv", header + row(32, "adam") + row(32, "sgd")));
+  expect_pictures(plotter.files(), 4);
+  const std::string both = folder_.write("both.csv", header + row(32, "adam") + row(64, "sgd"));
+  EXPECT_THAT(refusal([&] { plotter.sweep(both); }), HasSubstr("batch_size, optimizer"));
+  const std::string none = folder_.write("none.csv", header + row(32, "adam"));
+  EXPECT_THAT(refusal([&] { plotter.sweep(none); }), HasSubstr("none"));
+}
+
+TEST_F(PlotTest, LogGivesCurvesOfWhatWasRecorded) {
+  Plotter plotter(folder_.path());
+  plotter.log(folder_.write(
+      "Run 1.jsonl",
+      "{\"network\":\"cifar_cnn\"}\n"
+      "{\"epoch\":1,\"sec\":1,\"train_loss\":2.1,\"train_acc\":null,\"val_loss\":2.2,\"val_acc\":null}\n"
+      "{\"epoch\":2,\"sec\":1,\"train_loss\":1.9,\"train_acc\":null,\"val_loss\":2.0,\"val_acc\":null}\n"));
+  EXPECT_THAT(stems(plotter.files()), ElementsAre("run_1_loss"));
+  expect_pictures(plotter.files(), 1);
+  const std::string empty = folder_.write("empty.jsonl", "{\"epoch\":1,\"sec\":1}\n");
+  EXPECT_THAT(refusal([&] { plotter.log(empty); }), HasSubstr("no epoch has a loss or an accuracy"));
+}
+
+TEST_F(PlotTest, ParetoNeedsAFront) {
+  Plotter plotter(folder_.path());
+  plotter.pareto(
+      folder_.write("plan.json",
+                    "{\"items\":[{\"cost_sec\":20,\"value\":0.6}],\"pareto\":[{\"cost_sec\":10,\"value\":0.5},"
+                    "{\"cost_sec\":30,\"value\":0.7}]}"));
+  expect_pictures(plotter.files(), 1);
+  const std::string empty = folder_.write("empty.json", "{\"items\":[],\"pareto\":[]}");
+  EXPECT_THAT(refusal([&] { plotter.pareto(empty); }), HasSubstr("holds no front"));
+  const std::string broken = folder_.write("broken.json", "{\"items\":");
+  EXPECT_THAT(refusal([&] { plotter.pareto(broken); }), StartsWith(broken));
+}
+
+TEST_F(PlotTest, NothingTimedIsRefused) {
+  Plotter plotter(folder_.path());
+  AggregateRow row = aggregate_row(2, 16, 32, 3.5);
+  row.n = 0;
+  row.avg_time_mean = row.avg_time_std = row.thr_mean = row.thr_std = std::nullopt;
+  EXPECT_THAT(refusal([&] { plotter.aggregate(std::vector{row}); }), HasSubstr("nothing to plot"));
+}
+
+TEST(Chart, MissingGnuplotIsOneClearLine) {
+  const testing::TemporaryFolder folder;
+  const char* path = std::getenv("PATH");
+  const std::string kept = path == nullptr ? "" : path;
+  ::setenv("PATH", folder.path().c_str(), 1);
+  Chart chart;
+  chart.series = {{.x = {1, 2}, .y = {1, 2}}};
+  std::string message;
+  try {
+    (void)draw(chart, folder.file("x"));
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  ::setenv("PATH", kept.c_str(), 1);
+  EXPECT_THAT(message, HasSubstr("gnuplot is not installed"));
+  EXPECT_EQ(folder.entries(), 0U);
+}
+
+TEST(Chart, FileStem) {
+  EXPECT_EQ(file_stem("RTX 4080 (Laptop)"), "rtx_4080_laptop");
+  EXPECT_EQ(file_stem("../x"), "x");
+  EXPECT_EQ(file_stem("//"), "unnamed");
+}
+
+}  // namespace
+}  // namespace perfpred
