@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli.h"
+#include "passive_threads.h"
 
 namespace {
 
@@ -41,6 +42,7 @@ void show(const CollectProgress& at) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  cli::let_threads_sleep(argv);
   cli::Program program("collect", "Measures training runs on this machine and records them.",
                        "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
   CollectOptions options;

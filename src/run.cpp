@@ -197,7 +197,8 @@ constexpr std::array<std::string_view, 38> order = {
     "input",         "classes",     "train_images", "optimizer",      "precision",  "layout",
     "cuda_graph",    "device",      "threads",      "env",            "host",       "driver",
     "cuda",          "cudnn",       "step_p05_ms",  "step_p50_ms",    "step_p95_ms", "clock_mhz",
-    "mem_free_mb",   "peak_mem_mb", "load",         "timing",         "outcome",    "note"};
+    "mem_free_mb",   "peak_mem_mb", "load",         "timing",         "outcome",    "note",
+    "peak_reserved_mb", "cuda_graph_speedup"};
 
 }  // namespace
 

@@ -13,6 +13,7 @@ constexpr double change_p_value = 0.01;
 constexpr double change_size = 0.02;
 constexpr std::size_t fewest_at_limit = 3;
 constexpr std::size_t fewest_to_judge_share = 20;
+constexpr int most_cuts = 3;
 
 double quantile(std::vector<double> values, double share) {
   const auto place = static_cast<std::ptrdiff_t>(std::lround(share * static_cast<double>(values.size() - 1)));
@@ -70,6 +71,7 @@ bool StepSamples::cut_warmup() {
   }
   if (cut == 0) return false;
   first_ = kept_[cut];
+  ++cuts_;
   rebuild();
   return true;
 }
@@ -82,8 +84,8 @@ bool StepSamples::finished() {
   }
   const std::string_view reason = criterion_->reason();
   if (reason.empty() && !limit) return false;
-  // A step that is so slow that few fit keeps them all but for the slow first ones.
-  while (criterion_->samples().size() > fewest_at_limit && cut_warmup()) {
+  // At the limit one cut has to do: cutting a drift again and again would hide it.
+  while (criterion_->samples().size() > fewest_at_limit && cut_warmup() && !limit) {
   }
   const std::string_view still = criterion_->reason();
   if (limit) {
@@ -112,7 +114,7 @@ StepLabel StepSamples::label() const {
   label.disturbed_share = static_cast<double>(disturbed_) / static_cast<double>(all_.size() - first_);
   label.stopped_by = stopped_by_;
   label.disturbed = keep_disturbed_;
-  label.drift = values.size() > 1 && changes(find_change(values));
+  label.drift = cuts_ > most_cuts || (values.size() > 1 && changes(find_change(values)));
   return label;
 }
 

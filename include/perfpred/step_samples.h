@@ -17,6 +17,12 @@ struct StepSamplesOptions {
   double max_discarded = 0.5;  ///< share of disturbed samples above which they are kept and flagged
 };
 
+/// One step, in seconds, and whether it was taken while the device was throttled or had company.
+struct StepSample {
+  double sec;
+  bool disturbed;
+};
+
 /// The time of a training step and how it came about; times in seconds.
 struct StepLabel {
   double median = 0;
@@ -42,7 +48,6 @@ class PERFPRED_API StepSamples {
   /// @throws InputError as make_stop_criterion() does
   explicit StepSamples(StepSamplesOptions options = {});
 
-  /// @param disturbed  taken while the device was throttled or had company
   void add(double sec, bool disturbed = false);
 
   [[nodiscard]] bool finished();
@@ -50,21 +55,19 @@ class PERFPRED_API StepSamples {
   /// @throws Error if there is no sample
   [[nodiscard]] StepLabel label() const;
 
- private:
-  struct Sample {
-    double sec;
-    bool disturbed;
-  };
+  [[nodiscard]] const std::vector<StepSample>& all() const { return all_; }  ///< in order, warm-up included
 
+ private:
   void rebuild();
   [[nodiscard]] bool cut_warmup();
 
   StepSamplesOptions options_;
-  std::vector<Sample> all_;
+  std::vector<StepSample> all_;
   std::size_t first_ = 0;          // of the samples after warm-up
   std::size_t disturbed_ = 0;      // among these
   bool keep_disturbed_ = false;
   double elapsed_ = 0;
+  int cuts_ = 0;
   std::unique_ptr<StopCriterion> criterion_;
   std::vector<std::size_t> kept_;  // places in all_ of the criterion's samples
   std::string stopped_by_;

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
 #include <chrono>
@@ -66,7 +67,11 @@ void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffl
   stopping_ = false;
   for (int i = 0; i < options_.workers; ++i) {
     const auto stream = streams_.empty() ? std::nullopt : std::optional(streams_[static_cast<std::size_t>(i)]);
-    threads_.emplace_back([this, stream] { work(stream); });
+    threads_.emplace_back([this, stream, info = c10::ThreadLocalDebugInfo::current()] {
+      // What counts memory in this thread counts that of the batches too.
+      c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(info);
+      work(stream);
+    });
   }
 }
 

@@ -330,6 +330,12 @@ void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::functio
   run.mem_free_mb = timing.mem_free_mb;
   run.note = words(timing);
   if (!label.trusted()) run.outcome = Outcome::untrusted;
+  ordered_json samples = ordered_json::array();
+  ordered_json disturbed = ordered_json::array();
+  for (const StepSample& sample : timing.samples) {
+    samples.push_back(sample.sec * 1e3);
+    disturbed.push_back(sample.disturbed ? 1 : 0);
+  }
   const bool data_bound = wait_share > data_bound_share;
   log.line(ordered_json{{"steps",
                          {{"samples", label.samples},
@@ -344,7 +350,9 @@ void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::functio
                           {"epoch_overhead_sec", overhead},
                           {"data_wait_share", wait_share},
                           {"data_bound", data_bound},
-                          {"phases", phases}}}}
+                          {"phases", phases},
+                          {"samples_ms", samples},
+                          {"disturbed", disturbed}}}}
                .dump());
 }
 

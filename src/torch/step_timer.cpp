@@ -77,6 +77,7 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
       timing.company = timing.company || taken > taken_mb;
     }
     timing.label = samples.label();
+    timing.samples = samples.all();
     return timing;
   });
 }

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace perfpred {
 
@@ -13,6 +14,7 @@ struct StepTiming {
   StepLabel label;
   std::optional<double> clock_mhz;    ///< median over the samples
   std::optional<double> mem_free_mb;  ///< before
+  std::vector<StepSample> samples;    ///< all, in order, warm-up included
   bool throttled = false;             ///< at least once
   bool company = false;               ///< others computed on the GPU, took its memory, or kept the CPU's cores busy
 };
