@@ -21,7 +21,7 @@ namespace {
 
 using testing::TemporaryFolder;
 
-constexpr int rounds = 3000;
+constexpr int rounds = 2000;
 
 /// Damages a text as editors, disks and transfers do.
 class Mutator {
@@ -145,26 +145,19 @@ TEST(ReaderMutation, TheFastReaderAgreesWithTheCarefulOne) {
   for (int round = 0; round < rounds; ++round) {
     const std::string path = folder.write("runs.csv", mutate(sample_csv()));
     Aggregator careful;
-    bool summable = true;
     const std::string expected = complaint([&] {
-      for (const auto& run : read_runs(path)) {
-        try {
-          careful.add(run);
-        } catch (const InputError&) {
-          summable = false;
-        }
-      }
+      RunReader reader(path);
+      while (const auto run = reader.next()) careful.add(*run);
     });
     Aggregator fast;
     const std::string got = complaint([&] { fast.add_file(path, 1 + round % 2); });
-    if (expected.empty() && !summable) {
-      ASSERT_FALSE(got.empty());
-      continue;
-    }
     ASSERT_EQ(got.empty(), expected.empty()) << "fast: " << got << "\ncareful: " << expected;
     if (!got.empty()) {
-      // A NUL byte anywhere is told before anything else by the one that reads in large blocks.
-      if (summable && expected.find("NUL") == std::string::npos) ASSERT_EQ(got, expected);
+      // What add() refuses has no line yet. The careful reader, in large blocks, tells a NUL byte before anything else.
+      const bool placed = expected.rfind(path, 0) == 0;
+      if (expected.find("NUL") == std::string::npos) {
+        ASSERT_EQ(placed ? got : got.substr(got.find(": ") + 2), expected);
+      }
       continue;
     }
     ++accepted;
