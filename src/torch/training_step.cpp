@@ -11,10 +11,11 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/torch/network_module.h>
 
 #include <fmt/format.h>
 
-#include "cnn_module.h"
 #include "cuda_graph.h"
 #include "torch_errors.h"
 
@@ -86,9 +87,9 @@ TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const S
   apply_precision(workload.precision);
   guard_torch([&] {
     const auto type = workload.precision == Precision::fp64 ? at::kDouble : at::kFloat;
-    at::manual_seed(options.seed);  // initial weights and dropout
-    network_ = std::make_shared<CnnModule>(workload);
-    network_->to(device, type);
+    at::manual_seed(options.seed);  // dropout
+    network_ = std::make_shared<NetworkModule>(build_network(workload),
+                                               ModuleOptions{options.seed, device, type, workload.layout});
     std::vector<at::Tensor> parameters;
     for (const at::Tensor& parameter : network_->parameters()) {
       if (parameter.requires_grad()) parameters.push_back(parameter);

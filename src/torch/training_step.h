@@ -17,7 +17,7 @@
 
 namespace perfpred {
 
-class CnnModule;
+class NetworkModule;
 
 struct StepOptions {
   double learning_rate = 0;
@@ -71,7 +71,7 @@ class PERFPRED_API TrainingStep {
   Workload workload_;
   c10::Device device_;
   StepOptions options_;
-  std::shared_ptr<CnnModule> network_;
+  std::shared_ptr<NetworkModule> network_;
   std::unique_ptr<ParameterUpdate> update_;
   std::function<void(Phase)> on_phase_;
   at::Tensor loss_sum_, correct_;  // over the samples since the last take_metrics()
