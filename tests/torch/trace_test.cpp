@@ -55,6 +55,8 @@ constexpr Phase phases[] = {Phase::forward, Phase::loss, Phase::backward, Phase:
 void expect_equal(const OpGraph& analytic, const OpGraph& traced) {
   EXPECT_EQ(analytic.params(), traced.params());
   EXPECT_EQ(analytic.activation_bytes(), traced.activation_bytes());
+  EXPECT_EQ(estimate_memory(analytic, Allocator::exact).peak_bytes,
+            estimate_memory(traced, Allocator::exact).peak_bytes);
   for (const Phase phase : phases) {
     SCOPED_TRACE(to_string(phase));
     const OpTotals a = analytic.totals(phase);
