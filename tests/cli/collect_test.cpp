@@ -60,9 +60,9 @@ TEST_F(Collect, MeasuresLogsAndResumes) {
   EXPECT_EQ(document["skipped"], 0);
   EXPECT_EQ(document["failed"], 0);
   ASSERT_EQ(document["runs"].size(), 2U);
-  const std::vector<Run> rows = read_runs(runs());
+  const std::vector<perfpred::Run> rows = read_runs(runs());
   ASSERT_EQ(rows.size(), 2U);
-  for (const Run& row : rows) {
+  for (const perfpred::Run& row : rows) {
     EXPECT_EQ(row.outcome, Outcome::ok);
     EXPECT_EQ(row.params, row.workload.params());
     ASSERT_EQ(row.epoch_times.size(), 2U);
@@ -93,9 +93,9 @@ TEST_F(Collect, EstimatesAnEpochFromSteps) {
   const Finished done = collect({"--depth", "1", "--base-filters", "2", "--batch-size", "30", "--train-images", "3010",
                                  "--timing", "steps"});
   ASSERT_EQ(done.exit_code, 0) << done.err;
-  const std::vector<Run> rows = read_runs(runs());
+  const std::vector<perfpred::Run> rows = read_runs(runs());
   ASSERT_EQ(rows.size(), 1U);
-  const Run& row = rows.front();
+  const perfpred::Run& row = rows.front();
   EXPECT_EQ(row.timing, Timing::steps);
   EXPECT_TRUE(row.epoch_times.empty());
   EXPECT_FALSE(row.test_acc.has_value());

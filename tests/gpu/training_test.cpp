@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "temporary_folder.h"
+#include "../temporary_folder.h"
 #include "torch/batch_loader.h"
 #include "torch/cuda_device.h"
 #include "torch/memory_peak.h"
