@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -87,64 +87,64 @@ std::vector<PanelKernel<Number>> kernels() {
   return all;
 }
 
-/// Seconds that all threads together need for `work(thread)`: from their common start to the end of the last one, the
-/// shortest of several times (what else runs on the machine only adds).
-double shortest_sec(unsigned threads, int times, const std::function<void(unsigned)>& work) {
-  std::barrier gate(static_cast<std::ptrdiff_t>(threads) + 1);
+/// Blocks a second that the threads do together while all of them work, from the tenth fastest of a hundred blocks of
+/// each: whatever else runs on the machine takes whole time slices, which are longer than a block.
+/// @param prepare  called in its thread; gives what does one block
+double blocks_per_sec(unsigned threads, int blocks, const std::function<std::function<void(int)>(unsigned)>& prepare) {
+  std::barrier gate(static_cast<std::ptrdiff_t>(threads));
+  std::vector<double> rates(threads);
   std::vector<std::thread> pool;
   for (unsigned t = 0; t < threads; ++t) {
-    pool.emplace_back([&gate, &work, times, t] {
-      for (int i = 0; i < times; ++i) {
-        gate.arrive_and_wait();
-        work(t);
-        gate.arrive_and_wait();
+    pool.emplace_back([&gate, &rates, &prepare, blocks, t] {
+      const std::function<void(int)> work = prepare(t);
+      std::vector<double> secs;
+      gate.arrive_and_wait();
+      for (int block = 0; block < blocks; ++block) {
+        const auto begin = Clock::now();
+        work(block);
+        secs.push_back(seconds_since(begin));
       }
+      const auto fast = secs.begin() + blocks / 10;
+      std::nth_element(secs.begin(), fast, secs.end());
+      rates[t] = 1 / *fast;
     });
   }
-  double shortest = 0;
-  for (int i = 0; i < times; ++i) {
-    const auto begin = Clock::now();
-    gate.arrive_and_wait();
-    gate.arrive_and_wait();
-    const double sec = seconds_since(begin);
-    if (i == 0 || sec < shortest) shortest = sec;
-  }
   for (std::thread& thread : pool) thread.join();
-  return shortest;
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
 template <class Number>
 double matrix_product_rate(unsigned threads) {
-  std::atomic<Number> kept{0};  // so that no product is left out
+  constexpr int products = 100;
   double best = 0;
+  std::atomic<Number> kept{0};  // so that no product is left out
   for (const PanelKernel<Number>& kernel : kernels<Number>()) {
-    constexpr int products = 1500;
-    const auto work = [&kernel, &kept](unsigned) {
+    const auto prepare = [&kernel, &kept](unsigned) {
       const std::vector<Number> a(12 * depth, Number(1e-3)), b(2 * 16 * depth, Number(1e-3));
-      std::vector<Number> c(largest_panel, 0);
-      for (int i = 0; i < products; ++i) kernel.run(a.data(), b.data(), c.data());
-      kept = c.front();
+      return [a, b, c = std::vector<Number>(largest_panel, 0), &kernel, &kept](int) mutable {
+        for (int i = 0; i < products; ++i) kernel.run(a.data(), b.data(), c.data());
+        kept = c.front();
+      };
     };
-    best = std::max(best, threads * products * kernel.flops / shortest_sec(threads, 9, work));
+    best = std::max(best, products * kernel.flops * blocks_per_sec(threads, 300, prepare));
   }
   return best;
 }
 
 double copy_rate(unsigned threads) {
-  const long cache = std::max(::sysconf(_SC_LEVEL3_CACHE_SIZE), 0L);
+  constexpr std::size_t chunk = 4 << 20;
+  const double cache = static_cast<double>(std::max(::sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
-  const double wanted = std::max(2.0 * static_cast<double>(cache), 128e6);
-  const auto bytes = static_cast<std::size_t>(std::min(wanted, memory / 8)) / threads;
-  struct Buffers {
-    std::unique_ptr<char[]> from, to;
+  const double wanted = std::min(std::max(2 * cache, 128e6), memory / 8) / threads;  // no cache holds it
+  const std::size_t chunks = std::max<std::size_t>(static_cast<std::size_t>(wanted) / chunk, 1);
+  const auto prepare = [chunks](unsigned) {
+    return [chunks, from = std::vector<char>(chunks * chunk, 1),
+            to = std::vector<char>(chunks * chunk, 0)](int block) mutable {
+      const std::size_t at = static_cast<std::size_t>(block) % chunks * chunk;
+      std::memcpy(to.data() + at, from.data() + at, chunk);
+    };
   };
-  std::vector<Buffers> buffers(threads);
-  const auto touch = [&buffers, bytes](unsigned t) {
-    buffers[t] = {std::make_unique<char[]>(bytes), std::make_unique<char[]>(bytes)};
-  };
-  shortest_sec(threads, 1, touch);
-  const auto copy = [&buffers, bytes](unsigned t) { std::memcpy(buffers[t].to.get(), buffers[t].from.get(), bytes); };
-  return 2.0 * static_cast<double>(bytes) * threads / shortest_sec(threads, 5, copy);
+  return 2.0 * chunk * blocks_per_sec(threads, static_cast<int>(3 * chunks), prepare);
 }
 
 }  // namespace

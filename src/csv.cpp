@@ -64,20 +64,53 @@ class FileSource final : public io::ByteSourceBase {
 
 class TextSource final : public io::ByteSourceBase {
  public:
-  explicit TextSource(std::string_view text) : rest_(text) {}
+  explicit TextSource(std::string_view text) : rest_(text), ended_(text.empty() || text.back() == '\n') {}
 
   int read(char* buffer, int size) override {
-    const std::size_t copied = rest_.copy(buffer, static_cast<std::size_t>(size));
+    std::size_t copied = rest_.copy(buffer, static_cast<std::size_t>(size));
     rest_.remove_prefix(copied);
+    if (rest_.empty() && !ended_ && copied < static_cast<std::size_t>(size)) {
+      buffer[copied++] = '\n';  // as above
+      ended_ = true;
+    }
     return static_cast<int>(copied);
   }
 
  private:
   std::string_view rest_;
+  bool ended_;  // by a line feed
 };
 
-/// Splits a NUL-terminated line in place; false if a quote is not closed.
-bool split_fields(char* line, std::vector<std::string_view>& fields) {
+}  // namespace
+
+struct LineReader::Impl {
+  Impl(const std::string& name, std::unique_ptr<io::ByteSourceBase> source)
+      : path(name), lines(name, std::move(source)) {}
+
+  std::string path;
+  io::LineReader lines;
+};
+
+LineReader::LineReader(const std::string& path)
+    : impl_(std::make_unique<Impl>(path, std::make_unique<FileSource>(path))) {}
+LineReader::LineReader(const std::string& name, std::string_view text)
+    : impl_(std::make_unique<Impl>(name, std::make_unique<TextSource>(text))) {}
+LineReader::~LineReader() = default;
+LineReader::LineReader(LineReader&&) noexcept = default;
+LineReader& LineReader::operator=(LineReader&&) noexcept = default;
+
+char* LineReader::next() {
+  try {
+    return impl_->lines.next_line();
+  } catch (const io::error::line_length_limit_exceeded&) {
+    throw InputError(fmt::format("{}:{}: the line is longer than 16 MB", path(), line()));
+  }
+}
+
+std::size_t LineReader::line() const { return impl_->lines.get_file_line(); }
+const std::string& LineReader::path() const { return impl_->path; }
+
+bool split_csv_fields(char* line, std::vector<std::string_view>& fields) {
   fields.clear();
   while (true) {
     char* raw_end = line;
@@ -96,40 +129,31 @@ bool split_fields(char* line, std::vector<std::string_view>& fields) {
   }
 }
 
-}  // namespace
-
 struct CsvReader::Impl {
-  Impl(const std::string& name, std::unique_ptr<io::ByteSourceBase> source)
-      : path(name), lines(name, std::move(source)) {}
+  explicit Impl(LineReader reader) : lines(std::move(reader)) {}
 
-  [[nodiscard]] std::string here() const { return fmt::format("{}:{}: ", path, lines.get_file_line()); }
+  [[nodiscard]] std::string here() const { return fmt::format("{}:{}: ", lines.path(), lines.line()); }
 
   /// The next line that is not blank, split; false at the end.
   bool next_fields() {
-    try {
-      char* line = nullptr;
-      do {
-        line = lines.next_line();
-        if (line == nullptr) return false;
-      } while (*line == '\0');
-      if (!split_fields(line, fields)) throw InputError(here() + "a quote is not closed");
-      return true;
-    } catch (const io::error::line_length_limit_exceeded&) {
-      throw InputError(here() + "the line is longer than 16 MB");
-    }
+    char* line = nullptr;
+    do {
+      line = lines.next();
+      if (line == nullptr) return false;
+    } while (*line == '\0');
+    if (!split_csv_fields(line, fields)) throw InputError(here() + "a quote is not closed");
+    return true;
   }
 
-  std::string path;
-  io::LineReader lines;
+  LineReader lines;
   std::vector<std::string> header;
   std::vector<std::string_view> fields;
 };
 
-CsvReader::CsvReader(const std::string& path)
-    : CsvReader(std::make_unique<Impl>(path, std::make_unique<FileSource>(path))) {}
+CsvReader::CsvReader(const std::string& path) : CsvReader(std::make_unique<Impl>(LineReader(path))) {}
 
 CsvReader CsvReader::from_text(const std::string& name, std::string_view text) {
-  return CsvReader(std::make_unique<Impl>(name, std::make_unique<TextSource>(text)));
+  return CsvReader(std::make_unique<Impl>(LineReader(name, text)));
 }
 
 CsvReader::CsvReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -165,8 +189,8 @@ CsvColumn CsvReader::required(std::string_view name) const {
 bool CsvReader::next() {
   if (!impl_->next_fields()) return false;
   if (impl_->fields.size() != impl_->header.size()) {
-    throw InputError(fmt::format("{}{} fields where the header has {}", impl_->here(), impl_->fields.size(),
-                                 impl_->header.size()));
+    throw InputError(
+        fmt::format("{}{} fields where the header has {}", impl_->here(), impl_->fields.size(), impl_->header.size()));
   }
   return true;
 }
@@ -175,7 +199,7 @@ std::string_view CsvReader::text(const CsvColumn& column) const {
   return column.index ? impl_->fields[*column.index] : std::string_view();
 }
 
-ValuePlace CsvReader::place(std::string_view name) const { return {impl_->path, impl_->lines.get_file_line(), name}; }
+ValuePlace CsvReader::place(std::string_view name) const { return {path(), impl_->lines.line(), name}; }
 
 double CsvReader::finite(const CsvColumn& column) const { return parse_finite(text(column), place(column.name)); }
 
@@ -194,7 +218,7 @@ std::optional<double> CsvReader::finite_or_empty(const CsvColumn& column) const 
   return finite(column);
 }
 
-const std::string& CsvReader::path() const { return impl_->path; }
+const std::string& CsvReader::path() const { return impl_->lines.path(); }
 
 const std::vector<std::string>& CsvReader::header() const { return impl_->header; }
 
@@ -216,7 +240,7 @@ std::string csv_line(std::span<const std::string> fields) {
 std::vector<std::string> split_csv_line(std::string_view line, const std::string& prefix) {
   std::string copy(line);
   std::vector<std::string_view> fields;
-  if (!split_fields(copy.data(), fields)) throw InputError(prefix + ": a quote is not closed");
+  if (!split_csv_fields(copy.data(), fields)) throw InputError(prefix + ": a quote is not closed");
   return {fields.begin(), fields.end()};
 }
 

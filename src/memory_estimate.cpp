@@ -18,6 +18,9 @@ constexpr std::int64_t cuda_context = 512 * mebibyte;
 constexpr std::int64_t cublas_workspace = 8'519'680;  // LibTorch's default, `:4096:2:16:8`
 constexpr std::size_t roles = 7;
 
+/// Channels that oneDNN's blocked layouts hold together (of AVX-512).
+constexpr std::int64_t channel_block = 16;
+
 /// Replays the life of every tensor.
 class Replay {
  public:
@@ -48,6 +51,7 @@ class Replay {
     estimate.activations = bytes_at_peak_[static_cast<std::size_t>(TensorRole::input)] +
                            bytes_at_peak_[static_cast<std::size_t>(TensorRole::activation)] +
                            bytes_at_peak_[static_cast<std::size_t>(TensorRole::temporary)];
+    estimate.workspace = workspace_at_peak_;
     if (caching_) {
       estimate.context = cuda_context;
       estimate.workspace = memory_.reserved() - peak_;
@@ -103,17 +107,69 @@ class Replay {
     now_ -= tensor.bytes;
   }
 
+  void note(std::int64_t workspace) {
+    if (now_ + workspace <= peak_) return;
+    peak_ = now_ + workspace;
+    workspace_at_peak_ = workspace;
+    std::copy(bytes_, bytes_ + roles, bytes_at_peak_);
+  }
+
+  [[nodiscard]] std::int64_t bytes_of(TensorId id) const { return id == no_tensor ? 0 : graph_.bytes(id); }
+
+  /// Bytes of a copy in oneDNN's layout: channels (axis 1 of images, both channel axes of weights) are filled up.
+  [[nodiscard]] std::int64_t blocked(TensorId id, bool weight) const {
+    if (id == no_tensor) return 0;
+    const Shape& shape = graph_.shape(id);
+    double bytes = static_cast<double>(graph_.bytes(id));
+    for (std::size_t axis = weight ? 0 : 1; axis < 2; ++axis) {
+      const std::int64_t channels = shape[axis];
+      if (channels < channel_block) continue;
+      const std::int64_t filled = (channels + channel_block - 1) / channel_block * channel_block;
+      bytes *= static_cast<double>(filled) / static_cast<double>(channels);
+    }
+    return static_cast<std::int64_t>(bytes);
+  }
+
+  /// A view of a tensor that ends in the channels, as permuting images makes it.
+  [[nodiscard]] bool channels_last(TensorId id) const {
+    const TensorId storage = graph_.tensors[id].storage;
+    if (storage == id || graph_.shape(storage).rank() == 0) return false;
+    return graph_.shape(storage) != graph_.shape(id) && graph_.shape(storage).back() == graph_.shape(id)[1];
+  }
+
+  /// On a CPU, oneDNN convolves copies of its operands, one product after the other.
+  void note_copies(const Op& op) {
+    const auto inputs = graph_.inputs(op);
+    const auto outputs = graph_.outputs(op);
+    if (op.kind == OpKind::convolution) {
+      const std::int64_t out = blocked(outputs[0], false);
+      note(std::max(blocked(inputs[0], false) + blocked(inputs[1], true) + out, out + bytes_of(outputs[0])));
+    } else if (op.kind == OpKind::convolution_backward) {
+      const std::int64_t gradient = blocked(inputs[0], false);
+      const std::int64_t weight = blocked(inputs[2], true);
+      const std::int64_t of_input = blocked(outputs[0], false);
+      if (outputs[0] != no_tensor) {
+        note(std::max(gradient + weight + of_input, of_input + bytes_of(outputs[0])));
+      }
+      if (outputs[1] != no_tensor) {
+        // Without a kernel for depthwise weights in this layout, each group is filled to a block of its own.
+        const bool filled = graph_.shape(inputs[2])[1] == 1 && channels_last(inputs[0]);
+        const std::int64_t of_weight = filled ? weight * channel_block * channel_block : weight;
+        note(bytes_of(outputs[0]) +
+             std::max(gradient + blocked(inputs[1], false) + of_weight, of_weight + bytes_of(outputs[1])));
+      }
+    }
+  }
+
   void execute(std::size_t i) {
     const Op& op = graph_.ops[i];
+    if (!caching_) note_copies(op);
     const auto make = [&](TensorId id) {
       if (id != no_tensor && !alive_[graph_.tensors[id].storage]) allocate(graph_.tensors[id].storage);
     };
     for (const TensorId id : graph_.inputs(op)) make(id);  // made in place: its operator is the first to name it
     for (const TensorId id : graph_.outputs(op)) make(id);
-    if (now_ > peak_) {
-      peak_ = now_;
-      std::copy(bytes_, bytes_ + roles, bytes_at_peak_);
-    }
+    note(0);
     const auto release = [&](TensorId id) {
       if (id == no_tensor) return;
       const TensorId storage = graph_.tensors[id].storage;
@@ -142,6 +198,7 @@ class Replay {
   std::int64_t bytes_at_peak_[roles] = {};
   std::int64_t now_ = 0;
   std::int64_t peak_ = 0;
+  std::int64_t workspace_at_peak_ = 0;
 };
 
 }  // namespace
@@ -159,11 +216,10 @@ Allocator allocator_of(const Device& device) {
 
 MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator) { return Replay(graph, allocator).run(); }
 
-std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, double margin) {
-  const auto fits = [&](std::int64_t batch) {
-    workload.batch_size = batch;
-    return estimate_memory(workload.graph(), allocator_of(device)).fits(device, margin);
-  };
+std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step, const Device& device,
+                                          double margin) {
+  const Allocator allocator = allocator_of(device);
+  const auto fits = [&](std::int64_t batch) { return estimate_memory(step(batch), allocator).fits(device, margin); };
   if (!fits(1)) return std::nullopt;
   std::int64_t low = 1;
   std::int64_t high = 2;
@@ -176,6 +232,14 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
     (fits(middle) ? low : high) = middle;
   }
   return low;
+}
+
+std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, double margin) {
+  const auto step = [&workload](std::int64_t batch) {
+    workload.batch_size = batch;
+    return workload.graph();
+  };
+  return largest_batch(step, device, margin);
 }
 
 }  // namespace perfpred

@@ -14,6 +14,7 @@ struct LayerState {
   TensorId output = no_tensor;
   TensorId gradient = no_tensor;  // of the output
   bool needs_gradient = false;
+  bool scattered = false;  // the gradient's rows are not contiguous: flattening them for a linear layer copies
   std::array<TensorId, 2> weights = {no_tensor, no_tensor};  // weight, bias: as the operators read them
   std::array<TensorId, 2> inputs = {no_tensor, no_tensor};   // first two: as the operators read them
   std::array<TensorId, 3> saved = {no_tensor, no_tensor, no_tensor};
@@ -95,8 +96,8 @@ class StepBuilder {
   TensorId input(std::size_t i) { return state_of(input_layer(i)).output; }
   TensorId operand(std::size_t i, DataType compute);
   void read_weights(DataType compute);
-  void give(std::size_t i, TensorId gradient);
-  void give_layer(std::int32_t layer, TensorId gradient);
+  void give(std::size_t i, TensorId gradient, bool scattered = false);
+  void give_layer(std::int32_t layer, TensorId gradient, bool scattered = false);
   void learn(std::size_t which, TensorId gradient);
   void forward_linear(const Layer& layer);
   void backward_linear(const Layer& layer);
@@ -388,10 +389,11 @@ void StepBuilder::forward(const Layer& layer) {
 void StepBuilder::loss() {
   phase_ = Phase::loss;
   const auto last = static_cast<std::int32_t>(states_.size()) - 1;
-  TensorId logits = cast(state_of(last).output, master_);
+  TensorId logits = state_of(last).output;
   const Shape shape = graph_.shape(logits);
   if (shape.rank() != 2) logits = graph_.add_view(logits, {shape.numel() / shape.back(), shape.back()});
-  const TensorId log_probabilities = map(OpKind::log_softmax, {logits});
+  const TensorId raw = map(OpKind::log_softmax, {logits});  // in the logits' type, whatever autocast does elsewhere
+  const TensorId log_probabilities = cast(raw, master_);
   const TensorId loss = made({}, master_);
   const TensorId total_weight = made({}, master_);
   emit(OpKind::nll_loss, {log_probabilities, labels_}, {loss, total_weight});
@@ -401,21 +403,27 @@ void StepBuilder::loss() {
   emit(OpKind::fill, {loss}, {one});
   const TensorId by_probability = made_like(log_probabilities);
   emit(OpKind::nll_loss_backward, {one, log_probabilities, labels_, total_weight}, {by_probability});
-  TensorId gradient = made_like(log_probabilities);
-  emit(OpKind::log_softmax_backward, {by_probability, log_probabilities}, {gradient});
+  TensorId gradient = map(OpKind::log_softmax_backward, {cast(by_probability, type(raw)), raw});
   if (shape.rank() != 2) gradient = graph_.add_view(gradient, shape);
   give_layer(last, gradient);
 }
 
 /// Gradients that meet are added, the later ones into a new tensor.
-void StepBuilder::give_layer(std::int32_t layer, TensorId gradient) {
+void StepBuilder::give_layer(std::int32_t layer, TensorId gradient, bool scattered) {
   LayerState& to = state_of(layer);
   if (!to.needs_gradient) return;
   gradient = cast(gradient, type(to.output));
-  to.gradient = to.gradient == no_tensor ? gradient : map(OpKind::add, {to.gradient, gradient});
+  if (to.gradient == no_tensor) {
+    to.gradient = gradient;
+    to.scattered = scattered;
+  } else {
+    to.gradient = map(OpKind::add, {to.gradient, gradient});  // laid out as the first
+  }
 }
 
-void StepBuilder::give(std::size_t i, TensorId gradient) { give_layer(input_layer(i), gradient); }
+void StepBuilder::give(std::size_t i, TensorId gradient, bool scattered) {
+  give_layer(input_layer(i), gradient, scattered);
+}
 
 void StepBuilder::learn(std::size_t which, TensorId gradient) {
   const std::int32_t index = learned_of_layer_[static_cast<std::size_t>(layer_)][which];
@@ -431,6 +439,7 @@ void StepBuilder::backward_linear(const Layer& layer) {
   TensorId g = s.gradient;
   const Shape rows = graph_.shape(x);
   const Shape given = graph_.shape(g);
+  if (s.scattered) g = map(OpKind::copy, {g});
   if (given.rank() != 2) g = graph_.add_view(g, {rows[0], layer.out_channels});
   if (input_needs_gradient(0)) {
     TensorId gx = made(rows, type(g));
@@ -472,7 +481,7 @@ void StepBuilder::backward(const Layer& layer) {
   };
   const auto view_back = [&] {
     const Shape shape = graph_.shape(input(0));
-    give(0, graph_.add_view(g, shape));
+    give(0, graph_.add_view(g, shape), s.scattered);
   };
 
   switch (layer.kind) {
@@ -520,9 +529,7 @@ void StepBuilder::backward(const Layer& layer) {
       break;
     }
     case LayerKind::relu: pointwise(OpKind::threshold_backward, s.output); break;
-    case LayerKind::relu6:
-      pointwise(OpKind::hardtanh_backward, layer.in_place ? s.output : s.inputs[0]);
-      break;
+    case LayerKind::relu6: pointwise(OpKind::hardtanh_backward, s.inputs[0]); break;
     case LayerKind::hardswish: pointwise(OpKind::hardswish_backward, s.inputs[0]); break;
     case LayerKind::hardsigmoid: pointwise(OpKind::hardsigmoid_backward, s.inputs[0]); break;
     case LayerKind::silu: pointwise(OpKind::silu_backward, s.inputs[0]); break;
@@ -549,14 +556,18 @@ void StepBuilder::backward(const Layer& layer) {
       const Shape shape = graph_.shape(s.inputs[0]);
       const TensorId gx = made(shape, type(g));
       emit(OpKind::div, {g}, {gx});
-      give(0, gx);
+      give(0, gx, true);  // channel after channel, where linear layers over channels want pixel after pixel
       break;
     }
     case LayerKind::add: {
-      give(0, g);
+      give(0, g, s.scattered);
       if (!input_needs_gradient(1)) break;
       const Shape shape = graph_.shape(s.inputs[1]);
-      give(1, shape == layer.output ? g : sum_to(g, shape));
+      if (shape == layer.output) {
+        give(1, g, s.scattered);
+      } else {
+        give(1, sum_to(g, shape));
+      }
       break;
     }
     case LayerKind::mul: {
@@ -568,14 +579,18 @@ void StepBuilder::backward(const Layer& layer) {
       break;
     }
     case LayerKind::dropout:
-    case LayerKind::stochastic_depth: pointwise(OpKind::mul, s.saved[0]); break;
+    case LayerKind::stochastic_depth: {
+      const TensorId gx = map(OpKind::mul, {g, s.saved[0]});
+      give(0, gx, s.scattered);
+      break;
+    }
     case LayerKind::layer_scale: {
       const Shape shape = graph_.shape(s.weights[0]);
       const TensorId product = map(OpKind::mul, {g, s.inputs[0]});
       const TensorId gw = sum_to(product, shape);
       const TensorId gx = map(OpKind::mul, {g, s.weights[0]});
       learn(0, gw);
-      give(0, gx);
+      give(0, gx, s.scattered);
       break;
     }
     case LayerKind::position_embedding: {
@@ -597,6 +612,10 @@ void StepBuilder::backward(const Layer& layer) {
     case LayerKind::split_heads:
     case LayerKind::merge_heads: {
       const Shape shape = graph_.shape(s.inputs[0]);
+      if (s.scattered) {  // the transposed gradient of keys: heads lie side by side already
+        give(0, graph_.add_view(g, shape), true);
+        break;
+      }
       const TensorId gx = made(shape, type(g));
       emit(OpKind::copy, {g}, {gx});
       give(0, gx);
@@ -629,7 +648,7 @@ void StepBuilder::backward(const Layer& layer) {
       emit(OpKind::bmm, {g, s.inputs[1]}, {ga});
       emit(OpKind::bmm, {transposed(s.inputs[0]), g}, {gb});
       give(0, ga);
-      give(1, transposed(gb));
+      give(1, transposed(gb), true);
       break;
     }
     case LayerKind::causal_mask: pointwise(OpKind::masked_fill, mask_); break;

@@ -30,7 +30,7 @@ std::int64_t Workload::params() const { return build_network(*this).params(); }
 
 OpGraph Workload::graph() const { return training_step(build_network(*this), optimizer, precision); }
 
-std::int64_t Workload::steps_per_epoch() const { return (train_images + batch_size - 1) / batch_size; }
+std::int64_t Workload::steps_per_epoch() const { return train_images / batch_size + (train_images % batch_size != 0 ? 1 : 0); }
 
 std::string Workload::key() const {
   std::string key;
@@ -57,14 +57,15 @@ Workload Workload::from_key(std::string_view key) {
     field.remove_prefix(column.name.size() + 1);
     if (!field.empty()) column.set(workload, field, {{}, 0, column.name});
   }
-  if (!rest.empty()) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   workload.validate();
+  if (!rest.empty() || workload.key() != key) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   return workload;
 }
 
 void Workload::validate() const {
   const auto refuse = [](std::string_view what) { throw InputError(std::string(what)); };
   if (network.empty()) refuse("network is empty");
+  if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
   for (const std::string* text : {&network, &device}) {
     const bool unfit = std::any_of(text->begin(), text->end(),
                                    [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });

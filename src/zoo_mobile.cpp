@@ -80,7 +80,7 @@ constexpr std::array<Stage, 7> mobilenet_v2 = {{
 }};
 
 void build_mobilenet_v2(NetworkBuilder& b, std::size_t) {
-  const BlockStyle style = {LayerKind::relu6, true, 1e-5};
+  const BlockStyle style = {LayerKind::relu6, false, 1e-5};  // in place, LibTorch would keep a copy of its input
   LayerId x = conv_norm_act(b, b.images(), "features.0", 32, {3, 2, 1}, style);
   int number = 1;
   for (const Stage& stage : mobilenet_v2) {

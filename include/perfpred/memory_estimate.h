@@ -2,6 +2,7 @@
 #include <perfpred/op_graph.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace perfpred {
@@ -39,5 +40,9 @@ struct PERFPRED_API MemoryEstimate {
 /// @throws InputError as Workload::graph() and MemoryEstimate::fits() do
 [[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(Workload workload, const Device& device,
                                                                      double margin = 0.03);
+
+/// The same for any step. @param step  the graph of a step of a batch
+[[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(
+    const std::function<OpGraph(std::int64_t batch)>& step, const Device& device, double margin = 0.03);
 
 }  // namespace perfpred

@@ -77,7 +77,7 @@ struct Op {
   std::int64_t bytes_written = 0;
 };
 
-struct OpTotals {
+struct PERFPRED_API OpTotals {
   std::int64_t ops = 0;
   double flops = 0;              ///< a multiplication and an addition are 2
   double conv_matmul_flops = 0;  ///< those of convolutions and matrix products
@@ -137,5 +137,9 @@ class PERFPRED_API OpGraph {
 /// second or a later step.
 /// @throws InputError if a tensor is larger than any device
 [[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision);
+
+/// Writes the operators in the order of execution as CSV: phase, op, layer, type, shapes of what it reads and writes
+/// ("-" for an output that was not asked for, "1" for a scalar), FLOPs, bytes. @throws InputError, Error
+PERFPRED_API void write_ops(const OpGraph& step, const std::string& path);
 
 }  // namespace perfpred

@@ -33,7 +33,7 @@ thread_local std::string failure;
 // ---- What is known of an operator ----
 
 // Where LibTorch's name is not the kind's.
-constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
+constexpr std::array<std::pair<std::string_view, OpKind>, 47> kinds_by_name = {{
     {"_convolution", OpKind::convolution},
     {"addbmm", OpKind::baddbmm},
     {"native_batch_norm", OpKind::batch_norm},
@@ -44,6 +44,7 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
     {"native_group_norm", OpKind::group_norm},
     {"native_group_norm_backward", OpKind::group_norm_backward},
     {"_softmax", OpKind::softmax},
+    {"_safe_softmax", OpKind::softmax},
     {"_softmax_backward_data", OpKind::softmax_backward},
     {"_log_softmax", OpKind::log_softmax},
     {"_log_softmax_backward_data", OpKind::log_softmax_backward},
@@ -83,20 +84,94 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 46> kinds_by_name = {{
 }};
 
 // Known, about one FLOP per element, and neither with a kind of their own nor marked as pointwise by LibTorch.
-constexpr std::array<std::string_view, 58> others = {
-    "amax", "amin", "argmax", "argmin", "max", "min", "prod", "var", "var_mean", "std", "std_mean", "norm",
-    "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "any", "all", "index", "index_put", "_index_put_impl",
-    "index_select", "index_add", "index_copy", "index_fill", "gather", "scatter", "scatter_add", "slice_scatter",
-    "select_scatter", "sort", "topk", "flip", "roll", "repeat", "stack", "tril", "triu", "constant_pad_nd",
-    "reflection_pad2d", "reflection_pad2d_backward", "replication_pad2d", "replication_pad2d_backward",
-    "upsample_nearest2d", "upsample_nearest2d_backward", "upsample_bilinear2d", "upsample_bilinear2d_backward",
-    "mse_loss", "mse_loss_backward", "smooth_l1_loss", "smooth_l1_loss_backward", "glu", "glu_backward",
-    "elu_backward", "leaky_relu_backward", "softplus_backward", "log_sigmoid_backward", "native_dropout_backward"};
+constexpr std::array<std::string_view, 66> others = {"amax",
+                                                     "amin",
+                                                     "argmax",
+                                                     "argmin",
+                                                     "max",
+                                                     "min",
+                                                     "prod",
+                                                     "var",
+                                                     "var_mean",
+                                                     "std",
+                                                     "std_mean",
+                                                     "norm",
+                                                     "linalg_vector_norm",
+                                                     "logsumexp",
+                                                     "cumsum",
+                                                     "cumprod",
+                                                     "any",
+                                                     "all",
+                                                     "index",
+                                                     "index_put",
+                                                     "_index_put_impl",
+                                                     "index_select",
+                                                     "index_add",
+                                                     "index_copy",
+                                                     "index_fill",
+                                                     "gather",
+                                                     "scatter",
+                                                     "scatter_add",
+                                                     "slice_scatter",
+                                                     "select_scatter",
+                                                     "sort",
+                                                     "topk",
+                                                     "flip",
+                                                     "roll",
+                                                     "repeat",
+                                                     "stack",
+                                                     "tril",
+                                                     "triu",
+                                                     "constant_pad_nd",
+                                                     "reflection_pad2d",
+                                                     "reflection_pad2d_backward",
+                                                     "replication_pad2d",
+                                                     "replication_pad2d_backward",
+                                                     "upsample_nearest2d",
+                                                     "upsample_nearest2d_backward",
+                                                     "upsample_bilinear2d",
+                                                     "upsample_bilinear2d_backward",
+                                                     "mse_loss",
+                                                     "mse_loss_backward",
+                                                     "smooth_l1_loss",
+                                                     "smooth_l1_loss_backward",
+                                                     "glu",
+                                                     "glu_backward",
+                                                     "elu_backward",
+                                                     "leaky_relu_backward",
+                                                     "softplus_backward",
+                                                     "log_sigmoid_backward",
+                                                     "native_dropout",
+                                                     "native_dropout_backward",
+                                                     "nonzero",
+                                                     "pixel_shuffle",
+                                                     "channel_shuffle",
+                                                     "_prelu_kernel",
+                                                     "_prelu_kernel_backward",
+                                                     "_masked_softmax",
+                                                     "one_hot"};
 
 // Neither compute nor move anything.
-constexpr std::array<std::string_view, 14> free_names = {
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias",
-    "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "detach", "lift", "lift_fresh", "resize"};
+constexpr std::array<std::string_view, 20> free_names = {"empty",
+                                                         "empty_like",
+                                                         "empty_strided",
+                                                         "new_empty",
+                                                         "new_empty_strided",
+                                                         "_unsafe_view",
+                                                         "_reshape_alias",
+                                                         "unsafe_split",
+                                                         "unsafe_split_with_sizes",
+                                                         "unsafe_chunk",
+                                                         "detach",
+                                                         "lift",
+                                                         "lift_fresh",
+                                                         "resize",
+                                                         "as_strided",
+                                                         "set",
+                                                         "squeeze",
+                                                         "unsqueeze",
+                                                         "t",
+                                                         "transpose"};
 
 OpKind kind_of_name(std::string_view name) {
   const auto* found =
@@ -153,12 +228,13 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].name() == "device") info.devices.push_back(i);
   }
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+      !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
     info.role = Role::composite;
     return info;
   }
-  const bool view = !info.in_place && !returns.empty() && returns[0].alias_info() != nullptr &&
-                    !returns[0].alias_info()->isWrite();
+  const bool view =
+      !info.in_place && !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
   if (view || (ours && std::find(free_names.begin(), free_names.end(), name) != free_names.end())) {
     info.role = Role::view;
   } else if (ours && name == "_local_scalar_dense") {
@@ -199,36 +275,43 @@ void for_each_tensor(IValue& value, Visit visit) {
 
 bool is_number(const Tensor& tensor) { return tensor.unsafeGetTensorImpl()->is_wrapped_number(); }
 
+/// A tensor of the same shape and strides without memory, one for each memory: what is read twice is the same twice.
 Tensor without_memory(const Tensor& tensor) {
-  if (!tensor.defined() || tensor.is_meta() || tensor.dim() == 0) return tensor;
-  // One stand-in for each tensor, so that it is the same one each time it is read.
-  thread_local std::unordered_map<const c10::StorageImpl*, std::pair<c10::weak_intrusive_ptr<c10::StorageImpl>, c10::Storage>> stand_ins;
-  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  if (!tensor.defined() || tensor.is_meta()) return tensor;
+  using Held = std::pair<c10::weak_intrusive_ptr<c10::StorageImpl>, c10::Storage>;
+  thread_local std::unordered_map<const c10::StorageImpl*, Held> stand_ins;
+  const c10::Storage& storage = tensor.storage();
   auto made = Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
-  const auto found = stand_ins.find(storage);
+  const auto found = stand_ins.find(storage.unsafeGetStorageImpl());
   if (found != stand_ins.end() && !found->second.first.expired()) {
     made.set_(found->second.second, tensor.storage_offset(), tensor.sizes(), tensor.strides());
   } else {
-    stand_ins.insert_or_assign(storage,
-                               std::pair(c10::weak_intrusive_ptr<c10::StorageImpl>(tensor.storage().getWeakStorageImpl()), made.storage()));
+    Held held(c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl()), made.storage());
+    stand_ins.insert_or_assign(storage.unsafeGetStorageImpl(), std::move(held));
   }
   return made;
 }
 
-void remove_memory(IValue& value) {
+enum class Scalars : std::uint8_t { keep, remove };
+
+/// @param scalars  tensors of rank 0 may stay on the CPU beside others on the meta device
+void remove_memory(IValue& value, Scalars scalars) {
+  const auto has_memory = [&](const Tensor& tensor) {
+    return tensor.defined() && !tensor.is_meta() && (scalars == Scalars::remove || tensor.dim() > 0);
+  };
   if (value.isTensor()) {
-    if (!value.toTensor().is_meta()) value = without_memory(value.toTensor());
+    if (has_memory(value.toTensor())) value = without_memory(value.toTensor());
   } else if (value.isTensorList()) {
     auto list = value.toTensorList();
     for (std::size_t i = 0; i < list.size(); ++i) {
       const Tensor tensor = list.get(i);
-      if (tensor.defined() && !tensor.is_meta()) list.set(i, without_memory(tensor));
+      if (has_memory(tensor)) list.set(i, without_memory(tensor));
     }
   } else if (value.isOptionalTensorList()) {
     auto list = value.toOptionalTensorList();
     for (std::size_t i = 0; i < list.size(); ++i) {
       const std::optional<Tensor> tensor = list.get(i);
-      if (tensor && tensor->defined() && !tensor->is_meta()) list.set(i, without_memory(*tensor));
+      if (tensor && has_memory(*tensor)) list.set(i, without_memory(*tensor));
     }
   }
 }
@@ -259,7 +342,7 @@ void call_on_stand_ins(const c10::OperatorHandle& op, torch::jit::Stack& stack, 
     }
   }
   op.callBoxed(stack);
-  for (std::size_t i = begin; i < stack.size(); ++i) remove_memory(stack[i]);
+  for (std::size_t i = begin; i < stack.size(); ++i) remove_memory(stack[i], Scalars::remove);
 }
 
 std::string described(const c10::OperatorHandle& op, std::span<const Tensor> inputs, const std::string& what) {
@@ -271,8 +354,21 @@ std::string described(const c10::OperatorHandle& op, std::span<const Tensor> inp
   return fmt::format("{}({}): {}", op.schema().name(), shapes, what.substr(0, what.find('\n')));
 }
 
+/// Whether an operator on elements obviously gives what its first input is: most of a step's operators, and LibTorch
+/// takes microseconds to find that out.
+bool shapes_are_plain(const OpInfo& info, std::span<const Tensor> inputs) {
+  if (!info.pointwise || inputs.empty() || !inputs[0].is_floating_point()) return false;
+  const bool arithmetic = info.kind >= OpKind::add && info.kind <= OpKind::addcdiv;
+  if (!info.in_place && !(arithmetic && inputs[0].is_non_overlapping_and_dense())) return false;
+  return std::all_of(inputs.begin() + 1, inputs.end(), [&](const Tensor& other) {
+    return other.scalar_type() == inputs[0].scalar_type() && other.sizes() == inputs[0].sizes() &&
+           (info.in_place || other.strides() == inputs[0].strides());
+  });
+}
+
 /// Leaves the operator's outputs where its arguments were.
-void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack, std::size_t begin) {
+void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack, std::size_t begin,
+          std::span<const Tensor> inputs) {
   if (info.shapes != nullptr) {
     std::vector<Tensor> outputs;
     const Arguments arguments(stack.data() + begin, stack.size() - begin);
@@ -283,6 +379,15 @@ void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack,
     }
     stack.resize(begin);
     for (Tensor& output : outputs) stack.emplace_back(std::move(output));
+    return;
+  }
+  if (shapes_are_plain(info, inputs)) {
+    Tensor output =
+        info.in_place
+            ? inputs[0]
+            : Tensor(at::detail::empty_strided_meta(inputs[0].sizes(), inputs[0].strides(), inputs[0].scalar_type()));
+    stack.resize(begin);
+    stack.emplace_back(std::move(output));
     return;
   }
   if (!info.on_stand_ins) {
@@ -327,8 +432,9 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     });
   }
 
-  const c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-                                                 c10::DispatchKeySet(c10::DispatchKey::Fake));
+  const c10::impl::ExcludeDispatchKeyGuard below(
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit}));
   if (any && small) {
     op.callBoxed(stack);
     return;
@@ -338,17 +444,19 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     stack->emplace_back(info.role == Role::compares ? IValue(true) : IValue(1));
     return;
   }
-  for (const std::size_t device : info.devices) {
-    IValue& value = (*stack)[begin + device];
-    const bool number = !any && begin < stack->size() && (info.name == "scalar_tensor" || ((*stack)[begin].isIntList() && (*stack)[begin].toIntVector().empty()));
-    if (number) {
+  if (!any && !info.devices.empty()) {  // a number made of shapes, say, stays one
+    const IValue& size = (*stack)[begin];
+    if (info.name == "scalar_tensor" || (size.isIntList() && size.toIntVector().empty())) {
       op.callBoxed(stack);
       return;
     }
+  }
+  for (const std::size_t device : info.devices) {
+    IValue& value = (*stack)[begin + device];
     if (value.isDevice() || !any) value = c10::Device(at::kMeta);
   }
   if (remove) {
-    for (std::size_t i = begin; i < stack->size(); ++i) remove_memory((*stack)[i]);
+    for (std::size_t i = begin; i < stack->size(); ++i) remove_memory((*stack)[i], Scalars::keep);
     inputs.clear();
     for (std::size_t i = begin; i < stack->size(); ++i) {
       for_each_tensor((*stack)[i], [&](const Tensor& tensor) {
@@ -365,7 +473,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
 
   try {
-    call(op, info, *stack, begin);
+    call(op, info, *stack, begin, inputs);
   } catch (const c10::Error& error) {
     if (failure.empty()) failure = described(op, inputs, error.what_without_backtrace());
     throw;
@@ -379,10 +487,10 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
         for_each_tensor((*stack)[i], [&](const Tensor& tensor) { outputs.push_back(tensor); });
       }
     }
-    if (info.kind == OpKind::fill) inputs.clear();
     if (info.copy_into && inputs.size() == 2) inputs.erase(inputs.begin());
     const bool named = info.kind == OpKind::unknown || info.kind == OpKind::other;
-    const std::shared_ptr<const OpRule> rule = info.kind == OpKind::unknown ? registered_rule(op.schema().name()) : nullptr;
+    const std::shared_ptr<const OpRule> rule =
+        info.kind == OpKind::unknown ? registered_rule(op.schema().name()) : nullptr;
     recorder->record(info.kind, named ? std::string_view(info.name) : std::string_view(), rule.get(), inputs, outputs);
   }
   scratch = std::move(inputs);
@@ -390,16 +498,24 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 
 DataType type_of(at::ScalarType type) {
   switch (type) {
-    case at::kFloat: return DataType::f32;
-    case at::kDouble: return DataType::f64;
-    case at::kHalf: return DataType::f16;
-    case at::kBFloat16: return DataType::bf16;
-    case at::kLong: return DataType::i64;
-    case at::kInt: return DataType::i32;
+    case at::kFloat:
+      return DataType::f32;
+    case at::kDouble:
+      return DataType::f64;
+    case at::kHalf:
+      return DataType::f16;
+    case at::kBFloat16:
+      return DataType::bf16;
+    case at::kLong:
+      return DataType::i64;
+    case at::kInt:
+      return DataType::i32;
     case at::kByte:
     case at::kChar:
-    case at::kBool: return DataType::u8;
-    default: throw InputError(fmt::format("tensors of type {} are not supported", c10::toString(type)));
+    case at::kBool:
+      return DataType::u8;
+    default:
+      throw InputError(fmt::format("tensors of type {} are not supported", c10::toString(type)));
   }
 }
 
@@ -431,9 +547,9 @@ void OpRecorder::stop() {
   if (recording == this) recording = nullptr;
 }
 
-void OpRecorder::name_tensor(const Tensor& tensor, TensorRole role) { graph_.tensors[id_of(tensor)].role = role; }
+void OpRecorder::name_tensor(const at::Tensor& tensor, TensorRole role) { graph_.tensors[id_of(tensor)].role = role; }
 
-TensorId OpRecorder::id_of(const Tensor& tensor) {
+TensorId OpRecorder::id_of(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   const Shape shape = stored_shape(tensor);
   const auto [known, is_new] = ids_.try_emplace(storage.unsafeGetStorageImpl(), no_tensor);
@@ -447,30 +563,41 @@ TensorId OpRecorder::id_of(const Tensor& tensor) {
   return graph_.shape(id) == shape ? id : graph_.add_view(id, shape);
 }
 
-void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const Tensor> inputs,
-                        std::span<const Tensor> outputs) {
+void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
+                        std::span<const at::Tensor> outputs) {
   inputs_.clear();
   outputs_.clear();
-  for (const Tensor& tensor : inputs) {
+  for (const at::Tensor& tensor : inputs) {
+    const auto is_it = [&](const at::Tensor& other) { return other.is_same(tensor); };
+    const auto* same = std::find_if(inputs.data(), &tensor, is_it);
+    if (same != &tensor) {
+      inputs_.push_back(inputs_[static_cast<std::size_t>(same - inputs.data())]);
+      continue;
+    }
     const std::size_t before = graph_.tensors.size();
     const TensorId id = id_of(tensor);
     inputs_.push_back(id);
-    // What an operator reads was made before: outside of the step if it is new.
-    if (id == before && graph_.tensors[id].storage == id) {
-      graph_.tensors[id].role = phase_ == Phase::optimizer ? TensorRole::optimizer_state : TensorRole::buffer;
+    // What an operator only reads was made before: outside of the step if it is new. Optimizers make what they
+    // remember in the first step, and overwrite it.
+    const bool is_new = id == before && graph_.tensors[id].storage == id;
+    if (is_new && phase_ == Phase::optimizer) {
+      graph_.tensors[id].role = TensorRole::optimizer_state;
+    } else if (is_new && std::none_of(outputs.begin(), outputs.end(), is_it)) {
+      graph_.tensors[id].role = TensorRole::buffer;
     }
   }
-  for (const Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
+  for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
   Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_);
   if (!name.empty()) {
-    const auto [found, is_new] = names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));
+    const auto [found, is_new] =
+        names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));
     if (is_new) graph_.op_names.push_back(found->first);
     op.name = found->second;
   }
   if (rule != nullptr) {
-    const auto shapes = [](std::span<const Tensor> tensors) {
+    const auto shapes = [](std::span<const at::Tensor> tensors) {
       std::vector<Shape> list;
-      for (const Tensor& tensor : tensors) list.push_back(tensor.defined() ? stored_shape(tensor) : Shape());
+      for (const at::Tensor& tensor : tensors) list.push_back(tensor.defined() ? stored_shape(tensor) : Shape());
       return list;
     };
     const std::vector<Shape> in = shapes(inputs);

@@ -16,9 +16,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "mixed_precision.h"
 #include "op_recorder.h"
 
 namespace perfpred {
@@ -63,30 +65,43 @@ using Update = std::function<void()>;
 template <class Optim, class Options>
 Update update_by(const std::vector<Tensor>& parameters, const Options& options) {
   auto optimizer = std::make_shared<Optim>(parameters, options);
-  return [optimizer] { optimizer->step(); };
+  return [optimizer] {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do there
+    optimizer->step();
+  };
 }
 
 Update make_update(Optimizer kind, const std::vector<Tensor>& parameters) {
   constexpr double rate = 1e-3;
   switch (kind) {
-    case Optimizer::none: break;
-    case Optimizer::sgd: return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
+    case Optimizer::none:
+      break;
+    case Optimizer::sgd:
+      return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
     case Optimizer::nesterov:
       return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate).momentum(0.9).nesterov(true));
-    case Optimizer::adam: return update_by<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
-    case Optimizer::adamw: return update_by<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
-    case Optimizer::adagrad: return update_by<torch::optim::Adagrad>(parameters, torch::optim::AdagradOptions(rate));
-    case Optimizer::rmsprop: return update_by<torch::optim::RMSprop>(parameters, torch::optim::RMSpropOptions(rate));
-    case Optimizer::adadelta: return Adadelta(parameters);
+    case Optimizer::adam:
+      return update_by<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
+    case Optimizer::adamw:
+      return update_by<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
+    case Optimizer::adagrad:
+      return update_by<torch::optim::Adagrad>(parameters, torch::optim::AdagradOptions(rate));
+    case Optimizer::rmsprop:
+      return update_by<torch::optim::RMSprop>(parameters, torch::optim::RMSpropOptions(rate));
+    case Optimizer::adadelta:
+      return Adadelta(parameters);
   }
   return [] {};
 }
 
 // ---- TorchScript ----
 
-/// Replaces the tensors that a module holds by tensors without memory. What shares memory goes on sharing.
+/// Replaces the tensors that a module holds by tensors without memory, in double precision if asked. What shares memory
+/// goes on sharing.
 class MemoryRemover {
  public:
+  explicit MemoryRemover(bool doubles) : doubles_(doubles) {}
+
   void remove(const torch::jit::Module& module) {
     const auto& object = module._ivalue();
     if (!seen_.insert(object.get()).second) return;
@@ -105,13 +120,16 @@ class MemoryRemover {
     const auto key = std::tuple(tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec());
     auto found = removed_.find(key);
     if (found == removed_.end()) {
-      Tensor made = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
+      auto options = tensor.options().device(at::kMeta);
+      if (doubles_ && tensor.is_floating_point()) options = options.dtype(at::kDouble);
+      Tensor made = at::empty_strided(tensor.sizes(), tensor.strides(), options);
       made.set_requires_grad(tensor.requires_grad());
       found = removed_.emplace(key, std::move(made)).first;
     }
     return found->second;
   }
 
+  bool doubles_;
   std::set<const void*> seen_;
   std::map<std::tuple<const c10::StorageImpl*, std::int64_t, std::vector<std::int64_t>>, Tensor> removed_;
 };
@@ -141,31 +159,49 @@ std::string essence(const std::string& message) {
   return text.substr(0, text.find('\n'));
 }
 
+std::string sentence(const std::string& message) {
+  const std::string text = essence(message);
+  return text.substr(0, text.find(". "));
+}
+
 torch::jit::Module load_torchscript(const std::string& path) {
   try {
     return torch::jit::load(path, at::kCPU, false);
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
     if (message.find("maximum supported version") != std::string::npos) {
-      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, essence(message)));
+      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, sentence(message)));
     }
-    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, essence(message)));
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(message)));
   } catch (const std::exception& error) {
-    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, essence(error.what())));
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(error.what())));
   }
 }
 
 // ---- One step ----
 
+std::optional<at::ScalarType> half_type(Precision precision) {
+  if (precision == Precision::fp16) return at::kHalf;
+  if (precision == Precision::bf16) return at::kBFloat16;
+  return std::nullopt;
+}
+
 at::ScalarType scalar_type(DataType type) {
   switch (type) {
-    case DataType::f32: return at::kFloat;
-    case DataType::f16: return at::kHalf;
-    case DataType::bf16: return at::kBFloat16;
-    case DataType::f64: return at::kDouble;
-    case DataType::i64: return at::kLong;
-    case DataType::i32: return at::kInt;
-    case DataType::u8: return at::kByte;
+    case DataType::f32:
+      return at::kFloat;
+    case DataType::f16:
+      return at::kHalf;
+    case DataType::bf16:
+      return at::kBFloat16;
+    case DataType::f64:
+      return at::kDouble;
+    case DataType::i64:
+      return at::kLong;
+    case DataType::i32:
+      return at::kInt;
+    case DataType::u8:
+      return at::kByte;
   }
   return at::kFloat;
 }
@@ -185,39 +221,41 @@ Tensor loss_of(Tensor output, Tensor& labels) {
 }  // namespace
 
 struct StepTracer::Impl {
-  std::vector<Tensor> parameters, buffers;
-  std::function<Tensor(const std::vector<Tensor>&)> forward;
+  std::vector<at::Tensor> parameters, buffers;
+  std::function<at::Tensor(const std::vector<at::Tensor>&)> forward;
   std::map<Optimizer, Update> updates;
   std::shared_ptr<void> owner;
+  std::optional<at::ScalarType> half;  // of mixed precision
 
-  explicit Impl(const ModuleToTrace& made) : forward(made.forward), owner(made.module) {
-    for (const Tensor& parameter : made.module->parameters()) add_parameter(parameter);
+  Impl(const ModuleToTrace& made, Precision precision)
+      : forward(made.forward), owner(made.module), half(half_type(precision)) {
+    for (const at::Tensor& parameter : made.module->parameters()) add_parameter(parameter);
     buffers = made.module->buffers();
   }
 
-  explicit Impl(const std::string& path) {
+  Impl(const std::string& path, Precision precision) : half(half_type(precision)) {
     torch::jit::setGraphExecutorOptimize(false);
     auto module = std::make_shared<torch::jit::Module>(load_torchscript(path));
-    MemoryRemover().remove(*module);
+    MemoryRemover(precision == Precision::fp64).remove(*module);
     module->train();
-    for (const Tensor& parameter : module->parameters()) add_parameter(parameter);
-    for (const Tensor& buffer : module->buffers()) buffers.push_back(buffer);
-    forward = [module, path](const std::vector<Tensor>& inputs) {
-      Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
+    for (const at::Tensor& parameter : module->parameters()) add_parameter(parameter);
+    for (const at::Tensor& buffer : module->buffers()) buffers.push_back(buffer);
+    forward = [module, path](const std::vector<at::Tensor>& inputs) {
+      at::Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
       if (!output.defined()) throw InputError(fmt::format("{}: the network gives no tensor", path));
       return output;
     };
     owner = module;
   }
 
-  void add_parameter(const Tensor& parameter) {
+  void add_parameter(const at::Tensor& parameter) {
     const bool known = std::any_of(parameters.begin(), parameters.end(),
-                                   [&](const Tensor& other) { return other.is_same(parameter); });
+                                   [&](const at::Tensor& other) { return other.is_same(parameter); });
     if (parameter.requires_grad() && !known) parameters.push_back(parameter);
   }
 
   void clear_gradients() {
-    for (Tensor& parameter : parameters) parameter.mutable_grad().reset();
+    for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   }
 
   /// The optimizer after a first step, which makes what it remembers.
@@ -225,7 +263,7 @@ struct StepTracer::Impl {
     const auto [found, is_new] = updates.try_emplace(optimizer);
     if (is_new) {
       found->second = make_update(optimizer, parameters);
-      for (Tensor& parameter : parameters) parameter.mutable_grad() = at::empty_like(parameter);
+      for (at::Tensor& parameter : parameters) parameter.mutable_grad() = at::empty_like(parameter);
       found->second();
     }
     return found->second;
@@ -237,28 +275,31 @@ struct StepTracer::Impl {
     clear_gradients();
 
     OpRecorder recorder;
-    std::vector<Tensor> inputs;
+    std::vector<at::Tensor> inputs;
     for (const InputSpec& spec : specs) {
       inputs.push_back(meta(spec.shape, scalar_type(spec.type)));
       recorder.name_tensor(inputs.back(), TensorRole::input);
     }
-    for (const Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
-    for (const Tensor& buffer : buffers) recorder.name_tensor(buffer, TensorRole::buffer);
+    for (const at::Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
+    for (const at::Tensor& buffer : buffers) recorder.name_tensor(buffer, TensorRole::buffer);
 
+    std::optional<MixedPrecision> mixed;
+    if (half) mixed.emplace(*half);
     recorder.start(Phase::forward);
-    Tensor output = forward(inputs);
+    at::Tensor output = forward(inputs);
     if (!output.is_floating_point()) {
       throw InputError(fmt::format("the network's output is of type {}: no loss can be taken of it",
                                    c10::toString(output.scalar_type())));
     }
     recorder.start(Phase::loss);
-    Tensor labels;
-    Tensor loss = loss_of(std::move(output), labels);
+    at::Tensor labels;
+    at::Tensor loss = loss_of(std::move(output), labels);
+    mixed.reset();
     if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
     if (loss.requires_grad()) {
       recorder.start(Phase::backward);
       loss.backward();
-      for (const Tensor& parameter : parameters) {
+      for (const at::Tensor& parameter : parameters) {
         if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
       }
       recorder.start(Phase::optimizer);
@@ -275,21 +316,24 @@ StepTracer::~StepTracer() = default;
 StepTracer::StepTracer(StepTracer&&) noexcept = default;
 StepTracer& StepTracer::operator=(StepTracer&&) noexcept = default;
 
-StepTracer::StepTracer(const std::function<ModuleToTrace()>& make) {
+StepTracer::StepTracer(const std::function<ModuleToTrace()>& make, Precision precision) {
   const WithoutMemory without_memory;
-  impl_ = std::make_unique<Impl>(make());
+  impl_ = std::make_unique<Impl>(make(), precision);
 }
 
-StepTracer StepTracer::torchscript(const std::string& path) { return StepTracer(std::make_unique<Impl>(path)); }
+StepTracer StepTracer::torchscript(const std::string& path, Precision precision) {
+  return StepTracer(std::make_unique<Impl>(path, precision));
+}
 
 StepTracer StepTracer::network(const Network& network, Precision precision) {
-  return StepTracer([&] {
+  const auto make = [&] {
     ModuleOptions options;
     options.device = at::kMeta;
     options.type = precision == Precision::fp64 ? at::kDouble : at::kFloat;
     auto module = std::make_shared<NetworkModule>(network, options);
     return ModuleToTrace{module, [module = module.get()](const auto& inputs) { return module->forward(inputs.at(0)); }};
-  });
+  };
+  return StepTracer(make, precision);
 }
 
 OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer) {
@@ -306,7 +350,7 @@ OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer
 
 std::int64_t StepTracer::params() const {
   std::int64_t params = 0;
-  for (const Tensor& parameter : impl_->parameters) params += parameter.numel();
+  for (const at::Tensor& parameter : impl_->parameters) params += parameter.numel();
   return params;
 }
 

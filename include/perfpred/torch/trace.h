@@ -35,12 +35,15 @@ struct ModuleToTrace {
 /// The loss is the mean cross entropy over the output's classes: axis 1, or the last axis of an output of rank 3.
 class PERFPRED_API StepTracer {
  public:
-  /// @param make  makes the module; it is called once, here. Tensors made inside have shapes but no memory.
-  explicit StepTracer(const std::function<ModuleToTrace()>& make);
+  /// @param make       makes the module; it is called once, here. Tensors made inside have shapes but no memory.
+  /// @param precision  bf16 and fp16: automatic mixed precision by LibTorch's lists for CUDA, without the operators of
+  ///                   a gradient scaler
+  explicit StepTracer(const std::function<ModuleToTrace()>& make, Precision precision = Precision::fp32);
 
   /// A TorchScript file, scripted or traced, in training mode. Of several outputs the first tensor counts.
+  /// @param precision  fp64 converts what the file holds
   /// @throws InputError if it is none, or of a version that this LibTorch does not read
-  static StepTracer torchscript(const std::string& path);
+  static StepTracer torchscript(const std::string& path, Precision precision = Precision::fp32);
 
   /// A network of the zoo as NetworkModule executes it.
   static StepTracer network(const Network& network, Precision precision);
@@ -61,6 +64,10 @@ class PERFPRED_API StepTracer {
   explicit StepTracer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// What a TorchScript file is called as a network: `torchscript:` and the first 12 hexadecimal digits of its SHA-256.
+/// @throws InputError if it cannot be read
+[[nodiscard]] PERFPRED_API std::string torchscript_name(const std::string& path);
 
 /// FLOPs or bytes of an operator from the shapes of its tensor inputs and outputs, in the order of its schema.
 struct OpRule {

@@ -1,0 +1,139 @@
+#pragma once
+// What perfpred-inspect and perfpred-trace print of one training step.
+#include <perfpred/device.h>
+#include <perfpred/memory_estimate.h>
+#include <perfpred/op_graph.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace perfpred::cli {
+
+/// What was found out of the device that was asked about.
+struct DeviceReport {
+  std::string name;
+  bool fits = false;
+  std::optional<std::int64_t> largest_batch;
+  std::optional<std::string> bound;
+  std::optional<double> time_at_peak_sec;
+};
+
+struct StepReport {
+  std::string network;
+  std::int64_t batch_size = 0;
+  OpGraph step;
+  MemoryEstimate memory;
+  std::optional<DeviceReport> device;
+
+  [[nodiscard]] std::map<std::string, std::int64_t> unknown_ops() const {
+    std::map<std::string, std::int64_t> unknown;
+    for (const Op& op : step.ops) {
+      if (op.kind == OpKind::unknown) ++unknown[std::string(step.name(op))];
+    }
+    return unknown;
+  }
+
+  /// Totals by what an operator does, in the order of their names.
+  [[nodiscard]] std::map<std::string, OpTotals> kinds() const {
+    std::map<std::string, OpTotals> kinds;
+    for (const Op& op : step.ops) kinds[std::string(step.name(op))] += op;
+    return kinds;
+  }
+};
+
+inline constexpr std::array<Phase, 4> report_phases = {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer};
+
+inline nlohmann::json to_json(const OpTotals& totals) {
+  return {{"ops", totals.ops},
+          {"flops", totals.flops},
+          {"conv_matmul_flops", totals.conv_matmul_flops},
+          {"bytes_read", totals.bytes_read},
+          {"bytes_written", totals.bytes_written}};
+}
+
+inline double arithmetic_intensity(const OpTotals& totals) {
+  return totals.bytes() > 0 ? totals.flops / static_cast<double>(totals.bytes()) : 0;
+}
+
+inline nlohmann::json to_json(const StepReport& report) {
+  using nlohmann::json;
+  const auto or_null = [](const auto& value) { return value ? json(*value) : json(nullptr); };
+  const OpTotals totals = report.step.totals();
+  json phases = json::object();
+  for (const Phase phase : report_phases) phases[std::string(to_string(phase))] = to_json(report.step.totals(phase));
+  json kinds = json::object();
+  for (const auto& [name, sum] : report.kinds()) kinds[name] = to_json(sum);
+  json unknown = json::array();
+  for (const auto& [name, count] : report.unknown_ops()) unknown.push_back({{"name", name}, {"count", count}});
+  const MemoryEstimate& memory = report.memory;
+  json device = nullptr;
+  if (report.device) {
+    device = {{"name", report.device->name},
+              {"fits", report.device->fits},
+              {"largest_batch", or_null(report.device->largest_batch)},
+              {"bound", or_null(report.device->bound)},
+              {"time_at_peak_sec", or_null(report.device->time_at_peak_sec)}};
+  }
+  return {{"network", report.network},
+          {"batch_size", report.batch_size},
+          {"params", report.step.params()},
+          {"flops", totals.flops},
+          {"conv_matmul_flops", totals.conv_matmul_flops},
+          {"bytes", totals.bytes()},
+          {"arithmetic_intensity", arithmetic_intensity(totals)},
+          {"phases", phases},
+          {"kinds", kinds},
+          {"memory",
+           {{"peak_bytes", memory.peak_bytes},
+            {"parameters", memory.parameters},
+            {"gradients", memory.gradients},
+            {"optimizer", memory.optimizer},
+            {"activations", memory.activations},
+            {"workspace", memory.workspace},
+            {"context", memory.context}}},
+          {"unknown_ops", unknown},
+          {"device", device}};
+}
+
+inline void print_totals(std::string_view name, const OpTotals& totals) {
+  fmt::print("  {:<28} {:>7} {:>12.4f} {:>12.2f} {:>12.2f} {:>9.2f}\n", name, totals.ops, totals.flops / 1e9,
+             static_cast<double>(totals.bytes_read) / 1e6, static_cast<double>(totals.bytes_written) / 1e6,
+             arithmetic_intensity(totals));
+}
+
+inline void print_text(const StepReport& report) {
+  fmt::print("{}, batch size {}, {} parameters\n\n", report.network, report.batch_size, report.step.params());
+  fmt::print("  {:<28} {:>7} {:>12} {:>12} {:>12} {:>9}\n", "", "ops", "GFLOP", "read MB", "written MB", "FLOP/byte");
+  for (const Phase phase : report_phases) print_totals(to_string(phase), report.step.totals(phase));
+  print_totals("total", report.step.totals());
+  fmt::print("\n");
+  for (const auto& [name, totals] : report.kinds()) print_totals(name, totals);
+  const MemoryEstimate& memory = report.memory;
+  const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  fmt::print(
+      "\nmemory {:.1f} MB at the peak: parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, "
+      "workspace {:.1f}, context {:.1f}\n",
+      megabytes(memory.peak_bytes), megabytes(memory.parameters), megabytes(memory.gradients),
+      megabytes(memory.optimizer), megabytes(memory.activations), megabytes(memory.workspace),
+      megabytes(memory.context));
+  if (report.device) {
+    const DeviceReport& device = *report.device;
+    fmt::print("{}: {}", device.name, device.fits ? "fits" : "does not fit");
+    if (device.largest_batch) fmt::print(", largest batch {}", *device.largest_batch);
+    if (device.bound) fmt::print(", bound by {}", *device.bound);
+    if (device.time_at_peak_sec) fmt::print(", {:.3f} ms at its peak rates", 1e3 * *device.time_at_peak_sec);
+    fmt::print("\n");
+  }
+  for (const auto& [name, count] : report.unknown_ops()) {
+    fmt::print("unknown operator {} ({} times): only its bytes are counted\n", name, count);
+  }
+}
+
+}  // namespace perfpred::cli

@@ -1,0 +1,66 @@
+#pragma once
+#include <perfpred/device.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace perfpred {
+
+class OpGraph;
+
+/// Where a measurement lies under a device's roof. What cannot be said without the device's peaks is empty.
+struct RooflinePoint {
+  std::string device, label;
+  double ai = 0;                     ///< FLOPs a byte, > 0
+  double flops_per_sec = 0;          ///< achieved, > 0
+  std::optional<Bound> bound;        ///< `memory` left of the ridge, `compute` right of it
+  std::optional<double> margin;      ///< 1 - (distance to the ridge): 0 at the ridge, towards 1 far from it
+  std::optional<double> efficiency;  ///< achieved / attainable at this intensity, a fraction
+};
+
+/// The least time in which a device can execute a training step, by what limits it.
+struct StepLimits {
+  double compute_sec = 0;            ///< sum over operators of FLOPs / peak of the unit that executes them
+  double memory_sec = 0;             ///< sum of bytes / bandwidth
+  std::optional<double> launch_sec;  ///< operators x launch overhead; unknown where the device's is
+  double time_sec = 0;               ///< sum over operators of the longest of the three
+  Bound bound = Bound::compute;      ///< the longest of the three sums
+  double margin = 0;                 ///< 1 - second longest / longest: 0 where two limits are equal
+};
+
+/// Ceilings of a device (Williams, Waterman, Patterson 2009): FLOP/s <= min(peak, intensity x bandwidth).
+class PERFPRED_API Roofline {
+ public:
+  /// @throws InputError if the device has no bandwidth, or no peak of any precision
+  explicit Roofline(Device device);
+
+  /// Peaks by hand, in FLOP/s (for every precision) and bytes/s. @throws InputError unless both are positive
+  Roofline(std::string name, double peak_flops, double peak_bytes);
+
+  [[nodiscard]] const Device& device() const { return device_; }
+
+  /// Every peak that is known, the highest first: "fp16", "fp32", "fp32 vector" (where the matrix units differ), ...
+  [[nodiscard]] std::span<const std::pair<std::string, double>> ceilings() const { return ceilings_; }
+  [[nodiscard]] double bandwidth() const { return *device_.mem_bw_gbs * 1e9; }  ///< bytes/s
+
+  /// Peak of matrix products. @throws InputError if it is not known, naming the precisions that are
+  [[nodiscard]] double peak(Precision precision) const;
+  [[nodiscard]] double ridge(Precision precision) const { return peak(precision) / bandwidth(); }  ///< FLOPs a byte
+  [[nodiscard]] double attainable(double ai, Precision precision) const;                           ///< FLOP/s
+
+  /// @throws InputError unless both numbers are positive, or as peak() does
+  [[nodiscard]] RooflinePoint place(std::string label, double ai, double flops_per_sec, Precision precision) const;
+
+  /// Convolutions and matrix products run on the units of the precision, all else on vector units (on those of the
+  /// precision where the vector units' peak is not known). @throws InputError as peak() does
+  [[nodiscard]] StepLimits limits(const OpGraph& step, Precision precision) const;
+
+ private:
+  Device device_;
+  std::vector<std::pair<std::string, double>> ceilings_;
+};
+
+}  // namespace perfpred

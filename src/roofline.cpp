@@ -1,0 +1,107 @@
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/roofline.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace perfpred {
+namespace {
+
+constexpr std::array<Precision, 5> precisions = {Precision::fp64, Precision::fp32, Precision::tf32, Precision::bf16,
+                                                 Precision::fp16};
+
+Device device_by_hand(std::string name, double peak_flops, double peak_bytes) {
+  for (const double value : {peak_flops, peak_bytes}) {
+    if (!(value > 0) || !std::isfinite(value)) throw InputError("peaks of a roofline must be positive");
+  }
+  Device device;
+  device.name = std::move(name);
+  device.mem_bw_gbs = peak_bytes / 1e9;
+  device.fp64_tflops = device.fp32_tflops = device.tf32_tflops = device.bf16_tflops = device.fp16_tflops =
+      peak_flops / 1e12;
+  device.fp64_vector_tflops = device.fp32_vector_tflops = device.fp32_tflops;
+  return device;
+}
+
+}  // namespace
+
+Roofline::Roofline(Device device) : device_(std::move(device)) {
+  if (!device_.mem_bw_gbs) throw InputError(fmt::format("device \"{}\" has no mem_bw_gbs", device_.name));
+  const auto add = [this](const std::string& name, const std::optional<double>& tflops) {
+    if (tflops) ceilings_.emplace_back(name, *tflops * 1e12);
+  };
+  add("fp64", device_.fp64_tflops);
+  add("fp32", device_.fp32_tflops);
+  add("tf32", device_.tf32_tflops);
+  add("bf16", device_.bf16_tflops);
+  add("fp16", device_.fp16_tflops);
+  if (device_.fp64_vector_tflops != device_.fp64_tflops) add("fp64 vector", device_.fp64_vector_tflops);
+  if (device_.fp32_vector_tflops != device_.fp32_tflops) add("fp32 vector", device_.fp32_vector_tflops);
+  if (device_.fp16_vector_tflops != device_.fp16_tflops) add("fp16 vector", device_.fp16_vector_tflops);
+  if (ceilings_.empty()) throw InputError(fmt::format("device \"{}\" has no peak of any precision", device_.name));
+  std::stable_sort(ceilings_.begin(), ceilings_.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+}
+
+Roofline::Roofline(std::string name, double peak_flops, double peak_bytes)
+    : Roofline(device_by_hand(std::move(name), peak_flops, peak_bytes)) {
+  ceilings_ = {{"peak", peak_flops}};
+}
+
+double Roofline::peak(Precision precision) const {
+  if (const auto flops = device_.matrix_flops(precision)) return *flops;
+  std::vector<std::string_view> known;
+  for (const Precision other : precisions) {
+    if (device_.matrix_flops(other)) known.push_back(to_string(other));
+  }
+  throw InputError(fmt::format("device \"{}\" has no peak for precision {}; it has one for {}", device_.name,
+                               to_string(precision), fmt::join(known, ", ")));
+}
+
+double Roofline::attainable(double ai, Precision precision) const {
+  return std::min(peak(precision), ai * bandwidth());
+}
+
+RooflinePoint Roofline::place(std::string label, double ai, double flops_per_sec, Precision precision) const {
+  for (const double value : {ai, flops_per_sec}) {
+    if (!(value > 0) || !std::isfinite(value)) {
+      throw InputError(fmt::format("{}: intensity and FLOP/s of a point must be positive", label));
+    }
+  }
+  const double at_ridge = ridge(precision);
+  RooflinePoint point = {device_.name, std::move(label), ai, flops_per_sec, {}, {}, {}};
+  point.bound = ai < at_ridge ? Bound::memory : Bound::compute;
+  point.margin = 1 - (ai < at_ridge ? ai / at_ridge : at_ridge / ai);
+  point.efficiency = flops_per_sec / attainable(ai, precision);
+  return point;
+}
+
+StepLimits Roofline::limits(const OpGraph& step, Precision precision) const {
+  const double matrix = peak(precision), vector = device_.vector_flops(precision).value_or(matrix);
+  const double launch = device_.launch_us.value_or(0) * 1e-6;
+  StepLimits limits;
+  for (const Op& op : step.ops) {
+    const double compute = op.flops / (is_conv_or_matmul(op.kind) ? matrix : vector);
+    const double memory = static_cast<double>(op.bytes_read + op.bytes_written) / bandwidth();
+    limits.compute_sec += compute;
+    limits.memory_sec += memory;
+    limits.time_sec += std::max({compute, memory, launch});
+  }
+  std::vector<std::pair<double, Bound>> sums = {{limits.compute_sec, Bound::compute},
+                                                {limits.memory_sec, Bound::memory}};
+  if (device_.launch_us) {
+    limits.launch_sec = launch * static_cast<double>(step.ops.size());
+    sums.emplace_back(*limits.launch_sec, Bound::launch);
+  }
+  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  limits.bound = sums[0].second;
+  if (sums[0].first > 0) limits.margin = 1 - sums[1].first / sums[0].first;
+  return limits;
+}
+
+}  // namespace perfpred

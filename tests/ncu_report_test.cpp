@@ -1,0 +1,248 @@
+#include <perfpred/error.h>
+#include <perfpred/ncu_report.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* long_header =
+    R"("ID","Process ID","Kernel Name","thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg","CC","Metric Name","Metric Unit","Metric Value")"
+    "\n";
+
+std::string range(const std::string& name) {
+  return "\"\"<default domain>:" + name + ":none:none:none:none:none:none\"\"  ";
+}
+
+std::string row(int id, const std::string& kernel, const std::string& ranges, const std::string& metric,
+                const std::string& unit, const std::string& value, const std::string& capability = "8.9") {
+  return "\"" + std::to_string(id) + "\",\"77\",\"" + kernel + "\",\"77  " + ranges + "\",\"" + capability + "\",\"" +
+         metric + "\",\"" + unit + "\",\"" + value + "\"\n";
+}
+
+/// The eight rows of one kernel, with values as given.
+std::string kernel(int id, const std::string& name, const std::string& ranges, const std::string& usec,
+                   const std::string& read_kb, const std::string& written_b, const std::string& fma,
+                   const std::string& sm) {
+  const std::string op = "smsp__sass_thread_inst_executed_op_";
+  return row(id, name, ranges, "gpu__time_duration.sum", "usecond", usec) +
+         row(id, name, ranges, "dram__bytes_read.sum", "Kbyte", read_kb) +
+         row(id, name, ranges, "dram__bytes_write.sum", "byte", written_b) +
+         row(id, name, ranges, op + "fadd_pred_on.sum", "inst", "100") +
+         row(id, name, ranges, op + "fmul_pred_on.sum", "inst", "10") +
+         row(id, name, ranges, op + "ffma_pred_on.sum", "inst", fma) +
+         row(id, name, ranges, "sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", sm) +
+         row(id, name, ranges, "dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", "50.00");
+}
+
+class NcuReportTest : public ::testing::Test {
+ protected:
+  NcuReport read(const std::string& text) { return NcuReport::read(folder_.write("report.csv", text)); }
+  std::string refusal(const std::string& text) {
+    try {
+      (void)read(text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(NcuReportTest, LongFormatSumsByKernelAndRange) {
+  const std::string step = range("step");
+  const NcuReport report =
+      read("==PROF== Connected to process 77 (/usr/bin/python3)\nepoch 1, loss 2.3\n" + std::string(long_header) +
+           kernel(0, "gemm", step + range("forward"), "10.00", "1.50", "500", "1,000,000", "20.00") +
+           "printed by the program\n" + kernel(1, "gemm", step + range("forward"), "30.00", "2.50", "0", "0", "60.00") +
+           kernel(2, "gemm_wgrad", step + range("backward"), "10.00", "0.00", "0", "0", "0.00") +
+           "==PROF== Disconnected from process 77\n");
+  EXPECT_EQ(report.total.kernels, 3);
+  EXPECT_DOUBLE_EQ(report.total.flops, 2e6 + 330);   // three times 100 + 10
+  EXPECT_DOUBLE_EQ(*report.total.bytes_read, 4000);  // decimal kilobytes
+  EXPECT_DOUBLE_EQ(*report.total.bytes_written, 500);
+  EXPECT_DOUBLE_EQ(report.total.time_sec, 50e-6);
+  EXPECT_DOUBLE_EQ(*report.total.sm_pct, (20. * 10 + 60 * 30) / 50);  // weighted by time
+  EXPECT_DOUBLE_EQ(*report.total.dram_pct, 50);
+  EXPECT_DOUBLE_EQ(*report.total.arithmetic_intensity(), (2e6 + 330) / 4500);
+  ASSERT_EQ(report.by_kernel.size(), 2U);  // two launches of one name
+  EXPECT_EQ(report.by_kernel[0].name, "gemm");
+  EXPECT_EQ(report.by_kernel[0].kernels, 2);
+  ASSERT_EQ(report.ranges.size(), 3U);
+  EXPECT_EQ(report.ranges[0].name, "step");
+  EXPECT_EQ(report.ranges[0].kernels, 3);
+  EXPECT_EQ(report.ranges[1].name, "forward");
+  EXPECT_DOUBLE_EQ(report.ranges[1].time_sec, 40e-6);
+  EXPECT_EQ(report.ranges[2].name, "backward");
+  EXPECT_THAT(report.warnings, ElementsAre());
+}
+
+TEST_F(NcuReportTest, NumberFormatsOfOtherLocales) {
+  const struct {
+    const char *usec, *read, *fma;
+  } formats[] = {{"1,024.50", "2.25", "1,234,567"},
+                 {"1.024,50", "2,25", "1.234.567"},
+                 {"1 024,50", "2,25", "1 234 567"},
+                 {"1\xE2\x80\xAF"
+                  "024,50",
+                  "2,25",
+                  "1\xC2\xA0"
+                  "234\xC2\xA0"
+                  "567"},
+                 {"1'024.50", "2.25", "1'234'567"},
+                 {"1024.5", "2.25", "1234567"},
+                 {"1024,5", "2,25", "1234567"}};
+  for (const auto& f : formats) {
+    std::string rows = kernel(0, "k", range("forward"), f.usec, f.read, "0", f.fma, "0");
+    for (std::size_t at; (at = rows.find("\"50.00\"")) != std::string::npos;) rows.replace(at, 7, "\"50\"");
+    const NcuReport report = read(long_header + rows);
+    EXPECT_DOUBLE_EQ(report.total.time_sec, 1024.5e-6) << f.usec;
+    EXPECT_DOUBLE_EQ(report.total.bytes, 2250) << f.usec;
+    EXPECT_DOUBLE_EQ(report.total.flops, 2 * 1234567. + 110) << f.fma;
+  }
+}
+
+TEST_F(NcuReportTest, CountsTellWhatASeparatorMeans) {
+  // "1.234" inst can only be a thousand; a comma must then be the decimal separator.
+  std::string rows = kernel(0, "k", range("f"), "8,125", "2", "0", "1.234", "1");
+  for (std::size_t at; (at = rows.find("\"50.00\"")) != std::string::npos;) rows.replace(at, 7, "\"50\"");
+  const NcuReport report = read(long_header + row(0, "k", range("f"), "dram__bytes_read.sum", "byte", "0") + rows);
+  EXPECT_DOUBLE_EQ(report.total.time_sec, 8.125e-6);
+  EXPECT_DOUBLE_EQ(report.total.flops, 2 * 1234. + 110);
+}
+
+TEST_F(NcuReportTest, WideFormatTakesUnitsFromItsSecondRow) {
+  const NcuReport report = read(
+      "\"ID\",\"Kernel Name\",\"CC\",\"gpu__time_duration.sum\",\"dram__bytes_read.sum\",\"dram__bytes_write.sum\","
+      "\"sm__sass_thread_inst_executed_op_dadd_pred_on.sum\",\"sm__sass_thread_inst_executed_op_dmul_pred_on.sum\","
+      "\"sm__sass_thread_inst_executed_op_dfma_pred_on.sum\",\"launch__grid_size\"\n"
+      "\"\",\"\",\"\",\"nsecond\",\"Mbyte\",\"Kbyte\",\"inst\",\"inst\",\"inst\",\"\"\n"
+      "\"0\",\"a, b\",\"9.0\",\"2,000\",\"1.5\",\"3\",\"5\",\"7\",\"11\",\"64\"\n"
+      "\"1\",\"a, b\",\"9.0\",\"3,000\",\"0\",\"0\",\"0\",\"0\",\"1\",\"64\"\n");
+  EXPECT_DOUBLE_EQ(report.total.time_sec, 5e-6);
+  EXPECT_DOUBLE_EQ(report.total.bytes, 1.503e6);
+  EXPECT_DOUBLE_EQ(report.total.flops, 5 + 7 + 2 * 12);
+  EXPECT_EQ(report.total.sm_pct, std::nullopt);
+  ASSERT_EQ(report.by_kernel.size(), 1U);
+  EXPECT_EQ(report.by_kernel[0].name, "a, b");
+  EXPECT_THAT(report.warnings, ElementsAre("SM throughput was not collected", "DRAM throughput was not collected"));
+}
+
+TEST_F(NcuReportTest, HalfPrecisionAndTensorUnits) {
+  const auto rows = [](const std::string& capability, const std::string& tensor, const std::string& value) {
+    const std::string op = "smsp__sass_thread_inst_executed_op_";
+    std::string text = long_header;
+    for (const auto& [name, unit, v] :
+         {std::tuple<std::string, std::string, std::string>("gpu__time_duration.sum", "us", "1.5"),
+          {"dram__bytes.sum", "byte", "64"},
+          {op + "hadd_pred_on.sum", "inst", "1"},
+          {op + "hmul_pred_on.sum", "inst", "2"},
+          {op + "hfma_pred_on.sum", "inst", "3"},
+          {tensor, "", value}}) {
+      text += row(4, "k", "", name, unit, v, capability);
+    }
+    return text;
+  };
+  const NcuReport ops = read(rows("8.0", "sm__ops_path_tensor_src_fp16_dst_fp32.sum", "4,096"));
+  EXPECT_DOUBLE_EQ(ops.total.tensor_flops, 4096);
+  EXPECT_DOUBLE_EQ(ops.total.flops, 4096 + 1 + 2 + 6);
+  EXPECT_EQ(ops.total.bytes_read, std::nullopt);
+  EXPECT_DOUBLE_EQ(ops.total.bytes, 64);
+  // A Volta instruction multiplies 8 x 8 x 4 (Yang et al., Hierarchical Roofline Analysis on GPUs: 512 FLOPs).
+  EXPECT_DOUBLE_EQ(read(rows("7.0", "sm__inst_executed_pipe_tensor.sum", "10")).total.tensor_flops, 5120);
+  const NcuReport unknown = read(rows("8.0", "sm__inst_executed_pipe_tensor.sum", "10"));
+  EXPECT_EQ(unknown.total.tensor_flops, 0);
+  EXPECT_THAT(unknown.warnings, ::testing::Contains(HasSubstr("sm__ops_path_tensor_src")));
+}
+
+TEST_F(NcuReportTest, SaysWhenARangeHasNoBackwardKernels) {
+  const NcuReport report = read(long_header + kernel(0, "gemm", range("forward"), "1.5", "1", "0", "0", "0") +
+                                kernel(1, "fill", range("backward"), "1.5", "1", "0", "0", "0") +
+                                kernel(2, "gemm_dgrad", "", "1.5", "1", "0", "0", "0"));
+  EXPECT_THAT(report.warnings,
+              ElementsAre(AllOf(HasSubstr("range \"backward\" has 1 kernel and none"), Not(HasSubstr("neither"))),
+                          "1 of 3 kernels are in no range"));
+}
+
+TEST_F(NcuReportTest, MissingMetricsAreNamed) {
+  const std::string all = kernel(0, "k", "", "1.5", "1", "0", "0", "0");
+  const auto without = [&all](const std::string& metric) {
+    std::string text = long_header;
+    for (std::size_t begin = 0; begin < all.size();) {
+      const std::size_t end = all.find('\n', begin) + 1;
+      const std::string line = all.substr(begin, end - begin);
+      if (line.find(metric) == std::string::npos) text += line;
+      begin = end;
+    }
+    return text;
+  };
+  EXPECT_THAT(refusal(without("duration")),
+              AllOf(HasSubstr("metrics are missing: gpu__time_duration.sum"), Not(HasSubstr("dram"))));
+  EXPECT_THAT(refusal(without("dram__bytes")),
+              AllOf(HasSubstr("dram__bytes_read.sum"), HasSubstr("dram__bytes_write.sum")));
+  EXPECT_THAT(refusal(without("fmul")), HasSubstr("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum"));
+  EXPECT_THAT(refusal(without("_op_")), HasSubstr("{fadd,fmul,ffma}"));
+  EXPECT_EQ(refusal(without("throughput")), "");
+}
+
+TEST_F(NcuReportTest, BadFilesAreRefusedByLine) {
+  const std::string place = folder_.file("report.csv");
+  EXPECT_THAT(refusal(""), HasSubstr("is no CSV of Nsight Compute"));
+  EXPECT_THAT(refusal("a,b\n1,2\n"), HasSubstr("is no CSV of Nsight Compute"));
+  EXPECT_THAT(refusal(long_header), HasSubstr("holds no kernel"));
+  const std::string good = kernel(0, "k", "", "1.5", "1", "0", "0", "0");
+  EXPECT_THAT(refusal(long_header + good + row(1, "k", "", "dram__bytes_read.sum", "furlong", "1")),
+              AllOf(StartsWith(place + ":10: "), HasSubstr("furlong")));
+  EXPECT_THAT(refusal(long_header + good + row(1, "k", "", "dram__bytes_read.sum", "byte", "1.2.3")),
+              AllOf(StartsWith(place + ":10: "), HasSubstr("1.2.3")));
+  EXPECT_THAT(refusal(long_header + good + row(1, "k", "", "dram__bytes_read.sum", "Kbyte", "3,71")),
+              StartsWith(place + ":10: "));
+  EXPECT_THAT(refusal(long_header + good + row(1, "k", "", "dram__bytes_read.sum", "byte", "-1")),
+              StartsWith(place + ":10: "));
+  EXPECT_THAT(refusal(long_header + good + kernel(1, "k", "", "1.5", "1", "0", "0", "0") + good),
+              AllOf(StartsWith(place + ":18: "), HasSubstr("kernel 0 was complete before")));
+  EXPECT_THAT(refusal(long_header + std::string("\"1\",\"2\"\n")), StartsWith(place + ":2: 2 fields"));
+}
+
+TEST_F(NcuReportTest, ConcatenatedReportsStartAgain) {
+  const std::string one = long_header + kernel(0, "k", "", "1.5", "1", "0", "0", "0");
+  EXPECT_EQ(read(one + one).total.kernels, 2);
+}
+
+TEST_F(NcuReportTest, ReferenceReport) {
+  const char* reference = std::getenv("PERFPRED_REFERENCE_DIR");
+  if (reference == nullptr) GTEST_SKIP() << "PERFPRED_REFERENCE_DIR is not set";
+  const NcuReport report = NcuReport::read(std::string(reference) + "/ncu/resnet18_bs64_L4.csv");
+  EXPECT_EQ(report.total.kernels, 98);
+  EXPECT_NEAR(report.total.flops, 4.928e9, 0.0005e9);
+  EXPECT_NEAR(report.total.bytes, 7.099e8, 0.001e8);
+  EXPECT_NEAR(report.total.time_sec, 7.37625e-3, 0.000005e-3);
+  EXPECT_NEAR(report.total.flops_per_sec(), 668.144e9, 0.0005e9);
+  EXPECT_NEAR(*report.total.arithmetic_intensity(), 6.942, 0.0005);
+  EXPECT_NEAR(*report.total.sm_pct, 13.705, 0.0005);
+  EXPECT_NEAR(*report.total.dram_pct, 32.140, 0.0005);
+  ASSERT_EQ(report.ranges.size(), 5U);
+  EXPECT_EQ(report.ranges[1].name, "forward");
+  EXPECT_EQ(report.ranges[1].kernels, 89);
+  EXPECT_NEAR(report.ranges[1].flops, 4.8277e9, 0.00005e9);
+  EXPECT_NEAR(report.ranges[1].time_sec, 5.379e-3, 0.0005e-3);
+  EXPECT_EQ(report.ranges[2].kernels, 2);  // loss
+  EXPECT_EQ(report.ranges[3].kernels, 1);  // backward
+  EXPECT_EQ(report.ranges[4].name, "optimizer_step");
+  EXPECT_EQ(report.ranges[4].kernels, 6);
+  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("range \"backward\" has 1 kernel and none of a backward pass")));
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,232 @@
+#include <perfpred/error.h>
+#include <perfpred/iteration_log.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/roofline.h>
+#include <perfpred/roofline_study.h>
+#include <perfpred/workload.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+template <class Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// NVIDIA's figures for the T4: 8.1 TFLOP/s in fp32, 320 GB/s; the ridge is their ratio.
+TEST(Roofline, RidgeBoundMarginEfficiency) {
+  const Roofline roof(DeviceCatalogue().find("T4"));
+  EXPECT_DOUBLE_EQ(roof.ridge(Precision::fp32), 8.1e12 / 320e9);
+  EXPECT_DOUBLE_EQ(roof.attainable(10, Precision::fp32), 10 * 320e9);
+  EXPECT_DOUBLE_EQ(roof.attainable(1000, Precision::fp32), 8.1e12);
+  EXPECT_DOUBLE_EQ(roof.attainable(1000, Precision::fp16), 65e12);
+
+  const RooflinePoint left = roof.place("a", roof.ridge(Precision::fp32) / 4, 1e12, Precision::fp32);
+  EXPECT_EQ(left.bound, Bound::memory);
+  EXPECT_DOUBLE_EQ(*left.margin, 0.75);
+  EXPECT_DOUBLE_EQ(*left.efficiency, 1e12 / (8.1e12 / 4));
+  const RooflinePoint right = roof.place("b", roof.ridge(Precision::fp32) * 2, 4.05e12, Precision::fp32);
+  EXPECT_EQ(right.bound, Bound::compute);
+  EXPECT_DOUBLE_EQ(*right.margin, 0.5);
+  EXPECT_DOUBLE_EQ(*right.efficiency, 0.5);
+  EXPECT_DOUBLE_EQ(*roof.place("c", roof.ridge(Precision::fp32), 1e12, Precision::fp32).margin, 0);
+}
+
+TEST(Roofline, CeilingsFallAndAreNamed) {
+  const Roofline roof(DeviceCatalogue().find("A100-SXM4-80GB"));
+  std::vector<std::string> names;
+  for (const auto& [name, rate] : roof.ceilings()) names.push_back(name);
+  EXPECT_THAT(names, ElementsAre("bf16", "fp16", "tf32", "fp16 vector", "fp64", "fp32", "fp64 vector"));
+}
+
+TEST(Roofline, RefusesWhatIsUnknown) {
+  const DeviceCatalogue catalogue;
+  const Roofline v100(catalogue.find("V100-SXM2-16GB"));
+  EXPECT_THAT(refusal([&] { (void)v100.peak(Precision::bf16); }),
+              AllOf(HasSubstr("bf16"), HasSubstr("fp64, fp32, tf32, fp16")));
+  EXPECT_THAT(refusal([&] { (void)v100.place("x", 0, 1, Precision::fp32); }), HasSubstr("positive"));
+  EXPECT_THAT(refusal([&] { (void)v100.place("x", 1, std::nan(""), Precision::fp32); }), HasSubstr("positive"));
+  EXPECT_THAT(refusal([] { (void)Roofline("x", -1, 1); }), HasSubstr("positive"));
+  EXPECT_THAT(refusal([] { (void)Roofline(Device()); }), HasSubstr("mem_bw_gbs"));
+}
+
+/// A matrix product and a vector operator, in a device of round numbers.
+TEST(Roofline, LimitsAreSumsOverOperators) {
+  OpGraph graph;
+  const TensorId a = graph.add_tensor(Shape{100, 200}, DataType::f32, TensorRole::input);
+  const TensorId b = graph.add_tensor(Shape{200, 50}, DataType::f32, TensorRole::parameter);
+  const TensorId c = graph.add_tensor(Shape{100, 50}, DataType::f32, TensorRole::activation);
+  const TensorId d = graph.add_tensor(Shape{100, 50}, DataType::f32, TensorRole::activation);
+  const std::array<TensorId, 2> in = {a, b};
+  graph.add_op(OpKind::mm, Phase::forward, -1, in, std::array{c});
+  graph.add_op(OpKind::relu, Phase::forward, -1, std::array{c}, std::array{d});
+  const double product = 2. * 100 * 200 * 50, product_bytes = 4. * (100 * 200 + 200 * 50 + 100 * 50);
+  const double relu_bytes = 4. * 2 * 100 * 50, relu = graph.ops[1].flops;
+
+  Device device;
+  device.fp32_tflops = 2e-6;         // 2e6 FLOP/s
+  device.fp32_vector_tflops = 1e-6;  // 1e6
+  device.mem_bw_gbs = 1e-3;          // 1e6 bytes/s
+  StepLimits limits = Roofline(device).limits(graph, Precision::fp32);
+  EXPECT_DOUBLE_EQ(limits.compute_sec, product / 2e6 + relu / 1e6);
+  EXPECT_DOUBLE_EQ(limits.memory_sec, (product_bytes + relu_bytes) / 1e6);
+  EXPECT_DOUBLE_EQ(limits.time_sec, product / 2e6 + relu_bytes / 1e6);  // one compute-bound, one memory-bound
+  EXPECT_EQ(limits.launch_sec, std::nullopt);
+  EXPECT_EQ(limits.bound, Bound::compute);
+  EXPECT_DOUBLE_EQ(limits.margin, 1 - limits.memory_sec / limits.compute_sec);
+
+  device.launch_us = 3e6;  // 3 s
+  limits = Roofline(device).limits(graph, Precision::fp32);
+  EXPECT_DOUBLE_EQ(*limits.launch_sec, 6);
+  EXPECT_EQ(limits.bound, Bound::launch);
+  EXPECT_DOUBLE_EQ(limits.time_sec, 6);
+}
+
+class IterationLogTest : public ::testing::Test {
+ protected:
+  /// A log of `ms` iterations that really took `wall` seconds each.
+  std::string log(const std::string& name, const std::vector<double>& ms, double wall,
+                  const std::string& network = "resnet18") {
+    std::string text = "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp\n";
+    for (std::size_t i = 0; i < ms.size(); ++i) {
+      text += "lab,T4," + network + ",32," + std::to_string(i) + "," + std::to_string(ms[i]) + "," +
+              std::to_string(32e3 / ms[i]) + "," + std::to_string(1000 + wall * static_cast<double>(i)) + "\n";
+    }
+    return folder_.write(name, text);
+  }
+  IterationSummary read(const std::string& path, int warmup) { return summarise_iterations(std::vector{path}, warmup); }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(IterationLogTest, DropsWarmUpAndTheLastIteration) {
+  const IterationSummary summary = read(log("a.csv", {900, 500, 100, 110, 120, 7}, 0.1), 2);
+  ASSERT_EQ(summary.rows.size(), 1U);
+  const IterationStats& row = summary.rows[0];
+  EXPECT_EQ(row.iterations, 3);
+  EXPECT_FALSE(row.from_timestamps);
+  EXPECT_NEAR(row.mean_ms, 110, 1e-9);
+  EXPECT_NEAR(row.std_ms, 10, 1e-9);  // of 100, 110, 120 with n - 1
+  EXPECT_NEAR(row.min_ms, 100, 1e-9);
+  EXPECT_NEAR(row.max_ms, 120, 1e-9);
+  EXPECT_NEAR(row.images_per_sec, 32 / 0.11, 1e-6);
+  EXPECT_EQ(row.device, "T4");
+  EXPECT_THAT(summary.warnings, ElementsAre());
+}
+
+TEST_F(IterationLogTest, TakesWallTimeWhereTheTimerDidNotWait) {
+  const IterationSummary summary = read(log("a.csv", std::vector<double>(12, 50), 0.2), 3);
+  EXPECT_TRUE(summary.rows[0].from_timestamps);
+  EXPECT_NEAR(summary.rows[0].mean_ms, 200, 1e-6);
+  EXPECT_NEAR(summary.rows[0].logged_images_per_sec, 640, 1e-6);
+  EXPECT_THAT(summary.warnings, ElementsAre(AllOf(HasSubstr("25 % of the wall time"), HasSubstr("300 % too high"))));
+}
+
+TEST_F(IterationLogTest, PartialBatchesThatTheRateGivesAwayAreLeftOut) {
+  std::string text = "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp\n";
+  // Two epochs of 32 + 32 + 32 + 8 images at 1 image/ms, in one numbering.
+  for (int i = 0; i < 8; ++i) {
+    const bool partial = i % 4 == 3;
+    text += "lab,T4,resnet18,32," + std::to_string(i) + (partial ? ",8" : ",32") + ",1000," +
+            std::to_string(100 + 0.032 * i) + "\n";
+  }
+  const IterationSummary summary = read(folder_.write("a.csv", text), 0);
+  EXPECT_EQ(summary.rows[0].iterations, 6);
+  EXPECT_NEAR(summary.rows[0].mean_ms, 32, 1e-9);
+}
+
+TEST_F(IterationLogTest, NetworksAreJoinedBySpellingOrRefusedByName) {
+  const std::vector<std::string> paths = {log("a.csv", std::vector<double>(9, 100), 0.1, "MobileNetV2"),
+                                          log("b.csv", std::vector<double>(9, 100), 0.1, "mobilenet_v2")};
+  const IterationSummary summary = summarise_iterations(paths, 1);
+  ASSERT_EQ(summary.rows.size(), 1U);
+  EXPECT_EQ(summary.rows[0].network, "mobilenet_v2");
+  EXPECT_EQ(summary.rows[0].iterations, 14);  // two logs without their first and last
+  const std::string bad = log("c.csv", std::vector<double>(9, 100), 0.1, "resnet19");
+  EXPECT_THAT(refusal([&] { (void)read(bad, 1); }), AllOf(StartsWith(bad + ":2: "), HasSubstr("resnet19")));
+  const std::string brief = log("d.csv", {1, 2, 3}, 0.1);
+  EXPECT_THAT(refusal([&] { (void)read(brief, 5); }),
+              AllOf(StartsWith(brief + ":2: "), HasSubstr("no iteration is left")));
+}
+
+TEST_F(IterationLogTest, StudyWritesTablesPlotsAndReport) {
+  if (std::system("gnuplot --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  RooflineStudy study(DeviceCatalogue(), {}, Precision::fp32);
+  study.add(read(log("a.csv", std::vector<double>(9, 100), 0.1), 1));
+  ASSERT_EQ(study.points().size(), 1U);
+  const RooflinePoint& p = study.points()[0];
+  EXPECT_EQ(p.device, "T4");
+  EXPECT_EQ(p.label, "resnet18 b32");
+  // An image's forward pass is 3.63 GFLOP and backward is twice that but for the first convolution's input gradient
+  // (0.24 GFLOP); everything else adds a few percent.
+  EXPECT_NEAR(p.flops_per_sec, 32 * (3 * 3.63e9 - 0.24e9) / 0.1, 0.05 * 32 * 10.65e9 / 0.1);
+  const std::string folder = folder_.file("report");
+  const std::vector<std::string> files = study.write(folder);
+  for (const char* name :
+       {"summary.csv", "throughput.csv", "times.csv", "speedups.csv", "roofline_t4.png", "roofline_t4.svg",
+        "throughput.png", "models.png", "efficiency.png", "batch_scaling.png", "report.md"}) {
+    EXPECT_THAT(files, Contains(folder + "/" + name));
+    EXPECT_GT(testing::slurp(folder + "/" + name).size(), 30U) << name;
+  }
+  EXPECT_THAT(testing::slurp(folder + "/report.md"),
+              AllOf(HasSubstr("| T4 | resnet18 b32 |"), HasSubstr("](roofline_t4.png)")));
+}
+
+TEST(RooflineStudy, DevicesAreMappedOrRefused) {
+  IterationSummary summary;
+  summary.rows.push_back({"RTX 4080", "RTX 4080", "resnet18", 32, 10, 100, 1, 99, 101, 320, 320, false});
+  RooflineStudy laptop(DeviceCatalogue(), {{"RTX 4080", "RTX 4080 Laptop"}}, Precision::fp32);
+  laptop.add(summary);
+  EXPECT_EQ(laptop.points()[0].device, "RTX 4080 Laptop");
+  summary.rows[0].environment = summary.rows[0].device = "RTX 9999";
+  RooflineStudy unknown(DeviceCatalogue(), {}, Precision::fp32);
+  EXPECT_THAT(refusal([&] { unknown.add(summary); }), HasSubstr("RTX 9999"));
+  summary.rows[0].environment = summary.rows[0].device = "CPU";
+  RooflineStudy cpu(DeviceCatalogue(), {}, Precision::fp32);
+  cpu.add(summary);
+  EXPECT_EQ(cpu.points()[0].efficiency, std::nullopt);
+  EXPECT_THAT(cpu.warnings(), ElementsAre(HasSubstr("peaks are unknown")));
+}
+
+TEST(RooflineStudy, WarnsOfWhatIsFasterThanTheRoof) {
+  IterationSummary summary;
+  summary.rows.push_back({"lab", "T4", "resnet18", 32, 10, 1, 0, 1, 1, 32000, 32000, false});
+  RooflineStudy study(DeviceCatalogue(), {}, Precision::fp32);
+  study.add(summary);
+  EXPECT_THAT(study.warnings(), ElementsAre(HasSubstr("faster than the roof")));
+}
+
+TEST(RooflineStudy, ReferenceIterations) {
+  const char* reference = std::getenv("PERFPRED_REFERENCE_DIR");
+  if (reference == nullptr) GTEST_SKIP() << "PERFPRED_REFERENCE_DIR is not set";
+  const std::vector<std::string> paths = {std::string(reference) + "/roofline_runs/iterations.csv"};
+  const IterationSummary summary = summarise_iterations(paths);
+  ASSERT_EQ(summary.rows.size(), 11U);
+  // The published images/s of the GPUs are 14 to 108 % too high; the CPU's timer was right.
+  EXPECT_EQ(summary.warnings.size(), 10U);
+  EXPECT_THAT(summary.warnings, Contains(HasSubstr(" 108 % too high")));
+  EXPECT_THAT(summary.warnings, Contains(HasSubstr(" 14 % too high")));
+  for (const IterationStats& row : summary.rows)
+    EXPECT_EQ(row.from_timestamps, row.environment != "CPU") << row.environment;
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,413 @@
+// Networks of the zoo as modules, and traced steps: of modules, of the zoo, of TorchScript files.
+#include <perfpred/error.h>
+#include <perfpred/memory_estimate.h>
+#include <perfpred/network.h>
+#include <perfpred/torch/network_module.h>
+#include <perfpred/torch/trace.h>
+#include <perfpred/workload.h>
+
+#include <ATen/Functions.h>
+#include <caffe2/serialize/inline_container.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/library.h>
+#include <torch/optim/adam.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../temporary_folder.h"
+#include "torch/memory_peak.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+InputSpec input_of(const Network& network, Precision precision = Precision::fp32) {
+  const Shape& shape = network.layers.at(0).output;
+  const DataType floats = precision == Precision::fp64 ? DataType::f64 : DataType::f32;
+  return {{shape.begin(), shape.end()}, network.tokens ? DataType::i64 : floats};
+}
+
+OpGraph traced(const Network& network, Optimizer optimizer, Precision precision = Precision::fp32) {
+  const InputSpec input = input_of(network, precision);
+  return StepTracer::network(network, precision).trace({&input, 1}, optimizer);
+}
+
+constexpr Phase phases[] = {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer};
+
+void expect_equal(const OpGraph& analytic, const OpGraph& traced) {
+  EXPECT_EQ(analytic.params(), traced.params());
+  EXPECT_EQ(analytic.activation_bytes(), traced.activation_bytes());
+  EXPECT_EQ(estimate_memory(analytic, Allocator::exact).peak_bytes,
+            estimate_memory(traced, Allocator::exact).peak_bytes);
+  for (const Phase phase : phases) {
+    SCOPED_TRACE(to_string(phase));
+    const OpTotals a = analytic.totals(phase);
+    const OpTotals t = traced.totals(phase);
+    EXPECT_EQ(a.ops, t.ops);
+    EXPECT_EQ(a.flops, t.flops);
+    EXPECT_EQ(a.conv_matmul_flops, t.conv_matmul_flops);
+    EXPECT_EQ(a.bytes_read, t.bytes_read);
+    EXPECT_EQ(a.bytes_written, t.bytes_written);
+  }
+}
+
+TEST(StepTracer, AgreesWithTheAnalyticGraphForEveryNetworkOfTheZoo) {
+  for (const std::string_view name : zoo_networks()) {
+    SCOPED_TRACE(name);
+    const Network network = build_network(Workload::zoo(name, 2));
+    expect_equal(training_step(network, Optimizer::adam, Precision::fp32), traced(network, Optimizer::adam));
+  }
+}
+
+TEST(StepTracer, AgreesWithTheAnalyticGraphForTheCifarFamily) {
+  for (int depth = 1; depth <= 5; ++depth) {
+    SCOPED_TRACE(depth);
+    const Network network = build_network(Workload::cifar_cnn(depth, 16, 32));
+    expect_equal(training_step(network, Optimizer::adam, Precision::fp32), traced(network, Optimizer::adam));
+  }
+}
+
+TEST(StepTracer, AgreesWithTheAnalyticGraphForEveryOptimizer) {
+  const Network network = build_network(Workload::zoo("resnet18", 4));
+  for (const Optimizer optimizer : {Optimizer::none, Optimizer::sgd, Optimizer::nesterov, Optimizer::adam,
+                                    Optimizer::adamw, Optimizer::adagrad, Optimizer::adadelta, Optimizer::rmsprop}) {
+    SCOPED_TRACE(to_string(optimizer));
+    expect_equal(training_step(network, optimizer, Precision::fp32), traced(network, optimizer));
+  }
+}
+
+TEST(StepTracer, AgreesWithTheAnalyticGraphInDoublePrecision) {
+  const Network network = build_network(Workload::zoo("resnet18", 4));
+  expect_equal(training_step(network, Optimizer::sgd, Precision::fp64),
+               traced(network, Optimizer::sgd, Precision::fp64));
+}
+
+TEST(StepTracer, AgreesWithTheAnalyticGraphInMixedPrecision) {
+  for (const char* name :
+       {"resnet50", "mobilenet_v2", "densenet121", "convnext_tiny", "vit_b_32", "bert_base", "gpt2"}) {
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+      SCOPED_TRACE(name);
+      const Network network = build_network(Workload::zoo(name, 2));
+      expect_equal(training_step(network, Optimizer::sgd, precision), traced(network, Optimizer::sgd, precision));
+    }
+  }
+}
+
+TEST(StepTracer, GivesTheSameStepAgain) {
+  const Network network = build_network(Workload::zoo("mobilenet_v2", 2));
+  const InputSpec input = input_of(network);
+  StepTracer tracer = StepTracer::network(network, Precision::fp32);
+  const OpGraph first = tracer.trace({&input, 1}, Optimizer::nesterov);
+  expect_equal(first, tracer.trace({&input, 1}, Optimizer::nesterov));
+}
+
+// ---- Modules of others ----
+
+at::Tensor twice(const at::Tensor& x) { return x * 2; }
+
+TORCH_LIBRARY(perfpred_test, library) {
+  library.def("twice(Tensor x) -> Tensor");
+  library.impl("twice", c10::DispatchKey::CPU, TORCH_FN(twice));
+}
+
+/// One weight, and an operator that LibTorch does not have.
+struct Custom : torch::nn::Module {
+  Custom() : weight(register_parameter("weight", torch::empty({16, 8}))) {}
+  at::Tensor forward(const at::Tensor& x) {
+    static const auto twice = c10::Dispatcher::singleton()
+                                  .findSchemaOrThrow("perfpred_test::twice", "")
+                                  .typed<at::Tensor(const at::Tensor&)>();
+    return at::linear(twice.call(x), weight);
+  }
+  at::Tensor weight;
+};
+
+ModuleToTrace make_custom() {
+  auto module = std::make_shared<Custom>();
+  EXPECT_TRUE(module->weight.is_meta());
+  return {module,
+          [module = module.get()](const std::vector<at::Tensor>& inputs) { return module->forward(inputs.at(0)); }};
+}
+
+TEST(StepTracer, CountsTheBytesOfUnknownOperatorsUntilTheirRuleIsRegistered) {
+  StepTracer tracer(make_custom);
+  EXPECT_EQ(tracer.params(), 128);
+  const InputSpec input{{4, 8}, DataType::f32};
+  const OpGraph before = tracer.trace({&input, 1}, Optimizer::sgd);
+  ASSERT_EQ(before.totals(OpKind::unknown).ops, 1);
+  EXPECT_EQ(before.name(before.ops.at(0)), "perfpred_test::twice");
+  EXPECT_EQ(before.totals(OpKind::unknown).bytes_read, 4 * 8 * 4);
+  EXPECT_EQ(before.totals(OpKind::unknown).bytes_written, 4 * 8 * 4);
+
+  register_op(
+      "perfpred_test::twice", [](auto inputs, auto) { return 3.0 * static_cast<double>(inputs[0].numel()); },
+      [](auto inputs, auto outputs) { return 8.0 * static_cast<double>(inputs[0].numel() + outputs[0].numel()); });
+  const OpGraph after = tracer.trace({&input, 1}, Optimizer::sgd);
+  EXPECT_EQ(after.totals(OpKind::unknown).ops, 0);
+  EXPECT_EQ(after.totals(OpKind::custom).flops, 3 * 4 * 8);
+  EXPECT_EQ(after.totals(OpKind::custom).bytes(), 8 * 2 * 4 * 8);
+  EXPECT_THAT(message_of([] { register_op("twice", {}, {}); }), HasSubstr("namespace"));
+}
+
+TEST(StepTracer, NamesTheOperatorWhoseInputsDoNotFit) {
+  StepTracer tracer([] {
+    auto module = std::make_shared<Custom>();
+    return ModuleToTrace{module, [module = module.get()](const std::vector<at::Tensor>& inputs) {
+                           return at::linear(inputs.at(0), module->weight);
+                         }};
+  });
+  const InputSpec wrong{{4, 9}, DataType::f32};
+  EXPECT_THAT(message_of([&] {
+                (void)tracer.trace({&wrong, 1}, Optimizer::sgd);
+              }),
+              AllOf(HasSubstr("aten::mm(4x9, 8x16)"), HasSubstr("cannot be multiplied")));
+  const InputSpec right{{4, 8}, DataType::f32};
+  EXPECT_EQ(tracer.trace({&right, 1}, Optimizer::sgd).totals(Phase::forward).flops, 2 * 4 * 8 * 16);
+}
+
+// ---- TorchScript ----
+
+std::string save_torchscript(const testing::TemporaryFolder& folder, const std::string& source) {
+  torch::jit::Module module("Net");
+  module.register_parameter("weight", torch::ones({6, 3, 3, 3}, torch::requires_grad()), false);
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.define(source);
+  module.save(folder.file("net.pt"));
+  return folder.file("net.pt");
+}
+
+constexpr const char* network_source = R"(
+def forward(self, x):
+    y = torch.relu(torch.conv2d(x, self.weight, None, [1, 1], [1, 1]))
+    if self.training:
+        y = y * torch.ones([1], device=y.device)
+    return y.mean([2, 3])
+)";
+
+TEST(TorchScript, IsTracedFromItsFile) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, network_source));
+  EXPECT_EQ(tracer.params(), 6 * 27);
+  const InputSpec input{{2, 3, 8, 8}, DataType::f32};
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::adam);
+  const double convolution = 2.0 * 2 * 6 * 64 * 27;
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, convolution);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, convolution);  // the input gets no gradient
+  EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
+  EXPECT_EQ(step.totals(Phase::optimizer).ops, 8);
+}
+
+TEST(TorchScript, NamesTheOperatorWhoseInputsDoNotFit) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, network_source));
+  const InputSpec wrong{{2, 4, 8, 8}, DataType::f32};
+  EXPECT_THAT(message_of([&] {
+                (void)tracer.trace({&wrong, 1}, Optimizer::adam);
+              }),
+              AllOf(HasSubstr("aten::convolution(2x4x8x8, 6x3x3x3)"), HasSubstr("4 channels")));
+}
+
+TEST(TorchScript, RefusesOtherFiles) {
+  const testing::TemporaryFolder folder;
+  const std::string text = folder.write("net.pt", "not a network\n");
+  EXPECT_THAT(message_of([&] { (void)StepTracer::torchscript(text); }),
+              AllOf(HasSubstr(text + ": not a TorchScript file"), ::testing::Not(HasSubstr("\n"))));
+  EXPECT_THAT(message_of([&] { (void)StepTracer::torchscript(folder.file("none.pt")); }), HasSubstr("none.pt"));
+}
+
+TEST(TorchScript, RefusesAFutureVersion) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("future.pt");
+  {
+    caffe2::serialize::PyTorchStreamWriter writer(file);
+    writer.setMinVersion(1000);
+    writer.writeRecord("constants.pkl", "x", 1);
+    writer.writeEndOfFile();
+  }
+  EXPECT_THAT(message_of([&] { (void)StepTracer::torchscript(file); }),
+              AllOf(HasSubstr("future.pt: written by a newer PyTorch"), HasSubstr("1000")));
+}
+
+// Files made by tests/torch/export_torchscript.py (scripts/torchscript_networks.sh), FLOPs by torch.utils.flop_counter.
+TEST(TorchScript, HasTheFlopsThatPyTorchCounts) {
+  const char* folder = std::getenv("PERFPRED_TORCHSCRIPT_DIR");
+  if (folder == nullptr)
+    GTEST_SKIP() << "PERFPRED_TORCHSCRIPT_DIR is not set (scripts/torchscript_networks.sh fills it)";
+  std::ifstream table(std::string(folder) + "/networks.csv");
+  std::string line;
+  std::getline(table, line);
+  ASSERT_EQ(line, "network,input,type,params,forward_flops,backward_flops");
+  int networks = 0;
+  while (std::getline(table, line)) {
+    SCOPED_TRACE(line);
+    std::istringstream fields(line);
+    std::string name, shape, type, params, forward, backward;
+    for (std::string* field : {&name, &shape, &type, &params, &forward, &backward}) std::getline(fields, *field, ',');
+    StepTracer tracer = StepTracer::torchscript(std::string(folder) + "/" + name + ".pt");
+    EXPECT_EQ(tracer.params(), std::stoll(params));
+    const InputSpec input{parse_shape(shape), type == "i64" ? DataType::i64 : DataType::f32};
+    const OpGraph step = tracer.trace({&input, 1}, Optimizer::adam);
+    EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, std::stod(forward));
+    EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, std::stod(backward));
+    EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
+    ++networks;
+  }
+  EXPECT_GE(networks, 20);
+}
+
+// ---- The zoo's networks as modules ----
+
+TEST(NetworkModule, HasTheParametersOfItsWorkload) {
+  ModuleOptions options;
+  options.device = at::kMeta;
+  for (int depth = 1; depth <= 5; ++depth) {
+    for (int base = 1; base <= 128; ++base) {
+      const Workload workload = Workload::cifar_cnn(depth, base, 8);
+      const NetworkModule module(build_network(workload), options);
+      std::int64_t params = 0;
+      for (const at::Tensor& parameter : module.parameters()) params += parameter.numel();
+      ASSERT_EQ(params, workload.params()) << "depth " << depth << ", base_filters " << base;
+    }
+  }
+}
+
+TEST(NetworkModule, NamesParametersAsTorchvisionDoes) {
+  ModuleOptions options;
+  options.device = at::kMeta;
+  const NetworkModule module(build_network(Workload::zoo("resnet18", 1)), options);
+  const auto parameters = module.named_parameters();
+  EXPECT_TRUE(parameters.contains("conv1.weight"));
+  EXPECT_TRUE(parameters.contains("layer2.0.downsample.0.weight"));
+  EXPECT_TRUE(parameters.contains("layer4.1.bn2.bias"));
+  EXPECT_TRUE(parameters.contains("fc.bias"));
+  EXPECT_TRUE(module.named_buffers().contains("layer1.0.bn1.running_var"));
+}
+
+TEST(NetworkModule, StartsFromItsSeed) {
+  const Network network = build_network(Workload::cifar_cnn(1, 4, 2));
+  const auto first = [&](std::uint64_t seed) {
+    ModuleOptions options;
+    options.seed = seed;
+    return NetworkModule(network, options).parameters().at(0);
+  };
+  EXPECT_TRUE(at::equal(first(1), first(1)));
+  EXPECT_FALSE(at::equal(first(1), first(2)));
+}
+
+TEST(NetworkModule, RefusesAnotherShape) {
+  NetworkModule module(build_network(Workload::cifar_cnn(1, 4, 2)));
+  EXPECT_THAT(message_of([&] {
+                (void)module.forward(torch::zeros({2, 3, 16, 16}));
+              }),
+              AllOf(HasSubstr("3x32x32"), HasSubstr("2x3x16x16")));
+}
+
+at::Tensor batch_of(const Network& network) {
+  const Shape& shape = network.layers.at(0).output;
+  const at::IntArrayRef sizes(shape.begin(), shape.rank());
+  return network.tokens ? at::randint(network.classes, sizes, at::kLong) : at::randn(sizes);
+}
+
+at::Tensor labels_of(const Network& network) {
+  const Shape& shape = network.layers.at(0).output;
+  std::vector<std::int64_t> sizes = {shape[0]};
+  if (network.tokens) sizes.push_back(shape[1]);
+  return at::randint(network.classes, sizes, at::kLong);
+}
+
+TEST(NetworkModule, LearnsItsBatch) {
+  at::manual_seed(0);
+  Workload small = Workload::zoo("shufflenet_v2_x0_5", 8, {3, 64, 64});
+  small.classes = 10;
+  const Workload jobs[] = {Workload::cifar_cnn(2, 8, 8), small,
+                           Workload::zoo("transformer:layers=2,hidden=32,heads=4,vocab=50", 4, {16})};
+  for (const Workload& workload : jobs) {
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      SCOPED_TRACE(workload.network);
+      const Network network = build_network(workload);
+      ModuleOptions options;
+      options.layout = layout;
+      NetworkModule module(network, options);
+      torch::optim::Adam adam(module.parameters(), torch::optim::AdamOptions(3e-3));
+      const at::Tensor batch = batch_of(network);
+      const at::Tensor labels = labels_of(network);
+      std::vector<double> losses;
+      for (int step = 0; step < 12; ++step) {
+        adam.zero_grad();
+        const at::Tensor loss = module.loss(module.forward(batch), labels);
+        loss.backward();
+        adam.step();
+        losses.push_back(loss.item<double>());
+      }
+      EXPECT_LT(losses.back(), 0.9 * losses.front());
+    }
+  }
+}
+
+// ---- Memory ----
+
+std::int64_t measured_peak(const Network& network) {
+  const MemoryPeak peak(at::kCPU);
+  NetworkModule module(network);
+  torch::optim::Adam adam(module.parameters());
+  const at::Tensor batch = batch_of(network);
+  const at::Tensor labels = labels_of(network);
+  for (int step = 0; step < 2; ++step) {
+    adam.zero_grad();
+    const at::Tensor logits = module.forward(batch);
+    const at::Tensor loss = module.loss(logits, labels);
+    loss.backward();
+    adam.step();
+  }
+  return peak.allocated_bytes();
+}
+
+TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {
+  std::vector<std::string> names = {"alexnet",   "cifar_resnet18",     "densenet121",
+                                    "googlenet", "mnasnet0_5",         "mobilenet_v2",
+                                    "resnet18",  "shufflenet_v2_x0_5", "squeezenet1_1"};
+  const bool all = std::getenv("PERFPRED_MEASURE_ALL") != nullptr;  // every CNN of the zoo: minutes, 12 GB
+  if (all) {
+    names.clear();
+    for (const std::string_view name : zoo_networks()) {
+      if (!build_network(Workload::zoo(name, 1)).tokens) names.emplace_back(name);
+    }
+  }
+  for (const std::string& name : names) {
+    const Workload usual = Workload::zoo(name, 1);
+    const bool fixed = usual.input.at(1) < 64 || name.substr(0, 4) == "vit_";  // by position embeddings
+    for (const std::int64_t batch : {2, 6}) {
+      const Network network =
+          build_network(fixed ? Workload::zoo(name, batch) : Workload::zoo(name, batch, {3, 96, 96}));
+      if (network.params() > 100'000'000 && !all) continue;
+      const auto estimate = estimate_memory(training_step(network, Optimizer::adam, Precision::fp32), Allocator::exact);
+      const auto measured = static_cast<double>(measured_peak(network));
+      EXPECT_NEAR(static_cast<double>(estimate.peak_bytes) / measured, 1, 0.02) << name << ", batch " << batch;
+      if (all) {
+        std::printf("%-24s batch %lld estimated %lld measured %.0f\n", name.c_str(), static_cast<long long>(batch),
+                    static_cast<long long>(estimate.peak_bytes), measured);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace perfpred
