@@ -1,7 +1,6 @@
 // perfpred-aggregate: runs.csv, or logs of runs, to runs_agg.csv.
-#include <perfpred/aggregator.h>
-
 #include <fmt/format.h>
+#include <perfpred/aggregator.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -29,7 +28,8 @@ Aggregator aggregate(const Options& options) {
   for (const std::string& file : options.merge) {
     const Aggregator partial = Aggregator::read_partial(file);
     if (partial.label() != aggregator.label()) {
-      throw InputError(fmt::format("{}: holds label {}; --label is {}", file, to_string(partial.label()), options.label));
+      throw InputError(
+          fmt::format("{}: holds label {}; --label is {}", file, to_string(partial.label()), options.label));
     }
     aggregator.merge(partial);
   }
@@ -89,7 +89,8 @@ int main(int argc, char** argv) {
       ->type_name("DIR")
       ->excludes(runs);
   program.add_option("--merge", options.merge, "Partial aggregate to add (repeated)")->type_name("p.json");
-  program.add_option("--label", options.label, "robust (default): runs that disagree with themselves do not count; mean")
+  program
+      .add_option("--label", options.label, "robust (default): runs that disagree with themselves do not count; mean")
       ->type_name("LABEL");
   program.add_option("--out", options.out, "Where the rows go (default: standard output)")->type_name("runs_agg.csv");
   program.add_option("--rejected", options.rejected, "Lists the runs that do not count, with the reason")

@@ -1,6 +1,7 @@
 // Measures training runs: a sweep of configurations, one row of runs.csv and one log for each.
 #include <perfpred/run_log.h>
 #include <perfpred/torch/collector.h>
+#include <perfpred/workload_sweep.h>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,51 +12,13 @@
 #include <vector>
 
 #include "cli.h"
-#include "csv.h"
-#include "workload_columns.h"
+#include "passive_threads.h"
 
 namespace {
 
 using namespace perfpred;
 
 std::atomic<bool> interrupted = false;
-
-/// A field of the workload that may be a list: every combination is measured.
-struct Sweep {
-  std::string field;
-  std::vector<std::string> values;
-};
-
-void set_field(Workload& workload, std::string_view name, std::string_view text) {
-  for (const WorkloadColumn& column : workload_columns()) {
-    if (column.name == name) column.set(workload, text, {{}, 0, name});
-  }
-}
-
-std::vector<Workload> cartesian(Workload base, const std::vector<Sweep>& sweeps) {
-  std::vector<Workload> workloads = {std::move(base)};
-  for (const Sweep& sweep : sweeps) {
-    if (sweep.values.empty()) continue;
-    std::vector<Workload> next;
-    for (const Workload& workload : workloads) {
-      for (const std::string& value : sweep.values) {
-        next.push_back(workload);
-        set_field(next.back(), sweep.field, value);
-      }
-    }
-    workloads = std::move(next);
-  }
-  return workloads;
-}
-
-std::vector<Workload> from_table(const std::string& path, const Workload& base) {
-  CsvReader csv(path);
-  const WorkloadReader reader(csv, base);
-  std::vector<Workload> workloads;
-  while (csv.next()) workloads.push_back(reader.read(csv));
-  if (workloads.empty()) throw InputError(path + ": has no rows");
-  return workloads;
-}
 
 std::string duration(double sec) {
   const auto whole = static_cast<long>(sec + 0.5);
@@ -79,10 +42,11 @@ void show(const CollectProgress& at) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  cli::let_threads_sleep(argv);
   cli::Program program("collect", "Measures training runs on this machine and records them.",
                        "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
   CollectOptions options;
-  std::vector<Sweep> sweeps = {{"network", {}},  {"depth", {}},     {"base_filters", {}}, {"batch_size", {}},
+  std::vector<SweptField> sweeps = {{"network", {}},  {"depth", {}},     {"base_filters", {}}, {"batch_size", {}},
                                {"input", {}},    {"classes", {}},   {"optimizer", {}},    {"precision", {}},
                                {"layout", {}},   {"cuda_graph", {}}};
   const std::vector<std::pair<std::string, std::string>> swept = {
@@ -126,10 +90,10 @@ int main(int argc, char** argv) {
     options.timing = timing == "steps" ? Timing::steps : Timing::epochs;
     Workload base;
     base.train_images = train_images;
-    std::vector<Workload> workloads = cartesian(base, sweeps);
+    std::vector<Workload> workloads = sweep_workloads(base, sweeps);
     if (!configs.empty()) {
       if (workloads.size() != 1) throw InputError("--configs: the other options give one value each");
-      workloads = from_table(configs, workloads.front());
+      workloads = read_workloads(configs, workloads.front());
     }
     Collector collector(options);
     std::signal(SIGINT, [](int) { interrupted = true; });

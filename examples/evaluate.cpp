@@ -58,46 +58,72 @@ void evaluate_model(const std::string& model_file, const std::string& measured, 
   }
 }
 
+void show_curve(const std::vector<CurvePoint>& curve, bool json) {
+  if (json) {
+    nlohmann::json points = nlohmann::json::array();
+    for (const CurvePoint& point : curve) {
+      points.push_back({{"rows", point.rows}, {"selection", point.selection}, {"mape_median", point.mape_median},
+                        {"mape_p90", point.mape_p90}, {"coverage90", point.coverage90}});
+    }
+    fmt::print("{}\n", nlohmann::json{{"curve", points}}.dump(2));
+    return;
+  }
+  fmt::print("{:>5}  {:<10} {:>13} {:>10} {:>10}\n", "rows", "selection", "median MAPE %", "p90 %", "covered %");
+  for (const CurvePoint& point : curve) {
+    fmt::print("{:>5}  {:<10} {:>13.2f} {:>10.2f} {:>10.1f}\n", point.rows, point.selection, 100 * point.mape_median,
+               100 * point.mape_p90, 100 * point.coverage90);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   cli::Program program("evaluate", "Judges a model on measured rows, or a kind of model by leaving rows out.",
-                       "perfpred-evaluate --runs-agg runs_agg.csv --kind linear --protocol kfold --folds 5 --repeats 20");
+                       "perfpred-evaluate --runs-agg runs_agg.csv --protocol kfold --folds 5 --repeats 20");
   std::string model_file, measured, out, runs_agg, protocol_name;
   FitOptions fit;
   ProtocolOptions options;
+  std::vector<std::size_t> sizes = {10, 20, 40, 80};
+  int subsets = 30;
   bool json = false;
   CLI::Option* model_option = program.add_option("--model", model_file, "model file");
   program.add_option("--measured", measured, "measured rows to score the model on")->needs(model_option);
   program.add_option("--out", out, "predictions.csv")->needs(model_option);
   CLI::Option* rows_option = program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
-  program.add_option("--kind", fit.kind, "kind to judge")->needs(rows_option);
-  program.add_option("--protocol", protocol_name, "kfold, loao, lodo, lowo")->needs(rows_option);
+  program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
+  program.add_option("--protocol", protocol_name, "kfold, loao, lodo, lowo or curve")->needs(rows_option);
   program.add_option("--folds", options.folds, "of kfold")->capture_default_str();
   program.add_option("--repeats", options.repeats, "of kfold")->capture_default_str();
   program.add_option("--seed", options.seed, "of folds, subsets and fits")->capture_default_str();
+  program.add_option("--rows", sizes, "of curve: numbers of rows to fit on")->delimiter(',')->capture_default_str();
+  program.add_option("--subsets", subsets, "of curve: random subsets of each size")->capture_default_str();
   program.add_flag("--json", json, "one JSON document on stdout");
-  program.not_built_yet({"--rows", "--subsets", "--ops-dir", "--test-ops-dir", "--probe-rows", "--steps-train", "--steps-test", "--probe-networks"});
+  program.not_built_yet({"--ops-dir", "--test-ops-dir", "--probe-rows", "--steps-train", "--steps-test", "--probe-networks"});
   return program.run(argc, argv, [&] {
     if (!model_file.empty()) {
       if (measured.empty()) throw InputError("--measured is missing");
       evaluate_model(model_file, measured, out, json);
       return;
     }
-    if (runs_agg.empty()) throw InputError("give --model and --measured, or --runs-agg, --kind and --protocol");
-    if (program.count("--kind") == 0) throw InputError("--kind is missing");
+    if (runs_agg.empty()) throw InputError("give --model and --measured, or --runs-agg and --protocol");
     const std::map<std::string, Protocol> protocols = {
         {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
     const auto protocol = protocols.find(protocol_name);
-    if (protocol == protocols.end()) throw InputError("--protocol is none of kfold, loao, lodo, lowo");
+    if (protocol == protocols.end() && protocol_name != "curve") {
+      throw InputError("--protocol is none of kfold, loao, lodo, lowo, curve");
+    }
 #ifdef PERFPRED_WITH_TORCH
     enable_ann();
 #endif
     fit.seed = options.seed;
     if (isatty(STDERR_FILENO) != 0) {
       options.progress = [](std::size_t done, std::size_t all) {
-        fmt::print(stderr, "\r{} of {} folds{}", done, all, done == all ? "\n" : "");
+        fmt::print(stderr, "\r{} of {} fits{}", done, all, done == all ? "\n" : "");
       };
+    }
+    if (protocol_name == "curve") {
+      show_curve(evaluate_curve(read_aggregate(runs_agg), sizes, subsets, fit, options), json);
+      return;
     }
     const ProtocolEvaluation result = evaluate_protocol(read_aggregate(runs_agg), protocol->second, fit, options);
     if (json) {

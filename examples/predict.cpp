@@ -2,9 +2,14 @@
 #include <perfpred/predictions_file.h>
 #include <perfpred/throughput_deriver.h>
 #include <perfpred/time_regressor.h>
+#include <perfpred/workload_field.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
 
 #include "cli.h"
 #include "workload_options.h"
@@ -24,7 +29,12 @@ struct Job {
   double epochs = 1;
   double startup_sec = 0;
   std::optional<double> price_per_hour;
+  std::optional<double> budget_sec;
 
+  /// Whole epochs within the budget, whatever of the quantiles comes true.
+  [[nodiscard]] double epochs_within(double epoch_sec) const {
+    return std::max(0.0, std::floor((*budget_sec - startup_sec) / epoch_sec));
+  }
   [[nodiscard]] Quantiles total(const Prediction& prediction) const { return scaled(prediction.time_sec, epochs, startup_sec); }
 };
 
@@ -34,7 +44,7 @@ nlohmann::json to_json(const TimeRegressor& model, const Workload& workload, con
   for (const TimeTerm& term : model.breakdown(workload)) {
     breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / prediction.time_sec.p50}});
   }
-  return {{"key", workload.key()},
+  nlohmann::json json = {{"key", workload.key()},
           {"time_sec", to_json(prediction.time_sec)},
           {"images_per_sec", to_json(ThroughputDeriver(workload.train_images).derive(prediction.time_sec))},
           {"total_sec", to_json(total)},
@@ -45,6 +55,11 @@ nlohmann::json to_json(const TimeRegressor& model, const Workload& workload, con
           {"breakdown", breakdown.empty() ? nlohmann::json(nullptr) : breakdown},
           {"in_domain", prediction.in_domain()},
           {"reason", to_string(prediction.reason)}};
+  if (job.budget_sec) {
+    const Quantiles& sec = prediction.time_sec;
+    json["epochs_in_budget"] = to_json({job.epochs_within(sec.p95), job.epochs_within(sec.p50), job.epochs_within(sec.p05)});
+  }
+  return json;
 }
 
 void print(const TimeRegressor& model, const Workload& workload, const Prediction& prediction, const Job& job) {
@@ -58,10 +73,58 @@ void print(const TimeRegressor& model, const Workload& workload, const Predictio
   line("throughput", throughput, "images/s");
   line("total", total, "s");
   if (job.price_per_hour) line("price", scaled(total, *job.price_per_hour / 3600), "");
+  if (job.budget_sec) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_within(prediction.time_sec.p50));
   for (const TimeTerm& term : model.breakdown(workload)) {
     fmt::print("    {:<24} {:>10.4f} s {:>6.1f} %\n", term.op, term.sec, 100 * term.sec / prediction.time_sec.p50);
   }
   if (!prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(prediction.reason));
+}
+
+/// "batch_size=32,64" -> the workloads with that field replaced, in order.
+std::vector<Workload> sweep_workloads(const std::string& sweep, const Workload& base) {
+  const auto equals = sweep.find('=');
+  if (equals == std::string::npos) throw InputError("--sweep is not field=value,value,...");
+  const std::string field = sweep.substr(0, equals);
+  std::vector<Workload> workloads;
+  for (const std::string& value : CLI::detail::split(sweep.substr(equals + 1), ',')) {
+    workloads.push_back(with_field(base, field, value));
+    workloads.back().validate();
+  }
+  return workloads;
+}
+
+void print_table(const std::vector<Workload>& workloads, const std::vector<Prediction>& predictions, const std::string& field, const Job& job) {
+  fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, "epoch s", "90 % interval", "images/s", job.budget_sec ? "  epochs " : "", " outside");
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    const Quantiles& sec = predictions[i].time_sec;
+    fmt::print("{:>14} {:>12.4g} {:>25} {:>12.0f} {} {}\n", field_text(workloads[i], field), sec.p50,
+               fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95),
+               ThroughputDeriver(workloads[i].train_images).derive(sec.p50),
+               job.budget_sec ? fmt::format("{:>8.0f}", job.epochs_within(sec.p50)) : "", to_string(predictions[i].reason));
+  }
+}
+
+/// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
+void answer_lines(const TimeRegressor& model, const Workload& defaults, const Job& job) {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    nlohmann::json answer;
+    try {
+      const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
+      if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
+      Workload workload = defaults;
+      if (request.contains("network") && request["network"] != workload.network) workload.depth = workload.base_filters = std::nullopt;
+      for (const auto& [name, value] : request.items()) {
+        workload = with_field(workload, name, value.is_string() ? value.get<std::string>() : value.dump());
+      }
+      answer = to_json(model, workload, model.predict(workload), job);
+    } catch (const InputError& error) {
+      answer = {{"error", error.what()}};
+    }
+    fmt::print("{}\n", answer.dump());
+    std::fflush(stdout);
+  }
 }
 
 }  // namespace
@@ -72,7 +135,8 @@ int main(int argc, char** argv) {
   std::string model_file, configs, out;
   cli::WorkloadOptions asked;
   Job job;
-  bool json = false;
+  std::string sweep;
+  bool json = false, jsonl = false;
   program.add_option("--model", model_file, "model file")->required();
   asked.add_to(program);
   program.add_option("--configs", configs, "table of workloads");
@@ -81,12 +145,20 @@ int main(int argc, char** argv) {
   program.add_option("--startup-sec", job.startup_sec, "before the first timed epoch")->capture_default_str()->check(CLI::NonNegativeNumber);
   program.add_option("--price-per-hour", job.price_per_hour, "of the device")->check(CLI::NonNegativeNumber);
   program.add_flag("--json", json, "one JSON document on stdout");
-  program.not_built_yet({"--sweep", "--budget-sec", "--jsonl"});
+  program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128");
+  program.add_option("--budget-sec", job.budget_sec, "seconds; the epochs that fit are shown")->check(CLI::PositiveNumber);
+  program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line");
   return program.run(argc, argv, [&] {
     const TimeRegressor model = TimeRegressor::load(model_file);
     Workload defaults = model.example();
+    if (jsonl) {
+      answer_lines(model, asked.apply_to(defaults), job);
+      return;
+    }
     std::vector<Workload> workloads;
-    if (!configs.empty()) {
+    if (!sweep.empty()) {
+      workloads = sweep_workloads(sweep, asked.apply_to(defaults));
+    } else if (!configs.empty()) {
       workloads = read_workloads(configs, asked.apply_to(defaults));
     } else {
       if (!asked.batch_size) throw InputError("--batch-size is missing");
@@ -101,7 +173,9 @@ int main(int argc, char** argv) {
     if (json) {
       nlohmann::json list = nlohmann::json::array();
       for (std::size_t i = 0; i < workloads.size(); ++i) list.push_back(to_json(model, workloads[i], predictions[i], job));
-      fmt::print("{}\n", (configs.empty() ? list.front() : list).dump(2));
+      fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
+    } else if (!sweep.empty()) {
+      print_table(workloads, predictions, sweep.substr(0, sweep.find('=')), job);
     } else if (out.empty() || configs.empty()) {
       for (std::size_t i = 0; i < workloads.size(); ++i) print(model, workloads[i], predictions[i], job);
     }

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "atomic_file.h"
 #include "cli.h"
 
 int main(int argc, char** argv) {
@@ -15,10 +14,7 @@ int main(int argc, char** argv) {
   program.add_flag("--json", json, "print one JSON document");
   return program.run(argc, argv, [&] {
     const SystemInfo info = read_system_info();
-    if (!out.empty()) {
-      write_file(out + ".json", system_info_json(info));
-      write_file(out + ".txt", system_info_text(info));
-    }
+    if (!out.empty()) write_system_info(info, out);
     fmt::print("{}", json ? system_info_json(info) : system_info_text(info));
   });
 }

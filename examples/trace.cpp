@@ -1,5 +1,6 @@
 // perfpred-trace: the operators of a training step of a user's own network, traced without executing it.
 #include <perfpred/network.h>
+#include <perfpred/roofline.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
 
@@ -25,7 +26,8 @@ struct Request {
 };
 
 DataType parse_type(const std::string& text) {
-  for (const DataType type : {DataType::f32, DataType::f16, DataType::bf16, DataType::f64, DataType::i64, DataType::i32, DataType::u8}) {
+  for (const DataType type :
+       {DataType::f32, DataType::f16, DataType::bf16, DataType::f64, DataType::i64, DataType::i32, DataType::u8}) {
     if (to_string(type) == text) return type;
   }
   throw InputError(fmt::format("--input-type {} is none of f32, f16, bf16, f64, i64, i32, u8", text));
@@ -35,7 +37,8 @@ DataType parse_type(const std::string& text) {
 std::vector<InputSpec> samples_of(const Request& request, Precision precision) {
   if (request.samples.empty()) throw InputError("--input is missing: the shape of one sample, as 3x224x224");
   if (!request.types.empty() && request.types.size() != request.samples.size()) {
-    throw InputError(fmt::format("--input-type names {} types for {} inputs", request.types.size(), request.samples.size()));
+    throw InputError(
+        fmt::format("--input-type names {} types for {} inputs", request.types.size(), request.samples.size()));
   }
   std::vector<InputSpec> inputs;
   for (std::size_t i = 0; i < request.samples.size(); ++i) {
@@ -72,7 +75,9 @@ cli::StepReport report_of(const Request& request) {
     if (!request.samples.empty()) workload.input = parse_shape(request.samples.at(0));
     if (request.classes) workload.classes = *request.classes;
     const Network network = build_network(workload);
-    samples = {{workload.input, network.tokens ? DataType::i64 : precision == Precision::fp64 ? DataType::f64 : DataType::f32}};
+    samples = {{workload.input, network.tokens                 ? DataType::i64
+                                : precision == Precision::fp64 ? DataType::f64
+                                                               : DataType::f32}};
     tracer = StepTracer::network(network, precision);
     report.network = network.name;
   } else {
@@ -82,10 +87,12 @@ cli::StepReport report_of(const Request& request) {
   report.step = trace(*tracer, samples, request.batch_size, optimizer);
   report.memory = estimate_memory(report.step, device ? allocator_of(*device) : Allocator::exact);
   if (device) {
-    report.device = cli::DeviceReport{device->name, report.memory.fits(*device), {}, {}, {}};
+    const StepLimits limits = Roofline(*device).limits(report.step, precision);
+    report.device = cli::DeviceReport{
+        device->name, report.memory.fits(*device), {}, std::string(to_string(limits.bound)), limits.time_sec};
     try {
-      report.device->largest_batch = largest_batch(
-          [&](std::int64_t batch) { return trace(*tracer, samples, batch, optimizer); }, *device);
+      report.device->largest_batch =
+          largest_batch([&](std::int64_t batch) { return trace(*tracer, samples, batch, optimizer); }, *device);
     } catch (const InputError& error) {  // a file that was traced may hold its batch size
       fmt::print(stderr, "perfpred-trace: the largest batch is not known: {}\n", error.what());
     }
@@ -96,17 +103,25 @@ cli::StepReport report_of(const Request& request) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Program program("trace", "Counts operators, FLOPs, bytes and memory of a training step of a TorchScript file, without executing it.",
-                       "perfpred-trace --torchscript net.pt --input 3x224x224 --batch-size 32");
+  cli::Program program(
+      "trace",
+      "Counts operators, FLOPs, bytes and memory of a training step of a TorchScript file, without executing it.",
+      "perfpred-trace --torchscript net.pt --input 3x224x224 --batch-size 32");
   Request request;
   std::string ops;
   bool json = false;
   auto* file = program.add_option("--torchscript", request.file, "file made by torch.jit.save");
   program.add_option("--network", request.network, "a network of the zoo instead")->excludes(file);
-  program.add_option("--batch-size", request.batch_size, "samples a step")->capture_default_str()->check(CLI::PositiveNumber);
-  program.add_option("--input", request.samples, "one sample, as 3x224x224, or the length of a sequence; joined by commas for several inputs")
+  program.add_option("--batch-size", request.batch_size, "samples a step")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  program
+      .add_option("--input", request.samples,
+                  "one sample, as 3x224x224, or the length of a sequence; joined by commas for several inputs")
       ->delimiter(',');
-  program.add_option("--input-type", request.types, "f32, f16, bf16, f64, i64, i32, u8; default i64 for a length, else the precision's")
+  program
+      .add_option("--input-type", request.types,
+                  "f32, f16, bf16, f64, i64, i32, u8; default i64 for a length, else the precision's")
       ->delimiter(',');
   program.add_option("--classes", request.classes, "of a network of the zoo");
   program.add_option("--optimizer", request.optimizer, "none, sgd, nesterov, adam, ...")->capture_default_str();

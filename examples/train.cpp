@@ -1,6 +1,7 @@
 // perfpred-train: fits a regressor on measured rows, or proposes what to measure next.
 #include <perfpred/aggregate_row.h>
 #include <perfpred/evaluation.h>
+#include <perfpred/suggestion.h>
 #include <perfpred/time_regressor.h>
 
 #include <chrono>
@@ -14,27 +15,58 @@
 
 using namespace perfpred;
 
+namespace {
+
+void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& grid, std::size_t count,
+                      const FitOptions& fit, bool json) {
+  Workload defaults;  // what the grid does not say is as in the rows
+  if (!rows.empty()) defaults = rows.front().workload;
+  const std::vector<Suggestion> suggestions = suggest(rows, read_workloads(grid, defaults), count, fit);
+  if (json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const Suggestion& suggestion : suggestions) {
+      list.push_back({{"key", suggestion.workload.key()}, {"cost_sec", cli::number_or_null(suggestion.cost_sec)}});
+    }
+    fmt::print("{}\n", nlohmann::json{{"suggested", list}}.dump(2));
+    return;
+  }
+  for (const Suggestion& suggestion : suggestions) {
+    fmt::print("{:>8} s  {}\n", cli::cell(suggestion.cost_sec, 1, 1), suggestion.workload.key());
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   cli::Program program("train", "Fits a regressor of epoch times on measured rows.",
-                       "perfpred-train --runs-agg runs_agg.csv --kind linear --out model.json");
-  std::string runs_agg, split_file, out;
+                       "perfpred-train --runs-agg runs_agg.csv --out model.json");
+  std::string runs_agg, split_file, out, grid;
+  std::size_t suggested = 0;
   FitOptions fit;
   double test_fraction = 0.15, val_fraction = 0.15;
   bool json = false;
-  program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate")->required();
-  program.add_option("--kind", fit.kind, "linear or ann")->required();
+  program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate");
+  program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting")->capture_default_str();
   CLI::Option* split_option = program.add_option("--split", split_file, "table that says which row is train, val or test");
   program.add_option("--test-fraction", test_fraction, "rows kept for the test")->capture_default_str()->excludes(split_option);
   program.add_option("--val-fraction", val_fraction, "rows kept for validation")->capture_default_str()->excludes(split_option);
   program.add_option("--seed", fit.seed, "of the split and the fit")->capture_default_str();
   program.add_option("--out", out, "model file");
+  CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
+  CLI::Option* suggest_option = program.add_option("--suggest", suggested, "propose so many of them instead of fitting")->needs(grid_option);
+  grid_option->needs(suggest_option);
   program.add_flag("--json", json, "one JSON document on stdout");
-  program.not_built_yet({"--ops-dir", "--suggest", "--grid", "--features-out"});
+  program.not_built_yet({"--ops-dir", "--features-out"});
   return program.run(argc, argv, [&] {
 #ifdef PERFPRED_WITH_TORCH
     enable_ann();
 #endif
-    const std::vector<AggregateRow> rows = read_aggregate(runs_agg);
+    const std::vector<AggregateRow> rows = runs_agg.empty() ? std::vector<AggregateRow>{} : read_aggregate(runs_agg);
+    if (!grid.empty()) {
+      show_suggestions(rows, grid, suggested, fit, json);
+      return;
+    }
+    if (runs_agg.empty()) throw InputError("--runs-agg is missing");
     const Split split = split_file.empty() ? split_rows(rows, test_fraction, val_fraction, fit.seed) : read_split(split_file, rows);
     const auto start = std::chrono::steady_clock::now();
     const TimeRegressor model = TimeRegressor::fit(split.train, fit, split.val);

@@ -33,7 +33,10 @@ for argument in "$@"; do
       sed -n '2,9s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
-    *) die "unknown option $argument (there is --core)" ;;
+    *)
+      echo "setup: unknown option $argument (there is --core)" >&2
+      exit 2
+      ;;
   esac
 done
 

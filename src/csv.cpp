@@ -64,16 +64,21 @@ class FileSource final : public io::ByteSourceBase {
 
 class TextSource final : public io::ByteSourceBase {
  public:
-  explicit TextSource(std::string_view text) : rest_(text) {}
+  explicit TextSource(std::string_view text) : rest_(text), ended_(text.empty() || text.back() == '\n') {}
 
   int read(char* buffer, int size) override {
-    const std::size_t copied = rest_.copy(buffer, static_cast<std::size_t>(size));
+    std::size_t copied = rest_.copy(buffer, static_cast<std::size_t>(size));
     rest_.remove_prefix(copied);
+    if (rest_.empty() && !ended_ && copied < static_cast<std::size_t>(size)) {
+      buffer[copied++] = '\n';  // as above
+      ended_ = true;
+    }
     return static_cast<int>(copied);
   }
 
  private:
   std::string_view rest_;
+  bool ended_;  // by a line feed
 };
 
 }  // namespace

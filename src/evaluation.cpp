@@ -1,5 +1,6 @@
 #include <perfpred/error.h>
 #include <perfpred/evaluation.h>
+#include <perfpred/suggestion.h>
 #include <perfpred/throughput_deriver.h>
 
 #include <Eigen/QR>
@@ -386,6 +387,79 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
     }
   }
   return out;
+}
+
+std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, std::span<const std::size_t> sizes,
+                                       int subsets, const FitOptions& fit, const ProtocolOptions& options) {
+  const std::vector<AggregateRow> rows = timed(all_rows);
+  if (subsets < 1) throw InputError("subsets is not positive");
+  std::vector<std::size_t> used;
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(used), [&](std::size_t size) { return size >= 1 && size < rows.size(); });
+  std::sort(used.begin(), used.end());
+  if (used.empty()) throw InputError(fmt::format("no size leaves any of {} rows to score", rows.size()));
+
+  const auto score = [&](const std::vector<std::size_t>& chosen) {
+    std::vector<bool> known(rows.size(), false);
+    for (const std::size_t i : chosen) known[i] = true;
+    std::vector<AggregateRow> test;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!known[i]) test.push_back(rows[i]);
+    }
+    const TimeRegressor model = TimeRegressor::fit(pick(rows, chosen), fit);
+    std::vector<Workload> asked;
+    for (const AggregateRow& row : test) asked.push_back(row.workload);
+    return evaluate(test, model.predict(asked));
+  };
+
+  const auto per_size = static_cast<std::size_t>(subsets);
+  std::vector<Evaluation> random_scores(used.size() * per_size), suggested_scores(used.size());
+  parallel_for(random_scores.size() + 1, options, [&](std::size_t task) {
+    if (task > 0) {
+      const std::size_t i = task - 1;
+      std::vector<std::size_t> order(rows.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::mt19937_64 random(options.seed * 1'000'003U + i % per_size);  // larger subsets hold the smaller ones
+      std::shuffle(order.begin(), order.end(), random);
+      order.resize(used[i / per_size]);
+      random_scores[i] = score(order);
+      return;
+    }
+    // One campaign, the longest task and so the first: measure what is suggested, five at a time, and look again.
+    constexpr std::size_t batch = 5;
+    std::vector<Workload> grid;
+    std::map<std::string, std::size_t> place;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      grid.push_back(rows[i].workload);
+      place[rows[i].workload.key()] = i;
+    }
+    std::vector<std::size_t> chosen;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      while (chosen.size() < used[i]) {
+        const std::size_t first = std::min<std::size_t>(used.front(), 10);
+        const std::size_t wanted = std::min(used[i] - chosen.size(), chosen.empty() ? first : batch);
+        const std::vector<Suggestion> next = suggest(pick(rows, chosen), grid, wanted, fit);
+        for (const Suggestion& suggestion : next) chosen.push_back(place.at(suggestion.workload.key()));
+      }
+      suggested_scores[i] = score(chosen);
+    }
+  });
+
+  std::vector<CurvePoint> curve;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    std::vector<double> mape;
+    double coverage = 0;
+    for (std::size_t k = 0; k < per_size; ++k) {
+      const Evaluation& one = random_scores[i * per_size + k];
+      mape.push_back(*one.metrics.time.mape);
+      coverage += *one.coverage90 / static_cast<double>(per_size);
+    }
+    std::sort(mape.begin(), mape.end());
+    const std::size_t p90 = std::min(mape.size() - 1, static_cast<std::size_t>(std::ceil(0.9 * static_cast<double>(mape.size()))) - 1);
+    curve.push_back({used[i], "random", median(mape), mape[p90], coverage});
+    const double suggested = *suggested_scores[i].metrics.time.mape;
+    curve.push_back({used[i], "suggested", suggested, suggested, *suggested_scores[i].coverage90});
+  }
+  return curve;
 }
 
 }  // namespace perfpred

@@ -12,19 +12,21 @@ namespace {
 // Priors of the logs of lengths, amplitude and noise: residuals of physics are smooth over a few octaves, some percent
 // large, and measured to a fraction of a percent.
 const double prior_length = std::log(4.0);
+const double prior_batch_length = std::log(2.0);  // octaves
 constexpr double prior_length_deviation = 0.4;
 const double prior_amplitude = std::log(0.06);
 constexpr double prior_amplitude_deviation = 0.7;
-const double prior_noise = std::log(0.008);
 constexpr double prior_noise_deviation = 0.5;
 constexpr double jitter = 1e-10;
 constexpr int most_evaluations = 40;
 
-ResidualKernel::Parameters prior_mean() {
+ResidualKernel::Parameters prior_mean(double run_noise) {
   ResidualKernel::Parameters mean;
   mean.setConstant(prior_length);
+  static const double lms=getenv("LMS")?std::log(atof(getenv("LMS"))):prior_batch_length, lmp=getenv("LMP")?std::log(atof(getenv("LMP"))):prior_length,lmd=getenv("LMD")?std::log(atof(getenv("LMD"))):prior_length,lmw=getenv("LMW")?std::log(atof(getenv("LMW"))):prior_length;
+  mean[0]=lmd;mean[1]=lmw;mean[2] = lms;mean[3]=lmp;
   mean[ResidualKernel::inputs] = prior_amplitude;
-  mean[ResidualKernel::inputs + 1] = prior_noise;
+  mean[ResidualKernel::inputs + 1] = std::log(run_noise);
   return mean;
 }
 
@@ -61,7 +63,7 @@ Eigen::MatrixXd ResidualKernel::covariance(const Eigen::MatrixXd& a, const Eigen
 }
 
 double kernel_objective(const ResidualKernel::Parameters& theta, const Eigen::MatrixXd& places,
-                        const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
+                        const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise, double run_noise,
                         ResidualKernel::Parameters* gradient) {
   const ResidualKernel kernel{theta};
   const Eigen::Index n = places.rows();
@@ -72,7 +74,7 @@ double kernel_objective(const ResidualKernel::Parameters& theta, const Eigen::Ma
   const Eigen::LLT<Eigen::MatrixXd> factor(noisy);
   const Eigen::VectorXd alpha = factor.solve(residuals);
   double objective = 0.5 * residuals.dot(alpha) + Eigen::MatrixXd(factor.matrixL()).diagonal().array().log().sum();
-  const ResidualKernel::Parameters away = (theta - prior_mean()).cwiseQuotient(prior_deviation());
+  const ResidualKernel::Parameters away = (theta - prior_mean(run_noise)).cwiseQuotient(prior_deviation());
   objective += 0.5 * away.squaredNorm();
   if (gradient != nullptr) {
     // d/dp = -1/2 sum_ij (alpha alpha' - K^-1)_ij dK_ij/dp
@@ -96,12 +98,13 @@ double kernel_objective(const ResidualKernel::Parameters& theta, const Eigen::Ma
 }
 
 ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
-                          const ResidualKernel* start) {
+                          double run_noise, const ResidualKernel* start) {
   struct Problem {
     const Eigen::MatrixXd& places;
     const Eigen::VectorXd& residuals;
     const Eigen::VectorXd& noise;
-  } problem{places, residuals, noise};
+    double run_noise;
+  } problem{places, residuals, noise, run_noise};
   nlopt::opt search(nlopt::LD_LBFGS, ResidualKernel::parameters);
   search.set_min_objective(
       [](const std::vector<double>& x, std::vector<double>& gradient, void* data) {
@@ -109,16 +112,16 @@ ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& 
         const ResidualKernel::Parameters theta = Eigen::Map<const ResidualKernel::Parameters>(x.data());
         ResidualKernel::Parameters slope;
         const double value = kernel_objective(theta, given.places, given.residuals, given.noise,
-                                              gradient.empty() ? nullptr : &slope);
+                                              given.run_noise, gradient.empty() ? nullptr : &slope);
         std::copy(slope.data(), slope.data() + gradient.size(), gradient.begin());
         return value;
       },
       &problem);
   search.set_ftol_abs(1e-3);  // of a log posterior
   search.set_maxeval(most_evaluations);
-  const ResidualKernel::Parameters from = start != nullptr ? start->theta : prior_mean();
+  const ResidualKernel::Parameters from = start != nullptr ? start->theta : prior_mean(run_noise);
   const ResidualKernel::Parameters reach = 8 * prior_deviation();
-  const ResidualKernel::Parameters low = prior_mean() - reach, high = prior_mean() + reach;
+  const ResidualKernel::Parameters low = prior_mean(run_noise) - reach, high = prior_mean(run_noise) + reach;
   search.set_lower_bounds({low.data(), low.data() + low.size()});
   search.set_upper_bounds({high.data(), high.data() + high.size()});
   std::vector<double> x(from.data(), from.data() + from.size());

@@ -26,14 +26,15 @@ struct PERFPRED_API ResidualKernel {
 
 /// Maximum a posteriori hyper-parameters (log-normal priors) of a zero-mean process, by L-BFGS with gradients.
 /// @param places   n x inputs
-/// @param noise    variance of each row in units of a single run's
+/// @param noise      variance of each row in units of a single run's
+/// @param run_noise  relative standard deviation of a single run, as far as it is known beforehand
 [[nodiscard]] PERFPRED_API ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
-                                                     const Eigen::VectorXd& noise,
+                                                     const Eigen::VectorXd& noise, double run_noise,
                                                      const ResidualKernel* start = nullptr);
 
 /// The negative log posterior and its gradient, for that search.
 [[nodiscard]] PERFPRED_API double kernel_objective(const ResidualKernel::Parameters& theta, const Eigen::MatrixXd& places,
                                                    const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
-                                                   ResidualKernel::Parameters* gradient);
+                                                   double run_noise, ResidualKernel::Parameters* gradient);
 
 }  // namespace perfpred

@@ -20,17 +20,32 @@
 namespace perfpred {
 namespace {
 
+constexpr double z90 = 1.6448536269514722;     // half a normal 90 % interval, in standard deviations
 constexpr std::size_t forms = physics_forms.size();
 constexpr std::size_t fewest_rows = 5;
+constexpr double fewest_repeats = 3;           // beyond the first runs, before the noise is taken from them
 constexpr std::size_t most_rows = 5000;        // the process is exact up to here
 constexpr std::size_t search_rows = 400;       // hyper-parameters, weights and intervals are learnt on so many
+constexpr std::size_t random_parts = 5;        // that the rows are left out in, beside depths, widths and architectures
+constexpr double weight_pull = 3;              // how firmly the forms' weights stay at their prior
+constexpr double near_level = 0.93;            // held-out rows share the process's parameters with the rest: 90 % would be short
+constexpr double same_level = 0.1;              // depths or octaves of width that count as one
+constexpr double usual_run_noise = 0.008;      // relative, where no row was repeated
 constexpr double outlier_deviations = 4;       // standard deviations of a leave-one-out residual
 constexpr double largest_dropped_share = 0.1;
-constexpr double z90 = 1.6448536269514722;
 constexpr Eigen::Index stack_rows = 1024;      // a one-row prediction keeps its buffers on the stack up to here
 constexpr Eigen::Index block_columns = 128;    // predictions that share a pass over the process's matrices
 
 using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;
+
+/// Forms that know layers by their size extrapolate better in depth, the others keep them honest.
+FormVector prior_weights() { return {0.1, 0.3, 0.1, 0.5}; }
+
+/// Two-sided 90 % quantile of Student's t, over that of the normal: what few groups say of the next one.
+double student_factor(std::size_t groups) {
+  constexpr std::array<double, 10> quantiles = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812};
+  return quantiles[std::min(std::max<std::size_t>(groups, 2) - 2, quantiles.size() - 1)] / z90;
+}
 
 #if defined(__x86_64__)
 #define PERFPRED_VECTORIZED __attribute__((target_clones("avx2,fma", "default")))
@@ -66,13 +81,22 @@ struct Row {
 };
 
 /// How far errors on what was left out exceed what the process and the forms' disagreement say of themselves:
-/// variance = noise + process * exp(process_log + novelty * process / amplitude^2) + exp(disagreement_log) * disagreement,
-/// and the 90 % interval is `quantile` such deviations to either side.
+/// variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
+/// where share is process / amplitude^2. The 90 % interval is so many such deviations to either side as covered what was
+/// left out: rows and architectures (near), whole depths, whole widths. A new depth or width takes its own number, the more
+/// of it the larger the share.
 struct Calibration {
   double process_log = 0;
   double novelty = 0;
   double disagreement_log = 0;
-  double quantile = z90;
+  double near_share = 0, near_quantile = z90;
+  double far_share = 1, depth_quantile = z90, width_quantile = z90;
+
+  [[nodiscard]] double quantile(double share, bool new_depth, bool new_width) const {
+    const double far = std::max(new_depth ? depth_quantile : near_quantile, new_width ? width_quantile : near_quantile);
+    const double way = far_share > near_share ? std::clamp((share - near_share) / (far_share - near_share), 0.0, 1.0) : 1.0;
+    return std::max(near_quantile, near_quantile + way * (far - near_quantile));
+  }
 
   [[nodiscard]] double latent(double process, double share, double disagreement) const {
     return process * std::exp(process_log + novelty * share) + std::exp(disagreement_log) * disagreement;
@@ -84,6 +108,8 @@ struct Estimate {
   double mean = 0;
   double process = 0;       // variance
   double disagreement = 0;  // variance
+  bool new_depth = false;   // no row has one near it
+  bool new_width = false;
 };
 
 /// A row that was predicted without its group.
@@ -93,6 +119,7 @@ struct HeldOut {
   double process = 0;
   double noise = 0;
   double weight = 1;  // groups of groups count alike
+  enum class LeftOut { near, depth, width } left_out = LeftOut::near;
 };
 
 Eigen::MatrixXd places_of(const std::vector<Row>& rows) {
@@ -130,7 +157,7 @@ class HybridModel final : public RegressorModel {
   std::vector<Row> rows;       // fitted on, then observed
   std::size_t fitted_rows = 0;
   std::array<Costs, forms> costs;
-  FormVector weights = FormVector::Constant(1.0 / static_cast<double>(forms));
+  FormVector weights = prior_weights();
   ResidualKernel kernel;
   Calibration calibration;
   std::vector<SetAside> set_aside;
@@ -144,6 +171,7 @@ class HybridModel final : public RegressorModel {
     if (factor.info() != Eigen::Success) throw ModelError("the residual process's covariance is not positive definite");
     inverse_factor_ = Eigen::MatrixXd::Identity(covariance.rows(), covariance.rows());
     factor.matrixL().solveInPlace(inverse_factor_);
+    for (const Row& row : fitted) note_levels(row);
     for (std::size_t i = fitted_rows; i < rows.size(); ++i) append(rows[i]);
     solve();
   }
@@ -191,7 +219,7 @@ class HybridModel final : public RegressorModel {
       const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
       for (Eigen::Index i = 0; i < count; ++i) {
         const double process = std::max(0.0, kernel.amplitude2() - spread.col(i).squaredNorm());
-        out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics.col(i) + corrections.col(i), process));
+        out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics.col(i) + corrections.col(i), process, places(i, 0), places(i, 1)));
       }
     }
   }
@@ -216,9 +244,9 @@ class HybridModel final : public RegressorModel {
     Eigen::VectorXd factor(count);
     for (Eigen::Index i = 0; i < count; ++i) {
       const double process = std::max(joint.covariance(i, i), 1e-12);
-      const Estimate estimate = combine(physics.col(i) + corrections.col(i), process);
+      const Estimate estimate = combine(physics.col(i) + corrections.col(i), process, places(i, 0), places(i, 1));
       joint.mean[i] = estimate.mean;
-      const double scale = calibration.quantile / z90;
+      const double scale = calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width) / z90;
       factor[i] = scale * std::sqrt(latent(estimate) / process);
       joint.covariance(i, i) = process;
     }
@@ -283,16 +311,28 @@ class HybridModel final : public RegressorModel {
              {{"process_log", calibration.process_log},
               {"novelty", calibration.novelty},
               {"disagreement_log", calibration.disagreement_log},
-              {"quantile", calibration.quantile}}},
+              {"near_share", calibration.near_share},
+              {"near_quantile", calibration.near_quantile},
+              {"far_share", calibration.far_share},
+              {"depth_quantile", calibration.depth_quantile},
+              {"width_quantile", calibration.width_quantile}}},
             {"dropped", json_dropped}};
   }
 
  private:
+  std::vector<double> depths_, widths_;  // that rows have, each once
   Eigen::MatrixXd scaled_;          // places of the rows over the kernel's lengths
   Eigen::MatrixXd inverse_factor_;  // of the Cholesky factor of the rows' covariance, noise included
   Eigen::MatrixXd alpha_;           // covariance^-1 * residuals, a form a column
 
+  void note_levels(const Row& row) {
+    for (const auto& [levels, value] : {std::pair(&depths_, row.place[0]), std::pair(&widths_, row.place[1])}) {
+      if (std::find(levels->begin(), levels->end(), value) == levels->end()) levels->push_back(value);
+    }
+  }
+
   void append(const Row& row) {
+    note_levels(row);
     const Eigen::Index n = scaled_.rows();
     Eigen::MatrixXd place(1, ResidualKernel::inputs);
     for (Eigen::Index j = 0; j < place.cols(); ++j) place(0, j) = row.place[static_cast<std::size_t>(j)];
@@ -321,20 +361,27 @@ class HybridModel final : public RegressorModel {
     return logs;
   }
 
-  [[nodiscard]] Estimate combine(const FormVector& by_form, double process) const {
+  [[nodiscard]] Estimate combine(const FormVector& by_form, double process, double depth, double width) const {
     Estimate estimate;
     estimate.mean = weights.dot(by_form);
     estimate.process = process;
     estimate.disagreement = weights.dot((by_form.array() - estimate.mean).square().matrix());
+    const auto is_new = [](const std::vector<double>& known, double value) {
+      return std::none_of(known.begin(), known.end(), [&](double one) { return std::abs(one - value) < same_level; });
+    };
+    estimate.new_depth = is_new(depths_, depth);
+    estimate.new_width = is_new(widths_, width);
     return estimate;
   }
 
   [[nodiscard]] double latent(const Estimate& estimate) const {
-    return calibration.latent(estimate.process, estimate.process / kernel.amplitude2(), estimate.disagreement);
+    return calibration.latent(estimate.process, share(estimate), estimate.disagreement);
   }
 
+  [[nodiscard]] double share(const Estimate& estimate) const { return estimate.process / kernel.amplitude2(); }
+
   [[nodiscard]] double half_width(const Estimate& estimate) const {
-    return calibration.quantile * std::sqrt(kernel.noise2() + latent(estimate));
+    return calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width) * std::sqrt(kernel.noise2() + latent(estimate));
   }
 
   [[nodiscard]] Quantiles quantiles(const Estimate& estimate) const {
@@ -367,17 +414,16 @@ class HybridModel final : public RegressorModel {
     const double explained = lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n);
     FormVector by_form = log_physics(shape);
     for (Eigen::Index f = 0; f < by_form.size(); ++f) by_form[f] += alpha_.col(f).dot(covariance.matrix());
-    return combine(by_form, std::max(0.0, kernel.amplitude2() - explained));
+    return combine(by_form, std::max(0.0, kernel.amplitude2() - explained), place[0], place[1]);
   }
 };
 
 /// Weights of the forms, on the simplex, that make the held-out rows' median absolute error small; drawn to equal weights
 /// where the rows cannot tell.
 FormVector choose_weights(const std::vector<HeldOut>& held_out) {
-  constexpr double pull = 0.02;
   const auto weights_of = [](const double* x) {
-    FormVector logits = FormVector::Zero();
-    for (std::size_t f = 1; f < forms; ++f) logits[static_cast<Eigen::Index>(f)] = x[f - 1];
+    FormVector logits = prior_weights().array().log();
+    for (std::size_t f = 1; f < forms; ++f) logits[static_cast<Eigen::Index>(f)] += x[f - 1];
     FormVector weights = (logits.array() - logits.maxCoeff()).exp();
     return FormVector(weights / weights.sum());
   };
@@ -392,7 +438,7 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out) {
   const double scale = loss_of(weights_of(std::array<double, forms - 1>{}.data()));
   auto objective = [&](const double* x) {
     double value = loss_of(weights_of(x)) / scale;
-    for (std::size_t f = 0; f + 1 < forms; ++f) value += pull * x[f] * x[f];
+    for (std::size_t f = 0; f + 1 < forms; ++f) value += weight_pull * x[f] * x[f];
     return value;
   };
   using Objective = decltype(objective);
@@ -415,7 +461,8 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out) {
   return weights_of(x.data());
 }
 
-Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel) {
+Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel,
+                      double depth_factor, double width_factor) {
   struct Sample {
     double error, process, disagreement, noise, weight;
   };
@@ -430,7 +477,7 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   };
   // Laplace likelihood: a group that went far wrong must not set the scale alone.
   auto objective = [&](const double* x) {
-    const Calibration calibration{x[0], x[1], x[2], z90};
+    const Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
     double loss = 0.5 * (x[0] * x[0] + x[1] * x[1] / 9 + x[2] * x[2]) / static_cast<double>(samples.size());
     double total = 0;
     for (const Sample& sample : samples) total += sample.weight;
@@ -457,28 +504,36 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   } catch (const nlopt::roundoff_limited&) {
     // As near as the arithmetic goes.
   }
-  Calibration calibration{x[0], x[1], x[2], z90};
-  // Conformal: the weighted 90 % quantile of the standardised errors.
-  std::vector<std::pair<double, double>> standardised;
-  double total = 0;
-  for (const Sample& sample : samples) {
-    standardised.emplace_back(sample.error / deviation(calibration, sample), sample.weight);
-    total += sample.weight;
-  }
-  std::sort(standardised.begin(), standardised.end());
-  double below = 0;
-  for (const auto& [error, weight] : standardised) {
-    below += weight;
-    calibration.quantile = error;
-    if (below >= 0.9 * total) break;
-  }
+  Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
+  // Conformal: quantiles of the standardised errors, those of single rows and those of groups apart.
+  const auto quantile_of = [&](HeldOut::LeftOut left_out, double level, double factor, double& quantile, std::vector<double>& shares) {
+    std::vector<double> errors;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (held_out[i].left_out != left_out) continue;
+      errors.push_back(samples[i].error / deviation(calibration, samples[i]));
+      shares.push_back(samples[i].process / kernel.amplitude2());
+    }
+    if (!errors.empty()) quantile = conformal_half_width(std::move(errors), level) * factor;
+  };
+  const auto median_of = [](std::vector<double>& values, double& out) {
+    if (values.empty()) return;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    out = *middle;
+  };
+  std::vector<double> near_shares, far_shares;
+  quantile_of(HeldOut::LeftOut::near, near_level, 1, calibration.near_quantile, near_shares);
+  quantile_of(HeldOut::LeftOut::depth, 0.9, depth_factor, calibration.depth_quantile, far_shares);
+  quantile_of(HeldOut::LeftOut::width, 0.9, width_factor, calibration.width_quantile, far_shares);
+  median_of(near_shares, calibration.near_share);
+  median_of(far_shares, calibration.far_share);
   return calibration;
 }
 
 /// Fits, step by step: physics, process, outliers, held-out groups, weights, intervals.
 class HybridFit {
  public:
-  explicit HybridFit(const TrainingTable& table) {
+  explicit HybridFit(const TrainingTable& table) : seed_(table.seed) {
     if (table.rows.size() < fewest_rows) {
       throw InputError(fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), fewest_rows));
     }
@@ -502,6 +557,7 @@ class HybridFit {
       row.log_time = std::log(*measured.avg_time_mean);
       row.noise = 1.0 / static_cast<double>(measured.n);
     }
+    estimate_run_noise(table.rows);
   }
 
   std::unique_ptr<RegressorModel> run() {
@@ -510,7 +566,7 @@ class HybridFit {
     const std::vector<std::size_t> searched = subset();
     std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out);
-    model_->calibration = calibrate(held_out, model_->weights, model_->kernel);
+    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, student_factor(depths_), student_factor(widths_));
     model_->rows = rows_;
     model_->fitted_rows = rows_.size();
     model_->prepare();
@@ -521,6 +577,9 @@ class HybridFit {
   std::unique_ptr<HybridModel> model_ = std::make_unique<HybridModel>();
   std::vector<StepShape> shapes_;
   std::vector<Row> rows_;
+  std::uint64_t seed_;
+  double run_noise_ = usual_run_noise;
+  std::size_t depths_ = 0, widths_ = 0;  // that were left out
 
   [[nodiscard]] std::vector<PhysicsRow> physics_rows(const std::vector<std::size_t>& places) const {
     std::vector<PhysicsRow> picked;
@@ -548,6 +607,18 @@ class HybridFit {
     return picked;
   }
 
+  /// Pooled from repeats, once there are enough.
+  void estimate_run_noise(const std::vector<AggregateRow>& rows) {
+    double squares = 0, degrees = 0;
+    for (const AggregateRow& row : rows) {
+      if (row.n < 2 || !row.avg_time_std) continue;
+      const double relative = *row.avg_time_std / *row.avg_time_mean;
+      squares += static_cast<double>(row.n - 1) * relative * relative;
+      degrees += static_cast<double>(row.n - 1);
+    }
+    if (degrees >= fewest_repeats) run_noise_ = std::clamp(std::sqrt(squares / degrees), 1e-4, 0.1);
+  }
+
   void fit_physics(bool again = false) {
     const std::vector<PhysicsRow> rows = physics_rows(all());
     for (std::size_t f = 0; f < forms; ++f) {
@@ -570,7 +641,7 @@ class HybridFit {
       const Eigen::MatrixXd places = places_of(some);
       const Eigen::VectorXd noise = noise_of(some);
       const ResidualKernel start = model_->kernel;
-      model_->kernel = fit_kernel(places, residuals, noise, again ? &start : nullptr);
+      model_->kernel = fit_kernel(places, residuals, noise, run_noise_, again ? &start : nullptr);
       // Leave-one-out residuals in closed form: alpha_i / (K^-1)_ii with variance 1 / (K^-1)_ii.
       const Eigen::MatrixXd inverse = noisy_covariance(model_->kernel, model_->kernel.scaled(places), noise)
                                           .llt().solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
@@ -592,24 +663,34 @@ class HybridFit {
   }
 
   /// Predicts groups from the other rows, physics fitted anew, the process's parameters kept.
-  [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) const {
+  [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) {
     std::vector<HeldOut> held_out;
-    const auto hold = [&](const auto& group_of) {
+    const auto hold = [&](HeldOut::LeftOut left_out, const auto& group_of) {
       std::map<decltype(group_of(rows_.front())), std::vector<std::size_t>> groups;
       for (const std::size_t i : searched) groups[group_of(rows_[i])].push_back(i);
       if (groups.size() < 2) return;
+      if (left_out == HeldOut::LeftOut::depth) depths_ = groups.size();
+      if (left_out == HeldOut::LeftOut::width) widths_ = groups.size();
       const std::size_t first = held_out.size();
       for (const auto& [name, out] : groups) {
         std::vector<std::size_t> in;
         std::set_difference(searched.begin(), searched.end(), out.begin(), out.end(), std::back_inserter(in));
         if (in.size() >= fewest_rows) predict_without(in, out, held_out);
       }
-      for (std::size_t i = first; i < held_out.size(); ++i) held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
+      for (std::size_t i = first; i < held_out.size(); ++i) {
+        held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
+        held_out[i].left_out = left_out;
+      }
     };
-    hold([](const Row& row) { return row.place[0]; });
-    hold([](const Row& row) { return row.place[1]; });
-    hold([](const Row& row) { return std::pair(row.place[0], row.place[1]); });
-    leave_one_out(searched, held_out);
+    hold(HeldOut::LeftOut::depth, [](const Row& row) { return row.place[0]; });
+    hold(HeldOut::LeftOut::width, [](const Row& row) { return row.place[1]; });
+    hold(HeldOut::LeftOut::near, [](const Row& row) { return std::pair(row.place[0], row.place[1]); });
+    std::map<const Row*, std::size_t> part;
+    std::vector<std::size_t> order = searched;
+    std::mt19937_64 random(seed_);
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t i = 0; i < order.size(); ++i) part[&rows_[order[i]]] = i % random_parts;
+    hold(HeldOut::LeftOut::near, [&](const Row& row) { return part.at(&row); });
     return held_out;
   }
 
@@ -636,25 +717,6 @@ class HybridFit {
       row.log_time = asked[i].log_time;
       row.process = std::max(0.0, kernel.amplitude2() - spread.col(column).squaredNorm());
       row.noise = asked[i].noise;
-      held_out.push_back(row);
-    }
-  }
-
-  void leave_one_out(const std::vector<std::size_t>& searched, std::vector<HeldOut>& held_out) const {
-    const std::vector<Row> some = pick(searched);
-    const ResidualKernel& kernel = model_->kernel;
-    const Eigen::VectorXd noise = noise_of(some);
-    const Eigen::MatrixXd inverse = noisy_covariance(kernel, kernel.scaled(places_of(some)), noise)
-                                        .llt().solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
-    const Eigen::MatrixXd alpha = inverse * residuals_of(some);
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const auto row_index = static_cast<Eigen::Index>(i);
-      HeldOut row;
-      row.log_time = some[i].log_time;
-      row.by_form = FormVector::Constant(row.log_time) - alpha.row(row_index).transpose() / inverse(row_index, row_index);
-      row.noise = some[i].noise;
-      row.process = std::max(0.0, 1 / inverse(row_index, row_index) - kernel.noise2() * row.noise);
-      row.weight = 1.0 / static_cast<double>(some.size());
       held_out.push_back(row);
     }
   }
@@ -701,7 +763,9 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   model->kernel.theta = theta;
   const nlohmann::json& calibration = json_field(json, "calibration");
   model->calibration = {json_number(calibration, "process_log"), json_number(calibration, "novelty"),
-                        json_number(calibration, "disagreement_log"), json_number(calibration, "quantile")};
+                        json_number(calibration, "disagreement_log"), json_number(calibration, "near_share"),
+                        json_number(calibration, "near_quantile"), json_number(calibration, "far_share"),
+                        json_number(calibration, "depth_quantile"), json_number(calibration, "width_quantile")};
   for (const nlohmann::json& item : list("dropped")) {
     model->set_aside.push_back({json_text(item, "key"), json_text(item, "reason")});
   }

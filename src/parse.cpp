@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -40,11 +41,13 @@ std::string ValuePlace::prefix() const {
 
 std::string shown(std::string_view value) {
   constexpr std::size_t longest = 40;
-  std::string text(value.substr(0, longest));
+  std::size_t size = std::min(value.size(), longest);
+  while (size < value.size() && size > 0 && (static_cast<unsigned char>(value[size]) & 0xC0U) == 0x80) --size;  // UTF-8
+  std::string text(value.substr(0, size));
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
-  if (value.size() > longest) text += "...";
+  if (value.size() > size) text += "...";
   return text;
 }
 

@@ -56,8 +56,8 @@ extern const RegressorKind ann_kind, boosting_kind, forest_kind, hybrid_kind, li
 [[nodiscard]] nlohmann::json to_json(const Eigen::VectorXd& vector);
 [[nodiscard]] nlohmann::json to_json(const Eigen::MatrixXd& matrix);  ///< list of rows
 
-/// Half width of the 90 % interval of log time from held-out residuals (split conformal: the ceil(0.9 (n + 1))-th smallest
+/// Half width of an interval of log time from held-out residuals (split conformal: the ceil(level (n + 1))-th smallest
 /// absolute residual, the largest if there are too few).
-[[nodiscard]] PERFPRED_API double conformal_half_width(std::vector<double> residuals);
+[[nodiscard]] PERFPRED_API double conformal_half_width(std::vector<double> residuals, double level = 0.9);
 
 }  // namespace perfpred

@@ -67,7 +67,7 @@ std::int64_t parameter_count(std::string_view text, const ValuePlace& place) {
   return parse_positive_integer(text, place);
 }
 
-constexpr std::array<RunColumn, 23> columns = {{
+constexpr std::array<RunColumn, 25> columns = {{
     text_column<&Run::timestamp_utc>("timestamp_utc", true),
     text_column<&Run::framework>("framework", true),
     {"epochs", true, [](Run& r, std::string_view t, const ValuePlace& p) { r.epochs = count(t, p); },
@@ -91,6 +91,8 @@ constexpr std::array<RunColumn, 23> columns = {{
     number_column<&Run::clock_mhz>("clock_mhz"),
     number_column<&Run::mem_free_mb>("mem_free_mb"),
     number_column<&Run::peak_mem_mb>("peak_mem_mb"),
+    number_column<&Run::peak_reserved_mb>("peak_reserved_mb"),
+    number_column<&Run::cuda_graph_speedup>("cuda_graph_speedup"),
     number_column<&Run::load>("load"),
     {"timing", false,
      [](Run& r, std::string_view t, const ValuePlace& p) {
@@ -189,13 +191,14 @@ class RunParser {
 };
 
 /// The order of the reference collection, then ours.
-constexpr std::array<std::string_view, 36> order = {
+constexpr std::array<std::string_view, 38> order = {
     "timestamp_utc", "framework",   "depth",        "base_filters",   "batch_size", "epochs",
     "params",        "epoch_times_json", "avg_time_sec", "images_per_sec", "test_acc",   "network",
     "input",         "classes",     "train_images", "optimizer",      "precision",  "layout",
     "cuda_graph",    "device",      "threads",      "env",            "host",       "driver",
     "cuda",          "cudnn",       "step_p05_ms",  "step_p50_ms",    "step_p95_ms", "clock_mhz",
-    "mem_free_mb",   "peak_mem_mb", "load",         "timing",         "outcome",    "note"};
+    "mem_free_mb",   "peak_mem_mb", "load",         "timing",         "outcome",    "note",
+    "peak_reserved_mb", "cuda_graph_speedup"};
 
 }  // namespace
 

@@ -63,29 +63,35 @@ void StepShape::add_graph(const Workload& workload) {
     if (op.phase != Phase::forward) continue;
     double moved = 0;
     double params = 0;
-    TensorId out = no_tensor;
+    const Tensor* out = nullptr;
+    TensorId out_id = no_tensor;
     for (const TensorId id : graph.inputs(op)) {
-      const bool parameter = graph.tensors[id].role == TensorRole::parameter;
-      (parameter ? params : moved) += static_cast<double>(graph.numel(id));
+      const Tensor& tensor = graph.tensors[id];
+      const auto elements = static_cast<double>(tensor.bytes / size_of(tensor.type));
+      (tensor.role == TensorRole::parameter ? params : moved) += elements;
     }
     for (const TensorId id : graph.outputs(op)) {
       if (id == no_tensor) continue;
-      if (out == no_tensor) out = id;
-      moved += static_cast<double>(graph.numel(id));
+      const Tensor& tensor = graph.tensors[id];
+      if (out == nullptr) {
+        out = &tensor;
+        out_id = id;
+      }
+      moved += static_cast<double>(tensor.bytes / size_of(tensor.type));
     }
-    if (!is_conv_or_matmul(op.kind) || params == 0 || out == no_tensor) {
+    if (!is_conv_or_matmul(op.kind) || params == 0 || out == nullptr) {
       other_ops += 1;
       other_elements += moved / batch;
       continue;
     }
     StepLayer& layer = more_.emplace_back();
-    const Shape& shape = graph.shape(out);
+    const auto rank = static_cast<std::size_t>(graph.shape(out_id).rank());
     layer.params = params;
     layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / batch;
     layer.elements = moved / batch;
     const bool image = op.kind == OpKind::convolution;
-    layer.channels = static_cast<double>(shape[image ? 1 : shape.rank() - 1]);
-    layer.positions = static_cast<double>(graph.numel(out)) / (batch * layer.channels);
+    layer.channels = static_cast<double>(image ? graph.shape(out_id)[1] : graph.shape(out_id)[rank - 1]);
+    layer.positions = static_cast<double>(out->bytes / size_of(out->type)) / (batch * layer.channels);
   }
   if (more_.empty()) throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
 }

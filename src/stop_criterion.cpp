@@ -174,7 +174,9 @@ void StopCriterion::add(double sec) {
 }
 
 std::string_view StopCriterion::reason() {
-  return static_cast<std::int64_t>(samples_.size()) < options_.min_samples ? std::string_view{} : judge();
+  const bool enough = static_cast<std::int64_t>(samples_.size()) >= options_.min_samples;
+  if (reason_.empty() && enough) reason_ = judge();
+  return reason_;
 }
 
 std::unique_ptr<StopCriterion> make_stop_criterion(std::string_view name, const StopOptions& options) {

@@ -1,3 +1,4 @@
+#include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/version.h>
@@ -24,7 +25,8 @@ constexpr int model_format = 1;
 constexpr double z90 = 1.6448536269514722;   // half of a normal 90 % interval in standard deviations
 const double foreign_half_width = std::log(3.0);  // another device, precision, ...: nothing measured says how much slower
 
-constexpr std::array<const RegressorKind*, 3> all_kinds = {&ann_kind, &hybrid_kind, &linear_kind};
+constexpr std::array<const RegressorKind*, 5> all_kinds = {&ann_kind, &boosting_kind, &forest_kind, &hybrid_kind,
+                                                           &linear_kind};
 
 const RegressorKind& find_kind(std::string_view name) {
   for (const RegressorKind* kind : all_kinds) {
@@ -188,11 +190,11 @@ std::optional<std::string> RegressorModel::observe(const AggregateRow&) {
 
 std::vector<SetAside> RegressorModel::dropped() const { return {}; }
 
-double conformal_half_width(std::vector<double> residuals) {
+double conformal_half_width(std::vector<double> residuals, double level) {
   if (residuals.empty()) throw InputError("no row is left to estimate the interval from");
   for (double& residual : residuals) residual = std::abs(residual);
   const auto n = static_cast<double>(residuals.size());
-  const auto rank = static_cast<std::size_t>(std::min(n, std::ceil(0.9 * (n + 1))));
+  const auto rank = static_cast<std::size_t>(std::min(n, std::ceil(level * (n + 1))));
   std::nth_element(residuals.begin(), residuals.begin() + static_cast<std::ptrdiff_t>(rank - 1), residuals.end());
   return residuals[rank - 1];
 }
@@ -458,6 +460,42 @@ std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload) const {
   workload.validate();
   const std::shared_lock lock(impl_->mutex);
   return impl_->group_of(workload).model->breakdown(workload);
+}
+
+Observed TimeRegressor::observe(std::span<const Run> runs) {
+  const std::unique_lock lock(impl_->mutex);
+  Observed result;
+  for (const Run& run : runs) {
+    const std::string key = run.workload.key();
+    const auto set_aside = [&](std::string_view reason) { result.set_aside.push_back({key, std::string(reason)}); };
+    Aggregator one;  // a run's label and what disqualifies it are the aggregator's business
+    one.add(run);
+    const std::vector<AggregateRow> rows = one.rows();
+    if (one.rejected() != 0) {
+      one.for_each_rejected([&](const RejectedRun& rejected) { set_aside(to_string(rejected.reason)); });
+      continue;
+    }
+    if (rows.empty() || !rows.front().avg_time_mean) {
+      set_aside("no time");
+      continue;
+    }
+    const auto group = std::find_if(impl_->groups.begin(), impl_->groups.end(),
+                                    [&](const Group& candidate) { return same_group(candidate.example, run.workload); });
+    if (group == impl_->groups.end()) {
+      set_aside(to_string(impl_->groups.front().reason(run.workload)));
+      continue;
+    }
+    if (const std::optional<std::string> reason = group->model->observe(rows.front())) {
+      set_aside(*reason);
+      continue;
+    }
+    group->cover(run.workload);
+    impl_->keys.insert(key);
+    impl_->training_set_id = fnv1a(fmt::format("{:016x}{}|{}", impl_->training_set_id, key, number_text(rows.front().avg_time_mean)));
+    ++result.observed;
+  }
+  impl_->name_model();
+  return result;
 }
 
 void TimeRegressor::save(const std::string& path) const {

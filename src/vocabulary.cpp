@@ -8,6 +8,8 @@
 #include <array>
 #include <string>
 
+#include "parse.h"
+
 namespace perfpred {
 namespace {
 
@@ -23,7 +25,7 @@ template <class Enum, std::size_t n>
 Enum parse(const std::array<std::string_view, n>& names, std::string_view what, std::string_view text) {
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end()) {
-    throw InputError(fmt::format("{} \"{}\" is none of {}", what, text.substr(0, 40), fmt::join(names, ", ")));
+    throw InputError(fmt::format("{} \"{}\" is none of {}", what, shown(text), fmt::join(names, ", ")));
   }
   return static_cast<Enum>(found - names.begin());
 }

@@ -14,6 +14,21 @@ namespace perfpred {
 namespace {
 
 constexpr int largest_base = 65'536;  // parameter counts stay far inside 64 bits
+constexpr std::int64_t dense_units = 128;
+
+/// The network in closed form: a prediction asks for it, and must neither allocate nor wait for a network.
+std::int64_t cifar_cnn_params(const Workload& workload) {
+  std::int64_t in = workload.input.at(0);
+  std::int64_t params = 0;
+  for (int block = 0; block < *workload.depth; ++block) {
+    const std::int64_t out = static_cast<std::int64_t>(*workload.base_filters) << block;
+    params += 9 * in * out + out + 9 * out * out + out;
+    in = out;
+  }
+  const std::int64_t pixels = (workload.input.at(1) >> *workload.depth) * (workload.input.at(2) >> *workload.depth);
+  params += in * pixels * dense_units + dense_units;
+  return params + dense_units * workload.classes + workload.classes;
+}
 
 }  // namespace
 
@@ -26,11 +41,13 @@ Workload Workload::cifar_cnn(int depth, int base_filters, std::int64_t batch) {
   return workload;
 }
 
-std::int64_t Workload::params() const { return build_network(*this).params(); }
+std::int64_t Workload::params() const {
+  return network == "cifar_cnn" ? cifar_cnn_params(*this) : build_network(*this).params();
+}
 
 OpGraph Workload::graph() const { return training_step(build_network(*this), optimizer, precision); }
 
-std::int64_t Workload::steps_per_epoch() const { return (train_images + batch_size - 1) / batch_size; }
+std::int64_t Workload::steps_per_epoch() const { return train_images / batch_size + (train_images % batch_size != 0 ? 1 : 0); }
 
 std::string Workload::key() const {
   std::string key;
@@ -57,14 +74,15 @@ Workload Workload::from_key(std::string_view key) {
     field.remove_prefix(column.name.size() + 1);
     if (!field.empty()) column.set(workload, field, {{}, 0, column.name});
   }
-  if (!rest.empty()) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   workload.validate();
+  if (!rest.empty() || workload.key() != key) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   return workload;
 }
 
 void Workload::validate() const {
   const auto refuse = [](std::string_view what) { throw InputError(std::string(what)); };
   if (network.empty()) refuse("network is empty");
+  if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
   for (const std::string* text : {&network, &device}) {
     const bool unfit = std::any_of(text->begin(), text->end(),
                                    [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });

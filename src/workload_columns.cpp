@@ -1,5 +1,7 @@
 #include "workload_columns.h"
 
+#include <perfpred/workload_field.h>
+
 #include <array>
 #include <limits>
 #include <utility>
@@ -98,5 +100,23 @@ std::vector<Workload> read_workloads(const std::string& path, const Workload& de
   while (csv.next()) workloads.push_back(reader.read(csv));
   return workloads;
 }
+
+namespace {
+
+const WorkloadColumn& column_named(std::string_view field) {
+  for (const WorkloadColumn& column : columns) {
+    if (column.name == field) return column;
+  }
+  throw_bad_value({{}, 0, "field"}, field, "a field of a workload");
+}
+
+}  // namespace
+
+Workload with_field(Workload workload, std::string_view field, std::string_view text) {
+  column_named(field).set(workload, text, {{}, 0, field});
+  return workload;
+}
+
+std::string field_text(const Workload& workload, std::string_view field) { return column_named(field).get(workload); }
 
 }  // namespace perfpred

@@ -32,7 +32,9 @@ struct PERFPRED_API Run {
   std::optional<double> test_acc;        ///< fraction, after the last epoch
   std::string env, host, driver, cuda, cudnn;
   std::optional<double> step_p05_ms, step_p50_ms, step_p95_ms;
-  std::optional<double> clock_mhz, mem_free_mb, peak_mem_mb;
+  std::optional<double> clock_mhz, mem_free_mb;
+  std::optional<double> peak_mem_mb, peak_reserved_mb;  ///< held by tensors; kept by the allocator
+  std::optional<double> cuda_graph_speedup;             ///< step without / step with the graph
   std::optional<double> load;  ///< of the machine (1 minute) as the run began
   Timing timing = Timing::epochs;
   Outcome outcome = Outcome::ok;

@@ -25,7 +25,7 @@ class PERFPRED_API StopCriterion {
   /// Adds a sample. What is no time (not finite, not positive) is ignored.
   void add(double sec);
 
-  /// Why it is enough: a word of the criterion; empty while more is needed.
+  /// Why it is enough: a word of the criterion, from then on the same; empty while more is needed.
   [[nodiscard]] std::string_view reason();
 
   [[nodiscard]] std::span<const double> samples() const { return samples_; }
@@ -40,6 +40,7 @@ class PERFPRED_API StopCriterion {
  private:
   StopOptions options_;
   std::vector<double> samples_;
+  std::string_view reason_;
 };
 
 /// A criterion by its name:

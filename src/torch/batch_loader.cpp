@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
 #include <chrono>
@@ -64,10 +65,13 @@ void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffl
   }
   next_to_fill_ = taken_ = 0;
   stopping_ = false;
-  waited_sec_ = 0;
   for (int i = 0; i < options_.workers; ++i) {
     const auto stream = streams_.empty() ? std::nullopt : std::optional(streams_[static_cast<std::size_t>(i)]);
-    threads_.emplace_back([this, stream] { work(stream); });
+    threads_.emplace_back([this, stream, info = c10::ThreadLocalDebugInfo::current()] {
+      // What counts memory in this thread counts that of the batches too.
+      c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(info);
+      work(stream);
+    });
   }
 }
 
@@ -103,15 +107,26 @@ void BatchLoader::fill(Slot& slot, std::int64_t number, const std::optional<c10:
   if (!slot.inputs.defined()) {
     const auto pinned = at::TensorOptions().pinned_memory(stream.has_value());
     const std::int64_t n = options_.batch_size;
-    slot.inputs = at::empty({n, shape_[0], shape_[1], shape_[2]}, pinned.dtype(options_.dtype),
-                            options_.layout == Layout::nhwc ? at::MemoryFormat::ChannelsLast
-                                                            : at::MemoryFormat::Contiguous);
-    slot.targets = at::empty({n}, pinned.dtype(at::kLong));
+    if (words()) {
+      slot.inputs = at::empty({n, shape_[0]}, pinned.dtype(at::kLong));
+      slot.targets = at::empty({n, shape_[0]}, pinned.dtype(at::kLong));
+    } else {
+      slot.inputs = at::empty({n, shape_[0], shape_[1], shape_[2]}, pinned.dtype(options_.dtype),
+                              options_.layout == Layout::nhwc ? at::MemoryFormat::ChannelsLast
+                                                              : at::MemoryFormat::Contiguous);
+      slot.targets = at::empty({n}, pinned.dtype(at::kLong));
+    }
   }
   auto* targets = slot.targets.mutable_data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t image = order_[static_cast<std::size_t>(begin + i)];
     const auto draw = mix(draw_seed_, static_cast<std::uint64_t>(begin + i));
+    if (words()) {
+      read_image<std::int64_t>(image, draw, slot.inputs, i);
+      const auto* row = slot.inputs.const_data_ptr<std::int64_t>() + i * shape_[0];
+      std::rotate_copy(row, row + 1, row + shape_[0], targets + i * shape_[0]);
+      continue;
+    }
     if (options_.dtype == at::kDouble) {
       read_image<double>(image, draw, slot.inputs, i);
     } else {
@@ -142,7 +157,7 @@ void BatchLoader::read_image(std::int64_t image, std::uint64_t draw, const at::T
   thread_local std::vector<float> planes;
   planes.resize(size);
   source_.read(image, draw, planes);
-  const auto channels = static_cast<std::size_t>(shape_[0]);
+  const auto channels = words() ? std::size_t{1} : static_cast<std::size_t>(shape_[0]);
   const std::size_t pixels = size / channels;
   const bool nhwc = options_.layout == Layout::nhwc;
   for (std::size_t c = 0; c < channels; ++c) {

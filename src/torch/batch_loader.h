@@ -18,8 +18,8 @@ namespace perfpred {
 
 /// One batch on the device.
 struct Batch {
-  at::Tensor inputs;   ///< n x channels x height x width
-  at::Tensor targets;  ///< n class indices, int64
+  at::Tensor inputs;   ///< n x channels x height x width; or n x length word numbers, int64
+  at::Tensor targets;  ///< n class indices, int64; or n x length: the word that follows
 };
 
 struct LoaderOptions {
@@ -47,7 +47,7 @@ class PERFPRED_API BatchLoader {
   /// @throws what reading an image threw
   [[nodiscard]] std::optional<Batch> next();
 
-  /// Seconds that next() has waited for data since start().
+  /// Seconds that next() has waited for data, since this was made.
   [[nodiscard]] double waited_sec() const { return waited_sec_; }
 
  private:
@@ -65,6 +65,7 @@ class PERFPRED_API BatchLoader {
   template <class T>
   void read_image(std::int64_t image, std::uint64_t draw, const at::Tensor& inputs, std::int64_t place);
   [[nodiscard]] std::int64_t batches() const;
+  [[nodiscard]] bool words() const { return shape_.size() == 1; }
 
   const ImageSource& source_;
   std::vector<std::int64_t> shape_;

@@ -4,13 +4,16 @@
 #include <perfpred/run_recorder.h>
 #include <perfpred/torch/collector.h>
 #include <perfpred/torch/image_data.h>
+#include <perfpred/torch/step_timer.h>
 #include <perfpred/torch/system_info.h>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/version.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -24,7 +27,6 @@
 #include "cuda_device.h"
 #include "device_monitor.h"
 #include "memory_peak.h"
-#include "nvml.h"
 #include "random.h"
 #include "run_log_writer.h"
 #include "runtime_device.h"
@@ -82,6 +84,11 @@ ordered_json specification(const Workload& workload, const CollectOptions& optio
             {"data", options.data.empty() ? "generated" : options.data},
             {"seed", options.seed}}}};
 }
+
+// A CPU's steps are slow and noisy: it needs longer for as many samples.
+constexpr double cpu_limit_sec = 15;
+constexpr double gpu_limit_sec = 3;
+constexpr double data_bound_share = 0.1;
 
 /// Thrown out of a run that was stopped.
 struct Stopped {};
@@ -149,6 +156,8 @@ struct Collector::Impl {
     return *info;
   }
 
+  [[nodiscard]] double epoch_overhead(const Workload& workload, TrainingStep& step, BatchLoader& loader, double step_sec);
+  void time_steps(Run& run, RunLogWriter& log, const std::function<bool()>& stop);
   void train_epochs(Run& run, RunLogWriter& log, const std::function<bool()>& stop);
   std::optional<Run> measure(const Workload& workload, RunLogWriter& log, const std::function<bool()>& stop);
   [[nodiscard]] RunLogWriter open_log(const Workload& workload) const;
@@ -161,7 +170,191 @@ struct Collector::Impl {
   std::unique_ptr<ImageData> data;
   std::tuple<std::vector<std::int64_t>, std::int64_t, std::int64_t> data_is_for;
   std::optional<SystemInfo> info;
+  std::map<std::vector<std::int64_t>, double> overheads;  // of an epoch, by the shape of its data
 };
+
+namespace {
+
+/// Batches without end: epoch after epoch.
+class EndlessBatches {
+ public:
+  EndlessBatches(BatchLoader& loader, std::int64_t images, std::uint64_t seed)
+      : loader_(loader), images_(images), seed_(seed) {
+    loader_.start(images_, mix(seed_, pass_));
+  }
+  Batch next() {
+    auto batch = loader_.next();
+    if (!batch) {
+      loader_.start(images_, mix(seed_, ++pass_));
+      batch = loader_.next();
+    }
+    return *std::move(batch);
+  }
+
+ private:
+  BatchLoader& loader_;
+  std::int64_t images_;
+  std::uint64_t seed_;
+  std::uint64_t pass_ = 1;
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Seconds of one run of work, median of a few after a first one.
+double time_of(c10::Device device, const std::function<void()>& work) {
+  constexpr int times = 3;
+  work();
+  synchronize(device);
+  StepClock clock(device);
+  clock.mark();
+  for (int i = 0; i < times; ++i) {
+    work();
+    clock.mark();
+  }
+  return median(clock.take(0));
+}
+
+/// Medians of the parts of a step, in seconds; `data` is from the end of a step until its successor's batch is there.
+ordered_json phase_times(c10::Device device, TrainingStep& step, const std::function<Batch()>& next) {
+  constexpr std::size_t steps = 10;
+  constexpr std::array<const char*, 5> names = {"data", "forward", "loss", "backward", "optimizer"};
+  StepClock clock(device);
+  step.on_phase([&clock](Phase) { clock.mark(); });
+  clock.mark();
+  for (std::size_t i = 0; i < steps; ++i) {
+    const Batch batch = next();
+    clock.mark();
+    step.run(batch);
+  }
+  step.on_phase(nullptr);
+  const std::vector<double> taken = clock.take(0);
+  ordered_json phases;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::vector<double> parts;
+    for (std::size_t at = i; at < taken.size(); at += names.size()) parts.push_back(taken[at]);
+    phases[std::string(names.at(i)) + "_sec"] = median(parts);
+  }
+  return phases;
+}
+
+std::string words(const StepTiming& timing) {
+  const StepLabel& label = timing.label;
+  std::vector<std::string> flags;
+  if (label.disturbed) flags.push_back(fmt::format("disturbed {:.0f} % of the samples", 100 * label.disturbed_share));
+  if (timing.throttled) flags.emplace_back("throttled");
+  if (timing.company) flags.emplace_back("company");
+  if (label.drift) flags.emplace_back("drift");
+  if (label.relative_half_width() > 0.01) {
+    flags.push_back(fmt::format("median known to {:.1f} %", 100 * label.relative_half_width()));
+  }
+  return fmt::format("{}", fmt::join(flags, "; "));
+}
+
+}  // namespace
+
+/// What an epoch takes beyond its steps: the order of the images, the threads that load them, the first batch, reading
+/// the metrics. From epochs of two steps.
+double Collector::Impl::epoch_overhead(const Workload& workload, TrainingStep& step, BatchLoader& loader,
+                                       double step_sec) {
+  std::vector<std::int64_t> kind = workload.input;
+  kind.push_back(workload.train_images);
+  if (const auto known = overheads.find(kind); known != overheads.end()) return known->second;
+  constexpr int epochs = 3;
+  constexpr int steps = 2;
+  std::vector<double> excess;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    synchronize(device);
+    const auto begin = Clock::now();
+    loader.start(workload.train_images, mix(options.seed, static_cast<std::uint64_t>(epoch)));
+    int taken = 0;
+    for (; taken < steps; ++taken) {
+      const auto batch = loader.next();
+      if (!batch) break;
+      step.run(*batch);
+    }
+    static_cast<void>(step.take_metrics());
+    excess.push_back(seconds_since(begin) - taken * step_sec);
+  }
+  return overheads[kind] = std::max(0.0, median(excess));
+}
+
+void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::function<bool()>& stop) {
+  const Workload& workload = run.workload;
+  const ImageData& images = data_for(workload);
+  TrainingStep step(workload, device, {default_learning_rate(workload.optimizer), 0, 0, options.seed});
+  BatchLoader loader(*images.train, images.shape, loader_options(workload));
+  const std::int64_t full = workload.train_images / workload.batch_size;
+  const std::int64_t rest = workload.train_images % workload.batch_size;
+  std::optional<EndlessBatches> batches(
+      std::in_place, loader, full > 0 ? full * workload.batch_size : workload.train_images, options.seed);
+  const auto one = [&] {
+    step.run(batches->next());
+    if (stop()) throw Stopped{};
+  };
+  if (workload.cuda_graph && full > 0) {
+    // The steps before the capture tell what the graph saves.
+    const double eager = time_of(device, one);
+    while (!step.captured()) one();
+    run.cuda_graph_speedup = eager / time_of(device, one);
+  }
+  StepSamplesOptions sampling;
+  sampling.limit_sec = device.is_cpu() ? cpu_limit_sec : gpu_limit_sec;
+  const auto begin = Clock::now();
+  const double waited_before = loader.waited_sec();
+  const StepTiming timing = StepTimer(device, sampling).measure(one);
+  const double sampling_sec = seconds_since(begin);
+  const double wait_share = (loader.waited_sec() - waited_before) / sampling_sec;
+  const StepLabel& label = timing.label;
+
+  ordered_json phases;
+  if (!workload.cuda_graph) phases = phase_times(device, step, [&] { return batches->next(); });
+  double last = 0;
+  if (full > 0 && rest > 0) {
+    const Batch whole = batches->next();
+    const Batch part{whole.inputs.narrow(0, 0, rest), whole.targets.narrow(0, 0, rest)};
+    last = time_of(device, [&] { step.run(part); });
+  }
+  batches.reset();
+  const double overhead = epoch_overhead(workload, step, loader, label.median);
+
+  run.avg_time_sec = static_cast<double>(std::max<std::int64_t>(full, 1)) * label.median + last + overhead;
+  run.images_per_sec = static_cast<double>(workload.train_images) / *run.avg_time_sec;
+  run.step_p05_ms = label.p05 * 1e3;
+  run.step_p50_ms = label.median * 1e3;
+  run.step_p95_ms = label.p95 * 1e3;
+  run.clock_mhz = timing.clock_mhz;
+  run.mem_free_mb = timing.mem_free_mb;
+  run.note = words(timing);
+  if (!label.trusted()) run.outcome = Outcome::untrusted;
+  ordered_json samples = ordered_json::array();
+  ordered_json disturbed = ordered_json::array();
+  for (const StepSample& sample : timing.samples) {
+    samples.push_back(sample.sec * 1e3);
+    disturbed.push_back(sample.disturbed ? 1 : 0);
+  }
+  const bool data_bound = wait_share > data_bound_share;
+  log.line(ordered_json{{"steps",
+                         {{"samples", label.samples},
+                          {"warmup", label.warmup},
+                          {"discarded", label.discarded},
+                          {"median_ms", label.median * 1e3},
+                          {"low_ms", label.low * 1e3},
+                          {"high_ms", label.high * 1e3},
+                          {"stopped_by", label.stopped_by},
+                          {"sampling_sec", sampling_sec},
+                          {"last_step_ms", last * 1e3},
+                          {"epoch_overhead_sec", overhead},
+                          {"data_wait_share", wait_share},
+                          {"data_bound", data_bound},
+                          {"phases", phases},
+                          {"samples_ms", samples},
+                          {"disturbed", disturbed}}}}
+               .dump());
+}
 
 void Collector::Impl::train_epochs(Run& run, RunLogWriter& log, const std::function<bool()>& stop) {
   const Workload& workload = run.workload;
@@ -212,7 +405,13 @@ std::optional<Run> Collector::Impl::measure(const Workload& workload, RunLogWrit
   log.line(specification(workload, options).dump());
   const MemoryPeak peak(device);
   try {
-    guard_torch([&] { train_epochs(run, log, stop); });
+    guard_torch([&] {
+      if (options.timing == Timing::epochs) {
+        train_epochs(run, log, stop);
+      } else {
+        time_steps(run, log, stop);
+      }
+    });
   } catch (const Stopped&) {
     return std::nullopt;
   } catch (const OutOfMemory& error) {
@@ -224,10 +423,15 @@ std::optional<Run> Collector::Impl::measure(const Workload& workload, RunLogWrit
     run.outcome = Outcome::failed;
     run.note = error.what();
   }
-  if (run.outcome != Outcome::ok) {
+  if (run.outcome == Outcome::oom || run.outcome == Outcome::failed) {
+    run.epochs = 0;
+    run.epoch_times.clear();
     run.avg_time_sec = run.images_per_sec = run.test_acc = std::nullopt;
   }
-  if (run.outcome != Outcome::failed) run.peak_mem_mb = static_cast<double>(peak.allocated_bytes()) * 1e-6;
+  if (run.outcome != Outcome::failed) {
+    run.peak_mem_mb = static_cast<double>(peak.allocated_bytes()) * 1e-6;
+    run.peak_reserved_mb = static_cast<double>(peak.reserved_bytes()) * 1e-6;
+  }
   log.line(run_json(run));
   return run;
 }
@@ -299,13 +503,17 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
     if (!run) break;
     log.keep();
     recorder.append(*run);
-    empty_cache(impl_->device);
-    ++(run->outcome == Outcome::ok ? result.done : result.failed);
+    ++(run->avg_time_sec ? result.done : result.failed);
     --result.left;
     result.runs.push_back(*run);
     const auto finished = static_cast<double>(i + 1);
     progress({static_cast<int>(i + 1), static_cast<int>(jobs.size()),
               seconds_since(begin) / finished * (static_cast<double>(jobs.size()) - finished), *run});
+    // A device that does not answer any more would fail all the rest.
+    guard_torch([&] {
+      synchronize(impl_->device);
+      empty_cache(impl_->device);
+    });
   }
   return result;
 }

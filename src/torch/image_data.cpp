@@ -1,4 +1,5 @@
 #include <perfpred/error.h>
+#include <perfpred/network.h>
 #include <perfpred/torch/image_data.h>
 
 #include <fmt/format.h>
@@ -121,6 +122,31 @@ class ImageGenerator {
   std::vector<float> swing_, other_;
 };
 
+/// Random words: what a network of tokens computes does not depend on them.
+class RandomWords final : public ImageSource {
+ public:
+  RandomWords(std::int64_t size, std::int64_t words, std::uint64_t seed) : size_(size), words_(words), seed_(seed) {}
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
+  void read(std::int64_t index, std::uint64_t, std::span<float> out) const override {
+    Random random(mix(seed_, static_cast<std::uint64_t>(index)));
+    for (float& word : out) word = static_cast<float>(random.below(words_));
+  }
+
+ private:
+  std::int64_t size_, words_;
+  std::uint64_t seed_;
+};
+
+ImageData random_words(const Workload& workload, std::uint64_t seed) {
+  const std::int64_t words = build_network(workload).classes;
+  const auto part = [&](std::int64_t size, std::uint64_t stream) {
+    return std::make_shared<RandomWords>(size, words, mix(seed, stream));
+  };
+  constexpr std::int64_t held_out = 64;
+  return {"generated", workload.input, words, part(workload.train_images, 1), part(held_out, 2), part(held_out, 3)};
+}
+
 ImageData split(std::string name, const ImageSet& training, std::int64_t validation, const ImageSet& test,
                 const std::vector<std::int64_t>& shape, std::int64_t classes, const Augmentation& augmentation) {
   ImageSet train = training.part(0, training.size() - validation);
@@ -225,6 +251,7 @@ ImageData images_for(const Workload& workload, const std::string& folder, std::u
     }
     return data;
   }
+  if (workload.input.size() == 1) return random_words(workload, seed);
   GeneratedImages what;
   what.shape = workload.input;
   what.classes = workload.classes;

@@ -5,17 +5,20 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <mutex>
 
 namespace perfpred {
 
-/// Counts what LibTorch reports; frees of what came before make it start below zero, which max() ignores.
+/// Counts what LibTorch reports, from every thread that the hook reaches.
 struct MemoryPeak::Counter final : c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {
+    const std::lock_guard lock(mutex);
     now += bytes;
     peak = std::max(peak, now);
   }
   [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
 
+  std::mutex mutex;
   std::int64_t now = 0;
   std::int64_t peak = 0;
 };
@@ -38,12 +41,15 @@ MemoryPeak::MemoryPeak(c10::Device device) : device_(device) {
 MemoryPeak::~MemoryPeak() = default;
 
 std::int64_t MemoryPeak::allocated_bytes() const {
-  if (counter_) return counter_->peak;
+  if (counter_) {
+    const std::lock_guard lock(counter_->mutex);
+    return counter_->peak;
+  }
   return at::accelerator::getDeviceStats(device_.index()).allocated_bytes[0].peak;
 }
 
 std::int64_t MemoryPeak::reserved_bytes() const {
-  if (counter_) return counter_->peak;
+  if (counter_) return allocated_bytes();
   return at::accelerator::getDeviceStats(device_.index()).reserved_bytes[0].peak;
 }
 

@@ -7,8 +7,8 @@
 
 namespace perfpred {
 
-/// The most memory that tensors have held on a device since this was made. On a CPU those made by this thread while it
-/// lives; on CUDA what the caching allocator has handed out.
+/// The most memory that tensors have held on a device since this was made. On a CPU those made by this thread and by
+/// loaders that it starts; on CUDA what the caching allocator has handed out.
 class PERFPRED_API MemoryPeak {
  public:
   explicit MemoryPeak(c10::Device device);

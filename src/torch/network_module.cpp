@@ -30,7 +30,8 @@ torch::nn::Module& module_at(torch::nn::Module& root, std::string_view& name) {
     name.remove_prefix(dot + 1);
     const auto children = module->named_children();
     const auto* found = children.find(child);
-    module = found != nullptr ? found->get() : module->register_module(child, std::make_shared<torch::nn::Module>()).get();
+    module =
+        found != nullptr ? found->get() : module->register_module(child, std::make_shared<torch::nn::Module>()).get();
   }
   return *module;
 }
@@ -44,15 +45,24 @@ at::IntArrayRef sizes_of(const Shape& shape) { return {shape.begin(), shape.rank
 
 Tensor activate(LayerKind kind, bool in_place, Tensor x) {
   switch (kind) {
-    case LayerKind::relu: return in_place ? at::relu_(x) : at::relu(x);
-    case LayerKind::relu6: return in_place ? at::hardtanh_(x, 0, 6) : at::hardtanh(x, 0, 6);
-    case LayerKind::hardswish: return in_place ? at::hardswish_(x) : at::hardswish(x);
-    case LayerKind::hardsigmoid: return in_place ? at::hardsigmoid_(x) : at::hardsigmoid(x);
-    case LayerKind::silu: return in_place ? at::silu_(x) : at::silu(x);
-    case LayerKind::sigmoid: return in_place ? at::sigmoid_(x) : at::sigmoid(x);
-    case LayerKind::tanh: return in_place ? at::tanh_(x) : at::tanh(x);
-    case LayerKind::gelu: return in_place ? at::gelu_(x, "none") : at::gelu(x, "none");
-    default: return in_place ? at::gelu_(x, "tanh") : at::gelu(x, "tanh");
+    case LayerKind::relu:
+      return in_place ? at::relu_(x) : at::relu(x);
+    case LayerKind::relu6:
+      return in_place ? at::hardtanh_(x, 0, 6) : at::hardtanh(x, 0, 6);
+    case LayerKind::hardswish:
+      return in_place ? at::hardswish_(x) : at::hardswish(x);
+    case LayerKind::hardsigmoid:
+      return in_place ? at::hardsigmoid_(x) : at::hardsigmoid(x);
+    case LayerKind::silu:
+      return in_place ? at::silu_(x) : at::silu(x);
+    case LayerKind::sigmoid:
+      return in_place ? at::sigmoid_(x) : at::sigmoid(x);
+    case LayerKind::tanh:
+      return in_place ? at::tanh_(x) : at::tanh(x);
+    case LayerKind::gelu:
+      return in_place ? at::gelu_(x, "none") : at::gelu(x, "none");
+    default:
+      return in_place ? at::gelu_(x, "tanh") : at::gelu(x, "tanh");
   }
 }
 
@@ -149,7 +159,8 @@ void NetworkModule::add_tensors(std::size_t index) {
         own.weight = register_buffer("causal_mask", at::ones({length, length}, floats.dtype(at::kBool)).triu_(1));
       }
       break;
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -173,7 +184,8 @@ void NetworkModule::initialise() {
     LayerTensors& own = tensors_[i];
     switch (layer.kind) {
       case LayerKind::conv2d:
-        normal(own.weight, std::sqrt(2.0 / static_cast<double>(layer.out_channels * layer.kernel[0] * layer.kernel[1])));
+        normal(own.weight,
+               std::sqrt(2.0 / static_cast<double>(layer.out_channels * layer.kernel[0] * layer.kernel[1])));
         if (own.bias.defined()) own.bias.zero_();
         break;
       case LayerKind::linear:
@@ -192,10 +204,17 @@ void NetworkModule::initialise() {
         own.bias.zero_();
         break;
       case LayerKind::embedding:
-      case LayerKind::position_embedding: normal(own.weight, token_deviation); break;
-      case LayerKind::layer_scale: own.weight.fill_(first_layer_scale); break;
-      case LayerKind::class_token: own.weight.zero_(); break;
-      default: break;
+      case LayerKind::position_embedding:
+        normal(own.weight, token_deviation);
+        break;
+      case LayerKind::layer_scale:
+        own.weight.fill_(first_layer_scale);
+        break;
+      case LayerKind::class_token:
+        own.weight.zero_();
+        break;
+      default:
+        break;
     }
   }
 }
@@ -205,8 +224,7 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
   if (input.dim() != static_cast<std::int64_t>(expected.rank()) ||
       !std::equal(expected.begin() + 1, expected.end(), input.sizes().begin() + 1)) {
     throw InputError(fmt::format("network {} takes samples of shape {}, not a batch of shape {}", network_.name,
-                                 shape_text({expected.begin() + 1, expected.end()}),
-                                 shape_text(input.sizes().vec())));
+                                 shape_text({expected.begin() + 1, expected.end()}), shape_text(input.sizes().vec())));
   }
   std::vector<Tensor> values(network_.layers.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -243,11 +261,15 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
       if (is_training()) own.steps += 1;
       return at::batch_norm(x, own.weight, own.bias, own.mean, own.variance, is_training(), norm_momentum, layer.value,
                             at::globalContext().userEnabledCuDNN());
-    case LayerKind::layer_norm: return at::layer_norm(x, layer.out_channels, own.weight, own.bias, layer.value);
-    case LayerKind::linear: return at::linear(x, own.weight, own.bias);
-    case LayerKind::embedding: return at::embedding(own.weight, x);
+    case LayerKind::layer_norm:
+      return at::layer_norm(x, layer.out_channels, own.weight, own.bias, layer.value);
+    case LayerKind::linear:
+      return at::linear(x, own.weight, own.bias);
+    case LayerKind::embedding:
+      return at::embedding(own.weight, x);
     case LayerKind::position_ids:
-    case LayerKind::type_ids: return own.weight;
+    case LayerKind::type_ids:
+      return own.weight;
     case LayerKind::relu:
     case LayerKind::relu6:
     case LayerKind::hardswish:
@@ -256,44 +278,67 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
     case LayerKind::sigmoid:
     case LayerKind::tanh:
     case LayerKind::gelu:
-    case LayerKind::gelu_tanh: return activate(layer.kind, layer.in_place, x);
+    case LayerKind::gelu_tanh:
+      return activate(layer.kind, layer.in_place, x);
     case LayerKind::max_pool:
       return at::max_pool2d(x, layer.kernel, layer.stride, layer.padding, at::IntArrayRef{1, 1}, layer.ceil_mode);
     case LayerKind::avg_pool:
       return at::avg_pool2d(x, layer.kernel, layer.stride, layer.padding, layer.ceil_mode);
-    case LayerKind::adaptive_avg_pool: return at::adaptive_avg_pool2d(x, layer.kernel);
-    case LayerKind::global_avg_pool: return at::mean(x, at::IntArrayRef{-2, -1}, true);
-    case LayerKind::add: return layer.in_place ? Tensor(x).add_(value(1)) : at::add(x, value(1));
-    case LayerKind::mul: return at::mul(x, value(1));
-    case LayerKind::scale: return x * layer.value;
+    case LayerKind::adaptive_avg_pool:
+      return at::adaptive_avg_pool2d(x, layer.kernel);
+    case LayerKind::global_avg_pool:
+      return at::mean(x, at::IntArrayRef{-2, -1}, true);
+    case LayerKind::add:
+      return layer.in_place ? Tensor(x).add_(value(1)) : at::add(x, value(1));
+    case LayerKind::mul:
+      return at::mul(x, value(1));
+    case LayerKind::scale:
+      return x * layer.value;
     case LayerKind::dropout: {
       Tensor in_place = x;
       return layer.in_place ? at::dropout_(in_place, layer.value, is_training())
                             : at::dropout(x, layer.value, is_training());
     }
-    case LayerKind::stochastic_depth: return is_training() ? stochastic_depth(x, layer.value) : x;
-    case LayerKind::layer_scale: return own.weight * x;
+    case LayerKind::stochastic_depth:
+      return is_training() ? stochastic_depth(x, layer.value) : x;
+    case LayerKind::layer_scale:
+      return own.weight * x;
     case LayerKind::concat: {
       std::vector<Tensor> parts;
       for (std::size_t i = 0; i < inputs.size(); ++i) parts.push_back(value(i));
       return at::cat(parts, 1);
     }
-    case LayerKind::channel_shuffle: return shuffle_channels(x, layer.groups);
-    case LayerKind::flatten: return x.flatten(1);
-    case LayerKind::to_nhwc: return x.permute({0, 2, 3, 1});
-    case LayerKind::to_nchw: return x.permute({0, 3, 1, 2});
-    case LayerKind::to_tokens: return x.flatten(2).transpose(1, 2);
-    case LayerKind::class_token: return at::cat({own.weight.expand({x.size(0), -1, -1}), x}, 1);
-    case LayerKind::first_token: return x.select(1, 0);
-    case LayerKind::position_embedding: return x + own.weight;
-    case LayerKind::split_heads: return split_heads(x, layer.groups);
-    case LayerKind::merge_heads: return merge_heads(x, layer.groups);
-    case LayerKind::matmul: return at::bmm(x, value(1));
-    case LayerKind::matmul_transposed: return at::bmm(x, value(1).transpose(1, 2));
-    case LayerKind::causal_mask: return x.masked_fill(own.weight, -std::numeric_limits<double>::infinity());
-    case LayerKind::softmax: return at::softmax(x, -1);
+    case LayerKind::channel_shuffle:
+      return shuffle_channels(x, layer.groups);
+    case LayerKind::flatten:
+      return x.flatten(1);
+    case LayerKind::to_nhwc:
+      return x.permute({0, 2, 3, 1});
+    case LayerKind::to_nchw:
+      return x.permute({0, 3, 1, 2});
+    case LayerKind::to_tokens:
+      return x.flatten(2).transpose(1, 2);
+    case LayerKind::class_token:
+      return at::cat({own.weight.expand({x.size(0), -1, -1}), x}, 1);
+    case LayerKind::first_token:
+      return x.select(1, 0);
+    case LayerKind::position_embedding:
+      return x + own.weight;
+    case LayerKind::split_heads:
+      return split_heads(x, layer.groups);
+    case LayerKind::merge_heads:
+      return merge_heads(x, layer.groups);
+    case LayerKind::matmul:
+      return at::bmm(x, value(1));
+    case LayerKind::matmul_transposed:
+      return at::bmm(x, value(1).transpose(1, 2));
+    case LayerKind::causal_mask:
+      return x.masked_fill(own.weight, -std::numeric_limits<double>::infinity());
+    case LayerKind::softmax:
+      return at::softmax(x, -1);
     case LayerKind::input:
-    case LayerKind::chunk: break;  // in forward()
+    case LayerKind::chunk:
+      break;  // in forward()
   }
   throw Error(fmt::format("layer {} cannot be executed", layer.name));
 }

@@ -84,22 +84,94 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 47> kinds_by_name = {{
 }};
 
 // Known, about one FLOP per element, and neither with a kind of their own nor marked as pointwise by LibTorch.
-constexpr std::array<std::string_view, 66> others = {
-    "amax", "amin", "argmax", "argmin", "max", "min", "prod", "var", "var_mean", "std", "std_mean", "norm",
-    "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "any", "all", "index", "index_put", "_index_put_impl",
-    "index_select", "index_add", "index_copy", "index_fill", "gather", "scatter", "scatter_add", "slice_scatter",
-    "select_scatter", "sort", "topk", "flip", "roll", "repeat", "stack", "tril", "triu", "constant_pad_nd",
-    "reflection_pad2d", "reflection_pad2d_backward", "replication_pad2d", "replication_pad2d_backward",
-    "upsample_nearest2d", "upsample_nearest2d_backward", "upsample_bilinear2d", "upsample_bilinear2d_backward",
-    "mse_loss", "mse_loss_backward", "smooth_l1_loss", "smooth_l1_loss_backward", "glu", "glu_backward",
-    "elu_backward", "leaky_relu_backward", "softplus_backward", "log_sigmoid_backward", "native_dropout", "native_dropout_backward", "nonzero",
-    "pixel_shuffle", "channel_shuffle", "_prelu_kernel", "_prelu_kernel_backward", "_masked_softmax", "one_hot"};
+constexpr std::array<std::string_view, 66> others = {"amax",
+                                                     "amin",
+                                                     "argmax",
+                                                     "argmin",
+                                                     "max",
+                                                     "min",
+                                                     "prod",
+                                                     "var",
+                                                     "var_mean",
+                                                     "std",
+                                                     "std_mean",
+                                                     "norm",
+                                                     "linalg_vector_norm",
+                                                     "logsumexp",
+                                                     "cumsum",
+                                                     "cumprod",
+                                                     "any",
+                                                     "all",
+                                                     "index",
+                                                     "index_put",
+                                                     "_index_put_impl",
+                                                     "index_select",
+                                                     "index_add",
+                                                     "index_copy",
+                                                     "index_fill",
+                                                     "gather",
+                                                     "scatter",
+                                                     "scatter_add",
+                                                     "slice_scatter",
+                                                     "select_scatter",
+                                                     "sort",
+                                                     "topk",
+                                                     "flip",
+                                                     "roll",
+                                                     "repeat",
+                                                     "stack",
+                                                     "tril",
+                                                     "triu",
+                                                     "constant_pad_nd",
+                                                     "reflection_pad2d",
+                                                     "reflection_pad2d_backward",
+                                                     "replication_pad2d",
+                                                     "replication_pad2d_backward",
+                                                     "upsample_nearest2d",
+                                                     "upsample_nearest2d_backward",
+                                                     "upsample_bilinear2d",
+                                                     "upsample_bilinear2d_backward",
+                                                     "mse_loss",
+                                                     "mse_loss_backward",
+                                                     "smooth_l1_loss",
+                                                     "smooth_l1_loss_backward",
+                                                     "glu",
+                                                     "glu_backward",
+                                                     "elu_backward",
+                                                     "leaky_relu_backward",
+                                                     "softplus_backward",
+                                                     "log_sigmoid_backward",
+                                                     "native_dropout",
+                                                     "native_dropout_backward",
+                                                     "nonzero",
+                                                     "pixel_shuffle",
+                                                     "channel_shuffle",
+                                                     "_prelu_kernel",
+                                                     "_prelu_kernel_backward",
+                                                     "_masked_softmax",
+                                                     "one_hot"};
 
 // Neither compute nor move anything.
-constexpr std::array<std::string_view, 20> free_names = {
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias",
-    "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "detach", "lift", "lift_fresh", "resize",
-    "as_strided", "set", "squeeze", "unsqueeze", "t", "transpose"};
+constexpr std::array<std::string_view, 20> free_names = {"empty",
+                                                         "empty_like",
+                                                         "empty_strided",
+                                                         "new_empty",
+                                                         "new_empty_strided",
+                                                         "_unsafe_view",
+                                                         "_reshape_alias",
+                                                         "unsafe_split",
+                                                         "unsafe_split_with_sizes",
+                                                         "unsafe_chunk",
+                                                         "detach",
+                                                         "lift",
+                                                         "lift_fresh",
+                                                         "resize",
+                                                         "as_strided",
+                                                         "set",
+                                                         "squeeze",
+                                                         "unsqueeze",
+                                                         "t",
+                                                         "transpose"};
 
 OpKind kind_of_name(std::string_view name) {
   const auto* found =
@@ -161,8 +233,8 @@ OpInfo find_out(const c10::OperatorHandle& op) {
     info.role = Role::composite;
     return info;
   }
-  const bool view = !info.in_place && !returns.empty() && returns[0].alias_info() != nullptr &&
-                    !returns[0].alias_info()->isWrite();
+  const bool view =
+      !info.in_place && !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
   if (view || (ours && std::find(free_names.begin(), free_names.end(), name) != free_names.end())) {
     info.role = Role::view;
   } else if (ours && name == "_local_scalar_dense") {
@@ -203,36 +275,43 @@ void for_each_tensor(IValue& value, Visit visit) {
 
 bool is_number(const Tensor& tensor) { return tensor.unsafeGetTensorImpl()->is_wrapped_number(); }
 
+/// A tensor of the same shape and strides without memory, one for each memory: what is read twice is the same twice.
 Tensor without_memory(const Tensor& tensor) {
-  if (!tensor.defined() || tensor.is_meta() || tensor.dim() == 0) return tensor;
-  // One stand-in for each tensor, so that it is the same one each time it is read.
-  thread_local std::unordered_map<const c10::StorageImpl*, std::pair<c10::weak_intrusive_ptr<c10::StorageImpl>, c10::Storage>> stand_ins;
-  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  if (!tensor.defined() || tensor.is_meta()) return tensor;
+  using Held = std::pair<c10::weak_intrusive_ptr<c10::StorageImpl>, c10::Storage>;
+  thread_local std::unordered_map<const c10::StorageImpl*, Held> stand_ins;
+  const c10::Storage& storage = tensor.storage();
   auto made = Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
-  const auto found = stand_ins.find(storage);
+  const auto found = stand_ins.find(storage.unsafeGetStorageImpl());
   if (found != stand_ins.end() && !found->second.first.expired()) {
     made.set_(found->second.second, tensor.storage_offset(), tensor.sizes(), tensor.strides());
   } else {
-    stand_ins.insert_or_assign(storage,
-                               std::pair(c10::weak_intrusive_ptr<c10::StorageImpl>(tensor.storage().getWeakStorageImpl()), made.storage()));
+    Held held(c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl()), made.storage());
+    stand_ins.insert_or_assign(storage.unsafeGetStorageImpl(), std::move(held));
   }
   return made;
 }
 
-void remove_memory(IValue& value) {
+enum class Scalars : std::uint8_t { keep, remove };
+
+/// @param scalars  tensors of rank 0 may stay on the CPU beside others on the meta device
+void remove_memory(IValue& value, Scalars scalars) {
+  const auto has_memory = [&](const Tensor& tensor) {
+    return tensor.defined() && !tensor.is_meta() && (scalars == Scalars::remove || tensor.dim() > 0);
+  };
   if (value.isTensor()) {
-    if (!value.toTensor().is_meta()) value = without_memory(value.toTensor());
+    if (has_memory(value.toTensor())) value = without_memory(value.toTensor());
   } else if (value.isTensorList()) {
     auto list = value.toTensorList();
     for (std::size_t i = 0; i < list.size(); ++i) {
       const Tensor tensor = list.get(i);
-      if (tensor.defined() && !tensor.is_meta()) list.set(i, without_memory(tensor));
+      if (has_memory(tensor)) list.set(i, without_memory(tensor));
     }
   } else if (value.isOptionalTensorList()) {
     auto list = value.toOptionalTensorList();
     for (std::size_t i = 0; i < list.size(); ++i) {
       const std::optional<Tensor> tensor = list.get(i);
-      if (tensor && tensor->defined() && !tensor->is_meta()) list.set(i, without_memory(*tensor));
+      if (tensor && has_memory(*tensor)) list.set(i, without_memory(*tensor));
     }
   }
 }
@@ -263,7 +342,7 @@ void call_on_stand_ins(const c10::OperatorHandle& op, torch::jit::Stack& stack, 
     }
   }
   op.callBoxed(stack);
-  for (std::size_t i = begin; i < stack.size(); ++i) remove_memory(stack[i]);
+  for (std::size_t i = begin; i < stack.size(); ++i) remove_memory(stack[i], Scalars::remove);
 }
 
 std::string described(const c10::OperatorHandle& op, std::span<const Tensor> inputs, const std::string& what) {
@@ -275,8 +354,21 @@ std::string described(const c10::OperatorHandle& op, std::span<const Tensor> inp
   return fmt::format("{}({}): {}", op.schema().name(), shapes, what.substr(0, what.find('\n')));
 }
 
+/// Whether an operator on elements obviously gives what its first input is: most of a step's operators, and LibTorch
+/// takes microseconds to find that out.
+bool shapes_are_plain(const OpInfo& info, std::span<const Tensor> inputs) {
+  if (!info.pointwise || inputs.empty() || !inputs[0].is_floating_point()) return false;
+  const bool arithmetic = info.kind >= OpKind::add && info.kind <= OpKind::addcdiv;
+  if (!info.in_place && !(arithmetic && inputs[0].is_non_overlapping_and_dense())) return false;
+  return std::all_of(inputs.begin() + 1, inputs.end(), [&](const Tensor& other) {
+    return other.scalar_type() == inputs[0].scalar_type() && other.sizes() == inputs[0].sizes() &&
+           (info.in_place || other.strides() == inputs[0].strides());
+  });
+}
+
 /// Leaves the operator's outputs where its arguments were.
-void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack, std::size_t begin) {
+void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack, std::size_t begin,
+          std::span<const Tensor> inputs) {
   if (info.shapes != nullptr) {
     std::vector<Tensor> outputs;
     const Arguments arguments(stack.data() + begin, stack.size() - begin);
@@ -287,6 +379,15 @@ void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack,
     }
     stack.resize(begin);
     for (Tensor& output : outputs) stack.emplace_back(std::move(output));
+    return;
+  }
+  if (shapes_are_plain(info, inputs)) {
+    Tensor output =
+        info.in_place
+            ? inputs[0]
+            : Tensor(at::detail::empty_strided_meta(inputs[0].sizes(), inputs[0].strides(), inputs[0].scalar_type()));
+    stack.resize(begin);
+    stack.emplace_back(std::move(output));
     return;
   }
   if (!info.on_stand_ins) {
@@ -331,8 +432,9 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     });
   }
 
-  const c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-                                                 c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit}));
+  const c10::impl::ExcludeDispatchKeyGuard below(
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit}));
   if (any && small) {
     op.callBoxed(stack);
     return;
@@ -342,17 +444,19 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     stack->emplace_back(info.role == Role::compares ? IValue(true) : IValue(1));
     return;
   }
-  for (const std::size_t device : info.devices) {
-    IValue& value = (*stack)[begin + device];
-    const bool number = !any && begin < stack->size() && (info.name == "scalar_tensor" || ((*stack)[begin].isIntList() && (*stack)[begin].toIntVector().empty()));
-    if (number) {
+  if (!any && !info.devices.empty()) {  // a number made of shapes, say, stays one
+    const IValue& size = (*stack)[begin];
+    if (info.name == "scalar_tensor" || (size.isIntList() && size.toIntVector().empty())) {
       op.callBoxed(stack);
       return;
     }
+  }
+  for (const std::size_t device : info.devices) {
+    IValue& value = (*stack)[begin + device];
     if (value.isDevice() || !any) value = c10::Device(at::kMeta);
   }
   if (remove) {
-    for (std::size_t i = begin; i < stack->size(); ++i) remove_memory((*stack)[i]);
+    for (std::size_t i = begin; i < stack->size(); ++i) remove_memory((*stack)[i], Scalars::keep);
     inputs.clear();
     for (std::size_t i = begin; i < stack->size(); ++i) {
       for_each_tensor((*stack)[i], [&](const Tensor& tensor) {
@@ -369,7 +473,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
 
   try {
-    call(op, info, *stack, begin);
+    call(op, info, *stack, begin, inputs);
   } catch (const c10::Error& error) {
     if (failure.empty()) failure = described(op, inputs, error.what_without_backtrace());
     throw;
@@ -385,7 +489,8 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     }
     if (info.copy_into && inputs.size() == 2) inputs.erase(inputs.begin());
     const bool named = info.kind == OpKind::unknown || info.kind == OpKind::other;
-    const std::shared_ptr<const OpRule> rule = info.kind == OpKind::unknown ? registered_rule(op.schema().name()) : nullptr;
+    const std::shared_ptr<const OpRule> rule =
+        info.kind == OpKind::unknown ? registered_rule(op.schema().name()) : nullptr;
     recorder->record(info.kind, named ? std::string_view(info.name) : std::string_view(), rule.get(), inputs, outputs);
   }
   scratch = std::move(inputs);
@@ -393,16 +498,24 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 
 DataType type_of(at::ScalarType type) {
   switch (type) {
-    case at::kFloat: return DataType::f32;
-    case at::kDouble: return DataType::f64;
-    case at::kHalf: return DataType::f16;
-    case at::kBFloat16: return DataType::bf16;
-    case at::kLong: return DataType::i64;
-    case at::kInt: return DataType::i32;
+    case at::kFloat:
+      return DataType::f32;
+    case at::kDouble:
+      return DataType::f64;
+    case at::kHalf:
+      return DataType::f16;
+    case at::kBFloat16:
+      return DataType::bf16;
+    case at::kLong:
+      return DataType::i64;
+    case at::kInt:
+      return DataType::i32;
     case at::kByte:
     case at::kChar:
-    case at::kBool: return DataType::u8;
-    default: throw InputError(fmt::format("tensors of type {} are not supported", c10::toString(type)));
+    case at::kBool:
+      return DataType::u8;
+    default:
+      throw InputError(fmt::format("tensors of type {} are not supported", c10::toString(type)));
   }
 }
 
@@ -464,15 +577,20 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     const std::size_t before = graph_.tensors.size();
     const TensorId id = id_of(tensor);
     inputs_.push_back(id);
-    // What an operator only reads was made before: outside of the step if it is new.
-    if (id == before && graph_.tensors[id].storage == id && std::none_of(outputs.begin(), outputs.end(), is_it)) {
-      graph_.tensors[id].role = phase_ == Phase::optimizer ? TensorRole::optimizer_state : TensorRole::buffer;
+    // What an operator only reads was made before: outside of the step if it is new. Optimizers make what they
+    // remember in the first step, and overwrite it.
+    const bool is_new = id == before && graph_.tensors[id].storage == id;
+    if (is_new && phase_ == Phase::optimizer) {
+      graph_.tensors[id].role = TensorRole::optimizer_state;
+    } else if (is_new && std::none_of(outputs.begin(), outputs.end(), is_it)) {
+      graph_.tensors[id].role = TensorRole::buffer;
     }
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
   Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_);
   if (!name.empty()) {
-    const auto [found, is_new] = names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));
+    const auto [found, is_new] =
+        names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));
     if (is_new) graph_.op_names.push_back(found->first);
     op.name = found->second;
   }

@@ -22,7 +22,6 @@ class WithoutMemory {
 /// Writes the operators that this thread executes under WithoutMemory into a graph, while it is the current one.
 class OpRecorder {
  public:
-  /// @param sample  what the tensors made in each phase are is known only to the caller: see `name_tensor`
   OpRecorder() = default;
   OpRecorder(const OpRecorder&) = delete;
   OpRecorder& operator=(const OpRecorder&) = delete;
@@ -34,6 +33,8 @@ class OpRecorder {
   /// Says what a tensor is for, before or after it is first seen.
   void name_tensor(const at::Tensor& tensor, TensorRole role);
 
+  /// @param name  kept with operators that have no kind of their own; empty for the others
+  /// @param rule  counts the operator instead of its kind, unless null
   void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
               std::span<const at::Tensor> outputs);
 

@@ -57,7 +57,8 @@ std::vector<Tensor> convolution(Arguments arguments) {
     const std::size_t i = axis - 2;
     const std::int64_t reach = of_axis(dilation, i) * (weight.sizes()[axis] - 1) + 1;
     if (transposed) {
-      sizes[axis] = (sizes[axis] - 1) * of_axis(stride, i) - 2 * of_axis(padding, i) + reach + of_axis(output_padding, i);
+      sizes[axis] =
+          (sizes[axis] - 1) * of_axis(stride, i) - 2 * of_axis(padding, i) + reach + of_axis(output_padding, i);
     } else {
       const std::int64_t span = sizes[axis] + 2 * of_axis(padding, i) - reach;
       TORCH_CHECK(span >= 0, "a kernel of ", reach, " is larger than the padded input of ",
@@ -67,8 +68,8 @@ std::vector<Tensor> convolution(Arguments arguments) {
   }
   const bool channels_last = input.dim() == 4 && (input.suggest_memory_format() == at::MemoryFormat::ChannelsLast ||
                                                   weight.suggest_memory_format() == at::MemoryFormat::ChannelsLast);
-  return {made(sizes, input.scalar_type(),
-               channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)};
+  return {
+      made(sizes, input.scalar_type(), channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)};
 }
 
 std::vector<Tensor> convolution_backward(Arguments arguments) {
@@ -107,9 +108,10 @@ std::vector<Tensor> native_layer_norm(Arguments arguments) {
   const Tensor& input = arguments[0].toTensor();
   const auto normalised = arguments[1].toDimVector();
   const auto rank = static_cast<std::size_t>(input.dim());
-  TORCH_CHECK(normalised.size() <= rank && std::equal(normalised.begin(), normalised.end(),
-                                                      input.sizes().end() - static_cast<std::ptrdiff_t>(normalised.size())),
-              "the last axes of the input are not of the normalised shape ", at::IntArrayRef(normalised));
+  TORCH_CHECK(
+      normalised.size() <= rank && std::equal(normalised.begin(), normalised.end(),
+                                              input.sizes().end() - static_cast<std::ptrdiff_t>(normalised.size())),
+      "the last axes of the input are not of the normalised shape ", at::IntArrayRef(normalised));
   at::DimVector sizes(input.sizes().begin(), input.sizes().end());
   for (std::size_t axis = rank - normalised.size(); axis < rank; ++axis) sizes[axis] = 1;
   return {made(input.sizes(), input.scalar_type()), made(sizes, statistics_type(input)),

@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "atomic_file.h"
 #include "cuda_device.h"
 #include "nvml.h"
 #include "proc.h"
@@ -160,6 +161,11 @@ std::string system_info_text(const SystemInfo& info) {
   std::string text;
   add_lines(text, "", document(info));
   return text;
+}
+
+void write_system_info(const SystemInfo& info, const std::string& name) {
+  write_file(name + ".json", system_info_json(info));
+  write_file(name + ".txt", system_info_text(info));
 }
 
 }  // namespace perfpred

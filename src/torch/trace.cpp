@@ -65,21 +65,31 @@ using Update = std::function<void()>;
 template <class Optim, class Options>
 Update update_by(const std::vector<Tensor>& parameters, const Options& options) {
   auto optimizer = std::make_shared<Optim>(parameters, options);
-  return [optimizer] { optimizer->step(); };
+  return [optimizer] {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do there
+    optimizer->step();
+  };
 }
 
 Update make_update(Optimizer kind, const std::vector<Tensor>& parameters) {
   constexpr double rate = 1e-3;
   switch (kind) {
-    case Optimizer::none: break;
-    case Optimizer::sgd: return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
+    case Optimizer::none:
+      break;
+    case Optimizer::sgd:
+      return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
     case Optimizer::nesterov:
       return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate).momentum(0.9).nesterov(true));
-    case Optimizer::adam: return update_by<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
-    case Optimizer::adamw: return update_by<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
-    case Optimizer::adagrad: return update_by<torch::optim::Adagrad>(parameters, torch::optim::AdagradOptions(rate));
-    case Optimizer::rmsprop: return update_by<torch::optim::RMSprop>(parameters, torch::optim::RMSpropOptions(rate));
-    case Optimizer::adadelta: return Adadelta(parameters);
+    case Optimizer::adam:
+      return update_by<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
+    case Optimizer::adamw:
+      return update_by<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
+    case Optimizer::adagrad:
+      return update_by<torch::optim::Adagrad>(parameters, torch::optim::AdagradOptions(rate));
+    case Optimizer::rmsprop:
+      return update_by<torch::optim::RMSprop>(parameters, torch::optim::RMSpropOptions(rate));
+    case Optimizer::adadelta:
+      return Adadelta(parameters);
   }
   return [] {};
 }
@@ -149,17 +159,22 @@ std::string essence(const std::string& message) {
   return text.substr(0, text.find('\n'));
 }
 
+std::string sentence(const std::string& message) {
+  const std::string text = essence(message);
+  return text.substr(0, text.find(". "));
+}
+
 torch::jit::Module load_torchscript(const std::string& path) {
   try {
     return torch::jit::load(path, at::kCPU, false);
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
     if (message.find("maximum supported version") != std::string::npos) {
-      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, essence(message)));
+      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, sentence(message)));
     }
-    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, essence(message)));
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(message)));
   } catch (const std::exception& error) {
-    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, essence(error.what())));
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(error.what())));
   }
 }
 
@@ -173,13 +188,20 @@ std::optional<at::ScalarType> half_type(Precision precision) {
 
 at::ScalarType scalar_type(DataType type) {
   switch (type) {
-    case DataType::f32: return at::kFloat;
-    case DataType::f16: return at::kHalf;
-    case DataType::bf16: return at::kBFloat16;
-    case DataType::f64: return at::kDouble;
-    case DataType::i64: return at::kLong;
-    case DataType::i32: return at::kInt;
-    case DataType::u8: return at::kByte;
+    case DataType::f32:
+      return at::kFloat;
+    case DataType::f16:
+      return at::kHalf;
+    case DataType::bf16:
+      return at::kBFloat16;
+    case DataType::f64:
+      return at::kDouble;
+    case DataType::i64:
+      return at::kLong;
+    case DataType::i32:
+      return at::kInt;
+    case DataType::u8:
+      return at::kByte;
   }
   return at::kFloat;
 }

@@ -12,9 +12,8 @@
 #include <ATen/ops/zeros.h>
 #include <perfpred/error.h>
 
-#include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
 
-#include "cnn_module.h"
 #include "cuda_graph.h"
 #include "torch_errors.h"
 
@@ -26,6 +25,8 @@ constexpr double first_scale = 65'536;
 constexpr double scale_growth = 2;
 constexpr double scale_backoff = 0.5;
 constexpr std::int64_t scale_growth_interval = 2'000;
+
+const std::string network_prefix = "network.";
 
 /// Kernels are chosen and memory is laid out in the first steps; none of that may happen inside a graph.
 constexpr int steps_before_capture = 11;
@@ -81,19 +82,22 @@ void check_trainable(const Workload& workload, c10::Device device) {
 }
 
 TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
-    : workload_(workload), device_(device), options_(options) {
+    : TrainingStep((check_trainable(workload, device),
+                    guard_torch([&] { return make_zoo_network(workload, device, options.seed); })),
+                   workload, device, options) {}
+
+TrainingStep::TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,
+                           const StepOptions& options)
+    : workload_(workload), device_(device), options_(options), network_(std::move(network)) {
   check_trainable(workload, device);
   apply_precision(workload.precision);
   guard_torch([&] {
-    const auto type = workload.precision == Precision::fp64 ? at::kDouble : at::kFloat;
-    at::manual_seed(options.seed);  // initial weights and dropout
-    network_ = std::make_shared<CnnModule>(workload);
-    network_->to(device, type);
-    std::vector<at::Tensor> parameters;
-    for (const at::Tensor& parameter : network_->parameters()) {
-      if (parameter.requires_grad()) parameters.push_back(parameter);
+    at::manual_seed(options.seed);  // dropout
+    std::vector<at::Tensor> learned;
+    for (const auto& [name, parameter] : network_->parameters()) {
+      if (parameter.requires_grad()) learned.push_back(parameter);
     }
-    update_ = std::make_unique<ParameterUpdate>(workload.optimizer, std::move(parameters), options.weight_decay);
+    update_ = std::make_unique<ParameterUpdate>(workload.optimizer, std::move(learned), options.weight_decay);
     const auto scalar = at::TensorOptions().device(device).dtype(at::kFloat);
     loss_sum_ = at::zeros({}, scalar);
     correct_ = at::zeros({}, scalar.dtype(at::kLong));
@@ -124,6 +128,12 @@ void TrainingStep::run_eagerly(const Batch& batch) {
     end_phase(Phase::forward);
     loss = cross_entropy(logits, batch.targets, options_.label_smoothing);
     end_phase(Phase::loss);
+  }
+  if (on_backward_thread_) {
+    loss.register_hook([this](const at::Tensor&) {
+      on_backward_thread_(true);
+      torch::autograd::Engine::get_default_engine().queue_callback([this] { on_backward_thread_(false); });
+    });
   }
   if (scale_.defined()) {
     (loss * scale_).backward();
@@ -184,7 +194,7 @@ Metrics TrainingStep::evaluate(BatchLoader& loader, std::int64_t images) {
   return guard_torch([&] {
     const at::NoGradGuard no_grad;
     const Autocast autocast(device_.type(), workload_.precision);
-    network_->eval();
+    network_->train(false);
     at::Tensor loss_sum = at::zeros_like(loss_sum_);
     at::Tensor correct = at::zeros_like(correct_);
     std::int64_t samples = 0;
@@ -195,16 +205,21 @@ Metrics TrainingStep::evaluate(BatchLoader& loader, std::int64_t images) {
       correct.add_(logits.argmax(-1).eq(batch->targets).sum());
       samples += batch->targets.numel();
     }
-    network_->train();
+    network_->train(true);
     const auto n = static_cast<double>(samples);
     return Metrics{loss_sum.item<double>() / n, static_cast<double>(correct.item<std::int64_t>()) / n};
   });
 }
 
+std::vector<std::pair<std::string, at::Tensor>> TrainingStep::network_state() const {
+  std::vector<std::pair<std::string, at::Tensor>> state = network_->parameters();
+  for (auto& buffer : network_->buffers()) state.push_back(std::move(buffer));
+  return state;
+}
+
 std::vector<std::pair<std::string, at::Tensor>> TrainingStep::state() const {
   std::vector<std::pair<std::string, at::Tensor>> state;
-  for (const auto& item : network_->named_parameters()) state.emplace_back("network." + item.key(), item.value());
-  for (const auto& item : network_->named_buffers()) state.emplace_back("network." + item.key(), item.value());
+  for (const auto& [name, tensor] : network_state()) state.emplace_back(network_prefix + name, tensor);
   for (const auto& [name, tensor] : update_->state()) state.emplace_back("optimizer." + name, tensor);
   if (scale_.defined()) {
     state.emplace_back("scaler.scale", scale_);

@@ -14,10 +14,9 @@
 
 #include "batch_loader.h"
 #include "parameter_update.h"
+#include "trainable_network.h"
 
 namespace perfpred {
-
-class CnnModule;
 
 struct StepOptions {
   double learning_rate = 0;
@@ -38,6 +37,9 @@ class PERFPRED_API TrainingStep {
  public:
   /// @throws InputError for a network, input or precision that the device cannot run
   TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options);
+  /// The same with a network of the caller's.
+  TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,
+               const StepOptions& options);
   ~TrainingStep();
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
@@ -48,6 +50,9 @@ class PERFPRED_API TrainingStep {
 
   /// Called at the end of each phase of a step, on the thread that runs it.
   void on_phase(std::function<void(Phase)> callback) { on_phase_ = std::move(callback); }
+
+  /// Called as backward begins (true) and ends (false) on the thread that launches its kernels: autograd's own on CUDA.
+  void on_backward_thread(std::function<void(bool)> callback) { on_backward_thread_ = std::move(callback); }
 
   /// Of the training batches since the last call; waits for the device.
   [[nodiscard]] Metrics take_metrics();
@@ -61,6 +66,9 @@ class PERFPRED_API TrainingStep {
   /// Everything that a later step depends on but random generators: parameters, buffers, optimizer and scaler.
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
 
+  /// The network's parameters and buffers under its own names.
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> network_state() const;
+
  private:
   struct Graph;
 
@@ -71,9 +79,10 @@ class PERFPRED_API TrainingStep {
   Workload workload_;
   c10::Device device_;
   StepOptions options_;
-  std::shared_ptr<CnnModule> network_;
+  std::unique_ptr<TrainableNetwork> network_;
   std::unique_ptr<ParameterUpdate> update_;
   std::function<void(Phase)> on_phase_;
+  std::function<void(bool)> on_backward_thread_;
   at::Tensor loss_sum_, correct_;  // over the samples since the last take_metrics()
   std::int64_t samples_ = 0;
   at::Tensor scale_, growth_, found_inf_;  // gradient scaler of fp16

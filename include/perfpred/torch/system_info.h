@@ -39,4 +39,7 @@ struct SystemInfo {
 [[nodiscard]] PERFPRED_API std::string system_info_json(const SystemInfo& info);  ///< one document, indented
 [[nodiscard]] PERFPRED_API std::string system_info_text(const SystemInfo& info);  ///< a line for each fact
 
+/// Writes `<name>.json` and `<name>.txt`. @throws InputError if no file can be made there, Error if the disk refuses
+PERFPRED_API void write_system_info(const SystemInfo& info, const std::string& name);
+
 }  // namespace perfpred

@@ -1,0 +1,96 @@
+// Trains, evaluates or profiles a network.
+#include <perfpred/torch/net_trainer.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "cli.h"
+#include "passive_threads.h"
+
+namespace {
+
+std::atomic<bool> interrupted = false;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace perfpred;
+  cli::let_threads_sleep(argv);
+  cli::Program program("train-net", "Trains a network on images.",
+                       "perfpred-train-net --network cifar_resnet18 --data cifar10:DIR --epochs 30 --amp --out-dir out");
+  TrainNetOptions options;
+  std::string optimizer = "nesterov";
+  std::string precision;
+  std::string layout = "nchw";
+  bool amp = false;
+  bool json = false;
+  program.add_option("--network", options.network, "a CNN of the zoo (default cifar_resnet18)");
+  program.add_option("--torchscript", options.torchscript, "a TorchScript file instead; say --input");
+  program.add_option("--input", options.input, "one image, as 3x224x224 (default: the network's own)");
+  program.add_option("--data", options.data, "cifar10:DIR, imagefolder:DIR, generated (default) or dummy");
+  program.add_option("--train-images", options.train_images, "of generated and dummy data (default 50000)");
+  program.add_option("--classes", options.classes, "of generated and dummy data (default 10)");
+  program.add_flag("--skip-corrupt", options.skip_corrupt, "leave out pictures that do not decode");
+  program.add_option("--epochs", options.epochs, "default 1");
+  program.add_option("--batch-size", options.batch_size, "default 128");
+  program.add_option("--lr", options.learning_rate, "highest learning rate (default 0.1)");
+  program.add_option("--warmup", options.warmup, "optimizer steps of linear warm-up, then cosine (default 0)");
+  program.add_option("--label-smoothing", options.label_smoothing, "default 0");
+  program.add_flag("--amp", amp, "the same as --precision fp16");
+  program.add_option("--precision", precision, "fp32 (default), tf32, bf16, fp16, fp64");
+  program.add_option("--layout", layout, "nchw (default) or nhwc");
+  program.add_option("--optimizer", optimizer, "nesterov (default), sgd, adam, adamw, ...");
+  program.add_option("--weight-decay", options.weight_decay, "default 5e-4");
+  program.add_option("--workers", options.workers, "threads that load images (default 2)");
+  program.add_option("--threads", options.threads, "CPU threads that compute (default: all)");
+  program.add_option("--seed", options.seed, "default 0");
+  program.add_option("--out-dir", options.out_dir, "folder of checkpoints: last, best, epoch_N, final");
+  program.add_option("--save-every", options.save_every, "epochs between periodic checkpoints (default 0: none)");
+  program.add_option("--resume", options.resume, "a checkpoint to go on from, bit for bit");
+  program.add_option("--init", options.init, "weights to begin with: a checkpoint or a state dictionary");
+  program.add_flag("--evaluate", options.evaluate, "only evaluate");
+  program.add_option("--max-iters", options.max_iters, "steps after which it ends");
+  program.add_option("--warmup-iters", options.warmup_iters, "first steps that the iteration log leaves out");
+  program.add_option("--log-file", options.log_file, "CSV with the time of every iteration");
+  program.add_option("--env", options.env, "a tag for its rows");
+  program.add_flag("--profile-one-step", options.profile_one_step, "run a step under NVTX ranges, then leave");
+  program.add_option("--profile-warmup", options.profile_warmup, "steps before it (default 20)");
+  program.add_option("--profile-iter", options.profile_iter, "steps under the ranges (default 1)");
+  program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
+  program.add_flag("--json", json, "print one JSON document");
+  return program.run(argc, argv, [&] {
+    if (amp && !precision.empty() && precision != "fp16") throw InputError("--amp is --precision fp16, not " + precision);
+    options.precision = amp ? Precision::fp16 : parse_precision(precision.empty() ? "fp32" : precision);
+    options.optimizer = parse_optimizer(optimizer);
+    options.layout = parse_layout(layout);
+    std::signal(SIGINT, [](int) { interrupted = true; });
+    std::signal(SIGTERM, [](int) { interrupted = true; });
+    const TrainNetResult result = train_net(
+        options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, [] { return interrupted.load(); });
+    if (json) {
+      using nlohmann::ordered_json;
+      ordered_json epochs = ordered_json::array();
+      for (const TrainNetEpoch& e : result.epochs) {
+        epochs.push_back({{"epoch", e.epoch},
+                          {"sec", e.sec},
+                          {"images_per_sec", e.images_per_sec},
+                          {"data_wait_share", e.data_wait_share},
+                          {"train_loss", e.train_loss},
+                          {"train_acc", e.train_acc},
+                          {"val_loss", e.val_loss},
+                          {"val_acc", e.val_acc}});
+      }
+      const auto number = [](const std::optional<double>& v) { return v ? ordered_json(*v) : ordered_json(nullptr); };
+      const ordered_json document = {{"device", result.device},
+                                     {"epochs", epochs},
+                                     {"test_loss", number(result.test_loss)},
+                                     {"test_acc", number(result.test_acc)},
+                                     {"skipped_images", result.skipped_images}};
+      fmt::print("{}\n", document.dump(2));
+    }
+    if (result.stopped) throw Error("interrupted; the last checkpoint stays");
+  });
+}

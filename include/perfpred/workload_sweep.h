@@ -1,0 +1,22 @@
+#pragma once
+#include <perfpred/workload.h>
+
+#include <string>
+#include <vector>
+
+namespace perfpred {
+
+/// A field of a workload, by its name in a key, and the values that it takes.
+struct SweptField {
+  std::string name;
+  std::vector<std::string> values;  ///< none: the field stays as it is
+};
+
+/// Every combination of the values, the first field varying slowest. A network other than the base's brings its usual
+/// input and classes; depth and base_filters go with `cifar_cnn` alone.
+/// @param fields  `network`, if it is among them, comes first
+/// @throws InputError for a field that is not known, or a text that is no value of it
+[[nodiscard]] PERFPRED_API std::vector<Workload> sweep_workloads(const Workload& base,
+                                                                 const std::vector<SweptField>& fields);
+
+}  // namespace perfpred

@@ -1,0 +1,121 @@
+#include <perfpred/error.h>
+#include <perfpred/step_samples.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace perfpred {
+namespace {
+
+constexpr double leading_excess = 1.25;
+constexpr double change_p_value = 0.01;
+constexpr double change_size = 0.02;
+constexpr std::size_t fewest_at_limit = 3;
+constexpr std::size_t fewest_to_judge_share = 20;
+constexpr int most_cuts = 3;
+
+double quantile(std::vector<double> values, double share) {
+  const auto place = static_cast<std::ptrdiff_t>(std::lround(share * static_cast<double>(values.size() - 1)));
+  std::nth_element(values.begin(), values.begin() + place, values.end());
+  return values[static_cast<std::size_t>(place)];
+}
+
+bool changes(const ChangePoint& change) {
+  return change.p_value < change_p_value && std::abs(change.ratio - 1) > change_size;
+}
+
+}  // namespace
+
+StepSamples::StepSamples(StepSamplesOptions options)
+    : options_(std::move(options)), criterion_(make_stop_criterion(options_.criterion, options_.stop)) {}
+
+void StepSamples::add(double sec, bool disturbed) {
+  if (!std::isfinite(sec) || sec <= 0) return;
+  all_.push_back({sec, disturbed});
+  elapsed_ += sec;
+  disturbed_ += disturbed ? 1 : 0;
+  if (!disturbed || keep_disturbed_) {
+    criterion_->add(sec);
+    kept_.push_back(all_.size() - 1);
+  }
+  const std::size_t settled = all_.size() - first_;
+  if (!keep_disturbed_ && settled >= fewest_to_judge_share &&
+      static_cast<double>(disturbed_) > options_.max_discarded * static_cast<double>(settled)) {
+    keep_disturbed_ = true;
+    rebuild();
+  }
+}
+
+void StepSamples::rebuild() {
+  criterion_ = make_stop_criterion(options_.criterion, options_.stop);
+  kept_.clear();
+  disturbed_ = 0;
+  for (std::size_t i = first_; i < all_.size(); ++i) {
+    disturbed_ += all_[i].disturbed ? 1 : 0;
+    if (all_[i].disturbed && !keep_disturbed_) continue;
+    criterion_->add(all_[i].sec);
+    kept_.push_back(i);
+  }
+}
+
+/// @returns whether samples were cut off
+bool StepSamples::cut_warmup() {
+  const auto samples = criterion_->samples();
+  const double excess = leading_excess * median_interval(samples).median;
+  std::size_t cut = 0;
+  while (cut < samples.size() / 2 && samples[cut] > excess) ++cut;
+  if (cut == 0) {
+    const ChangePoint change = find_change(samples);
+    if (changes(change) && change.index <= samples.size() / 2) cut = change.index;
+  }
+  if (cut == 0) return false;
+  first_ = kept_[cut];
+  ++cuts_;
+  rebuild();
+  return true;
+}
+
+bool StepSamples::finished() {
+  const bool limit = elapsed_ >= options_.limit_sec && all_.size() >= fewest_at_limit;
+  if (limit && kept_.size() < fewest_at_limit) {
+    keep_disturbed_ = true;
+    rebuild();
+  }
+  const std::string_view reason = criterion_->reason();
+  if (reason.empty() && !limit) return false;
+  // At the limit one cut has to do: cutting a drift again and again would hide it.
+  while (criterion_->samples().size() > fewest_at_limit && cut_warmup() && !limit) {
+  }
+  const std::string_view still = criterion_->reason();
+  if (limit) {
+    stopped_by_ = still.empty() ? std::string_view("limit") : still;
+    return true;
+  }
+  if (still.empty() || changes(find_change(criterion_->samples()))) return false;
+  stopped_by_ = still;
+  return true;
+}
+
+StepLabel StepSamples::label() const {
+  if (kept_.empty()) throw Error("no step was timed");
+  const auto samples = criterion_->samples();
+  const std::vector<double> values(samples.begin(), samples.end());
+  const MedianInterval interval = median_interval(values);
+  StepLabel label;
+  label.median = interval.median;
+  label.low = interval.low;
+  label.high = interval.high;
+  label.p05 = quantile(values, 0.05);
+  label.p95 = quantile(values, 0.95);
+  label.samples = static_cast<std::int64_t>(kept_.size());
+  label.warmup = static_cast<std::int64_t>(first_);
+  label.discarded = static_cast<std::int64_t>(all_.size() - first_ - kept_.size());
+  label.disturbed_share = static_cast<double>(disturbed_) / static_cast<double>(all_.size() - first_);
+  label.stopped_by = stopped_by_;
+  label.disturbed = keep_disturbed_;
+  label.drift = cuts_ > most_cuts || (values.size() > 1 && changes(find_change(values)));
+  return label;
+}
+
+}  // namespace perfpred

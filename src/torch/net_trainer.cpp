@@ -1,0 +1,356 @@
+#include <perfpred/error.h>
+#include <perfpred/torch/image_data.h>
+#include <perfpred/torch/net_trainer.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <utility>
+
+#include "batch_loader.h"
+#include "checkpoint.h"
+#include "image_folder.h"
+#include "iteration_log.h"
+#include "nvtx_ranges.h"
+#include "parse.h"
+#include "random.h"
+#include "runtime_device.h"
+#include "step_clock.h"
+#include "torch_errors.h"
+#include "training_step.h"
+
+namespace perfpred {
+namespace {
+
+using nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::string_view cifar_prefix = "cifar10:";
+constexpr std::string_view folder_prefix = "imagefolder:";
+constexpr double message_every_sec = 5;
+constexpr std::int64_t dummy_images = 256;
+const Augmentation cifar_augmentation{true, 4};
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+void check(const TrainNetOptions& options) {
+  const auto at_least = [](std::string_view name, double value, double least) {
+    if (!(value >= least) || !std::isfinite(value)) {
+      throw InputError(fmt::format("{} {} is not at least {}", name, value, least));
+    }
+  };
+  at_least("epochs", options.epochs, 1);
+  at_least("batch-size", static_cast<double>(options.batch_size), 1);
+  at_least("lr", options.learning_rate, 0);
+  at_least("warmup", static_cast<double>(options.warmup), 0);
+  at_least("weight-decay", options.weight_decay, 0);
+  at_least("workers", options.workers, 1);
+  at_least("threads", options.threads.value_or(1), 1);
+  at_least("save-every", options.save_every, 0);
+  at_least("max-iters", static_cast<double>(options.max_iters), 0);
+  at_least("warmup-iters", static_cast<double>(options.warmup_iters), 0);
+  at_least("train-images", static_cast<double>(options.train_images), 1);
+  at_least("profile-warmup", options.profile_warmup, 0);
+  at_least("profile-iter", options.profile_iter, 1);
+  at_least("label-smoothing", options.label_smoothing, 0);
+  if (options.label_smoothing >= 1) throw InputError("label-smoothing is not below 1");
+  if (options.save_every > 0 && options.out_dir.empty()) throw InputError("--save-every needs --out-dir");
+  if (!options.resume.empty() && !options.init.empty()) throw InputError("--resume and --init exclude each other");
+}
+
+/// The data, and the workload as far as it depends on them.
+struct Prepared {
+  Workload workload;
+  ImageData data;
+  std::int64_t skipped = 0;
+};
+
+Prepared prepare(const TrainNetOptions& options) {
+  Prepared prepared;
+  Workload& workload = prepared.workload;
+  if (options.torchscript.empty()) {
+    workload = Workload::zoo(options.network, options.batch_size);
+    if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
+  } else {
+    workload.network = "torchscript";
+  }
+  const bool small = starts_with(options.data, cifar_prefix);
+  if (small) workload.input = {3, 32, 32};
+  if (!options.input.empty()) workload.input = parse_shape(options.input);
+  workload.batch_size = options.batch_size;
+  workload.optimizer = options.optimizer;
+  workload.precision = options.precision;
+  workload.layout = options.layout;
+  if (small) {
+    prepared.data = read_cifar10(options.data.substr(cifar_prefix.size()), cifar_augmentation);
+    if (workload.input != prepared.data.shape) throw InputError("CIFAR-10 has images of 3x32x32");
+  } else if (starts_with(options.data, folder_prefix)) {
+    ImageFolder folder =
+        read_image_folder(options.data.substr(folder_prefix.size()), workload.input, options.workers,
+                          options.skip_corrupt ? CorruptImages::skip : CorruptImages::refuse);
+    prepared.data = std::move(folder.data);
+    prepared.skipped = static_cast<std::int64_t>(folder.skipped.size());
+  } else if (options.data == "generated" || options.data == "dummy") {
+    GeneratedImages what;
+    what.shape = workload.input;
+    what.classes = options.classes.value_or(10);
+    what.seed = options.seed;
+    const bool dummy = options.data == "dummy";  // few images, shown again and again
+    what.train = dummy ? std::min(dummy_images, options.train_images) : options.train_images;
+    what.validation = dummy ? 1 : std::clamp<std::int64_t>(options.train_images / 10, 100, 5'000);
+    what.test = dummy ? 1 : std::clamp<std::int64_t>(options.train_images / 5, 100, 10'000);
+    prepared.data = generate_images(what, dummy ? Augmentation{} : cifar_augmentation);
+  } else {
+    throw InputError(
+        fmt::format("data \"{}\" is not cifar10:DIR, imagefolder:DIR, generated or dummy", shown(options.data)));
+  }
+  workload.classes = prepared.data.classes;
+  workload.train_images = options.data == "dummy" ? options.train_images : prepared.data.train->size();
+  if (options.torchscript.empty()) workload.validate();
+  return prepared;
+}
+
+/// Linear over `warmup` steps, then a cosine to zero at the last one (Loshchilov and Hutter 2017, without restarts).
+double rate_at(const TrainNetOptions& options, std::int64_t step, std::int64_t total) {
+  if (step < options.warmup) {
+    return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup);
+  }
+  const auto span = static_cast<double>(std::max<std::int64_t>(total - options.warmup, 1));
+  const double done = static_cast<double>(step - options.warmup) / span;
+  return options.learning_rate * (1 + std::cos(std::numbers::pi * std::min(done, 1.0))) / 2;
+}
+
+/// All that decides what the next step computes.
+json settings_of(const TrainNetOptions& options, const Workload& workload) {
+  return {{"workload", workload.key()},
+          {"torchscript", options.torchscript},
+          {"data", options.data},
+          {"epochs", options.epochs},
+          {"lr", options.learning_rate},
+          {"warmup", options.warmup},
+          {"label_smoothing", options.label_smoothing},
+          {"weight_decay", options.weight_decay},
+          {"seed", options.seed}};
+}
+
+class NetTrainer {
+ public:
+  NetTrainer(const TrainNetOptions& options, const std::function<void(const std::string&)>& message,
+             const std::function<bool()>& stop)
+      : options_(options), message_(message), stop_(stop), device_(runtime_device(options.device)) {
+    check(options);
+    settle_cpu(options.threads.value_or(default_cpu_threads()));
+    result_.device = device_name(device_);
+    message_(fmt::format("training on {} ({})", device_.str(), result_.device));
+    prepared_ = prepare(options);
+    result_.skipped_images = prepared_.skipped;
+    if (prepared_.skipped > 0) message_(fmt::format("{} pictures do not decode and are left out", prepared_.skipped));
+    Workload& workload = prepared_.workload;
+    workload.device = result_.device;
+    if (device_.is_cpu()) workload.threads = options.threads.value_or(default_cpu_threads());
+    const StepOptions step{options.learning_rate, options.weight_decay, options.label_smoothing, options.seed};
+    step_ = options.torchscript.empty()
+                ? std::make_unique<TrainingStep>(workload, device_, step)
+                : std::make_unique<TrainingStep>(load_torchscript(options.torchscript, workload, device_), workload,
+                                                 device_, step);
+    if (!options.init.empty()) restore(step_->network_state(), load_weights(options.init), options.init);
+    steps_an_epoch_ = workload.steps_per_epoch();
+    total_steps_ = steps_an_epoch_ * options.epochs;
+  }
+
+  TrainNetResult run() {
+    if (options_.profile_one_step) {
+      profile();
+      return std::move(result_);
+    }
+    if (!options_.evaluate) train();
+    if (!result_.stopped) {
+      const Metrics test = evaluate(*prepared_.data.test);
+      result_.test_loss = test.loss;
+      result_.test_acc = test.accuracy;
+      message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", test.loss, test.accuracy));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] LoaderOptions loader_options() const {
+    const Workload& workload = prepared_.workload;
+    return {workload.batch_size, device_, workload.precision == Precision::fp64 ? at::kDouble : at::kFloat,
+            workload.layout, options_.workers};
+  }
+
+  Metrics evaluate(const ImageSource& part) {
+    BatchLoader loader(part, prepared_.data.shape, loader_options());
+    return step_->evaluate(loader, part.size());
+  }
+
+  void resume(const std::string& path) {
+    const Checkpoint checkpoint = load_checkpoint(path);
+    const json theirs = json::parse(checkpoint.settings, nullptr, false);
+    const json ours = settings_of(options_, prepared_.workload);
+    for (const auto& [key, value] : ours.items()) {
+      if (!theirs.is_object() || !theirs.contains(key) || theirs[key] != value) {
+        throw InputError(fmt::format("{}: was made with another {}", path, key));
+      }
+    }
+    const json progress = json::parse(checkpoint.progress, nullptr, false);
+    if (!progress.is_object() || !progress.contains("epoch") || !progress.contains("best")) {
+      throw InputError(fmt::format("{}: does not say how far it is", path));
+    }
+    restore(step_->state(), checkpoint.tensors, path);
+    restore_random_state(checkpoint.tensors, device_, path);
+    first_epoch_ = progress["epoch"].get<int>() + 1;
+    best_ = progress["best"].get<double>();
+    message_(fmt::format("going on after epoch {} of {}", first_epoch_ - 1, options_.epochs));
+  }
+
+  void save(const std::string& name, int epoch) const {
+    Checkpoint checkpoint;
+    checkpoint.settings = settings_of(options_, prepared_.workload).dump();
+    checkpoint.progress = json{{"epoch", epoch}, {"best", best_}}.dump();
+    checkpoint.tensors = step_->state();
+    for (auto& state : random_state(device_)) checkpoint.tensors.push_back(std::move(state));
+    save_checkpoint(checkpoint, options_.out_dir + "/" + name);
+  }
+
+  void train() {
+    if (!options_.resume.empty()) resume(options_.resume);
+    if (!options_.out_dir.empty()) std::filesystem::create_directories(options_.out_dir);
+    BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
+    IterationLog log(options_.log_file, !options_.resume.empty(),
+                     {options_.env, result_.device, prepared_.workload.network});
+    begin_ = SteadyClock::now();
+    for (int epoch = first_epoch_; epoch <= options_.epochs && !result_.stopped; ++epoch) {
+      TrainNetEpoch done = train_epoch(epoch, loader, log);
+      if (result_.stopped) return;
+      const Metrics validated = evaluate(*prepared_.data.validation);
+      done.val_loss = validated.loss;
+      done.val_acc = validated.accuracy;
+      result_.epochs.push_back(done);
+      message_(fmt::format("epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data, loss {:.4f}, accuracy "
+                           "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
+                           epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
+                           done.train_loss, done.train_acc, done.val_loss, done.val_acc));
+      const bool best = done.val_acc > best_;
+      best_ = std::max(best_, done.val_acc);
+      if (!options_.out_dir.empty()) {
+        save("last.pt", epoch);
+        if (best) save("best.pt", epoch);
+        if (options_.save_every > 0 && epoch % options_.save_every == 0) save(fmt::format("epoch_{}.pt", epoch), epoch);
+        if (epoch == options_.epochs) save("final.pt", epoch);
+      }
+      if (out_of_steps()) return;
+    }
+  }
+
+  [[nodiscard]] bool out_of_steps() const { return options_.max_iters > 0 && steps_done_ >= options_.max_iters; }
+
+  TrainNetEpoch train_epoch(int epoch, BatchLoader& loader, IterationLog& log) {
+    TrainNetEpoch done;
+    done.epoch = epoch;
+    const double waited_before = loader.waited_sec();
+    std::int64_t images = 0;
+    std::int64_t in_epoch = 0;
+    std::int64_t logged = 0;
+    StepClock clock(device_);
+    std::vector<std::int64_t> sizes;
+    const auto write = [&](std::size_t behind) {
+      for (const double sec : clock.take(behind)) {
+        const std::int64_t index = (epoch - 1) * steps_an_epoch_ + logged;
+        if (index >= options_.warmup_iters) log.row(index, sizes[static_cast<std::size_t>(logged)], sec);
+        ++logged;
+      }
+    };
+    const auto epoch_begin = SteadyClock::now();
+    loader.start(prepared_.workload.train_images, mix(options_.seed, static_cast<std::uint64_t>(epoch)));
+    clock.mark();
+    while (const auto batch = loader.next()) {
+      step_->set_learning_rate(rate_at(options_, (epoch - 1) * steps_an_epoch_ + in_epoch, total_steps_));
+      step_->run(*batch);
+      clock.mark();
+      sizes.push_back(batch->targets.size(0));
+      images += sizes.back();
+      ++in_epoch;
+      ++steps_done_;
+      write(open_marks);
+      if (stop_()) {
+        result_.stopped = true;
+        break;
+      }
+      show_progress(epoch, in_epoch);
+      if (out_of_steps()) break;
+    }
+    const Metrics trained = step_->take_metrics();
+    done.sec = std::chrono::duration<double>(SteadyClock::now() - epoch_begin).count();
+    write(0);
+    log.flush();
+    done.images_per_sec = static_cast<double>(images) / done.sec;
+    done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
+    done.train_loss = trained.loss;
+    done.train_acc = trained.accuracy;
+    return done;
+  }
+
+  void show_progress(int epoch, std::int64_t in_epoch) {
+    const auto now = SteadyClock::now();
+    if (std::chrono::duration<double>(now - told_).count() < message_every_sec) return;
+    told_ = now;
+    std::int64_t left = total_steps_ - (epoch - 1) * steps_an_epoch_ - in_epoch;
+    if (options_.max_iters > 0) left = std::min(left, options_.max_iters - steps_done_);
+    const double each = std::chrono::duration<double>(now - begin_).count() / static_cast<double>(steps_done_);
+    message_(fmt::format("epoch {}/{} step {}/{}, {:.0f} s to go", epoch, options_.epochs, in_epoch, steps_an_epoch_,
+                         each * static_cast<double>(left)));
+  }
+
+  void profile() {
+    if (device_.is_cpu()) {
+      message_("no CUDA device: there are no kernels to profile");
+      return;
+    }
+    BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
+    const std::int64_t steps = options_.profile_warmup + options_.profile_iter;
+    loader.start(steps * options_.batch_size, options_.seed);
+    for (std::int64_t i = 0; i < steps; ++i) {
+      const auto batch = loader.next();
+      if (i < options_.profile_warmup) {
+        step_->run(*batch);
+        continue;
+      }
+      synchronize(device_);
+      run_with_ranges(*step_, *batch);
+      synchronize(device_);
+    }
+    message_(fmt::format("{} steps under NVTX range train_step, after {} others", options_.profile_iter,
+                         options_.profile_warmup));
+  }
+
+  static constexpr std::size_t open_marks = 8;
+
+  const TrainNetOptions& options_;
+  const std::function<void(const std::string&)>& message_;
+  const std::function<bool()>& stop_;
+  c10::Device device_;
+  Prepared prepared_;
+  TrainNetResult result_;
+  std::unique_ptr<TrainingStep> step_;
+  std::int64_t steps_an_epoch_ = 0, total_steps_ = 0, steps_done_ = 0;
+  int first_epoch_ = 1;
+  double best_ = -1;
+  SteadyClock::time_point begin_, told_ = SteadyClock::now();
+};
+
+}  // namespace
+
+TrainNetResult train_net(const TrainNetOptions& options, const std::function<void(const std::string&)>& message,
+                         const std::function<bool()>& stop) {
+  return guard_torch([&] { return NetTrainer(options, message, stop).run(); });
+}
+
+}  // namespace perfpred

@@ -1,0 +1,85 @@
+#include <perfpred/torch/step_timer.h>
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "device_monitor.h"
+#include "step_clock.h"
+#include "torch_errors.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double window_sec = 0.1;     // between readings of the device
+constexpr std::size_t open_marks = 8;  // how far the host may run ahead of the device
+constexpr double busy_cores = 0.25;    // of others, beyond the cores that the step leaves free
+constexpr double taken_mb = 200;
+
+/// Memory that this process holds on a GPU.
+double reserved_mb(c10::Device device) {
+  if (device.is_cpu()) return 0;
+  return static_cast<double>(at::accelerator::getDeviceStats(device.index()).reserved_bytes[0].current) * 1e-6;
+}
+
+double free_cores() { return std::max(0.0, static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN) - at::get_num_threads())); }
+
+}  // namespace
+
+StepTimer::StepTimer(c10::Device device, StepSamplesOptions options) : device_(device), options_(std::move(options)) {}
+
+StepTiming StepTimer::measure(const std::function<void()>& step) const {
+  return guard_torch([&] {
+    StepTiming timing;
+    StepSamples samples(options_);
+    DeviceMonitor monitor(device_);
+    StepClock clock(device_);
+    timing.mem_free_mb = monitor.read().mem_free_mb;
+    const double reserved_before = reserved_mb(device_);
+    step();  // the very first chooses kernels and allocates: no sample at all
+    synchronize(device_);
+    static_cast<void>(monitor.read());
+    clock.mark();
+    std::vector<double> window;
+    std::vector<double> clocks;
+    double in_window = 0;
+    while (true) {
+      step();
+      clock.mark();
+      for (const double sec : clock.take(open_marks)) {
+        window.push_back(sec);
+        in_window += sec;
+      }
+      if (in_window < window_sec) continue;
+      const DeviceReading reading = monitor.read();
+      const bool throttled = reading.throttled.value_or(false);
+      const bool company = reading.others && *reading.others > (device_.is_cpu() ? free_cores() + busy_cores : 0);
+      timing.throttled = timing.throttled || throttled;
+      timing.company = timing.company || company;
+      if (reading.clock_mhz) clocks.push_back(*reading.clock_mhz);
+      // Somebody's idle context on a GPU disturbs nothing: there, the spread of the samples has to tell.
+      for (const double sec : window) samples.add(sec, throttled || (company && device_.is_cpu()));
+      window.clear();
+      in_window = 0;
+      if (samples.finished()) break;
+    }
+    synchronize(device_);
+    if (!clocks.empty()) {
+      std::nth_element(clocks.begin(), clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2), clocks.end());
+      timing.clock_mhz = clocks[clocks.size() / 2];
+    }
+    if (const auto after = monitor.read().mem_free_mb; !device_.is_cpu() && after && timing.mem_free_mb) {
+      const double taken = *timing.mem_free_mb - *after - (reserved_mb(device_) - reserved_before);
+      timing.company = timing.company || taken > taken_mb;
+    }
+    timing.label = samples.label();
+    timing.samples = samples.all();
+    return timing;
+  });
+}
+
+}  // namespace perfpred

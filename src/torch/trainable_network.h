@@ -1,0 +1,34 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <perfpred/export.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace perfpred {
+
+/// What a training step needs of a network, wherever it came from.
+class PERFPRED_API TrainableNetwork {
+ public:
+  virtual ~TrainableNetwork() = default;
+  [[nodiscard]] virtual at::Tensor forward(const at::Tensor& inputs) = 0;  ///< logits
+  virtual void train(bool on) = 0;
+  [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> parameters() const = 0;
+  [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> buffers() const = 0;
+};
+
+/// The workload's network of the zoo. @throws InputError for a network that is not known
+[[nodiscard]] PERFPRED_API std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload,
+                                                                              c10::Device device, std::uint64_t seed);
+
+/// A module saved by torch.jit. @throws InputError if the file is none
+[[nodiscard]] PERFPRED_API std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path,
+                                                                              const Workload& workload,
+                                                                              c10::Device device);
+
+}  // namespace perfpred

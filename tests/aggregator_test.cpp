@@ -1,0 +1,473 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <perfpred/aggregator.h>
+#include <perfpred/error.h>
+#include <perfpred/run_log.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "csv.h"
+#include "sample_runs.h"
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::run_of_epochs;
+using testing::run_without_time;
+using ::testing::SizeIs;
+using testing::TemporaryFolder;
+using ::testing::ThrowsMessage;
+using Label = Aggregator::Label;
+
+constexpr std::optional<double> AggregateRow::*figures[] = {&AggregateRow::avg_time_mean, &AggregateRow::avg_time_std,
+                                                            &AggregateRow::thr_mean,      &AggregateRow::thr_std,
+                                                            &AggregateRow::acc_mean,      &AggregateRow::acc_std};
+
+/// One row from these runs.
+AggregateRow row_of(const std::vector<struct Run>& runs, Label label = Label::robust) {
+  Aggregator aggregator(label);
+  for (const auto& run : runs) aggregator.add(run);
+  const auto rows = aggregator.rows();
+  EXPECT_THAT(rows, SizeIs(1));
+  return rows.at(0);
+}
+
+std::vector<RejectedRun> rejected_of(const Aggregator& aggregator) {
+  std::vector<RejectedRun> rejected;
+  aggregator.for_each_rejected([&rejected](const RejectedRun& run) { rejected.push_back(run); });
+  return rejected;
+}
+
+void expect_close(const std::vector<AggregateRow>& a, const std::vector<AggregateRow>& b, double relative) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    AggregateRow same = b[i];
+    for (const auto figure : figures) {
+      ASSERT_EQ((a[i].*figure).has_value(), (b[i].*figure).has_value());
+      if (a[i].*figure) {
+        ASSERT_NEAR(*(a[i].*figure), *(b[i].*figure), relative * std::abs(*(b[i].*figure)));
+      }
+      same.*figure = a[i].*figure;
+    }
+    ASSERT_EQ(a[i], same);
+  }
+}
+
+TEST(Aggregator, RobustLabelIsTheMeanOfMedianEpochs) {
+  // Medians without the first epoch: 1.02 (of 1.00, 1.02, 1.09) and 1.06 (between 1.05 and 1.07).
+  auto first = run_of_epochs({9, 1.09, 1.00, 1.02});
+  auto second = run_of_epochs({9, 1.07, 1.05});
+  first.test_acc = 0.60;
+  second.test_acc = 0.64;
+  const AggregateRow row = row_of({first, second});
+  EXPECT_EQ(row.n, 2);
+  EXPECT_EQ(row.n_rejected, 0);
+  EXPECT_EQ(row.params, 280218);
+  EXPECT_EQ(row.steps_per_epoch, 391);
+  EXPECT_DOUBLE_EQ(*row.avg_time_mean, 1.04);
+  EXPECT_NEAR(*row.avg_time_std, std::sqrt(2 * 0.02 * 0.02), 1e-15);
+  EXPECT_DOUBLE_EQ(*row.thr_mean, (50'000 / 1.02 + 50'000 / 1.06) / 2);
+  EXPECT_NEAR(*row.thr_std, (50'000 / 1.02 - 50'000 / 1.06) / std::sqrt(2.0), 1e-8);
+  EXPECT_DOUBLE_EQ(*row.acc_mean, 0.62);
+  EXPECT_NEAR(*row.acc_std, std::sqrt(2 * 0.02 * 0.02), 1e-15);
+  EXPECT_FALSE(row.flags.any());
+}
+
+TEST(Aggregator, MeanLabelTakesTheRunsOwnFigures) {
+  auto first = run_of_epochs({9, 1, 5});  // would be rejected otherwise
+  first.images_per_sec = 7;               // not 50,000 / 3
+  const AggregateRow row = row_of({first, run_of_epochs({9, 1, 1})}, Label::mean);
+  EXPECT_EQ(row.n, 2);
+  EXPECT_DOUBLE_EQ(*row.avg_time_mean, 2);
+  EXPECT_DOUBLE_EQ(*row.thr_mean, (7 + 50'000) / 2.0);
+  EXPECT_TRUE(row.flags.disagree);
+}
+
+TEST(Aggregator, EpochsMoreThanTenPercentApartRejectARun) {
+  EXPECT_EQ(row_of({run_of_epochs({9, 1, 1.0999})}).n_rejected, 0);
+  EXPECT_EQ(row_of({run_of_epochs({9, 1, 1.1001})}).n_rejected, 1);
+  EXPECT_EQ(row_of({run_of_epochs({9, 0, 1})}).n_rejected, 1);
+  const AggregateRow row = row_of({run_of_epochs({9, 1, 2}), run_of_epochs({9, 1, 1})});
+  EXPECT_EQ(row.n, 1);
+  EXPECT_EQ(row.n_rejected, 1);
+  EXPECT_EQ(row.avg_time_mean, 1);
+  EXPECT_EQ(row.avg_time_std, 0);
+}
+
+TEST(Aggregator, NothingKeptButTimedIsThePlainMeanAndUnstable) {
+  auto untrusted = run_of_epochs({9, 4, 4});
+  untrusted.outcome = Outcome::untrusted;
+  const AggregateRow row = row_of({run_of_epochs({9, 1, 3}), run_without_time(Outcome::failed), untrusted});
+  EXPECT_EQ(row.n, 2);
+  EXPECT_EQ(row.n_rejected, 3);
+  EXPECT_EQ(row.avg_time_mean, 3);
+  EXPECT_EQ(row.flags.text(), "unstable");
+}
+
+TEST(Aggregator, StepsRunsCountByTheirEstimate) {
+  auto run = run_of_epochs({9, 1, 1});
+  run.timing = Timing::steps;
+  run.epoch_times.clear();
+  run.avg_time_sec = 2;
+  run.images_per_sec = 1;
+  run.test_acc = std::nullopt;
+  const AggregateRow row = row_of({run});
+  EXPECT_EQ(row.avg_time_mean, 2);
+  EXPECT_EQ(row.thr_mean, 25'000);
+  EXPECT_EQ(row.acc_mean, std::nullopt);
+  EXPECT_EQ(row.acc_std, std::nullopt);
+}
+
+TEST(Aggregator, Flags) {
+  EXPECT_EQ(row_of({run_of_epochs({9, 1, 1}), run_of_epochs({9, 1.11, 1.11})}).flags.text(), "disagree");
+  EXPECT_EQ(row_of({run_of_epochs({9, 1, 1}), run_of_epochs({9, 1.09, 1.09})}).flags.text(), "");
+  auto diverged = run_of_epochs({9, 1, 3});
+  diverged.test_acc = 0.12;
+  EXPECT_EQ(row_of({diverged}).flags.text(), "unstable+diverged");
+  diverged.test_acc = 0.1201;
+  EXPECT_EQ(row_of({diverged}).flags.text(), "unstable");
+  const AggregateRow oom = row_of({run_without_time(Outcome::failed), run_without_time(Outcome::oom)});
+  EXPECT_EQ(oom.flags.text(), "oom");
+  EXPECT_EQ(oom.n, 0);
+  EXPECT_EQ(oom.n_rejected, 2);
+  EXPECT_EQ(oom.avg_time_mean, std::nullopt);
+  EXPECT_EQ(row_of({run_without_time(Outcome::failed)}).flags.text(), "");
+  EXPECT_EQ(row_of({run_without_time(Outcome::oom), run_of_epochs({9, 1, 1})}).flags.text(), "");
+}
+
+TEST(Aggregator, ReportsEachRejectedRunWithItsReason) {
+  Aggregator aggregator;
+  aggregator.add(run_of_epochs({9, 1, 1}));
+  aggregator.add(run_of_epochs({9, 1, 2}));
+  std::vector<Rejection> reasons;
+  for (const Outcome outcome : {Outcome::oom, Outcome::failed, Outcome::interrupted, Outcome::untrusted}) {
+    aggregator.add(run_without_time(outcome));
+  }
+  EXPECT_EQ(aggregator.runs(), 6);
+  EXPECT_EQ(aggregator.rejected(), 5);
+  const auto rejected = rejected_of(aggregator);
+  for (const RejectedRun& run : rejected) reasons.push_back(run.reason);
+  EXPECT_THAT(reasons, ElementsAre(Rejection::epochs_disagree, Rejection::oom, Rejection::failed,
+                                   Rejection::interrupted, Rejection::untrusted));
+  EXPECT_EQ(rejected[0], (RejectedRun{Workload::cifar_cnn(2, 16, 128).key(), "2026-01-01T00:00:00Z", 1.5,
+                                      Rejection::epochs_disagree}));
+  EXPECT_EQ(rejected[1].avg_time_sec, std::nullopt);
+}
+
+TEST(Aggregator, RowsAreSortedBySize) {
+  Aggregator aggregator;
+  for (const int batch : {512, 64, 1024}) aggregator.add(run_of_epochs({9, 1, 1}, batch));
+  std::vector<std::int64_t> batches;
+  for (const AggregateRow& row : aggregator.rows()) batches.push_back(row.workload.batch_size);
+  EXPECT_THAT(batches, ElementsAre(64, 512, 1024));
+}
+
+TEST(Aggregator, RefusesWhatCannotBeSummedOrBelongsNotTogether) {
+  auto tiny = run_of_epochs({9, 1, 1});
+  tiny.epoch_times = {1, 1e-200, 1e-200};
+  Aggregator aggregator;
+  EXPECT_THROW(aggregator.add(tiny), InputError);
+  EXPECT_THAT(aggregator.rows(), IsEmpty());
+  aggregator.add(run_of_epochs({9, 1, 1}));
+  auto other = run_of_epochs({9, 1, 1});
+  other.params = 5;
+  aggregator.add(other);
+  EXPECT_THAT([&] { (void)aggregator.rows(); },
+              ThrowsMessage<InputError>(HasSubstr("runs of one workload differ in params, 5 and 280218")));
+  EXPECT_THROW(aggregator.merge(Aggregator(Label::mean)), InputError);
+}
+
+/// Runs of a few workloads with noise, repeats, disturbed and failed ones.
+std::vector<struct Run> many_runs(int n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> noise(1, 0.0065);
+  std::vector<struct Run> runs;
+  for (int i = 0; i < n; ++i) {
+    const auto batch = static_cast<std::int64_t>(32 << (random() % 6));
+    auto run = run_of_epochs({9, noise(random), noise(random), noise(random) * (random() % 10 == 0 ? 2 : 1)}, batch);
+    run.test_acc = std::generate_canonical<double, 53>(random);
+    run.timestamp_utc = "run " + std::to_string(i);
+    if (random() % 20 == 0) run.outcome = Outcome::untrusted;
+    if (batch == 1024) {
+      run = run_without_time(Outcome::oom);
+      run.workload.batch_size = batch;
+    }
+    if (batch == 512) run.outcome = Outcome::interrupted;
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+TEST(Aggregator, PartsMergeToTheWholeInAnyOrder) {
+  const TemporaryFolder folder;
+  std::mt19937_64 random(1);
+  for (const Label label : {Label::robust, Label::mean}) {
+    const auto runs = many_runs(400, 7);
+    Aggregator whole(label);
+    for (const auto& run : runs) whole.add(run);
+    for (int round = 0; round < 20; ++round) {
+      std::vector<Aggregator> parts;
+      for (int part = 0; part < 6; ++part) parts.emplace_back(label);
+      for (const auto& run : runs) parts[random() % 6].add(run);
+      std::shuffle(parts.begin(), parts.end(), random);
+      Aggregator merged(label);
+      for (const Aggregator& part : parts) {
+        part.write_partial(folder.file("part.json"));
+        if (round % 2 == 0) {
+          merged.merge(part);
+        } else {
+          merged.merge(Aggregator::read_partial(folder.file("part.json")));
+        }
+      }
+      expect_close(merged.rows(), whole.rows(), 1e-12);
+      EXPECT_EQ(merged.runs(), whole.runs());
+      auto a = rejected_of(merged);
+      auto b = rejected_of(whole);
+      const auto by_time = [](const RejectedRun& x, const RejectedRun& y) { return x.timestamp_utc < y.timestamp_utc; };
+      std::stable_sort(a.begin(), a.end(), by_time);
+      std::stable_sort(b.begin(), b.end(), by_time);
+      EXPECT_EQ(a, b);
+    }
+  }
+}
+
+TEST(Aggregator, WhatIsNoPartialAggregateIsRefused) {
+  const TemporaryFolder folder;
+  Aggregator aggregator;
+  for (const auto& run : many_runs(20, 3)) aggregator.add(run);
+  const std::string path = folder.file("p.json");
+  aggregator.write_partial(path);
+  const std::string whole = testing::slurp(path);
+  EXPECT_EQ(Aggregator::read_partial(path).rows(), aggregator.rows());
+  for (std::size_t size = 0; size + 2 < whole.size(); size += 37) {
+    folder.write("p.json", whole.substr(0, size));
+    EXPECT_THROW((void)Aggregator::read_partial(path), InputError);
+  }
+  const std::vector<std::pair<std::string, std::string>> changes = {{"\"format\":1", "\"format\":2"},
+                                                                    {"\"label\":\"robust\"", "\"label\":\"best\""},
+                                                                    {"\"kept\":true", "\"kept\":1"},
+                                                                    {"\"runs\":20", "\"runs\":-1"},
+                                                                    {"depth=2", "depth=two"},
+                                                                    {"\"group\":0", "\"group\":99"},
+                                                                    {"\"params\":[", "\"params\":[\"x\","},
+                                                                    {"\"reason\":\"", "\"reason\":\"bad "}};
+  for (const auto& [from, to] : changes) {
+    std::string text = whole;
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+    folder.write("p.json", text);
+    EXPECT_THAT([&] { (void)Aggregator::read_partial(path); },
+                ThrowsMessage<InputError>(HasSubstr("p.json: is not a partial aggregate")));
+  }
+  EXPECT_THROW((void)Aggregator::read_partial(folder.path()), InputError);
+}
+
+std::string csv_of(const std::vector<struct Run>& runs) {
+  std::string text = csv_line(run_columns());
+  for (const auto& run : runs) text += csv_line(run_fields(run));
+  return text;
+}
+
+/// A file is aggregated as its runs are one by one, by however many threads.
+void expect_same_as_one_by_one(const std::string& path) {
+  for (const Label label : {Label::robust, Label::mean}) {
+    Aggregator one_by_one(label);
+    for (const auto& run : read_runs(path)) one_by_one.add(run);
+    for (const int threads : {1, 2, 5}) {
+      Aggregator file(label);
+      file.add_file(path, threads);
+      expect_close(file.rows(), one_by_one.rows(), 1e-14);
+      EXPECT_EQ(file.runs(), one_by_one.runs());
+      EXPECT_EQ(rejected_of(file), rejected_of(one_by_one));
+    }
+  }
+}
+
+TEST(AggregatorFile, LargerThanAPiece) {
+  const TemporaryFolder folder;
+  const std::string text = csv_of(many_runs(20'000, 11));
+  ASSERT_GT(text.size(), 3U << 20);
+  expect_same_as_one_by_one(folder.write("runs.csv", text));
+}
+
+TEST(AggregatorFile, HoweverItIsWritten) {
+  const TemporaryFolder folder;
+  auto runs = many_runs(8'000, 12);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (i % 7 == 0) runs[i].note = "quoted, with a comma";
+    if (i % 11 == 0) runs[i].note = "\"quotes\"";
+    if (i % 13 == 0) runs[i].note = std::string(i, 'x');
+    if (i % 17 == 0) runs[i].workload.device = "card \"A\", 2";
+    if (i % 19 == 0) runs[i].timing = Timing::steps;
+  }
+  std::string text = "\xEF\xBB\xBF\r\n";
+  std::size_t begin = 0;
+  const std::string plain = csv_of(runs);
+  for (int line = 0; begin < plain.size(); ++line) {
+    const std::size_t end = plain.find('\n', begin);
+    std::string row = plain.substr(begin, end - begin);
+    if (line % 5 == 1) row += '\r';
+    if (line % 23 == 1) row += "\n\r\n";
+    if (line % 29 == 1) row.replace(row.find(",280218,"), 8, ", 280218 ,");
+    text += row + '\n';
+    begin = end + 1;
+  }
+  while (text.back() == '\n' || text.back() == '\r') text.pop_back();
+  expect_same_as_one_by_one(folder.write("runs.csv", text));
+}
+
+TEST(AggregatorFile, HeaderOnly) {
+  const TemporaryFolder folder;
+  Aggregator aggregator;
+  aggregator.add_file(folder.write("runs.csv", csv_line(run_columns())));
+  std::string without_feed = csv_line(run_columns());
+  without_feed.pop_back();
+  aggregator.add_file(folder.write("runs.csv", without_feed));
+  EXPECT_EQ(aggregator.runs(), 0);
+  EXPECT_THAT(aggregator.rows(), IsEmpty());
+}
+
+TEST(AggregatorFile, TheFirstBadLineIsToldAndNothingAdded) {
+  const TemporaryFolder folder;
+  const auto runs = many_runs(12'000, 13);
+  const std::string header = csv_line(run_columns());
+  auto bad = run_fields(run_of_epochs({9, 1, 1}));
+  bad[4] = "abc";
+  auto huge = run_of_epochs({9, 1, 1});
+  huge.epoch_times = {1, 1e200, 1e200};
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {csv_line(bad), "batch_size \"abc\" is not a positive integer"},
+      {"1,2,3\n", "3 fields where the header has " + std::to_string(run_columns().size())},
+      {std::string("a\0b\n", 4), "holds a NUL byte"},
+      {"\"open\n", "a quote is not closed"},
+      {csv_line(run_fields(huge)), "the time of an epoch \"1e+200\" is not between 1e-100 and 1e100"},
+  };
+  for (const auto& [line, message] : cases) {
+    std::string text = header;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      text += csv_line(run_fields(runs[i]));
+      if (i == 9'000 || i == 11'000) text += "\n" + line;  // a blank line before: it counts
+    }
+    const std::string path = folder.write("runs.csv", text);
+    for (const int threads : {1, 4}) {
+      Aggregator aggregator;
+      EXPECT_THAT([&] { aggregator.add_file(path, threads); },
+                  ThrowsMessage<InputError>(HasSubstr("runs.csv:9004: " + message)));
+      EXPECT_EQ(aggregator.runs(), 0);
+      EXPECT_THAT(aggregator.rows(), IsEmpty());
+    }
+  }
+}
+
+TEST(AggregatorFile, ALineOfSixteenMegabytesIsTooLong) {
+  const TemporaryFolder folder;
+  const std::string header = csv_line(run_columns());
+  auto run = run_of_epochs({9, 1, 1});
+  run.note = std::string((16 << 20) - 1000, 'x');
+  expect_same_as_one_by_one(folder.write("runs.csv", header + csv_line(run_fields(run)) + csv_line(run_fields(run))));
+  run.note = std::string(17 << 20, 'x');
+  const std::string path = folder.write("runs.csv", header + csv_line(run_fields(run)));
+  Aggregator aggregator;
+  EXPECT_THAT([&] { aggregator.add_file(path); }, ThrowsMessage<InputError>(HasSubstr("runs.csv:2: ")));
+}
+
+TEST(Aggregator, ALongListOfRejectedRunsKeepsItsOrder) {
+  Aggregator aggregator;
+  auto run = run_of_epochs({9, 1, 2});
+  constexpr int n = 150'000;  // more than stays in memory
+  for (int i = 0; i < n; ++i) {
+    run.timestamp_utc = std::to_string(i) + std::string(20, 't');
+    aggregator.add(run);
+  }
+  EXPECT_EQ(aggregator.rejected(), n);
+  int next = 0;
+  aggregator.for_each_rejected(
+      [&next](const RejectedRun& rejected) { ASSERT_EQ(std::stoi(rejected.timestamp_utc), next++); });
+  EXPECT_EQ(next, n);
+}
+
+TEST(Aggregator, RecoversRowsFromLogs) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("more"));
+  const auto runs = many_runs(6, 21);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    folder.write((i < 3 ? "log" : "more/log") + std::to_string(i) + ".jsonl",
+                 "{\"workload\":\"x\"}\n{\"epoch\":1,\"sec\":9}\n" + run_json(runs[i]) + "\n");
+  }
+  folder.write("cut.jsonl", "{\"workload\":\"x\"}\n{\"epoch\":1,");
+  folder.write("notes.txt", "not a log");
+  Aggregator from_logs;
+  EXPECT_THAT(from_logs.add_logs(folder.path()), ElementsAre(folder.file("cut.jsonl")));
+  Aggregator from_runs;
+  for (const auto& run : runs) from_runs.add(run);
+  expect_close(from_logs.rows(), from_runs.rows(), 1e-14);
+  EXPECT_EQ(from_logs.runs(), 6);
+
+  folder.write("more/bad.jsonl", "no JSON\n");
+  EXPECT_THROW(from_logs.add_logs(folder.path()), InputError);
+  EXPECT_EQ(from_logs.runs(), 6);
+  EXPECT_THROW(from_logs.add_logs(folder.file("missing")), InputError);
+  std::filesystem::create_directory(folder.file("empty"));
+  EXPECT_THROW(from_logs.add_logs(folder.file("empty")), InputError);
+}
+
+TEST(Aggregator, ReferenceCollection) {
+  const char* reference = std::getenv("PERFPRED_REFERENCE_DIR");
+  if (reference == nullptr) GTEST_SKIP() << "PERFPRED_REFERENCE_DIR is not set";
+  const std::string folder = std::string(reference) + "/a100_cifar10/";
+  const auto expected = read_aggregate(folder + "runs_agg.csv");
+  const Workload contended = [] {
+    Workload workload = Workload::cifar_cnn(3, 32, 320);
+    workload.precision = Precision::unknown;
+    return workload;
+  }();
+
+  Aggregator mean(Label::mean);
+  mean.add_file(folder + "runs.csv");
+  const auto rows = mean.rows();
+  ASSERT_EQ(rows.size(), 121U);
+  ASSERT_EQ(expected.size(), 121U);
+  int equal = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ASSERT_EQ(rows[i].workload, expected[i].workload);
+    bool same = rows[i].n == expected[i].n && rows[i].params == expected[i].params &&
+                rows[i].steps_per_epoch == expected[i].steps_per_epoch;
+    for (const auto figure : figures) {
+      same = same && std::abs(*(rows[i].*figure) - *(expected[i].*figure)) <= 1e-9 * *(expected[i].*figure);
+    }
+    equal += same ? 1 : 0;
+    EXPECT_EQ(same, rows[i].workload != contended);
+    if (rows[i].workload == contended) {
+      EXPECT_NEAR(*rows[i].avg_time_mean, 2.98, 0.005);
+      EXPECT_NEAR(*rows[i].avg_time_std, 2.76, 0.005);
+    }
+  }
+  EXPECT_EQ(equal, 120);
+
+  Aggregator robust;
+  robust.add_file(folder + "runs.csv");
+  const auto rejected = rejected_of(robust);
+  ASSERT_THAT(rejected, SizeIs(2));
+  EXPECT_THAT(rejected[0].key, HasSubstr("depth=3;base_filters=16;batch_size=512;"));
+  EXPECT_THAT(rejected[1].key, HasSubstr("depth=3;base_filters=32;batch_size=320;"));
+  EXPECT_THAT(rejected[1].timestamp_utc, HasSubstr("01:05:38"));
+  for (const AggregateRow& row : robust.rows()) {
+    EXPECT_EQ(row.flags.unstable, row.n_rejected == 1 && row.workload != contended);
+    if (row.workload == contended) {
+      EXPECT_NEAR(*row.avg_time_mean, 1.0329, 5e-5);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace perfpred

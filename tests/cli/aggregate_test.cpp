@@ -1,0 +1,191 @@
+// perfpred-aggregate as a user runs it.
+#include <perfpred/aggregate_row.h>
+#include <perfpred/run_log.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../sample_runs.h"
+#include "csv.h"
+#include "spawn.h"
+
+namespace perfpred {
+namespace {
+
+using testing::expect_refusal;
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::run_of_epochs;
+using testing::slurp;
+using testing::spawn;
+using testing::TemporaryFolder;
+
+std::string csv_of(const std::vector<struct Run>& runs) {
+  std::string text = csv_line(run_columns());
+  for (const auto& run : runs) text += csv_line(run_fields(run));
+  return text;
+}
+
+std::string good_runs() {
+  return csv_of({run_of_epochs({9, 1, 1}), run_of_epochs({9, 1, 2}), run_of_epochs({9, 2, 4}, 64)});
+}
+
+Finished aggregate(std::vector<std::string> options, const std::string& out_path = {}) {
+  options.insert(options.begin(), testing::program("aggregate"));
+  return spawn(options, {}, out_path);
+}
+
+TEST(AggregateProgram, WritesATableToStandardOutput) {
+  const TemporaryFolder folder;
+  const Finished finished = aggregate({"--runs", folder.write("runs.csv", good_runs())});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  const auto rows = read_aggregate(folder.write("agg.csv", finished.out));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].flags.text(), "unstable");
+  EXPECT_EQ(rows[0].avg_time_mean, 3);
+  EXPECT_EQ(rows[1].avg_time_mean, 1);
+  EXPECT_EQ(rows[1].n_rejected, 1);
+  EXPECT_THAT(finished.err, HasSubstr("3 runs, 2 workloads, 2 runs rejected"));
+  EXPECT_THAT(finished.err, HasSubstr("epochs_disagree"));
+}
+
+TEST(AggregateProgram, JsonIsOneDocumentAndFilesAreWritten) {
+  const TemporaryFolder folder;
+  const Finished finished = aggregate({"--runs", folder.write("runs.csv", good_runs()), "--json", "--out",
+                                       folder.file("agg.csv"), "--rejected", folder.file("rejected.csv")});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["runs"], 3);
+  EXPECT_EQ(json["rows"], 2);
+  ASSERT_EQ(json["rejected"].size(), 2U);
+  EXPECT_EQ(json["rejected"][0]["avg_time_sec"], 1.5);
+  EXPECT_EQ(json["rejected"][0]["reason"], "epochs_disagree");
+  EXPECT_EQ(json["flagged"][0]["flags"], "unstable");
+  EXPECT_EQ(read_aggregate(folder.file("agg.csv")).size(), 2U);
+  CsvReader rejected(folder.file("rejected.csv"));
+  const CsvColumn key = rejected.required("key");
+  const CsvColumn sec = rejected.required("avg_time_sec");
+  ASSERT_TRUE(rejected.next());
+  EXPECT_EQ(rejected.text(key), Workload::cifar_cnn(2, 16, 128).key());
+  EXPECT_EQ(rejected.positive(sec), 1.5);
+}
+
+TEST(AggregateProgram, PartialAggregatesMergeToTheWhole) {
+  const TemporaryFolder folder;
+  const std::string a = folder.write("a.csv", csv_of({run_of_epochs({9, 1, 1}), run_of_epochs({9, 1, 2})}));
+  const std::string b = folder.write("b.csv", csv_of({run_of_epochs({9, 1.05, 1.05}), run_of_epochs({9, 2, 4}, 64)}));
+  ASSERT_EQ(aggregate({"--runs", a, "--partial", folder.file("a.json")}).exit_code, 0);
+  ASSERT_EQ(aggregate({"--runs", b, "--partial", folder.file("b.json")}).exit_code, 0);
+  const Finished merged = aggregate({"--merge", folder.file("b.json"), "--merge", folder.file("a.json")});
+  const Finished whole = aggregate({"--runs", a, "--runs", b});
+  EXPECT_EQ(merged.exit_code, 0) << merged.err;
+  EXPECT_EQ(merged.out, whole.out);
+  expect_refusal(aggregate({"--merge", folder.file("a.json"), "--label", "mean"}), 2, "a.json: holds label robust");
+}
+
+TEST(AggregateProgram, RecoversRowsFromLogs) {
+  const TemporaryFolder folder;
+  folder.write("a.jsonl", "{}\n" + run_json(run_of_epochs({9, 1, 1})) + "\n");
+  folder.write("b.jsonl", "{}\n{\"epo");
+  const Finished finished = aggregate({"--logs", folder.path(), "--json"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(nlohmann::json::parse(finished.out)["runs"], 1);
+  EXPECT_THAT(finished.err, HasSubstr("b.jsonl: holds no row"));
+}
+
+TEST(AggregateProgram, BadFilesAreOneLineAndNoOutput) {
+  const TemporaryFolder folder;
+  auto nan = run_fields(run_of_epochs({9, 1, 1}));
+  nan[8] = "nan";
+  std::vector<std::string> missing = run_columns();
+  missing.erase(missing.begin() + 8);
+  std::vector<std::string> twice = run_columns();
+  twice.push_back("depth");
+  const std::string long_field(1'000'000, 'x');
+  const std::string header = csv_line(run_columns());
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "runs.csv: is empty"},
+      {header + csv_line(nan), "runs.csv:2: avg_time_sec \"nan\""},
+      {csv_line(missing), "runs.csv:1: column \"avg_time_sec\" is missing"},
+      {csv_line(twice), "runs.csv:1: column \"depth\" appears twice"},
+      {header + long_field + "\n", "runs.csv:2: 1 fields where the header has " + std::to_string(run_columns().size())},
+      {header + std::string(1000, '\0'), "runs.csv:2: holds a NUL byte"},
+      {std::string("\x89PNG\r\n\x1a\n\0\0", 10), "runs.csv:3: holds a NUL byte"},
+      {good_runs().substr(0, good_runs().size() - 40), "runs.csv:4: "},
+  };
+  for (const auto& [text, message] : cases) {
+    const std::string runs = folder.write("runs.csv", text);
+    expect_refusal(aggregate({"--runs", runs, "--out", folder.file("agg.csv"), "--rejected", folder.file("r.csv"),
+                              "--partial", folder.file("p.json"), "--json"}),
+                   2, message);
+    EXPECT_EQ(folder.entries(), 1U) << message;
+  }
+  expect_refusal(aggregate({"--runs", folder.file("none.csv")}), 2, "none.csv: No such file or directory");
+  expect_refusal(aggregate({"--runs", folder.path()}), 2, "is a folder");
+  expect_refusal(aggregate({"--merge", folder.file("none.json")}), 2, "none.json");
+  expect_refusal(aggregate({"--merge", folder.write("p.json", "{\"format\":1}")}), 2, "p.json: is not a partial");
+  expect_refusal(aggregate({"--logs", folder.file("none")}), 2, "none: No such file or directory");
+}
+
+TEST(AggregateProgram, HeaderOnlyAndOtherLineEndsAreFine) {
+  const TemporaryFolder folder;
+  const Finished empty = aggregate({"--runs", folder.write("runs.csv", csv_line(run_columns())), "--json"});
+  EXPECT_EQ(empty.exit_code, 0) << empty.err;
+  EXPECT_EQ(nlohmann::json::parse(empty.out)["rows"], 0);
+  std::string text = "\xEF\xBB\xBF";
+  for (const char c : good_runs()) text += c == '\n' ? "\r\n" : std::string(1, c);
+  EXPECT_EQ(aggregate({"--runs", folder.write("crlf.csv", text)}).out,
+            aggregate({"--runs", folder.write("lf.csv", good_runs())}).out);
+}
+
+TEST(AggregateProgram, BadOptionsAreOneLine) {
+  const TemporaryFolder folder;
+  const std::string runs = folder.write("runs.csv", good_runs());
+  expect_refusal(aggregate({}), 2, "--runs");
+  expect_refusal(aggregate({"--runs", runs, "--label", "median"}), 2, "label \"median\" is not robust or mean");
+  expect_refusal(aggregate({"--runs", runs, "--logs", folder.path()}), 2, "--logs");
+  expect_refusal(aggregate({"--frobnicate"}), 2, "--frobnicate");
+  expect_refusal(aggregate({"--runs"}), 2, "--runs");
+  expect_refusal(aggregate({"--runs", runs, "--out", folder.file("no/where.csv")}), 2, "where.csv: cannot be written");
+  expect_refusal(aggregate({"--runs", runs, "--out", folder.path()}), 2, "is a folder");
+}
+
+TEST(AggregateProgram, AFullDiskIsExitOneAndLeavesNothing) {
+  const TemporaryFolder folder;
+  const std::string runs = folder.write("runs.csv", good_runs());
+  expect_refusal(aggregate({"--runs", runs, "--out", "/dev/full"}), 1, "/dev/full: cannot be written: No space left");
+  expect_refusal(aggregate({"--runs", runs, "--rejected", "/dev/full"}), 1, "/dev/full: cannot be written");
+  expect_refusal(aggregate({"--runs", runs, "--partial", "/dev/full"}), 1, "/dev/full: cannot be written");
+  const Finished table = aggregate({"--runs", runs}, "/dev/full");
+  EXPECT_EQ(table.exit_code, 1);
+  EXPECT_THAT(table.err, HasSubstr("No space left on device"));
+  const Finished json = aggregate({"--runs", runs, "--json"}, "/dev/full");
+  EXPECT_EQ(json.exit_code, 1) << json.err;
+  EXPECT_THAT(json.err, HasSubstr("perfpred-aggregate: "));
+
+  // An older result stays when the disk is full: the shell's limit on file sizes, in blocks of 512 or 1024 bytes.
+  const std::string out = folder.write("agg.csv", "older\n");
+  const Finished limited =
+      spawn({"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" --runs \"$1\" --out \"$2\" 2>/dev/null",
+             testing::program("aggregate"), runs, out});
+  EXPECT_EQ(limited.exit_code, 1);
+  EXPECT_EQ(slurp(out), "older\n");
+  EXPECT_EQ(folder.entries(), 2U);
+}
+
+TEST(AggregateProgram, HelpAndVersion) {
+  const Finished help = aggregate({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.out, HasSubstr("Example:"));
+  const Finished version = aggregate({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.out, HasSubstr("perfpred-aggregate "));
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,167 @@
+// perfpred-devices, perfpred-plot, perfpred-ncu and perfpred-roofline as a user runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "spawn.h"
+
+namespace perfpred::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
+using ::testing::UnorderedElementsAre;
+
+std::vector<std::string> keys(const nlohmann::json& object) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names;
+}
+
+nlohmann::json json_of(const Finished& finished) {
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  return nlohmann::json::parse(finished.out);
+}
+
+constexpr const char* runs_agg =
+    "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,acc_"
+    "std,device,"
+    "precision\n"
+    "2,16,64,280218,2,782,4.0,0.1,12500,300,0.7,0.01,T4,fp32\n"
+    "2,16,128,280218,1,391,2.5,0,20000,0,0.68,0,T4,fp32\n";
+
+TEST(Devices, PrintsRowsWithTheColumnsOfTheFile) {
+  const auto document = json_of(spawn({program("devices"), "rtx 3090", "--json"}));
+  EXPECT_THAT(keys(document), ElementsAre("devices"));
+  ASSERT_EQ(document["devices"].size(), 1U);
+  const auto& row = document["devices"][0];
+  EXPECT_THAT(keys(row), IsSupersetOf({"name",
+                                       "aliases",
+                                       "vendor",
+                                       "arch",
+                                       "year",
+                                       "fp64_tflops",
+                                       "fp32_tflops",
+                                       "tf32_tflops",
+                                       "bf16_tflops",
+                                       "fp16_tflops",
+                                       "fp32_vector_tflops",
+                                       "fp16_vector_tflops",
+                                       "mem_gb",
+                                       "mem_bw_gbs",
+                                       "l2_mb",
+                                       "sms",
+                                       "boost_mhz",
+                                       "tdp_w",
+                                       "launch_us",
+                                       "source"}));
+  EXPECT_EQ(row["name"], "RTX 3090");
+  EXPECT_EQ(row["mem_bw_gbs"], 936);
+  EXPECT_TRUE(row["launch_us"].is_null());
+  EXPECT_GT(json_of(spawn({program("devices"), "--json"}))["devices"].size(), 38U);
+}
+
+TEST(Devices, RefusesUnknownAndSharedNames) {
+  expect_refusal(spawn({program("devices"), "RTX 3900"}), 2, "did you mean \"RTX 3090\"?");
+  expect_refusal(spawn({program("devices"), "A100", "--json"}), 2, "A100-SXM4-40GB");
+  expect_refusal(spawn({program("devices"), "--devices", "/nowhere/own.csv"}), 2, "/nowhere/own.csv");
+  expect_refusal(spawn({program("devices"), "--json"}, {}, "/dev/full"), 1, "No space left");
+}
+
+TEST(Plot, NamesTheFilesItDrew) {
+  if (std::system("gnuplot --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const TemporaryFolder folder;
+  const std::string table = folder.write("runs_agg.csv", runs_agg);
+  const auto document =
+      json_of(spawn({program("plot"), "--runs-agg", table, "--out-dir", folder.file("plots"), "--json"}));
+  EXPECT_THAT(keys(document), ElementsAre("files"));
+  EXPECT_EQ(document["files"].size(), 6U);
+  for (const std::string file : document["files"]) EXPECT_GT(slurp(file).size(), 1000U) << file;
+}
+
+TEST(Plot, RefusesWhatItCannotDraw) {
+  const TemporaryFolder folder;
+  expect_refusal(spawn({program("plot")}), 2, "nothing to plot");
+  const std::string junk = folder.write("junk.csv", std::string("\x01\x02\0\xff", 4));
+  for (const char* option : {"--runs-agg", "--runs", "--predictions", "--sweep", "--pareto", "--log"}) {
+    expect_refusal(spawn({program("plot"), option, junk, "--out-dir", folder.file("p")}), 2, junk);
+    expect_refusal(spawn({program("plot"), option, folder.file("absent"), "--out-dir", folder.file("p")}), 2, "absent");
+  }
+  const std::string table = folder.write("runs_agg.csv", runs_agg);
+  expect_refusal(spawn({program("plot"), "--runs-agg", table, "--out-dir", table}), 2, "cannot be made");
+}
+
+std::string report(const std::string& metric, const std::string& unit, const std::string& value) {
+  return "\"0\",\"k\",\"" + metric + "\",\"" + unit + "\",\"" + value + "\"\n";
+}
+
+std::string small_report() {
+  const std::string op = "smsp__sass_thread_inst_executed_op_";
+  return "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n" +
+         report("gpu__time_duration.sum", "usecond", "10.5") + report("dram__bytes_read.sum", "Kbyte", "1.5") +
+         report("dram__bytes_write.sum", "byte", "500") + report(op + "fadd_pred_on.sum", "inst", "0") +
+         report(op + "fmul_pred_on.sum", "inst", "0") + report(op + "ffma_pred_on.sum", "inst", "1,000,000");
+}
+
+TEST(Ncu, PrintsTotalsAndWritesTheSummary) {
+  const TemporaryFolder folder;
+  const std::string csv = folder.write("report.csv", small_report());
+  const auto document =
+      json_of(spawn({program("ncu"), csv, "--label", "x", "--out", folder.file("summary.txt"), "--json"}));
+  EXPECT_THAT(keys(document),
+              IsSupersetOf({"label", "kernels", "flops", "bytes_read", "bytes_written", "bytes", "time_sec", "gflops",
+                            "gbps", "ai", "sm_pct", "dram_pct", "ranges", "by_kernel", "warnings"}));
+  EXPECT_EQ(document["flops"], 2e6);
+  EXPECT_EQ(document["ai"], 1000);
+  EXPECT_TRUE(document["sm_pct"].is_null());
+  EXPECT_NE(slurp(folder.file("summary.txt")).find("intensity  1000.000"), std::string::npos);
+}
+
+TEST(Ncu, RefusesWhatIsNoReport) {
+  const TemporaryFolder folder;
+  expect_refusal(spawn({program("ncu"), folder.write("a.csv", "a,b\n1,2\n")}), 2, "is no CSV of Nsight Compute");
+  const std::string csv = folder.write("report.csv", small_report());
+  expect_refusal(spawn({program("ncu"), csv, "--out", "/nowhere/x", "--json"}), 2, "/nowhere/x");
+  expect_refusal(spawn({program("ncu")}), 2, "report");
+}
+
+TEST(Roofline, PlacesAPoint) {
+  const auto document = json_of(
+      spawn({program("roofline"), "--ai", "15.6", "--gflops", "1467", "--device", "T4", "--label", "x", "--json"}));
+  EXPECT_THAT(keys(document), IsSupersetOf({"devices", "points"}));
+  const auto& device = document["devices"][0];
+  EXPECT_THAT(keys(device), UnorderedElementsAre("name", "ceilings", "bandwidths"));
+  EXPECT_THAT(keys(device["ceilings"][0]), UnorderedElementsAre("name", "flops_per_sec"));
+  EXPECT_THAT(keys(device["bandwidths"][0]), UnorderedElementsAre("name", "bytes_per_sec"));
+  const auto& point = document["points"][0];
+  EXPECT_THAT(keys(point),
+              UnorderedElementsAre("device", "label", "ai", "flops_per_sec", "bound", "margin", "efficiency"));
+  EXPECT_EQ(point["bound"], "memory");
+  EXPECT_DOUBLE_EQ(point["efficiency"].get<double>(), 1467e9 / (15.6 * 320e9));
+}
+
+TEST(Roofline, PlacesRowsAndReports) {
+  const TemporaryFolder folder;
+  const std::string table = folder.write("runs_agg.csv", runs_agg);
+  const auto document = json_of(spawn({program("roofline"), "--runs-agg", table, "--json"}));
+  ASSERT_EQ(document["points"].size(), 2U);
+  EXPECT_EQ(document["points"][0]["label"], "cifar_cnn d2 f16 b64");
+  EXPECT_EQ(document["points"][0]["device"], "T4");
+}
+
+TEST(Roofline, RefusesWhatItCannotPlace) {
+  const TemporaryFolder folder;
+  expect_refusal(spawn({program("roofline")}), 2, "nothing to place");
+  expect_refusal(spawn({program("roofline"), "--ai", "1", "--device", "T4"}), 2, "go together");
+  expect_refusal(spawn({program("roofline"), "--ai", "1", "--gflops", "1"}), 2, "--device");
+  expect_refusal(spawn({program("roofline"), "--ai", "-1", "--gflops", "1", "--device", "T4"}), 2, "positive");
+  expect_refusal(spawn({program("roofline"), "--ai", "1", "--gflops", "1", "--device", "RTX 3900"}), 2, "did you mean");
+  expect_refusal(spawn({program("roofline"), "--ai", "1", "--gflops", "1", "--device", "T4", "--precision", "bf16"}), 2,
+                 "bf16");
+  expect_refusal(spawn({program("roofline"), "--iterations", folder.write("a.csv", "env\n")}), 2, "is missing");
+}
+
+}  // namespace
+}  // namespace perfpred::testing

@@ -1,0 +1,70 @@
+// perfpred-trace as a user runs it.
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "spawn.h"
+
+namespace perfpred {
+namespace {
+
+using testing::Finished;
+using ::testing::HasSubstr;
+
+class TraceProgram : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (testing::program("trace").empty()) GTEST_SKIP() << "perfpred-trace is not built: this build has no LibTorch";
+  }
+  Finished run(std::vector<std::string> options) const {
+    options.insert(options.begin(), testing::program("trace"));
+    return testing::spawn(options);
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(TraceProgram, CountsWhatTheAnalyticGraphCounts) {
+  const OpGraph step = training_step(build_network(Workload::zoo("resnet18", 4)), Optimizer::nesterov, Precision::fp32);
+  const std::string ops = folder_.file("ops.csv");
+  const Finished finished = run({"--network", "ResNet18", "--batch-size", "4", "--optimizer", "nesterov", "--json",
+                                 "--ops", ops, "--device", "T4"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json.at("network"), "resnet18");
+  EXPECT_EQ(json.at("params"), 11'689'512);
+  EXPECT_EQ(json.at("flops"), step.totals().flops);
+  EXPECT_EQ(json.at("bytes"), step.totals().bytes());
+  EXPECT_EQ(json.at("phases").at("backward").at("ops"), step.totals(Phase::backward).ops);
+  EXPECT_EQ(json.at("kinds").at("convolution").at("flops"), step.totals(OpKind::convolution).flops);
+  EXPECT_TRUE(json.at("unknown_ops").empty());
+  EXPECT_GT(json.at("memory").at("peak_bytes"), 3 * 4 * 11'689'512);
+  EXPECT_TRUE(json.at("device").at("fits"));
+  EXPECT_GT(json.at("device").at("largest_batch"), 64);
+  const std::string rows = testing::slurp(ops);
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), step.totals().ops + 1);
+}
+
+TEST_F(TraceProgram, RefusesWhatIsNoTorchScript) {
+  const std::string text = folder_.write("net.pt", "weights\n");
+  const Finished finished = run({"--torchscript", text, "--input", "3x32x32"});
+  EXPECT_EQ(finished.exit_code, 2);
+  EXPECT_TRUE(finished.out.empty());
+  EXPECT_THAT(finished.err, HasSubstr("net.pt: not a TorchScript file"));
+  EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1);
+}
+
+TEST_F(TraceProgram, SaysWhatIsMissing) {
+  EXPECT_THAT(run({}).err, HasSubstr("--torchscript is missing"));
+  EXPECT_THAT(run({"--torchscript", "net.pt"}).err, HasSubstr("--input is missing"));
+  EXPECT_THAT(run({"--tables", "t"}).err, HasSubstr("--tables: not built yet"));
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,90 @@
+#include "parse.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+namespace perfpred {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+
+constexpr ValuePlace place{"runs.csv", 17, "batch_size"};
+
+TEST(Parse, WholeNumbersOnly) {
+  EXPECT_EQ(parse_finite("1.5", {}), 1.5);
+  EXPECT_EQ(parse_finite(" -2e3\t", {}), -2000);
+  EXPECT_EQ(parse_positive("1e-300", {}), 1e-300);
+  EXPECT_EQ(parse_non_negative("0", {}), 0);
+  EXPECT_EQ(parse_integer("-7", {}), -7);
+  EXPECT_EQ(parse_positive_integer("9223372036854775807", {}), std::numeric_limits<std::int64_t>::max());
+  for (const char* text : {"", " ", "abc", "1.5x", "1,5", "1 2", "nan", "inf", "-inf", "NaN", "0x10", "1e999", "--1",
+                           "\xD9\xA1", "1.5\xC2\xA0"}) {
+    EXPECT_THROW((void)parse_finite(text, {}), InputError) << text;
+    EXPECT_THROW((void)parse_integer(text, {}), InputError) << text;
+  }
+  for (const char* text : {"0", "-1", "-0", "nan", "1e-400"}) EXPECT_THROW((void)parse_positive(text, {}), InputError);
+  for (const char* text : {"-1", "nan", "-1e-300"}) EXPECT_THROW((void)parse_non_negative(text, {}), InputError);
+  for (const char* text : {"0", "-3", "1.0", "1e3", "9223372036854775808"}) {
+    EXPECT_THROW((void)parse_positive_integer(text, {}), InputError) << text;
+  }
+}
+
+TEST(Parse, NumbersAreCorrectlyRounded) {
+  // Halfway cases and the limits of a double (Clinger 1990; David Gay's tests).
+  EXPECT_EQ(parse_finite("9007199254740993", {}), 9007199254740992.0);
+  EXPECT_EQ(parse_finite("2.2250738585072011e-308", {}), 2.2250738585072011e-308);
+  EXPECT_EQ(parse_finite("1.7976931348623157e308", {}), std::numeric_limits<double>::max());
+  EXPECT_EQ(parse_finite("4.9406564584124654e-324", {}), std::numeric_limits<double>::denorm_min());
+  EXPECT_EQ(parse_finite("6929495644600919.5", {}), 6929495644600920.0);
+}
+
+TEST(Parse, TextsReadBackTheSame) {
+  for (const double value : {0.1, 1.0 / 3, 1e22, 5e-324, 1.7976931348623157e308, 123456789012345680.0, 0.0}) {
+    EXPECT_EQ(parse_finite(number_text(value), {}), value);
+  }
+  EXPECT_EQ(number_text(std::nullopt), "");
+  EXPECT_EQ(number_text(std::optional(0.25)), "0.25");
+}
+
+TEST(Parse, MessagesNameThePlaceAndShowTheValue) {
+  EXPECT_THAT([] { (void)parse_positive_integer("abc", place); },
+              ThrowsMessage<InputError>("runs.csv:17: batch_size \"abc\" is not a positive integer"));
+  EXPECT_THAT(
+      [] {
+        (void)parse_finite("x", {"f.csv", 0, "a"});
+      },
+      ThrowsMessage<InputError>("f.csv: a \"x\" is not a finite number"));
+  EXPECT_THAT(
+      [] {
+        (void)parse_finite("x", {{}, 0, "--seed"});
+      },
+      ThrowsMessage<InputError>("--seed \"x\" is not a finite number"));
+  EXPECT_THAT(
+      [] { (void)parse_finite(std::string(1'000'000, 'y'), place); },
+      ThrowsMessage<InputError>("runs.csv:17: batch_size \"" + std::string(40, 'y') + "...\" is not a finite number"));
+  EXPECT_EQ(shown("a\nb\tc\x1b[2J"), "a?b?c?[2J");
+}
+
+TEST(Parse, ALongValueIsNotCutInsideACharacter) {
+  const std::string value = std::string(39, 'x') + "\xC3\xA9" + std::string(9, 'y');  // é at bytes 39 and 40
+  EXPECT_EQ(shown(value), std::string(39, 'x') + "...");
+}
+
+TEST(Parse, Lists) {
+  EXPECT_THAT(parse_seconds_list("[]", {}), IsEmpty());
+  EXPECT_THAT(parse_seconds_list(" [ ] ", {}), IsEmpty());
+  EXPECT_THAT(parse_seconds_list("[1.5]", {}), ElementsAre(1.5));
+  EXPECT_THAT(parse_seconds_list("[1.5, 2 ,3e0]", {}), ElementsAre(1.5, 2, 3));
+  for (const char* text : {"", "[", "]", "1", "[1", "1]", "[1,]", "[,1]", "[1,,2]", "[-1]", "[nan]", "[NaN]",
+                           "[Infinity]", "[\"1\"]", "[[1]]", "[1 2]", "null", "[1]]"}) {
+    EXPECT_THROW((void)parse_seconds_list(text, {}), InputError) << text;
+  }
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,256 @@
+// Readers against files that were damaged at random: whatever they hold, the outcome is rows or one InputError.
+#include <perfpred/aggregator.h>
+#include <perfpred/error.h>
+#include <perfpred/run_log.h>
+#include <perfpred/run_recorder.h>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "csv.h"
+#include "sample_runs.h"
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using testing::TemporaryFolder;
+
+constexpr int rounds = 2000;
+
+/// Damages a text as editors, disks and transfers do.
+class Mutator {
+ public:
+  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+
+  std::string operator()(std::string text) {
+    for (std::size_t i = 1 + below(4); i > 0; --i) mutate(text);
+    return text;
+  }
+
+ private:
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+  void mutate(std::string& text) {
+    static const std::vector<std::string> words = {"\"",
+                                                   "\"\"",
+                                                   ",",
+                                                   "\n",
+                                                   "\r\n",
+                                                   "\r",
+                                                   std::string(1, '\0'),
+                                                   "nan",
+                                                   "-1",
+                                                   "0",
+                                                   "1e400",
+                                                   "1e-200",
+                                                   " ",
+                                                   ";",
+                                                   "[",
+                                                   "]",
+                                                   "[]",
+                                                   "\xEF\xBB\xBF",
+                                                   "\xFF",
+                                                   "steps",
+                                                   "oom",
+                                                   "failed",
+                                                   "untrusted",
+                                                   "9223372036854775808",
+                                                   "{",
+                                                   "}",
+                                                   ":",
+                                                   "null",
+                                                   "1e200",
+                                                   "+1",
+                                                   "0x1",
+                                                   ".5",
+                                                   "1.",
+                                                   "\\u0000",
+                                                   "true"};
+    const std::size_t at = below(text.size() + 1);
+    const std::size_t length = std::min(text.size() - at, below(8));
+    switch (below(7)) {
+      case 0:
+        text.erase(at, length);
+        break;
+      case 1:
+        text.insert(at, words[below(words.size())]);
+        break;
+      case 2:
+        text.replace(at, length, words[below(words.size())]);
+        break;
+      case 3:
+        if (at < text.size()) text[at] = static_cast<char>(random_());
+        break;
+      case 4:
+        text.resize(at);
+        break;
+      case 5:
+        text.insert(at, text.substr(below(text.size() + 1), below(200)));
+        break;
+      default:
+        field(text, at, words[below(words.size())]);
+    }
+  }
+
+  /// Replaces the whole field around a place, which a blind change seldom does.
+  static void field(std::string& text, std::size_t at, const std::string& by) {
+    const std::size_t end = std::min(text.find_first_of(",\n", at), text.size());
+    const std::size_t before = at == 0 ? std::string::npos : text.find_last_of(",\n", at - 1);
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    if (begin <= end) text.replace(begin, end - begin, by);
+  }
+
+  std::mt19937_64 random_;
+};
+
+/// What reading says: empty if it succeeds.
+std::string complaint(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const InputError& error) {
+    const std::string message = error.what();
+    EXPECT_FALSE(message.empty());
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_LT(message.size(), 600U) << message;
+    return message;
+  }
+  return {};
+}
+
+std::string sample_csv() {
+  auto noted = testing::run_of_epochs({9, 1, 1.01, 1.02}, 64);
+  noted.note = "with a comma, and \"quotes\"";
+  noted.workload.device = "card";
+  auto steps = testing::run_of_epochs({9, 1, 1});
+  steps.timing = Timing::steps;
+  steps.epoch_times.clear();
+  std::string text = csv_line(run_columns());
+  for (const auto& run : {testing::run_of_epochs({9, 1, 1}), testing::run_of_epochs({9, 1, 3}), noted, steps,
+                          testing::run_without_time(Outcome::oom), testing::run_without_time(Outcome::failed)}) {
+    text += csv_line(run_fields(run));
+  }
+  return text;
+}
+
+TEST(ReaderMutation, TheFastReaderAgreesWithTheCarefulOne) {
+  const TemporaryFolder folder;
+  Mutator mutate(1);
+  int accepted = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const std::string path = folder.write("runs.csv", mutate(sample_csv()));
+    Aggregator careful;
+    const std::string expected = complaint([&] {
+      RunReader reader(path);
+      while (const auto run = reader.next()) careful.add(*run);
+    });
+    Aggregator fast;
+    const std::string got = complaint([&] { fast.add_file(path, 1 + round % 2); });
+    ASSERT_EQ(got.empty(), expected.empty()) << "fast: " << got << "\ncareful: " << expected;
+    if (!got.empty()) {
+      // What add() refuses has no line yet. The careful reader, in large blocks, tells a NUL byte before anything else.
+      const bool placed = expected.rfind(path, 0) == 0;
+      if (expected.find("NUL") == std::string::npos) {
+        ASSERT_EQ(placed ? got : got.substr(got.find(": ") + 2), expected);
+      }
+      continue;
+    }
+    ++accepted;
+    std::vector<AggregateRow> rows;
+    const std::string conflict = complaint([&] { rows = careful.rows(); });
+    if (!conflict.empty()) {
+      ASSERT_EQ(complaint([&] { (void)fast.rows(); }), conflict);
+      continue;
+    }
+    ASSERT_EQ(fast.rows(), rows);
+    ASSERT_EQ(fast.runs(), careful.runs());
+    write_aggregate(folder.file("agg.csv"), rows);
+    ASSERT_EQ(read_aggregate(folder.file("agg.csv")), rows);
+  }
+  EXPECT_GT(accepted, rounds / 20);
+}
+
+TEST(ReaderMutation, AggregatedTables) {
+  const TemporaryFolder folder;
+  Aggregator aggregator;
+  aggregator.add_file(folder.write("runs.csv", sample_csv()));
+  write_aggregate(folder.file("agg.csv"), aggregator.rows());
+  const std::string whole = testing::slurp(folder.file("agg.csv"));
+  Mutator mutate(2);
+  for (int round = 0; round < rounds; ++round) {
+    const std::string path = folder.write("agg.csv", mutate(whole));
+    complaint([&] {
+      const auto rows = read_aggregate(path);
+      write_aggregate(folder.file("again.csv"), rows);
+      ASSERT_EQ(read_aggregate(folder.file("again.csv")), rows);
+    });
+  }
+}
+
+TEST(ReaderMutation, PartialAggregates) {
+  const TemporaryFolder folder;
+  Aggregator aggregator;
+  aggregator.add_file(folder.write("runs.csv", sample_csv()));
+  aggregator.write_partial(folder.file("p.json"));
+  const std::string whole = testing::slurp(folder.file("p.json"));
+  Mutator mutate(3);
+  for (int round = 0; round < rounds; ++round) {
+    const std::string path = folder.write("p.json", mutate(whole));
+    complaint([&] {
+      Aggregator merged;
+      merged.merge(Aggregator::read_partial(path));
+      (void)merged.rows();
+    });
+  }
+}
+
+TEST(ReaderMutation, Logs) {
+  const TemporaryFolder folder;
+  const std::string whole = "{\"workload\":\"x\"}\n" + epoch_json({1, 9.5, 2.25, 0.125, 2.5, 0.25}) + "\n" +
+                            run_json(testing::run_of_epochs({9, 1, 1})) + "\n";
+  Mutator mutate(4);
+  for (int round = 0; round < rounds; ++round) {
+    const std::string path = folder.write("log.jsonl", mutate(whole));
+    complaint([&] { (void)read_run_log(path); });
+  }
+}
+
+TEST(ReaderMutation, Keys) {
+  const std::string key = Workload::cifar_cnn(3, 32, 512).key();
+  Mutator mutate(5);
+  for (int round = 0; round < rounds; ++round) {
+    const std::string text = mutate(key);
+    complaint([&] { ASSERT_EQ(Workload::from_key(text).key(), text); });
+  }
+}
+
+TEST(ReaderMutation, ARecorderNeverLosesBytesOfAFileItRefusesOrRepairs) {
+  const TemporaryFolder folder;
+  Mutator mutate(6);
+  for (int round = 0; round < rounds / 10; ++round) {
+    const std::string before = mutate(sample_csv());
+    const std::string path = folder.write("runs.csv", before);
+    folder.write("runs.csv.torn", "");
+    const std::string refused = complaint([&] { RunRecorder recorder(path); });
+    const std::string after = testing::slurp(path);
+    const std::string torn = testing::slurp(path + ".torn");
+    if (!refused.empty()) {
+      ASSERT_EQ(after, before);
+    } else if (torn.empty()) {
+      ASSERT_EQ(after.substr(0, before.size()), before);
+    } else {
+      const std::string kept = torn.substr(0, torn.size() - 1);
+      ASSERT_EQ(before.substr(before.size() - kept.size()), kept);
+      const std::string rest = before.substr(0, before.size() - kept.size());
+      ASSERT_EQ(after.substr(0, rest.size()), rest);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace perfpred

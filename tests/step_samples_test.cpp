@@ -1,0 +1,143 @@
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+#include <perfpred/step_samples.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "csv.h"
+
+namespace perfpred {
+namespace {
+
+double noise(std::mt19937& random) { return std::normal_distribution<double>(1, 0.005)(random); }
+
+StepSamplesOptions within(double sec) {
+  StepSamplesOptions options;
+  options.limit_sec = sec;
+  return options;
+}
+
+StepSamplesOptions until(double interval, std::int64_t fewest) {
+  StepSamplesOptions options;
+  options.stop.interval = interval;
+  options.stop.min_samples = fewest;
+  return options;
+}
+
+TEST(StepSamples, SlowFirstStepsAreWarmUp) {
+  std::mt19937 random(1);
+  StepSamples samples;
+  for (int i = 0; i < 1000 && !samples.finished(); ++i) samples.add(noise(random) * (i < 4 ? 0.2 : 0.01));
+  const StepLabel label = samples.label();
+  EXPECT_EQ(label.warmup, 4);
+  EXPECT_NEAR(label.median, 0.01, 0.0001);
+  EXPECT_EQ(label.stopped_by, "interval");
+  EXPECT_TRUE(label.trusted());
+}
+
+TEST(StepSamples, ALevelThatLastsAWhileIsWarmUpToo) {
+  std::mt19937 random(2);
+  StepSamples samples(until(0.0005, 80));
+  for (int i = 0; i < 1000 && !samples.finished(); ++i) samples.add(noise(random) * (i < 25 ? 0.0108 : 0.01));
+  const StepLabel label = samples.label();
+  EXPECT_NEAR(static_cast<double>(label.warmup), 25, 3);
+  EXPECT_NEAR(label.median, 0.01, 0.0001);
+}
+
+TEST(StepSamples, AFewDisturbedSamplesAreDiscarded) {
+  std::mt19937 random(3);
+  StepSamples samples(until(0.001, 10));
+  for (int i = 0; i < 4000 && !samples.finished(); ++i) {
+    const bool throttled = i % 10 >= 7;
+    samples.add(noise(random) * (throttled ? 0.02 : 0.01), throttled);
+  }
+  const StepLabel label = samples.label();
+  EXPECT_NEAR(label.median, 0.01, 0.0001);
+  EXPECT_NEAR(label.disturbed_share, 0.3, 0.06);
+  EXPECT_GT(label.discarded, 0);
+  EXPECT_TRUE(label.trusted());
+}
+
+TEST(StepSamples, WhenAllAreDisturbedAllAreKeptAndFlagged) {
+  std::mt19937 random(4);
+  StepSamples samples;
+  for (int i = 0; i < 1000 && !samples.finished(); ++i) samples.add(noise(random) * 0.02, true);
+  const StepLabel label = samples.label();
+  EXPECT_NEAR(label.median, 0.02, 0.0002);
+  EXPECT_EQ(label.discarded, 0);
+  EXPECT_DOUBLE_EQ(label.disturbed_share, 1);
+  EXPECT_TRUE(label.disturbed);
+  EXPECT_FALSE(label.trusted());
+}
+
+TEST(StepSamples, ADriftEndsAtTheLimitAndIsSaid) {
+  StepSamples samples(within(2));
+  int taken = 0;
+  while (!samples.finished()) samples.add(0.01 * (1 + 0.005 * taken++));
+  const StepLabel label = samples.label();
+  EXPECT_TRUE(label.drift || label.relative_half_width() > 0.05);
+  EXPECT_FALSE(label.trusted());
+}
+
+TEST(StepSamples, SlowStepsEndAtTheLimitWithThree) {
+  StepSamples samples(within(3));
+  int taken = 0;
+  while (!samples.finished()) {
+    samples.add(2.0 + 0.001 * taken);
+    ++taken;
+  }
+  EXPECT_EQ(taken, 3);
+  EXPECT_EQ(samples.label().stopped_by, "limit");
+}
+
+TEST(StepSamples, WithoutSamplesThereIsNoLabel) {
+  const StepSamples samples;
+  EXPECT_THROW(static_cast<void>(samples.label()), Error);
+}
+
+/// Recorded steps, a row each: stream, sec, disturbed.
+struct Stream {
+  std::vector<double> sec;
+  std::vector<bool> disturbed;
+};
+
+std::vector<std::pair<std::string, Stream>> recorded_streams() {
+  CsvReader csv(std::string(PERFPRED_SOURCE_DIR) + "/tests/data/step_streams.csv");
+  const CsvColumn stream = csv.required("stream");
+  const CsvColumn sec = csv.required("sec");
+  const CsvColumn disturbed = csv.required("disturbed");
+  std::vector<std::pair<std::string, Stream>> streams;
+  while (csv.next()) {
+    if (streams.empty() || streams.back().first != csv.text(stream)) streams.emplace_back(csv.text(stream), Stream{});
+    streams.back().second.sec.push_back(csv.positive(sec));
+    streams.back().second.disturbed.push_back(csv.integer(disturbed) != 0);
+  }
+  return streams;
+}
+
+TEST(StepSamples, OnRecordedStreamsATrustedLabelIsThatOfTheWholeStream) {
+  int trusted = 0;
+  int close = 0;
+  for (const auto& [name, stream] : recorded_streams()) {
+    std::vector<double> sorted(stream.sec.begin() + static_cast<std::ptrdiff_t>(stream.sec.size() / 10), stream.sec.end());
+    std::sort(sorted.begin(), sorted.end());
+    const double whole = sorted[sorted.size() / 2];
+    StepSamples samples(within(15));
+    for (std::size_t i = 0; i < stream.sec.size() && !samples.finished(); ++i) {
+      samples.add(stream.sec[i], stream.disturbed[i]);
+    }
+    const StepLabel label = samples.label();
+    if (!label.trusted()) continue;
+    ++trusted;
+    close += std::abs(label.median / whole - 1) <= 0.01 ? 1 : 0;
+  }
+  if (trusted == 0) GTEST_SKIP() << "every recorded stream was disturbed";
+  EXPECT_GE(close, 0.9 * trusted);
+}
+
+}  // namespace
+}  // namespace perfpred

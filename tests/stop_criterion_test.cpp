@@ -1,0 +1,190 @@
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+#include <perfpred/stop_criterion.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace perfpred {
+namespace {
+
+/// Samples fed until the criterion has enough, or `most` were.
+std::size_t fed_until_enough(StopCriterion& criterion, const std::function<double(std::size_t)>& sample,
+                             std::size_t most) {
+  for (std::size_t i = 0; i < most; ++i) {
+    if (!criterion.reason().empty()) return i;
+    criterion.add(sample(i));
+  }
+  return most;
+}
+
+std::function<double(std::size_t)> noisy(double level, double deviation, unsigned seed) {
+  return [level, deviation, random = std::mt19937(seed)](std::size_t) mutable {
+    return level * (1 + std::normal_distribution<double>(0, deviation)(random));
+  };
+}
+
+StopOptions with_interval(double interval) {
+  StopOptions options;
+  options.interval = interval;
+  return options;
+}
+
+StopOptions with_samples(std::int64_t fewest, std::int64_t most) {
+  StopOptions options;
+  options.min_samples = fewest;
+  options.max_samples = most;
+  return options;
+}
+
+StopOptions with_time(double sec) {
+  StopOptions options;
+  options.max_sec = sec;
+  return options;
+}
+
+TEST(MedianInterval, TakesTheRanksOfTheTextbook) {
+  // Conover: n = 100, 95 %: ranks 100/2 -+ 1.96 * 10 / 2, rounded outwards: 40 and 61.
+  std::vector<double> values;
+  std::mt19937 random(1);
+  for (int i = 1; i <= 100; ++i) values.push_back(i);
+  std::shuffle(values.begin(), values.end(), random);
+  const MedianInterval interval = median_interval(values);
+  EXPECT_DOUBLE_EQ(interval.median, 50.5);
+  // A shuffle has a chance correlation; it may only widen the interval.
+  EXPECT_LE(interval.low, 40);
+  EXPECT_GE(interval.high, 61);
+  EXPECT_GE(interval.low, 36);
+  EXPECT_LE(interval.high, 65);
+}
+
+TEST(MedianInterval, CoversTheMedianAsOftenAsItSays) {
+  int covered = 0;
+  constexpr int trials = 1000;
+  for (unsigned trial = 0; trial < trials; ++trial) {
+    auto sample = noisy(1, 0.1, trial);
+    std::vector<double> values;
+    for (std::size_t i = 0; i < 40; ++i) values.push_back(sample(i));
+    const MedianInterval interval = median_interval(values);
+    covered += interval.low <= 1 && 1 <= interval.high ? 1 : 0;
+  }
+  EXPECT_GE(covered, 930);
+}
+
+TEST(MedianInterval, IsWiderForSamplesThatResembleTheirPredecessor) {
+  auto noise = noisy(1, 0.05, 3);
+  std::vector<double> independent;
+  std::vector<double> slow;
+  double state = 1;
+  for (std::size_t i = 0; i < 400; ++i) {
+    const double x = noise(i);
+    independent.push_back(x);
+    state = 0.9 * state + 0.1 * x;
+    slow.push_back(1 + (state - 1) * std::sqrt(19.0));  // the same deviation
+  }
+  EXPECT_GT(median_interval(slow).relative_half_width(), 2 * median_interval(independent).relative_half_width());
+}
+
+TEST(FindChange, FindsAStepWithPettittsP) {
+  // 20 samples of one level, 20 of another: K = 20 * 20, p = 2 exp(-6 K^2 / (n^3 + n^2)).
+  std::vector<double> values(20, 1.0);
+  for (int i = 0; i < 20; ++i) {
+    values[static_cast<std::size_t>(i)] += 0.001 * i;
+    values.push_back(1.5 + 0.001 * i);
+  }
+  const ChangePoint change = find_change(values);
+  EXPECT_EQ(change.index, 20U);
+  EXPECT_NEAR(change.p_value, 2 * std::exp(-6.0 * 400 * 400 / (40.0 * 40 * 40 + 40.0 * 40)), 1e-12);
+  EXPECT_NEAR(change.ratio, 1.5095 / 1.0095, 1e-9);
+}
+
+TEST(FindChange, SeesNoneInNoise) {
+  int found = 0;
+  for (unsigned trial = 0; trial < 200; ++trial) {
+    auto sample = noisy(1, 0.02, trial);
+    std::vector<double> values;
+    for (std::size_t i = 0; i < 60; ++i) values.push_back(sample(i));
+    found += find_change(values).p_value < 0.01 ? 1 : 0;
+  }
+  EXPECT_LE(found, 6);
+}
+
+TEST(StopCriterion, SteadySamplesStopAtTheInterval) {
+  const auto criterion = make_stop_criterion("stdrel");
+  const std::size_t fed = fed_until_enough(*criterion, noisy(0.01, 0.005, 1), 1000);
+  EXPECT_EQ(criterion->reason(), "interval");
+  EXPECT_LE(fed, 30U);
+  EXPECT_GE(fed, 10U);
+}
+
+TEST(StopCriterion, NoisySamplesTakeLongerAndTheMedianHolds) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const auto criterion = make_stop_criterion("stdrel");
+    const std::size_t fed = fed_until_enough(*criterion, noisy(0.01, 0.05, seed), 5000);
+    EXPECT_GT(fed, 30U);
+    EXPECT_LT(fed, 5000U);
+    EXPECT_NEAR(median_interval(criterion->samples()).median, 0.01, 0.0003);
+  }
+}
+
+TEST(StopCriterion, HeavyTailsSettle) {
+  std::mt19937 random(5);
+  const auto criterion = make_stop_criterion("stdrel", with_interval(1e-5));
+  const std::size_t fed = fed_until_enough(
+      *criterion, [&](std::size_t) { return 0.01 * std::exp(std::normal_distribution<double>(0, 0.5)(random)); }, 20'000);
+  EXPECT_EQ(criterion->reason(), "settled");
+  EXPECT_LT(fed, 20'000U);
+}
+
+TEST(StopCriterion, ADriftIsNotSoonEnough) {
+  const auto criterion = make_stop_criterion("stdrel");
+  EXPECT_EQ(fed_until_enough(*criterion, [](std::size_t i) { return 0.01 * (1 + 0.01 * static_cast<double>(i)); }, 150),
+            150U);
+}
+
+TEST(StopCriterion, TwoLevelsEquallyOftenAreNotKnownToOnePercentSoon) {
+  const auto criterion = make_stop_criterion("stdrel");
+  std::mt19937 random(7);
+  EXPECT_GT(fed_until_enough(*criterion, [&](std::size_t) { return random() % 2 == 0 ? 0.010 : 0.013; }, 200), 150U);
+}
+
+TEST(StopCriterion, EntropyStopsWhenTheHistogramIsFull) {
+  const auto steady = make_stop_criterion("entropy");
+  EXPECT_LE(fed_until_enough(*steady, [](std::size_t) { return 0.01; }, 1000), 12U);
+  EXPECT_EQ(steady->reason(), "entropy");
+  const auto wide = make_stop_criterion("entropy");
+  EXPECT_GT(fed_until_enough(*wide, noisy(0.01, 0.1, 2), 5000), 100U);
+  EXPECT_EQ(wide->reason(), "entropy");
+}
+
+TEST(StopCriterion, SamplesAndTimeCount) {
+  const auto samples = make_stop_criterion("samples", with_samples(10, 25));
+  EXPECT_EQ(fed_until_enough(*samples, noisy(1, 0.1, 1), 1000), 25U);
+  EXPECT_EQ(samples->reason(), "samples");
+  const auto time = make_stop_criterion("time", with_time(0.5));
+  EXPECT_EQ(fed_until_enough(*time, [](std::size_t) { return 0.03125; }, 1000), 16U);
+  EXPECT_EQ(time->reason(), "time");
+}
+
+TEST(StopCriterion, WhatIsNoTimeIsIgnored) {
+  const auto criterion = make_stop_criterion("samples", with_samples(1, 2));
+  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    criterion->add(bad);
+  }
+  EXPECT_TRUE(criterion->samples().empty());
+  EXPECT_EQ(criterion->reason(), "");
+}
+
+TEST(StopCriterion, RefusesWhatItDoesNotKnow) {
+  EXPECT_THROW(static_cast<void>(make_stop_criterion("stddev")), InputError);
+  EXPECT_THROW(static_cast<void>(make_stop_criterion("stdrel", with_interval(0))), InputError);
+  EXPECT_THROW(static_cast<void>(make_stop_criterion("time", with_time(-1))), InputError);
+}
+
+}  // namespace
+}  // namespace perfpred

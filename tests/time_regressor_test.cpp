@@ -1,0 +1,503 @@
+#include <perfpred/aggregate_row.h>
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/suggestion.h>
+#include <perfpred/time_regressor.h>
+
+#include <Eigen/Dense>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <random>
+#include <thread>
+
+#include "gaussian_process.h"
+#include "physics.h"
+#include "step_shape.h"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace perfpred {
+namespace {
+
+/// A made-up machine: launches, FLOPs, weights and input, with noise.
+double made_up_time(const Workload& workload, double noise) {
+  const StepShape shape(workload);
+  double step = 1e-3, flops = 0, params = 0;
+  for (const StepLayer& layer : shape.layers()) {
+    step += 2e-4;
+    flops += layer.flops;
+    params += layer.params;
+  }
+  step += 3e-11 * params;
+  return (shape.steps * step + shape.samples * (5e-6 + 2e-14 * flops)) * std::exp(noise);
+}
+
+std::vector<AggregateRow> made_up_rows(double noise = 0.005, std::uint64_t seed = 1) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<AggregateRow> rows;
+  for (const int depth : {2, 3, 4}) {
+    for (const int base : {16, 32, 64}) {
+      for (const int batch : {32, 96, 256, 1024}) {
+        AggregateRow row;
+        row.workload = Workload::cifar_cnn(depth, base, batch);
+        row.params = row.workload.params();
+        row.n = 1;
+        row.steps_per_epoch = row.workload.steps_per_epoch();
+        row.avg_time_mean = made_up_time(row.workload, noise * normal(random));
+        row.avg_time_std = 0;
+        rows.push_back(row);
+      }
+    }
+  }
+  return rows;
+}
+
+Run run_of(const Workload& workload, double sec) {
+  perfpred::Run run;
+  run.workload = workload;
+  run.timestamp_utc = "2026-01-01T00:00:00";
+  run.epochs = 3;
+  run.params = workload.params();
+  run.epoch_times = {sec * 3, sec, sec};
+  run.avg_time_sec = sec;
+  run.images_per_sec = static_cast<double>(workload.train_images) / sec;
+  return run;
+}
+
+std::string scratch(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / ("perfpred_regressor_" + std::to_string(::getpid()) + "_" + name)).string();
+}
+
+bool same(const Quantiles& a, const Quantiles& b) { return a.p05 == b.p05 && a.p50 == b.p50 && a.p95 == b.p95; }
+
+TEST(StepShape, ClosedFormEqualsTheOpGraph) {
+  for (int depth = 1; depth <= 5; ++depth) {
+    for (const int base : {1, 16, 100}) {
+      const Workload workload = Workload::cifar_cnn(depth, base, 64);
+      const StepShape shape(workload);
+      const OpGraph graph = workload.graph();
+      double params = 0;
+      for (const StepLayer& layer : shape.layers()) params += layer.params;
+      EXPECT_EQ(params, static_cast<double>(workload.params()));
+      double flops = 0;
+      for (const StepLayer& layer : shape.layers()) flops += layer.flops;
+      EXPECT_NEAR(flops * 64 / graph.totals().conv_matmul_flops, 1, 1e-12) << depth << " " << base;
+      double forward_others = 0;
+      for (const Op& op : graph.ops) {
+        if (op.phase == Phase::forward && !is_conv_or_matmul(op.kind)) forward_others += 1;
+      }
+      EXPECT_EQ(shape.other_ops, forward_others);
+    }
+  }
+}
+
+TEST(Physics, GradientIsTheDerivative) {
+  const StepShape shape(Workload::cifar_cnn(3, 32, 128));
+  Costs costs;
+  costs << 5e-6, 1e-3, 1e-4, 1e-14, 30, 4e-12, 5e-11, 6e-11, 7e-11, 2e-8;
+  for (const PhysicsForm& form : physics_forms) {
+    Costs gradient;
+    epoch_time(form, costs, shape, &gradient);
+    for (int i = 0; i < cost_count; ++i) {
+      Costs up = costs, down = costs;
+      up[i] *= std::exp(1e-6);
+      down[i] *= std::exp(-1e-6);
+      const double slope = (epoch_time(form, up, shape).total() - epoch_time(form, down, shape).total()) / 2e-6;
+      const bool used = (i != static_cast<int>(Cost::narrow) || form.narrow);
+      EXPECT_NEAR(gradient[i], used ? slope : 0, 1e-6 * epoch_time(form, costs, shape).total()) << form.name << " " << i;
+    }
+  }
+}
+
+TEST(Physics, RecoversTheMachineThatMadeTheTimes) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  std::vector<StepShape> shapes;
+  for (const AggregateRow& row : rows) shapes.emplace_back(row.workload);
+  std::vector<PhysicsRow> physics;
+  for (std::size_t i = 0; i < rows.size(); ++i) physics.push_back({&shapes[i], std::log(*rows[i].avg_time_mean)});
+  const Costs costs = fit_costs(physics_forms[0], physics);
+  const Workload larger = Workload::cifar_cnn(5, 128, 512);  // not among the rows
+  EXPECT_NEAR(epoch_time(physics_forms[0], costs, StepShape(larger)).total() / made_up_time(larger, 0), 1, 0.03);
+}
+
+TEST(GaussianProcess, GradientIsTheDerivative) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal;
+  Eigen::MatrixXd places(12, ResidualKernel::inputs);
+  Eigen::VectorXd residuals(12);
+  for (Eigen::Index i = 0; i < 12; ++i) {
+    for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = normal(random);
+    residuals[i] = 0.05 * normal(random);
+  }
+  const Eigen::VectorXd noise = Eigen::VectorXd::Constant(12, 0.5);
+  ResidualKernel::Parameters theta, gradient, unused;
+  theta << 0.3, 0.6, 0.1, 1.2, 0.9, -3, -4.5;
+  (void)kernel_objective(theta, places, residuals, noise, 0.008, &gradient);
+  for (int i = 0; i < ResidualKernel::parameters; ++i) {
+    ResidualKernel::Parameters up = theta, down = theta;
+    up[i] += 1e-5;
+    down[i] -= 1e-5;
+    const double slope = (kernel_objective(up, places, residuals, noise, 0.008, nullptr) -
+                          kernel_objective(down, places, residuals, noise, 0.008, nullptr)) / 2e-5;
+    EXPECT_NEAR(gradient[i], slope, 1e-4 * std::max(1.0, std::abs(slope))) << i;
+  }
+}
+
+TEST(TimeRegressor, HybridPredictsWhatItDidNotSee) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  for (const auto& [depth, base, batch] : {std::tuple(2, 32, 64), std::tuple(3, 64, 512), std::tuple(4, 16, 128)}) {
+    const Workload workload = Workload::cifar_cnn(depth, base, batch);
+    const Prediction prediction = model.predict(workload);
+    EXPECT_NEAR(prediction.time_sec.p50 / made_up_time(workload, 0), 1, 0.02);
+    EXPECT_LT(prediction.time_sec.p05, prediction.time_sec.p50);
+    EXPECT_LT(prediction.time_sec.p50, prediction.time_sec.p95);
+    EXPECT_TRUE(prediction.in_domain());
+  }
+}
+
+TEST(TimeRegressor, LinearIsOrdinaryLeastSquares) {
+  // One architecture, steps = images / batch exactly: log time on log2 batch is a line with a known slope.
+  std::vector<AggregateRow> rows;
+  for (const int batch : {20, 40, 100, 200, 500, 1000}) {
+    AggregateRow row;
+    row.workload = Workload::cifar_cnn(2, 16, batch);
+    row.n = 1;
+    row.avg_time_mean = 3.0 * std::pow(batch, -0.7);
+    rows.push_back(row);
+  }
+  const TimeRegressor model = TimeRegressor::fit(rows, {.kind = "linear", .seed = 0});
+  EXPECT_NEAR(model.predict(Workload::cifar_cnn(2, 16, 250)).time_sec.p50, 3.0 * std::pow(250, -0.7), 1e-9);
+}
+
+class EveryKind : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryKind, SavesAndLoadsBitIdentically) {
+  const std::string file = scratch(GetParam());
+  TimeRegressor model = TimeRegressor::fit(made_up_rows(), {.kind = GetParam(), .seed = 4});
+  if (model.kind() == "hybrid") {
+    const Workload seen = Workload::cifar_cnn(3, 32, 512);
+    ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.004))}).observed, 1U);
+  }
+  model.save(file);
+  const TimeRegressor again = TimeRegressor::load(file);
+  for (const int batch : {32, 50, 777, 4096}) {
+    const Workload workload = Workload::cifar_cnn(5, 48, batch);
+    const Prediction a = model.predict(workload), b = again.predict(workload);
+    EXPECT_TRUE(same(a.time_sec, b.time_sec));
+    EXPECT_EQ(a.reason, b.reason);
+    EXPECT_EQ(a.model_id, b.model_id);
+    EXPECT_EQ(a.training_set_id, b.training_set_id);
+  }
+  EXPECT_EQ(model.fitted_keys(), again.fitted_keys());
+  again.save(file + ".2");
+  std::ifstream one(file), two(file + ".2");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(one), {}), std::string(std::istreambuf_iterator<char>(two), {}));
+  std::filesystem::remove(file);
+  std::filesystem::remove(file + ".2");
+}
+
+TEST_P(EveryKind, ManyAtOnceEqualsOneByOne) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows(), {.kind = GetParam(), .seed = 4});
+  std::vector<Workload> workloads;
+  for (int i = 0; i < 300; ++i) workloads.push_back(Workload::cifar_cnn(2 + i % 4, 16 + i, 32 + 5 * i));
+  const std::vector<Prediction> many = model.predict(workloads);
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    EXPECT_NEAR(many[i].time_sec.p95 / model.predict(workloads[i]).time_sec.p95, 1, 1e-9);
+    EXPECT_NEAR(many[i].time_sec.p50 / model.predict(workloads[i]).time_sec.p50, 1, 1e-9);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TimeRegressor, EveryKind, testing::Values("hybrid", "linear"));
+
+TEST(TimeRegressor, OneRowDoesNotAllocate) {
+  for (const char* kind : {"hybrid", "linear"}) {
+    const TimeRegressor model = TimeRegressor::fit(made_up_rows(), {.kind = kind, .seed = 0});
+    const Workload workload = Workload::cifar_cnn(3, 40, 300);
+    const long before = allocations.load();
+    const Prediction prediction = model.predict(workload);
+    EXPECT_EQ(allocations.load(), before) << kind;
+    EXPECT_GT(prediction.time_sec.p50, 0);
+  }
+}
+
+TEST(TimeRegressor, DropsABadLabelAndSaysSo) {
+  std::vector<AggregateRow> rows = made_up_rows();
+  const double good = *rows[17].avg_time_mean;
+  rows[17].avg_time_mean = 1.5 * good;
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  ASSERT_EQ(model.dropped().size(), 1U);
+  EXPECT_EQ(model.dropped()[0].key, rows[17].workload.key());
+  EXPECT_THAT(model.dropped()[0].reason, testing::HasSubstr("standard deviations"));
+  EXPECT_NEAR(model.predict(rows[17].workload).time_sec.p50 / good, 1, 0.03);
+}
+
+TEST(TimeRegressor, SaysWhyItCannotKnow) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload known = Workload::cifar_cnn(3, 32, 128);
+  const auto reason = [&](auto change) {
+    Workload workload = known;
+    change(workload);
+    return model.predict(workload).reason;
+  };
+  EXPECT_EQ(model.predict(known).reason, Reason::none);
+  EXPECT_EQ(reason([](Workload& w) { w.depth = 5; }), Reason::depth_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.base_filters = 128; }), Reason::width_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.batch_size = 4096; }), Reason::batch_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.input = {3, 64, 64}; }), Reason::size_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.device = "another"; }), Reason::other_device);
+  EXPECT_EQ(reason([](Workload& w) { w.precision = Precision::fp16; }), Reason::other_precision);
+  EXPECT_EQ(reason([](Workload& w) { w.optimizer = Optimizer::sgd; }), Reason::other_optimizer);
+  EXPECT_EQ(reason([](Workload& w) { w.layout = Layout::nhwc; }), Reason::other_layout);
+  const auto width = [&](const Workload& workload) {
+    const Quantiles q = model.predict(workload).time_sec;
+    return std::log(q.p95 / q.p05);
+  };
+  Workload other = known;
+  other.device = "another";
+  EXPECT_GT(width(other), 10 * width(known));
+  EXPECT_GT(width(Workload::cifar_cnn(5, 128, 128)), width(known));
+  Workload zoo = Workload::zoo("resnet18", 32);
+  EXPECT_EQ(model.predict(zoo).reason, Reason::other_device == model.predict(zoo).reason ? Reason::other_device : Reason::other_network);
+}
+
+TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
+  // Expected from the model file alone: the posterior of all rows by a dense solve.
+  const std::string file = scratch("observe");
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload seen = Workload::cifar_cnn(4, 32, 512);
+  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.01))}).observed, 1U);
+  EXPECT_TRUE(model.was_fitted_on(seen));
+  model.save(file);
+  const nlohmann::json json = nlohmann::json::parse(std::ifstream(file))["groups"][0]["model"];
+  std::filesystem::remove(file);
+
+  ResidualKernel kernel;
+  for (int i = 0; i < ResidualKernel::parameters; ++i) kernel.theta[i] = json["kernel"][static_cast<std::size_t>(i)];
+  const nlohmann::json& rows = json["rows"];
+  const auto n = static_cast<Eigen::Index>(rows.size());
+  Eigen::MatrixXd places(n, ResidualKernel::inputs);
+  Eigen::VectorXd residuals(n), noise(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const nlohmann::json& row = rows[static_cast<std::size_t>(i)];
+    for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = row["place"][static_cast<std::size_t>(j)];
+    noise[i] = row["noise"];
+    residuals[i] = row["log_time"];
+    for (std::size_t f = 0; f < physics_forms.size(); ++f) {
+      residuals[i] -= json["weights"][f].get<double>() * row["log_physics"][f].get<double>();
+    }
+  }
+  const Eigen::MatrixXd scaled = kernel.scaled(places);
+  Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);
+  covariance.diagonal() += kernel.noise2() * noise + Eigen::VectorXd::Constant(n, 1e-10);
+  const Eigen::VectorXd alpha = covariance.fullPivLu().solve(residuals);
+  for (const int batch : {64, 512, 700}) {
+    const Workload asked = Workload::cifar_cnn(4, 32, batch);
+    const StepShape shape(asked);
+    const StepShape::Place place = shape.place(batch);
+    const Eigen::MatrixXd at = kernel.scaled(Eigen::Map<const Eigen::Matrix<double, 1, ResidualKernel::inputs>>(place.data()));
+    double expected = (alpha.transpose() * kernel.covariance(scaled, at))(0, 0);
+    for (std::size_t f = 0; f < physics_forms.size(); ++f) {
+      Costs costs;
+      for (int c = 0; c < cost_count; ++c) costs[c] = json["forms"][f]["costs"][static_cast<std::size_t>(c)];
+      expected += json["weights"][f].get<double>() * std::log(epoch_time(physics_forms[f], costs, shape).total());
+    }
+    EXPECT_NEAR(std::log(model.predict(asked).time_sec.p50), expected, 1e-9);
+  }
+}
+
+TEST(TimeRegressor, ObservingMovesThePredictionAndSetsOutliersAside) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload seen = Workload::cifar_cnn(4, 64, 700);
+  const double before = model.predict(seen).time_sec.p50;
+  perfpred::Run contended = run_of(seen, 3 * before);
+  perfpred::Run unequal = run_of(seen, before);
+  unequal.epoch_times = {3, before, 1.3 * before};
+  perfpred::Run elsewhere = run_of(seen, before);
+  elsewhere.workload.device = "another";
+  perfpred::Run failed = run_of(seen, before);
+  failed.outcome = Outcome::failed;
+  const Observed refused = model.observe(std::vector<perfpred::Run>{contended, unequal, elsewhere, failed});
+  EXPECT_EQ(refused.observed, 0U);
+  ASSERT_EQ(refused.set_aside.size(), 4U);
+  EXPECT_THAT(refused.set_aside[0].reason, testing::HasSubstr("standard deviations"));
+  EXPECT_EQ(refused.set_aside[2].reason, "other_device");
+  EXPECT_DOUBLE_EQ(model.predict(seen).time_sec.p50, before);
+
+  const std::uint64_t old_id = model.predict(seen).model_id;
+  const Quantiles old = model.predict(seen).time_sec;
+  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, 1.015 * before)}).observed, 1U);
+  const Prediction after = model.predict(seen);
+  EXPECT_GT(after.time_sec.p50, before);
+  EXPECT_LT(after.time_sec.p50, 1.015 * before);
+  EXPECT_LE(after.time_sec.p95 / after.time_sec.p05, old.p95 / old.p05);
+  EXPECT_NE(after.model_id, old_id);
+}
+
+TEST(TimeRegressor, JointAgreesWithSinglePredictions) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const std::vector<Workload> workloads = {Workload::cifar_cnn(5, 64, 128), Workload::cifar_cnn(5, 64, 256),
+                                           Workload::cifar_cnn(2, 16, 128), Workload::cifar_cnn(5, 64, 128)};
+  const JointPrediction joint = model.joint(workloads);
+  for (Eigen::Index i = 0; i < 4; ++i) {
+    EXPECT_NEAR(joint.mean[i], std::log(model.predict(workloads[static_cast<std::size_t>(i)]).time_sec.p50), 1e-9);
+    EXPECT_GT(joint.covariance(i, i), 0);
+  }
+  const auto correlation = [&](int i, int j) { return joint.covariance(i, j) / std::sqrt(joint.covariance(i, i) * joint.covariance(j, j)); };
+  EXPECT_NEAR(correlation(0, 3), 1, 1e-6);         // the same workload
+  EXPECT_GT(correlation(0, 1), 0.5);               // one family, never measured
+  EXPECT_LT(correlation(0, 2), correlation(0, 1));
+  EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(joint.covariance).eigenvalues().minCoeff(), -1e-12);
+}
+
+TEST(TimeRegressor, BreakdownAddsUp) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload workload = Workload::cifar_cnn(4, 64, 256);
+  double sum = 0;
+  for (const TimeTerm& term : model.breakdown(workload)) sum += term.sec;
+  EXPECT_NEAR(sum, model.predict(workload).time_sec.p50, 1e-9);
+}
+
+TEST(TimeRegressor, PredictsWhileAnotherThreadObserves) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  std::atomic<bool> stop{false};
+  std::atomic<long> bad{0};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 8; ++t) {
+    readers.emplace_back([&, t] {
+      while (!stop) {
+        const Prediction prediction = model.predict(Workload::cifar_cnn(2 + t % 3, 32, 100 + t));
+        if (!(prediction.time_sec.p50 > 0)) ++bad;
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    const Workload workload = Workload::cifar_cnn(3, 32, 100 + 10 * i);
+    EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run_of(workload, made_up_time(workload, 0))}).observed, 1U);
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(bad.load(), 0);
+}
+
+TEST(TimeRegressor, RefusesWhatCannotBeFitted) {
+  std::vector<AggregateRow> rows = made_up_rows();
+  EXPECT_THROW((void)TimeRegressor::fit({}), InputError);
+  EXPECT_THROW((void)TimeRegressor::fit(std::span(rows).first(4)), InputError);
+  EXPECT_THROW((void)TimeRegressor::fit(rows, {.kind = "magic", .seed = 0}), InputError);
+  EXPECT_THROW((void)TimeRegressor::fit(std::span(rows).first(2), {.kind = "linear", .seed = 0}), InputError);
+  EXPECT_THROW((void)TimeRegressor::fit(rows, {.kind = "ann", .seed = 0}), Error);  // this test links no LibTorch
+  rows[3].avg_time_mean = NAN;
+  EXPECT_THROW((void)TimeRegressor::fit(rows), InputError);
+}
+
+TEST(TimeRegressor, FewOrPoorRowsGiveFiniteAnswers) {
+  std::vector<AggregateRow> one_batch, one_architecture, repeated;
+  for (const AggregateRow& row : made_up_rows()) {
+    if (row.workload.batch_size == 256) one_batch.push_back(row);
+    if (row.workload.depth == 3 && row.workload.base_filters == 32) one_architecture.push_back(row);
+  }
+  for (const int batch : {48, 512}) {
+    AggregateRow row = one_architecture.front();
+    row.workload.batch_size = batch;
+    row.avg_time_mean = made_up_time(row.workload, 0);
+    one_architecture.push_back(row);
+  }
+  repeated = made_up_rows();
+  AggregateRow twice = repeated.front();
+  twice.avg_time_mean = 1.02 * *twice.avg_time_mean;
+  repeated.push_back(twice);  // one key, two labels
+  for (const auto* rows : {&one_batch, &one_architecture, &repeated}) {
+    for (const char* kind : {"hybrid", "linear"}) {
+      if (rows == &one_architecture && std::string(kind) == "linear" && rows->size() < 4) continue;
+      const TimeRegressor model = TimeRegressor::fit(*rows, {.kind = kind, .seed = 0});
+      for (const Workload& workload : {Workload::cifar_cnn(3, 32, 64), Workload::cifar_cnn(5, 128, 2048)}) {
+        const Quantiles q = model.predict(workload).time_sec;
+        EXPECT_TRUE(std::isfinite(q.p05) && std::isfinite(q.p95)) << kind;
+        EXPECT_LT(q.p05, q.p95) << kind;
+      }
+    }
+  }
+}
+
+TEST(TimeRegressor, BadModelFilesAreNamed) {
+  const std::string file = scratch("bad");
+  TimeRegressor::fit(made_up_rows()).save(file);
+  const nlohmann::json good = nlohmann::json::parse(std::ifstream(file));
+  const auto complaint = [&](const nlohmann::json& json) {
+    std::ofstream(file) << json.dump();
+    try {
+      (void)TimeRegressor::load(file);
+    } catch (const ModelError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  for (const char* name : {"format", "kind", "keys", "groups", "training_set"}) {
+    nlohmann::json json = good;
+    json.erase(name);
+    EXPECT_THAT(complaint(json), testing::HasSubstr(name));
+  }
+  nlohmann::json json = good;
+  json["format"] = 2;
+  EXPECT_THAT(complaint(json), testing::HasSubstr("format 2"));
+  json = good;
+  json["groups"][0]["model"].erase("weights");
+  EXPECT_THAT(complaint(json), testing::HasSubstr("weights"));
+  EXPECT_THAT(complaint(nlohmann::json::array()), testing::HasSubstr("not a model file"));
+  std::filesystem::remove(file);
+  EXPECT_THROW((void)TimeRegressor::load(file), Error);
+}
+
+TEST(Suggest, FillsSpaceFromNothingAndNeverRepeats) {
+  std::vector<Workload> grid;
+  for (const AggregateRow& row : made_up_rows()) grid.push_back(row.workload);
+  const std::vector<Suggestion> first = suggest({}, grid, 9);
+  ASSERT_EQ(first.size(), 9U);
+  std::set<int> depths, widths;
+  std::set<std::string> keys;
+  for (const Suggestion& suggestion : first) {
+    EXPECT_FALSE(suggestion.cost_sec);
+    depths.insert(*suggestion.workload.depth);
+    widths.insert(*suggestion.workload.base_filters);
+    keys.insert(suggestion.workload.key());
+  }
+  EXPECT_EQ(keys.size(), 9U);
+  EXPECT_EQ(depths.size(), 3U);
+  EXPECT_EQ(widths.size(), 3U);
+
+  std::vector<AggregateRow> measured;
+  for (const AggregateRow& row : made_up_rows()) {
+    if (keys.count(row.workload.key()) != 0) measured.push_back(row);
+  }
+  const std::vector<Suggestion> next = suggest(measured, grid, 1000);
+  EXPECT_EQ(next.size(), grid.size() - 9);
+  for (const Suggestion& suggestion : next) {
+    EXPECT_EQ(keys.count(suggestion.workload.key()), 0U);
+    EXPECT_GT(suggestion.cost_sec.value_or(0), 10);
+  }
+}
+
+}  // namespace
+}  // namespace perfpred

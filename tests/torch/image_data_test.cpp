@@ -1,0 +1,219 @@
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+#include <perfpred/torch/image_data.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../temporary_folder.h"
+#include "torch/batch_loader.h"
+#include "torch/trainable_network.h"
+#include "torch/training_step.h"
+
+namespace perfpred {
+namespace {
+
+using perfpred::testing::TemporaryFolder;
+
+constexpr std::size_t record = 3073;
+
+/// A file as CIFAR-10's: every pixel of an image is its number modulo 251.
+std::string cifar_file(int first) {
+  std::string bytes(record * 10'000, '\0');
+  for (std::size_t i = 0; i < 10'000; ++i) {
+    const auto number = static_cast<std::size_t>(first) + i;
+    bytes[i * record] = static_cast<char>(number % 10);
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(i * record + 1), record - 1, static_cast<char>(number % 251));
+  }
+  return bytes;
+}
+
+void write_cifar(const TemporaryFolder& folder) {
+  for (int i = 0; i < 5; ++i) folder.write("data_batch_" + std::to_string(i + 1) + ".bin", cifar_file(i * 10'000));
+  folder.write("test_batch.bin", cifar_file(50'000));
+}
+
+TEST(Cifar10, IsReadAndSplit) {
+  const TemporaryFolder folder;
+  write_cifar(folder);
+  const ImageData data = read_cifar10(folder.path());
+  EXPECT_EQ(data.train->size(), 45'000);
+  EXPECT_EQ(data.validation->size(), 5'000);
+  EXPECT_EQ(data.test->size(), 10'000);
+  EXPECT_EQ(data.train->label(12'347), 7);
+  EXPECT_EQ(data.validation->label(3), (45'003) % 10);
+  std::vector<float> image(3 * 32 * 32);
+  data.test->read(6, 0, image);
+  // (byte / 255 - mean) / deviation with CIFAR-10's usual constants.
+  const auto byte = static_cast<float>(50'006 % 251);
+  EXPECT_NEAR(image[0], (byte / 255 - 0.4914F) / 0.2470F, 1e-5);
+  EXPECT_NEAR(image[3071], (byte / 255 - 0.4465F) / 0.2616F, 1e-5);
+}
+
+TEST(Cifar10, RefusesWhatIsNone) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(static_cast<void>(read_cifar10(folder.path())), InputError);
+  write_cifar(folder);
+  std::string bytes = cifar_file(0);
+  bytes[record * 17] = 10;
+  folder.write("data_batch_3.bin", bytes);
+  try {
+    static_cast<void>(read_cifar10(folder.path()));
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("data_batch_3.bin: image 17 has label 10"), std::string::npos);
+  }
+  bytes.pop_back();
+  folder.write("data_batch_3.bin", bytes);
+  EXPECT_THROW(static_cast<void>(read_cifar10(folder.path())), InputError);
+}
+
+TEST(ImageSet, FlipsAndCrops) {
+  auto pixels = std::make_shared<std::vector<std::uint8_t>>();
+  for (int i = 0; i < 16; ++i) pixels->push_back(static_cast<std::uint8_t>(i * 10));
+  ImageSet set(pixels, {0}, {1, 4, 4}, {0.0F}, {1.0F / 255});  // values come out as the bytes
+  set.augment({true, 1});
+  std::set<std::vector<int>> seen;
+  for (std::uint64_t draw = 0; draw < 500; ++draw) {
+    std::vector<float> out(16);
+    set.read(0, draw, out);
+    std::vector<int> values;
+    for (const float v : out) values.push_back(static_cast<int>(std::lround(v)));
+    seen.insert(values);
+    std::vector<float> again(16);
+    set.read(0, draw, again);
+    EXPECT_EQ(out, again);
+  }
+  EXPECT_EQ(seen.size(), 2U * 3 * 3);  // mirrored or not, three places each way
+}
+
+TEST(GeneratedImages, AreTheSameForASeed) {
+  GeneratedImages what;
+  what.train = what.validation = what.test = 20;
+  std::vector<float> a(3072), b(3072), c(3072);
+  generate_images(what).train->read(3, 0, a);
+  generate_images(what).train->read(3, 0, b);
+  what.seed = 1;
+  generate_images(what).train->read(3, 0, c);
+  EXPECT_EQ(a, b);
+  EXPECT_NE(a, c);
+  what.classes = 1;
+  EXPECT_THROW(static_cast<void>(generate_images(what)), InputError);
+}
+
+double accuracy_after(const Workload& workload, const ImageData& data, int epochs,
+                      std::unique_ptr<TrainableNetwork> network = nullptr) {
+  const StepOptions options{1e-3, 0, 0, 0};
+  TrainingStep step(network ? std::move(network) : make_zoo_network(workload, c10::kCPU, 0), workload, c10::kCPU,
+                    options);
+  const LoaderOptions loading{workload.batch_size, c10::kCPU, at::kFloat, Layout::nchw, 1};
+  BatchLoader train(*data.train, data.shape, loading);
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    train.start(workload.train_images, static_cast<std::uint64_t>(epoch));
+    while (const auto batch = train.next()) step.run(*batch);
+  }
+  BatchLoader test(*data.test, data.shape, loading);
+  return step.evaluate(test, data.test->size()).accuracy;
+}
+
+/// Multinomial logistic regression on the pixels.
+class LinearClassifier final : public TrainableNetwork {
+ public:
+  LinearClassifier() : weight_(at::zeros({10, 3072})), bias_(at::zeros({10})) {
+    weight_.requires_grad_(true);
+    bias_.requires_grad_(true);
+  }
+  at::Tensor forward(const at::Tensor& inputs) override { return at::linear(inputs.flatten(1), weight_, bias_); }
+  void train(bool) override {}
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
+    return {{"weight", weight_}, {"bias", bias_}};
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> buffers() const override { return {}; }
+
+ private:
+  at::Tensor weight_, bias_;
+};
+
+TEST(GeneratedImages, ACnnLearnsThemAndALinearClassifierDoesNot) {
+  GeneratedImages what;
+  what.train = 3'000;
+  what.validation = 1;
+  what.test = 1'000;
+  const ImageData data = generate_images(what);
+  Workload workload = Workload::cifar_cnn(2, 16, 32);
+  workload.train_images = what.train;
+  EXPECT_GE(accuracy_after(workload, data, 3), 0.60);
+  EXPECT_LT(accuracy_after(workload, data, 5, std::make_unique<LinearClassifier>()), 0.40);
+}
+
+TEST(BatchLoader, DeliversEveryImageOnceInAnOrderOfItsSeed) {
+  GeneratedImages what;
+  what.train = 103;
+  what.validation = what.test = 1;
+  what.shape = {3, 4, 4};
+  const ImageData data = generate_images(what);
+  for (const int workers : {1, 3}) {
+    BatchLoader loader(*data.train, data.shape, {10, c10::kCPU, at::kFloat, Layout::nchw, workers});
+    const auto pass = [&](std::optional<std::uint64_t> seed) {
+      std::vector<float> firsts;
+      std::vector<std::int64_t> sizes;
+      loader.start(103, seed);
+      while (const auto batch = loader.next()) {
+        sizes.push_back(batch->inputs.size(0));
+        for (std::int64_t i = 0; i < batch->inputs.size(0); ++i) firsts.push_back(batch->inputs[i].sum().item<float>());
+      }
+      EXPECT_EQ(sizes.size(), 11U);
+      EXPECT_EQ(sizes.back(), 3);
+      return firsts;
+    };
+    const auto plain = pass(std::nullopt);
+    const auto shuffled = pass(7);
+    EXPECT_EQ(shuffled, pass(7));
+    EXPECT_NE(shuffled, pass(8));
+    EXPECT_NE(shuffled, plain);
+    EXPECT_EQ(std::multiset<float>(shuffled.begin(), shuffled.end()), std::multiset<float>(plain.begin(), plain.end()));
+  }
+}
+
+TEST(BatchLoader, GoesRoundWhereMoreIsAskedForAndHasBothLayouts) {
+  GeneratedImages what;
+  what.train = 5;
+  what.validation = what.test = 1;
+  const ImageData data = generate_images(what);
+  BatchLoader nhwc(*data.train, data.shape, {4, c10::kCPU, at::kDouble, Layout::nhwc, 1});
+  BatchLoader nchw(*data.train, data.shape, {4, c10::kCPU, at::kFloat, Layout::nchw, 1});
+  nhwc.start(12, 3);
+  nchw.start(12, 3);
+  int batches = 0;
+  while (const auto a = nhwc.next()) {
+    const auto b = nchw.next();
+    EXPECT_TRUE(a->inputs.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(at::equal(a->inputs.to(at::kFloat), b->inputs));
+    EXPECT_TRUE(at::equal(a->targets, b->targets));
+    ++batches;
+  }
+  EXPECT_EQ(batches, 3);
+}
+
+class Broken final : public ImageSource {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return 10; }
+  [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
+  void read(std::int64_t, std::uint64_t, std::span<float>) const override { throw Error("unreadable"); }
+};
+
+TEST(BatchLoader, HandsOnWhatReadingThrew) {
+  const Broken source;
+  BatchLoader loader(source, {1, 1, 1}, {4, c10::kCPU, at::kFloat, Layout::nchw, 2});
+  loader.start(10, std::nullopt);
+  EXPECT_THROW(static_cast<void>(loader.next()), Error);
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,263 @@
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+#include <perfpred/torch/net_trainer.h>
+
+#include <ATen/ATen.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "../cli/spawn.h"
+#include "csv.h"
+#include "torch/checkpoint.h"
+
+namespace perfpred {
+namespace {
+
+namespace fs = std::filesystem;
+using perfpred::testing::TemporaryFolder;
+
+/// 16 x 16 pixels: red grows to the right, green downwards, blue is even.
+std::string small_jpeg() {
+  constexpr std::string_view hex =
+    "ffd8ffe000104a46494600010100000100010000ffdb0043001b12141714111b1716171e1c1b2028422b28252528513a3d30"
+    "42605565645f555d5b6a7899816a7190735b5d85b586909ea3abadab6780bcc9baa6c799a8aba4ffdb0043011c1e1e282328"
+    "4e2b2b4ea46e5d6ea4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4"
+    "a4a4a4a4a4a4a4a4ffc00011080010001003011100021101031101ffc4001f00000105010101010101000000000000000001"
+    "02030405060708090a0bffc400b5100002010303020403050504040000017d01020300041105122131410613516107227114"
+    "328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a53545556"
+    "5758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5"
+    "b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f010003"
+    "0101010101010101010000000000000102030405060708090a0bffc400b51100020102040403040705040400010277000102"
+    "031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a35"
+    "363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a92939495"
+    "969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9ea"
+    "f2f3f4f5f6f7f8f9faffda000c03010002110311003f00cc8adbdabaa53269542dc56ded58ca67a74aa16e2b6f6ac6533e76"
+    "9542e456ded58ca67a54aa1fffd9";
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
+  }
+  return bytes;
+}
+
+/// Batch norm, dropout and depthwise convolutions on a few small images.
+TrainNetOptions small() {
+  TrainNetOptions options;
+  options.network = "mobilenet_v3_small";
+  options.input = "3x32x32";
+  options.train_images = 96;
+  options.batch_size = 32;
+  options.learning_rate = 0.01;
+  options.warmup = 2;
+  options.epochs = 3;
+  options.threads = 1;
+  options.device = "cpu";
+  return options;
+}
+
+TrainNetResult run(const TrainNetOptions& options, std::vector<std::string>* lines = nullptr) {
+  return train_net(
+      options,
+      [lines](const std::string& line) {
+        if (lines != nullptr) lines->push_back(line);
+      },
+      [] { return false; });
+}
+
+void expect_same(const std::string& a, const std::string& b) {
+  const NamedTensors x = load_checkpoint(a).tensors;
+  const NamedTensors y = load_checkpoint(b).tensors;
+  ASSERT_EQ(x.size(), y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(x[i].first, y[i].first);
+    EXPECT_TRUE(at::equal(x[i].second, y[i].second)) << x[i].first;
+  }
+}
+
+TEST(TrainNet, KilledAndResumedEndsBitForBitWhereItWouldHave) {
+  const std::string program = perfpred::testing::program("train-net");
+  if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
+  const TemporaryFolder folder;
+  const auto command = [&](const std::string& out) {
+    return std::vector<std::string>{program,          "--network", "mobilenet_v3_small", "--input",      "3x32x32",
+                                    "--train-images", "96",        "--batch-size",       "32",           "--lr",
+                                    "0.01",           "--warmup",  "2",                  "--epochs",     "3",
+                                    "--threads",      "1",         "--device",           "cpu",          "--out-dir",
+                                    folder.file(out)};
+  };
+  ASSERT_EQ(perfpred::testing::spawn(command("whole")).exit_code, 0);
+
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto words = command("killed");
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    static_cast<void>(::freopen("/dev/null", "w", stderr));
+    ::execv(program.c_str(), arguments.data());
+    ::_exit(127);
+  }
+  const std::string last = folder.file("killed") + "/last.pt";
+  for (int i = 0; i < 6000 && !fs::exists(last); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(fs::exists(last));
+
+  auto again = command("resumed");
+  again.insert(again.end(), {"--resume", last});
+  const auto resumed = perfpred::testing::spawn(again);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  expect_same(folder.file("whole") + "/final.pt", folder.file("resumed") + "/final.pt");
+}
+
+TEST(TrainNet, RefusesMissingAndForeignCheckpoints) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 1;
+  options.out_dir = folder.file("out");
+  static_cast<void>(run(options));
+  TrainNetOptions other = options;
+  other.resume = folder.file("missing.pt");
+  EXPECT_THROW(static_cast<void>(run(other)), InputError);
+  other.resume = folder.write("junk.pt", "no checkpoint");
+  EXPECT_THROW(static_cast<void>(run(other)), InputError);
+  other.resume = options.out_dir + "/last.pt";
+  other.learning_rate = 0.02;
+  try {
+    static_cast<void>(run(other));
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("was made with another lr"), std::string::npos) << error.what();
+  }
+  other = options;
+  other.init = options.out_dir + "/last.pt";
+  other.network = "resnet18";
+  EXPECT_THROW(static_cast<void>(run(other)), InputError);
+}
+
+TEST(TrainNet, InitialWeightsAreTaken) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 1;
+  options.out_dir = folder.file("out");
+  const TrainNetResult trained = run(options);
+  options.init = options.out_dir + "/final.pt";
+  options.evaluate = true;
+  options.out_dir.clear();
+  options.seed = 0;
+  EXPECT_EQ(*run(options).test_loss, *trained.test_loss);
+}
+
+TEST(TrainNet, LogsIterations) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.data = "dummy";
+  options.epochs = 2;
+  options.max_iters = 5;
+  options.warmup_iters = 2;
+  options.env = "here";
+  options.log_file = folder.file("iterations.csv");
+  const TrainNetResult result = run(options);
+  CsvReader csv(options.log_file);
+  std::vector<std::int64_t> indices;
+  while (csv.next()) {
+    indices.push_back(csv.integer(csv.required("iter_idx")));
+    const double ms = csv.positive(csv.required("iter_time_ms"));
+    EXPECT_NEAR(csv.positive(csv.required("imgs_per_sec")), 32 / ms * 1e3, 1e-6 * 32 / ms * 1e3);
+    EXPECT_EQ(csv.text(csv.required("device")), result.device);
+    EXPECT_EQ(csv.text(csv.required("env")), "here");
+  }
+  EXPECT_EQ(indices, (std::vector<std::int64_t>{2, 3, 4}));
+}
+
+TEST(TrainNet, ProfilingWithoutAGpuIsALine) {
+  TrainNetOptions options = small();
+  options.profile_one_step = true;
+  std::vector<std::string> lines;
+  EXPECT_TRUE(run(options, &lines).epochs.empty());
+  EXPECT_EQ(lines.back(), "no CUDA device: there are no kernels to profile");
+}
+
+class Pictures : public ::testing::Test {
+ protected:
+  Pictures() {
+    for (const char* part : {"train", "val"}) {
+      for (const char* kind : {"cat", "dog"}) {
+        const std::string place = folder_.path() + "/" + part + "/" + kind;
+        fs::create_directories(place);
+        for (const char* name : {"a.jpg", "b.JPEG", "c.jpeg"}) {
+          folder_.write(std::string(part) + "/" + kind + "/" + name, small_jpeg());
+        }
+      }
+    }
+    options_ = small();
+    options_.data = "imagefolder:" + folder_.path();
+    options_.epochs = 1;
+    options_.batch_size = 4;
+  }
+
+  /// The message of the refusal; empty if there was none.
+  std::string refusal() {
+    try {
+      static_cast<void>(run(options_));
+      return {};
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  }
+
+  TemporaryFolder folder_;
+  TrainNetOptions options_;
+};
+
+TEST_F(Pictures, AreTrainedOn) {
+  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
+  EXPECT_EQ(run(options_).epochs.size(), 1U);
+}
+
+TEST_F(Pictures, ACorruptOneIsNamedOrSkipped) {
+  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
+  folder_.write("train/cat/broken.jpg", small_jpeg().substr(0, 100));
+  EXPECT_NE(refusal().find("broken.jpg"), std::string::npos);
+  options_.skip_corrupt = true;
+  EXPECT_EQ(run(options_).skipped_images, 1);
+}
+
+TEST_F(Pictures, FoldersThatAreEmptyOrDifferAreRefused) {
+  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
+  fs::create_directory(folder_.path() + "/train/empty");
+  EXPECT_NE(refusal().find("other classes"), std::string::npos);
+  fs::create_directory(folder_.path() + "/val/empty");
+  EXPECT_NE(refusal().find("has no JPEG file"), std::string::npos);
+  options_.data = "imagefolder:" + folder_.path() + "/missing";
+  EXPECT_NE(refusal().find("is not a folder"), std::string::npos);
+}
+
+TEST(TrainNet, RefusesOptionsOutOfRange) {
+  for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
+           [](auto& o) { o.epochs = 0; }, [](auto& o) { o.batch_size = 0; }, [](auto& o) { o.learning_rate = -1; },
+           [](auto& o) { o.label_smoothing = 1; }, [](auto& o) { o.workers = 0; }, [](auto& o) { o.save_every = 2; },
+           [](auto& o) { o.data = "mnist"; }, [](auto& o) { o.network = "resnet19"; }, [](auto& o) { o.input = "3x"; },
+           [](auto& o) { o.device = "gpu"; }, [](auto& o) { o.precision = Precision::tf32; },
+           [](auto& o) { o.data = "cifar10:/nowhere"; }, [](auto& o) { o.torchscript = "/nowhere.pt"; },
+           [](auto& o) { o.log_file = "/nowhere/log.csv"; }}) {
+    TrainNetOptions options = small();
+    spoil(options);
+    EXPECT_THROW(static_cast<void>(run(options)), InputError);
+  }
+}
+
+}  // namespace
+}  // namespace perfpred
