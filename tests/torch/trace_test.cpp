@@ -7,6 +7,7 @@
 #include <perfpred/workload.h>
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/api/module.h>
@@ -334,6 +335,7 @@ at::Tensor labels_of(const Network& network) {
 }
 
 TEST(NetworkModule, LearnsItsBatch) {
+  at::set_num_threads(1);  // others' work makes OpenMP's threads wait for each other
   at::manual_seed(0);
   Workload small = Workload::zoo("shufflenet_v2_x0_5", 8, {3, 64, 64});
   small.classes = 10;
@@ -381,6 +383,7 @@ std::int64_t measured_peak(const Network& network) {
 }
 
 TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {
+  at::set_num_threads(1);
   std::vector<std::string> names = {"alexnet",   "cifar_resnet18",     "densenet121",
                                     "googlenet", "mnasnet0_5",         "mobilenet_v2",
                                     "resnet18",  "shufflenet_v2_x0_5", "squeezenet1_1"};
