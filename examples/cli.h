@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <initializer_list>
@@ -43,8 +45,9 @@ class Program : public CLI::App {
   int run(int argc, char** argv, const std::function<void()>& body) {
     try {
       parse(argc, argv);
+      check_numbers();
       body();
-      if (std::fflush(stdout) != 0) throw Error("standard output cannot be written");
+      if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error("standard output cannot be written");
       return done;
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return exit(error);
@@ -61,6 +64,20 @@ class Program : public CLI::App {
   }
 
  private:
+  /// CLI11 takes an empty value for zero, and NaN for a number in every range.
+  void check_numbers() const {
+    for (const CLI::Option* option : get_options()) {
+      const std::string type = option->get_type_name();
+      const bool real = type.rfind("FLOAT", 0) == 0;
+      if (!real && type.rfind("INT", 0) != 0 && type.rfind("UINT", 0) != 0) continue;
+      for (const std::string& value : option->results()) {
+        if (value.empty() || (real && !std::isfinite(std::strtod(value.c_str(), nullptr)))) {
+          throw InputError(option->get_name() + " \"" + value + "\" is not a finite number");
+        }
+      }
+    }
+  }
+
   [[nodiscard]] int complain(std::string message, ExitCode code) const {
     if (const auto line_end = message.find('\n'); line_end != std::string::npos) message.resize(line_end);
     std::fprintf(stderr, "%s: %s\n", get_name().c_str(), message.c_str());

@@ -91,13 +91,14 @@ def query(path, columns, label):
 DUCKDB_PROGRAM = """
 import duckdb, sys
 threads, statement, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-connection = duckdb.connect(config={"threads": threads, "enable_progress_bar": False})
+connection = duckdb.connect(config={"threads": threads})
+connection.execute("SET enable_progress_bar = false")
 connection.sql(statement).write_csv(out)
 """
 
 
 def timed(command):
-    """Seconds and peak memory (MB) of a program."""
+    """Seconds, seconds of processor time and peak memory (MB) of a program."""
     begin = time.perf_counter()
     process = subprocess.Popen([str(part) for part in command], stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -105,7 +106,14 @@ def timed(command):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"{command[0]} failed with {process.returncode}")
-    return seconds, usage.ru_maxrss * 1024 / 1e6
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+
+
+def read(path):
+    """So that neither waits for the disk."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 22):
+            pass
 
 
 def worst_difference(ours, theirs):
@@ -146,13 +154,16 @@ def main():
             ours, theirs = os.path.join(folder, "ours.csv"), os.path.join(folder, "theirs.csv")
             rounds = []
             for _ in range(options.repeats):
+                read(runs)
                 a = timed([options.program, "--runs", runs, "--label", label, "--out", ours])
+                read(runs)
                 b = timed([python, "-c", DUCKDB_PROGRAM, threads, query(runs, columns, label), theirs])
                 rounds.append((a, b))
             results[label] = {
                 "perfpred_sec": median([a[0] for a, _ in rounds]), "duckdb_sec": median([b[0] for _, b in rounds]),
                 "time_ratio": median([a[0] / b[0] for a, b in rounds]),
-                "perfpred_peak_mb": max(a[1] for a, _ in rounds), "duckdb_peak_mb": max(b[1] for _, b in rounds),
+                "processor_time_ratio": median([a[1] / b[1] for a, b in rounds]),
+                "perfpred_peak_mb": max(a[2] for a, _ in rounds), "duckdb_peak_mb": max(b[2] for _, b in rounds),
                 "worst_relative_difference": worst_difference(ours, theirs)}
         print(json.dumps({"rows": options.rows, "bytes": os.path.getsize(runs), "columns": len(columns),
                           "threads": threads, **results}, indent=2))
