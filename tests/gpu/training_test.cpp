@@ -150,7 +150,7 @@ TEST_F(Gpu, OutOfMemoryIsAnOutcomeAndTheSweepGoesOn) {
   const CollectResult result =
       collector.collect(both, [](const CollectProgress&) {}, [] { return false; });
   ASSERT_EQ(result.runs.size(), 2U);
-  for (const Run& run : result.runs) {
+  for (const perfpred::Run& run : result.runs) {
     const bool is_huge = run.workload.base_filters == 65'536;
     EXPECT_EQ(run.outcome == Outcome::oom, is_huge);
     EXPECT_EQ(run.avg_time_sec.has_value(), !is_huge);
