@@ -12,6 +12,7 @@ namespace {
 // Priors of the logs of lengths, amplitude and noise: residuals of physics are smooth over a few octaves, some percent
 // large, and measured to a fraction of a percent.
 const double prior_length = std::log(4.0);
+const double prior_architecture_length = std::log(3.0);  // depths, octaves of width
 const double prior_batch_length = std::log(2.0);  // octaves
 constexpr double prior_length_deviation = 0.4;
 const double prior_amplitude = std::log(0.06);
@@ -23,8 +24,8 @@ constexpr int most_evaluations = 40;
 ResidualKernel::Parameters prior_mean(double run_noise) {
   ResidualKernel::Parameters mean;
   mean.setConstant(prior_length);
-  static const double lms=getenv("LMS")?std::log(atof(getenv("LMS"))):prior_batch_length, lmp=getenv("LMP")?std::log(atof(getenv("LMP"))):prior_length,lmd=getenv("LMD")?std::log(atof(getenv("LMD"))):prior_length,lmw=getenv("LMW")?std::log(atof(getenv("LMW"))):prior_length;
-  mean[0]=lmd;mean[1]=lmw;mean[2] = lms;mean[3]=lmp;
+  mean.head<ResidualKernel::rough_inputs>().setConstant(prior_architecture_length);
+  mean[2] = prior_batch_length;
   mean[ResidualKernel::inputs] = prior_amplitude;
   mean[ResidualKernel::inputs + 1] = std::log(run_noise);
   return mean;

@@ -389,10 +389,11 @@ void StepBuilder::forward(const Layer& layer) {
 void StepBuilder::loss() {
   phase_ = Phase::loss;
   const auto last = static_cast<std::int32_t>(states_.size()) - 1;
-  TensorId logits = cast(state_of(last).output, master_);
+  TensorId logits = state_of(last).output;
   const Shape shape = graph_.shape(logits);
   if (shape.rank() != 2) logits = graph_.add_view(logits, {shape.numel() / shape.back(), shape.back()});
-  const TensorId log_probabilities = map(OpKind::log_softmax, {logits});
+  const TensorId raw = map(OpKind::log_softmax, {logits});  // in the logits' type, whatever autocast does elsewhere
+  const TensorId log_probabilities = cast(raw, master_);
   const TensorId loss = made({}, master_);
   const TensorId total_weight = made({}, master_);
   emit(OpKind::nll_loss, {log_probabilities, labels_}, {loss, total_weight});
@@ -402,8 +403,7 @@ void StepBuilder::loss() {
   emit(OpKind::fill, {loss}, {one});
   const TensorId by_probability = made_like(log_probabilities);
   emit(OpKind::nll_loss_backward, {one, log_probabilities, labels_, total_weight}, {by_probability});
-  TensorId gradient = made_like(log_probabilities);
-  emit(OpKind::log_softmax_backward, {by_probability, log_probabilities}, {gradient});
+  TensorId gradient = map(OpKind::log_softmax_backward, {cast(by_probability, type(raw)), raw});
   if (shape.rank() != 2) gradient = graph_.add_view(gradient, shape);
   give_layer(last, gradient);
 }

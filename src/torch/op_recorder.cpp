@@ -577,9 +577,13 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     const std::size_t before = graph_.tensors.size();
     const TensorId id = id_of(tensor);
     inputs_.push_back(id);
-    // What an operator only reads was made before: outside of the step if it is new.
-    if (id == before && graph_.tensors[id].storage == id && std::none_of(outputs.begin(), outputs.end(), is_it)) {
-      graph_.tensors[id].role = phase_ == Phase::optimizer ? TensorRole::optimizer_state : TensorRole::buffer;
+    // What an operator only reads was made before: outside of the step if it is new. Optimizers make what they
+    // remember in the first step, and overwrite it.
+    const bool is_new = id == before && graph_.tensors[id].storage == id;
+    if (is_new && phase_ == Phase::optimizer) {
+      graph_.tensors[id].role = TensorRole::optimizer_state;
+    } else if (is_new && std::none_of(outputs.begin(), outputs.end(), is_it)) {
+      graph_.tensors[id].role = TensorRole::buffer;
     }
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);

@@ -159,17 +159,22 @@ std::string essence(const std::string& message) {
   return text.substr(0, text.find('\n'));
 }
 
+std::string sentence(const std::string& message) {
+  const std::string text = essence(message);
+  return text.substr(0, text.find(". "));
+}
+
 torch::jit::Module load_torchscript(const std::string& path) {
   try {
     return torch::jit::load(path, at::kCPU, false);
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
     if (message.find("maximum supported version") != std::string::npos) {
-      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, essence(message)));
+      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, sentence(message)));
     }
-    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, essence(message)));
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(message)));
   } catch (const std::exception& error) {
-    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, essence(error.what())));
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(error.what())));
   }
 }
 

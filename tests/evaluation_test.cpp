@@ -1,0 +1,189 @@
+#include <perfpred/error.h>
+#include <perfpred/evaluation.h>
+#include <perfpred/throughput_deriver.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <unistd.h>
+
+namespace perfpred {
+namespace {
+
+TEST(ErrorMetrics, TextbookValues) {
+  const ErrorMetrics metrics = error_metrics(std::vector<double>{1, 2, 4}, std::vector<double>{2, 2, 3});
+  EXPECT_EQ(metrics.n, 3U);
+  EXPECT_DOUBLE_EQ(*metrics.mae, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(*metrics.rmse, std::sqrt(2.0 / 3));
+  EXPECT_DOUBLE_EQ(*metrics.mape, (1.0 + 0.25) / 3);
+  EXPECT_NEAR(*metrics.r2, 1 - 2 / (42.0 / 9), 1e-12);  // squares about the mean 7/3: 16/9 + 1/9 + 25/9
+}
+
+TEST(ErrorMetrics, NothingAndConstants) {
+  EXPECT_EQ(error_metrics({}, {}).n, 0U);
+  EXPECT_FALSE(error_metrics({}, {}).mape);
+  EXPECT_FALSE(error_metrics(std::vector<double>{2, 2}, std::vector<double>{1, 2}).r2);
+  EXPECT_THROW((void)error_metrics(std::vector<double>{0}, std::vector<double>{1}), InputError);
+  EXPECT_THROW((void)error_metrics(std::vector<double>{1}, std::vector<double>{NAN}), InputError);
+  EXPECT_THROW((void)error_metrics(std::vector<double>{1}, {}), Error);
+}
+
+TEST(ThroughputDeriver, FlipsTheQuantiles) {
+  const Quantiles throughput = ThroughputDeriver(50'000).derive(Quantiles{0.5, 1, 2});
+  EXPECT_EQ(throughput.p05, 25'000);
+  EXPECT_EQ(throughput.p50, 50'000);
+  EXPECT_EQ(throughput.p95, 100'000);
+  EXPECT_THROW(ThroughputDeriver(0), InputError);
+  EXPECT_THROW((void)ThroughputDeriver(1).derive(0), InputError);
+}
+
+std::vector<AggregateRow> small_table() {
+  std::vector<AggregateRow> rows;
+  for (const int depth : {2, 3}) {
+    for (const int base : {16, 32}) {
+      for (const int batch : {32, 64, 128, 256, 512}) {
+        AggregateRow row;
+        row.workload = Workload::cifar_cnn(depth, base, batch);
+        row.n = 1;
+        row.avg_time_mean = 10.0 * depth * base / batch;
+        row.thr_mean = 50'000 / *row.avg_time_mean;
+        rows.push_back(row);
+      }
+    }
+  }
+  return rows;
+}
+
+TEST(Evaluation, CoverageAndWidth) {
+  const std::vector<AggregateRow> table = small_table();
+  const std::vector<AggregateRow> rows(table.begin(), table.begin() + 2);
+  const double a = *rows[0].avg_time_mean, b = *rows[1].avg_time_mean;
+  const std::vector<Prediction> predictions = {{.time_sec = {0.9 * a, a, 1.1 * a}}, {.time_sec = {1.5 * b, 2 * b, 3 * b}}};
+  const Evaluation evaluation = evaluate(rows, predictions);
+  EXPECT_DOUBLE_EQ(*evaluation.coverage90, 0.5);
+  EXPECT_NEAR(*evaluation.width90_median, (0.2 + 0.75) / 2, 1e-12);
+  EXPECT_DOUBLE_EQ(*evaluation.metrics.time.mape, 0.5);
+  EXPECT_NEAR(*evaluation.metrics.throughput.mape, 0.25, 1e-12);
+}
+
+TEST(Evaluation, NearestBatchInterpolatesOnTheLogLogLine) {
+  std::vector<AggregateRow> rows = small_table();
+  const AggregateRow held = rows[2];  // 2 x 16, batch 128; time is 1 / batch, a line
+  rows.erase(rows.begin() + 2);
+  for (const NamedMetrics& baseline : evaluate_baselines(rows, std::vector<AggregateRow>{held})) {
+    if (baseline.name == "nearest_batch") {
+      EXPECT_NEAR(*baseline.metrics.time.mape, 0, 1e-12);
+    }
+    if (baseline.name == "mean") {
+      double logs = 0;
+      for (const AggregateRow& row : rows) logs += std::log(*row.avg_time_mean) / static_cast<double>(rows.size());
+      EXPECT_NEAR(*baseline.metrics.time.mae, std::abs(std::exp(logs) - *held.avg_time_mean), 1e-12);
+    }
+  }
+}
+
+TEST(Evaluation, SplitsAreExactRepeatableAndDisjoint) {
+  const std::vector<AggregateRow> rows = small_table();
+  const Split split = split_rows(rows, 0.15, 0.25, 7), again = split_rows(rows, 0.15, 0.25, 7);
+  EXPECT_EQ(split.test.size(), 3U);
+  EXPECT_EQ(split.val.size(), 5U);
+  EXPECT_EQ(split.train.size(), 12U);
+  EXPECT_EQ(split.test, again.test);
+  EXPECT_NE(split.test, split_rows(rows, 0.15, 0.25, 8).test);
+  std::set<std::string> keys;
+  for (const auto* part : {&split.train, &split.val, &split.test}) {
+    for (const AggregateRow& row : *part) keys.insert(row.workload.key());
+  }
+  EXPECT_EQ(keys.size(), rows.size());
+  EXPECT_THROW((void)split_rows(rows, 0.5, 0.5, 0), InputError);
+  EXPECT_THROW((void)split_rows(rows, -0.1, 0, 0), InputError);
+  EXPECT_EQ(split_rows(rows, 0, 0, 0).train.size(), rows.size());
+}
+
+TEST(Evaluation, SplitFromAFile) {
+  const std::string file = (std::filesystem::temp_directory_path() / ("perfpred_split_" + std::to_string(::getpid()) + ".csv")).string();
+  std::ofstream(file) << "depth,base_filters,batch_size,split\n2,16,32,train\n2,16,64,val\n3,32,512,test\n";
+  const Split split = read_split(file, small_table());
+  EXPECT_EQ(split.train.size(), 1U);
+  EXPECT_EQ(split.val.size(), 1U);
+  EXPECT_EQ(split.test.size(), 1U);
+  std::ofstream(file) << "depth,base_filters,batch_size,split\n2,16,32,train\n2,16,64,maybe\n";
+  EXPECT_THROW((void)read_split(file, small_table()), InputError);
+  std::filesystem::remove(file);
+}
+
+TEST(Evaluation, ProtocolsLeaveOutWhatTheyName) {
+  const std::vector<AggregateRow> rows = small_table();
+  const FitOptions linear{.kind = "linear", .seed = 0};
+  const ProtocolEvaluation loao = evaluate_protocol(rows, Protocol::loao, linear);
+  EXPECT_EQ(loao.folds.size(), 4U);
+  EXPECT_EQ(loao.seen, 0U);
+  EXPECT_EQ(loao.all.metrics.time.n, rows.size());
+  EXPECT_EQ(evaluate_protocol(rows, Protocol::lodo, linear).folds[0].left_out, "depth=2");
+  EXPECT_EQ(evaluate_protocol(rows, Protocol::lowo, linear).folds[1].left_out, "base_filters=32");
+
+  ProtocolOptions one;
+  one.repeats = 3;
+  one.threads = 1;
+  ProtocolOptions four = one;
+  four.threads = 4;
+  const ProtocolEvaluation a = evaluate_protocol(rows, Protocol::kfold, linear, one);
+  const ProtocolEvaluation b = evaluate_protocol(rows, Protocol::kfold, linear, four);
+  EXPECT_EQ(a.folds.size(), 15U);
+  EXPECT_EQ(*a.all.metrics.time.mape, *b.all.metrics.time.mape);
+  EXPECT_EQ(*a.all.coverage90, *b.all.coverage90);
+  one.folds = 100;
+  EXPECT_THROW((void)evaluate_protocol(rows, Protocol::kfold, linear, one), InputError);
+}
+
+// ---- the reference collection: what the hybrid must reach, every row scored
+
+class Reference : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* folder = std::getenv("PERFPRED_REFERENCE_DIR");
+    if (folder == nullptr) GTEST_SKIP() << "PERFPRED_REFERENCE_DIR is not set";
+    rows = read_aggregate(std::string(folder) + "/a100_cifar10/runs_agg.csv");
+  }
+  std::vector<AggregateRow> rows;
+};
+
+TEST_F(Reference, KFold) {
+  const ProtocolEvaluation result = evaluate_protocol(rows, Protocol::kfold, {});
+  EXPECT_LE(*result.all.metrics.time.mape, 0.0105);
+  EXPECT_LE(*result.all.metrics.time.mae, 0.025);
+  EXPECT_LE(*result.all.metrics.throughput.mae, 450);
+  EXPECT_GE(*result.all.coverage90, 0.86);
+  EXPECT_LE(*result.all.coverage90, 0.96);
+  EXPECT_LE(*result.all.width90_median, 0.05);
+}
+
+TEST_F(Reference, LeaveArchitectureOut) {
+  const ProtocolEvaluation result = evaluate_protocol(rows, Protocol::loao, {});
+  EXPECT_LE(*result.all.metrics.time.mape, 0.016);
+  EXPECT_GE(*result.all.coverage90, 0.86);
+  EXPECT_LE(*result.all.coverage90, 0.96);
+  EXPECT_LE(*result.all.width90_median, 0.08);
+}
+
+TEST_F(Reference, LeaveDepthOut) {
+  const ProtocolEvaluation result = evaluate_protocol(rows, Protocol::lodo, {});
+  EXPECT_LE(*result.all.metrics.time.mape, 0.030);
+  EXPECT_GE(*result.all.coverage90, 0.80);
+  EXPECT_LE(*result.all.coverage90, 0.97);
+}
+
+TEST_F(Reference, LeaveWidthOut) {
+  const ProtocolEvaluation result = evaluate_protocol(rows, Protocol::lowo, {});
+  EXPECT_LE(*result.all.metrics.time.mape, 0.046);
+  EXPECT_GE(*result.all.coverage90, 0.80);
+  EXPECT_LE(*result.all.coverage90, 0.97);
+}
+
+}  // namespace
+}  // namespace perfpred

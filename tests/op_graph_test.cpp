@@ -1,0 +1,130 @@
+#include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace perfpred {
+namespace {
+
+TEST(OpGraph, ForwardFlopsAreTheTextbooks) {
+  // GFLOP of one 224x224 image, convolutions and matrix products.
+  const auto forward = [](const char* network) {
+    return Workload::zoo(network, 1).graph().totals(Phase::forward).conv_matmul_flops / 1e9;
+  };
+  EXPECT_NEAR(forward("resnet50"), 8.18, 0.005);
+  EXPECT_NEAR(forward("vgg16"), 30.94, 0.005);
+  EXPECT_NEAR(forward("resnet18"), 3.63, 0.005);
+}
+
+TEST(OpGraph, BackwardAsksTwoProductsOfEachButTheFirstLayer) {
+  const Workload workload = Workload::cifar_cnn(2, 16, 10);
+  const OpGraph graph = workload.graph();
+  const double forward = graph.totals(Phase::forward).conv_matmul_flops;
+  const double first = 2.0 * 10 * 32 * 32 * 16 * 27;
+  EXPECT_EQ(graph.totals(Phase::backward).conv_matmul_flops, 2 * forward - first);
+}
+
+TEST(OpGraph, CountsFollowTheRules) {
+  OpGraph graph;
+  const TensorId x = graph.add_tensor({2, 8, 10, 10}, DataType::f32, TensorRole::input);
+  const TensorId weight = graph.add_tensor({12, 4, 3, 3}, DataType::f32, TensorRole::parameter);
+  const TensorId y = graph.add_tensor({2, 12, 8, 8}, DataType::f32, TensorRole::activation);
+  const std::array inputs = {x, weight};
+  const Op conv = graph.add_op(OpKind::convolution, Phase::forward, -1, inputs, std::array{y});
+  EXPECT_EQ(conv.flops, 2.0 * (2 * 12 * 8 * 8) * (4 * 3 * 3));  // 2 |out| Cin/groups kh kw
+  EXPECT_EQ(conv.bytes_read, 4 * (2 * 8 * 100 + 12 * 4 * 9));
+  EXPECT_EQ(conv.bytes_written, 4 * 2 * 12 * 64);
+
+  const TensorId rows = graph.add_tensor({1000, 64}, DataType::f16, TensorRole::parameter);
+  const TensorId indices = graph.add_tensor({7}, DataType::i64, TensorRole::input);
+  const TensorId chosen = graph.add_tensor({7, 64}, DataType::f16, TensorRole::activation);
+  const Op embedding = graph.add_op(OpKind::embedding, Phase::forward, -1, std::array{rows, indices}, std::array{chosen});
+  EXPECT_EQ(embedding.flops, 0);
+  EXPECT_EQ(embedding.bytes_read, 7 * 64 * 2 + 7 * 8);  // the chosen rows only
+
+  const TensorId filled = graph.add_tensor({5, 5}, DataType::f64, TensorRole::activation);
+  const Op fill = graph.add_op(OpKind::fill, Phase::forward, -1, std::array{filled}, std::array{filled});
+  EXPECT_EQ(fill.bytes_read, 0);
+  EXPECT_EQ(fill.bytes_written, 200);
+
+  const Op squared = graph.add_op(OpKind::addcmul, Phase::optimizer, -1, std::array{filled, y, y}, std::array{filled});
+  EXPECT_EQ(squared.bytes_read, 200 + 4 * 2 * 12 * 64);  // an operand given twice is read once
+}
+
+TEST(OpGraph, ProductsAreTwoMnk) {
+  OpGraph graph;
+  const TensorId a = graph.add_tensor({3, 5, 7}, DataType::f32, TensorRole::activation);
+  const TensorId b = graph.add_tensor({3, 7, 11}, DataType::f32, TensorRole::activation);
+  const TensorId c = graph.add_tensor({3, 5, 11}, DataType::f32, TensorRole::activation);
+  EXPECT_EQ(graph.add_op(OpKind::bmm, Phase::forward, -1, std::array{a, b}, std::array{c}).flops, 2.0 * 3 * 5 * 7 * 11);
+}
+
+TEST(OpGraph, EveryOptimizerUpdatesEveryParameter) {
+  struct Expected {
+    Optimizer optimizer;
+    std::int64_t ops;         // of each parameter tensor
+    std::int64_t histories;   // state, in copies of the parameters
+  };
+  for (const auto& [optimizer, ops, histories] :
+       {Expected{Optimizer::none, 0, 0}, Expected{Optimizer::sgd, 1, 0}, Expected{Optimizer::nesterov, 4, 1},
+        Expected{Optimizer::adam, 8, 2}, Expected{Optimizer::adamw, 9, 2}, Expected{Optimizer::adagrad, 4, 1},
+        Expected{Optimizer::rmsprop, 5, 1}, Expected{Optimizer::adadelta, 11, 2}}) {
+    SCOPED_TRACE(to_string(optimizer));
+    Workload workload = Workload::zoo("resnet18", 2);
+    workload.optimizer = optimizer;
+    const OpGraph graph = workload.graph();
+    EXPECT_EQ(graph.totals(Phase::optimizer).ops, 62 * ops);  // 62 parameter tensors
+    std::int64_t state = 0;
+    for (const Tensor& tensor : graph.tensors) {
+      if (tensor.role == TensorRole::optimizer_state) state += tensor.bytes;
+    }
+    EXPECT_EQ(state, histories * 4 * graph.params());
+  }
+}
+
+TEST(OpGraph, HalfPrecisionHalvesTheBytesOfConvolutions) {
+  Workload workload = Workload::zoo("vgg11", 2);
+  const OpTotals full = workload.graph().totals(OpKind::convolution);
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    workload.precision = precision;
+    const OpGraph graph = workload.graph();
+    EXPECT_EQ(graph.totals(OpKind::convolution).bytes(), full.bytes() / 2);
+    EXPECT_EQ(graph.totals(OpKind::convolution).flops, full.flops);
+  }
+  workload.precision = Precision::fp64;
+  EXPECT_EQ(workload.graph().totals(OpKind::convolution).bytes(), 2 * full.bytes());
+}
+
+TEST(OpGraph, ScalesWithTheBatch) {
+  const OpGraph one = Workload::zoo("googlenet", 1).graph();
+  const OpGraph eight = Workload::zoo("googlenet", 8).graph();
+  EXPECT_EQ(eight.ops.size(), one.ops.size());
+  EXPECT_EQ(eight.totals(Phase::forward).conv_matmul_flops, 8 * one.totals(Phase::forward).conv_matmul_flops);
+  EXPECT_EQ(eight.totals(Phase::optimizer).bytes(), one.totals(Phase::optimizer).bytes());
+}
+
+TEST(OpGraph, ParametersByTheOperatorThatReadsThem) {
+  const OpGraph graph = Workload::cifar_cnn(2, 16, 32).graph();
+  EXPECT_EQ(graph.params(OpKind::convolution), 448 + 2320 + 4640 + 9248);
+  EXPECT_EQ(graph.params(OpKind::addmm), 2048 * 128 + 128 + 128 * 10 + 10);
+}
+
+TEST(OpGraph, GradientsMeetWhereANetworkForks) {
+  // A residual block without projection adds twice: forward once, backward once where both gradients meet.
+  const OpGraph graph = Workload::zoo("resnet18", 1).graph();
+  EXPECT_EQ(graph.totals(OpKind::add).ops, 8 + 8 + 20 + 62 * 2);  // sums, meetings, batch counters, Adam's
+}
+
+TEST(Shape, RefusesWhatIsNoShape) {
+  EXPECT_THROW(Shape({-1}), InputError);
+  EXPECT_THROW(static_cast<void>(Shape({std::int64_t{1} << 40, std::int64_t{1} << 40}).numel()), InputError);
+  EXPECT_EQ(Shape({}).numel(), 1);
+  EXPECT_EQ(Shape({2, 3, 4}).text(), "2x3x4");
+}
+
+}  // namespace
+}  // namespace perfpred
