@@ -56,22 +56,20 @@ RunScanner::Role RunScanner::role_of(std::string_view column) {
     std::string_view name;
     Role role;
   };
-  static constexpr std::array<Named, 18> named = {{{"timestamp_utc", Role::timestamp},
+  static constexpr std::array<Named, 16> named = {{{"timestamp_utc", Role::timestamp},
+                                                   {"framework", Role::text},
                                                    {"epochs", Role::epochs},
                                                    {"params", Role::params},
                                                    {"epoch_times_json", Role::epoch_times},
                                                    {"avg_time_sec", Role::avg_time_sec},
                                                    {"images_per_sec", Role::images_per_sec},
                                                    {"test_acc", Role::test_acc},
-                                                   {"step_p05_ms", Role::number},
-                                                   {"step_p50_ms", Role::number},
-                                                   {"step_p95_ms", Role::number},
-                                                   {"clock_mhz", Role::number},
-                                                   {"mem_free_mb", Role::number},
-                                                   {"peak_mem_mb", Role::number},
-                                                   {"load", Role::number},
-                                                   {"peak_reserved_mb", Role::number},
-                                                   {"cuda_graph_speedup", Role::number},
+                                                   {"env", Role::text},
+                                                   {"host", Role::text},
+                                                   {"driver", Role::text},
+                                                   {"cuda", Role::text},
+                                                   {"cudnn", Role::text},
+                                                   {"note", Role::text},
                                                    {"timing", Role::timing},
                                                    {"outcome", Role::outcome}}};
   for (const Named& entry : named) {
@@ -80,7 +78,9 @@ RunScanner::Role RunScanner::role_of(std::string_view column) {
   for (const WorkloadColumn& field : workload_columns()) {
     if (field.name == column) return Role::workload;
   }
-  return Role::text;
+  // The rest are numbers; a text among them that is none would only be left to the careful reader.
+  const bool ours = std::find(run_columns().begin(), run_columns().end(), column) != run_columns().end();
+  return ours ? Role::number : Role::text;
 }
 
 RunScanner::RunScanner(const std::vector<std::string>& columns) {
