@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -123,6 +124,36 @@ std::vector<AggregateRow> usable_rows(std::span<const AggregateRow> rows) {
   }
   return usable;
 }
+
+/// A shared mutex in which a writer gets its turn: std::shared_mutex prefers readers here, and predictions without pause
+/// would keep an observation waiting for ever. Readers that come while a writer waits queue behind it.
+class FairSharedMutex {
+ public:
+  void lock() {
+    turn_.lock();
+    writer_waits_ = true;
+    mutex_.lock();
+  }
+  void unlock() {
+    writer_waits_ = false;
+    mutex_.unlock();
+    turn_.unlock();
+  }
+  void lock_shared() {
+    if (writer_waits_) {
+      const std::lock_guard queue(turn_);
+      mutex_.lock_shared();
+    } else {
+      mutex_.lock_shared();
+    }
+  }
+  void unlock_shared() { mutex_.unlock_shared(); }
+
+ private:
+  std::mutex turn_;
+  std::atomic<bool> writer_waits_{false};
+  std::shared_mutex mutex_;
+};
 
 std::uint64_t fnv1a(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -269,7 +300,7 @@ struct TimeRegressor::Impl {
   std::uint64_t training_set_id = 0;
   std::set<std::string, std::less<>> keys;
   std::vector<Group> groups;  // never empty; the one with most rows first
-  mutable std::shared_mutex mutex;
+  mutable FairSharedMutex mutex;
 
   [[nodiscard]] const Group& group_of(const Workload& workload) const {
     for (const Group& group : groups) {
