@@ -21,6 +21,12 @@ constexpr std::size_t roles = 7;
 /// Channels that oneDNN's blocked layouts hold together (of AVX-512).
 constexpr std::int64_t channel_block = 16;
 
+double usable_bytes(const Device& device, double margin) {
+  const std::optional<double> memory = device.memory_bytes();
+  if (!memory) throw InputError(fmt::format("device {} has no known memory", device.name));
+  return *memory * (1 - margin);
+}
+
 /// Replays the life of every tensor.
 class Replay {
  public:
@@ -204,9 +210,7 @@ class Replay {
 }  // namespace
 
 bool MemoryEstimate::fits(const Device& device, double margin) const {
-  const std::optional<double> memory = device.memory_bytes();
-  if (!memory) throw InputError(fmt::format("device {} has no known memory", device.name));
-  return static_cast<double>(peak_bytes) <= *memory * (1 - margin);
+  return static_cast<double>(peak_bytes) <= usable_bytes(device, margin);
 }
 
 Allocator allocator_of(const Device& device) {
@@ -219,17 +223,31 @@ MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator) { retu
 std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step, const Device& device,
                                           double margin) {
   const Allocator allocator = allocator_of(device);
-  const auto fits = [&](std::int64_t batch) { return estimate_memory(step(batch), allocator).fits(device, margin); };
-  if (!fits(1)) return std::nullopt;
+  const double limit = usable_bytes(device, margin);
+  const auto peak = [&](std::int64_t batch) {
+    return static_cast<double>(estimate_memory(step(batch), allocator).peak_bytes);
+  };
   std::int64_t low = 1;
+  double at_low = peak(low);
+  if (at_low > limit) return std::nullopt;
+  // Memory grows nearly in proportion: a line through two batches says where to look.
   std::int64_t high = 2;
-  while (fits(high)) {
+  double at_high = peak(high);
+  while (at_high <= limit) {
+    const double slope = std::max((at_high - at_low) / static_cast<double>(high - low), 1.0);
+    const auto step_up = static_cast<std::int64_t>(1.02 * (limit - at_high) / slope) + 1;
     low = high;
-    high *= 2;
+    at_low = at_high;
+    high += step_up;
+    at_high = peak(high);
   }
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
+  for (bool halve = false; high - low > 1; halve = !halve) {
+    const double share = halve ? 0.5 : (limit - at_low) / (at_high - at_low);
+    const auto inside = static_cast<std::int64_t>(share * static_cast<double>(high - low));
+    const std::int64_t middle = low + std::clamp<std::int64_t>(inside, 1, high - low - 1);
+    const double at_middle = peak(middle);
+    (at_middle <= limit ? low : high) = middle;
+    (at_middle <= limit ? at_low : at_high) = at_middle;
   }
   return low;
 }

@@ -56,7 +56,7 @@ RunScanner::Role RunScanner::role_of(std::string_view column) {
     std::string_view name;
     Role role;
   };
-  static constexpr std::array<Named, 16> named = {{{"timestamp_utc", Role::timestamp},
+  static constexpr std::array<Named, 18> named = {{{"timestamp_utc", Role::timestamp},
                                                    {"epochs", Role::epochs},
                                                    {"params", Role::params},
                                                    {"epoch_times_json", Role::epoch_times},
@@ -70,6 +70,8 @@ RunScanner::Role RunScanner::role_of(std::string_view column) {
                                                    {"mem_free_mb", Role::number},
                                                    {"peak_mem_mb", Role::number},
                                                    {"load", Role::number},
+                                                   {"peak_reserved_mb", Role::number},
+                                                   {"cuda_graph_speedup", Role::number},
                                                    {"timing", Role::timing},
                                                    {"outcome", Role::outcome}}};
   for (const Named& entry : named) {

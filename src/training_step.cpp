@@ -42,7 +42,9 @@ class StepBuilder {
     layer_ = -1;
     loss();
     for (layer_ = static_cast<std::int32_t>(states_.size()) - 1; layer_ >= 0; --layer_) {
-      if (state().gradient != no_tensor) backward(layer());
+      if (state().gradient == no_tensor) continue;
+      backward(layer());
+      hold(state().gradient, -1);
     }
     layer_ = -1;
     phase_ = Phase::optimizer;
@@ -98,6 +100,8 @@ class StepBuilder {
   void read_weights(DataType compute);
   void give(std::size_t i, TensorId gradient, bool scattered = false);
   void give_layer(std::int32_t layer, TensorId gradient, bool scattered = false);
+  void hold(TensorId gradient, int layers);
+  [[nodiscard]] bool is_free(TensorId gradient) const;
   void learn(std::size_t which, TensorId gradient);
   void forward_linear(const Layer& layer);
   void backward_linear(const Layer& layer);
@@ -114,6 +118,7 @@ class StepBuilder {
   std::vector<std::array<std::int32_t, 2>> learned_of_layer_;  // indices into learned_
   std::vector<std::array<TensorId, 3>> buffers_;               // running mean, running variance, batches
   std::vector<TensorId> many_;                                 // scratch
+  std::vector<int> holders_;                                   // of each storage: layers that wait for it as a gradient
   TensorId labels_ = no_tensor;
   TensorId mask_ = no_tensor;
   std::int32_t layer_ = -1;
@@ -408,7 +413,7 @@ void StepBuilder::loss() {
   give_layer(last, gradient);
 }
 
-/// Gradients that meet are added, the later ones into a new tensor.
+/// Gradients that meet are added: into the first where it is whole and no other layer waits for it, else into a new one.
 void StepBuilder::give_layer(std::int32_t layer, TensorId gradient, bool scattered) {
   LayerState& to = state_of(layer);
   if (!to.needs_gradient) return;
@@ -416,9 +421,26 @@ void StepBuilder::give_layer(std::int32_t layer, TensorId gradient, bool scatter
   if (to.gradient == no_tensor) {
     to.gradient = gradient;
     to.scattered = scattered;
-  } else {
-    to.gradient = map(OpKind::add, {to.gradient, gradient});  // laid out as the first
+  } else {  // laid out as the first
+    const TensorId first = to.gradient;
+    hold(first, -1);
+    to.gradient = is_free(first) ? first : made_like(first);
+    emit(OpKind::add, {first, gradient}, {to.gradient});
   }
+  hold(to.gradient, 1);
+}
+
+/// Counts the layers that wait for a gradient's memory.
+void StepBuilder::hold(TensorId gradient, int layers) {
+  const std::size_t storage = graph_.tensors[gradient].storage;
+  if (holders_.size() <= storage) holders_.resize(graph_.tensors.size() * 2);
+  holders_[storage] += layers;
+}
+
+/// True if no layer waits for the gradient's memory, of which it takes all.
+bool StepBuilder::is_free(TensorId gradient) const {
+  const std::size_t storage = graph_.tensors[gradient].storage;
+  return holders_[storage] == 0 && graph_.bytes(gradient) == graph_.bytes(static_cast<TensorId>(storage));
 }
 
 void StepBuilder::give(std::size_t i, TensorId gradient, bool scattered) {
@@ -429,7 +451,11 @@ void StepBuilder::learn(std::size_t which, TensorId gradient) {
   const std::int32_t index = learned_of_layer_[static_cast<std::size_t>(layer_)][which];
   LearnedTensor& learned = learned_[static_cast<std::size_t>(index)];
   gradient = cast(gradient, master_);
-  learned.gradient = learned.gradient == no_tensor ? gradient : map(OpKind::add, {learned.gradient, gradient});
+  if (learned.gradient == no_tensor) {
+    learned.gradient = gradient;
+  } else {
+    emit(OpKind::add, {learned.gradient, gradient}, {learned.gradient});
+  }
   graph_.tensors[graph_.tensors[learned.gradient].storage].role = TensorRole::gradient;
 }
 

@@ -347,7 +347,7 @@ TEST(AggregatorFile, TheFirstBadLineIsToldAndNothingAdded) {
   huge.epoch_times = {1, 1e200, 1e200};
   const std::vector<std::pair<std::string, std::string>> cases = {
       {csv_line(bad), "batch_size \"abc\" is not a positive integer"},
-      {"1,2,3\n", "3 fields where the header has 36"},
+      {"1,2,3\n", "3 fields where the header has " + std::to_string(run_columns().size())},
       {std::string("a\0b\n", 4), "holds a NUL byte"},
       {"\"open\n", "a quote is not closed"},
       {csv_line(run_fields(huge)), "the time of an epoch \"1e+200\" is not between 1e-100 and 1e100"},

@@ -1,7 +1,10 @@
 #include <perfpred/aggregate_row.h>
 #include <perfpred/error.h>
+#include <perfpred/op_graph.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/time_regressor.h>
+
+#include <Eigen/Dense>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,13 +29,13 @@ std::atomic<long> allocations{0};
 
 }  // namespace
 
-void* operator new(std::size_t size) {
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace perfpred {
 namespace {
@@ -72,7 +75,7 @@ std::vector<AggregateRow> made_up_rows(double noise = 0.005, std::uint64_t seed 
 }
 
 Run run_of(const Workload& workload, double sec) {
-  Run run;
+  perfpred::Run run;
   run.workload = workload;
   run.timestamp_utc = "2026-01-01T00:00:00";
   run.epochs = 3;
@@ -151,7 +154,7 @@ TEST(GaussianProcess, GradientIsTheDerivative) {
   const Eigen::VectorXd noise = Eigen::VectorXd::Constant(12, 0.5);
   ResidualKernel::Parameters theta, gradient, unused;
   theta << 0.3, 0.6, 0.1, 1.2, 0.9, -3, -4.5;
-  kernel_objective(theta, places, residuals, noise, 0.008, &gradient);
+  (void)kernel_objective(theta, places, residuals, noise, 0.008, &gradient);
   for (int i = 0; i < ResidualKernel::parameters; ++i) {
     ResidualKernel::Parameters up = theta, down = theta;
     up[i] += 1e-5;
@@ -195,7 +198,7 @@ TEST_P(EveryKind, SavesAndLoadsBitIdentically) {
   TimeRegressor model = TimeRegressor::fit(made_up_rows(), {.kind = GetParam(), .seed = 4});
   if (model.kind() == "hybrid") {
     const Workload seen = Workload::cifar_cnn(3, 32, 512);
-    ASSERT_EQ(model.observe(std::vector<Run>{run_of(seen, made_up_time(seen, 0.004))}).observed, 1U);
+    ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.004))}).observed, 1U);
   }
   model.save(file);
   const TimeRegressor again = TimeRegressor::load(file);
@@ -284,7 +287,7 @@ TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
   const std::string file = scratch("observe");
   TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload seen = Workload::cifar_cnn(4, 32, 512);
-  ASSERT_EQ(model.observe(std::vector<Run>{run_of(seen, made_up_time(seen, 0.01))}).observed, 1U);
+  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.01))}).observed, 1U);
   EXPECT_TRUE(model.was_fitted_on(seen));
   model.save(file);
   const nlohmann::json json = nlohmann::json::parse(std::ifstream(file))["groups"][0]["model"];
@@ -328,14 +331,14 @@ TEST(TimeRegressor, ObservingMovesThePredictionAndSetsOutliersAside) {
   TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload seen = Workload::cifar_cnn(4, 64, 700);
   const double before = model.predict(seen).time_sec.p50;
-  Run contended = run_of(seen, 3 * before);
-  Run unequal = run_of(seen, before);
+  perfpred::Run contended = run_of(seen, 3 * before);
+  perfpred::Run unequal = run_of(seen, before);
   unequal.epoch_times = {3, before, 1.3 * before};
-  Run elsewhere = run_of(seen, before);
+  perfpred::Run elsewhere = run_of(seen, before);
   elsewhere.workload.device = "another";
-  Run failed = run_of(seen, before);
+  perfpred::Run failed = run_of(seen, before);
   failed.outcome = Outcome::failed;
-  const Observed refused = model.observe(std::vector<Run>{contended, unequal, elsewhere, failed});
+  const Observed refused = model.observe(std::vector<perfpred::Run>{contended, unequal, elsewhere, failed});
   EXPECT_EQ(refused.observed, 0U);
   ASSERT_EQ(refused.set_aside.size(), 4U);
   EXPECT_THAT(refused.set_aside[0].reason, testing::HasSubstr("standard deviations"));
@@ -344,7 +347,7 @@ TEST(TimeRegressor, ObservingMovesThePredictionAndSetsOutliersAside) {
 
   const std::uint64_t old_id = model.predict(seen).model_id;
   const Quantiles old = model.predict(seen).time_sec;
-  ASSERT_EQ(model.observe(std::vector<Run>{run_of(seen, 1.015 * before)}).observed, 1U);
+  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, 1.015 * before)}).observed, 1U);
   const Prediction after = model.predict(seen);
   EXPECT_GT(after.time_sec.p50, before);
   EXPECT_LT(after.time_sec.p50, 1.015 * before);
@@ -391,7 +394,7 @@ TEST(TimeRegressor, PredictsWhileAnotherThreadObserves) {
   }
   for (int i = 0; i < 20; ++i) {
     const Workload workload = Workload::cifar_cnn(3, 32, 100 + 10 * i);
-    EXPECT_EQ(model.observe(std::vector<Run>{run_of(workload, made_up_time(workload, 0))}).observed, 1U);
+    EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run_of(workload, made_up_time(workload, 0))}).observed, 1U);
   }
   stop = true;
   for (std::thread& reader : readers) reader.join();

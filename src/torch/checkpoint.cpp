@@ -29,6 +29,15 @@ c10::IValue read_pickle(const std::string& path) {
   }
 }
 
+/// The value of a key in a dictionary; None where either is missing.
+c10::IValue field(const c10::IValue& dictionary, const char* key) {
+  if (!dictionary.isGenericDict()) return {};
+  for (const auto& item : dictionary.toGenericDict()) {
+    if (item.key().isString() && item.key().toStringRef() == key) return item.value();
+  }
+  return {};
+}
+
 const at::Tensor* find(const NamedTensors& tensors, std::string_view name) {
   const auto found = std::find_if(tensors.begin(), tensors.end(), [name](const auto& t) { return t.first == name; });
   return found == tensors.end() ? nullptr : &found->second;
@@ -56,39 +65,37 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::string& path) {
   c10::Dict<std::string, at::Tensor> tensors;
   for (const auto& [name, tensor] : checkpoint.tensors) tensors.insert(name, tensor.detach().cpu());
   c10::impl::GenericDict document(c10::StringType::get(), c10::AnyType::get());
-  document.insert("format", format_name);
-  document.insert("settings", checkpoint.settings);
-  document.insert("progress", checkpoint.progress);
-  document.insert("tensors", tensors);
-  const std::vector<char> bytes = torch::jit::pickle_save(document);
+  document.insert(c10::IValue(std::string("format")), c10::IValue(std::string(format_name)));
+  document.insert(c10::IValue(std::string("settings")), c10::IValue(checkpoint.settings));
+  document.insert(c10::IValue(std::string("progress")), c10::IValue(checkpoint.progress));
+  document.insert(c10::IValue(std::string("tensors")), c10::IValue(tensors));
+  const std::vector<char> bytes = torch::jit::pickle_save(c10::IValue(document));
   write_file(path, {bytes.data(), bytes.size()});
 }
 
 Checkpoint load_checkpoint(const std::string& path) {
   const c10::IValue value = read_pickle(path);
   const auto refuse = [&path] { throw InputError(fmt::format("{}: is no checkpoint of this program", path)); };
-  if (!value.isGenericDict()) refuse();
-  const auto document = value.toGenericDict();
-  for (const char* key : {"format", "settings", "progress", "tensors"}) {
-    if (!document.contains(key)) refuse();
+  for (const char* key : {"format", "settings", "progress"}) {
+    if (!field(value, key).isString()) refuse();
   }
-  if (!document.at("format").isString() || document.at("format").toStringRef() != format_name) refuse();
-  return {document.at("settings").toStringRef(), document.at("progress").toStringRef(),
-          tensors_of(document.at("tensors"))};
+  if (field(value, "format").toStringRef() != format_name || !field(value, "tensors").isGenericDict()) refuse();
+  return {field(value, "settings").toStringRef(), field(value, "progress").toStringRef(),
+          tensors_of(field(value, "tensors"))};
 }
 
 NamedTensors load_weights(const std::string& path) {
   const c10::IValue value = read_pickle(path);
-  if (!value.isGenericDict()) throw InputError(fmt::format("{}: holds no dictionary of weights", path));
-  if (!value.toGenericDict().contains("tensors")) {
-    NamedTensors weights = tensors_of(value);
-    if (weights.empty()) throw InputError(fmt::format("{}: holds no dictionary of weights", path));
-    return weights;
-  }
+  const c10::IValue state = field(value, "tensors");
   NamedTensors weights;
-  for (const auto& [name, tensor] : tensors_of(value.toGenericDict().at("tensors"))) {
-    if (name.rfind(network_prefix, 0) == 0) weights.emplace_back(name.substr(network_prefix.size()), tensor);
+  if (!state.isGenericDict()) {
+    if (value.isGenericDict()) weights = tensors_of(value);
+  } else {
+    for (const auto& [name, tensor] : tensors_of(state)) {
+      if (name.rfind(network_prefix, 0) == 0) weights.emplace_back(name.substr(network_prefix.size()), tensor);
+    }
   }
+  if (weights.empty()) throw InputError(fmt::format("{}: holds no dictionary of weights", path));
   return weights;
 }
 

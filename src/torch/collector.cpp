@@ -503,13 +503,17 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
     if (!run) break;
     log.keep();
     recorder.append(*run);
-    empty_cache(impl_->device);
-    ++(run->outcome == Outcome::ok ? result.done : result.failed);
+    ++(run->avg_time_sec ? result.done : result.failed);
     --result.left;
     result.runs.push_back(*run);
     const auto finished = static_cast<double>(i + 1);
     progress({static_cast<int>(i + 1), static_cast<int>(jobs.size()),
               seconds_since(begin) / finished * (static_cast<double>(jobs.size()) - finished), *run});
+    // A device that does not answer any more would fail all the rest.
+    guard_torch([&] {
+      synchronize(impl_->device);
+      empty_cache(impl_->device);
+    });
   }
   return result;
 }

@@ -1,9 +1,7 @@
-#include <perfpred/device.h>
 #include <perfpred/error.h>
 #include <perfpred/torch/image_data.h>
 #include <perfpred/torch/net_trainer.h>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +15,6 @@
 
 #include "batch_loader.h"
 #include "checkpoint.h"
-#include "csv.h"
 #include "image_folder.h"
 #include "iteration_log.h"
 #include "nvtx_ranges.h"

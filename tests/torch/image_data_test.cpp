@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "temporary_folder.h"
+#include "../temporary_folder.h"
 #include "torch/batch_loader.h"
 #include "torch/trainable_network.h"
 #include "torch/training_step.h"

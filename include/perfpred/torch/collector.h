@@ -36,9 +36,9 @@ struct CollectProgress {
 };
 
 struct CollectResult {
-  int done = 0;     ///< rows whose outcome is ok
+  int done = 0;     ///< rows that have a time (ok or untrusted)
   int skipped = 0;  ///< rows that the file held already
-  int failed = 0;   ///< rows with another outcome
+  int failed = 0;   ///< rows that have none
   int left = 0;     ///< runs not begun or not finished: stopped, or out of time
   std::vector<Run> runs;
 };

@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+#include <perfpred/run.h>
+#include <perfpred/run_log.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "spawn.h"
+
+namespace perfpred {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using perfpred::testing::Finished;
+using perfpred::testing::program;
+using perfpred::testing::spawn;
+using perfpred::testing::TemporaryFolder;
+
+class Collect : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (program("collect").empty()) GTEST_SKIP() << "perfpred-collect is not built";
+  }
+
+  [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {program("collect"), "--device",  "cpu",
+                                      "--threads",        "1",         "--out",
+                                      runs(),             "--log-dir", folder_.file("logs"),
+                                      "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  [[nodiscard]] Finished collect(const std::vector<std::string>& more) const { return spawn(command(more)); }
+  [[nodiscard]] std::string runs() const { return folder_.file("runs.csv"); }
+  [[nodiscard]] std::vector<std::string> logs() const {
+    std::vector<std::string> paths;
+    if (!fs::exists(folder_.file("logs"))) return paths;
+    for (const auto& item : fs::directory_iterator(folder_.file("logs"))) paths.push_back(item.path().string());
+    return paths;
+  }
+
+  TemporaryFolder folder_;
+};
+
+const std::vector<std::string> tiny = {"--depth", "1,2", "--base-filters", "2", "--batch-size", "30",
+                                       "--train-images", "70", "--epochs", "2"};
+
+TEST_F(Collect, MeasuresLogsAndResumes) {
+  const Finished first = collect(tiny);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const json document = json::parse(first.out);
+  EXPECT_EQ(document["done"], 2);
+  EXPECT_EQ(document["skipped"], 0);
+  EXPECT_EQ(document["failed"], 0);
+  ASSERT_EQ(document["runs"].size(), 2U);
+  const std::vector<Run> rows = read_runs(runs());
+  ASSERT_EQ(rows.size(), 2U);
+  for (const Run& row : rows) {
+    EXPECT_EQ(row.outcome, Outcome::ok);
+    EXPECT_EQ(row.params, row.workload.params());
+    ASSERT_EQ(row.epoch_times.size(), 2U);
+    EXPECT_DOUBLE_EQ(*row.avg_time_sec, row.epoch_times[1]);
+    EXPECT_NEAR(*row.images_per_sec, 70 / row.epoch_times[1], 1e-9 * *row.images_per_sec);
+    EXPECT_TRUE(row.test_acc.has_value());
+    EXPECT_GT(*row.peak_mem_mb, 0);
+    EXPECT_EQ(row.workload.threads, 1);
+  }
+  ASSERT_EQ(logs().size(), 2U);
+  for (const std::string& path : logs()) {
+    const RunLog log = read_run_log(path);
+    ASSERT_TRUE(log.run.has_value());
+    EXPECT_TRUE(*log.run == rows[0] || *log.run == rows[1]);
+    ASSERT_EQ(log.epochs.size(), 2U);
+    EXPECT_TRUE(log.epochs[1].val_acc.has_value());
+  }
+
+  auto repeated = tiny;
+  repeated.insert(repeated.end(), {"--repeats", "2"});
+  const json again = json::parse(collect(repeated).out);
+  EXPECT_EQ(again["skipped"], 2);
+  EXPECT_EQ(again["done"], 2);
+  EXPECT_EQ(json::parse(collect(repeated).out)["skipped"], 4);
+}
+
+TEST_F(Collect, EstimatesAnEpochFromSteps) {
+  const Finished done = collect({"--depth", "1", "--base-filters", "2", "--batch-size", "30", "--train-images", "3010",
+                                 "--timing", "steps"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  const std::vector<Run> rows = read_runs(runs());
+  ASSERT_EQ(rows.size(), 1U);
+  const Run& row = rows.front();
+  EXPECT_EQ(row.timing, Timing::steps);
+  EXPECT_TRUE(row.epoch_times.empty());
+  EXPECT_FALSE(row.test_acc.has_value());
+  // 100 full steps, a last one of ten images, the overhead of an epoch.
+  EXPECT_GE(*row.avg_time_sec, 100 * *row.step_p50_ms * 1e-3);
+  EXPECT_LE(*row.step_p05_ms, *row.step_p50_ms);
+  EXPECT_LE(*row.step_p50_ms, *row.step_p95_ms);
+}
+
+TEST_F(Collect, InterruptedItLeavesNoRowAndNoLog) {
+  const auto words = command({"--depth", "3", "--base-filters", "32", "--batch-size", "32", "--train-images", "50000"});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    const int nowhere = ::open("/dev/null", O_WRONLY);
+    ::dup2(nowhere, 1);
+    ::dup2(nowhere, 2);
+    ::execv(words.front().c_str(), arguments.data());
+    ::_exit(127);
+  }
+  for (int i = 0; i < 6000 && logs().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(logs().size(), 1U);
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_TRUE(read_runs(runs()).empty());
+  EXPECT_TRUE(logs().empty());
+}
+
+TEST_F(Collect, RefusesWhatItCannotDo) {
+  for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
+           {"--depth", "0", "--base-filters", "2", "--batch-size", "30"},
+           {"--depth", "x", "--base-filters", "2", "--batch-size", "30"},
+           {"--network", "resnet19", "--batch-size", "1"},
+           {"--depth", "1", "--base-filters", "2", "--batch-size", "0"},
+           {"--depth", "1", "--base-filters", "2", "--batch-size", "2", "--epochs", "1"},
+           {"--depth", "1", "--base-filters", "2", "--batch-size", "2", "--repeats", "0"},
+           {"--depth", "1", "--base-filters", "2", "--batch-size", "2", "--precision", "tf32"},
+           {"--depth", "1", "--base-filters", "2", "--batch-size", "2", "--data", "/nowhere"},
+           {"--configs", "/nowhere.csv"},
+           {"--device", "gpu"}}) {
+    const Finished done = collect(bad);
+    EXPECT_EQ(done.exit_code, 2) << done.err;
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    EXPECT_TRUE(done.out.empty());
+  }
+}
+
+}  // namespace
+}  // namespace perfpred

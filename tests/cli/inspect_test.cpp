@@ -1,0 +1,74 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "spawn.h"
+
+namespace perfpred::testing {
+namespace {
+
+using nlohmann::json;
+
+Finished inspect(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program("inspect"));
+  return spawn(arguments);
+}
+
+TEST(InspectProgram, HasTheKeysOfTheInterface) {
+  const Finished finished = inspect({"--network", "ResNet50", "--batch-size", "32", "--device", "T4", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(finished.err, "");
+  const json step = json::parse(finished.out);
+  for (const char* key : {"network", "batch_size", "params", "flops", "conv_matmul_flops", "bytes", "arithmetic_intensity",
+                          "phases", "kinds", "memory", "unknown_ops", "device"}) {
+    EXPECT_TRUE(step.contains(key)) << key;
+  }
+  for (const char* key : {"peak_bytes", "parameters", "gradients", "optimizer", "activations", "workspace", "context"}) {
+    EXPECT_TRUE(step["memory"].contains(key)) << key;
+  }
+  for (const char* key : {"name", "fits", "largest_batch", "bound", "time_at_peak_sec"}) {
+    EXPECT_TRUE(step["device"].contains(key)) << key;
+  }
+  EXPECT_EQ(step["network"], "resnet50");
+  EXPECT_EQ(step["params"], 25'557'032);
+  EXPECT_NEAR(step["phases"]["forward"]["conv_matmul_flops"].get<double>() / 32e9, 8.18, 0.005);
+  EXPECT_TRUE(step["unknown_ops"].empty());
+}
+
+TEST(InspectProgram, RefusesWithOneLine) {
+  struct Wrong {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  for (const Wrong& wrong : std::vector<Wrong>{
+           {{}, "--network is missing"},
+           {{"--network", "resent50"}, "did you mean resnet50?"},
+           {{"--network", "resnet50", "--batch-size", "0"}, "batch_size 0 is not positive"},
+           {{"--network", "resnet50", "--input", "3x4"}, "channels x height x width"},
+           {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},
+           {{"--network", "resnet50", "--device", "no such card"}, "is not known"},
+           {{"--network", "cifar_cnn"}, "cifar_cnn needs --depth and --base-filters"}}) {
+    const Finished finished = inspect(wrong.arguments);
+    EXPECT_EQ(finished.exit_code, 2);
+    EXPECT_EQ(finished.out, "");
+    EXPECT_NE(finished.err.find(wrong.message), std::string::npos) << finished.err;
+    EXPECT_EQ(finished.err.find('\n'), finished.err.size() - 1);
+  }
+}
+
+TEST(InspectProgram, WritesOperatorsAndTables) {
+  const TemporaryFolder folder;
+  const std::string ops = folder.path() + "/ops.csv";
+  EXPECT_EQ(inspect({"--network", "resnet18", "--batch-size", "2", "--ops", ops}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(ops));
+  const std::string tables = folder.path() + "/tables";
+  EXPECT_EQ(inspect({"--tables", tables, "--networks", "alexnet,gpt2", "--batch-sizes", "1,2"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(tables + "/models.csv"));
+  EXPECT_TRUE(std::filesystem::exists(tables + "/batches.csv"));
+}
+
+}  // namespace
+}  // namespace perfpred::testing

@@ -1,0 +1,171 @@
+// What only a CUDA device can show. Without one every test is skipped.
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+#include <perfpred/torch/collector.h>
+#include <perfpred/torch/image_data.h>
+#include <perfpred/torch/step_timer.h>
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "temporary_folder.h"
+#include "torch/batch_loader.h"
+#include "torch/cuda_device.h"
+#include "torch/memory_peak.h"
+#include "torch/nvtx_ranges.h"
+#include "torch/runtime_device.h"
+#include "torch/step_clock.h"
+#include "torch/training_step.h"
+
+namespace perfpred {
+namespace {
+
+class Gpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "there is no CUDA device";
+    device_ = runtime_device("cuda");
+  }
+
+  static ImageData images(std::int64_t count) {
+    GeneratedImages what;
+    what.train = count;
+    what.validation = what.test = 1;
+    return generate_images(what);
+  }
+
+  /// Mean losses of two passes over a few images.
+  std::vector<double> losses(Workload workload) {
+    const ImageData data = images(512);
+    TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
+    BatchLoader loader(*data.train, data.shape, {workload.batch_size, device_, at::kFloat, workload.layout, 2});
+    std::vector<double> result;
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      loader.start(512, 1);
+      while (const auto batch = loader.next()) step.run(*batch);
+      result.push_back(step.take_metrics().loss);
+    }
+    return result;
+  }
+
+  c10::Device device_ = c10::kCPU;
+};
+
+TEST_F(Gpu, LoaderBringsWhatTheCpuHas) {
+  const ImageData data = images(200);
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    BatchLoader here(*data.train, data.shape, {32, c10::kCPU, at::kFloat, layout, 1});
+    BatchLoader there(*data.train, data.shape, {32, device_, at::kFloat, layout, 3});
+    for (int pass = 0; pass < 20; ++pass) {
+      here.start(200, 5);
+      there.start(200, 5);
+      while (const auto a = here.next()) {
+        const auto b = there.next();
+        ASSERT_TRUE(b.has_value());
+        ASSERT_TRUE(at::equal(a->inputs, b->inputs.cpu()));
+        ASSERT_TRUE(at::equal(a->targets, b->targets.cpu()));
+      }
+    }
+  }
+}
+
+TEST_F(Gpu, AGraphLearnsAsOrdinaryStepsDo) {
+  Workload workload = Workload::cifar_cnn(2, 16, 32);
+  const std::vector<double> ordinary = losses(workload);
+  workload.cuda_graph = true;
+  const std::vector<double> replayed = losses(workload);
+  for (std::size_t i = 0; i < ordinary.size(); ++i) EXPECT_NEAR(replayed[i], ordinary[i], 0.05) << i;
+}
+
+TEST_F(Gpu, EveryPrecisionAndLayoutLearns) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}) {
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      for (const bool graph : {false, true}) {
+        Workload workload = Workload::cifar_cnn(2, 16, 32);
+        workload.precision = precision;
+        workload.layout = layout;
+        workload.cuda_graph = graph;
+        const std::vector<double> course = losses(workload);
+        EXPECT_LT(course.back(), course.front()) << to_string(precision) << ' ' << to_string(layout) << ' ' << graph;
+      }
+    }
+  }
+}
+
+TEST_F(Gpu, BackwardRunsOnAThreadOfItsOwnThatTheHookReaches) {
+  const Workload workload = Workload::cifar_cnn(2, 16, 32);
+  const ImageData data = images(64);
+  TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
+  BatchLoader loader(*data.train, data.shape, {32, device_, at::kFloat, Layout::nchw, 1});
+  loader.start(64, 1);
+  std::vector<std::pair<bool, std::thread::id>> calls;
+  step.on_backward_thread([&](bool begins) { calls.emplace_back(begins, std::this_thread::get_id()); });
+  step.run(*loader.next());
+  synchronize(device_);
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_TRUE(calls[0].first);
+  EXPECT_FALSE(calls[1].first);
+  EXPECT_EQ(calls[0].second, calls[1].second);
+  EXPECT_NE(calls[0].second, std::this_thread::get_id());
+  step.on_backward_thread(nullptr);
+  run_with_ranges(step, *loader.next());
+}
+
+TEST_F(Gpu, StepTimesAreTheWallClocks) {
+  const Workload workload = Workload::cifar_cnn(3, 64, 256);
+  const ImageData data = images(1024);
+  TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
+  BatchLoader loader(*data.train, data.shape, {256, device_, at::kFloat, Layout::nchw, 1});
+  loader.start(256 * 4000, 1);
+  const auto one = [&] { step.run(*loader.next()); };
+  const StepTiming timing = StepTimer(device_).measure(one);
+  EXPECT_GE(timing.label.samples, 10);
+  constexpr int steps = 100;
+  synchronize(device_);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < steps; ++i) one();
+  synchronize(device_);
+  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / steps;
+  EXPECT_NEAR(timing.label.median / wall, 1, 0.2);
+}
+
+TEST_F(Gpu, OutOfMemoryIsAnOutcomeAndTheSweepGoesOn) {
+  const perfpred::testing::TemporaryFolder folder;
+  CollectOptions options;
+  options.timing = Timing::steps;
+  options.device = "cuda";
+  options.runs_csv = folder.file("runs.csv");
+  Workload huge = Workload::cifar_cnn(1, 65'536, 8'192);
+  Workload small = Workload::cifar_cnn(2, 16, 64);
+  huge.train_images = 16'384;
+  small.train_images = 2'000;
+  Collector collector(options);
+  const std::vector<Workload> both = {huge, small};
+  const CollectResult result =
+      collector.collect(both, [](const CollectProgress&) {}, [] { return false; });
+  ASSERT_EQ(result.runs.size(), 2U);
+  for (const Run& run : result.runs) {
+    const bool is_huge = run.workload.base_filters == 65'536;
+    EXPECT_EQ(run.outcome == Outcome::oom, is_huge);
+    EXPECT_EQ(run.avg_time_sec.has_value(), !is_huge);
+    if (!is_huge) EXPECT_GT(*run.peak_mem_mb, 0);
+  }
+}
+
+TEST_F(Gpu, PeakMemoryIsTheAllocators) {
+  const MemoryPeak peak(device_);
+  const std::int64_t before = peak.allocated_bytes();
+  { const at::Tensor block = at::empty({1 << 28}, at::TensorOptions().device(device_).dtype(at::kByte)); }
+  EXPECT_GE(peak.allocated_bytes() - before, 1 << 28);
+  EXPECT_GE(peak.reserved_bytes(), 1 << 28);
+  empty_cache(device_);
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,113 @@
+#include "torch/training_step.h"
+
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace perfpred {
+namespace {
+
+/// One weight for each class; what forward() does besides is the test's.
+class Stub final : public TrainableNetwork {
+ public:
+  explicit Stub(std::function<void()> on_forward = [] {}) : on_forward_(std::move(on_forward)) {
+    weight_.requires_grad_(true);
+  }
+  at::Tensor forward(const at::Tensor& inputs) override {
+    on_forward_();
+    return inputs.flatten(1).mean(1, true) * weight_;
+  }
+  void train(bool) override {}
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
+    return {{"weight", weight_}};
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> buffers() const override { return {}; }
+
+ private:
+  std::function<void()> on_forward_;
+  at::Tensor weight_ = at::zeros({10});
+};
+
+Batch batch(std::int64_t n) { return {at::ones({n, 3, 32, 32}), at::zeros({n}, at::kLong)}; }
+
+StepOptions plain() {
+  StepOptions options;
+  options.learning_rate = 0.1;
+  return options;
+}
+
+TEST(TrainingStep, IsTheSoftmaxGradientByHand) {
+  Workload workload = Workload::cifar_cnn(1, 1, 2);
+  workload.optimizer = Optimizer::sgd;
+  TrainingStep step(std::make_unique<Stub>(), workload, c10::kCPU, plain());
+  step.run(batch(2));
+  // Zero weights, inputs of mean 1: logits 0, loss log 10, gradient 1/10 for every class and -9/10 for the label's.
+  const at::Tensor weight = step.network_state().at(0).second;
+  EXPECT_NEAR(weight[0].item<double>(), 0.09, 1e-6);
+  EXPECT_NEAR(weight[5].item<double>(), -0.01, 1e-6);
+  const Metrics metrics = step.take_metrics();
+  EXPECT_NEAR(metrics.loss, std::log(10.0), 1e-6);
+  EXPECT_DOUBLE_EQ(metrics.accuracy, 1);  // of equal logits the first
+}
+
+TEST(TrainingStep, MixedPrecisionWithAScalerLearnsTheSame) {
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    Workload workload = Workload::cifar_cnn(1, 1, 2);
+    workload.optimizer = Optimizer::sgd;
+    workload.precision = precision;
+    TrainingStep step(std::make_unique<Stub>(), workload, c10::kCPU, plain());
+    step.run(batch(2));
+    EXPECT_NEAR(step.network_state().at(0).second[0].item<double>(), 0.09, 1e-3) << to_string(precision);
+  }
+}
+
+TEST(TrainingStep, TellsPhasesAndTheThreadOfBackward) {
+  TrainingStep step(std::make_unique<Stub>(), Workload::cifar_cnn(1, 1, 2), c10::kCPU, plain());
+  std::vector<Phase> phases;
+  std::vector<bool> backward;
+  step.on_phase([&](Phase phase) { phases.push_back(phase); });
+  step.on_backward_thread([&](bool begins) {
+    EXPECT_EQ(phases.size(), 2U);
+    backward.push_back(begins);
+  });
+  step.run(batch(2));
+  EXPECT_EQ(phases, (std::vector<Phase>{Phase::forward, Phase::loss, Phase::backward, Phase::optimizer}));
+  EXPECT_EQ(backward, (std::vector<bool>{true, false}));
+}
+
+TEST(TrainingStep, ADeviceThatDisappearsAndMemoryThatEndsAreTold) {
+  const auto failing = [](std::function<void()> how) {
+    return std::make_unique<TrainingStep>(std::make_unique<Stub>(std::move(how)), Workload::cifar_cnn(1, 1, 2),
+                                          c10::kCPU, plain());
+  };
+  const c10::SourceLocation here{"forward", __FILE__, __LINE__};
+  EXPECT_THROW(failing([here] { throw c10::AcceleratorError(here, 719, "CUDA error: unspecified launch failure"); })
+                   ->run(batch(2)),
+               DeviceError);
+  EXPECT_THROW(failing([here] { throw c10::OutOfMemoryError(here, "CUDA out of memory"); })->run(batch(2)), OutOfMemory);
+  EXPECT_THROW(failing([here] { throw c10::Error(here, "CUBLAS_STATUS_ALLOC_FAILED"); })->run(batch(2)), OutOfMemory);
+  EXPECT_THROW(failing([] { static_cast<void>(at::empty({std::int64_t{1} << 50})); })->run(batch(2)), OutOfMemory);
+}
+
+TEST(TrainingStep, RefusesWhatACpuCannot) {
+  Workload workload = Workload::cifar_cnn(1, 1, 2);
+  workload.precision = Precision::tf32;
+  EXPECT_THROW(TrainingStep(workload, c10::kCPU, plain()), InputError);
+  workload.precision = Precision::unknown;
+  EXPECT_THROW(TrainingStep(workload, c10::kCPU, plain()), InputError);
+  workload.precision = Precision::fp32;
+  workload.cuda_graph = true;
+  EXPECT_THROW(TrainingStep(workload, c10::kCPU, plain()), InputError);
+}
+
+}  // namespace
+}  // namespace perfpred
