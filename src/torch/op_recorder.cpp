@@ -554,7 +554,7 @@ TensorId OpRecorder::id_of(const at::Tensor& tensor) {
   const Shape shape = stored_shape(tensor);
   const auto [known, is_new] = ids_.try_emplace(storage.unsafeGetStorageImpl(), no_tensor);
   if (is_new) {
-    alive_.push_back(storage);
+    addresses_.push_back(storage.getWeakStorageImpl());
     const TensorRole role = phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary;
     known->second = graph_.add_tensor(shape, type_of(tensor.scalar_type()), role);
     return known->second;

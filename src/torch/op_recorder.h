@@ -49,7 +49,8 @@ class OpRecorder {
   OpGraph graph_;
   Phase phase_ = Phase::forward;
   std::unordered_map<const c10::StorageImpl*, TensorId> ids_;
-  std::vector<c10::Storage> alive_;  // an address stands for one tensor only while its memory is held
+  // Keep addresses from being used again. Autograd adds in place to gradients whose memory nobody else holds.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> addresses_;
   std::unordered_map<std::string, std::int32_t> names_;
   std::vector<TensorId> inputs_, outputs_;
 };

