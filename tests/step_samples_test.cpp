@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "csv.h"
-
 namespace perfpred {
 namespace {
 
@@ -97,46 +95,6 @@ TEST(StepSamples, SlowStepsEndAtTheLimitWithThree) {
 TEST(StepSamples, WithoutSamplesThereIsNoLabel) {
   const StepSamples samples;
   EXPECT_THROW(static_cast<void>(samples.label()), Error);
-}
-
-/// Recorded steps, a row each: stream, sec, disturbed.
-struct Stream {
-  std::vector<double> sec;
-  std::vector<bool> disturbed;
-};
-
-std::vector<std::pair<std::string, Stream>> recorded_streams() {
-  CsvReader csv(std::string(PERFPRED_SOURCE_DIR) + "/tests/data/step_streams.csv");
-  const CsvColumn stream = csv.required("stream");
-  const CsvColumn sec = csv.required("sec");
-  const CsvColumn disturbed = csv.required("disturbed");
-  std::vector<std::pair<std::string, Stream>> streams;
-  while (csv.next()) {
-    if (streams.empty() || streams.back().first != csv.text(stream)) streams.emplace_back(csv.text(stream), Stream{});
-    streams.back().second.sec.push_back(csv.positive(sec));
-    streams.back().second.disturbed.push_back(csv.integer(disturbed) != 0);
-  }
-  return streams;
-}
-
-TEST(StepSamples, OnRecordedStreamsATrustedLabelIsThatOfTheWholeStream) {
-  int trusted = 0;
-  int close = 0;
-  for (const auto& [name, stream] : recorded_streams()) {
-    std::vector<double> sorted(stream.sec.begin() + static_cast<std::ptrdiff_t>(stream.sec.size() / 10), stream.sec.end());
-    std::sort(sorted.begin(), sorted.end());
-    const double whole = sorted[sorted.size() / 2];
-    StepSamples samples(within(15));
-    for (std::size_t i = 0; i < stream.sec.size() && !samples.finished(); ++i) {
-      samples.add(stream.sec[i], stream.disturbed[i]);
-    }
-    const StepLabel label = samples.label();
-    if (!label.trusted()) continue;
-    ++trusted;
-    close += std::abs(label.median / whole - 1) <= 0.01 ? 1 : 0;
-  }
-  if (trusted == 0) GTEST_SKIP() << "every recorded stream was disturbed";
-  EXPECT_GE(close, 0.9 * trusted);
 }
 
 }  // namespace

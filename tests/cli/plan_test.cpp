@@ -142,7 +142,7 @@ TEST_F(PlanProgram, SaysWhatIsWrong) {
   expect_refusal(run({"--budget-sec", "-1", "--epochs", "10"}), 2, "budget -1 s is negative");
   expect_refusal(run({"--budget-sec", "abc", "--epochs", "10"}), 2, "abc");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "0"}), 2, "0 epochs");
-  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--startup-sec", "nan"}), 2, "start-up");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--startup-sec", "nan"}), 2, "--startup-sec");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--value", "gold"}), 2, "gold");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, ""), 2, "is empty");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header), 2, "no row");

@@ -154,7 +154,9 @@ TEST_F(Gpu, OutOfMemoryIsAnOutcomeAndTheSweepGoesOn) {
     const bool is_huge = run.workload.base_filters == 65'536;
     EXPECT_EQ(run.outcome == Outcome::oom, is_huge);
     EXPECT_EQ(run.avg_time_sec.has_value(), !is_huge);
-    if (!is_huge) EXPECT_GT(*run.peak_mem_mb, 0);
+    if (!is_huge) {
+      EXPECT_GT(*run.peak_mem_mb, 0);
+    }
   }
 }
 
