@@ -160,7 +160,12 @@ std::string essence(const std::string& message) {
 }
 
 std::string sentence(const std::string& message) {
-  const std::string text = essence(message);
+  std::string text = essence(message);
+  // A failed check names its place in LibTorch first; the user's trouble stands behind it.
+  constexpr std::string_view place_end = "] . ";
+  if (const auto end = text.find(place_end); text.starts_with('[') && end != std::string::npos) {
+    text.erase(0, end + place_end.size());
+  }
   return text.substr(0, text.find(". "));
 }
 
