@@ -59,7 +59,7 @@ awk -F, '
 ' "$out/runs_agg.csv" "$out/unseen_agg.csv"
 
 step "Fit a predictor to the 16"
-"$bin/perfpred-train" --runs-agg "$out/runs_agg.csv" --kind linear --test-fraction 0 --val-fraction 0 \
+"$bin/perfpred-train" --runs-agg "$out/runs_agg.csv" --test-fraction 0 --val-fraction 0 \
   --out "$out/model.json"
 
 step "Judge it on the 4 that it has not seen, beside simple rules"
@@ -73,7 +73,7 @@ step "Plan: which of the measured jobs to run for 50 epochs each within ten minu
 
 step "Draw"
 log=$(find "$out/logs" -name '*.jsonl' | sort | head -n 1)
-"$bin/perfpred-plot" --runs-agg "$out/runs_agg.csv" --runs "$out/runs.csv" --predictions "$out/predictions.csv" \
+"$bin/perfpred-plot" --runs-agg "$out/runs_agg.csv" --predictions "$out/predictions.csv" \
   --log "$log" --out-dir "$out/plots"
 
 step "Everything is in $out: runs.csv, runs_agg.csv, model.json, predictions.csv, plan.csv, logs/, plots/"
