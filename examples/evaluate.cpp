@@ -47,14 +47,15 @@ void evaluate_model(const std::string& model_file, const std::string& measured, 
   }
   const std::vector<Prediction> predictions = model.predict(workloads);
   const Evaluation evaluation = evaluate(rows, predictions);
+  const std::vector<NamedMetrics> baselines = evaluate_baselines(model.fitted_rows(), rows);
   if (!out.empty()) write_predictions(out, rows, predictions);
   if (seen != 0) {
     fmt::print(stderr, "WARNING: {} of the {} rows were fitted on; the errors flatter the model\n", seen, evaluation.metrics.time.n);
   }
   if (json) {
-    fmt::print("{}\n", to_json(evaluation, {}, seen).dump(2));
+    fmt::print("{}\n", to_json(evaluation, baselines, seen).dump(2));
   } else {
-    print(model.kind(), evaluation, {});
+    print(model.kind(), evaluation, baselines);
   }
 }
 

@@ -1,6 +1,5 @@
 // perfpred-inspect: what a training step of a network of the zoo asks of a device.
 #include <perfpred/complexity_tables.h>
-#include <perfpred/roofline.h>
 #include <perfpred/workload.h>
 
 #include <cstdint>
@@ -52,9 +51,8 @@ cli::StepReport report_of(const Request& request) {
   report.step = workload.graph();
   report.memory = estimate_memory(report.step, device ? allocator_of(*device) : Allocator::exact);
   if (device) {
-    const StepLimits limits = Roofline(*device).limits(report.step, workload.precision);
-    report.device = cli::DeviceReport{device->name, report.memory.fits(*device), largest_batch(workload, *device),
-                                      std::string(to_string(limits.bound)), limits.time_sec};
+    report.device = cli::report_on(*device, report.step, report.memory, workload.precision);
+    report.device->largest_batch = largest_batch(workload, *device);
   }
   return report;
 }

@@ -1,14 +1,13 @@
 // perfpred-predict: what a fitted model expects of workloads.
+#include <perfpred/device.h>
+#include <perfpred/forecast.h>
 #include <perfpred/predictions_file.h>
-#include <perfpred/throughput_deriver.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload_field.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <iostream>
 
 #include "cli.h"
@@ -20,64 +19,52 @@ namespace {
 
 nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
 
-Quantiles scaled(const Quantiles& q, double factor, double offset = 0) {
-  return {q.p05 * factor + offset, q.p50 * factor + offset, q.p95 * factor + offset};
+template <class Value, class Convert>
+nlohmann::json or_null(const std::optional<Value>& value, const Convert& convert) {
+  return value ? nlohmann::json(convert(*value)) : nlohmann::json(nullptr);
 }
 
-/// What is made of a prediction of one epoch.
-struct Job {
-  double epochs = 1;
-  double startup_sec = 0;
-  std::optional<double> price_per_hour;
-  std::optional<double> budget_sec;
-
-  /// Whole epochs within the budget, whatever of the quantiles comes true.
-  [[nodiscard]] double epochs_within(double epoch_sec) const {
-    return std::max(0.0, std::floor((*budget_sec - startup_sec) / epoch_sec));
-  }
-  [[nodiscard]] Quantiles total(const Prediction& prediction) const { return scaled(prediction.time_sec, epochs, startup_sec); }
-};
-
-nlohmann::json to_json(const TimeRegressor& model, const Workload& workload, const Prediction& prediction, const Job& job) {
-  const Quantiles total = job.total(prediction);
+nlohmann::json to_json(const Workload& workload, const Forecast& job) {
+  const auto quantiles = [](const Quantiles& q) { return to_json(q); };
+  const auto itself = [](const auto& value) { return value; };
   nlohmann::json breakdown = nlohmann::json::array();
-  for (const TimeTerm& term : model.breakdown(workload)) {
-    breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / prediction.time_sec.p50}});
+  for (const TimeTerm& term : job.breakdown) {
+    breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / job.prediction.time_sec.p50}});
   }
   nlohmann::json json = {{"key", workload.key()},
-          {"time_sec", to_json(prediction.time_sec)},
-          {"images_per_sec", to_json(ThroughputDeriver(workload.train_images).derive(prediction.time_sec))},
-          {"total_sec", to_json(total)},
-          {"price", job.price_per_hour ? to_json(scaled(total, *job.price_per_hour / 3600)) : nlohmann::json(nullptr)},
-          {"memory_bytes", nullptr},
-          {"fits", nullptr},
-          {"bound", nullptr},
-          {"breakdown", breakdown.empty() ? nlohmann::json(nullptr) : breakdown},
-          {"in_domain", prediction.in_domain()},
-          {"reason", to_string(prediction.reason)}};
-  if (job.budget_sec) {
-    const Quantiles& sec = prediction.time_sec;
-    json["epochs_in_budget"] = to_json({job.epochs_within(sec.p95), job.epochs_within(sec.p50), job.epochs_within(sec.p05)});
-  }
+                         {"time_sec", to_json(job.prediction.time_sec)},
+                         {"images_per_sec", to_json(job.images_per_sec)},
+                         {"total_sec", to_json(job.total_sec)},
+                         {"price", or_null(job.price, quantiles)},
+                         {"memory_bytes", or_null(job.memory_bytes, itself)},
+                         {"fits", or_null(job.fits, itself)},
+                         {"bound", or_null(job.bound, [](Bound bound) { return to_string(bound); })},
+                         {"breakdown", breakdown.empty() ? nlohmann::json(nullptr) : breakdown},
+                         {"in_domain", job.prediction.in_domain()},
+                         {"reason", to_string(job.prediction.reason)}};
+  if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
   return json;
 }
 
-void print(const TimeRegressor& model, const Workload& workload, const Prediction& prediction, const Job& job) {
-  const Quantiles throughput = ThroughputDeriver(workload.train_images).derive(prediction.time_sec);
-  const Quantiles total = job.total(prediction);
+void print(const Workload& workload, const Forecast& job) {
   fmt::print("{}\n", workload.key());
   const auto line = [](const char* name, const Quantiles& q, const char* unit) {
     fmt::print("  {:<12} {:>12.4g} {}  (90 %: {:.4g} .. {:.4g})\n", name, q.p50, unit, q.p05, q.p95);
   };
-  line("epoch", prediction.time_sec, "s");
-  line("throughput", throughput, "images/s");
-  line("total", total, "s");
-  if (job.price_per_hour) line("price", scaled(total, *job.price_per_hour / 3600), "");
-  if (job.budget_sec) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_within(prediction.time_sec.p50));
-  for (const TimeTerm& term : model.breakdown(workload)) {
-    fmt::print("    {:<24} {:>10.4f} s {:>6.1f} %\n", term.op, term.sec, 100 * term.sec / prediction.time_sec.p50);
+  line("epoch", job.prediction.time_sec, "s");
+  line("throughput", job.images_per_sec, "images/s");
+  line("total", job.total_sec, "s");
+  if (job.price) line("price", *job.price, "");
+  if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
+  if (job.memory_bytes) {
+    fmt::print("  {:<12} {:>12.1f} MB{}\n", "memory", static_cast<double>(*job.memory_bytes) / 1e6,
+               !job.fits ? "" : *job.fits ? ", fits" : ", does not fit");
   }
-  if (!prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(prediction.reason));
+  if (job.bound) fmt::print("  {:<12} {:>12}\n", "bound by", to_string(*job.bound));
+  for (const TimeTerm& term : job.breakdown) {
+    fmt::print("    {:<24} {:>10.4f} s {:>6.1f} %\n", term.op, term.sec, 100 * term.sec / job.prediction.time_sec.p50);
+  }
+  if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
 }
 
 /// "batch_size=32,64" -> the workloads with that field replaced, in order.
@@ -93,19 +80,19 @@ std::vector<Workload> sweep_workloads(const std::string& sweep, const Workload& 
   return workloads;
 }
 
-void print_table(const std::vector<Workload>& workloads, const std::vector<Prediction>& predictions, const std::string& field, const Job& job) {
-  fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, "epoch s", "90 % interval", "images/s", job.budget_sec ? "  epochs " : "", " outside");
+void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field) {
+  const bool budget = jobs.front().epochs_in_budget.has_value();
+  fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, "epoch s", "90 % interval", "images/s", budget ? "  epochs " : "", " outside");
   for (std::size_t i = 0; i < workloads.size(); ++i) {
-    const Quantiles& sec = predictions[i].time_sec;
+    const Quantiles& sec = jobs[i].prediction.time_sec;
     fmt::print("{:>14} {:>12.4g} {:>25} {:>12.0f} {} {}\n", field_text(workloads[i], field), sec.p50,
-               fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95),
-               ThroughputDeriver(workloads[i].train_images).derive(sec.p50),
-               job.budget_sec ? fmt::format("{:>8.0f}", job.epochs_within(sec.p50)) : "", to_string(predictions[i].reason));
+               fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), jobs[i].images_per_sec.p50,
+               budget ? fmt::format("{:>8.0f}", jobs[i].epochs_in_budget->p50) : "", to_string(jobs[i].prediction.reason));
   }
 }
 
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
-void answer_lines(const TimeRegressor& model, const Workload& defaults, const Job& job) {
+void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& defaults, const JobTerms& terms) {
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
@@ -118,7 +105,7 @@ void answer_lines(const TimeRegressor& model, const Workload& defaults, const Jo
       for (const auto& [name, value] : request.items()) {
         workload = with_field(workload, name, value.is_string() ? value.get<std::string>() : value.dump());
       }
-      answer = to_json(model, workload, model.predict(workload), job);
+      answer = to_json(workload, forecast(model, devices, workload, terms));
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
     }
@@ -130,54 +117,58 @@ void answer_lines(const TimeRegressor& model, const Workload& defaults, const Jo
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Program program("predict", "Predicts time per epoch, throughput and price of a training job.",
+  cli::Program program("predict", "Predicts time, throughput, memory, bound and price of a training job.",
                        "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
   std::string model_file, configs, out;
   cli::WorkloadOptions asked;
-  Job job;
+  JobTerms terms;
   std::string sweep;
   bool json = false, jsonl = false;
   program.add_option("--model", model_file, "model file")->required();
   asked.add_to(program);
   program.add_option("--configs", configs, "table of workloads");
   program.add_option("--out", out, "predictions.csv");
-  program.add_option("--epochs", job.epochs, "epochs of the job")->capture_default_str()->check(CLI::PositiveNumber);
-  program.add_option("--startup-sec", job.startup_sec, "before the first timed epoch")->capture_default_str()->check(CLI::NonNegativeNumber);
-  program.add_option("--price-per-hour", job.price_per_hour, "of the device")->check(CLI::NonNegativeNumber);
+  program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(CLI::PositiveNumber);
+  program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")->capture_default_str()->check(CLI::NonNegativeNumber);
+  program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(CLI::NonNegativeNumber);
   program.add_flag("--json", json, "one JSON document on stdout");
   program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128");
-  program.add_option("--budget-sec", job.budget_sec, "seconds; the epochs that fit are shown")->check(CLI::PositiveNumber);
+  program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")->check(CLI::PositiveNumber);
   program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line");
   return program.run(argc, argv, [&] {
     const TimeRegressor model = TimeRegressor::load(model_file);
-    Workload defaults = model.example();
+    const DeviceCatalogue devices;
+    if (asked.device && *asked.device != model.example().device) asked.device = devices.full_name(*asked.device);
+    const Workload defaults = asked.apply_to(model.example());
     if (jsonl) {
-      answer_lines(model, asked.apply_to(defaults), job);
+      answer_lines(model, devices, defaults, terms);
       return;
     }
     std::vector<Workload> workloads;
     if (!sweep.empty()) {
-      workloads = sweep_workloads(sweep, asked.apply_to(defaults));
+      workloads = sweep_workloads(sweep, defaults);
     } else if (!configs.empty()) {
-      workloads = read_workloads(configs, asked.apply_to(defaults));
+      workloads = read_workloads(configs, defaults);
     } else {
       if (!asked.batch_size) throw InputError("--batch-size is missing");
       if (!asked.network || *asked.network == "cifar_cnn") {
         if (!asked.depth) throw InputError("--depth is missing");
         if (!asked.base_filters) throw InputError("--base-filters is missing");
       }
-      workloads.push_back(asked.apply_to(defaults));
+      workloads.push_back(defaults);
     }
-    const std::vector<Prediction> predictions = model.predict(workloads);
-    if (!out.empty()) write_predictions(out, workloads, predictions);
+    if (!out.empty()) write_predictions(out, workloads, model.predict(workloads));
+    if (!out.empty() && !configs.empty() && !json) return;
+    std::vector<Forecast> jobs;
+    for (const Workload& workload : workloads) jobs.push_back(forecast(model, devices, workload, terms));
     if (json) {
       nlohmann::json list = nlohmann::json::array();
-      for (std::size_t i = 0; i < workloads.size(); ++i) list.push_back(to_json(model, workloads[i], predictions[i], job));
+      for (std::size_t i = 0; i < workloads.size(); ++i) list.push_back(to_json(workloads[i], jobs[i]));
       fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
     } else if (!sweep.empty()) {
-      print_table(workloads, predictions, sweep.substr(0, sweep.find('=')), job);
-    } else if (out.empty() || configs.empty()) {
-      for (std::size_t i = 0; i < workloads.size(); ++i) print(model, workloads[i], predictions[i], job);
+      print_table(workloads, jobs, sweep.substr(0, sweep.find('=')));
+    } else {
+      for (std::size_t i = 0; i < workloads.size(); ++i) print(workloads[i], jobs[i]);
     }
   });
 }

@@ -3,6 +3,7 @@
 #include <perfpred/device.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/op_graph.h>
+#include <perfpred/roofline.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,18 @@ struct DeviceReport {
   std::optional<std::string> bound;
   std::optional<double> time_at_peak_sec;
 };
+
+/// The bound is left out where the device's peak of the precision is not known.
+inline DeviceReport report_on(const Device& device, const OpGraph& step, const MemoryEstimate& memory,
+                              Precision precision) {
+  DeviceReport report{device.name, memory.fits(device), {}, {}, {}};
+  if (device.matrix_flops(precision)) {
+    const StepLimits limits = Roofline(device).limits(step, precision);
+    report.bound = to_string(limits.bound);
+    report.time_at_peak_sec = limits.time_sec;
+  }
+  return report;
+}
 
 struct StepReport {
   std::string network;

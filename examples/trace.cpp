@@ -1,6 +1,5 @@
 // perfpred-trace: the operators of a training step of a user's own network, traced without executing it.
 #include <perfpred/network.h>
-#include <perfpred/roofline.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
 
@@ -87,9 +86,7 @@ cli::StepReport report_of(const Request& request) {
   report.step = trace(*tracer, samples, request.batch_size, optimizer);
   report.memory = estimate_memory(report.step, device ? allocator_of(*device) : Allocator::exact);
   if (device) {
-    const StepLimits limits = Roofline(*device).limits(report.step, precision);
-    report.device = cli::DeviceReport{
-        device->name, report.memory.fits(*device), {}, std::string(to_string(limits.bound)), limits.time_sec};
+    report.device = cli::report_on(*device, report.step, report.memory, precision);
     try {
       report.device->largest_batch =
           largest_batch([&](std::int64_t batch) { return trace(*tracer, samples, batch, optimizer); }, *device);

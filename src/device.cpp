@@ -92,6 +92,11 @@ std::string bare(std::string_view name) {
   return text;
 }
 
+/// `cpu`, or the name of this machine's.
+bool is_this_cpu(std::string_view name) {
+  return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
+}
+
 std::vector<Device> read_devices(CsvReader csv) {
   std::vector<CsvColumn> fields;
   for (const DeviceColumn& column : columns) {
@@ -180,13 +185,19 @@ std::vector<const Device*> DeviceCatalogue::candidates(std::string_view name) co
 }
 
 Device DeviceCatalogue::find(std::string_view name) const {
+  return is_this_cpu(name) && candidates(name).empty() ? Device::measured_cpu() : named(name);
+}
+
+std::string DeviceCatalogue::full_name(std::string_view name) const {
+  if (name == "unknown") return "unknown";
+  return is_this_cpu(name) && candidates(name).empty() ? cpu_model_name() : named(name).name;
+}
+
+const Device& DeviceCatalogue::named(std::string_view name) const {
   const auto found = candidates(name);
   if (found.size() == 1) return *found.front();
   if (found.size() > 1) {
     throw InputError(fmt::format("device \"{}\" may be any of {}", shown(name), listed(found)));
-  }
-  if (bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()))) {
-    return Device::measured_cpu();
   }
   NearestName nearest(bare(name));
   for (const Device& device : devices_) {

@@ -298,7 +298,7 @@ struct TimeRegressor::Impl {
   std::string kind;
   std::uint64_t model_id = 0;
   std::uint64_t training_set_id = 0;
-  std::set<std::string, std::less<>> keys;
+  std::map<std::string, double, std::less<>> fitted_sec;  // by key
   std::vector<Group> groups;  // never empty; the one with most rows first
   mutable FairSharedMutex mutex;
 
@@ -316,6 +316,11 @@ struct TimeRegressor::Impl {
   }
 
   [[nodiscard]] nlohmann::json to_json() const {
+    nlohmann::json keys = nlohmann::json::array(), times = nlohmann::json::array();
+    for (const auto& [key, sec] : fitted_sec) {
+      keys.push_back(key);
+      times.push_back(sec);
+    }
     nlohmann::json parts = nlohmann::json::array();
     for (const Group& group : groups) {
       parts.push_back({{"example", group.example.key()},
@@ -332,6 +337,7 @@ struct TimeRegressor::Impl {
             {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
             {"training_set", fmt::format("{:016x}", training_set_id)},
             {"keys", keys},
+            {"times_sec", times},
             {"groups", parts}};
   }
 
@@ -370,7 +376,7 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
     for (const std::vector<AggregateRow>* part : {&tables[i].rows, &tables[i].val}) {
       for (const AggregateRow& row : *part) {
         group.cover(row.workload);
-        impl->keys.insert(row.workload.key());
+        impl->fitted_sec[row.workload.key()] = *row.avg_time_mean;
       }
     }
     group.model = kind.fit(tables[i]);
@@ -409,7 +415,15 @@ TimeRegressor TimeRegressor::load(const std::string& path) {
       }
       return out;
     };
-    impl->keys = texts(json, "keys");
+    const Eigen::VectorXd times = json_vector(json, "times_sec");
+    Eigen::Index place = 0;
+    for (const std::string& key : texts(json, "keys")) {
+      if (place == times.size()) break;
+      impl->fitted_sec[key] = times[place++];
+    }
+    if (json_field(json, "keys").size() != impl->fitted_sec.size() || place != times.size()) {
+      throw ModelError("field \"times_sec\" has not one time for each of the keys");
+    }
     const nlohmann::json& groups = json_field(json, "groups");
     if (!groups.is_array() || groups.empty()) throw ModelError("field \"groups\" is not a list with an element");
     for (const nlohmann::json& part : groups) {
@@ -521,7 +535,7 @@ Observed TimeRegressor::observe(std::span<const Run> runs) {
       continue;
     }
     group->cover(run.workload);
-    impl_->keys.insert(key);
+    impl_->fitted_sec[key] = *rows.front().avg_time_mean;
     impl_->training_set_id = fnv1a(fmt::format("{:016x}{}|{}", impl_->training_set_id, key, number_text(rows.front().avg_time_mean)));
     ++result.observed;
   }
@@ -542,12 +556,19 @@ const std::string& TimeRegressor::kind() const { return impl_->kind; }
 
 bool TimeRegressor::was_fitted_on(const Workload& workload) const {
   const std::shared_lock lock(impl_->mutex);
-  return impl_->keys.count(workload.key()) != 0;
+  return impl_->fitted_sec.count(workload.key()) != 0;
 }
 
-std::vector<std::string> TimeRegressor::fitted_keys() const {
+std::vector<AggregateRow> TimeRegressor::fitted_rows() const {
   const std::shared_lock lock(impl_->mutex);
-  return {impl_->keys.begin(), impl_->keys.end()};
+  std::vector<AggregateRow> rows;
+  for (const auto& [key, sec] : impl_->fitted_sec) {
+    AggregateRow& row = rows.emplace_back();
+    row.workload = Workload::from_key(key);
+    row.n = 1;
+    row.avg_time_mean = sec;
+  }
+  return rows;
 }
 
 std::vector<SetAside> TimeRegressor::dropped() const {

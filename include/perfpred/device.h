@@ -61,10 +61,16 @@ class PERFPRED_API DeviceCatalogue {
   /// @throws InputError if there is none, naming the nearest and all, or if several share the alias, naming them
   [[nodiscard]] Device find(std::string_view name) const;
 
+  /// The name that rows and models carry for what a user calls a device: `cpu` is this machine's CPU, which is not
+  /// measured here; `unknown` stays. @throws InputError as find()
+  [[nodiscard]] std::string full_name(std::string_view name) const;
+
   /// All devices that the name may mean; more than one for a shared alias, none for an unknown name.
   [[nodiscard]] std::vector<const Device*> candidates(std::string_view name) const;
 
  private:
+  [[nodiscard]] const Device& named(std::string_view name) const;
+
   std::vector<Device> devices_;
 };
 

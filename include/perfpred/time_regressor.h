@@ -86,7 +86,7 @@ class PERFPRED_API TimeRegressor {
 
   [[nodiscard]] const std::string& kind() const;
   [[nodiscard]] bool was_fitted_on(const Workload& workload) const;  ///< by key, observed runs included
-  [[nodiscard]] std::vector<std::string> fitted_keys() const;
+  [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;  ///< workloads and times, observed runs included
   [[nodiscard]] std::vector<SetAside> dropped() const;  ///< training rows that did not enter the fit
   [[nodiscard]] const Workload& example() const;        ///< a workload fitted on; programs take their defaults from it
 

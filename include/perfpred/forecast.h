@@ -1,0 +1,42 @@
+#pragma once
+#include <perfpred/prediction.h>
+#include <perfpred/time_regressor.h>
+#include <perfpred/vocabulary.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace perfpred {
+
+class DeviceCatalogue;
+
+/// What a user knows of a job beside its workload.
+struct JobTerms {
+  double epochs = 1;                     ///< > 0
+  double startup_sec = 0;                ///< before the first ordinary epoch, >= 0
+  std::optional<double> price_per_hour;  ///< of the device, >= 0
+  std::optional<double> budget_sec;      ///< > 0
+};
+
+/// What can be said of a job before it is launched.
+struct Forecast {
+  Prediction prediction;  ///< of one epoch
+  Quantiles images_per_sec;
+  Quantiles total_sec;                        ///< start-up and all epochs
+  std::optional<Quantiles> price;             ///< of the total, where a price per hour is given
+  std::optional<Quantiles> epochs_in_budget;  ///< whole epochs; p05 is what a slow run reaches
+  /// Peak of a training step, with LibTorch's CUDA allocator unless the job has CPU threads; empty for a network that
+  /// only a trace describes.
+  std::optional<std::int64_t> memory_bytes;
+  std::optional<bool> fits;        ///< empty where the catalogue does not know the device's memory
+  std::optional<Bound> bound;      ///< the largest part of the breakdown, else of the device's roofline, else empty
+  std::vector<TimeTerm> breakdown; ///< empty for kinds of model that know no causes
+};
+
+/// @throws InputError as TimeRegressor::predict
+[[nodiscard]] PERFPRED_API Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices,
+                                             const Workload& workload, const JobTerms& terms = {});
+
+}  // namespace perfpred

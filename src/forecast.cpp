@@ -1,0 +1,69 @@
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+#include <perfpred/forecast.h>
+#include <perfpred/memory_estimate.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/roofline.h>
+#include <perfpred/throughput_deriver.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace perfpred {
+namespace {
+
+Quantiles scaled(const Quantiles& q, double factor, double offset = 0) {
+  return {q.p05 * factor + offset, q.p50 * factor + offset, q.p95 * factor + offset};
+}
+
+/// Weight traffic counts as memory; feeding the images as data.
+std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown) {
+  std::array<std::pair<Bound, double>, 4> parts = {
+      {{Bound::compute, 0.0}, {Bound::memory, 0.0}, {Bound::launch, 0.0}, {Bound::data, 0.0}}};
+  for (const TimeTerm& term : breakdown) {
+    if (term.op == "compute") parts[0].second += term.sec;
+    if (term.op == "memory" || term.op == "weights") parts[1].second += term.sec;
+    if (term.op == "launch") parts[2].second += term.sec;
+    if (term.op == "input") parts[3].second += term.sec;
+  }
+  const auto largest = std::max_element(parts.begin(), parts.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  return largest->second > 0 ? std::optional(largest->first) : std::nullopt;
+}
+
+}  // namespace
+
+Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& workload,
+                  const JobTerms& terms) {
+  Forecast job;
+  job.prediction = model.predict(workload);
+  const Quantiles& epoch = job.prediction.time_sec;
+  job.images_per_sec = ThroughputDeriver(workload.train_images).derive(epoch);
+  job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
+  if (terms.price_per_hour) job.price = scaled(job.total_sec, *terms.price_per_hour / 3600);
+  if (terms.budget_sec) {
+    const auto within = [&](double epoch_sec) {
+      return std::max(0.0, std::floor((*terms.budget_sec - terms.startup_sec) / epoch_sec));
+    };
+    job.epochs_in_budget = Quantiles{within(epoch.p95), within(epoch.p50), within(epoch.p05)};
+  }
+  job.breakdown = model.breakdown(workload);
+  job.bound = bound_of(job.breakdown);
+  if (workload.network.rfind("torchscript:", 0) == 0) return job;
+
+  const OpGraph step = workload.graph();
+  const MemoryEstimate memory = estimate_memory(step, workload.threads ? Allocator::exact : Allocator::caching);
+  job.memory_bytes = memory.peak_bytes;
+  const std::vector<const Device*> named = devices.candidates(workload.device);
+  if (named.size() != 1) return job;
+  const Device& device = *named.front();
+  if (device.mem_gb) job.fits = memory.fits(device);
+  if (!job.bound && device.mem_bw_gbs && device.matrix_flops(workload.precision)) {
+    job.bound = Roofline(device).limits(step, workload.precision).bound;
+  }
+  return job;
+}
+
+}  // namespace perfpred
