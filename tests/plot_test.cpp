@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "chart.h"
+#include "refusal.h"
 #include "temporary_folder.h"
 
 namespace perfpred {
@@ -21,16 +22,6 @@ constexpr const char* predictions_header =
     "network,depth,base_filters,batch_size,input,classes,train_images,optimizer,precision,layout,cuda_graph,device,"
     "threads,time_sec_p05,time_sec_p50,time_sec_p95,images_per_sec_p05,images_per_sec_p50,images_per_sec_p95,in_domain,"
     "reason";
-
-template <class Call>
-std::string refusal(const Call& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 AggregateRow aggregate_row(int depth, int filters, int batch, double sec) {
   AggregateRow row;
@@ -109,7 +100,7 @@ TEST_F(PlotTest, RepeatsNeedTwoRuns) {
   run.workload = Workload::cifar_cnn(2, 16, 32);
   run.avg_time_sec = 3.5;
   std::vector<perfpred::Run> runs = {run};
-  EXPECT_THAT(refusal([&] { plotter.repeats(runs); }), HasSubstr("no repeats"));
+  EXPECT_THAT(testing::refusal([&] { plotter.repeats(runs); }), HasSubstr("no repeats"));
   run.avg_time_sec = 3.6;
   runs.push_back(run);
   plotter.repeats(runs);
@@ -122,7 +113,7 @@ TEST_F(PlotTest, PredictionsNeedMeasuredColumns) {
   const std::string header = predictions_header;
   Plotter plotter(folder_.path());
   const std::string bare = folder_.write("bare.csv", header + "\n" + escaped + "\n");
-  EXPECT_THAT(refusal([&] { plotter.predictions(bare); }), HasSubstr("measured_time_sec"));
+  EXPECT_THAT(testing::refusal([&] { plotter.predictions(bare); }), HasSubstr("measured_time_sec"));
   plotter.predictions(folder_.write("measured.csv", header + ",measured_time_sec,measured_images_per_sec\n" + escaped +
                                                         ",2.02,24800\n" + escaped + ",1.98,25100\n"));
   EXPECT_THAT(stems(plotter.files()), ElementsAre("predicted_time", "predicted_throughput"));
@@ -141,9 +132,9 @@ TEST_F(PlotTest, SweepDiffersInOneField) {
   plotter.sweep(folder_.write("optimizer.csv", header + row(32, "adam") + row(32, "sgd")));
   expect_pictures(plotter.files(), 4);
   const std::string both = folder_.write("both.csv", header + row(32, "adam") + row(64, "sgd"));
-  EXPECT_THAT(refusal([&] { plotter.sweep(both); }), HasSubstr("batch_size, optimizer"));
+  EXPECT_THAT(testing::refusal([&] { plotter.sweep(both); }), HasSubstr("batch_size, optimizer"));
   const std::string none = folder_.write("none.csv", header + row(32, "adam"));
-  EXPECT_THAT(refusal([&] { plotter.sweep(none); }), HasSubstr("none"));
+  EXPECT_THAT(testing::refusal([&] { plotter.sweep(none); }), HasSubstr("none"));
 }
 
 TEST_F(PlotTest, LogGivesCurvesOfWhatWasRecorded) {
@@ -156,7 +147,7 @@ TEST_F(PlotTest, LogGivesCurvesOfWhatWasRecorded) {
   EXPECT_THAT(stems(plotter.files()), ElementsAre("run_1_loss"));
   expect_pictures(plotter.files(), 1);
   const std::string empty = folder_.write("empty.jsonl", "{\"epoch\":1,\"sec\":1}\n");
-  EXPECT_THAT(refusal([&] { plotter.log(empty); }), HasSubstr("no epoch has a loss or an accuracy"));
+  EXPECT_THAT(testing::refusal([&] { plotter.log(empty); }), HasSubstr("no epoch has a loss or an accuracy"));
 }
 
 TEST_F(PlotTest, ParetoNeedsAFront) {
@@ -167,9 +158,9 @@ TEST_F(PlotTest, ParetoNeedsAFront) {
                     "{\"cost_sec\":30,\"value\":0.7}]}"));
   expect_pictures(plotter.files(), 1);
   const std::string empty = folder_.write("empty.json", "{\"items\":[],\"pareto\":[]}");
-  EXPECT_THAT(refusal([&] { plotter.pareto(empty); }), HasSubstr("holds no front"));
+  EXPECT_THAT(testing::refusal([&] { plotter.pareto(empty); }), HasSubstr("holds no front"));
   const std::string broken = folder_.write("broken.json", "{\"items\":");
-  EXPECT_THAT(refusal([&] { plotter.pareto(broken); }), StartsWith(broken));
+  EXPECT_THAT(testing::refusal([&] { plotter.pareto(broken); }), StartsWith(broken));
 }
 
 TEST_F(PlotTest, NothingTimedIsRefused) {
@@ -177,7 +168,7 @@ TEST_F(PlotTest, NothingTimedIsRefused) {
   AggregateRow row = aggregate_row(2, 16, 32, 3.5);
   row.n = 0;
   row.avg_time_mean = row.avg_time_std = row.thr_mean = row.thr_std = std::nullopt;
-  EXPECT_THAT(refusal([&] { plotter.aggregate(std::vector{row}); }), HasSubstr("nothing to plot"));
+  EXPECT_THAT(testing::refusal([&] { plotter.aggregate(std::vector{row}); }), HasSubstr("nothing to plot"));
 }
 
 TEST(Chart, MissingGnuplotIsOneClearLine) {

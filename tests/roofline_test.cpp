@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "refusal.h"
 #include "temporary_folder.h"
 
 namespace perfpred {
@@ -21,16 +22,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-template <class Call>
-std::string refusal(const Call& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // NVIDIA's figures for the T4: 8.1 TFLOP/s in fp32, 320 GB/s; the ridge is their ratio.
 TEST(Roofline, RidgeBoundMarginEfficiency) {
@@ -61,12 +52,12 @@ TEST(Roofline, CeilingsFallAndAreNamed) {
 TEST(Roofline, RefusesWhatIsUnknown) {
   const DeviceCatalogue catalogue;
   const Roofline v100(catalogue.find("V100-SXM2-16GB"));
-  EXPECT_THAT(refusal([&] { (void)v100.peak(Precision::bf16); }),
+  EXPECT_THAT(testing::refusal([&] { (void)v100.peak(Precision::bf16); }),
               AllOf(HasSubstr("bf16"), HasSubstr("fp64, fp32, tf32, fp16")));
-  EXPECT_THAT(refusal([&] { (void)v100.place("x", 0, 1, Precision::fp32); }), HasSubstr("positive"));
-  EXPECT_THAT(refusal([&] { (void)v100.place("x", 1, std::nan(""), Precision::fp32); }), HasSubstr("positive"));
-  EXPECT_THAT(refusal([] { (void)Roofline("x", -1, 1); }), HasSubstr("positive"));
-  EXPECT_THAT(refusal([] { (void)Roofline(Device()); }), HasSubstr("mem_bw_gbs"));
+  EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 0, 1, Precision::fp32); }), HasSubstr("positive"));
+  EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 1, std::nan(""), Precision::fp32); }), HasSubstr("positive"));
+  EXPECT_THAT(testing::refusal([] { (void)Roofline("x", -1, 1); }), HasSubstr("positive"));
+  EXPECT_THAT(testing::refusal([] { (void)Roofline(Device()); }), HasSubstr("mem_bw_gbs"));
 }
 
 /// A matrix product and a vector operator, in a device of round numbers.
@@ -161,9 +152,9 @@ TEST_F(IterationLogTest, NetworksAreJoinedBySpellingOrRefusedByName) {
   EXPECT_EQ(summary.rows[0].network, "mobilenet_v2");
   EXPECT_EQ(summary.rows[0].iterations, 14);  // two logs without their first and last
   const std::string bad = log("c.csv", std::vector<double>(9, 100), 0.1, "resnet19");
-  EXPECT_THAT(refusal([&] { (void)read(bad, 1); }), AllOf(StartsWith(bad + ":2: "), HasSubstr("resnet19")));
+  EXPECT_THAT(testing::refusal([&] { (void)read(bad, 1); }), AllOf(StartsWith(bad + ":2: "), HasSubstr("resnet19")));
   const std::string brief = log("d.csv", {1, 2, 3}, 0.1);
-  EXPECT_THAT(refusal([&] { (void)read(brief, 5); }),
+  EXPECT_THAT(testing::refusal([&] { (void)read(brief, 5); }),
               AllOf(StartsWith(brief + ":2: "), HasSubstr("no iteration is left")));
 }
 
@@ -198,7 +189,7 @@ TEST(RooflineStudy, DevicesAreMappedOrRefused) {
   EXPECT_EQ(laptop.points()[0].device, "RTX 4080 Laptop");
   summary.rows[0].environment = summary.rows[0].device = "RTX 9999";
   RooflineStudy unknown(DeviceCatalogue(), {}, Precision::fp32);
-  EXPECT_THAT(refusal([&] { unknown.add(summary); }), HasSubstr("RTX 9999"));
+  EXPECT_THAT(testing::refusal([&] { unknown.add(summary); }), HasSubstr("RTX 9999"));
   summary.rows[0].environment = summary.rows[0].device = "CPU";
   RooflineStudy cpu(DeviceCatalogue(), {}, Precision::fp32);
   cpu.add(summary);

@@ -157,6 +157,37 @@ TEST_F(JsonKeys, Evaluate) {
   }
 }
 
+TEST_F(JsonKeys, EvaluateCurve) {
+  check("evaluate", {"--runs-agg", table(), "--kind", "linear", "--protocol", "curve", "--rows", "20", "--subsets", "2"},
+        below("curve[]", {"rows", "selection", "mape_median", "mape_p90", "coverage90"}));
+}
+
+TEST_F(JsonKeys, TrainSuggest) {
+  const Json json = check("train", {"--suggest", "3", "--grid", table()}, below("suggested[]", {"key", "cost_sec"}));
+  EXPECT_EQ(json.at("suggested").size(), 3U);
+}
+
+TEST_F(JsonKeys, Observe) {
+  const std::string fitted = folder_.file("hybrid.json");
+  ASSERT_EQ(spawn({program("train"), "--runs-agg", table(), "--out", fitted}).exit_code, 0);
+  const std::string runs = csv_line(run_columns()) + csv_line(run_fields(testing::run_without_time(Outcome::oom)));
+  const Json json = check("observe", {"--model", fitted, "--runs", folder_.write("new.csv", runs), "--out", fitted},
+                          {"observed", "set_aside[].key", "set_aside[].reason"});
+  EXPECT_EQ(json.at("set_aside").size(), 1U);
+}
+
+TEST_F(JsonKeys, Compare) {
+  std::string results = R"({"context": {}, "benchmarks": [)";
+  for (int i = 0; i < 5; ++i) {
+    results += std::string(i == 0 ? "" : ",") +
+               R"({"name": "step", "run_name": "step", "run_type": "iteration", "repetition_index": )" + std::to_string(i) +
+               R"(, "real_time": 1.5, "cpu_time": 1.5, "time_unit": "ms"})";
+  }
+  results += "]}";
+  const std::string file = folder_.write("bench.json", results);
+  check("compare", {file, file}, below("rows[]", {"name", "verdict", "ratio", "low", "high"}));
+}
+
 TEST_F(JsonKeys, Predict) {
   const Json json = check("predict",
                           {"--model", model(table()), "--depth", "3", "--base-filters", "32", "--batch-size", "512",
