@@ -368,6 +368,10 @@ void StepBuilder::forward(const Layer& layer) {
     case LayerKind::split_heads:
     case LayerKind::merge_heads: {
       const TensorId x = operand(0, type(input(0)));
+      if (layer.kind == LayerKind::split_heads && graph_.shape(x)[0] == 1) {  // heads of one sample are strided already
+        s.output = graph_.add_view(x, layer.output);
+        break;
+      }
       s.output = made(layer.output, type(x));
       emit(OpKind::copy, {x}, {s.output});
       break;
@@ -478,7 +482,7 @@ void StepBuilder::backward_linear(const Layer& layer) {
   TensorId g = s.gradient;
   const Shape rows = graph_.shape(x);
   const Shape given = graph_.shape(g);
-  if (s.scattered) g = map(OpKind::copy, {g});
+  if (s.scattered && given[0] > 1) g = map(OpKind::copy, {g});
   if (given.rank() != 2) g = graph_.add_view(g, {rows[0], layer.out_channels});
   if (input_needs_gradient(0)) {
     TensorId gx = made(rows, type(g));
@@ -651,6 +655,11 @@ void StepBuilder::backward(const Layer& layer) {
     case LayerKind::split_heads:
     case LayerKind::merge_heads: {
       const Shape shape = graph_.shape(s.inputs[0]);
+      const bool one_sample = layer.kind == LayerKind::merge_heads && shape[0] == layer.groups;
+      if (one_sample) {
+        give(0, graph_.add_view(g, shape));
+        break;
+      }
       if (s.scattered) {  // the transposed gradient of keys: heads lie side by side already
         give(0, graph_.add_view(g, shape), true);
         break;

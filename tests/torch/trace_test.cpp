@@ -8,6 +8,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/api/module.h>
@@ -81,6 +82,14 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphForEveryNetworkOfTheZoo) {
   }
 }
 
+TEST(StepTracer, AgreesWithTheAnalyticGraphForOneSample) {  // where some copies are views
+  for (const std::string_view name : zoo_networks()) {
+    SCOPED_TRACE(name);
+    const Network network = build_network(Workload::zoo(name, 1));
+    expect_equal(training_step(network, Optimizer::sgd, Precision::fp32), traced(network, Optimizer::sgd));
+  }
+}
+
 TEST(StepTracer, AgreesWithTheAnalyticGraphForTheCifarFamily) {
   for (int depth = 1; depth <= 5; ++depth) {
     SCOPED_TRACE(depth);
@@ -106,10 +115,9 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphInDoublePrecision) {
 }
 
 TEST(StepTracer, AgreesWithTheAnalyticGraphInMixedPrecision) {
-  for (const char* name :
-       {"resnet50", "mobilenet_v2", "densenet121", "convnext_tiny", "vit_b_16", "vit_b_32", "bert_base", "gpt2"}) {
+  for (const std::string_view name : zoo_networks()) {
     for (const Precision precision : {Precision::bf16, Precision::fp16}) {
-      SCOPED_TRACE(name + std::string(" ") + std::string(to_string(precision)));
+      SCOPED_TRACE(std::string(name) + " in " + std::string(to_string(precision)));
       const Network network = build_network(Workload::zoo(name, 2));
       expect_equal(training_step(network, Optimizer::sgd, precision), traced(network, Optimizer::sgd, precision));
     }
@@ -366,6 +374,50 @@ TEST(NetworkModule, LearnsItsBatch) {
       EXPECT_LT(losses.back(), 0.9 * losses.front());
     }
   }
+}
+
+// ---- Training ----
+
+std::map<std::string, int>* executed = nullptr;  // operators by name
+
+std::unique_ptr<at::ObserverContext> count_operator(const at::RecordFunction& function) {
+  if (executed != nullptr) ++(*executed)[function.name()];
+  return nullptr;
+}
+
+TEST(TrainingStep, ExecutesTheUpdateThatIsCounted) {
+  at::set_num_threads(1);
+  const std::pair<OpKind, const char*> names[] = {
+      {OpKind::fused_sgd, "aten::_fused_sgd_"},         {OpKind::fused_momentum, "aten::_fused_sgd_"},
+      {OpKind::fused_adam, "aten::_fused_adam_"},       {OpKind::fused_adamw, "aten::_fused_adamw_"},
+      {OpKind::fused_adagrad, "aten::_fused_adagrad_"}, {OpKind::update_scale, "aten::_amp_update_scale_"},
+      {OpKind::unscale_gradients, "aten::_amp_foreach_non_finite_check_and_unscale_"},
+      {OpKind::sub, "aten::sub_"},                      {OpKind::addcmul, "aten::addcmul_"},
+      {OpKind::sqrt, "aten::sqrt"}};
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(count_operator).scopes({at::RecordScope::FUNCTION}));
+  for (const Optimizer optimizer :
+       {Optimizer::none, Optimizer::sgd, Optimizer::nesterov, Optimizer::adam, Optimizer::adamw, Optimizer::adagrad,
+        Optimizer::rmsprop}) {
+    for (const Precision precision : {Precision::fp32, Precision::fp16}) {
+      SCOPED_TRACE(std::string(to_string(optimizer)) + " in " + std::string(to_string(precision)));
+      Workload workload = Workload::cifar_cnn(1, 4, 2);
+      workload.optimizer = optimizer;
+      workload.precision = precision;
+      TrainingStep step(workload, at::kCPU, {});
+      const Network network = build_network(workload);
+      const Batch batch{batch_of(network), labels_of(network)};
+      step.run(batch);
+      std::map<std::string, int> counts, expected;
+      executed = &counts;
+      step.run(batch);
+      executed = nullptr;
+      const OpGraph graph = workload.graph();
+      for (const auto& [kind, name] : names) expected[name] += static_cast<int>(graph.totals(kind).ops);
+      for (const auto& [name, count] : expected) EXPECT_EQ(counts[name], count) << name;
+    }
+  }
+  at::removeCallback(handle);
 }
 
 // ---- Memory ----
