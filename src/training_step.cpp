@@ -646,7 +646,7 @@ void StepBuilder::backward(const Layer& layer) {
       const Shape token = graph_.shape(s.weights[0]);
       const Shape rest = graph_.shape(s.inputs[0]);
       const TensorId of_token = graph_.add_view(g, token.with(0, rest[0]));
-      learn(0, sum_to(of_token, token));
+      learn(0, rest[0] == 1 ? of_token : sum_to(of_token, token));
       give(0, graph_.add_view(g, rest));
       break;
     }
