@@ -1,6 +1,7 @@
 #include <perfpred/error.h>
 #include <perfpred/torch/image_data.h>
 #include <perfpred/torch/net_trainer.h>
+#include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
 
@@ -78,7 +79,7 @@ Prepared prepare(const TrainNetOptions& options) {
     workload = Workload::zoo(options.network, options.batch_size);
     if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
   } else {
-    workload.network = "torchscript";
+    workload.network = torchscript_name(options.torchscript);
   }
   const bool small = starts_with(options.data, cifar_prefix);
   if (small) workload.input = {3, 32, 32};
@@ -129,7 +130,6 @@ double rate_at(const TrainNetOptions& options, std::int64_t step, std::int64_t t
 /// All that decides what the next step computes.
 json settings_of(const TrainNetOptions& options, const Workload& workload) {
   return {{"workload", workload.key()},
-          {"torchscript", options.torchscript},
           {"data", options.data},
           {"epochs", options.epochs},
           {"lr", options.learning_rate},
