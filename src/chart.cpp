@@ -309,9 +309,7 @@ std::vector<std::string> draw(const Chart& chart, const std::string& stem) {
                   "background '#ffffff'")}) {
     const std::string picture = run_gnuplot(script.text(terminal));
     const std::filesystem::path folder = std::filesystem::path(stem).parent_path();
-    std::error_code error;
-    if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    if (error) throw InputError(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+    if (!folder.empty()) make_folder(folder.string());
     files.push_back(fmt::format("{}.{}", stem, ending));
     write_file(files.back(), picture);
   }

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <utility>
 
+#include "atomic_file.h"
 #include "batch_loader.h"
 #include "checkpoint.h"
 #include "image_folder.h"
@@ -222,7 +222,7 @@ class NetTrainer {
 
   void train() {
     if (!options_.resume.empty()) resume(options_.resume);
-    if (!options_.out_dir.empty()) std::filesystem::create_directories(options_.out_dir);
+    if (!options_.out_dir.empty()) make_folder(options_.out_dir);
     BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
     IterationLog log(options_.log_file, !options_.resume.empty(),
                      {options_.env, result_.device, prepared_.workload.network});
