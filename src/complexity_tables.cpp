@@ -6,9 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <system_error>
-
 #include "atomic_file.h"
 #include "csv.h"
 
@@ -79,9 +76,7 @@ std::vector<std::string> write_complexity_tables(const std::string& folder, std:
     models += csv_line(model_row(network));
     for (const std::int64_t batch : batch_sizes) batches += csv_line(batch_row(network, batch));
   }
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw InputError(folder + ": " + error.message());
+  make_folder(folder);
   const std::vector<std::string> files = {folder + "/models.csv", folder + "/batches.csv"};
   write_file(files[0], models);
   write_file(files[1], batches);
