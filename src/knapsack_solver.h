@@ -204,6 +204,18 @@ struct Limits {
     }
     return limits;
   }
+
+  [[nodiscard]] bool expired() const { return std::chrono::steady_clock::now() >= deadline; }
+
+  /// The same for a solver that starts now.
+  [[nodiscard]] PlanLimits remaining() const {
+    PlanLimits left;
+    left.memory_bytes = memory_bytes;
+    if (deadline == std::chrono::steady_clock::time_point::max()) return left;
+    const std::chrono::duration<double> time = deadline - std::chrono::steady_clock::now();
+    left.time_sec = std::max(0.0, time.count());
+    return left;
+  }
 };
 
 /// One problem: max profit, sum of weights <= capacity, plus what is already decided. The surrogate form
@@ -354,6 +366,8 @@ class CoreSolver {
   std::int64_t gain_ = 0;
   std::int64_t loss_ = 0;
   bool left_open_ = false;
+  bool gain_is_current_ = false;
+  bool loss_is_current_ = false;
 
   std::vector<Range> left_;   // unsorted, nearest to the break item last
   std::vector<Range> right_;
@@ -520,9 +534,12 @@ void CoreSolver<P>::supply(std::vector<Range>& ranges, std::vector<Item<P>>& rea
 
 template <class P>
 void CoreSolver<P>::set_slopes() {
-  gain_ = right_ready_.empty() ? 0 : ratio_up(right_ready_.back());
-  left_open_ = !left_ready_.empty() && weight_of(left_ready_.back()) > 0;
-  loss_ = left_open_ ? ratio_down(left_ready_.back()) : 0;
+  if (!gain_is_current_) gain_ = right_ready_.empty() ? 0 : ratio_up(right_ready_.back());
+  if (!loss_is_current_) {
+    left_open_ = !left_ready_.empty() && weight_of(left_ready_.back()) > 0;
+    loss_ = left_open_ ? ratio_down(left_ready_.back()) : 0;
+  }
+  gain_is_current_ = loss_is_current_ = true;
 }
 
 template <class P>
@@ -687,7 +704,9 @@ Progress CoreSolver<P>::run(std::uint64_t work_limit) {
       keep_best(*states_.begin(), nullptr);
     }
   }
+  constexpr std::uint64_t work_per_look = 10'000;
   std::uint64_t work = 0;
+  std::uint64_t clock_after = 0;
   while (states_.size() != 0) {
     supply(right_, right_ready_, false);
     supply(left_, left_ready_, true);
@@ -705,7 +724,10 @@ Progress CoreSolver<P>::run(std::uint64_t work_limit) {
       publish();
       return Progress::growing;
     }
-    if (std::chrono::steady_clock::now() >= limits_.deadline || memory_after_step() > limits_.memory_bytes) {
+    // Reading the clock takes as long as a short step.
+    const bool late = work >= clock_after && limits_.expired();
+    if (work >= clock_after) clock_after = work + work_per_look;
+    if (late || memory_after_step() > limits_.memory_bytes) {
       set_slopes();
       publish();
       return Progress::stopped;
@@ -715,6 +737,8 @@ Progress CoreSolver<P>::run(std::uint64_t work_limit) {
     std::vector<Item<P>>& ready = held ? left_ready_ : right_ready_;
     const Item<P> item = ready.back();
     ready.pop_back();
+    (held ? loss_is_current_ : gain_is_current_) = false;
+    ++work;
     if (settled(item, held)) continue;
     supply(right_, right_ready_, false);
     supply(left_, left_ready_, true);
