@@ -7,6 +7,9 @@
 
 namespace perfpred {
 
+/// Layers of fewer output positions than this are deep ones, as far as the traffic of weights goes.
+inline constexpr double deep_positions = 32;
+
 /// A convolution or matrix product with parameters, per sample.
 struct StepLayer {
   double flops = 0;      ///< of training: forward, weight gradient, and input gradient unless it is the first

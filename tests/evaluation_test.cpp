@@ -125,6 +125,9 @@ TEST(Evaluation, ProtocolsLeaveOutWhatTheyName) {
   EXPECT_EQ(loao.seen, 0U);
   EXPECT_EQ(loao.all.metrics.time.n, rows.size());
   EXPECT_EQ(evaluate_protocol(rows, Protocol::lodo, linear).folds[0].left_out, "depth=2");
+  ASSERT_EQ(loao.scored.size(), rows.size());
+  const Evaluation again = evaluate(loao.scored, loao.predictions);
+  EXPECT_DOUBLE_EQ(*again.metrics.time.mape, *loao.all.metrics.time.mape);
   EXPECT_EQ(evaluate_protocol(rows, Protocol::lowo, linear).folds[1].left_out, "base_filters=32");
 
   ProtocolOptions one;
