@@ -113,7 +113,7 @@ EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShap
   double compute = 0, memory = 0, slow = 0;
   double weights = 0, deep = 0, dense = 0, root = 0;  // parameters
   for (const StepLayer& layer : shape.layers()) {
-    const double flop_time = layer.flops * batch * costs[at(Cost::compute)];
+    const double flop_time = layer.padded_flops * batch * costs[at(Cost::compute)];
     const double slowed = flop_time * (1 + narrow / layer.channels);
     const double byte_time = layer.elements * batch * costs[at(Cost::memory)];
     double compute_part = slowed, memory_part = byte_time, steepness = 1;

@@ -116,6 +116,27 @@ TEST(StepShape, ClosedFormEqualsTheOpGraph) {
   }
 }
 
+TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
+  Workload workload = Workload::cifar_cnn(1, 20, 64);
+  const auto expect = [&](double filled) {
+    const StepShape shape(workload);
+    EXPECT_EQ(shape.layers()[0].padded_flops, 2 * 2 * 9 * 3 * filled * 1024);  // the network's own input stays as it is
+    EXPECT_EQ(shape.layers()[1].padded_flops, 3 * 2 * 9 * filled * filled * 1024);
+    EXPECT_EQ(shape.layers()[1].elements, 2 * filled * 1024);
+    EXPECT_EQ(shape.layers()[1].flops, 3 * 2 * 9 * 20 * 20 * 1024);
+    EXPECT_EQ(shape.layers()[2].padded_flops, shape.layers()[2].flops);  // dense
+  };
+  expect(24);
+  workload.threads = 2;  // a CPU
+  expect(32);
+  Workload zoo = Workload::zoo("mobilenet_v2", 32);
+  zoo.threads = 2;
+  for (const StepLayer& layer : StepShape(zoo).layers()) {
+    EXPECT_GE(layer.padded_flops, layer.flops);
+    EXPECT_LE(layer.padded_flops, 2 * layer.flops);  // depthwise convolutions are not filled up; the narrowest other has 16 channels
+  }
+}
+
 TEST(Physics, GradientIsTheDerivative) {
   const StepShape shape(Workload::cifar_cnn(3, 32, 128));
   Costs costs;
