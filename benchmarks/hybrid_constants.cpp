@@ -42,19 +42,19 @@ Constant numbers(std::string name, std::vector<Value> values, Set set) {
 std::vector<Constant> accuracy_constants() {
   using C = HybridConstants;
   using Weights = std::array<double, physics_forms.size()>;
-  const std::vector<Weights> weights = {{0.25, 0.25, 0.25, 0.25}, {0.1, 0.3, 0.1, 0.5}, {0.1, 0.4, 0.1, 0.4}, {0.4, 0.1, 0.4, 0.1}};
-  Constant forms = numbers<std::size_t>("weights of the forms", {0, 1, 2, 3}, [weights](C& c, std::size_t i) { c.form_weights = weights[i]; });
-  forms.values = {"equal", "0.1 0.3 0.1 0.5", "0.1 0.4 0.1 0.4", "0.4 0.1 0.4 0.1"};
+  const std::vector<Weights> weights = {{0.25, 0.25, 0.25, 0.25}, {0.1, 0.3, 0.1, 0.5}, {0.3, 0.1, 0.5, 0.1}};
+  Constant forms = numbers<std::size_t>("weights of the forms", {0, 1, 2}, [weights](C& c, std::size_t i) { c.form_weights = weights[i]; });
+  forms.values = {"equal", "0.1 0.3 0.1 0.5", "0.3 0.1 0.5 0.1"};
   return {
       forms,
-      numbers<double>("pull to them", {0.3, 0.03, 3}, [](C& c, double v) { c.weight_pull = v; }),
+      numbers<double>("pull to them", {0.3, 3}, [](C& c, double v) { c.weight_pull = v; }),
       numbers<int>("rough inputs", {0, 2}, [](C& c, int v) { c.process.rough = v; }),
-      numbers<double>("length of depth and width", {3, 2, 6}, [](C& c, double v) { c.process.architecture_length = v; }),
-      numbers<double>("length of batch", {3, 2, 6}, [](C& c, double v) { c.process.batch_length = v; }),
-      numbers<double>("length of power of two (1000: off)", {1000, 4, 2}, [](C& c, double v) { c.process.power_of_two_length = v; }),
-      numbers<double>("deviation of log lengths", {0.7, 0.4, 0.2}, [](C& c, double v) { c.process.length_deviation = v; }),
-      numbers<double>("amplitude", {0.05, 0.1, 0.025}, [](C& c, double v) { c.process.amplitude = v; }),
-      numbers<double>("outlier threshold", {4, 3, 5}, [](C& c, double v) { c.outlier_deviations = v; }),
+      numbers<double>("length of depth and width", {3, 6}, [](C& c, double v) { c.process.architecture_length = v; }),
+      numbers<double>("length of batch", {3, 2}, [](C& c, double v) { c.process.batch_length = v; }),
+      numbers<double>("length of power of two (1000: off)", {1000, 4}, [](C& c, double v) { c.process.power_of_two_length = v; }),
+      numbers<double>("deviation of log lengths", {0.7, 0.4}, [](C& c, double v) { c.process.length_deviation = v; }),
+      numbers<double>("amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }),
+      numbers<double>("outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }),
   };
 }
 

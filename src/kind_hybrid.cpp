@@ -47,6 +47,8 @@ double student_factor(std::size_t groups) {
 #define PERFPRED_VECTORIZED
 #endif
 
+double norm2(const double* x, Eigen::Index n) { return Eigen::Map<const Eigen::VectorXd>(x, n).squaredNorm(); }
+
 /// |W k|^2 for a lower triangular W in columns. Four columns a pass; columns are added up, not dotted, because that
 /// needs no reordering of sums to run in wide registers.
 PERFPRED_VECTORIZED double lower_product_norm2(const double* w, const double* k, double* out, Eigen::Index n) {
@@ -60,9 +62,31 @@ PERFPRED_VECTORIZED double lower_product_norm2(const double* w, const double* k,
   for (; j < n; ++j) {
     for (Eigen::Index i = j; i < n; ++i) out[i] += w[j * n + i] * k[j];
   }
-  double sum = 0;
-  for (Eigen::Index i = 0; i < n; ++i) sum += out[i] * out[i];
-  return sum;
+  return norm2(out, n);
+}
+
+/// The same for two vectors: a pass over W serves both.
+PERFPRED_VECTORIZED void lower_product_norm2(const double* w, const double* k, const double* l, double* out_k,
+                                             double* out_l, Eigen::Index n, double* norms) {
+  for (Eigen::Index i = 0; i < n; ++i) out_k[i] = out_l[i] = 0;
+  Eigen::Index j = 0;
+  for (; j + 4 <= n; j += 4) {
+    const double *a = w + j * n, *b = a + n, *c = b + n, *d = c + n;
+    const double ka = k[j], kb = k[j + 1], kc = k[j + 2], kd = k[j + 3];
+    const double la = l[j], lb = l[j + 1], lc = l[j + 2], ld = l[j + 3];
+    for (Eigen::Index i = j; i < n; ++i) {
+      out_k[i] += a[i] * ka + b[i] * kb + c[i] * kc + d[i] * kd;
+      out_l[i] += a[i] * la + b[i] * lb + c[i] * lc + d[i] * ld;
+    }
+  }
+  for (; j < n; ++j) {
+    for (Eigen::Index i = j; i < n; ++i) {
+      out_k[i] += w[j * n + i] * k[j];
+      out_l[i] += w[j * n + i] * l[j];
+    }
+  }
+  norms[0] = norm2(out_k, n);
+  norms[1] = norm2(out_l, n);
 }
 
 /// A measured row as the model keeps it.
@@ -222,7 +246,9 @@ class HybridModel final : public RegressorModel {
 
   void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const override {
     const auto n = static_cast<Eigen::Index>(rows.size());
-    Eigen::MatrixXd places, covariance, spread;
+    Eigen::MatrixXd places, covariance;
+    std::vector<double> buffer(static_cast<std::size_t>(2 * n));
+    std::array<double, block_columns> explained;
     std::vector<PhysicsView> physics(static_cast<std::size_t>(block_columns));
     for (std::size_t begin = 0; begin < workloads.size(); begin += static_cast<std::size_t>(block_columns)) {
       const auto count = static_cast<Eigen::Index>(std::min(workloads.size() - begin, static_cast<std::size_t>(block_columns)));
@@ -235,11 +261,14 @@ class HybridModel final : public RegressorModel {
         physics[static_cast<std::size_t>(i)] = view(costs, unseen, shape);
       }
       covariance = kernel.covariance(scaled_, kernel.scaled(places));
-      spread.resize(n, count);
-      spread.noalias() = inverse_factor_.triangularView<Eigen::Lower>() * covariance;
+      for (Eigen::Index i = 0; i < count; i += 2) {
+        const Eigen::Index other = std::min(i + 1, count - 1);
+        lower_product_norm2(inverse_factor_.data(), covariance.col(i).data(), covariance.col(other).data(), buffer.data(),
+                            buffer.data() + n, n, &explained[static_cast<std::size_t>(i)]);
+      }
       const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
       for (Eigen::Index i = 0; i < count; ++i) {
-        const double process = std::max(0.0, kernel.amplitude2() - spread.col(i).squaredNorm());
+        const double process = std::max(0.0, kernel.amplitude2() - explained[static_cast<std::size_t>(i)]);
         out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1)));
       }
     }
