@@ -1,5 +1,6 @@
 // Measures training runs: a sweep of configurations, one row of runs.csv and one log for each.
 #include <perfpred/run_log.h>
+#include <perfpred/suggestion.h>
 #include <perfpred/torch/collector.h>
 #include <perfpred/workload_sweep.h>
 
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "cli.h"
@@ -84,7 +86,11 @@ int main(int argc, char** argv) {
   program.add_option("--out", options.runs_csv, "rows are appended here (default runs.csv)");
   program.add_option("--log-dir", options.log_dir, "folder of the runs' logs (default logs)");
   program.add_flag("--json", json, "print one JSON document");
-  program.not_built_yet({"--model", "--suggest"});
+  std::string model;
+  std::size_t suggested = 0;
+  CLI::Option* suggest_option = program.add_option(
+      "--suggest", suggested, "measure only so many of the configurations: those that teach most per second");
+  program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")->needs(suggest_option);
 
   return program.run(argc, argv, [&] {
     options.timing = timing == "steps" ? Timing::steps : Timing::epochs;
@@ -96,6 +102,13 @@ int main(int argc, char** argv) {
       workloads = read_workloads(configs, workloads.front());
     }
     Collector collector(options);
+    if (suggest_option->count() != 0) {
+      for (Workload& workload : workloads) workload = collector.placed(std::move(workload));
+      const auto known = model.empty() ? std::vector<AggregateRow>{} : TimeRegressor::load(model).fitted_rows();
+      std::vector<Workload> chosen;
+      for (Suggestion& next : suggest(known, workloads, suggested)) chosen.push_back(std::move(next.workload));
+      workloads = std::move(chosen);
+    }
     std::signal(SIGINT, [](int) { interrupted = true; });
     std::signal(SIGTERM, [](int) { interrupted = true; });
     const CollectResult result = collector.collect(workloads, show, [] { return interrupted.load(); });

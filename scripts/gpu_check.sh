@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Builds perfpred on a machine with a CUDA GPU, runs the tests that need one, and measures a sweep. Wants the CUDA
-# toolkit, CMake, Ninja, a C++ compiler and a python3 with torch; neither a package manager nor a network.
+# Builds perfpred on a machine with a CUDA GPU, runs the tests that need one, and measures: a grid of the CIFAR-10 CNN and
+# part of it again, networks of the zoo in several precisions, steps beside PyTorch's, and one step under Nsight Compute.
+# Wants the CUDA toolkit, CMake, Ninja, a C++ compiler and a python3 with torch; neither a package manager nor a network.
 #
 #   scripts/gpu_check.sh OUT_DIR [SECONDS]
 #
-# SECONDS limits the sweep (default 240). OUT_DIR gets runs.csv, logs/, system_specifications.{json,txt}, ctest.log and
-# build.log. From the environment:
+# SECONDS limits the sweeps together (default 240); what does not fit is left out, and the same command goes on where it
+# ended. OUT_DIR gets runs.csv, runs_agg.csv, logs/, peers.json, resnet18_ncu.csv, system_specifications.{json,txt},
+# arguments.txt, ctest.log and build.log. From the environment:
 #   PERFPRED_DEPS               the folder that scripts/collect_deps.sh filled; without it the machine's own packages
 #   PERFPRED_GPU_CHECK_DEVICE   cuda (default), cuda:1, ...; cpu tries the script where there is no GPU
 #   PYTHON                      python3 (default)
@@ -13,7 +15,7 @@ set -euo pipefail
 
 case ${1:-} in
   '' | -*)
-    sed -n '2,11s/^# \{0,1\}//p' "$0"
+    sed -n '2,14s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
@@ -65,19 +67,52 @@ step "the machine"
 step "tests that need a GPU"
 ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error 2>&1 | tee "$out/ctest.log" || result=1
 
-step "a sweep of at most $seconds s on $device"
-"$bin/perfpred-collect" --device "$device" --depth 2,3 --base-filters 16,32,64 --batch-size 32,128,512 --epochs 3 \
-  --seed 0 --time-limit-sec "$seconds" --out "$out/runs.csv" --log-dir "$out/logs" || result=1
+printf '%s %s\n' "$out" "$seconds" >"$out/arguments.txt"
+sweep() { # share of the seconds in percent, then options
+  local share=$(($1 * seconds / 100))
+  shift
+  "$bin/perfpred-collect" --device "$device" --seed 0 --timing steps --time-limit-sec "$share" --out "$out/runs.csv" \
+    --log-dir "$out/logs" "$@" || result=1
+}
+step "the CIFAR-10 CNN on a grid, on $device"
+sweep 50 --depth 2,3,4,5 --base-filters 16,32,64,128 --batch-size 32,64,96,128,192,256,512,1024,2048
+step "some of it again"
+sweep 15 --repeats 2 --depth 2,4 --base-filters 32,128 --batch-size 32,128,256,512,2048
+step "networks of the zoo"
+sweep 35 --network resnet18,resnet50,mobilenet_v2,vgg16,shufflenet_v2_x0_5,densenet121,efficientnet_b0,vit_b_16 \
+  --batch-size 8,16,32,64 --precision fp32,tf32,bf16,fp16
+"$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv" || result=1
+
+step "training steps beside PyTorch's"
+OMP_WAIT_POLICY=PASSIVE "$python" benchmarks/peers/training_step.py --collect "$bin/perfpred-collect" \
+  --device "$device" --rounds 1 --seconds 1 --json "$out/peers.json" || result=1
+
+step "one training step under Nsight Compute"
+if command -v ncu >/dev/null && [ "$device" != cpu ]; then
+  op=sm__sass_thread_inst_executed_op
+  metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
+  for kind in f h; do
+    for what in add mul fma; do metrics+=,${op}_$kind${what}_pred_on.sum; done
+  done
+  metrics+=,sm__ops_path_tensor_src_fp16_dst_fp32.sum,sm__ops_path_tensor_src_tf32_dst_fp32.sum
+  metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed,dram__throughput.avg.pct_of_peak_sustained_elapsed
+  ncu --nvtx --nvtx-include "train_step/" --csv --page raw --metrics "$metrics" --log-file "$out/resnet18_ncu.csv" \
+    "$bin/perfpred-train-net" --network resnet18 --data dummy --batch-size 64 --device "$device" --profile-one-step &&
+    "$bin/perfpred-ncu" "$out/resnet18_ncu.csv" --label resnet18 --out "$out/resnet18_ncu.txt" || result=1
+else
+  echo "ncu is not here, or $device is no GPU: left out"
+fi
 
 step "measured"
 "$python" - "$out/runs.csv" <<'END'
 import csv, sys
 rows = [dict(row) for row in csv.DictReader(open(sys.argv[1], newline=""))]
-line = "{:>5} {:>12} {:>10} {:>9} {:>12} {:>14} {:>8}"
-print(line.format("depth", "base_filters", "batch_size", "precision", "avg_time_sec", "images_per_sec", "outcome"))
-for row in sorted(rows, key=lambda r: tuple(int(r[c]) for c in ("depth", "base_filters", "batch_size"))):
-    figures = [f"{float(row[c]):.4g}" if row[c] else "" for c in ("avg_time_sec", "images_per_sec")]
-    print(line.format(row["depth"], row["base_filters"], row["batch_size"], row["precision"], *figures, row["outcome"]))
+line = "{:<20} {:>5} {:>12} {:>10} {:>9} {:>12} {:>14} {:>11} {:>9}"
+print(line.format("network", "depth", "base_filters", "batch_size", "precision", "step_p50_ms", "images_per_sec", "peak_mem_mb", "outcome"))
+numbers = ("depth", "base_filters", "batch_size")
+for row in sorted(rows, key=lambda r: (r["network"], r["precision"], *(int(r[c] or 0) for c in numbers))):
+    figures = [f"{float(row[c]):.4g}" if row[c] else "" for c in ("step_p50_ms", "images_per_sec", "peak_mem_mb")]
+    print(line.format(row["network"], *(row[c] for c in numbers), row["precision"], *figures, row["outcome"]))
 print(f"{len(rows)} runs on {', '.join(sorted({row['device'] for row in rows}))}")
 END
 [ $result -eq 0 ] || echo "gpu_check: something failed, see above"

@@ -168,6 +168,7 @@ std::vector<AggregateRow> read_aggregate(const std::string& path) {
     const auto [first, is_new] = line_of_key.emplace(rows.back().workload.key(), reader.line());
     if (!is_new) reader.refuse(fmt::format("the workload of line {} again", first->second));
   }
+  if (rows.empty()) throw InputError(fmt::format("{}: has a header and no row", path));
   return rows;
 }
 

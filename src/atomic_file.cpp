@@ -87,6 +87,12 @@ void write_file(const std::string& path, std::string_view text) {
   file.commit();
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw InputError(fmt::format("{}: cannot be made: {}", path, error.message()));
+}
+
 std::string read_file(const std::string& path) {
   std::string text;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -32,6 +32,9 @@ class PERFPRED_API AtomicFile {
 /// Writes one whole file. @throws as AtomicFile does
 PERFPRED_API void write_file(const std::string& path, std::string_view text);
 
+/// Makes a folder and those above it, where they are not there. @throws InputError if that cannot be
+PERFPRED_API void make_folder(const std::string& path);
+
 /// Reads one whole file. @throws InputError if it cannot be read
 [[nodiscard]] PERFPRED_API std::string read_file(const std::string& path);
 

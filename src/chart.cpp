@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -46,7 +47,7 @@ std::size_t dash_of(int number) { return 1 + static_cast<std::size_t>(number) / 
 
 /// Single quotes take everything literally but themselves and the end of the
 /// line.
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'') out += '\'';
@@ -91,11 +92,11 @@ std::string log_ticks(const Range& range, double base) {
 std::string limit(const std::optional<double>& value) { return value ? number_text(*value) : "*"; }
 
 std::string axis_commands(const Axis& axis, char name, const Range& data) {
-  std::string text = fmt::format("set {}label {}\n", name, quoted(axis.label));
+  std::string text = fmt::format("set {}label {}\n", name, quoted_text(axis.label));
   if (!axis.categories.empty()) {
     std::vector<std::string> ticks;
     for (std::size_t i = 0; i < axis.categories.size(); ++i) {
-      ticks.push_back(fmt::format("{} {}", quoted(axis.categories[i]), i));
+      ticks.push_back(fmt::format("{} {}", quoted_text(axis.categories[i]), i));
     }
     std::size_t letters = 0;
     for (const std::string& category : axis.categories) letters = std::max(letters, category.size() + 2);
@@ -156,7 +157,7 @@ class Script {
     head_ = fmt::format(
         "set title {}\nset border 3\nset tics nomirror\nset "
         "grid lw 0.5 lc rgb '#C8C8C8'\n",
-        quoted(chart.title));
+        quoted_text(chart.title));
     head_ +=
         legend ? "set key below center maxrows 6 spacing 1.1 Left reverse samplen 2.5 height 0.8\n" : "unset key\n";
     head_ += axis_commands(chart.x, 'x', x) + axis_commands(chart.y, 'y', y);
@@ -187,7 +188,7 @@ class Script {
  private:
   void add(const Series& series, std::size_t index, int color, double width) {
     const std::string data = fmt::format("$data{}", index);
-    const std::string title = series.label.empty() ? "notitle" : fmt::format("title {}", quoted(series.label));
+    const std::string title = series.label.empty() ? "notitle" : fmt::format("title {}", quoted_text(series.label));
     const std::string ink = fmt::format("lc rgb '{}'", color_of(color));
     const std::string mark = fmt::format("{} pt {} ps 1.4", ink, point_type_of(color));
     const std::string dash = fmt::format("dt {}", dash_of(color));
@@ -306,8 +307,11 @@ std::vector<std::string> draw(const Chart& chart, const std::string& stem) {
         std::pair("svg",
                   "svg size 1200,800 font 'Sans,16' noenhanced "
                   "background '#ffffff'")}) {
+    const std::string picture = run_gnuplot(script.text(terminal));
+    const std::filesystem::path folder = std::filesystem::path(stem).parent_path();
+    if (!folder.empty()) make_folder(folder.string());
     files.push_back(fmt::format("{}.{}", stem, ending));
-    write_file(files.back(), run_gnuplot(script.text(terminal)));
+    write_file(files.back(), picture);
   }
   return files;
 }

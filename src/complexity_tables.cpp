@@ -4,7 +4,6 @@
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
-#include <filesystem>
 #include <system_error>
 
 #include "atomic_file.h"
@@ -72,9 +71,7 @@ std::vector<std::string> write_complexity_tables(const std::string& folder, std:
       batches += csv_line(batch_row(workload));
     }
   }
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw InputError(folder + ": " + error.message());
+  make_folder(folder);
   const std::vector<std::string> files = {folder + "/models.csv", folder + "/batches.csv"};
   write_file(files[0], models);
   write_file(files[1], batches);

@@ -211,16 +211,13 @@ Chart repeats_chart(std::vector<std::string> names, Series runs, Series means) {
 
 }  // namespace
 
-Plotter::Plotter(std::string folder) : folder_(std::move(folder)) {
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  if (error) throw InputError(fmt::format("{}: cannot be made: {}", folder_, error.message()));
+Plotter::Plotter(std::string folder) : folder_(std::move(folder)) {}
+
+void Plotter::draw_as(const Chart& chart, const std::string& name) {
+  for (std::string& file : draw(chart, fmt::format("{}/{}", folder_, name))) files_.push_back(std::move(file));
 }
 
 void Plotter::aggregate(std::span<const AggregateRow> rows) {
-  const auto drawn = [this](const Chart& chart, const char* name) {
-    for (std::string& file : draw(chart, fmt::format("{}/{}", folder_, name))) files_.push_back(std::move(file));
-  };
   std::vector<const AggregateRow*> timed, accurate;
   for (const AggregateRow& row : rows) {
     if (row.avg_time_mean) timed.push_back(&row);
@@ -241,7 +238,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
       series.high.push_back(*row.acc_mean + spread);
     });
     for (Series& series : chart.series) sort_by_x(series);
-    drawn(chart, "accuracy_time");
+    draw_as(chart, "accuracy_time");
   }
 
   Chart chart;
@@ -256,7 +253,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     series.high.push_back(thr + spread);
   });
   for (Series& series : chart.series) sort_by_x(series);
-  drawn(chart, "throughput_batch");
+  draw_as(chart, "throughput_batch");
 
   std::vector<const AggregateRow*> repeated;
   std::vector<Workload> workloads;
@@ -277,7 +274,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     means.high.push_back(spread);
     names.push_back(label_of(row->workload, fields));
   }
-  drawn(repeats_chart(std::move(names), {}, std::move(means)), "repeats");
+  draw_as(repeats_chart(std::move(names), {}, std::move(means)), "repeats");
 }
 
 void Plotter::repeats(std::span<const Run> runs) {
@@ -318,10 +315,7 @@ void Plotter::repeats(std::span<const Run> runs) {
     means.high.push_back(spread);
     names.push_back(label_of(workload, fields));
   }
-  for (std::string& file :
-       draw(repeats_chart(std::move(names), std::move(points), std::move(means)), folder_ + "/repeats")) {
-    files_.push_back(std::move(file));
-  }
+  draw_as(repeats_chart(std::move(names), std::move(points), std::move(means)), "repeats");
 }
 
 void Plotter::predictions(const std::string& path) {
@@ -333,9 +327,7 @@ void Plotter::predictions(const std::string& path) {
   if (times.empty() || rates.empty()) throw InputError(path + ": no row has a measured time and throughput");
   for (const auto& [points, what, name] :
        {std::tuple(&times, epoch_time, "predicted_time"), std::tuple(&rates, throughput, "predicted_throughput")}) {
-    for (std::string& file : draw(comparison_chart(*points, what), fmt::format("{}/{}", folder_, name))) {
-      files_.push_back(std::move(file));
-    }
+    draw_as(comparison_chart(*points, what), name);
   }
 }
 
@@ -358,8 +350,7 @@ void Plotter::log(const std::string& path) {
       if (!series.x.empty()) chart.series.push_back(std::move(series));
     }
     if (chart.series.empty()) return false;
-    for (std::string& file : draw(chart, fmt::format("{}/{}_{}", folder_, name, ending)))
-      files_.push_back(std::move(file));
+    draw_as(chart, fmt::format("{}_{}", name, ending));
     return true;
   };
   const bool loss =
@@ -414,7 +405,7 @@ void Plotter::sweep(const std::string& path) {
     if (!band.low.empty()) chart.series.push_back(std::move(band));
     chart.series.push_back(std::move(middle));
     if (!outside.x.empty()) chart.series.push_back(std::move(outside));
-    for (std::string& file : draw(chart, fmt::format("{}/{}", folder_, name))) files_.push_back(std::move(file));
+    draw_as(chart, name);
   }
 }
 
@@ -440,7 +431,7 @@ void Plotter::pareto(const std::string& path) {
   chart.y = {.label = "value of the run (accuracy, or images/s)"};
   chart.series.push_back(std::move(front));
   chart.series.push_back(std::move(planned));
-  for (std::string& file : draw(chart, folder_ + "/pareto")) files_.push_back(std::move(file));
+  draw_as(chart, "pareto");
 }
 
 }  // namespace perfpred

@@ -224,10 +224,8 @@ std::string RooflineStudy::text() const {
 }
 
 std::vector<std::string> RooflineStudy::write(const std::string& folder) const {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw InputError(fmt::format("{}: cannot be made: {}", folder, error.message()));
   if (points_.empty()) throw InputError("there is nothing to report");
+  make_folder(folder);
   std::vector<std::string> files = write_tables(folder);
   const std::vector<std::string> plots = write_plots(folder);
   files.insert(files.end(), plots.begin(), plots.end());

@@ -98,6 +98,7 @@ std::vector<Workload> read_workloads(const std::string& path, const Workload& de
   const WorkloadReader reader(csv, defaults);
   std::vector<Workload> workloads;
   while (csv.next()) workloads.push_back(reader.read(csv));
+  if (workloads.empty()) throw InputError(path + ": has a header and no row");
   return workloads;
 }
 

@@ -1,5 +1,7 @@
 // Times of training steps as the timing core labels them: the CIFAR-10 CNN grid and networks of the zoo. The time of a
 // row is the median step; low_ms and high_ms bound it for perfpred-compare. Choose rows with --benchmark_filter.
+// PERFPRED_BENCH_STREAMS=FILE.csv takes 20 s of samples of each row, whatever the label needs, and appends them there:
+// name, sec, disturbed.
 #include <benchmark/benchmark.h>
 #include <perfpred/error.h>
 #include <perfpred/run.h>
@@ -10,7 +12,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +57,13 @@ std::string name_of(const Workload& w) {
   return fmt::format("step/{}{}/batch:{}", w.network, what, w.batch_size);
 }
 
+void append_stream(const std::string& path, const std::string& name, const std::vector<StepSample>& samples) {
+  std::ofstream file(path, std::ios::app);
+  if (file.tellp() == 0) file << "name,sec,disturbed\n";
+  for (const StepSample& sample : samples) file << fmt::format("{},{:.7g},{:d}\n", name, sample.sec, sample.disturbed);
+  if (!file.flush()) throw Error(path + " cannot be written");
+}
+
 void time_step(benchmark::State& state, Workload workload, c10::Device device) {
   try {
     constexpr std::int64_t images = 512;
@@ -70,6 +79,11 @@ void time_step(benchmark::State& state, Workload workload, c10::Device device) {
     loader.start(an_epoch, 1);
     StepSamplesOptions sampling;
     if (device.is_cpu()) sampling.limit_sec = 15;
+    const char* streams = std::getenv("PERFPRED_BENCH_STREAMS");
+    if (streams != nullptr) {
+      sampling.criterion = "time";
+      sampling.stop.max_sec = sampling.limit_sec = 20;
+    }
     const StepTimer timer(device, sampling);
     for ([[maybe_unused]] auto iteration : state) {
       const StepTiming timing = timer.measure([&] {
@@ -80,6 +94,7 @@ void time_step(benchmark::State& state, Workload workload, c10::Device device) {
         }
         step.run(*batch);
       });
+      if (streams != nullptr) append_stream(streams, name_of(workload), timing.samples);
       state.SetIterationTime(timing.label.median);
       double sampled = 0;
       for (const StepSample& sample : timing.samples) sampled += sample.sec;

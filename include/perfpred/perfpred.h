@@ -1,5 +1,6 @@
 #pragma once
 // All of perfpred::core, in the order in which data flows.
+// clang-format off
 
 #include <perfpred/version.h>
 #include <perfpred/error.h>

@@ -8,11 +8,13 @@
 
 namespace perfpred {
 
+struct Chart;
+
 /// Draws what the pipeline wrote. Every plot is a PNG and an SVG file in one folder, drawn by gnuplot. All functions
-/// throw Error if gnuplot is missing or the disk refuses.
+/// throw Error if gnuplot is missing or the disk refuses, InputError if the folder cannot be made.
 class PERFPRED_API Plotter {
  public:
-  /// @param folder  made if it is not there. @throws InputError if it cannot be
+  /// @param folder  made with the first plot if it is not there
   explicit Plotter(std::string folder);
 
   /// `accuracy_time` (where accuracies are known), `throughput_batch`, and, if a row has more than one run,
@@ -45,6 +47,8 @@ class PERFPRED_API Plotter {
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
 
  private:
+  void draw_as(const Chart& chart, const std::string& name);
+
   std::string folder_;
   std::vector<std::string> files_;
 };

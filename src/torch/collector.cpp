@@ -16,13 +16,13 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
+#include "atomic_file.h"
 #include "batch_loader.h"
 #include "cuda_device.h"
 #include "device_monitor.h"
@@ -471,7 +471,7 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
                                  const std::function<bool()>& stop) {
   std::vector<Workload> wanted;
   for (const Workload& workload : workloads) wanted.push_back(impl_->placed(workload));
-  if (!impl_->options.log_dir.empty()) std::filesystem::create_directories(impl_->options.log_dir);
+  if (!impl_->options.log_dir.empty()) make_folder(impl_->options.log_dir);
   RunRecorder recorder(impl_->options.runs_csv);
   std::map<std::string, int> there;
   for (const Run& run : recorder.runs()) {

@@ -1,18 +1,19 @@
 #include <perfpred/error.h>
 #include <perfpred/torch/image_data.h>
 #include <perfpred/torch/net_trainer.h>
+#include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <utility>
 
+#include "atomic_file.h"
 #include "batch_loader.h"
 #include "checkpoint.h"
 #include "image_folder.h"
@@ -78,7 +79,7 @@ Prepared prepare(const TrainNetOptions& options) {
     workload = Workload::zoo(options.network, options.batch_size);
     if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
   } else {
-    workload.network = "torchscript";
+    workload.network = torchscript_name(options.torchscript);
   }
   const bool small = starts_with(options.data, cifar_prefix);
   if (small) workload.input = {3, 32, 32};
@@ -129,7 +130,6 @@ double rate_at(const TrainNetOptions& options, std::int64_t step, std::int64_t t
 /// All that decides what the next step computes.
 json settings_of(const TrainNetOptions& options, const Workload& workload) {
   return {{"workload", workload.key()},
-          {"torchscript", options.torchscript},
           {"data", options.data},
           {"epochs", options.epochs},
           {"lr", options.learning_rate},
@@ -222,7 +222,7 @@ class NetTrainer {
 
   void train() {
     if (!options_.resume.empty()) resume(options_.resume);
-    if (!options_.out_dir.empty()) std::filesystem::create_directories(options_.out_dir);
+    if (!options_.out_dir.empty()) make_folder(options_.out_dir);
     BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
     IterationLog log(options_.log_file, !options_.resume.empty(),
                      {options_.env, result_.device, prepared_.workload.network});

@@ -95,6 +95,7 @@ TEST_F(BadInput, FilesThatNoReaderTakes) {
                                                          "ELF\0\0\n\0\xff\xfe",
                                                          10)),
                     "binary");
+  expect_all_refuse(folder_.write("bad.csv", header + "\n"), "a header only");
   expect_all_refuse(folder_.write("bad.csv", header + ",depth\n"), "duplicate column");
   expect_all_refuse(folder_.write("bad.csv", good + std::string(1'000'000, '7') + ",1\n"), "a long field");
   expect_all_refuse(folder_.write("bad.csv", good + "\"open\n"), "a quote that is not closed");
