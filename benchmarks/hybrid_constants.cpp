@@ -2,6 +2,8 @@
 //   hybrid_constants --runs-agg FILE                      chooses on all rows and prints what each candidate scores
 //   hybrid_constants --runs-agg FILE --nested PROTOCOL    for every fold of kfold, loao, lodo or lowo: chooses on the rows
 //       [--repeats N] [--seed N]                          that are left in, and scores the others with that choice
+//   hybrid_constants --runs-agg FILE --protocol PROTOCOL  scores with what all rows of another table choose, or with the
+//       [--chosen-on FILE] [--repeats N] [--seed N]       library's own constants
 // One constant after the other, in the order below, starting from the first candidates. A candidate is taken if it scores at
 // least 1 % (relative) better than the one before it: the mean over kfold (once), loao, lodo and lowo of the mean absolute percentage
 // error. The conformal level, last, is the one whose intervals cover nearest to 90 % in kfold and loao.
@@ -51,7 +53,6 @@ std::vector<Constant> accuracy_constants() {
       numbers<int>("rough inputs", {0, 2}, [](C& c, int v) { c.process.rough = v; }),
       numbers<double>("length of depth and width", {3, 6}, [](C& c, double v) { c.process.architecture_length = v; }),
       numbers<double>("length of batch", {3, 2}, [](C& c, double v) { c.process.batch_length = v; }),
-      numbers<double>("length of power of two (1000: off)", {1000, 4}, [](C& c, double v) { c.process.power_of_two_length = v; }),
       numbers<double>("deviation of log lengths", {0.7, 0.4}, [](C& c, double v) { c.process.length_deviation = v; }),
       numbers<double>("amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }),
       numbers<double>("outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }),
@@ -118,12 +119,13 @@ HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed
   Score best = score_constants(rows, constants, seed);
   const auto settle = [&](const Constant& constant, const auto& is_better) {
     std::size_t taken = 0;
-    std::string line = fmt::format("{}={:.3f}", constant.values[0], 100 * best.error);
+    const auto shown = [&](std::size_t place, const Score& score) { return fmt::format("{}: {:.2f} ({:.1f})", constant.values[place], 100 * score.error, 100 * score.coverage); };
+    std::string line = shown(0, best);
     for (std::size_t place = 1; place < constant.values.size(); ++place) {
       HybridConstants changed = constants;
       constant.set(changed, place);
       const Score score = score_constants(rows, changed, seed);
-      line += fmt::format("  {}={:.3f}", constant.values[place], 100 * score.error);
+      line += ", " + shown(place, score);
       if (!is_better(score, best)) continue;
       best = score;
       taken = place;
@@ -131,27 +133,30 @@ HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed
     constant.set(constants, taken);
     if (chosen != nullptr) ++(*chosen)[constant.name][constant.values[taken]];
     if (show) {
-      fmt::print("| {} | {} | {} | {:.3f} |\n", constant.name, constant.values[taken], line, best.coverage);
+      fmt::print("| {} | {} | {} |\n", constant.name, constant.values[taken], line);
       std::fflush(stdout);
     }
   };
-  if (show) fmt::print("| constant | chosen | score of each candidate, % | covered, with the chosen |\n|---|---|---|---|\n");
+  if (show) fmt::print("| constant | chosen | score of each candidate, % (rows covered, %) |\n|---|---|---|\n");
   for (const Constant& constant : all) settle(constant, [](const Score& a, const Score& b) { return a.error < 0.99 * b.error; });
   settle(level_constant(), [](const Score& a, const Score& b) { return std::abs(a.coverage - 0.9) < std::abs(b.coverage - 0.9); });
   return constants;
 }
 
-void nested(const std::vector<AggregateRow>& rows, Protocol protocol, const ProtocolOptions& options) {
+/// @param fixed  what to score with; nullptr: what each fold's own training rows choose
+void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, const ProtocolOptions& options, const HybridConstants* fixed) {
   const std::vector<Fold> folds = make_folds(rows, protocol, options);
   std::map<std::string, std::map<std::string, int>> chosen;
   FoldScore sum;
   double n = 0;
   for (const Fold& fold : folds) {
-    const HybridConstants constants = choose(pick(rows, fold.train), options.seed, false, &chosen);
+    const HybridConstants constants = fixed != nullptr ? *fixed : choose(pick(rows, fold.train), options.seed, false, &chosen);
     const FoldScore score = score_fold(rows, fold, constants, options.seed);
     const auto count = static_cast<double>(fold.test.size());
-    fmt::print("{}: {} rows, MAPE {:.2f} %, covered {:.3f}\n", fold.left_out, fold.test.size(), 100 * score.error / count, score.inside / count);
-    std::fflush(stdout);
+    if (fixed == nullptr || protocol != Protocol::kfold) {
+      fmt::print("{}: {} rows, MAPE {:.2f} %, covered {:.3f}\n", fold.left_out, fold.test.size(), 100 * score.error / count, score.inside / count);
+      std::fflush(stdout);
+    }
     sum.error += score.error;
     sum.inside += score.inside;
     sum.seconds_error += score.seconds_error;
@@ -170,7 +175,8 @@ void nested(const std::vector<AggregateRow>& rows, Protocol protocol, const Prot
 
 int main(int argc, char** argv) {
   try {
-    std::string file, protocol;
+    std::string file, chosen_on, protocol;
+    bool nested = false;
     ProtocolOptions options;
     options.repeats = 1;
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -179,7 +185,10 @@ int main(int argc, char** argv) {
         if (std::from_chars(value.data(), value.data() + value.size(), into).ec != std::errc()) throw InputError(option + ": not a number");
       };
       if (option == "--runs-agg") file = value;
-      else if (option == "--nested") protocol = value;
+      else if (option == "--nested" || option == "--protocol") {
+        protocol = value;
+        nested = option == "--nested";
+      } else if (option == "--chosen-on") chosen_on = value;
       else if (option == "--repeats") number(options.repeats);
       else if (option == "--seed") number(options.seed);
       else throw InputError(option + ": not an option");
@@ -192,8 +201,10 @@ int main(int argc, char** argv) {
     const std::map<std::string, Protocol> protocols = {
         {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
     const auto found = protocols.find(protocol);
-    if (found == protocols.end()) throw InputError("--nested is none of kfold, loao, lodo, lowo");
-    nested(rows, found->second, options);
+    if (found == protocols.end()) throw InputError("the protocol is none of kfold, loao, lodo, lowo");
+    HybridConstants constants;
+    if (!chosen_on.empty()) constants = choose(read_aggregate(chosen_on), options.seed, true, nullptr);
+    score_protocol(rows, found->second, options, nested ? nullptr : &constants);
     return 0;
   } catch (const InputError& error) {
     fmt::print(stderr, "hybrid_constants: {}\n", error.what());

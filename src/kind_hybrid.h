@@ -13,7 +13,7 @@ namespace perfpred {
 struct HybridConstants {
   KernelPrior process;
   std::array<double, physics_forms.size()> form_weights = {0.1, 0.3, 0.1, 0.5};  ///< before held-out rows are seen
-  double weight_pull = 3;         ///< how firmly the forms' weights stay there
+  double weight_pull = 0.3;       ///< how firmly the forms' weights stay there
   double outlier_deviations = 4;  ///< of a leave-one-out residual
   double near_level = 0.93;       ///< conformal level of intervals near the rows
 };

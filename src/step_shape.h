@@ -39,8 +39,8 @@ class PERFPRED_API StepShape {
   }
 
   /// Where the residual process sees a workload: depth (half the layers with positions), log2 of the first layer's
-  /// channels, log2 batch, whether the batch is a power of two, log2 of the first layer's positions.
-  using Place = std::array<double, 5>;
+  /// channels, log2 batch, log2 of the first layer's positions.
+  using Place = std::array<double, 4>;
   [[nodiscard]] Place place(std::int64_t batch_size) const;
 
  private:

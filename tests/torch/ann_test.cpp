@@ -57,8 +57,8 @@ TEST(Ann, CoreEvaluatesAsLibTorchDoes) {
       for (std::size_t i = 0; i < 5; ++i) {
         input.push_back(static_cast<float>((features[i] - network["mean"][i].get<double>()) * network["inverse_scale"][i].get<double>()));
       }
-      const at::Tensor first = at::relu(at::linear(at::tensor(input), tensor(network["input_weights"]), tensor(network["input_bias"])));
-      const at::Tensor second = at::relu(at::linear(first, tensor(network["hidden_weights"]), tensor(network["hidden_bias"])));
+      const at::Tensor first = at::relu(at::linear(at::tensor(input), tensor(network["input_weights"]), tensor(network["input_bias"]).flatten()));
+      const at::Tensor second = at::relu(at::linear(first, tensor(network["hidden_weights"]), tensor(network["hidden_bias"]).flatten()));
       const double out = at::dot(second, tensor(network["output_weights"]).flatten()).item<double>() + network["output_bias"].get<double>();
       const double expected = std::exp(network["target_mean"].get<double>() + network["target_scale"].get<double>() * out);
       EXPECT_NEAR(model.predict(asked).time_sec.p50 / expected, 1, 1e-5) << asked.key();
