@@ -21,6 +21,9 @@ constexpr std::size_t roles = 7;
 /// Channels that oneDNN's blocked layouts hold together (of AVX-512).
 constexpr std::int64_t channel_block = 16;
 
+/// Rows and columns of the widest window for which oneDNN has kernels of its own.
+constexpr std::int64_t widest_window = 14;
+
 double usable_bytes(const Device& device, double margin) {
   const std::optional<double> memory = device.memory_bytes();
   if (!memory) throw InputError(fmt::format("device {} has no known memory", device.name));
@@ -197,7 +200,13 @@ class Replay {
       if (outputs[0] != no_tensor) {
         note(std::max(gradient + weight + of_input, of_input + bytes_of(outputs[0])));
       }
-      if (outputs[1] != no_tensor) {
+      const Shape& window = graph_.shape(inputs[2]);
+      if (outputs[1] != no_tensor && std::min(window[2], window[3]) > widest_window) {
+        // By matrices of windows, one image a thread; it books four times the sums of the threads' weight gradients.
+        const std::int64_t columns_of_one = columns(inputs[1], inputs[2], inputs[0]) / graph_.shape(inputs[1])[0];
+        const std::int64_t of_thread = columns_of_one + 4 * bytes_of(inputs[2]);
+        note(bytes_of(outputs[0]) + bytes_of(inputs[0]) + bytes_of(outputs[1]) + threads_ * of_thread);
+      } else if (outputs[1] != no_tensor) {
         // Without a kernel for depthwise weights in this layout, each group is filled to a block of its own.
         const bool filled = graph_.shape(inputs[2])[1] == 1 && channels_last(inputs[0]);
         const std::int64_t of_weight = filled ? weight * channel_block * channel_block : weight;

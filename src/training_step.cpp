@@ -639,7 +639,7 @@ void StepBuilder::backward(const Layer& layer) {
     case LayerKind::position_embedding: {
       const Shape shape = graph_.shape(s.weights[0]);
       give(0, g);
-      learn(0, sum_to(g, shape));
+      learn(0, graph_.shape(g) == shape ? map(OpKind::copy, {g}) : sum_to(g, shape));  // one sample: kept beside g
       break;
     }
     case LayerKind::class_token: {
