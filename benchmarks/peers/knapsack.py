@@ -114,7 +114,7 @@ def run_peer(name, path, limit):
         resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     try:
         done = subprocess.run([sys.executable, __file__, "--one", name, path, "--limit", str(limit)], text=True,
-                              capture_output=True, timeout=limit + 20, preexec_fn=bounded)
+                              capture_output=True, timeout=limit + 8, preexec_fn=bounded)
     except subprocess.TimeoutExpired:
         return None, None
     lines = done.stdout.strip().splitlines()
