@@ -1047,8 +1047,18 @@ P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits, bool 
   const P plain_bound = plain->upper_bound();
   if (progress == Progress::stopped) return plain_bound;
 
-  // Dynamic programming alone is heading for many states: is there more in a bound on the number of items?
+  // Dynamic programming alone is heading for many states. Few items are soon searched.
   Problem<P> rest = plain->reduced();
+  const auto search_depth_first = [&](std::size_t most_items, std::uint64_t most_nodes) {
+    if constexpr (std::is_same_v<P, Wide>) {
+      return false;
+    } else {
+      return rest.items.size() <= most_items && DepthFirst<P>(rest, incumbent, limits).run(most_nodes);
+    }
+  };
+  if (patient && search_depth_first(64, 100'000)) return incumbent.profit;
+
+  // Is there more in a bound on the number of items?
   Int128 total_weight = 0;
   for (const Item<P>& item : rest.items) total_weight += item.weight;
   std::vector<Problem<P>> branches;
@@ -1089,13 +1099,7 @@ P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits, bool 
       open = true;
     }
   }
-  if constexpr (!std::is_same_v<P, Wide>) {
-    constexpr std::size_t few_items = 1000;
-    constexpr std::uint64_t most_nodes = 2'000'000;
-    if (open && rest.items.size() <= few_items && DepthFirst<P>(rest, incumbent, limits).run(patient ? most_nodes : 50)) {
-      return incumbent.profit;
-    }
-  }
+  if (open && search_depth_first(1000, patient ? 2'000'000 : 50)) return incumbent.profit;
   P bound = incumbent.profit;
   for (auto& search : searches) {
     if (search != nullptr && search->run(kNoLimit) != Progress::solved) bound = std::max(bound, search->upper_bound());
