@@ -3,8 +3,9 @@
 
 Every solver gets each file alone, with the same limit in seconds; a solver that has not proved its answer by then counts
 as the limit. Times are those of the solving call alone, reading the file and building the model not counted: the median
-of calls repeated in one process for 0.2 s (1 s with what prepares them), 51 at most. OR-Tools' KnapsackSolver has several algorithms: each is tried, the
-fastest counts. All answers that a solver calls proved must agree. Call it through knapsack.sh, which finds or makes a Python environment with ortools.
+of calls repeated in one process for 0.2 s (1 s with what prepares them), 51 at most. OR-Tools' KnapsackSolver has several
+algorithms: each is tried, the fastest counts. All answers that a solver calls proved must agree. Call it through
+knapsack.sh, which finds or makes a Python environment with ortools.
 """
 import argparse
 import json
