@@ -1,4 +1,4 @@
-// One prediction and batches of 10,000 for each kind, and the hybrid's fit, on rows of the reference's size.
+// One prediction and batches of 10,000 for each kind, and the hybrid's fit, on as many rows as the reference collection has.
 #include <perfpred/error.h>
 #include <perfpred/time_regressor.h>
 
@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <random>
+
+#include "ann.h"
 
 namespace {
 
@@ -28,8 +30,25 @@ std::vector<AggregateRow> made_up_rows() {
   return rows;
 }
 
+/// A network of random weights: what it costs to evaluate does not depend on what it learnt, and half of the units are out
+/// as in a trained one.
+AnnNetwork random_network(const AnnTask& task) {
+  std::mt19937_64 random(task.seed);
+  std::normal_distribution<float> normal;
+  AnnNetwork network;
+  network.standardize = Standardizer(task.features);
+  const auto fill = [&](auto& matrix) { matrix = matrix.NullaryExpr(matrix.rows(), matrix.cols(), [&] { return 0.1F * normal(random); }); };
+  fill(network.input_weights);
+  fill(network.input_bias);
+  fill(network.hidden_weights);
+  fill(network.hidden_bias);
+  fill(network.output_weights);
+  return network;
+}
+
 const TimeRegressor* model_of(benchmark::State& state, const char* kind) {
   static std::map<std::string, std::unique_ptr<TimeRegressor>> models;
+  set_ann_fitter(&random_network);
   try {
     auto& model = models[kind];
     if (!model) model = std::make_unique<TimeRegressor>(TimeRegressor::fit(made_up_rows(), {.kind = kind, .seed = 0}));
@@ -64,10 +83,12 @@ void fit_hybrid(benchmark::State& state) {
 
 BENCHMARK_CAPTURE(one_prediction, hybrid, "hybrid");
 BENCHMARK_CAPTURE(one_prediction, linear, "linear");
+BENCHMARK_CAPTURE(one_prediction, ann, "ann");
 BENCHMARK_CAPTURE(one_prediction, forest, "forest");
 BENCHMARK_CAPTURE(one_prediction, boosting, "boosting");
 BENCHMARK_CAPTURE(many_predictions, hybrid, "hybrid");
 BENCHMARK_CAPTURE(many_predictions, linear, "linear");
+BENCHMARK_CAPTURE(many_predictions, ann, "ann");
 BENCHMARK_CAPTURE(many_predictions, forest, "forest");
 BENCHMARK_CAPTURE(many_predictions, boosting, "boosting");
 BENCHMARK(fit_hybrid)->Unit(benchmark::kMillisecond);

@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   bool json = false;
   CLI::Option* model_option = program.add_option("--model", model_file, "model file");
   program.add_option("--measured", measured, "measured rows to score the model on")->needs(model_option);
-  program.add_option("--out", out, "predictions.csv")->needs(model_option);
+  program.add_option("--out", out, "predictions.csv: of the measured rows, or of what the protocol leaves out");
   CLI::Option* rows_option = program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
   program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
   program.add_option("--protocol", protocol_name, "kfold, loao, lodo, lowo or curve")->needs(rows_option);
@@ -123,10 +123,12 @@ int main(int argc, char** argv) {
       };
     }
     if (protocol_name == "curve") {
+      if (!out.empty()) throw InputError("--out: a curve has no predictions to write");
       show_curve(evaluate_curve(read_aggregate(runs_agg), sizes, subsets, fit, options), json);
       return;
     }
     const ProtocolEvaluation result = evaluate_protocol(read_aggregate(runs_agg), protocol->second, fit, options);
+    if (!out.empty()) write_predictions(out, result.scored, result.predictions);
     if (json) {
       nlohmann::json document = to_json(result.all, result.baselines, result.seen);
       document["folds"] = nlohmann::json::array();

@@ -1,6 +1,7 @@
 // perfpred-train: fits a regressor on measured rows, or proposes what to measure next.
 #include <perfpred/aggregate_row.h>
 #include <perfpred/evaluation.h>
+#include <perfpred/features_file.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/time_regressor.h>
 
@@ -40,7 +41,7 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
 int main(int argc, char** argv) {
   cli::Program program("train", "Fits a regressor of epoch times on measured rows.",
                        "perfpred-train --runs-agg runs_agg.csv --out model.json");
-  std::string runs_agg, split_file, out, grid;
+  std::string runs_agg, split_file, out, grid, features_out;
   std::size_t suggested = 0;
   FitOptions fit;
   double test_fraction = 0.15, val_fraction = 0.15;
@@ -56,7 +57,8 @@ int main(int argc, char** argv) {
   CLI::Option* suggest_option = program.add_option("--suggest", suggested, "propose so many of them instead of fitting")->needs(grid_option);
   grid_option->needs(suggest_option);
   program.add_flag("--json", json, "one JSON document on stdout");
-  program.not_built_yet({"--ops-dir", "--features-out"});
+  program.add_option("--features-out", features_out, "what the kinds see of each row, as a table");
+  program.not_built_yet({"--ops-dir"});
   return program.run(argc, argv, [&] {
 #ifdef PERFPRED_WITH_TORCH
     enable_ann();
@@ -67,6 +69,7 @@ int main(int argc, char** argv) {
       return;
     }
     if (runs_agg.empty()) throw InputError("--runs-agg is missing");
+    if (!features_out.empty()) write_features(features_out, rows);
     const Split split = split_file.empty() ? split_rows(rows, test_fraction, val_fraction, fit.seed) : read_split(split_file, rows);
     const auto start = std::chrono::steady_clock::now();
     const TimeRegressor model = TimeRegressor::fit(split.train, fit, split.val);
@@ -95,9 +98,11 @@ int main(int argc, char** argv) {
     }
     cli::print_metrics_header();
     cli::print_metrics("train", train);
-    cli::print_metrics("val", val);
-    cli::print_metrics("test", test);
-    for (const NamedMetrics& baseline : baselines) cli::print_metrics("test, " + baseline.name, baseline.metrics);
+    if (!split.val.empty()) cli::print_metrics("val", val);
+    if (!split.test.empty()) {
+      cli::print_metrics("test", test);
+      for (const NamedMetrics& baseline : baselines) cli::print_metrics("test, " + baseline.name, baseline.metrics);
+    }
     fmt::print("fitted in {:.3f} s\n", fit_sec);
   });
 }

@@ -7,14 +7,14 @@
 namespace perfpred {
 
 /// Covariance of the residual of two workloads: sf^2 exp(-sum_rough |d|/l - sum_smooth d^2/(2 l^2)), a length per input.
-/// The architecture is rough (what one depth or width shows says less of the next), the batch smooth.
+/// The first `rough` inputs are rough (what one depth or width shows says less of the next), the others smooth.
 struct PERFPRED_API ResidualKernel {
-  static constexpr int inputs = 5;
-  static constexpr int rough_inputs = 2;
+  static constexpr int inputs = 4;
   static constexpr int parameters = inputs + 2;
   using Parameters = Eigen::Matrix<double, parameters, 1>;  ///< logs: lengths, amplitude sf, noise of a single run
 
   Parameters theta;
+  int rough = 2;
 
   [[nodiscard]] double amplitude2() const;
   [[nodiscard]] double noise2() const;
@@ -24,17 +24,27 @@ struct PERFPRED_API ResidualKernel {
   [[nodiscard]] Eigen::MatrixXd covariance(const Eigen::MatrixXd& scaled_a, const Eigen::MatrixXd& scaled_b) const;
 };
 
-/// Maximum a posteriori hyper-parameters (log-normal priors) of a zero-mean process, by L-BFGS with gradients.
-/// @param places   n x inputs
-/// @param noise      variance of each row in units of a single run's
-/// @param run_noise  relative standard deviation of a single run, as far as it is known beforehand
+/// What is assumed of a kernel before rows are seen: log-normal priors of its parameters.
+struct KernelPrior {
+  int rough = 2;                   ///< inputs that are rough: 2 (depth and width) or 0
+  double architecture_length = 3;  ///< depths, octaves of width
+  double batch_length = 3;         ///< octaves
+  double positions_length = 4;     ///< octaves
+  double length_deviation = 0.7;   ///< of a log length
+  double amplitude = 0.05;         ///< relative
+  double run_noise = 0.008;        ///< relative standard deviation of a single run
+};
+
+/// Maximum a posteriori hyper-parameters of a zero-mean process, by L-BFGS with gradients.
+/// @param places  n x inputs
+/// @param noise   variance of each row in units of a single run's
 [[nodiscard]] PERFPRED_API ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
-                                                     const Eigen::VectorXd& noise, double run_noise,
+                                                     const Eigen::VectorXd& noise, const KernelPrior& prior,
                                                      const ResidualKernel* start = nullptr);
 
 /// The negative log posterior and its gradient, for that search.
-[[nodiscard]] PERFPRED_API double kernel_objective(const ResidualKernel::Parameters& theta, const Eigen::MatrixXd& places,
+[[nodiscard]] PERFPRED_API double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
                                                    const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
-                                                   double run_noise, ResidualKernel::Parameters* gradient);
+                                                   const KernelPrior& prior, ResidualKernel::Parameters* gradient);
 
 }  // namespace perfpred

@@ -1,3 +1,5 @@
+#include "kind_hybrid.h"
+
 #include <perfpred/error.h>
 
 #include <Eigen/Cholesky>
@@ -12,9 +14,6 @@
 #include <numeric>
 #include <random>
 
-#include "gaussian_process.h"
-#include "physics.h"
-#include "regressor_kind.h"
 #include "step_shape.h"
 
 namespace perfpred {
@@ -27,19 +26,14 @@ constexpr double fewest_repeats = 3;           // beyond the first runs, before 
 constexpr std::size_t most_rows = 5000;        // the process is exact up to here
 constexpr std::size_t search_rows = 400;       // hyper-parameters, weights and intervals are learnt on so many
 constexpr std::size_t random_parts = 5;        // that the rows are left out in, beside depths, widths and architectures
-constexpr double weight_pull = 3;              // how firmly the forms' weights stay at their prior
-constexpr double near_level = 0.93;            // held-out rows share the process's parameters with the rest: 90 % would be short
 constexpr double same_level = 0.1;              // depths or octaves of width that count as one
-constexpr double usual_run_noise = 0.008;      // relative, where no row was repeated
-constexpr double outlier_deviations = 4;       // standard deviations of a leave-one-out residual
+constexpr double outlier_deviations = 4;       // of an observed run
+constexpr double widest = z90 * cost_deviation; // half an interval of log time: what the prior of the costs alone would give
 constexpr double largest_dropped_share = 0.1;
 constexpr Eigen::Index stack_rows = 1024;      // a one-row prediction keeps its buffers on the stack up to here
 constexpr Eigen::Index block_columns = 128;    // predictions that share a pass over the process's matrices
 
 using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;
-
-/// Forms that know layers by their size extrapolate better in depth, the others keep them honest.
-FormVector prior_weights() { return {0.1, 0.3, 0.1, 0.5}; }
 
 /// Two-sided 90 % quantile of Student's t, over that of the normal: what few groups say of the next one.
 double student_factor(std::size_t groups) {
@@ -52,6 +46,8 @@ double student_factor(std::size_t groups) {
 #else
 #define PERFPRED_VECTORIZED
 #endif
+
+double norm2(const double* x, Eigen::Index n) { return Eigen::Map<const Eigen::VectorXd>(x, n).squaredNorm(); }
 
 /// |W k|^2 for a lower triangular W in columns. Four columns a pass; columns are added up, not dotted, because that
 /// needs no reordering of sums to run in wide registers.
@@ -66,9 +62,31 @@ PERFPRED_VECTORIZED double lower_product_norm2(const double* w, const double* k,
   for (; j < n; ++j) {
     for (Eigen::Index i = j; i < n; ++i) out[i] += w[j * n + i] * k[j];
   }
-  double sum = 0;
-  for (Eigen::Index i = 0; i < n; ++i) sum += out[i] * out[i];
-  return sum;
+  return norm2(out, n);
+}
+
+/// The same for two vectors: a pass over W serves both.
+PERFPRED_VECTORIZED void lower_product_norm2(const double* w, const double* k, const double* l, double* out_k,
+                                             double* out_l, Eigen::Index n, double* norms) {
+  for (Eigen::Index i = 0; i < n; ++i) out_k[i] = out_l[i] = 0;
+  Eigen::Index j = 0;
+  for (; j + 4 <= n; j += 4) {
+    const double *a = w + j * n, *b = a + n, *c = b + n, *d = c + n;
+    const double ka = k[j], kb = k[j + 1], kc = k[j + 2], kd = k[j + 3];
+    const double la = l[j], lb = l[j + 1], lc = l[j + 2], ld = l[j + 3];
+    for (Eigen::Index i = j; i < n; ++i) {
+      out_k[i] += a[i] * ka + b[i] * kb + c[i] * kc + d[i] * kd;
+      out_l[i] += a[i] * la + b[i] * lb + c[i] * lc + d[i] * ld;
+    }
+  }
+  for (; j < n; ++j) {
+    for (Eigen::Index i = j; i < n; ++i) {
+      out_k[i] += w[j * n + i] * k[j];
+      out_l[i] += w[j * n + i] * l[j];
+    }
+  }
+  norms[0] = norm2(out_k, n);
+  norms[1] = norm2(out_l, n);
 }
 
 /// A measured row as the model keeps it.
@@ -91,6 +109,7 @@ struct Calibration {
   double disagreement_log = 0;
   double near_share = 0, near_quantile = z90;
   double far_share = 1, depth_quantile = z90, width_quantile = z90;
+  double most_share = 1;  // that was left out; what lies farther away is treated as that
 
   [[nodiscard]] double quantile(double share, bool new_depth, bool new_width) const {
     const double far = std::max(new_depth ? depth_quantile : near_quantile, new_width ? width_quantile : near_quantile);
@@ -99,8 +118,14 @@ struct Calibration {
   }
 
   [[nodiscard]] double latent(double process, double share, double disagreement) const {
-    return process * std::exp(process_log + novelty * share) + std::exp(disagreement_log) * disagreement;
+    return process * std::exp(process_log + novelty * std::min(share, most_share)) + std::exp(disagreement_log) * disagreement;
   }
+};
+
+/// What the forms of physics say of a workload.
+struct PhysicsView {
+  FormVector log_time;
+  FormVector unseen = FormVector::Zero();  // variance of log time by costs that no row has shown
 };
 
 /// The median in log seconds and what is uncertain about it.
@@ -108,6 +133,7 @@ struct Estimate {
   double mean = 0;
   double process = 0;       // variance
   double disagreement = 0;  // variance
+  double unseen = 0;        // variance
   bool new_depth = false;   // no row has one near it
   bool new_width = false;
 };
@@ -115,12 +141,32 @@ struct Estimate {
 /// A row that was predicted without its group.
 struct HeldOut {
   FormVector by_form;  // log seconds
+  FormVector unseen;   // variance
   double log_time = 0;
   double process = 0;
   double noise = 0;
   double weight = 1;  // groups of groups count alike
   enum class LeftOut { near, depth, width } left_out = LeftOut::near;
 };
+
+/// An unseen cost is known to the deviation of its prior.
+PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen, forms>& unseen, const StepShape& shape) {
+  PhysicsView seen;
+  for (std::size_t f = 0; f < forms; ++f) {
+    const auto at = static_cast<Eigen::Index>(f);
+    if (std::none_of(unseen[f].begin(), unseen[f].end(), [](bool one) { return one; })) {
+      seen.log_time[at] = std::log(epoch_time(physics_forms[f], costs[f], shape).total());
+      continue;
+    }
+    Costs gradient;
+    const double total = epoch_time(physics_forms[f], costs[f], shape, &gradient).total();
+    seen.log_time[at] = std::log(total);
+    for (std::size_t cost = 0; cost < unseen[f].size(); ++cost) {
+      if (unseen[f][cost]) seen.unseen[at] += std::pow(cost_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
+    }
+  }
+  return seen;
+}
 
 Eigen::MatrixXd places_of(const std::vector<Row>& rows) {
   Eigen::MatrixXd places(static_cast<Eigen::Index>(rows.size()), ResidualKernel::inputs);
@@ -157,7 +203,8 @@ class HybridModel final : public RegressorModel {
   std::vector<Row> rows;       // fitted on, then observed
   std::size_t fitted_rows = 0;
   std::array<Costs, forms> costs;
-  FormVector weights = prior_weights();
+  std::array<Unseen, forms> unseen{};
+  FormVector weights;
   ResidualKernel kernel;
   Calibration calibration;
   std::vector<SetAside> set_aside;
@@ -190,9 +237,7 @@ class HybridModel final : public RegressorModel {
     row.place = shape.place(measured.workload.batch_size);
     row.log_time = std::log(*measured.avg_time_mean);
     row.noise = 1.0 / static_cast<double>(std::max<std::int64_t>(measured.n, 1));
-    for (std::size_t f = 0; f < forms; ++f) {
-      row.log_physics[static_cast<Eigen::Index>(f)] = std::log(epoch_time(physics_forms[f], costs[f], shape).total());
-    }
+    row.log_physics = view(costs, unseen, shape).log_time;
     return row;
   }
 
@@ -201,8 +246,10 @@ class HybridModel final : public RegressorModel {
 
   void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const override {
     const auto n = static_cast<Eigen::Index>(rows.size());
-    Eigen::MatrixXd places, covariance, spread;
-    Eigen::MatrixXd physics(static_cast<Eigen::Index>(forms), block_columns);
+    Eigen::MatrixXd places, covariance;
+    std::vector<double> buffer(static_cast<std::size_t>(2 * n));
+    std::array<double, block_columns> explained;
+    std::vector<PhysicsView> physics(static_cast<std::size_t>(block_columns));
     for (std::size_t begin = 0; begin < workloads.size(); begin += static_cast<std::size_t>(block_columns)) {
       const auto count = static_cast<Eigen::Index>(std::min(workloads.size() - begin, static_cast<std::size_t>(block_columns)));
       places.resize(count, ResidualKernel::inputs);
@@ -211,15 +258,18 @@ class HybridModel final : public RegressorModel {
         const StepShape shape(workload);
         const StepShape::Place place = shape.place(workload.batch_size);
         for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = place[static_cast<std::size_t>(j)];
-        physics.col(i) = log_physics(shape);
+        physics[static_cast<std::size_t>(i)] = view(costs, unseen, shape);
       }
       covariance = kernel.covariance(scaled_, kernel.scaled(places));
-      spread.resize(n, count);
-      spread.noalias() = inverse_factor_.triangularView<Eigen::Lower>() * covariance;
+      for (Eigen::Index i = 0; i < count; i += 2) {
+        const Eigen::Index other = std::min(i + 1, count - 1);
+        lower_product_norm2(inverse_factor_.data(), covariance.col(i).data(), covariance.col(other).data(), buffer.data(),
+                            buffer.data() + n, n, &explained[static_cast<std::size_t>(i)]);
+      }
       const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
       for (Eigen::Index i = 0; i < count; ++i) {
-        const double process = std::max(0.0, kernel.amplitude2() - spread.col(i).squaredNorm());
-        out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics.col(i) + corrections.col(i), process, places(i, 0), places(i, 1)));
+        const double process = std::max(0.0, kernel.amplitude2() - explained[static_cast<std::size_t>(i)]);
+        out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1)));
       }
     }
   }
@@ -227,13 +277,13 @@ class HybridModel final : public RegressorModel {
   [[nodiscard]] JointPrediction joint(std::span<const Workload> workloads) const override {
     const auto count = static_cast<Eigen::Index>(workloads.size());
     Eigen::MatrixXd places(count, ResidualKernel::inputs);
-    Eigen::MatrixXd physics(static_cast<Eigen::Index>(forms), count);
+    std::vector<PhysicsView> physics;
     for (Eigen::Index i = 0; i < count; ++i) {
       const Workload& workload = workloads[static_cast<std::size_t>(i)];
       const StepShape shape(workload);
       const StepShape::Place place = shape.place(workload.batch_size);
       for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = place[static_cast<std::size_t>(j)];
-      physics.col(i) = log_physics(shape);
+      physics.push_back(view(costs, unseen, shape));
     }
     const Eigen::MatrixXd scaled = kernel.scaled(places);
     const Eigen::MatrixXd covariance = kernel.covariance(scaled_, scaled);
@@ -244,10 +294,10 @@ class HybridModel final : public RegressorModel {
     Eigen::VectorXd factor(count);
     for (Eigen::Index i = 0; i < count; ++i) {
       const double process = std::max(joint.covariance(i, i), 1e-12);
-      const Estimate estimate = combine(physics.col(i) + corrections.col(i), process, places(i, 0), places(i, 1));
+      const Estimate estimate = combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1));
       joint.mean[i] = estimate.mean;
-      const double scale = calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width) / z90;
-      factor[i] = scale * std::sqrt(latent(estimate) / process);
+      const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), cost_deviation);
+      factor[i] = deviation / std::sqrt(process);
       joint.covariance(i, i) = process;
     }
     joint.covariance = factor.asDiagonal() * joint.covariance * factor.asDiagonal();
@@ -298,7 +348,7 @@ class HybridModel final : public RegressorModel {
     }
     nlohmann::json json_costs = nlohmann::json::array();
     for (std::size_t f = 0; f < forms; ++f) {
-      json_costs.push_back({{"form", physics_forms[f].name}, {"costs", perfpred::to_json(Eigen::VectorXd(costs[f]))}});
+      json_costs.push_back({{"form", physics_forms[f].name}, {"costs", perfpred::to_json(Eigen::VectorXd(costs[f]))}, {"unseen", unseen[f]}});
     }
     nlohmann::json json_dropped = nlohmann::json::array();
     for (const SetAside& row : set_aside) json_dropped.push_back({{"key", row.key}, {"reason", row.reason}});
@@ -307,6 +357,7 @@ class HybridModel final : public RegressorModel {
             {"forms", json_costs},
             {"weights", perfpred::to_json(Eigen::VectorXd(weights))},
             {"kernel", perfpred::to_json(Eigen::VectorXd(kernel.theta))},
+            {"rough", kernel.rough},
             {"calibration",
              {{"process_log", calibration.process_log},
               {"novelty", calibration.novelty},
@@ -315,7 +366,8 @@ class HybridModel final : public RegressorModel {
               {"near_quantile", calibration.near_quantile},
               {"far_share", calibration.far_share},
               {"depth_quantile", calibration.depth_quantile},
-              {"width_quantile", calibration.width_quantile}}},
+              {"width_quantile", calibration.width_quantile},
+              {"most_share", calibration.most_share}}},
             {"dropped", json_dropped}};
   }
 
@@ -353,19 +405,13 @@ class HybridModel final : public RegressorModel {
     alpha_ = inverse_factor_.transpose().triangularView<Eigen::Upper>() * half;
   }
 
-  [[nodiscard]] FormVector log_physics(const StepShape& shape) const {
-    FormVector logs;
-    for (std::size_t f = 0; f < forms; ++f) {
-      logs[static_cast<Eigen::Index>(f)] = std::log(epoch_time(physics_forms[f], costs[f], shape).total());
-    }
-    return logs;
-  }
-
-  [[nodiscard]] Estimate combine(const FormVector& by_form, double process, double depth, double width) const {
+  [[nodiscard]] Estimate combine(const PhysicsView& physics, const FormVector& correction, double process, double depth, double width) const {
     Estimate estimate;
+    const FormVector by_form = physics.log_time + correction;
     estimate.mean = weights.dot(by_form);
     estimate.process = process;
     estimate.disagreement = weights.dot((by_form.array() - estimate.mean).square().matrix());
+    estimate.unseen = weights.dot(physics.unseen);
     const auto is_new = [](const std::vector<double>& known, double value) {
       return std::none_of(known.begin(), known.end(), [&](double one) { return std::abs(one - value) < same_level; });
     };
@@ -375,13 +421,17 @@ class HybridModel final : public RegressorModel {
   }
 
   [[nodiscard]] double latent(const Estimate& estimate) const {
-    return calibration.latent(estimate.process, share(estimate), estimate.disagreement);
+    return calibration.latent(estimate.process, share(estimate), estimate.disagreement) + estimate.unseen;
   }
 
   [[nodiscard]] double share(const Estimate& estimate) const { return estimate.process / kernel.amplitude2(); }
 
+  [[nodiscard]] double quantile(const Estimate& estimate) const {
+    return calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width);
+  }
+
   [[nodiscard]] double half_width(const Estimate& estimate) const {
-    return calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width) * std::sqrt(kernel.noise2() + latent(estimate));
+    return std::min(quantile(estimate) * std::sqrt(kernel.noise2() + latent(estimate)), widest);
   }
 
   [[nodiscard]] Quantiles quantiles(const Estimate& estimate) const {
@@ -404,7 +454,7 @@ class HybridModel final : public RegressorModel {
     covariance.setConstant(2 * kernel.theta[ResidualKernel::inputs]);
     for (int input = 0; input < ResidualKernel::inputs; ++input) {
       const double at = place[static_cast<std::size_t>(input)] * std::exp(-kernel.theta[input]);
-      if (input < ResidualKernel::rough_inputs) {
+      if (input < kernel.rough) {
         covariance -= (scaled_.col(input).array() - at).abs();
       } else {
         covariance -= 0.5 * (scaled_.col(input).array() - at).square();
@@ -412,17 +462,18 @@ class HybridModel final : public RegressorModel {
     }
     covariance = covariance.exp();
     const double explained = lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n);
-    FormVector by_form = log_physics(shape);
-    for (Eigen::Index f = 0; f < by_form.size(); ++f) by_form[f] += alpha_.col(f).dot(covariance.matrix());
-    return combine(by_form, std::max(0.0, kernel.amplitude2() - explained), place[0], place[1]);
+    FormVector correction;
+    for (Eigen::Index f = 0; f < correction.size(); ++f) correction[f] = alpha_.col(f).dot(covariance.matrix());
+    return combine(view(costs, unseen, shape), correction, std::max(0.0, kernel.amplitude2() - explained), place[0], place[1]);
   }
 };
 
 /// Weights of the forms, on the simplex, that make the held-out rows' median absolute error small; drawn to equal weights
 /// where the rows cannot tell.
-FormVector choose_weights(const std::vector<HeldOut>& held_out) {
-  const auto weights_of = [](const double* x) {
-    FormVector logits = prior_weights().array().log();
+FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridConstants& constants) {
+  const FormVector prior = Eigen::Map<const FormVector>(constants.form_weights.data());
+  const auto weights_of = [&](const double* x) {
+    FormVector logits = prior.array().log();
     for (std::size_t f = 1; f < forms; ++f) logits[static_cast<Eigen::Index>(f)] += x[f - 1];
     FormVector weights = (logits.array() - logits.maxCoeff()).exp();
     return FormVector(weights / weights.sum());
@@ -438,7 +489,7 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out) {
   const double scale = loss_of(weights_of(std::array<double, forms - 1>{}.data()));
   auto objective = [&](const double* x) {
     double value = loss_of(weights_of(x)) / scale;
-    for (std::size_t f = 0; f + 1 < forms; ++f) value += weight_pull * x[f] * x[f];
+    for (std::size_t f = 0; f + 1 < forms; ++f) value += constants.weight_pull * x[f] * x[f];
     return value;
   };
   using Objective = decltype(objective);
@@ -462,18 +513,19 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out) {
 }
 
 Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel,
-                      double depth_factor, double width_factor) {
+                      double near_level, double depth_factor, double width_factor) {
   struct Sample {
-    double error, process, disagreement, noise, weight;
+    double error, process, disagreement, unseen, noise, weight;
   };
   std::vector<Sample> samples;
   for (const HeldOut& row : held_out) {
     const double mean = weights.dot(row.by_form);
     samples.push_back({std::abs(mean - row.log_time), row.process,
-                       weights.dot((row.by_form.array() - mean).square().matrix()), row.noise * kernel.noise2(), row.weight});
+                       weights.dot((row.by_form.array() - mean).square().matrix()), weights.dot(row.unseen),
+                       row.noise * kernel.noise2(), row.weight});
   }
   const auto deviation = [&](const Calibration& calibration, const Sample& sample) {
-    return std::sqrt(sample.noise + calibration.latent(sample.process, sample.process / kernel.amplitude2(), sample.disagreement));
+    return std::sqrt(sample.noise + calibration.latent(sample.process, sample.process / kernel.amplitude2(), sample.disagreement) + sample.unseen);
   };
   // Laplace likelihood: a group that went far wrong must not set the scale alone.
   auto objective = [&](const double* x) {
@@ -505,6 +557,8 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
     // As near as the arithmetic goes.
   }
   Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
+  calibration.most_share = 0;
+  for (const Sample& sample : samples) calibration.most_share = std::max(calibration.most_share, sample.process / kernel.amplitude2());
   // Conformal: quantiles of the standardised errors, those of single rows and those of groups apart.
   const auto quantile_of = [&](HeldOut::LeftOut left_out, double level, double factor, double& quantile, std::vector<double>& shares) {
     std::vector<double> errors;
@@ -533,7 +587,8 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
 /// Fits, step by step: physics, process, outliers, held-out groups, weights, intervals.
 class HybridFit {
  public:
-  explicit HybridFit(const TrainingTable& table) : seed_(table.seed) {
+  HybridFit(const TrainingTable& table, const HybridConstants& constants) : constants_(constants), seed_(table.seed) {
+    model_->weights = Eigen::Map<const FormVector>(constants.form_weights.data());
     if (table.rows.size() < fewest_rows) {
       throw InputError(fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), fewest_rows));
     }
@@ -565,8 +620,8 @@ class HybridFit {
     drop_outliers();
     const std::vector<std::size_t> searched = subset();
     std::vector<HeldOut> held_out = hold_out(searched);
-    model_->weights = choose_weights(held_out);
-    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, student_factor(depths_), student_factor(widths_));
+    model_->weights = choose_weights(held_out, constants_);
+    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, constants_.near_level, student_factor(depths_), student_factor(widths_));
     model_->rows = rows_;
     model_->fitted_rows = rows_.size();
     model_->prepare();
@@ -577,8 +632,8 @@ class HybridFit {
   std::unique_ptr<HybridModel> model_ = std::make_unique<HybridModel>();
   std::vector<StepShape> shapes_;
   std::vector<Row> rows_;
+  HybridConstants constants_;  // its noise of a run is replaced where repeats show it
   std::uint64_t seed_;
-  double run_noise_ = usual_run_noise;
   std::size_t depths_ = 0, widths_ = 0;  // that were left out
 
   [[nodiscard]] std::vector<PhysicsRow> physics_rows(const std::vector<std::size_t>& places) const {
@@ -616,7 +671,7 @@ class HybridFit {
       squares += static_cast<double>(row.n - 1) * relative * relative;
       degrees += static_cast<double>(row.n - 1);
     }
-    if (degrees >= fewest_repeats) run_noise_ = std::clamp(std::sqrt(squares / degrees), 1e-4, 0.1);
+    if (degrees >= fewest_repeats) constants_.process.run_noise = std::clamp(std::sqrt(squares / degrees), 1e-4, 0.1);
   }
 
   void fit_physics(bool again = false) {
@@ -625,10 +680,9 @@ class HybridFit {
       const Costs start = model_->costs[f];
       model_->costs[f] = fit_costs(physics_forms[f], rows, again ? &start : nullptr);
       if (!model_->costs[f].allFinite()) throw Error("the fit of the physical model diverged");
-      for (std::size_t i = 0; i < rows_.size(); ++i) {
-        rows_[i].log_physics[static_cast<Eigen::Index>(f)] = std::log(epoch_time(physics_forms[f], model_->costs[f], shapes_[i]).total());
-      }
+      model_->unseen[f] = unseen_costs(physics_forms[f], rows);
     }
+    for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].log_physics = view(model_->costs, model_->unseen, shapes_[i]).log_time;
   }
 
   void drop_outliers() {
@@ -641,14 +695,14 @@ class HybridFit {
       const Eigen::MatrixXd places = places_of(some);
       const Eigen::VectorXd noise = noise_of(some);
       const ResidualKernel start = model_->kernel;
-      model_->kernel = fit_kernel(places, residuals, noise, run_noise_, again ? &start : nullptr);
+      model_->kernel = fit_kernel(places, residuals, noise, constants_.process, again ? &start : nullptr);
       // Leave-one-out residuals in closed form: alpha_i / (K^-1)_ii with variance 1 / (K^-1)_ii.
       const Eigen::MatrixXd inverse = noisy_covariance(model_->kernel, model_->kernel.scaled(places), noise)
                                           .llt().solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
       const Eigen::VectorXd standardised = (inverse * residuals).cwiseQuotient(inverse.diagonal().cwiseSqrt());
       Eigen::Index worst = 0;
       const double away = standardised.cwiseAbs().maxCoeff(&worst);
-      if (away <= outlier_deviations || dropped >= most) return;
+      if (away <= constants_.outlier_deviations || dropped >= most) return;
       const std::size_t place = searched[static_cast<std::size_t>(worst)];
       model_->set_aside.push_back({rows_[place].key,
                                    fmt::format("{:.4g} s where the other rows say {:.4g} s: {:.1f} standard deviations away",
@@ -696,14 +750,16 @@ class HybridFit {
 
   void predict_without(const std::vector<std::size_t>& in, const std::vector<std::size_t>& out,
                        std::vector<HeldOut>& held_out) const {
-    std::vector<Row> known = pick(in), asked = pick(out);
+    std::vector<Row> known = pick(in);
+    const std::vector<Row> asked = pick(out);
     const std::vector<PhysicsRow> physics = physics_rows(in);
+    std::array<Costs, forms> costs;
+    std::array<Unseen, forms> unseen;
     for (std::size_t f = 0; f < forms; ++f) {
-      const Costs fitted = fit_costs(physics_forms[f], physics, &model_->costs[f]);
-      const auto column = static_cast<Eigen::Index>(f);
-      for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics[column] = std::log(epoch_time(physics_forms[f], fitted, shapes_[in[i]]).total());
-      for (std::size_t i = 0; i < out.size(); ++i) asked[i].log_physics[column] = std::log(epoch_time(physics_forms[f], fitted, shapes_[out[i]]).total());
+      costs[f] = fit_costs(physics_forms[f], physics, &model_->costs[f]);
+      unseen[f] = unseen_costs(physics_forms[f], physics);
     }
+    for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = view(costs, unseen, shapes_[in[i]]).log_time;
     const ResidualKernel& kernel = model_->kernel;
     const Eigen::MatrixXd scaled = kernel.scaled(places_of(known));
     const Eigen::LLT<Eigen::MatrixXd> factor(noisy_covariance(kernel, scaled, noise_of(known)));
@@ -712,8 +768,10 @@ class HybridFit {
     const Eigen::MatrixXd spread = factor.matrixL().solve(across);
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const auto column = static_cast<Eigen::Index>(i);
+      const PhysicsView physics_view = view(costs, unseen, shapes_[out[i]]);
       HeldOut row;
-      row.by_form = asked[i].log_physics + alpha.transpose() * across.col(column);
+      row.unseen = physics_view.unseen;
+      row.by_form = physics_view.log_time + alpha.transpose() * across.col(column);
       row.log_time = asked[i].log_time;
       row.process = std::max(0.0, kernel.amplitude2() - spread.col(column).squaredNorm());
       row.noise = asked[i].noise;
@@ -722,7 +780,7 @@ class HybridFit {
   }
 };
 
-std::unique_ptr<RegressorModel> fit_hybrid(const TrainingTable& table) { return HybridFit(table).run(); }
+std::unique_ptr<RegressorModel> fit_by_default(const TrainingTable& table) { return fit_hybrid(table, {}); }
 
 std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   auto model = std::make_unique<HybridModel>();
@@ -756,16 +814,23 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
     const Eigen::VectorXd costs = json_vector(json_forms[f], "costs");
     if (costs.size() != cost_count) throw ModelError("field \"costs\" has a wrong size");
     model->costs[f] = costs;
+    const nlohmann::json& unseen = json_field(json_forms[f], "unseen");
+    if (!unseen.is_array() || unseen.size() != cost_count || !std::all_of(unseen.begin(), unseen.end(), [](const nlohmann::json& one) { return one.is_boolean(); })) {
+      throw ModelError("field \"unseen\" is not a list of truth values, one a cost");
+    }
+    for (std::size_t cost = 0; cost < unseen.size(); ++cost) model->unseen[f][cost] = unseen[cost].get<bool>();
   }
   model->weights = form_vector(json, "weights");
   const Eigen::VectorXd theta = json_vector(json, "kernel");
   if (theta.size() != ResidualKernel::parameters) throw ModelError("field \"kernel\" has a wrong size");
   model->kernel.theta = theta;
+  model->kernel.rough = static_cast<int>(std::clamp(json_number(json, "rough"), 0.0, static_cast<double>(ResidualKernel::inputs)));
   const nlohmann::json& calibration = json_field(json, "calibration");
   model->calibration = {json_number(calibration, "process_log"), json_number(calibration, "novelty"),
                         json_number(calibration, "disagreement_log"), json_number(calibration, "near_share"),
                         json_number(calibration, "near_quantile"), json_number(calibration, "far_share"),
-                        json_number(calibration, "depth_quantile"), json_number(calibration, "width_quantile")};
+                        json_number(calibration, "depth_quantile"), json_number(calibration, "width_quantile"),
+                        json_number(calibration, "most_share")};
   for (const nlohmann::json& item : list("dropped")) {
     model->set_aside.push_back({json_text(item, "key"), json_text(item, "reason")});
   }
@@ -775,6 +840,10 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
 
 }  // namespace
 
-const RegressorKind hybrid_kind = {"hybrid", false, fit_hybrid, load_hybrid};
+std::unique_ptr<RegressorModel> fit_hybrid(const TrainingTable& table, const HybridConstants& constants) {
+  return HybridFit(table, constants).run();
+}
+
+const RegressorKind hybrid_kind = {"hybrid", false, fit_by_default, load_hybrid};
 
 }  // namespace perfpred

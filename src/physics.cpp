@@ -8,14 +8,14 @@
 namespace perfpred {
 namespace {
 
-constexpr double prior_deviation = 1.5;  // of a log cost
 constexpr double huber_threshold = 1.345;
 constexpr double least_scale = 0.005;    // of the residuals: a fit on few rows must not trust itself more
 constexpr double launch_share = 0.2;
 constexpr double other_share = 0.1;
 constexpr double nominal_narrow = 30;    // channels
 
-int at(Cost cost) { return static_cast<int>(cost); }
+constexpr int at(Cost cost) { return static_cast<int>(cost); }
+constexpr std::array<int, 3> weight_costs = {at(Cost::weights), at(Cost::deep_weights), at(Cost::dense_weights)};  // a parameter
 
 bool in_use(const PhysicsForm& form, int cost) {
   if (cost == at(Cost::narrow)) return form.narrow;
@@ -81,7 +81,7 @@ struct Residuals {
       ++i;
     }
     for (std::size_t k = 0; k < used.size(); ++k) {
-      out[i++] = (logs[static_cast<Eigen::Index>(k)] - nominal_log[used[k]]) / prior_deviation;
+      out[i++] = (logs[static_cast<Eigen::Index>(k)] - nominal_log[used[k]]) / cost_deviation;
     }
     return 0;
   }
@@ -99,7 +99,7 @@ struct Residuals {
     }
     for (std::size_t k = 0; k < used.size(); ++k, ++i) {
       jacobian.row(i).setZero();
-      jacobian(i, static_cast<Eigen::Index>(k)) = 1 / prior_deviation;
+      jacobian(i, static_cast<Eigen::Index>(k)) = 1 / cost_deviation;
     }
     return 0;
   }
@@ -113,7 +113,7 @@ EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShap
   double compute = 0, memory = 0, slow = 0;
   double weights = 0, deep = 0, dense = 0, root = 0;  // parameters
   for (const StepLayer& layer : shape.layers()) {
-    const double flop_time = layer.flops * batch * costs[at(Cost::compute)];
+    const double flop_time = layer.padded_flops * batch * costs[at(Cost::compute)];
     const double slowed = flop_time * (1 + narrow / layer.channels);
     const double byte_time = layer.elements * batch * costs[at(Cost::memory)];
     double compute_part = slowed, memory_part = byte_time, steepness = 1;
@@ -128,7 +128,7 @@ EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShap
     slow += steepness * flop_time * narrow / layer.channels;
     if (layer.positions <= 1) {
       dense += layer.params;
-    } else if (form.split_weights && layer.positions < 32) {
+    } else if (form.split_weights && layer.positions < deep_positions) {
       deep += layer.params;
     } else {
       weights += layer.params;
@@ -160,10 +160,23 @@ EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShap
   return time;
 }
 
+Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows) {
+  Unseen unseen{};
+  for (const int cost : weight_costs) {
+    unseen[static_cast<std::size_t>(cost)] = in_use(form, cost) && std::all_of(rows.begin(), rows.end(), [&](const PhysicsRow& row) {
+      Costs gradient;
+      epoch_time(form, Costs::Ones(), *row.shape, &gradient);
+      return gradient[cost] == 0;
+    });
+  }
+  return unseen;
+}
+
 Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, const Costs* start) {
+  const Unseen unseen = unseen_costs(form, rows);
   std::vector<int> used;
   for (int cost = 0; cost < cost_count; ++cost) {
-    if (in_use(form, cost)) used.push_back(cost);
+    if (in_use(form, cost) && !unseen[static_cast<std::size_t>(cost)]) used.push_back(cost);
   }
   const Costs nominal = nominal_costs(form, rows);
   const Costs nominal_log = nominal.array().log();
@@ -200,7 +213,15 @@ Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, const
     residuals.root_weight = next;
     if (change < 0.05) break;
   }
-  return residuals.costs(logs);
+  Costs fitted = residuals.costs(logs);
+  double sum = 0, count = 0;
+  for (const int cost : weight_costs) {
+    if (fitted[cost] > 0) sum += std::log(fitted[cost]), count += 1;
+  }
+  for (const int cost : weight_costs) {
+    if (unseen[static_cast<std::size_t>(cost)]) fitted[cost] = std::exp(sum / count);
+  }
+  return fitted;
 }
 
 }  // namespace perfpred

@@ -54,8 +54,16 @@ struct PhysicsRow {
   double log_time;
 };
 
-/// Maximum a posteriori of the log costs under a Huber loss on log time. The prior is wide (a factor of about five) and
-/// centred on the cost at which a term would take its nominal share of the rows' time, so that it serves any device.
+/// Standard deviation of a log cost's prior: a factor of 4.5.
+inline constexpr double cost_deviation = 1.5;
+
+/// Which of the form's costs the rows have nothing of. Only kinds of weights can be missing.
+using Unseen = std::array<bool, cost_count>;
+[[nodiscard]] PERFPRED_API Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows);
+
+/// Maximum a posteriori of the log costs under a Huber loss on log time. The prior is wide (cost_deviation) and centred
+/// on the cost at which a term would take its nominal share of the rows' time, so that it serves any device. A parameter
+/// of a kind that no row shows costs the geometric mean of what the other kinds cost.
 /// @param start  costs to begin from, of a fit on nearly the same rows; nullptr: the prior's centre
 [[nodiscard]] PERFPRED_API Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows,
                                            const Costs* start = nullptr);

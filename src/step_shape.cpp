@@ -9,7 +9,7 @@
 
 namespace perfpred {
 
-StepShape::StepShape(const Workload& workload) {
+StepShape::StepShape(const Workload& workload) : block_(workload.threads ? 16 : 8) {
   steps = static_cast<double>(workload.steps_per_epoch());
   samples = static_cast<double>(workload.train_images);
   if (workload.network == "cifar_cnn" && *workload.depth <= 5) {
@@ -19,23 +19,32 @@ StepShape::StepShape(const Workload& workload) {
   }
 }
 
+void StepShape::set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements, double out_elements) const {
+  const auto filling = [&](double channels) { return std::ceil(channels / block_) * block_ / channels; };
+  const double fill_in = first ? 1 : filling(in), fill_out = filling(out);
+  layer.padded_flops = layer.flops * fill_in * fill_out;
+  layer.elements = in_elements * fill_in + out_elements * fill_out;
+}
+
 void StepShape::add_cifar_cnn(const Workload& workload) {
   double in = static_cast<double>(workload.input[0]);
   std::int64_t height = workload.input[1];
   std::int64_t width = workload.input[2];
-  const auto add = [&](double from, double to, double positions, double taps, double elements) {
+  const auto add = [&](double from, double to, double positions, double taps) {
     StepLayer& layer = few_[count_++];
     layer.params = taps * from * to + to;
     layer.flops = (count_ == 1 ? 2 : 3) * 2 * taps * from * to * positions;
-    layer.elements = elements;
+    layer.padded_flops = layer.flops;
+    layer.elements = (from + to) * positions;
     layer.channels = to;
     layer.positions = positions;
+    if (taps > 1) set_convolution_work(layer, count_ == 1, from, to, from * positions, to * positions);
   };
   for (int block = 0; block < *workload.depth; ++block) {
     const double out = static_cast<double>(*workload.base_filters) * std::pow(2.0, block);
     const auto positions = static_cast<double>(height * width);
     for (const double from : {in, out}) {
-      add(from, out, positions, 9, (from + out) * positions);
+      add(from, out, positions, 9);
       other_ops += 1;  // ReLU
       other_elements += 2 * out * positions;
     }
@@ -47,10 +56,10 @@ void StepShape::add_cifar_cnn(const Workload& workload) {
   }
   const double flat = in * static_cast<double>(height * width);
   const auto classes = static_cast<double>(workload.classes);
-  add(flat, 128, 1, 1, flat + 128);
+  add(flat, 128, 1, 1);
   other_ops += 1;
   other_elements += 2 * 128;
-  add(128, classes, 1, 1, 128 + classes);
+  add(128, classes, 1, 1);
 }
 
 void StepShape::add_graph(const Workload& workload) {
@@ -88,10 +97,17 @@ void StepShape::add_graph(const Workload& workload) {
     const auto rank = static_cast<std::size_t>(graph.shape(out_id).rank());
     layer.params = params;
     layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / batch;
+    layer.padded_flops = layer.flops;
     layer.elements = moved / batch;
     const bool image = op.kind == OpKind::convolution;
     layer.channels = static_cast<double>(image ? graph.shape(out_id)[1] : graph.shape(out_id)[rank - 1]);
     layer.positions = static_cast<double>(out->bytes / size_of(out->type)) / (batch * layer.channels);
+    if (!image) continue;
+    const TensorId x = graph.inputs(op)[0], weight = graph.inputs(op)[1];
+    const bool grouped = graph.shape(weight)[1] != graph.shape(x)[1];
+    if (grouped) continue;
+    set_convolution_work(layer, more_.size() == 1, static_cast<double>(graph.shape(x)[1]), layer.channels,
+                         static_cast<double>(graph.numel(x)) / batch, static_cast<double>(graph.numel(out_id)) / batch);
   }
   if (more_.empty()) throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
 }
@@ -100,8 +116,7 @@ StepShape::Place StepShape::place(std::int64_t batch_size) const {
   double spatial = 0;
   for (const StepLayer& layer : layers()) spatial += layer.positions > 1 ? 1 : 0;
   const StepLayer& first = layers().front();
-  const bool power_of_two = (batch_size & (batch_size - 1)) == 0;
-  return {spatial / 2, std::log2(first.channels), std::log2(static_cast<double>(batch_size)), power_of_two ? 0.0 : 1.0,
+  return {spatial / 2, std::log2(first.channels), std::log2(static_cast<double>(batch_size)),
           std::log2(first.positions)};
 }
 

@@ -7,16 +7,22 @@
 
 namespace perfpred {
 
+/// Layers of fewer output positions than this are deep ones, as far as the traffic of weights goes.
+inline constexpr double deep_positions = 32;
+
 /// A convolution or matrix product with parameters, per sample.
 struct StepLayer {
   double flops = 0;      ///< of training: forward, weight gradient, and input gradient unless it is the first
-  double elements = 0;   ///< activations read and written by the forward pass
+  double padded_flops = 0;  ///< those, of convolutions with channels filled up to whole vector blocks
+  double elements = 0;      ///< activations read and written by the forward pass, channels filled up likewise
   double params = 0;
   double channels = 0;   ///< of the output
   double positions = 0;  ///< of the output: height x width, or tokens; 1 for a dense layer behind the flattening
 };
 
 /// What the physical model sees of a training epoch.
+/// A vector block is 16 channels on a CPU (a 512-bit register of fp32) and 8 elsewhere (what matrix units take); the
+/// network's own input and grouped convolutions are not filled up.
 class PERFPRED_API StepShape {
  public:
   double steps = 0;
@@ -33,14 +39,16 @@ class PERFPRED_API StepShape {
   }
 
   /// Where the residual process sees a workload: depth (half the layers with positions), log2 of the first layer's
-  /// channels, log2 batch, whether the batch is a power of two, log2 of the first layer's positions.
-  using Place = std::array<double, 5>;
+  /// channels, log2 batch, log2 of the first layer's positions.
+  using Place = std::array<double, 4>;
   [[nodiscard]] Place place(std::int64_t batch_size) const;
 
  private:
+  void set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements, double out_elements) const;
   void add_cifar_cnn(const Workload& workload);
   void add_graph(const Workload& workload);
 
+  double block_ = 1;
   std::array<StepLayer, 12> few_{};
   std::size_t count_ = 0;
   std::vector<StepLayer> more_;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int model_format = 1;
 constexpr double z90 = 1.6448536269514722;   // half of a normal 90 % interval in standard deviations
-const double foreign_half_width = std::log(3.0);  // another device, precision, ...: nothing measured says how much slower
+const double foreign_half_width = std::log(3.0);  // another device, precision, network ...: nothing measured says how much slower
 
 constexpr std::array<const RegressorKind*, 5> all_kinds = {&ann_kind, &boosting_kind, &forest_kind, &hybrid_kind,
                                                            &linear_kind};
@@ -91,7 +91,7 @@ struct Group {
 
 bool is_foreign(Reason reason) {
   return reason == Reason::other_device || reason == Reason::other_precision || reason == Reason::other_optimizer ||
-         reason == Reason::other_layout;
+         reason == Reason::other_layout || reason == Reason::other_network;
 }
 
 void widen(Quantiles& quantiles, double least_half_width) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include <unistd.h>
@@ -125,6 +126,9 @@ TEST(Evaluation, ProtocolsLeaveOutWhatTheyName) {
   EXPECT_EQ(loao.seen, 0U);
   EXPECT_EQ(loao.all.metrics.time.n, rows.size());
   EXPECT_EQ(evaluate_protocol(rows, Protocol::lodo, linear).folds[0].left_out, "depth=2");
+  ASSERT_EQ(loao.scored.size(), rows.size());
+  const Evaluation again = evaluate(loao.scored, loao.predictions);
+  EXPECT_DOUBLE_EQ(*again.metrics.time.mape, *loao.all.metrics.time.mape);
   EXPECT_EQ(evaluate_protocol(rows, Protocol::lowo, linear).folds[1].left_out, "base_filters=32");
 
   ProtocolOptions one;
@@ -161,6 +165,17 @@ TEST_F(Reference, KFold) {
   EXPECT_GE(*result.all.coverage90, 0.86);
   EXPECT_LE(*result.all.coverage90, 0.96);
   EXPECT_LE(*result.all.width90_median, 0.05);
+}
+
+TEST_F(Reference, FewRows) {
+  const std::vector<std::size_t> sizes = {10, 20, 40};
+  std::map<std::pair<std::size_t, std::string>, double> mape;
+  for (const CurvePoint& point : evaluate_curve(rows, sizes, 30, {})) mape[{point.rows, point.selection}] = point.mape_median;
+  EXPECT_LE(mape.at({10, "random"}), 0.040);
+  EXPECT_LE(mape.at({20, "random"}), 0.024);
+  EXPECT_LE(mape.at({40, "random"}), 0.017);
+  EXPECT_LE(mape.at({20, "suggested"}), 0.022);
+  EXPECT_LE(mape.at({40, "suggested"}), 0.014);
 }
 
 TEST_F(Reference, LeaveArchitectureOut) {

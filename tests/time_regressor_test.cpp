@@ -116,6 +116,27 @@ TEST(StepShape, ClosedFormEqualsTheOpGraph) {
   }
 }
 
+TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
+  Workload workload = Workload::cifar_cnn(1, 20, 64);
+  const auto expect = [&](double filled) {
+    const StepShape shape(workload);
+    EXPECT_EQ(shape.layers()[0].padded_flops, 2 * 2 * 9 * 3 * filled * 1024);  // the network's own input stays as it is
+    EXPECT_EQ(shape.layers()[1].padded_flops, 3 * 2 * 9 * filled * filled * 1024);
+    EXPECT_EQ(shape.layers()[1].elements, 2 * filled * 1024);
+    EXPECT_EQ(shape.layers()[1].flops, 3 * 2 * 9 * 20 * 20 * 1024);
+    EXPECT_EQ(shape.layers()[2].padded_flops, shape.layers()[2].flops);  // dense
+  };
+  expect(24);
+  workload.threads = 2;  // a CPU
+  expect(32);
+  Workload zoo = Workload::zoo("mobilenet_v2", 32);
+  zoo.threads = 2;
+  for (const StepLayer& layer : StepShape(zoo).layers()) {
+    EXPECT_GE(layer.padded_flops, layer.flops);
+    EXPECT_LE(layer.padded_flops, 2 * layer.flops);  // depthwise convolutions are not filled up; the narrowest other has 16 channels
+  }
+}
+
 TEST(Physics, GradientIsTheDerivative) {
   const StepShape shape(Workload::cifar_cnn(3, 32, 128));
   Costs costs;
@@ -155,15 +176,16 @@ TEST(GaussianProcess, GradientIsTheDerivative) {
     residuals[i] = 0.05 * normal(random);
   }
   const Eigen::VectorXd noise = Eigen::VectorXd::Constant(12, 0.5);
-  ResidualKernel::Parameters theta, gradient, unused;
-  theta << 0.3, 0.6, 0.1, 1.2, 0.9, -3, -4.5;
-  (void)kernel_objective(theta, places, residuals, noise, 0.008, &gradient);
+  ResidualKernel::Parameters theta, gradient;
+  theta << 0.3, 0.6, 0.1, 0.9, -3, -4.5;
+  const KernelPrior prior;
+  (void)kernel_objective({theta}, places, residuals, noise, prior, &gradient);
   for (int i = 0; i < ResidualKernel::parameters; ++i) {
     ResidualKernel::Parameters up = theta, down = theta;
     up[i] += 1e-5;
     down[i] -= 1e-5;
-    const double slope = (kernel_objective(up, places, residuals, noise, 0.008, nullptr) -
-                          kernel_objective(down, places, residuals, noise, 0.008, nullptr)) / 2e-5;
+    const double slope = (kernel_objective({up}, places, residuals, noise, prior, nullptr) -
+                          kernel_objective({down}, places, residuals, noise, prior, nullptr)) / 2e-5;
     EXPECT_NEAR(gradient[i], slope, 1e-4 * std::max(1.0, std::abs(slope))) << i;
   }
 }
@@ -192,6 +214,29 @@ TEST(TimeRegressor, LinearIsOrdinaryLeastSquares) {
   }
   const TimeRegressor model = TimeRegressor::fit(rows, {.kind = "linear", .seed = 0});
   EXPECT_NEAR(model.predict(Workload::cifar_cnn(2, 16, 250)).time_sec.p50, 3.0 * std::pow(250, -0.7), 1e-9);
+}
+
+TEST(TimeRegressor, AKindOfWeightsThatNoRowHasCostsWhatTheOthersCost) {
+  std::vector<AggregateRow> rows;  // no layer has 2 to 31 positions up to depth 3
+  for (const AggregateRow& row : made_up_rows()) {
+    if (*row.workload.depth <= 3) rows.push_back(row);
+  }
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  const auto ask = [&](const Workload& workload, double factor) {
+    const Quantiles q = model.predict(workload).time_sec;
+    const double truth = made_up_time(workload, 0);
+    EXPECT_LT(q.p50, factor * truth) << workload.key();
+    EXPECT_GT(q.p50, truth / factor) << workload.key();
+    EXPECT_LT(q.p05, truth) << workload.key();
+    EXPECT_GT(q.p95, truth) << workload.key();
+    // No wider than what is assumed of a cost before anything is measured: a factor of exp(1.5) is one deviation.
+    EXPECT_LE(std::log(q.p95 / q.p05), 2 * 1.645 * 1.5) << workload.key();
+  };
+  ask(Workload::cifar_cnn(4, 32, 128), 1.2);
+  ask(Workload::cifar_cnn(5, 64, 128), 1.5);
+  Workload zoo = Workload::zoo("resnet18", 32);
+  zoo.optimizer = Optimizer::adam;
+  ask(zoo, 3);
 }
 
 class EveryKind : public testing::TestWithParam<const char*> {};

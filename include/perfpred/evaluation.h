@@ -77,6 +77,8 @@ struct ProtocolEvaluation {
   std::vector<NamedMetrics> baselines;
   std::vector<FoldEvaluation> folds;
   std::size_t seen = 0;  ///< scored rows that the model scoring them was fitted on: 0
+  std::vector<AggregateRow> scored;     ///< fold by fold; every repeat has every row once
+  std::vector<Prediction> predictions;  ///< of those
 };
 
 /// Fits anew for every fold and scores what was left out. @throws InputError as TimeRegressor::fit, or if the rows do not

@@ -34,6 +34,7 @@
 #include <perfpred/throughput_deriver.h>
 #include <perfpred/forecast.h>
 #include <perfpred/predictions_file.h>
+#include <perfpred/features_file.h>
 #include <perfpred/metrics.h>
 #include <perfpred/evaluation.h>
 

@@ -3,6 +3,7 @@
 #include <perfpred/export.h>
 
 #include <chrono>
+#include <deque>
 #include <optional>
 #include <string>
 
@@ -15,8 +16,8 @@ struct DeviceReading {
   std::optional<double> clock_mhz;
   std::optional<double> mem_free_mb;
   std::optional<bool> throttled;
-  /// Company. On a CPU: processors that others have kept busy since the last reading. On a GPU: other processes that
-  /// compute on it.
+  /// Company. On a CPU: processors that others have kept busy over the last second, empty before there was one. On a
+  /// GPU: other processes that compute on it.
   std::optional<double> others;
 };
 
@@ -31,8 +32,11 @@ class PERFPRED_API DeviceMonitor {
 
   c10::Device device_;
   void* nvml_device_ = nullptr;
-  std::optional<CpuUse> last_use_;
-  std::chrono::steady_clock::time_point last_time_;
+  struct TimedUse {
+    std::chrono::steady_clock::time_point time;
+    CpuUse use;
+  };
+  std::deque<TimedUse> uses_;  // of the last second, the oldest first
 };
 
 [[nodiscard]] PERFPRED_API std::optional<double> system_load();  ///< runnable processes, mean of the last minute

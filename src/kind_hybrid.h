@@ -1,0 +1,25 @@
+#pragma once
+#include <array>
+#include <memory>
+
+#include "gaussian_process.h"
+#include "physics.h"
+#include "regressor_kind.h"
+
+namespace perfpred {
+
+/// What the fit of the hybrid takes as given. docs/accuracy.md says how each was chosen; benchmarks/hybrid_constants.cpp
+/// chooses anew on any table.
+struct HybridConstants {
+  KernelPrior process;
+  std::array<double, physics_forms.size()> form_weights = {0.1, 0.3, 0.1, 0.5};  ///< before held-out rows are seen
+  double weight_pull = 0.3;       ///< how firmly the forms' weights stay there
+  double outlier_deviations = 4;  ///< of a leave-one-out residual
+  double near_level = 0.93;       ///< conformal level of intervals near the rows
+};
+
+/// @throws InputError if the rows are too few
+[[nodiscard]] PERFPRED_API std::unique_ptr<RegressorModel> fit_hybrid(const TrainingTable& table,
+                                                                      const HybridConstants& constants);
+
+}  // namespace perfpred
