@@ -695,6 +695,7 @@ std::size_t CoreSolver<P>::complete_states() {
 
 template <class P>
 Progress CoreSolver<P>::run(std::uint64_t work_limit) {
+  best_ = std::max(best_, incumbent_.profit - problem_.fixed_profit);  // another search may have found more
   if (states_.size() == 0 && steps_.empty()) {
     states_.prepare(1);
     states_.set_size(1);
@@ -953,20 +954,111 @@ void count_units(std::vector<Item<P>>& items) {
   }
 }
 
+/// Depth first over items in order of their ratios with Dantzig's bound, the choice where dynamic programming meets many
+/// different sums of few items.
+template <class P>
+class DepthFirst {
+ public:
+  DepthFirst(const Problem<P>& problem, Incumbent<P>& incumbent, const Limits& limits)
+      : problem_(problem),
+        items_(problem.items),
+        incumbent_(incumbent),
+        limits_(limits),
+        best_(incumbent.profit - problem.fixed_profit) {
+    std::sort(items_.begin(), items_.end(), [](const Item<P>& a, const Item<P>& b) {
+      return compare_ratios(a.profit, a.weight, b.profit, b.weight) > 0;
+    });
+    for (const Item<P>& item : items_) {
+      weights_.push_back(weights_.back() + item.weight);
+      profits_.push_back(profits_.back() + item.profit);
+    }
+    lightest_.assign(items_.size() + 1, std::numeric_limits<std::int64_t>::max());
+    for (std::size_t i = items_.size(); i-- > 0;) lightest_[i] = std::min(lightest_[i + 1], items_[i].weight);
+  }
+
+  /// @returns whether the incumbent is proved
+  bool run(std::uint64_t most_nodes) {
+    nodes_left_ = most_nodes;
+    descend(0, problem_.capacity, 0);
+    return nodes_left_ != 0;
+  }
+
+ private:
+  void descend(std::size_t at, std::int64_t room, P profit) {
+    while (nodes_left_ != 0) {
+      if (--nodes_left_ % 4096 == 0 && limits_.expired()) nodes_left_ = 0;
+      const auto full = static_cast<std::size_t>(
+          std::upper_bound(weights_.begin() + static_cast<std::ptrdiff_t>(at), weights_.end(), weights_[at] + room) -
+          weights_.begin() - 1);
+      const P greedy = profit + profits_[full] - profits_[at];
+      if (greedy > best_) keep(at, full, greedy);
+      if (full == items_.size() || room < lightest_[at]) return;
+      const Item<P>& split = items_[full];
+      if (greedy + part(split, static_cast<std::int64_t>(room - (weights_[full] - weights_[at]))) <= best_) return;
+      const Item<P>& item = items_[at];
+      if (item.weight <= room) {
+        taken_.push_back(item.index);
+        descend(at + 1, room - item.weight, profit + item.profit);
+        taken_.pop_back();
+      }
+      ++at;
+    }
+  }
+
+  /// What a part of an item may be worth, at most.
+  static P part(const Item<P>& item, std::int64_t room) {
+    if constexpr (std::is_same_v<P, std::int64_t>) {
+      return static_cast<P>(static_cast<Int128>(item.profit) * room / item.weight);
+    } else {
+      const long double share = static_cast<long double>(room) / static_cast<long double>(item.weight);
+      return static_cast<P>(static_cast<long double>(item.profit) * share * (1 + 1e-15L));
+    }
+  }
+
+  void keep(std::size_t at, std::size_t full, P profit) {
+    best_ = profit;
+    incumbent_.profit = profit + problem_.fixed_profit;
+    incumbent_.chosen = problem_.fixed;
+    incumbent_.chosen.insert(incumbent_.chosen.end(), taken_.begin(), taken_.end());
+    for (std::size_t i = at; i < full; ++i) incumbent_.chosen.push_back(items_[i].index);
+  }
+
+  const Problem<P>& problem_;
+  std::vector<Item<P>> items_;
+  Incumbent<P>& incumbent_;
+  const Limits& limits_;
+  P best_;  // incumbent without the fixed part
+  std::vector<Int128> weights_ = {0};  // of the items before
+  std::vector<P> profits_ = {0};
+  std::vector<std::int64_t> lightest_;  // from an item on
+  std::vector<std::uint32_t> taken_;
+  std::uint64_t nodes_left_ = 0;
+};
+
 /// Solves a problem as far as the limits allow. @returns an upper bound on every solution's profit
-/// @param patient  dynamic programming gets a chance before a surrogate relaxation is thought of
+/// @param patient  whether a method gets its chance before another one is thought of
 template <class P>
 P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits, bool patient = true) {
   constexpr auto kNoLimit = std::numeric_limits<std::uint64_t>::max();
-  const std::uint64_t patience = patient ? 4 * problem.items.size() + 20000 : 0;
+  const std::uint64_t patience = patient ? 4 * problem.items.size() + 5000 : 0;
   auto plain = std::make_unique<CoreSolver<P>>(problem, incumbent, limits);
   Progress progress = plain->run(patience);
   if (progress == Progress::solved) return incumbent.profit;
   const P plain_bound = plain->upper_bound();
   if (progress == Progress::stopped) return plain_bound;
 
-  // Dynamic programming alone is heading for many states: is there more in a bound on the number of items?
+  // Dynamic programming alone is heading for many states. Few items are soon searched.
   Problem<P> rest = plain->reduced();
+  const auto search_depth_first = [&](std::size_t most_items, std::uint64_t most_nodes) {
+    if constexpr (std::is_same_v<P, Wide>) {
+      return false;
+    } else {
+      return rest.items.size() <= most_items && DepthFirst<P>(rest, incumbent, limits).run(most_nodes);
+    }
+  };
+  if (patient && search_depth_first(64, 100'000)) return incumbent.profit;
+
+  // Is there more in a bound on the number of items?
   Int128 total_weight = 0;
   for (const Item<P>& item : rest.items) total_weight += item.weight;
   std::vector<Problem<P>> branches;
@@ -989,15 +1081,29 @@ P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits, bool 
     if (branches.empty()) return incumbent.profit;
   }
   const P gap = plain_bound - incumbent.profit;
+  std::vector<std::unique_ptr<CoreSolver<P>>> searches;
   if (branches.empty() || branch_bound - incumbent.profit > gap - (gap >> 3)) {
-    progress = plain->run(kNoLimit);
-    return progress == Progress::solved ? incumbent.profit : std::min(plain->upper_bound(), plain_bound);
+    searches.push_back(std::move(plain));
+  } else {
+    plain.reset();
+    for (Problem<P>& branch : branches) {
+      searches.push_back(std::make_unique<CoreSolver<P>>(branch, incumbent, limits));
+    }
   }
-  plain.reset();
+  bool open = false;
+  for (auto& search : searches) {
+    constexpr std::uint64_t short_work = 300'000;
+    if (search->run(patient ? short_work : 0) == Progress::solved) {
+      search.reset();
+    } else {
+      open = true;
+    }
+  }
+  if (open && search_depth_first(1000, patient ? 2'000'000 : 50)) return incumbent.profit;
   P bound = incumbent.profit;
-  for (Problem<P>& branch : branches) {
-    CoreSolver<P> solver(branch, incumbent, limits);
-    if (solver.run(kNoLimit) != Progress::solved) bound = std::max(bound, solver.upper_bound());
+  for (auto& search : searches) {
+    if (search != nullptr && search->run(kNoLimit) != Progress::solved) bound = std::max(bound, search->upper_bound());
+    search.reset();
     bound = std::max(bound, incumbent.profit);
   }
   return std::min(bound, plain_bound);

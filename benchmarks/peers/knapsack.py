@@ -3,8 +3,9 @@
 
 Every solver gets each file alone, with the same limit in seconds; a solver that has not proved its answer by then counts
 as the limit. Times are those of the solving call alone, reading the file and building the model not counted: the median
-of calls repeated in one process for 0.2 s, 51 at most. OR-Tools' KnapsackSolver has several algorithms: each is tried, the
-fastest counts. All answers that a solver calls proved must agree. Call it through knapsack.sh, which finds or makes a Python environment with ortools.
+of calls repeated in one process for 0.2 s (1 s with what prepares them), 51 at most. OR-Tools' KnapsackSolver has several
+algorithms: each is tried, the fastest counts. All answers that a solver calls proved must agree. Call it through
+knapsack.sh, which finds or makes a Python environment with ortools.
 """
 import argparse
 import json
@@ -32,7 +33,8 @@ def read(path):
 def median_of_calls(prepare):
     """Seconds of one call: the median of as many as fit into 0.2 s; and what the last one returned."""
     taken = []
-    while sum(taken) < 0.2 and len(taken) < 51:
+    end = time.perf_counter() + 1
+    while not taken or (sum(taken) < 0.2 and len(taken) < 51 and time.perf_counter() < end):
         call = prepare()
         start = time.perf_counter()
         result = call()
@@ -114,7 +116,7 @@ def run_peer(name, path, limit):
         resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     try:
         done = subprocess.run([sys.executable, __file__, "--one", name, path, "--limit", str(limit)], text=True,
-                              capture_output=True, timeout=limit + 20, preexec_fn=bounded)
+                              capture_output=True, timeout=limit + 30, preexec_fn=bounded)
     except subprocess.TimeoutExpired:
         return None, None
     lines = done.stdout.strip().splitlines()
