@@ -5,8 +5,9 @@
 //   hybrid_constants --runs-agg FILE --protocol PROTOCOL  scores with what all rows of another table choose, or with the
 //       [--chosen-on FILE] [--repeats N] [--seed N]       library's own constants
 // One constant after the other, in the order below, starting from the first candidates. A candidate is taken if it scores at
-// least 1 % (relative) better than the one before it: the mean over kfold (once), loao, lodo and lowo of the mean absolute percentage
-// error. The conformal level, last, is the one whose intervals cover nearest to 90 % in kfold and loao.
+// least 1 % (relative) better than the one before it: the geometric mean over kfold (once), loao, lodo and lowo of the mean absolute
+// percentage error. What the process assumes of the batch is judged by kfold alone, three times: only there are neighbouring
+// batch sizes of an architecture left out. The conformal level, last, is the one whose intervals cover nearest to 90 % in kfold and loao.
 #include <perfpred/error.h>
 #include <perfpred/evaluation.h>
 
@@ -31,6 +32,7 @@ struct Constant {
   std::string name;
   std::vector<std::string> values;
   std::function<void(HybridConstants&, std::size_t)> set;  // to the value of that place
+  bool of_batch = false;                                   // judged by kfold alone
 };
 
 template <typename Value, typename Set>
@@ -47,16 +49,19 @@ std::vector<Constant> accuracy_constants() {
   const std::vector<Weights> weights = {{0.25, 0.25, 0.25, 0.25}, {0.1, 0.3, 0.1, 0.5}, {0.3, 0.1, 0.5, 0.1}};
   Constant forms = numbers<std::size_t>("weights of the forms", {0, 1, 2}, [weights](C& c, std::size_t i) { c.form_weights = weights[i]; });
   forms.values = {"equal", "0.1 0.3 0.1 0.5", "0.3 0.1 0.5 0.1"};
-  return {
+  std::vector<Constant> all = {
       forms,
       numbers<double>("pull to them", {0.3, 3}, [](C& c, double v) { c.weight_pull = v; }),
       numbers<int>("rough inputs", {0, 2}, [](C& c, int v) { c.process.rough = v; }),
       numbers<double>("length of depth and width", {3, 6}, [](C& c, double v) { c.process.architecture_length = v; }),
-      numbers<double>("length of batch", {3, 2}, [](C& c, double v) { c.process.batch_length = v; }),
+      numbers<double>("batch: length", {3, 2}, [](C& c, double v) { c.process.batch_length = v; }),
+      numbers<double>("batch: length of power of two (1000: off)", {1000, 4}, [](C& c, double v) { c.process.power_of_two_length = v; }),
       numbers<double>("deviation of log lengths", {0.7, 0.4}, [](C& c, double v) { c.process.length_deviation = v; }),
       numbers<double>("amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }),
       numbers<double>("outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }),
   };
+  for (Constant& constant : all) constant.of_batch = constant.name.starts_with("batch: ");
+  return all;
 }
 
 Constant level_constant() {
@@ -64,7 +69,7 @@ Constant level_constant() {
 }
 
 struct Score {
-  double error = 0;     // mean over protocols of the mean absolute percentage error
+  double error = 0;     // geometric mean over protocols of the mean absolute percentage error
   double coverage = 0;  // of rows left out by kfold and loao
 };
 
@@ -88,13 +93,15 @@ FoldScore score_fold(const std::vector<AggregateRow>& rows, const Fold& fold, co
   return score;
 }
 
-Score score_constants(const std::vector<AggregateRow>& rows, const HybridConstants& constants, std::uint64_t seed) {
+Score score_constants(const std::vector<AggregateRow>& rows, const HybridConstants& constants, std::uint64_t seed, bool of_batch) {
   ProtocolOptions once;
-  once.repeats = 1;
+  once.repeats = of_batch ? 3 : 1;
   once.seed = seed;
   Score score;
   double near = 0;
-  for (const Protocol protocol : {Protocol::kfold, Protocol::loao, Protocol::lodo, Protocol::lowo}) {
+  std::vector<Protocol> protocols = {Protocol::kfold};
+  if (!of_batch) protocols.insert(protocols.end(), {Protocol::loao, Protocol::lodo, Protocol::lowo});
+  for (const Protocol protocol : protocols) {
     const std::vector<Fold> folds = make_folds(rows, protocol, once);
     std::vector<FoldScore> scores(folds.size());
     parallel_for(folds.size(), once, [&](std::size_t i) { scores[i] = score_fold(rows, folds[i], constants, seed); });
@@ -103,9 +110,11 @@ Score score_constants(const std::vector<AggregateRow>& rows, const HybridConstan
       error += fold.error;
       if (protocol == Protocol::kfold || protocol == Protocol::loao) score.coverage += fold.inside;
     }
-    if (protocol == Protocol::kfold || protocol == Protocol::loao) near += static_cast<double>(rows.size());
-    score.error += error / static_cast<double>(rows.size()) / 4;
+    const auto scored = static_cast<double>(rows.size()) * (protocol == Protocol::kfold ? once.repeats : 1);
+    if (protocol == Protocol::kfold || protocol == Protocol::loao) near += scored;
+    score.error += std::log(error / scored) / static_cast<double>(protocols.size());
   }
+  score.error = std::exp(score.error);
   score.coverage /= near;
   return score;
 }
@@ -116,15 +125,15 @@ HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed
   const std::vector<Constant> all = accuracy_constants();
   for (const Constant& constant : all) constant.set(constants, 0);
   level_constant().set(constants, 0);
-  Score best = score_constants(rows, constants, seed);
   const auto settle = [&](const Constant& constant, const auto& is_better) {
     std::size_t taken = 0;
+    Score best = score_constants(rows, constants, seed, constant.of_batch);
     const auto shown = [&](std::size_t place, const Score& score) { return fmt::format("{}: {:.2f} ({:.1f})", constant.values[place], 100 * score.error, 100 * score.coverage); };
     std::string line = shown(0, best);
     for (std::size_t place = 1; place < constant.values.size(); ++place) {
       HybridConstants changed = constants;
       constant.set(changed, place);
-      const Score score = score_constants(rows, changed, seed);
+      const Score score = score_constants(rows, changed, seed, constant.of_batch);
       line += ", " + shown(place, score);
       if (!is_better(score, best)) continue;
       best = score;
