@@ -4,6 +4,7 @@
 //       [--repeats N] [--seed N]                          that are left in, and scores the others with that choice
 //   hybrid_constants --runs-agg FILE --protocol PROTOCOL  scores with what all rows of another table choose, or with the
 //       [--chosen-on FILE] [--repeats N] [--seed N]       library's own constants
+// --only NAME chooses the constants whose names begin so; the others are the library's.
 // One constant after the other, in the order below, starting from the first candidates. A candidate is taken if it scores at
 // least 1 % (relative) better than the one before it: the geometric mean over kfold (once), loao, lodo and lowo of the mean absolute
 // percentage error. What the process assumes of the batch is judged by kfold alone, three times: only there are neighbouring
@@ -119,12 +120,14 @@ Score score_constants(const std::vector<AggregateRow>& rows, const HybridConstan
   return score;
 }
 
+/// @param only  how the names of those begin that are chosen; the others are the library's
 /// @param show  prints a line for each candidate
-HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed, bool show, std::map<std::string, std::map<std::string, int>>* chosen) {
+HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed, const std::string& only, bool show, std::map<std::string, std::map<std::string, int>>* chosen) {
   HybridConstants constants;
-  const std::vector<Constant> all = accuracy_constants();
+  std::vector<Constant> all = accuracy_constants();
+  std::erase_if(all, [&](const Constant& constant) { return !constant.name.starts_with(only); });
   for (const Constant& constant : all) constant.set(constants, 0);
-  level_constant().set(constants, 0);
+  if (only.empty()) level_constant().set(constants, 0);
   const auto settle = [&](const Constant& constant, const auto& is_better) {
     std::size_t taken = 0;
     Score best = score_constants(rows, constants, seed, constant.of_batch);
@@ -148,18 +151,18 @@ HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed
   };
   if (show) fmt::print("| constant | chosen | score of each candidate, % (rows covered, %) |\n|---|---|---|\n");
   for (const Constant& constant : all) settle(constant, [](const Score& a, const Score& b) { return a.error < 0.99 * b.error; });
-  settle(level_constant(), [](const Score& a, const Score& b) { return std::abs(a.coverage - 0.9) < std::abs(b.coverage - 0.9); });
+  if (only.empty()) settle(level_constant(), [](const Score& a, const Score& b) { return std::abs(a.coverage - 0.9) < std::abs(b.coverage - 0.9); });
   return constants;
 }
 
 /// @param fixed  what to score with; nullptr: what each fold's own training rows choose
-void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, const ProtocolOptions& options, const HybridConstants* fixed) {
+void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, const ProtocolOptions& options, const std::string& only, const HybridConstants* fixed) {
   const std::vector<Fold> folds = make_folds(rows, protocol, options);
   std::map<std::string, std::map<std::string, int>> chosen;
   FoldScore sum;
   double n = 0;
   for (const Fold& fold : folds) {
-    const HybridConstants constants = fixed != nullptr ? *fixed : choose(pick(rows, fold.train), options.seed, false, &chosen);
+    const HybridConstants constants = fixed != nullptr ? *fixed : choose(pick(rows, fold.train), options.seed, only, false, &chosen);
     const FoldScore score = score_fold(rows, fold, constants, options.seed);
     const auto count = static_cast<double>(fold.test.size());
     if (fixed == nullptr || protocol != Protocol::kfold) {
@@ -184,7 +187,7 @@ void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, co
 
 int main(int argc, char** argv) {
   try {
-    std::string file, chosen_on, protocol;
+    std::string file, chosen_on, protocol, only;
     bool nested = false;
     ProtocolOptions options;
     options.repeats = 1;
@@ -198,13 +201,14 @@ int main(int argc, char** argv) {
         protocol = value;
         nested = option == "--nested";
       } else if (option == "--chosen-on") chosen_on = value;
+      else if (option == "--only") only = value;
       else if (option == "--repeats") number(options.repeats);
       else if (option == "--seed") number(options.seed);
       else throw InputError(option + ": not an option");
     }
     const std::vector<AggregateRow> rows = read_aggregate(file);
     if (protocol.empty()) {
-      (void)choose(rows, options.seed, true, nullptr);
+      (void)choose(rows, options.seed, only, true, nullptr);
       return 0;
     }
     const std::map<std::string, Protocol> protocols = {
@@ -212,8 +216,8 @@ int main(int argc, char** argv) {
     const auto found = protocols.find(protocol);
     if (found == protocols.end()) throw InputError("the protocol is none of kfold, loao, lodo, lowo");
     HybridConstants constants;
-    if (!chosen_on.empty()) constants = choose(read_aggregate(chosen_on), options.seed, true, nullptr);
-    score_protocol(rows, found->second, options, nested ? nullptr : &constants);
+    if (!chosen_on.empty()) constants = choose(read_aggregate(chosen_on), options.seed, only, true, nullptr);
+    score_protocol(rows, found->second, options, only, nested ? nullptr : &constants);
     return 0;
   } catch (const InputError& error) {
     fmt::print(stderr, "hybrid_constants: {}\n", error.what());

@@ -90,4 +90,6 @@ for rows in sorted(glob.glob(f"{root}/data/*/runs_agg.csv")):
         evaluate(rows, "hybrid", "loao", "--out", f"{scratch}/predictions.csv")
         subprocess.run([f"{binary}/perfpred-plot", "--predictions", f"{scratch}/predictions.csv", "--out-dir", f"{root}/docs/plots/{name}"],
                        check=True, stdout=subprocess.DEVNULL)
+    for drawing in glob.glob(f"{root}/docs/plots/{name}/*.svg"):
+        os.remove(drawing)
 PY
