@@ -96,7 +96,6 @@ int main(int argc, char** argv) {
   program.add_option("--out", out, "Write the plan as CSV");
   program.add_flag("--json", as_json, "Print one JSON document");
 
-
   return program.run(argc, argv, [&] {
     filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
@@ -107,7 +106,7 @@ int main(int argc, char** argv) {
     if (predicted) {
       const TimeRegressor model = TimeRegressor::load(model_file);
       candidates = predicted_candidates(rows, filter, model);
-      if (request.confidence > 0.5 && filter.devices.empty()) request.times = joint_times(candidates, model);
+      if (request.confidence > 0.5) request.times = joint_times(candidates, model);
     } else {
       candidates = measured_candidates(rows, filter);
     }

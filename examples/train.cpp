@@ -98,9 +98,11 @@ int main(int argc, char** argv) {
     }
     cli::print_metrics_header();
     cli::print_metrics("train", train);
-    cli::print_metrics("val", val);
-    cli::print_metrics("test", test);
-    for (const NamedMetrics& baseline : baselines) cli::print_metrics("test, " + baseline.name, baseline.metrics);
+    if (!split.val.empty()) cli::print_metrics("val", val);
+    if (!split.test.empty()) {
+      cli::print_metrics("test", test);
+      for (const NamedMetrics& baseline : baselines) cli::print_metrics("test, " + baseline.name, baseline.metrics);
+    }
     fmt::print("fitted in {:.3f} s\n", fit_sec);
   });
 }

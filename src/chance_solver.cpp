@@ -1,7 +1,6 @@
 #include "chance_solver.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -9,6 +8,21 @@
 
 namespace perfpred {
 namespace {
+
+/// What is no better by more than this share of the value is called equal.
+constexpr double tolerance = 1e-12;
+
+/// The constraint's tangent at a point: slopes * x <= room. A run that makes room is free; the room of all of them is
+/// granted.
+struct Tangent {
+  Eigen::VectorXd slopes;
+  double room = 0;
+};
+
+Tangent tangent_at(const ChanceProblem& problem, const Eigen::VectorXd& share) {
+  const Eigen::VectorXd slopes = problem.slopes(share);
+  return {slopes.cwiseMax(0), problem.budget - slopes.cwiseMin(0).sum()};
+}
 
 class ChanceSolver {
  public:
@@ -31,9 +45,7 @@ class ChanceSolver {
   }
 
  private:
-  static constexpr double tolerance = 1e-12;
   [[nodiscard]] double value(Eigen::Index i) const { return problem_.values[static_cast<std::size_t>(i)]; }
-  [[nodiscard]] bool expired() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
   [[nodiscard]] bool fits(const Eigen::VectorXd& set) const { return problem_.needed(set) <= problem_.budget; }
 
   /// The best set by a linear cost. Costs are rounded down to 2^-40 of the capacity: still a relaxation.
@@ -51,19 +63,10 @@ class ChanceSolver {
     }
     // A run whose slope is below one step counts as one: as many steps more hold them all.
     const auto budget = static_cast<std::int64_t>(steps) + static_cast<std::int64_t>(items.size());
-    const Plan plan = KnapsackPlanner(budget, remaining()).plan(items);
+    const Plan plan = KnapsackPlanner(budget, limits_.remaining()).plan(items);
     for (const std::size_t index : plan.chosen) set[place[index]] = 1;
     bound = plan.upper_bound;
     return set;
-  }
-
-  [[nodiscard]] PlanLimits remaining() const {
-    PlanLimits limits;
-    limits.memory_bytes = limits_.memory_bytes;
-    if (limits_.deadline == std::chrono::steady_clock::time_point::max()) return limits;
-    const std::chrono::duration<double> left = limits_.deadline - std::chrono::steady_clock::now();
-    limits.time_sec = std::max(0.0, left.count());
-    return limits;
   }
 
   /// Tangents at the sets that they lead to, and at their running mean.
@@ -71,19 +74,15 @@ class ChanceSolver {
     constexpr int rounds = 30;
     Eigen::VectorXd at = Eigen::VectorXd::Ones(n_);
     bound_ = std::accumulate(problem_.values.begin(), problem_.values.end(), 0.0);
-    for (int round = 0; round < rounds && !expired(); ++round) {
-      Eigen::VectorXd slopes = problem_.slopes(at);
-      // A run that makes room is free; the room of all of them is granted.
-      const double room = problem_.budget - slopes.cwiseMin(0).sum();
-      slopes = slopes.cwiseMax(0);
+    for (int round = 0; round < rounds && !limits_.expired(); ++round) {
+      const Tangent tangent = tangent_at(problem_, at);
       double bound = 0;
-      const Eigen::VectorXd set = knapsack(slopes, room, bound);
+      const Eigen::VectorXd set = knapsack(tangent.slopes, tangent.room, bound);
       if (bound < bound_ || round == 0) {
         bound_ = std::min(bound_, bound);
-        slopes_ = slopes;
-        room_ = room;
+        best_tangent_ = tangent;
       }
-      improve(repaired(set, slopes));
+      improve(repaired(set, tangent.slopes));
       if (best_value_ >= bound_ * (1 - tolerance)) return;
       if (set.sum() > 0) at = round < 2 ? set : Eigen::VectorXd(0.7 * at + 0.3 * set);
     }
@@ -112,7 +111,7 @@ class ChanceSolver {
 
   /// Adds what fits and exchanges one run for a better one while that helps.
   void improve(Eigen::VectorXd set) {
-    while (!expired()) {
+    while (!limits_.expired()) {
       const Eigen::VectorXd pull = problem_.covariance * set;
       const double random = problem_.mean.dot(set);
       const double fixed = problem_.fixed.dot(set);
@@ -170,21 +169,23 @@ class ChanceSolver {
       if (value(i) > 0) order_.push_back(i);
     }
     std::sort(order_.begin(), order_.end(),
-              [&](Eigen::Index a, Eigen::Index b) { return value(a) * slopes_[b] > value(b) * slopes_[a]; });
+              [&, &slopes = best_tangent_.slopes](Eigen::Index a, Eigen::Index b) {
+                return value(a) * slopes[b] > value(b) * slopes[a];
+              });
     current_ = Eigen::VectorXd::Zero(n_);
-    descend(0, room_ * (1 + tolerance), 0);
+    descend(0, best_tangent_.room * (1 + tolerance), 0);
     if (nodes_ < most_nodes_) bound_ = best_value_;
   }
 
   void descend(std::size_t depth, double room, double sum) {
     if (nodes_ >= most_nodes_) return;
-    if (++nodes_ % 1024 == 0 && expired()) nodes_ = most_nodes_;
+    if (++nodes_ % 1024 == 0 && limits_.expired()) nodes_ = most_nodes_;
     if (sum > best_value_ && fits(current_)) keep(current_);
     if (depth == order_.size()) return;
     double left = room;
     double bound = sum;
     for (std::size_t k = depth; k < order_.size(); ++k) {
-      const double slope = slopes_[order_[k]];
+      const double slope = best_tangent_.slopes[order_[k]];
       if (slope > left) {
         bound += value(order_[k]) * left / slope;
         break;
@@ -194,9 +195,9 @@ class ChanceSolver {
     }
     if (bound <= best_value_ * (1 + tolerance)) return;
     const Eigen::Index i = order_[depth];
-    if (slopes_[i] <= room) {
+    if (best_tangent_.slopes[i] <= room) {
       current_[i] = 1;
-      descend(depth + 1, room - slopes_[i], sum + value(i));
+      descend(depth + 1, room - best_tangent_.slopes[i], sum + value(i));
       current_[i] = 0;
     }
     descend(depth + 1, room, sum);
@@ -209,11 +210,149 @@ class ChanceSolver {
   Eigen::VectorXd best_;
   double best_value_ = 0;
   double bound_ = 0;
-  Eigen::VectorXd slopes_;  // of the tangent with the least bound
-  double room_ = 0;
+  Tangent best_tangent_;  // the one with the least bound
   std::vector<Eigen::Index> order_;
   Eigen::VectorXd current_;
   std::int64_t nodes_ = 0;
+};
+
+/// Several devices. Places are those of an Assignment.
+class ChanceAssigner {
+ public:
+  using Places = std::vector<std::optional<std::size_t>>;
+
+  ChanceAssigner(std::span<const ChanceProblem> problems, std::size_t devices, const PlanLimits& given,
+                 std::int64_t most_nodes)
+      : problems_(problems),
+        devices_(devices),
+        limits_(knapsack::Limits::from(given)),
+        most_nodes_(most_nodes),
+        jobs_(problems.front().values.size()) {}
+
+  Assignment solve() {
+    best_.device.assign(jobs_, std::nullopt);
+    best_.upper_bound = 0;
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      double most = 0;
+      for (const ChanceProblem& problem : problems_) most = std::max(most, problem.values[j]);
+      best_.upper_bound += most;
+    }
+    improve(best_.device);
+    std::vector<Eigen::VectorXd> at(problems_.size(), Eigen::VectorXd::Ones(static_cast<Eigen::Index>(jobs_)));
+    constexpr std::size_t rounds = 8;
+    for (std::size_t round = 0; round < rounds && !proved() && !limits_.expired(); ++round) {
+      AssignmentProblem linear = linearised(at);
+      const Assignment relaxed = assign(linear, limits_.remaining(), most_nodes_);
+      best_.upper_bound = std::min(best_.upper_bound, relaxed.upper_bound);
+      improve(repaired(linear, relaxed.device));
+      for (std::size_t k = 0; k < at.size(); ++k) {
+        const Eigen::VectorXd set = set_on(relaxed.device, at.size() == 1 ? round % devices_ : k);
+        if (set.sum() > 0) at[k] = round < 2 ? set : Eigen::VectorXd(0.7 * at[k] + 0.3 * set);
+      }
+    }
+    best_.optimal = proved();
+    if (best_.optimal) best_.upper_bound = best_.value;
+    return best_;
+  }
+
+ private:
+  [[nodiscard]] const ChanceProblem& problem_of(std::size_t device) const {
+    return problems_.size() == 1 ? problems_.front() : problems_[device];
+  }
+  [[nodiscard]] bool proved() const { return best_.value >= best_.upper_bound * (1 - tolerance); }
+
+  [[nodiscard]] Eigen::VectorXd set_on(const Places& places, std::size_t device) const {
+    Eigen::VectorXd set = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(jobs_));
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      if (places[j] == device) set[static_cast<Eigen::Index>(j)] = 1;
+    }
+    return set;
+  }
+
+  /// Costs are rounded down to 2^-16 of the room, which keeps packing cheap: still a relaxation.
+  [[nodiscard]] AssignmentProblem linearised(const std::vector<Eigen::VectorXd>& at) const {
+    constexpr double steps = 0x1p16;
+    AssignmentProblem linear;
+    linear.group.resize(jobs_);
+    linear.jobs.assign(jobs_, PlanJob(devices_));
+    std::vector<Tangent> tangents;
+    for (std::size_t k = 0; k < problems_.size(); ++k) tangents.push_back(tangent_at(problems_[k], at[k]));
+    for (std::size_t d = 0; d < devices_; ++d) {
+      // A run whose slope is below one step counts as one: as many steps more hold them all.
+      linear.budgets.push_back(static_cast<std::int64_t>(steps) + static_cast<std::int64_t>(jobs_));
+      const Tangent& tangent = tangents.size() == 1 ? tangents.front() : tangents[d];
+      for (std::size_t j = 0; j < jobs_; ++j) {
+        const double cost = tangent.slopes[static_cast<Eigen::Index>(j)] / tangent.room * steps * (1 - tolerance);
+        if (cost > 2 * steps) continue;
+        linear.jobs[j][d] = PlanItem{std::max<std::int64_t>(1, static_cast<std::int64_t>(cost)), problem_of(d).values[j]};
+      }
+    }
+    return linear;
+  }
+
+  /// The assignment again with less room, until every device keeps its constraint.
+  [[nodiscard]] Places repaired(AssignmentProblem& linear, Places places) const {
+    constexpr int tries = 8;
+    for (int i = 0; i < tries && !limits_.expired(); ++i) {
+      double most = 0;
+      for (std::size_t d = 0; d < devices_; ++d) {
+        const double needed = problem_of(d).needed(set_on(places, d)) / problem_of(d).budget;
+        most = std::max(most, needed);
+      }
+      if (most <= 1) return places;
+      for (std::int64_t& budget : linear.budgets) {
+        budget = static_cast<std::int64_t>(static_cast<double>(budget) / most * (1 - 1e-6 * (1 << i)));
+      }
+      places = assign(linear, limits_.remaining(), most_nodes_).device;
+    }
+    for (std::size_t d = 0; d < devices_; ++d) {
+      if (problem_of(d).needed(set_on(places, d)) <= problem_of(d).budget) continue;
+      for (auto& place : places) {
+        if (place == d) place.reset();
+      }
+    }
+    return places;
+  }
+
+  /// Solves one device at a time over its own runs, the free ones and, at their loss, those of the others, until no
+  /// device gains.
+  void improve(Places places) {
+    bool better = true;
+    while (better && !limits_.expired()) {
+      better = false;
+      for (std::size_t d = 0; d < devices_; ++d) {
+        ChanceProblem alone = problem_of(d);
+        double before = 0;
+        for (std::size_t j = 0; j < jobs_; ++j) {
+          if (places[j] == d) before += alone.values[j];
+          if (places[j] && places[j] != d) {
+            alone.values[j] = std::max(0.0, alone.values[j] - problem_of(*places[j]).values[j]);
+          }
+        }
+        const Plan plan = solve_chance(alone, limits_.remaining(), most_nodes_);
+        if (plan.value <= before * (1 + tolerance)) continue;
+        better = true;
+        for (auto& place : places) {
+          if (place == d) place.reset();
+        }
+        for (const std::size_t job : plan.chosen) places[job] = d;
+      }
+    }
+    double value = 0;
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      if (places[j]) value += problem_of(*places[j]).values[j];
+    }
+    if (value <= best_.value) return;
+    best_.device = std::move(places);
+    best_.value = value;
+  }
+
+  std::span<const ChanceProblem> problems_;
+  std::size_t devices_;
+  knapsack::Limits limits_;
+  std::int64_t most_nodes_;
+  std::size_t jobs_;
+  Assignment best_;
 };
 
 double skew_weight(double z) { return std::max(0.0, z * z - 1) / 2; }
@@ -242,6 +381,11 @@ Eigen::VectorXd ChanceProblem::slopes(const Eigen::VectorXd& share) const {
 
 Plan solve_chance(const ChanceProblem& problem, const PlanLimits& limits, std::int64_t most_nodes) {
   return ChanceSolver(problem, limits, most_nodes).solve();
+}
+
+Assignment assign_chance(std::span<const ChanceProblem> problems, std::size_t devices, const PlanLimits& limits,
+                         std::int64_t most_nodes) {
+  return ChanceAssigner(problems, devices, limits, most_nodes).solve();
 }
 
 }  // namespace perfpred

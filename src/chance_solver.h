@@ -4,8 +4,12 @@
 
 #include <Eigen/Core>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "plan_solver.h"
 
 namespace perfpred {
 
@@ -36,5 +40,11 @@ struct ChanceProblem {
 /// tree has at most `most_nodes`. Called optimal if nothing is better by more than 1e-12 of the value.
 [[nodiscard]] PERFPRED_API Plan solve_chance(const ChanceProblem& problem, const PlanLimits& limits,
                                              std::int64_t most_nodes);
+
+/// The same runs on several devices, each of which keeps its own budget: one problem for each device, or one for all if
+/// they are alike. Tangents of all constraints make an assignment problem whose bound is one here; its plans are repaired
+/// and then solved again device by device.
+[[nodiscard]] PERFPRED_API Assignment assign_chance(std::span<const ChanceProblem> problems, std::size_t devices,
+                                                    const PlanLimits& limits, std::int64_t most_nodes);
 
 }  // namespace perfpred

@@ -4,7 +4,7 @@
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
-#include <system_error>
+#include <fmt/format.h>
 
 #include "atomic_file.h"
 #include "csv.h"
@@ -16,13 +16,13 @@ using Fields = std::vector<std::string>;
 
 std::string intensity(const OpTotals& totals) { return number_text(totals.flops / static_cast<double>(totals.bytes())); }
 
-Fields model_row(const Workload& sample) {
-  const OpGraph step = sample.graph();
+Fields model_row(const NetworkSteps& network) {
+  const OpGraph step = network.step(1);
   const OpTotals forward = step.totals(Phase::forward);
   const OpTotals totals = step.totals();
-  return {sample.network,
-          shape_text(sample.input),
-          std::to_string(sample.classes),
+  return {network.network,
+          network.input,
+          network.classes ? std::to_string(*network.classes) : std::string(),
           std::to_string(step.params()),
           number_text(forward.flops),
           number_text(forward.conv_matmul_flops),
@@ -33,11 +33,11 @@ Fields model_row(const Workload& sample) {
           std::to_string(totals.ops)};
 }
 
-Fields batch_row(const Workload& workload) {
-  const OpGraph step = workload.graph();
+Fields batch_row(const NetworkSteps& network, std::int64_t batch) {
+  const OpGraph step = network.step(batch);
   const OpTotals totals = step.totals();
-  return {workload.network,
-          std::to_string(workload.batch_size),
+  return {network.network,
+          std::to_string(batch),
           number_text(totals.flops),
           number_text(totals.conv_matmul_flops),
           std::to_string(totals.bytes_read),
@@ -50,26 +50,31 @@ Fields batch_row(const Workload& workload) {
 
 }  // namespace
 
-std::vector<std::string> write_complexity_tables(const std::string& folder, std::span<const std::string> networks,
-                                                 std::span<const std::int64_t> batch_sizes, Optimizer optimizer,
-                                                 Precision precision) {
+NetworkSteps steps_of(const Workload& workload) {
+  const auto step = [workload](std::int64_t batch) {
+    Workload of_batch = workload;
+    of_batch.batch_size = batch;
+    return of_batch.graph();
+  };
+  return {workload.network, shape_text(workload.input), workload.classes, step};
+}
+
+std::vector<std::string> write_complexity_tables(const std::string& folder, std::span<const NetworkSteps> networks,
+                                                 std::span<const std::int64_t> batch_sizes) {
   if (networks.empty()) throw InputError("no networks are given for the tables");
   if (batch_sizes.empty()) throw InputError("no batch sizes are given for the tables");
+  for (const std::int64_t batch : batch_sizes) {
+    if (batch <= 0) throw InputError(fmt::format("batch size {} of the tables is not positive", batch));
+  }
   std::string models = csv_line(Fields{"network", "input", "classes", "params", "forward_flops",
                                        "forward_conv_matmul_flops", "step_flops", "forward_bytes", "step_bytes",
                                        "activation_bytes", "step_ops"});
   std::string batches = csv_line(Fields{"network", "batch_size", "step_flops", "step_conv_matmul_flops", "bytes_read",
                                         "bytes_written", "arithmetic_intensity", "forward_arithmetic_intensity",
                                         "activation_bytes", "peak_bytes"});
-  for (const std::string& network : networks) {
-    Workload workload = Workload::zoo(network, 1);
-    workload.optimizer = optimizer;
-    workload.precision = precision;
-    models += csv_line(model_row(workload));
-    for (const std::int64_t batch : batch_sizes) {
-      workload.batch_size = batch;
-      batches += csv_line(batch_row(workload));
-    }
+  for (const NetworkSteps& network : networks) {
+    models += csv_line(model_row(network));
+    for (const std::int64_t batch : batch_sizes) batches += csv_line(batch_row(network, batch));
   }
   make_folder(folder);
   const std::vector<std::string> files = {folder + "/models.csv", folder + "/batches.csv"};

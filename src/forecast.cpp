@@ -54,7 +54,8 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
   if (workload.network.rfind("torchscript:", 0) == 0) return job;
 
   const OpGraph step = workload.graph();
-  const MemoryEstimate memory = estimate_memory(step, workload.threads ? Allocator::exact : Allocator::caching);
+  const MemoryEstimate memory = workload.threads ? estimate_memory(step, Allocator::exact, *workload.threads)
+                                                 : estimate_memory(step, Allocator::caching);
   job.memory_bytes = memory.peak_bytes;
   const std::vector<const Device*> named = devices.candidates(workload.device);
   if (named.size() != 1) return job;

@@ -125,6 +125,16 @@ class Wide {
 };
 
 template <class P>
+P common_divisor(P a, P b) {
+  if constexpr (std::is_same_v<P, Wide>) {
+    return 1;
+  } else {
+    while (b != 0) a = std::exchange(b, static_cast<P>(a % b));
+    return a;
+  }
+}
+
+template <class P>
 P profit_from(Int128 value) {
   if constexpr (std::is_same_v<P, Wide>) {
     return Wide::from(value);
@@ -169,6 +179,7 @@ struct Item {
   P profit;
   std::int64_t weight;  ///< 0 < weight <= capacity
   std::uint32_t index;  ///< the caller's
+  std::int32_t units = 1;  ///< what the surrogate relaxation counts
 };
 
 /// Best solution so far; shared by all stages.
@@ -193,11 +204,23 @@ struct Limits {
     }
     return limits;
   }
+
+  [[nodiscard]] bool expired() const { return std::chrono::steady_clock::now() >= deadline; }
+
+  /// The same for a solver that starts now.
+  [[nodiscard]] PlanLimits remaining() const {
+    PlanLimits left;
+    left.memory_bytes = memory_bytes;
+    if (deadline == std::chrono::steady_clock::time_point::max()) return left;
+    const std::chrono::duration<double> time = deadline - std::chrono::steady_clock::now();
+    left.time_sec = std::max(0.0, time.count());
+    return left;
+  }
 };
 
 /// One problem: max profit, sum of weights <= capacity, plus what is already decided. The surrogate form
 /// adds `shift` to each weight and shift*cardinality to the capacity: valid for solutions of at most
-/// (shift > 0) or at least (shift < 0) `cardinality` items.
+/// (shift > 0) or at least (shift < 0) `cardinality` units.
 template <class P>
 struct Problem {
   std::vector<Item<P>> items;
@@ -233,9 +256,6 @@ class CoreSolver {
   /// The linear bound of the whole problem.
   [[nodiscard]] P root_bound() const;
 
-  /// Number of items of the break solution.
-  [[nodiscard]] std::int64_t break_cardinality() const { return static_cast<std::int64_t>(break_); }
-
   /// Drops every item whose choice is settled by its bound; the rest is a smaller problem without surrogate.
   [[nodiscard]] Problem<P> reduced() const;
 
@@ -245,7 +265,7 @@ class CoreSolver {
     P profit;
     std::uint64_t flips;   // of the current block of 64 steps
     std::uint32_t parent;  // flips of earlier blocks
-    std::int32_t count;    // items held
+    std::int32_t count;    // units held
   };
   struct Past {
     std::uint64_t flips;
@@ -287,7 +307,9 @@ class CoreSolver {
   static constexpr std::uint32_t kRoot = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kSortable = 96;
 
-  [[nodiscard]] std::int64_t weight_of(const Item<P>& item) const { return item.weight + problem_.shift; }
+  [[nodiscard]] std::int64_t weight_of(const Item<P>& item) const {
+    return item.weight + problem_.shift * item.units;
+  }
   [[nodiscard]] bool before(const Item<P>& a, const Item<P>& b) const;
   void find_break();
   void set_scale();
@@ -316,7 +338,7 @@ class CoreSolver {
   void supply(std::vector<Range>& ranges, std::vector<Item<P>>& ready, bool held);
   void set_slopes();
   void step(const Item<P>& item, bool held);
-  void complete_states();
+  std::size_t complete_states();  // returns how many items it tried
   void keep_best(const State& state, const Item<P>* extra);
   void collect_flips(const State& state, std::vector<std::uint32_t>& out) const;
   void new_block();
@@ -337,12 +359,15 @@ class CoreSolver {
   std::size_t break_ = 0;
   P break_profit_ = 0;
   std::int64_t break_weight_ = 0;  // minus capacity
+  std::int64_t break_units_ = 0;
   int scale_ = 0;
   std::int64_t break_gain_ = 0;
   std::int64_t break_loss_ = 0;
   std::int64_t gain_ = 0;
   std::int64_t loss_ = 0;
   bool left_open_ = false;
+  bool gain_is_current_ = false;
+  bool loss_is_current_ = false;
 
   std::vector<Range> left_;   // unsorted, nearest to the break item last
   std::vector<Range> right_;
@@ -354,7 +379,8 @@ class CoreSolver {
   std::vector<Past> history_;
   std::size_t history_limit_ = std::size_t{1} << 22U;
   bool take_left_ = false;
-  std::size_t complete_at_ = 1000;
+  std::size_t complete_at_ = 500;
+  std::uint64_t complete_after_ = 0;
   std::size_t block_first_ = 0;  // step at which the current block of 64 begins
   std::vector<std::uint32_t> best_flips_;  // callers' indices that differ from the break solution
 };
@@ -367,7 +393,9 @@ bool CoreSolver<P>::before(const Item<P>& a, const Item<P>& b) const {
   if (b.ratio - a.ratio > margin) return false;
   if (weight_of(a) <= 0 || weight_of(b) <= 0) return false;
   const int order = compare_ratios(a.profit, weight_of(a), b.profit, weight_of(b));
-  return order > 0;
+  if (order != 0 || problem_.shift == 0) return order > 0;
+  // Where the relaxation cannot tell, the problem itself can: partial solutions then start near the capacity.
+  return compare_ratios(a.profit, a.weight, b.profit, b.weight) > 0;
 }
 
 template <class P>
@@ -389,6 +417,7 @@ void CoreSolver<P>::find_break() {
       used += weight_of(items_[i]);
       break_profit_ += items_[i].profit;
       break_weight_ += items_[i].weight;
+      break_units_ += items_[i].units;
     }
   };
   const auto leave = [&](std::size_t from, std::size_t to) {
@@ -472,8 +501,7 @@ std::int64_t CoreSolver<P>::ratio_down(const Item<P>& item) const {
 
 template <class P>
 bool CoreSolver<P>::settled(const Item<P>& item, bool held) const {
-  const auto count = static_cast<std::int64_t>(break_);
-  const std::int64_t slack = problem_.shift * (problem_.cardinality - count) - break_weight_;
+  const std::int64_t slack = problem_.shift * (problem_.cardinality - break_units_) - break_weight_;
   const std::int64_t weight = weight_of(item);
   const Int128 flipped = held ? bound(break_profit_ - item.profit, slack + weight, break_gain_, break_loss_)
                               : bound(break_profit_ + item.profit, slack - weight, break_gain_, break_loss_);
@@ -506,9 +534,12 @@ void CoreSolver<P>::supply(std::vector<Range>& ranges, std::vector<Item<P>>& rea
 
 template <class P>
 void CoreSolver<P>::set_slopes() {
-  gain_ = right_ready_.empty() ? 0 : ratio_up(right_ready_.back());
-  left_open_ = !left_ready_.empty() && weight_of(left_ready_.back()) > 0;
-  loss_ = left_open_ ? ratio_down(left_ready_.back()) : 0;
+  if (!gain_is_current_) gain_ = right_ready_.empty() ? 0 : ratio_up(right_ready_.back());
+  if (!loss_is_current_) {
+    left_open_ = !left_ready_.empty() && weight_of(left_ready_.back()) > 0;
+    loss_ = left_open_ ? ratio_down(left_ready_.back()) : 0;
+  }
+  gain_is_current_ = loss_is_current_ = true;
 }
 
 template <class P>
@@ -517,7 +548,7 @@ void CoreSolver<P>::step(const Item<P>& item, bool held) {
   steps_.push_back(item);
   const std::int64_t weight = held ? -item.weight : item.weight;
   const P profit = held ? -item.profit : item.profit;
-  const std::int32_t count = held ? -1 : 1;
+  const std::int32_t count = held ? -item.units : item.units;
   next_.prepare(2 * states_.size());
   State* out = next_.begin();
   const State* old = states_.begin();
@@ -632,11 +663,16 @@ void CoreSolver<P>::compact_history() {
 }
 
 template <class P>
-void CoreSolver<P>::complete_states() {
-  if (states_.size() == 0) return;
-  constexpr std::size_t kMostItems = 20000;
+std::size_t CoreSolver<P>::complete_states() {
+  // Items from all over: those near the break item have nearly its weight where profits follow weights.
+  constexpr std::size_t most_items = 40000;
+  std::size_t open = right_ready_.size() + left_ready_.size();
+  for (const Range& range : right_) open += range.last - range.first;
+  for (const Range& range : left_) open += range.last - range.first;
+  const std::size_t stride = 1 + open / most_items;
   std::size_t tried = 0;
   const auto try_item = [&](const Item<P>& item, bool held) {
+    ++tried;
     const std::int64_t room = held ? item.weight : -item.weight;
     const State* place = std::upper_bound(states_.begin(), states_.end(), room,
                                           [](std::int64_t most, const State& state) { return most < state.weight; });
@@ -648,14 +684,13 @@ void CoreSolver<P>::complete_states() {
     keep_best(*place, &item);
   };
   const auto try_side = [&](const std::vector<Item<P>>& ready, const std::vector<Range>& ranges, bool held) {
-    tried = 0;
     for (auto item = ready.rbegin(); item != ready.rend(); ++item) try_item(*item, held);
     for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
-      for (std::size_t i = range->first; i < range->last && tried < kMostItems; ++i, ++tried)
-        try_item(items_[i], held);
+      for (std::size_t i = range->first; i < range->last; i += stride) try_item(items_[i], held);
   };
   try_side(right_ready_, right_, false);
   try_side(left_ready_, left_, true);
+  return tried;
 }
 
 template <class P>
@@ -663,13 +698,15 @@ Progress CoreSolver<P>::run(std::uint64_t work_limit) {
   if (states_.size() == 0 && steps_.empty()) {
     states_.prepare(1);
     states_.set_size(1);
-    *states_.begin() = {break_weight_, break_profit_, 0, kRoot, static_cast<std::int32_t>(break_)};
+    *states_.begin() = {break_weight_, break_profit_, 0, kRoot, static_cast<std::int32_t>(break_units_)};
     if (break_weight_ <= 0 && break_profit_ > best_) {
       best_ = break_profit_;
       keep_best(*states_.begin(), nullptr);
     }
   }
+  constexpr std::uint64_t work_per_look = 10'000;
   std::uint64_t work = 0;
+  std::uint64_t clock_after = 0;
   while (states_.size() != 0) {
     supply(right_, right_ready_, false);
     supply(left_, left_ready_, true);
@@ -677,16 +714,20 @@ Progress CoreSolver<P>::run(std::uint64_t work_limit) {
       states_.set_size(0);
       break;
     }
-    if (states_.size() >= complete_at_) {
-      complete_states();
-      complete_at_ = 8 * states_.size();
+    if (states_.size() >= complete_at_ && work >= complete_after_) {
+      // As much work as the steps since the last time, at most.
+      complete_after_ = work + 4 * complete_states();
+      complete_at_ = states_.size() + states_.size() / 2;
     }
     if (work > work_limit) {
       set_slopes();
       publish();
       return Progress::growing;
     }
-    if (std::chrono::steady_clock::now() >= limits_.deadline || memory_after_step() > limits_.memory_bytes) {
+    // Reading the clock takes as long as a short step.
+    const bool late = work >= clock_after && limits_.expired();
+    if (work >= clock_after) clock_after = work + work_per_look;
+    if (late || memory_after_step() > limits_.memory_bytes) {
       set_slopes();
       publish();
       return Progress::stopped;
@@ -696,6 +737,8 @@ Progress CoreSolver<P>::run(std::uint64_t work_limit) {
     std::vector<Item<P>>& ready = held ? left_ready_ : right_ready_;
     const Item<P> item = ready.back();
     ready.pop_back();
+    (held ? loss_is_current_ : gain_is_current_) = false;
+    ++work;
     if (settled(item, held)) continue;
     supply(right_, right_ready_, false);
     supply(left_, left_ready_, true);
@@ -709,8 +752,7 @@ Progress CoreSolver<P>::run(std::uint64_t work_limit) {
 
 template <class P>
 P CoreSolver<P>::root_bound() const {
-  const auto count = static_cast<std::int64_t>(break_);
-  const std::int64_t slack = problem_.shift * (problem_.cardinality - count) - break_weight_;
+  const std::int64_t slack = problem_.shift * (problem_.cardinality - break_units_) - break_weight_;
   return unscaled(bound(break_profit_, slack, break_gain_, break_loss_)) + problem_.fixed_profit;
 }
 
@@ -782,13 +824,20 @@ class SurrogateDual {
   explicit SurrogateDual(const Problem<P>& problem) : capacity_(static_cast<double>(problem.capacity)) {
     entries_.reserve(problem.items.size());
     for (const Item<P>& item : problem.items) {
-      entries_.push_back({0, static_cast<double>(item.profit), static_cast<double>(item.weight)});
+      entries_.push_back(
+          {0, static_cast<double>(item.profit), static_cast<double>(item.weight), static_cast<double>(item.units)});
       heaviest_ = std::max(heaviest_, item.weight);
+      units_ += item.units;
     }
   }
 
+  [[nodiscard]] std::int64_t units() const { return units_; }
+
+  /// Units in the linear relaxation, rounded down.
+  [[nodiscard]] std::int64_t relaxed_units() { return static_cast<std::int64_t>(relax(0, 0).count + 1e-9); }
+
   /// The whole number that gives about the least bound for solutions of at most (sign 1) or at least (sign -1)
-  /// `cardinality` items. Any number gives a valid one.
+  /// `cardinality` units. Any number gives a valid one.
   [[nodiscard]] std::int64_t best_shift(std::int64_t cardinality, int sign) {
     const auto wanted = static_cast<double>(cardinality);
     // The relaxation's count falls as the shift grows.
@@ -797,10 +846,13 @@ class SurrogateDual {
       return sign > 0 ? count <= wanted : count >= wanted;
     };
     if (beyond(0)) return 0;
+    // All units together, shifted, stay within 62 bits.
+    constexpr std::int64_t most_shifted = std::int64_t{1} << 61U;
+    const std::int64_t most = std::min(64 * heaviest_, most_shifted / units_ / 4);
     std::int64_t low = 0;
-    std::int64_t high = std::max<std::int64_t>(1, heaviest_ / 16);
+    std::int64_t high = std::min(most, std::max<std::int64_t>(1, heaviest_ / 16));
     while (!beyond(high)) {
-      if (high > 64 * heaviest_) return sign * high;
+      if (high >= most) return sign * high;
       low = high;
       high *= 4;
     }
@@ -816,6 +868,7 @@ class SurrogateDual {
     double ratio;
     double profit;
     double weight;
+    double units;
   };
 
   RelaxedSum relax(std::int64_t shift, std::int64_t cardinality) {
@@ -823,7 +876,7 @@ class SurrogateDual {
     double room = capacity_ + extra * static_cast<double>(cardinality);
     RelaxedSum sum;
     for (Entry& entry : entries_) {
-      const double weight = entry.weight + extra;
+      const double weight = entry.weight + extra * entry.units;
       entry.ratio = weight > 0 ? entry.profit / weight : 1e300;
     }
     auto first = entries_.begin();
@@ -841,7 +894,7 @@ class SurrogateDual {
       const double pivot = sample[3];
       auto middle = std::partition(first, last, [&](const Entry& entry) { return entry.ratio > pivot; });
       double weight = 0;
-      for (auto entry = first; entry != middle; ++entry) weight += entry->weight + extra;
+      for (auto entry = first; entry != middle; ++entry) weight += entry->weight + extra * entry->units;
       if (weight > room) {
         last = middle;
         continue;
@@ -849,8 +902,8 @@ class SurrogateDual {
       for (; first != middle; ++first) add(*first, extra, 1, room, sum);
       middle = std::partition(first, last, [&](const Entry& entry) { return entry.ratio == pivot; });
       for (; first != middle; ++first) {
-        if (first->weight + extra > room) {
-          add(*first, extra, std::max(0.0, room) / (first->weight + extra), room, sum);
+        if (first->weight + extra * first->units > room) {
+          add(*first, extra, std::max(0.0, room) / (first->weight + extra * first->units), room, sum);
           return sum;
         }
         add(*first, extra, 1, room, sum);
@@ -858,8 +911,8 @@ class SurrogateDual {
     }
     std::sort(first, last, less);
     for (; first != last; ++first) {
-      if (first->weight + extra > room) {
-        add(*first, extra, std::max(0.0, room) / (first->weight + extra), room, sum);
+      if (first->weight + extra * first->units > room) {
+        add(*first, extra, std::max(0.0, room) / (first->weight + extra * first->units), room, sum);
         return sum;
       }
       add(*first, extra, 1, room, sum);
@@ -869,21 +922,44 @@ class SurrogateDual {
 
   static void add(const Entry& entry, double extra, double part, double& room, RelaxedSum& sum) {
     sum.value += part * entry.profit;
-    sum.count += part;
-    room -= part * (entry.weight + extra);
+    sum.count += part * entry.units;
+    room -= part * (entry.weight + extra * entry.units);
   }
 
   std::vector<Entry> entries_;
   double capacity_;
   std::int64_t heaviest_ = 0;
+  std::int64_t units_ = 0;
 };
 
-/// Solves a problem as far as the limits allow. @returns an upper bound on every solution's profit
+/// Where every profit is the weight plus a small multiple of one number, these multiples are what is worth counting:
+/// with at most k of them, a solution is worth at most the capacity plus k of that number. Elsewhere each item counts.
 template <class P>
-P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
+void count_units(std::vector<Item<P>>& items) {
+  constexpr int most_units = 64;
+  P divisor = 0;
+  P largest = 0;
+  for (const Item<P>& item : items) {
+    const P excess = item.profit - P(item.weight);
+    if (excess < 0) return;
+    largest = std::max(largest, excess);
+    divisor = common_divisor(divisor, excess);
+    if (divisor == 1) return;
+  }
+  if (divisor == 0 || divisor * most_units < largest) return;
+  for (Item<P>& item : items) {
+    item.units = 0;
+    for (P excess = item.profit - P(item.weight); excess > 0; excess -= divisor) ++item.units;
+  }
+}
+
+/// Solves a problem as far as the limits allow. @returns an upper bound on every solution's profit
+/// @param patient  dynamic programming gets a chance before a surrogate relaxation is thought of
+template <class P>
+P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits, bool patient = true) {
   constexpr auto kNoLimit = std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t patience = patient ? 4 * problem.items.size() + 20000 : 0;
   auto plain = std::make_unique<CoreSolver<P>>(problem, incumbent, limits);
-  const std::uint64_t patience = 4 * problem.items.size() + 20000;
   Progress progress = plain->run(patience);
   if (progress == Progress::solved) return incumbent.profit;
   const P plain_bound = plain->upper_bound();
@@ -893,17 +969,16 @@ P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
   Problem<P> rest = plain->reduced();
   Int128 total_weight = 0;
   for (const Item<P>& item : rest.items) total_weight += item.weight;
-  const auto count = static_cast<std::int64_t>(rest.items.size());
   std::vector<Problem<P>> branches;
   P branch_bound = incumbent.profit;
   if (total_weight < Int128{1} << 50U) {
+    count_units(rest.items);
     SurrogateDual<P> dual(rest);
-    std::int64_t held = plain->break_cardinality() -
-                        static_cast<std::int64_t>(rest.fixed.size() - problem.fixed.size());
+    const std::int64_t held = dual.relaxed_units();
     for (const int sign : {1, -1}) {
       Problem<P> branch = rest;
       branch.cardinality = sign > 0 ? held : held + 1;
-      if (branch.cardinality > count) continue;
+      if (branch.cardinality > dual.units()) continue;
       branch.shift = dual.best_shift(branch.cardinality, sign);
       CoreSolver<P> solver(branch, incumbent, limits);
       const P bound = solver.root_bound();

@@ -30,7 +30,8 @@ double usable_bytes(const Device& device, double margin) {
 /// Replays the life of every tensor.
 class Replay {
  public:
-  Replay(const OpGraph& graph, Allocator allocator) : graph_(graph), caching_(allocator == Allocator::caching) {
+  Replay(const OpGraph& graph, Allocator allocator, int threads)
+      : graph_(graph), caching_(allocator == Allocator::caching), threads_(threads) {
     const std::size_t count = graph.tensors.size();
     first_use_.assign(count, never);
     last_use_.assign(count, 0);
@@ -143,14 +144,53 @@ class Replay {
     return graph_.shape(storage) != graph_.shape(id) && graph_.shape(storage).back() == graph_.shape(id)[1];
   }
 
-  /// On a CPU, oneDNN convolves copies of its operands, one product after the other.
+  /// Whether LibTorch convolves by itself rather than by oneDNN (ConvParams::use_mkldnn in ATen/native/Convolution.cpp).
+  [[nodiscard]] bool is_native(TensorId image, TensorId weight, TensorId result) const {
+    if (graph_.tensors[image].type == DataType::f64) return true;
+    const Shape& in = graph_.shape(image);
+    const Shape& window = graph_.shape(weight);
+    const bool one = window[2] == 1 && window[3] == 1;
+    if (one && in[2] == graph_.shape(result)[2] && in[0] < 16 && threads_ == 1) return true;
+    const bool grouped = window[1] != in[1];
+    const bool wide = window[2] > 3 && window[3] > 3;
+    return !grouped && !wide && in[0] == 1 && in.numel() <= 20'480;
+  }
+
+  /// Bytes of the matrix of windows that a native convolution multiplies; a 1x1 window's is the image itself.
+  [[nodiscard]] std::int64_t columns(TensorId image, TensorId weight, TensorId result) const {
+    const Shape& window = graph_.shape(weight);
+    const Shape& out = graph_.shape(result);
+    if (window[2] == 1 && window[3] == 1 && graph_.shape(image)[2] == out[2]) return 0;
+    return out[0] * out[2] * out[3] * window[1] * window[2] * window[3] * size_of(graph_.tensors[image].type);
+  }
+
+  /// What convolutions hold beside their operands and results on a CPU.
+  void note_convolution(const Op& op) {
+    const bool forward = op.kind == OpKind::convolution;
+    if (!forward && op.kind != OpKind::convolution_backward) return;
+    const auto inputs = graph_.inputs(op);
+    const TensorId image = inputs[forward ? 0 : 1];
+    const TensorId weight = inputs[forward ? 1 : 2];
+    const TensorId result = forward ? graph_.outputs(op)[0] : inputs[0];
+    if (is_native(image, weight, result)) {
+      std::int64_t made = 0;
+      for (const TensorId id : graph_.outputs(op)) {
+        made += bytes_of(id);
+        note(columns(image, weight, result) + made);
+      }
+    } else {
+      note_copies(op);
+    }
+  }
+
+  /// oneDNN convolves copies of its operands, one product after the other.
   void note_copies(const Op& op) {
     const auto inputs = graph_.inputs(op);
     const auto outputs = graph_.outputs(op);
     if (op.kind == OpKind::convolution) {
       const std::int64_t out = blocked(outputs[0], false);
       note(std::max(blocked(inputs[0], false) + blocked(inputs[1], true) + out, out + bytes_of(outputs[0])));
-    } else if (op.kind == OpKind::convolution_backward) {
+    } else {
       const std::int64_t gradient = blocked(inputs[0], false);
       const std::int64_t weight = blocked(inputs[2], true);
       const std::int64_t of_input = blocked(outputs[0], false);
@@ -169,7 +209,7 @@ class Replay {
 
   void execute(std::size_t i) {
     const Op& op = graph_.ops[i];
-    if (!caching_) note_copies(op);
+    if (!caching_) note_convolution(op);
     const auto make = [&](TensorId id) {
       if (id != no_tensor && !alive_[graph_.tensors[id].storage]) allocate(graph_.tensors[id].storage);
     };
@@ -196,6 +236,7 @@ class Replay {
 
   const OpGraph& graph_;
   const bool caching_;
+  const int threads_;
   std::vector<std::size_t> first_use_, last_use_;  // operators that name a storage
   std::vector<bool> held_, alive_;
   std::vector<CachingAllocator::Block> block_;
@@ -218,7 +259,9 @@ Allocator allocator_of(const Device& device) {
   return cpu ? Allocator::exact : Allocator::caching;
 }
 
-MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator) { return Replay(graph, allocator).run(); }
+MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator, int threads) {
+  return Replay(graph, allocator, threads).run();
+}
 
 std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step, const Device& device,
                                           double margin) {

@@ -133,32 +133,26 @@ LayerId NetworkBuilder::ids(LayerKind kind, LayerId words) {
   return last();
 }
 
-LayerId NetworkBuilder::activation(LayerKind kind, LayerId x, bool in_place) {
+Layer& NetworkBuilder::add_elementwise(LayerKind kind, LayerId x) {
   const Shape in = shape(x);
   Layer& layer = add_layer(kind, to_string(kind), {x});
-  layer.in_place = in_place;
   layer.output = in;
+  return layer;
+}
+
+LayerId NetworkBuilder::activation(LayerKind kind, LayerId x, bool in_place) {
+  add_elementwise(kind, x).in_place = in_place;
   return last();
 }
 
-LayerId NetworkBuilder::max_pool(LayerId x, const Window& window, bool ceil_mode) {
+LayerId NetworkBuilder::pool(LayerKind kind, LayerId x, const Window& window, bool ceil_mode) {
   const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::max_pool, "max_pool", {x});
+  Layer& layer = add_layer(kind, to_string(kind), {x});
   layer.ceil_mode = ceil_mode;
   layer.kernel = {window.kernel, window.kernel};
   layer.stride = {window.stride, window.stride};
   layer.padding = {window.padding, window.padding};
   layer.output = {in[0], in[1], windows(in[2], window, ceil_mode, layer), windows(in[3], window, ceil_mode, layer)};
-  return last();
-}
-
-LayerId NetworkBuilder::avg_pool(LayerId x, const Window& window) {
-  const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::avg_pool, "avg_pool", {x});
-  layer.kernel = {window.kernel, window.kernel};
-  layer.stride = {window.stride, window.stride};
-  layer.padding = {window.padding, window.padding};
-  layer.output = {in[0], in[1], windows(in[2], window, false, layer), windows(in[3], window, false, layer)};
   return last();
 }
 
@@ -191,10 +185,7 @@ LayerId NetworkBuilder::mul(LayerId x, LayerId scale) {
 }
 
 LayerId NetworkBuilder::with_value(LayerKind kind, LayerId x, double value) {
-  const Shape in = shape(x);
-  Layer& layer = add_layer(kind, to_string(kind), {x});
-  layer.value = value;
-  layer.output = in;
+  add_elementwise(kind, x).value = value;
   return last();
 }
 

@@ -42,8 +42,10 @@ class NetworkBuilder {
   LayerId ids(LayerKind kind, LayerId words);  ///< position_ids, type_ids
   LayerId activation(LayerKind kind, LayerId x, bool in_place = false);
   LayerId relu(LayerId x) { return activation(LayerKind::relu, x, true); }
-  LayerId max_pool(LayerId x, const Window& window, bool ceil_mode = false);
-  LayerId avg_pool(LayerId x, const Window& window);
+  LayerId pool(LayerKind kind, LayerId x, const Window& window, bool ceil_mode = false);  ///< max_pool, avg_pool
+  LayerId max_pool(LayerId x, const Window& window, bool ceil_mode = false) {
+    return pool(LayerKind::max_pool, x, window, ceil_mode);
+  }
   LayerId adaptive_avg_pool(LayerId x, std::int64_t height, std::int64_t width);
   LayerId global_avg_pool(LayerId x);
   LayerId add(LayerId x, LayerId y, bool in_place = false);
@@ -69,6 +71,7 @@ class NetworkBuilder {
 
  private:
   Layer& add_layer(LayerKind kind, std::string_view name, std::initializer_list<LayerId> inputs);
+  Layer& add_elementwise(LayerKind kind, LayerId x);  ///< named by its kind, shaped as x
   [[nodiscard]] LayerId last() const { return static_cast<LayerId>(network_.layers.size()) - 1; }
   [[nodiscard]] std::int64_t windows(std::int64_t size, const Window& window, bool ceil_mode, const Layer& layer) const;
 

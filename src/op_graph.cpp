@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<std::string_view, 7> type_names = {"f32", "f16", "bf16", "f64", "i64", "i32", "u8"};
 
 // In the order of OpKind.
-constexpr std::array<std::string_view, 60> op_names_of_kinds = {
+constexpr std::array<std::string_view, 67> op_names_of_kinds = {
     "unknown",        "convolution",          "convolution_backward",
     "addmm",          "mm",                   "bmm",
     "baddbmm",        "batch_norm",           "batch_norm_backward",
@@ -29,7 +29,10 @@ constexpr std::array<std::string_view, 60> op_names_of_kinds = {
     "addcmul",        "addcdiv",              "masked_fill",
     "bernoulli",      "embedding",            "embedding_backward",
     "cat",            "copy",                 "fill",
-    "select_backward", "slice_backward",       "other"};
+    "select_backward", "slice_backward",      "fused_sgd",
+    "fused_momentum", "fused_adam",           "fused_adamw",
+    "fused_adagrad",  "unscale_gradients",    "update_scale",
+    "other"};
 static_assert(op_names_of_kinds.size() == static_cast<std::size_t>(OpKind::custom));
 
 /// Elements that are read or written once: what "1 FLOP per element" counts.
@@ -38,6 +41,13 @@ double element_flops(const OpGraph& graph, std::span<const TensorId> inputs, std
   if (!inputs.empty()) elements = graph.numel(inputs[0]);
   if (!outputs.empty() && outputs[0] != no_tensor) elements = std::max(elements, graph.numel(outputs[0]));
   return static_cast<double>(elements);
+}
+
+/// FLOPs of an update of the tensors that it writes, `copies` of which belong together: a parameter and its state.
+double update_flops(const OpGraph& graph, std::span<const TensorId> outputs, int per_parameter, int copies) {
+  std::int64_t elements = 0;
+  for (const TensorId id : outputs) elements += graph.numel(id);
+  return static_cast<double>(elements) * per_parameter / copies;
 }
 
 /// Multiply-adds into one output element of a convolution: input channels of a group times the kernel.
@@ -72,6 +82,18 @@ double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inp
     case OpKind::select_backward:
     case OpKind::slice_backward:
       return 0;
+    case OpKind::fused_sgd:
+      return update_flops(graph, outputs, 1, 1);
+    case OpKind::fused_momentum:
+      return update_flops(graph, outputs, 4, 2);
+    case OpKind::fused_adam:
+      return update_flops(graph, outputs, 8, 3);
+    case OpKind::fused_adamw:
+      return update_flops(graph, outputs, 9, 3);
+    case OpKind::fused_adagrad:
+      return update_flops(graph, outputs, 4, 2);
+    case OpKind::unscale_gradients:
+      return update_flops(graph, outputs, 1, 1);
     default:
       return element_flops(graph, inputs, outputs);
   }

@@ -71,6 +71,10 @@ struct Candidate {
   Int128 profit;
 };
 
+bool better_ratio(const Candidate& a, const Candidate& b) {
+  return knapsack::compare_ratios(a.profit, a.cost, b.profit, b.cost) > 0;
+}
+
 Chosen knapsack_of(const std::vector<Candidate>& candidates, std::int64_t budget, const Limits& limits) {
   knapsack::Problem<Int128> problem;
   problem.capacity = budget;
@@ -94,8 +98,6 @@ Chosen knapsack_of(const std::vector<Candidate>& candidates, std::int64_t budget
   chosen.jobs.assign(incumbent.chosen.begin(), incumbent.chosen.end());
   return chosen;
 }
-
-bool expired(const Limits& limits) { return std::chrono::steady_clock::now() >= limits.deadline; }
 
 Assignment finish(const WholeProblem& problem, const Places& places, Int128 bound) {
   Assignment assignment;
@@ -213,9 +215,7 @@ class CoverSolver {
   std::vector<State> after_group(const std::vector<State>& before, std::size_t g, std::int64_t budget) {
     // The jobs that come later, best ratio first, with running sums: Dantzig's bound of any room by bisection.
     std::vector<Candidate> later = all(g + 1);
-    std::sort(later.begin(), later.end(), [](const Candidate& a, const Candidate& b) {
-      return knapsack::compare_ratios(a.profit, a.cost, b.profit, b.cost) > 0;
-    });
+    std::sort(later.begin(), later.end(), better_ratio);
     std::vector<Int128> costs = {0};
     std::vector<Int128> profits = {0};
     for (const Candidate& candidate : later) {
@@ -258,7 +258,7 @@ class CoverSolver {
         with = undominated(with, fresh);
       }
       constexpr std::size_t most_steps = 40'000'000;
-      if (steps_.size() > most_steps || expired(limits_)) {
+      if (steps_.size() > most_steps || limits_.expired()) {
         gave_up_ = true;
         return with;
       }
@@ -340,7 +340,7 @@ class SeveralSolver {
     const Chosen chosen = knapsack_of(candidates, budget, limits_);
     std::mt19937_64 random(1);
     constexpr int orders = 12;
-    for (int order = 0; order < orders && best_.profit < chosen.bound && !expired(limits_); ++order) {
+    for (int order = 0; order < orders && best_.profit < chosen.bound && !limits_.expired(); ++order) {
       std::vector<std::size_t> jobs = chosen.jobs;
       std::sort(jobs.begin(), jobs.end(), [&](std::size_t a, std::size_t b) {
         return problem_.jobs[a][0]->cost > problem_.jobs[b][0]->cost;
@@ -381,7 +381,7 @@ class SeveralSolver {
   /// device gains.
   void improve_from(std::vector<std::optional<std::size_t>> device) {
     bool better = true;
-    while (better && !expired(limits_)) {
+    while (better && !limits_.expired()) {
       better = false;
       for (std::size_t d = 0; d < devices_; ++d) {
         std::vector<Candidate> candidates;
@@ -414,7 +414,7 @@ class SeveralSolver {
     constexpr int rounds = 200;
     double pace = 1;
     int stale = 0;
-    for (int round = 0; round < rounds && !expired(limits_); ++round) {
+    for (int round = 0; round < rounds && !limits_.expired(); ++round) {
       bound = 0;
       for (const Int128& one : price) bound += one;
       std::vector<int> uses(problem_.jobs.size(), 0);
@@ -434,6 +434,7 @@ class SeveralSolver {
       }
       if (least < 0 || bound < least) {
         least = bound;
+        price_ = price;
         stale = 0;
       } else if (++stale >= 10) {
         pace /= 2;
@@ -452,6 +453,7 @@ class SeveralSolver {
         price[j] = std::max<Int128>(0, price[j] + static_cast<Int128>(length * (uses[j] - 1)));
       }
     }
+    if (least < 0) price_.assign(problem_.jobs.size(), 0);
     return least < 0 ? sum_of_devices() : least;
   }
 
@@ -465,8 +467,8 @@ class SeveralSolver {
     return sum;
   }
 
-  /// Depth first over the jobs, best ratio first; Dantzig's bound over the summed room, each job at its best profit
-  /// and least cost. Ends early, without a proof, when the tree is too large.
+  /// Depth first over the jobs, best ratio first. Alike devices: Dantzig's bound over the summed room. Others: that of
+  /// each device by profits less the prices, plus the prices. Ends early, without a proof, when the tree is too large.
   void branch_and_bound() {
     for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
       Candidate easiest{j, most_cost, 0};
@@ -477,14 +479,56 @@ class SeveralSolver {
       }
       if (easiest.profit > 0) order_.push_back(easiest);
     }
-    std::sort(order_.begin(), order_.end(), [](const Candidate& a, const Candidate& b) {
-      return knapsack::compare_ratios(a.profit, a.cost, b.profit, b.cost) > 0;
-    });
+    std::sort(order_.begin(), order_.end(), better_ratio);
     constexpr std::size_t most_jobs = 500;
     if (order_.size() > most_jobs) return;
     current_.assign(problem_.jobs.size(), std::nullopt);
+    if (!alike_) set_prices();
     descend(0, problem_.budgets, 0);
     if (nodes_ < most_nodes_) bound_ = best_.profit;
+  }
+
+  void set_prices() {
+    price_from_.assign(order_.size() + 1, 0);
+    priced_.assign(devices_, {});
+    for (std::size_t place = order_.size(); place-- > 0;) {
+      const std::size_t job = order_[place].job;
+      price_from_[place] = price_from_[place + 1] + price_[job];
+      for (std::size_t d = 0; d < devices_; ++d) {
+        const auto& item = problem_.jobs[job][d];
+        if (item && item->profit > price_[job]) priced_[d].push_back({place, item->cost, item->profit - price_[job]});
+      }
+    }
+    for (std::vector<Candidate>& items : priced_) std::sort(items.begin(), items.end(), better_ratio);
+  }
+
+  /// What the jobs from this place of the order on may add at most.
+  [[nodiscard]] Int128 most_from(std::size_t depth, const std::vector<std::int64_t>& room) const {
+    if (alike_) {
+      Int128 left = 0;
+      for (const std::int64_t one : room) left += one;
+      return relaxed(order_.begin() + static_cast<std::ptrdiff_t>(depth), order_.end(), left, 0);
+    }
+    Int128 most = price_from_[depth];
+    for (std::size_t d = 0; d < devices_; ++d) most += relaxed(priced_[d].begin(), priced_[d].end(), room[d], depth);
+    return most;
+  }
+
+  /// Dantzig's bound over items in order of their ratios, those of a job before `least` left out.
+  [[nodiscard]] static Int128 relaxed(std::vector<Candidate>::const_iterator item,
+                                      std::vector<Candidate>::const_iterator end, Int128 room, std::size_t least) {
+    Int128 sum = 0;
+    for (; item != end; ++item) {
+      if (item->job < least) continue;
+      if (item->cost > room) {
+        // A part of the profit, in long double with room for its rounding; profits are whole, so the bound is, too.
+        const long double part = static_cast<long double>(room) / static_cast<long double>(item->cost);
+        return sum + static_cast<Int128>(static_cast<long double>(item->profit) * part * (1 + 1e-15L));
+      }
+      room -= item->cost;
+      sum += item->profit;
+    }
+    return sum;
   }
 
   void descend(std::size_t depth, std::vector<std::int64_t> room, Int128 profit) {
@@ -494,23 +538,11 @@ class SeveralSolver {
     }
     if (depth == order_.size() || best_.profit >= bound_) return;
     if (++nodes_ >= most_nodes_) return;
-    if (nodes_ % 4096 == 0 && expired(limits_)) {
+    if (nodes_ % 4096 == 0 && limits_.expired()) {
       nodes_ = most_nodes_;
       return;
     }
-    Int128 left = 0;
-    for (const std::int64_t one : room) left += one;
-    Int128 bound = profit;
-    std::size_t at = depth;
-    for (; at < order_.size() && order_[at].cost <= left; ++at) {
-      left -= order_[at].cost;
-      bound += order_[at].profit;
-    }
-    if (at < order_.size()) {
-      const long double part = static_cast<long double>(left) / static_cast<long double>(order_[at].cost);
-      bound += static_cast<Int128>(static_cast<long double>(order_[at].profit) * part * (1 + 1e-15L));
-    }
-    if (bound <= best_.profit) return;
+    if (profit + most_from(depth, room) <= best_.profit) return;
     const std::size_t job = order_[depth].job;
     for (std::size_t d = 0; d < devices_; ++d) {
       const auto& item = problem_.jobs[job][d];
@@ -536,7 +568,10 @@ class SeveralSolver {
   bool alike_;
   Places best_;
   Int128 bound_ = 0;
+  std::vector<Int128> price_;       // of each job, where the Lagrangian bound was least
   std::vector<Candidate> order_;
+  std::vector<Int128> price_from_;  // of the jobs from a place of the order on
+  std::vector<std::vector<Candidate>> priced_;  // by device: profit less price, the place in the order as job
   std::vector<std::optional<std::size_t>> current_;
   std::int64_t nodes_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "atomic_file.h"
 #include "chance_solver.h"
 #include "csv.h"
+#include "knapsack_solver.h"
 #include "plan_solver.h"
 #include "workload_columns.h"
 
@@ -48,21 +49,29 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
   if (!(request.confidence > 0 && request.confidence < 1)) {
     throw InputError(fmt::format("confidence {} is not between 0 and 1", request.confidence));
   }
+  if (!(request.limits.time_sec >= 0)) {
+    throw InputError(fmt::format("time limit {} is not a number >= 0", request.limits.time_sec));
+  }
   const bool covers =
       request.objective == PlanObjective::cover_depth || request.objective == PlanObjective::cover_architecture;
   if (covers && request.devices.size() > 1) throw InputError("a cover is planned for one device only");
   if (request.confidence > 0.5) {
-    if (!request.times) throw InputError("a confidence above 0.5 needs predicted times");
-    if (request.devices.size() > 1) throw InputError("a confidence above 0.5 is planned for one device only");
+    if (request.times.empty()) throw InputError("a confidence above 0.5 needs predicted times");
     if (covers) throw InputError("a cover is planned with a confidence of 0.5 only");
-    if (request.times->mean.size() != static_cast<Eigen::Index>(candidates.size())) {
-      throw InputError("the times are of other candidates");
+    if (request.times.size() != 1 && request.times.size() != request.devices.size()) {
+      throw InputError("the times are of another number of devices");
+    }
+    for (const JointPrediction& times : request.times) {
+      if (times.mean.size() != static_cast<Eigen::Index>(candidates.size())) {
+        throw InputError("the times are of other candidates");
+      }
     }
   }
   if (request.devices.empty()) throw InputError("a plan needs a device");
   for (const PlanCandidate& candidate : candidates) {
     if (candidate.size() != request.devices.size()) throw InputError("a candidate needs one option for each device");
     for (const auto& option : candidate) {
+      if (!option && request.confidence > 0.5) throw InputError("a confidence above 0.5 needs every time on every device");
       if (!option) continue;
       if (!(option->sec_per_epoch > 0) || std::isinf(option->sec_per_epoch)) {
         throw InputError(
@@ -123,7 +132,8 @@ Assignment assign_best(const AssignmentProblem& problem) {
 }
 
 /// The value of the best plan that holds this job on this device.
-double value_with(AssignmentProblem problem, std::size_t job, std::size_t device, const PlanRequest& request) {
+double value_with(AssignmentProblem problem, std::size_t job, std::size_t device, const PlanRequest& request,
+                  const PlanLimits& limits) {
   const PlanItem item = *problem.jobs[job][device];
   if (request.objective == PlanObjective::best) return item.value;
   problem.budgets[device] -= item.cost;
@@ -134,7 +144,7 @@ double value_with(AssignmentProblem problem, std::size_t job, std::size_t device
     }
   }
   if (least_cover(problem) > problem.budgets[device]) return 0;
-  return item.value + assign(problem, request.limits, few_nodes).value;
+  return item.value + assign(problem, limits, few_nodes).value;
 }
 
 /// Quantile of the standard normal distribution for p in (0.5, 1), by Newton's method on the error function.
@@ -149,20 +159,21 @@ double normal_quantile(double p) {
   return std::max(0.0, z);
 }
 
-/// Log-normal times as the chance problem has them. A run counts at least with its whole seconds, so that the costs that
-/// are shown keep the budget too.
-ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest& request) {
-  const JointPrediction& times = *request.times;
+/// Log-normal times on a device as the chance problem has them. A run counts at least with its whole seconds, so that the
+/// costs that are shown keep the budget too.
+ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest& request, std::size_t device,
+                                double confidence) {
+  const JointPrediction& times = request.times[device];
   const Eigen::Index n = times.mean.size();
   const auto epochs = static_cast<double>(request.epochs);
   ChanceProblem problem;
   problem.mean.resize(n);
   problem.fixed = Eigen::VectorXd::Constant(n, request.startup_sec);
   problem.covariance.resize(n, n);
-  problem.budget = static_cast<double>(request.budget_sec);
-  problem.z = normal_quantile(request.confidence);
+  problem.budget = static_cast<double>(jobs.budgets[device]);
+  problem.z = normal_quantile(confidence);
   for (Eigen::Index i = 0; i < n; ++i) {
-    const PlanItem& item = *jobs.jobs[static_cast<std::size_t>(i)][0];
+    const PlanItem& item = *jobs.jobs[static_cast<std::size_t>(i)][device];
     problem.values.push_back(item.value);
     problem.mean[i] = epochs * std::exp(times.mean[i] + times.covariance(i, i) / 2);
     problem.fixed[i] += std::max(0.0, static_cast<double>(item.cost) - problem.mean[i] - problem.fixed[i]);
@@ -175,26 +186,34 @@ ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest
   return problem;
 }
 
-Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& request, std::int64_t budget,
+Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& request, const PlanLimits& limits,
                          std::int64_t most_nodes) {
-  ChanceProblem problem = to_chance_problem(jobs, request);
-  problem.budget = static_cast<double>(budget);
+  const std::size_t devices = request.devices.size();
   if (request.objective == PlanObjective::best) {
     // One run: what does not fit alone is no job, the rest is as ever.
     AssignmentProblem fitting = jobs;
-    for (Eigen::Index i = 0; i < problem.mean.size(); ++i) {
-      const double needed = ChanceProblem::needed(problem.fixed[i], problem.mean[i], problem.covariance(i, i), problem.z);
-      if (needed > problem.budget) fitting.jobs[static_cast<std::size_t>(i)][0].reset();
+    for (std::size_t d = 0; d < devices; ++d) {
+      const ChanceProblem problem = to_chance_problem(jobs, request, d % request.times.size(), request.confidence);
+      for (Eigen::Index i = 0; i < problem.mean.size(); ++i) {
+        const double needed =
+            ChanceProblem::needed(problem.fixed[i], problem.mean[i], problem.covariance(i, i), problem.z);
+        if (needed > problem.budget) fitting.jobs[static_cast<std::size_t>(i)][d].reset();
+      }
     }
     return assign_best(fitting);
   }
   Assignment assignment;
   assignment.device.resize(jobs.jobs.size());
-  if (budget == 0) {
+  if (jobs.jobs.empty() || jobs.budgets.front() == 0) {
     assignment.optimal = true;
     return assignment;
   }
-  const Plan plan = solve_chance(problem, request.limits, most_nodes);
+  // Boole's inequality: each device fails with its share of the probability at most, whatever they have in common.
+  const double each = 1 - (1 - request.confidence) / static_cast<double>(devices);
+  std::vector<ChanceProblem> problems;
+  for (std::size_t d = 0; d < request.times.size(); ++d) problems.push_back(to_chance_problem(jobs, request, d, each));
+  if (devices > 1) return assign_chance(problems, devices, limits, few_nodes);
+  const Plan plan = solve_chance(problems.front(), limits, most_nodes);
   for (const std::size_t index : plan.chosen) assignment.device[index] = 0;
   assignment.value = plan.value;
   assignment.upper_bound = plan.upper_bound;
@@ -203,11 +222,12 @@ Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& reque
 }
 
 /// What the request asks for, with another budget.
-Assignment solve(AssignmentProblem problem, const PlanRequest& request, std::int64_t budget, std::int64_t most_nodes) {
+Assignment solve(AssignmentProblem problem, const PlanRequest& request, std::int64_t budget, const PlanLimits& limits,
+                 std::int64_t most_nodes) {
   problem.budgets.assign(problem.budgets.size(), budget);
-  if (request.confidence > 0.5) return assign_safely(problem, request, budget, most_nodes);
+  if (request.confidence > 0.5) return assign_safely(problem, request, limits, most_nodes);
   if (request.objective == PlanObjective::best) return assign_best(problem);
-  return assign(problem, request.limits, most_nodes);
+  return assign(problem, limits, most_nodes);
 }
 
 std::int64_t everything(std::span<const PlanJob> jobs) {
@@ -222,8 +242,9 @@ std::int64_t everything(std::span<const PlanJob> jobs) {
   return total;
 }
 
-/// What larger budgets would buy: some per cent more each, until every candidate fits.
-std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const RunPlan& plan, const PlanRequest& request) {
+/// What larger budgets would buy: some per cent more each, until every candidate fits or the time is up.
+std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const RunPlan& plan, const PlanRequest& request,
+                                        const knapsack::Limits& limits) {
   std::vector<BudgetValue> values;
   const std::int64_t enough =
       request.confidence > 0.5 ? std::numeric_limits<std::int64_t>::max() : everything(problem.jobs);
@@ -231,7 +252,8 @@ std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const 
     if (plan.budget_sec >= enough) break;
     const auto budget = std::min(enough, whole_seconds(static_cast<double>(plan.budget_sec) * factor));
     if (budget <= (values.empty() ? plan.budget_sec : values.back().budget_sec)) continue;
-    const double value = solve(problem, request, budget, few_nodes).value;
+    const double value = solve(problem, request, budget, limits.remaining(), few_nodes).value;
+    if (limits.expired()) break;
     values.push_back({budget, value, 60 * (value - plan.value) / static_cast<double>(budget - plan.budget_sec)});
     if (budget == enough) break;
   }
@@ -240,7 +262,7 @@ std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const 
 
 /// Candidates that the plan lacks, by what it would lose with them in it. Dantzig's ratio picks those worth solving for.
 std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
-                                   const Assignment& best, const PlanRequest& request) {
+                                   const Assignment& best, const PlanRequest& request, const knapsack::Limits& limits) {
   const std::vector<PlanJob>& jobs = problem.jobs;
   constexpr std::size_t shown = 5;
   constexpr std::size_t solved = 40;
@@ -265,7 +287,8 @@ std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, co
   if (left.size() > solved) left.resize(solved);
   std::vector<MissedRun> missed;
   for (const Left& run : left) {
-    const double with = value_with(problem, run.job, run.device, request);
+    const double with = value_with(problem, run.job, run.device, request, limits.remaining());
+    if (limits.expired()) return {};
     missed.push_back({planned(*candidates[run.job][run.device], run.device, request), std::max(0.0, best.value - with)});
   }
   std::stable_sort(missed.begin(), missed.end(), [](const MissedRun& a, const MissedRun& b) { return a.loss < b.loss; });
@@ -314,6 +337,27 @@ class CandidateTable {
   std::optional<double> best_acc_;
 };
 
+/// Mean and variance that the chance of a disturbance gives the logarithm of a run's time.
+struct Disturbance {
+  double mean;
+  double variance;
+};
+
+/// A run is disturbed with a chance that the fitted rows tell: those far above their interval, by Jeffreys' rule, so that
+/// it is never nil. A run that shares its device with another job takes up to twice as long, every part of that alike.
+Disturbance disturbance_of(const TimeRegressor& model) {
+  constexpr double far_above = 1.1;  // as two repeats of one run may differ before they count as disagreeing
+  const std::vector<AggregateRow> rows = model.fitted_rows();
+  const auto disturbed = std::count_if(rows.begin(), rows.end(), [&](const AggregateRow& row) {
+    return *row.avg_time_mean > far_above * model.predict(row.workload).time_sec.p95;
+  });
+  const double chance = (static_cast<double>(disturbed) + 0.5) / (static_cast<double>(rows.size()) + 1);
+  constexpr double ln2 = 0.6931471805599453;
+  constexpr double mean = 2 * ln2 - 1;                      // of ln(1 + u), u uniform in [0, 1]
+  constexpr double square = 2 * ln2 * ln2 - 4 * ln2 + 2;  // of its square
+  return {chance * mean, chance * square - chance * mean * chance * mean};
+}
+
 }  // namespace
 
 std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows, const PlanFilter& filter) {
@@ -356,22 +400,28 @@ std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> ro
   return table.finish();
 }
 
-JointPrediction joint_times(std::span<const PlanCandidate> candidates, const TimeRegressor& model) {
-  std::vector<Workload> workloads;
-  for (const PlanCandidate& candidate : candidates) {
-    if (candidate.size() != 1 || !candidate[0]) throw InputError("joint times are of candidates for one device");
-    workloads.push_back(candidate[0]->workload);
+std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidates, const TimeRegressor& model) {
+  const Disturbance disturbance = disturbance_of(model);
+  std::vector<JointPrediction> all;
+  const std::size_t devices = candidates.empty() ? 1 : candidates.front().size();
+  for (std::size_t d = 0; d < devices; ++d) {
+    std::vector<Workload> workloads;
+    for (const PlanCandidate& candidate : candidates) {
+      if (candidate.size() != devices || !candidate[d]) throw InputError("joint times need every time on every device");
+      workloads.push_back(candidate[d]->workload);
+    }
+    JointPrediction& times = all.emplace_back(model.joint(workloads));
+    constexpr double quantile_95 = 1.6448536269514722;
+    for (std::size_t j = 0; j < workloads.size(); ++j) {
+      // The interval of one run holds the noise of its measurement, the joint distribution does not.
+      const Quantiles one = model.predict(workloads[j]).time_sec;
+      const double deviation = std::log(one.p95 / one.p05) / (2 * quantile_95);
+      const auto at = static_cast<Eigen::Index>(j);
+      times.covariance(at, at) = std::max(times.covariance(at, at), deviation * deviation) + disturbance.variance;
+      times.mean[at] += disturbance.mean;
+    }
   }
-  JointPrediction times = model.joint(workloads);
-  constexpr double quantile_95 = 1.6448536269514722;
-  for (std::size_t j = 0; j < workloads.size(); ++j) {
-    // The interval of one run holds the noise of its measurement, the joint distribution does not.
-    const Quantiles one = model.predict(workloads[j]).time_sec;
-    const double deviation = std::log(one.p95 / one.p05) / (2 * quantile_95);
-    double& variance = times.covariance(static_cast<Eigen::Index>(j), static_cast<Eigen::Index>(j));
-    variance = std::max(variance, deviation * deviation);
-  }
-  return times;
+  return all;
 }
 
 RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
@@ -380,7 +430,8 @@ RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& 
   if (const std::int64_t least = least_cover(problem); least > request.budget_sec) {
     throw Error(fmt::format("a run of each kind takes at least {} s; the budget is {} s", least, request.budget_sec));
   }
-  const Assignment best = solve(problem, request, request.budget_sec, many_nodes);
+  const auto limits = knapsack::Limits::from(request.limits);
+  const Assignment best = solve(problem, request, request.budget_sec, request.limits, many_nodes);
   RunPlan plan;
   plan.optimal = best.optimal;
   plan.candidates = candidates.size();
@@ -401,8 +452,8 @@ RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& 
   }
   // With a bound only, differences between plans would be differences between luck.
   if (plan.optimal) {
-    if (request.confidence <= 0.5) plan.missed = just_missed(candidates, problem, best, request);
-    plan.marginal = larger_budgets(problem, plan, request);
+    if (request.confidence <= 0.5) plan.missed = just_missed(candidates, problem, best, request, limits);
+    plan.marginal = larger_budgets(problem, plan, request, limits);
   }
   return plan;
 }

@@ -32,6 +32,7 @@ class StepBuilder {
     if (precision == Precision::fp64) master_ = DataType::f64;
     half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
     mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
+    scaled_ = precision == Precision::fp16;
     reserve(optimizer);
     for (const Layer& layer : network.layers) graph_.layer_names.push_back(layer.name);
     declare_tensors();
@@ -47,8 +48,10 @@ class StepBuilder {
       hold(state().gradient, -1);
     }
     layer_ = -1;
+    if (scaled_) unscale();
     phase_ = Phase::optimizer;
-    for (const LearnedTensor& learned : learned_) update(optimizer, learned);
+    update(optimizer);
+    if (scaled_) emit(OpKind::update_scale, {scale_, growth_, found_inf_}, {scale_});
     return std::move(graph_);
   }
 
@@ -92,7 +95,8 @@ class StepBuilder {
   void forward(const Layer& layer);
   void loss();
   void backward(const Layer& layer);
-  void update(Optimizer optimizer, const LearnedTensor& learned);
+  void unscale();
+  void update(Optimizer optimizer);
 
   TensorId cast(TensorId id, DataType to);
   TensorId input(std::size_t i) { return state_of(input_layer(i)).output; }
@@ -121,11 +125,13 @@ class StepBuilder {
   std::vector<int> holders_;                                   // of each storage: layers that wait for it as a gradient
   TensorId labels_ = no_tensor;
   TensorId mask_ = no_tensor;
+  TensorId scale_ = no_tensor, growth_ = no_tensor, found_inf_ = no_tensor;  // of the gradient scaler
   std::int32_t layer_ = -1;
   Phase phase_ = Phase::forward;
   DataType master_ = DataType::f32;
   DataType half_ = DataType::f16;
   bool mixed_ = false;
+  bool scaled_ = false;
 };
 
 /// Room for a typical step, so that nothing is moved while the graph grows.
@@ -133,14 +139,19 @@ void StepBuilder::reserve(Optimizer optimizer) {
   std::size_t learned = 0;
   for (const Layer& layer : network_.layers) learned += Network::parameters(layer).count;
   const std::size_t layers = states_.size();
-  const std::size_t update_ops = optimizer >= Optimizer::adam ? 9 : 4;
-  const std::size_t update_tensors = optimizer >= Optimizer::adam ? 4 : 2;
+  const std::size_t update_ops = optimizer == Optimizer::adadelta ? 11 : optimizer == Optimizer::rmsprop ? 5 : 0;
+  const std::size_t update_tensors = optimizer >= Optimizer::adam ? 2 : 1;
   graph_.reserve(layers * 4 + learned * update_ops, layers * 5 + learned * (2 + update_tensors));
   graph_.layer_names.reserve(layers);
   learned_.reserve(learned);
 }
 
 void StepBuilder::declare_tensors() {
+  if (scaled_) {
+    scale_ = graph_.add_tensor({}, DataType::f32, TensorRole::buffer);
+    growth_ = graph_.add_tensor({}, DataType::i32, TensorRole::buffer);
+    found_inf_ = graph_.add_tensor({}, DataType::f32, TensorRole::buffer);
+  }
   learned_of_layer_.assign(states_.size(), {-1, -1});
   buffers_.assign(states_.size(), {no_tensor, no_tensor, no_tensor});
   for (std::size_t i = 0; i < states_.size(); ++i) {
@@ -338,7 +349,7 @@ void StepBuilder::forward(const Layer& layer) {
       break;
     }
     case LayerKind::class_token: {
-      const TensorId x = operand(0, master_);
+      const TensorId x = operand(0, type(input(0)));  // joining promotes by itself
       read_weights(master_);
       s.output = made(layer.output, master_);
       emit(OpKind::cat, {s.weights[0], x}, {s.output});
@@ -357,6 +368,10 @@ void StepBuilder::forward(const Layer& layer) {
     case LayerKind::split_heads:
     case LayerKind::merge_heads: {
       const TensorId x = operand(0, type(input(0)));
+      if (layer.kind == LayerKind::split_heads && graph_.shape(x)[0] == 1) {  // heads of one sample are strided already
+        s.output = graph_.add_view(x, layer.output);
+        break;
+      }
       s.output = made(layer.output, type(x));
       emit(OpKind::copy, {x}, {s.output});
       break;
@@ -404,8 +419,10 @@ void StepBuilder::loss() {
   emit(OpKind::nll_loss, {log_probabilities, labels_}, {loss, total_weight});
 
   phase_ = Phase::backward;
-  const TensorId one = made({}, master_);
-  emit(OpKind::fill, {loss}, {one});
+  const TensorId root = scaled_ ? map(OpKind::mul, {loss, scale_}) : loss;
+  TensorId one = made({}, master_);
+  emit(OpKind::fill, {root}, {one});
+  if (scaled_) one = map(OpKind::mul, {one, scale_});
   const TensorId by_probability = made_like(log_probabilities);
   emit(OpKind::nll_loss_backward, {one, log_probabilities, labels_, total_weight}, {by_probability});
   TensorId gradient = map(OpKind::log_softmax_backward, {cast(by_probability, type(raw)), raw});
@@ -465,7 +482,7 @@ void StepBuilder::backward_linear(const Layer& layer) {
   TensorId g = s.gradient;
   const Shape rows = graph_.shape(x);
   const Shape given = graph_.shape(g);
-  if (s.scattered) g = map(OpKind::copy, {g});
+  if (s.scattered && given[0] > 1) g = map(OpKind::copy, {g});
   if (given.rank() != 2) g = graph_.add_view(g, {rows[0], layer.out_channels});
   if (input_needs_gradient(0)) {
     TensorId gx = made(rows, type(g));
@@ -629,7 +646,7 @@ void StepBuilder::backward(const Layer& layer) {
       const Shape token = graph_.shape(s.weights[0]);
       const Shape rest = graph_.shape(s.inputs[0]);
       const TensorId of_token = graph_.add_view(g, token.with(0, rest[0]));
-      learn(0, sum_to(of_token, token));
+      learn(0, rest[0] == 1 ? of_token : sum_to(of_token, token));
       give(0, graph_.add_view(g, rest));
       break;
     }
@@ -638,6 +655,11 @@ void StepBuilder::backward(const Layer& layer) {
     case LayerKind::split_heads:
     case LayerKind::merge_heads: {
       const Shape shape = graph_.shape(s.inputs[0]);
+      const bool one_sample = layer.kind == LayerKind::merge_heads && shape[0] == layer.groups;
+      if (one_sample) {
+        give(0, graph_.add_view(g, shape));
+        break;
+      }
       if (s.scattered) {  // the transposed gradient of keys: heads lie side by side already
         give(0, graph_.add_view(g, shape), true);
         break;
@@ -682,73 +704,97 @@ void StepBuilder::backward(const Layer& layer) {
   }
 }
 
-/// One parameter's update, operator by operator as torch::optim's C++ classes and, for Adadelta which it lacks, the
-/// Python class write it. Constants (rates, decays) are arguments, not tensors.
-void StepBuilder::update(Optimizer optimizer, const LearnedTensor& learned) {
-  const TensorId p = learned.weight;
-  const TensorId g = learned.gradient;
-  if (g == no_tensor) return;
-  const auto history = [&] { return graph_.add_like(p, TensorRole::optimizer_state); };
+/// Gradients as they are without the loss's factor.
+void StepBuilder::unscale() {
+  emit(OpKind::fill, {found_inf_}, {found_inf_});
+  const TensorId inverse = made_like(scale_);
+  emit(OpKind::other, {scale_}, {inverse});
+  graph_.ops.back().name = static_cast<std::int32_t>(graph_.op_names.size());
+  graph_.op_names.emplace_back("reciprocal");
+  many_.clear();
+  for (const LearnedTensor& learned : learned_) many_.push_back(learned.gradient);
+  many_.push_back(found_inf_);
+  const std::vector<TensorId> written = many_;
+  many_.push_back(inverse);
+  graph_.add_op(OpKind::unscale_gradients, phase_, -1, many_, written);
+}
+
+/// As ParameterUpdate does it: one fused kernel for all parameters, or where there is none, grouped operators that go
+/// through all parameters one after the other. Constants (rates, decays) are arguments, not tensors.
+void StepBuilder::update(Optimizer optimizer) {
+  const std::size_t count = learned_.size();
+  if (optimizer == Optimizer::none || count == 0) return;
+  const TensorId steps = graph_.add_tensor({}, DataType::f32, TensorRole::optimizer_state);
+  emit(OpKind::add, {steps}, {steps});
+  const auto histories = [&] {
+    std::vector<TensorId> made;
+    made.reserve(count);
+    for (const LearnedTensor& l : learned_) made.push_back(graph_.add_like(l.weight, TensorRole::optimizer_state));
+    return made;
+  };
+  const auto fused = [&](OpKind kind, int states, bool counts) {
+    many_.clear();
+    std::vector<TensorId> written;
+    for (const LearnedTensor& l : learned_) many_.push_back(l.weight);
+    written = many_;
+    for (const LearnedTensor& l : learned_) many_.push_back(l.gradient);
+    for (int state = 0; state < states; ++state) {
+      const std::vector<TensorId> made = histories();
+      many_.insert(many_.end(), made.begin(), made.end());
+      written.insert(written.end(), made.begin(), made.end());
+    }
+    if (counts) many_.push_back(steps);
+    if (scaled_) many_.push_back(found_inf_);
+    graph_.add_op(kind, phase_, -1, many_, written);
+  };
+  const auto each = [&](auto operation) {
+    for (std::size_t i = 0; i < count; ++i) operation(i, learned_[i].weight, learned_[i].gradient);
+  };
   const auto in_place = [&](OpKind kind, TensorId self) { emit(kind, {self}, {self}); };
+  // Without a kernel that looks at it, the host compares it with zero.
+  const auto look_for_infinities = [&] {
+    if (scaled_) map(OpKind::fill, {found_inf_});
+  };
   switch (optimizer) {
     case Optimizer::none: break;
-    case Optimizer::sgd: emit(OpKind::add, {p, g}, {p}); break;
-    case Optimizer::nesterov: {
-      const TensorId momentum = history();
-      in_place(OpKind::mul, momentum);
-      emit(OpKind::add, {momentum, g}, {momentum});
-      const TensorId ahead = map(OpKind::add, {g, momentum});
-      emit(OpKind::add, {p, ahead}, {p});
-      break;
-    }
-    case Optimizer::adam:
-    case Optimizer::adamw: {
-      const TensorId mean = history();
-      const TensorId square = history();
-      if (optimizer == Optimizer::adamw) in_place(OpKind::mul, p);
-      in_place(OpKind::mul, mean);
-      emit(OpKind::add, {mean, g}, {mean});
-      in_place(OpKind::mul, square);
-      emit(OpKind::addcmul, {square, g, g}, {square});
-      const TensorId scale = map(OpKind::div, {map(OpKind::sqrt, {square})});
-      in_place(OpKind::add, scale);
-      emit(OpKind::addcdiv, {p, mean, scale}, {p});
-      break;
-    }
-    case Optimizer::adagrad: {
-      const TensorId sum = history();
-      emit(OpKind::addcmul, {sum, g, g}, {sum});
-      const TensorId scale = map(OpKind::sqrt, {sum});
-      in_place(OpKind::add, scale);
-      emit(OpKind::addcdiv, {p, g, scale}, {p});
-      break;
-    }
+    case Optimizer::sgd: fused(OpKind::fused_sgd, 0, false); break;
+    case Optimizer::nesterov: fused(OpKind::fused_momentum, 1, false); break;
+    case Optimizer::adam: fused(OpKind::fused_adam, 2, true); break;
+    case Optimizer::adamw: fused(OpKind::fused_adamw, 2, true); break;
+    case Optimizer::adagrad: fused(OpKind::fused_adagrad, 1, true); break;
     case Optimizer::rmsprop: {
-      const TensorId square = history();
-      in_place(OpKind::mul, square);
-      emit(OpKind::addcmul, {square, g, g}, {square});
-      const TensorId scale = map(OpKind::sqrt, {square});
-      in_place(OpKind::add, scale);
-      emit(OpKind::addcdiv, {p, g, scale}, {p});
+      look_for_infinities();
+      const std::vector<TensorId> square = histories();
+      std::vector<TensorId> root(count);
+      each([&](std::size_t i, TensorId, TensorId) { in_place(OpKind::mul, square[i]); });
+      each([&](std::size_t i, TensorId, TensorId g) { emit(OpKind::addcmul, {square[i], g, g}, {square[i]}); });
+      each([&](std::size_t i, TensorId, TensorId) { root[i] = map(OpKind::sqrt, {square[i]}); });
+      each([&](std::size_t i, TensorId, TensorId) { in_place(OpKind::add, root[i]); });
+      each([&](std::size_t i, TensorId p, TensorId g) { emit(OpKind::addcdiv, {p, g, root[i]}, {p}); });
       break;
     }
     case Optimizer::adadelta: {
-      const TensorId square = history();
-      const TensorId moved = history();
-      in_place(OpKind::mul, square);
-      emit(OpKind::addcmul, {square, g, g}, {square});
-      const TensorId scale = map(OpKind::add, {square});
-      in_place(OpKind::sqrt, scale);
-      const TensorId delta = map(OpKind::add, {moved});
-      in_place(OpKind::sqrt, delta);
-      emit(OpKind::div, {delta, scale}, {delta});
-      emit(OpKind::mul, {delta, g}, {delta});
-      in_place(OpKind::mul, moved);
-      emit(OpKind::addcmul, {moved, delta, delta}, {moved});
-      emit(OpKind::add, {p, delta}, {p});
+      look_for_infinities();
+      const std::vector<TensorId> square = histories();
+      const std::vector<TensorId> moved = histories();
+      std::vector<TensorId> update(count), root(count);
+      each([&](std::size_t i, TensorId, TensorId) { in_place(OpKind::mul, square[i]); });
+      each([&](std::size_t i, TensorId, TensorId g) { emit(OpKind::addcmul, {square[i], g, g}, {square[i]}); });
+      each([&](std::size_t i, TensorId, TensorId) { update[i] = map(OpKind::add, {moved[i]}); });
+      each([&](std::size_t i, TensorId, TensorId) { in_place(OpKind::sqrt, update[i]); });
+      each([&](std::size_t i, TensorId, TensorId) { root[i] = map(OpKind::add, {square[i]}); });
+      each([&](std::size_t i, TensorId, TensorId) { in_place(OpKind::sqrt, root[i]); });
+      each([&](std::size_t i, TensorId, TensorId) { emit(OpKind::div, {update[i], root[i]}, {update[i]}); });
+      each([&](std::size_t i, TensorId, TensorId g) { emit(OpKind::mul, {update[i], g}, {update[i]}); });
+      each([&](std::size_t i, TensorId, TensorId) { in_place(OpKind::mul, moved[i]); });
+      each([&](std::size_t i, TensorId, TensorId) {
+        emit(OpKind::addcmul, {moved[i], update[i], update[i]}, {moved[i]});
+      });
+      each([&](std::size_t i, TensorId p, TensorId) { emit(OpKind::add, {p, update[i]}, {p}); });
       break;
     }
   }
+  if (scaled_) emit(OpKind::sub, {steps, found_inf_}, {steps});
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ void build_densenet(NetworkBuilder& b, std::size_t row) {
     if (block == 3) break;
     b.enter(fmt::format("features.transition{}", block + 1));
     x = b.relu(b.batch_norm(x, "norm"));
-    x = b.avg_pool(b.conv(x, "conv", b.channels(x) / 2, {}), {2, 2});
+    x = b.pool(LayerKind::avg_pool, b.conv(x, "conv", b.channels(x) / 2, {}), {2, 2});
   }
   b.enter("");
   x = b.relu(b.batch_norm(x, "features.norm5"));

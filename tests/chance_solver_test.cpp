@@ -67,6 +67,60 @@ TEST(SolveChance, AgreesWithAllSubsets) {
   }
 }
 
+TEST(AssignChance, BoundsWhatAllPlacesReach) {
+  std::mt19937_64 random(14);
+  double shortfall = 0;
+  constexpr int instances = 60;
+  for (int instance = 0; instance < instances; ++instance) {
+    const bool alike = instance % 2 == 0;
+    const auto n = static_cast<Eigen::Index>(2 + random() % 6);
+    std::vector<ChanceProblem> problems = {random_problem(random, n)};
+    problems[0].budget /= 2;
+    if (!alike) {
+      problems.push_back(random_problem(random, n));
+      problems[1].budget /= 2;
+    }
+    const ChanceProblem& first = problems.front();
+    const ChanceProblem& second = problems.back();
+    double best = 0;
+    std::uint32_t places = 1;
+    for (Eigen::Index i = 0; i < n; ++i) places *= 3;
+    for (std::uint32_t code = 0; code < places; ++code) {
+      Eigen::VectorXd on_first = Eigen::VectorXd::Zero(n);
+      Eigen::VectorXd on_second = Eigen::VectorXd::Zero(n);
+      double value = 0;
+      std::uint32_t rest = code;
+      for (Eigen::Index i = 0; i < n; ++i, rest /= 3) {
+        if (rest % 3 == 1) on_first[i] = 1;
+        if (rest % 3 == 2) on_second[i] = 1;
+        if (rest % 3 == 1) value += first.values[static_cast<std::size_t>(i)];
+        if (rest % 3 == 2) value += second.values[static_cast<std::size_t>(i)];
+      }
+      if (first.needed(on_first) <= first.budget && second.needed(on_second) <= second.budget) best = std::max(best, value);
+    }
+    const Assignment assignment = assign_chance(problems, 2, {}, 100'000);
+    double value = 0;
+    for (std::size_t d = 0; d < 2; ++d) {
+      const ChanceProblem& problem = d == 0 ? first : second;
+      Eigen::VectorXd set = Eigen::VectorXd::Zero(n);
+      for (Eigen::Index i = 0; i < n; ++i) {
+        if (assignment.device[static_cast<std::size_t>(i)] != d) continue;
+        set[i] = 1;
+        value += problem.values[static_cast<std::size_t>(i)];
+      }
+      EXPECT_LE(problem.needed(set), problem.budget) << instance;
+    }
+    EXPECT_DOUBLE_EQ(assignment.value, value) << instance;
+    EXPECT_GE(assignment.upper_bound, best * (1 - 1e-12)) << instance;
+    EXPECT_LE(assignment.value, best * (1 + 1e-12)) << instance;
+    if (assignment.optimal) {
+      EXPECT_NEAR(assignment.value, best, 1e-12 * best) << instance;
+    }
+    shortfall += best > 0 ? 1 - assignment.value / best : 0;
+  }
+  EXPECT_LT(shortfall / instances, 0.02);
+}
+
 TEST(SolveChance, IsProvedOrBoundedForAHundredRuns) {
   std::mt19937_64 random(12);
   for (int instance = 0; instance < 10; ++instance) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "knapsack_instances.h"
+#include "knapsack_solver.h"
 
 namespace perfpred {
 namespace {
@@ -97,6 +98,54 @@ TEST(KnapsackPlanner, AgreesWithAllSubsets) {
     ASSERT_EQ(chosen, best) << "instance " << instance << " of form " << form << ", n " << n << ", budget " << budget;
     ASSERT_TRUE(plan.optimal) << instance;
     ASSERT_EQ(plan.value, std::ldexp(static_cast<double>(best), -shift)) << instance;
+  }
+}
+
+TEST(KnapsackPlanner, AgreesWithAllSubsetsBySurrogateRelaxation) {
+  // What the planner turns to only when partial plans become many, at once.
+  std::mt19937_64 random(7);
+  const auto below = [&random](std::int64_t limit) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
+  };
+  constexpr int instances = 20'000;
+  for (int instance = 0; instance < instances; ++instance) {
+    const auto n = static_cast<std::size_t>(2 + below(10));
+    const std::int64_t range = instance % 2 == 0 ? 20 : 1000;
+    const std::int64_t form = below(5);
+    const std::int64_t multiples = 1 + below(4);
+    std::vector<WholeItem> whole;
+    knapsack::Problem<std::int64_t> problem;
+    std::int64_t total = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      WholeItem item{1 + below(range), 0};
+      item.multiple = form == 0   ? 1 + below(range)
+                      : form == 1 ? item.cost + range / 10
+                      : form == 2 ? std::max<std::int64_t>(1, item.cost - range / 10)
+                      : form == 3 ? item.cost + (1 + below(multiples)) * (range / 10)
+                                  : item.cost + below(1 + multiples) * (range / 5);
+      whole.push_back(item);
+      total += item.cost;
+    }
+    problem.capacity = below(total);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (whole[i].cost <= problem.capacity) {
+        problem.items.push_back({0, whole[i].multiple, whole[i].cost, static_cast<std::uint32_t>(i)});
+      }
+    }
+    const std::int64_t capacity = problem.capacity;
+    knapsack::Incumbent<std::int64_t> incumbent;
+    const std::int64_t bound = knapsack::solve(std::move(problem), incumbent, {}, false);
+    const std::int64_t best = best_of_all_subsets(whole, capacity);
+    ASSERT_EQ(incumbent.profit, best) << "instance " << instance << " of form " << form << ", n " << n;
+    ASSERT_EQ(bound, best) << "instance " << instance << " of form " << form << ", n " << n;
+    std::int64_t cost = 0;
+    std::int64_t profit = 0;
+    for (const std::uint32_t index : incumbent.chosen) {
+      cost += whole[index].cost;
+      profit += whole[index].multiple;
+    }
+    ASSERT_LE(cost, capacity);
+    ASSERT_EQ(profit, best);
   }
 }
 

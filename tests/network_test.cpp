@@ -119,14 +119,6 @@ TEST(Network, HasThePublishedParametersElsewhere) {
   EXPECT_EQ(Workload::zoo("gpt2_xl", 1).params(), 1'557'611'200);
 }
 
-TEST(Network, CifarCnnHasThePublishedParameters) {
-  EXPECT_EQ(Workload::cifar_cnn(2, 16, 32).params(), 280'218);
-  EXPECT_EQ(Workload::cifar_cnn(2, 32, 32).params(), 591'274);
-  EXPECT_EQ(Workload::cifar_cnn(3, 16, 32).params(), 204'570);
-  EXPECT_EQ(Workload::cifar_cnn(3, 32, 32).params(), 550'570);
-  EXPECT_EQ(Workload::cifar_cnn(3, 64, 32).params(), 1'671'114);
-}
-
 TEST(Network, TransformerFollowsTheClosedForm) {
   // Per token 2 (12 L h^2 + h V) for weights, and 4 L S h for the two products of attention.
   const std::int64_t batch = 3;

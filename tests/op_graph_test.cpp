@@ -66,24 +66,56 @@ TEST(OpGraph, ProductsAreTwoMnk) {
 TEST(OpGraph, EveryOptimizerUpdatesEveryParameter) {
   struct Expected {
     Optimizer optimizer;
-    std::int64_t ops;         // of each parameter tensor
+    std::int64_t ops;
+    std::int64_t flops;       // of each parameter
     std::int64_t histories;   // state, in copies of the parameters
   };
-  for (const auto& [optimizer, ops, histories] :
-       {Expected{Optimizer::none, 0, 0}, Expected{Optimizer::sgd, 1, 0}, Expected{Optimizer::nesterov, 4, 1},
-        Expected{Optimizer::adam, 8, 2}, Expected{Optimizer::adamw, 9, 2}, Expected{Optimizer::adagrad, 4, 1},
-        Expected{Optimizer::rmsprop, 5, 1}, Expected{Optimizer::adadelta, 11, 2}}) {
+  constexpr std::int64_t tensors = 62;
+  for (const auto& [optimizer, ops, flops, histories] :
+       {Expected{Optimizer::none, 0, 0, 0}, Expected{Optimizer::sgd, 1, 1, 0}, Expected{Optimizer::nesterov, 1, 4, 1},
+        Expected{Optimizer::adam, 1, 8, 2}, Expected{Optimizer::adamw, 1, 9, 2},
+        Expected{Optimizer::adagrad, 1, 4, 1}, Expected{Optimizer::rmsprop, 5 * tensors, 5, 1},
+        Expected{Optimizer::adadelta, 11 * tensors, 11, 2}}) {
     SCOPED_TRACE(to_string(optimizer));
     Workload workload = Workload::zoo("resnet18", 2);
     workload.optimizer = optimizer;
     const OpGraph graph = workload.graph();
-    EXPECT_EQ(graph.totals(Phase::optimizer).ops, 62 * ops);  // 62 parameter tensors
+    const std::int64_t counter = optimizer == Optimizer::none ? 0 : 1;  // of steps
+    EXPECT_EQ(graph.totals(Phase::optimizer).ops, ops + counter);
+    EXPECT_EQ(graph.totals(Phase::optimizer).flops, static_cast<double>(flops * graph.params() + counter));
     std::int64_t state = 0;
     for (const Tensor& tensor : graph.tensors) {
       if (tensor.role == TensorRole::optimizer_state) state += tensor.bytes;
     }
-    EXPECT_EQ(state, histories * 4 * graph.params());
+    EXPECT_EQ(state, histories * 4 * graph.params() + 4 * counter);
   }
+}
+
+TEST(OpGraph, AFusedUpdateReadsAndWritesEverythingOnce) {
+  Workload workload = Workload::zoo("resnet18", 2);
+  const OpTotals adam = workload.graph().totals(OpKind::fused_adam);
+  EXPECT_EQ(adam.bytes_read, 4 * 4 * workload.params() + 4);  // parameters, gradients, two moments; the counter
+  EXPECT_EQ(adam.bytes_written, 3 * 4 * workload.params());
+  workload.optimizer = Optimizer::sgd;
+  const OpTotals sgd = workload.graph().totals(OpKind::fused_sgd);
+  EXPECT_EQ(sgd.bytes_read, 2 * 4 * workload.params());
+  EXPECT_EQ(sgd.bytes_written, 4 * workload.params());
+}
+
+TEST(OpGraph, HalfPrecisionWithSmallExponentsScalesItsGradients) {
+  Workload workload = Workload::zoo("resnet18", 2);
+  workload.precision = Precision::bf16;
+  const OpGraph plain = workload.graph();
+  EXPECT_EQ(plain.totals(OpKind::unscale_gradients).ops, 0);
+  workload.precision = Precision::fp16;
+  const OpGraph scaled = workload.graph();
+  const OpTotals unscale = scaled.totals(OpKind::unscale_gradients);
+  EXPECT_EQ(unscale.ops, 1);
+  EXPECT_EQ(unscale.flops, static_cast<double>(workload.params() + 1));
+  EXPECT_EQ(unscale.bytes(), 2 * 4 * workload.params() + 3 * 4);
+  // The loss and its gradient are multiplied; the flag is cleared, the factor inverted; steps not taken are not counted.
+  EXPECT_EQ(scaled.totals(Phase::backward).ops, plain.totals(Phase::backward).ops + 2 + 3);
+  EXPECT_EQ(scaled.totals(Phase::optimizer).ops, plain.totals(Phase::optimizer).ops + 2);
 }
 
 TEST(OpGraph, HalfPrecisionHalvesTheBytesOfConvolutions) {
@@ -116,7 +148,7 @@ TEST(OpGraph, ParametersByTheOperatorThatReadsThem) {
 TEST(OpGraph, GradientsMeetWhereANetworkForks) {
   // A residual block without projection adds twice: forward once, backward once where both gradients meet.
   const OpGraph graph = Workload::zoo("resnet18", 1).graph();
-  EXPECT_EQ(graph.totals(OpKind::add).ops, 8 + 8 + 20 + 62 * 2);  // sums, meetings, batch counters, Adam's
+  EXPECT_EQ(graph.totals(OpKind::add).ops, 8 + 8 + 20 + 1);  // sums, meetings, batch counters, Adam's counter
 }
 
 TEST(Shape, RefusesWhatIsNoShape) {

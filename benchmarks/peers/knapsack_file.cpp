@@ -1,15 +1,17 @@
 // Writes knapsack instances as files and solves such files with perfpred, for knapsack.py beside this source.
 //   knapsack_file write CLASS N RANGE SEED FILE
-//   knapsack_file solve FILE LIMIT_SEC      prints: seconds value upper_bound optimal
+//   knapsack_file solve FILE LIMIT_SEC      prints: median seconds, value, upper_bound, optimal
 // A file has a line `n budget` and n lines `cost value`.
 #include <fmt/format.h>
 #include <perfpred/error.h>
 #include <perfpred/knapsack_planner.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "../../tests/knapsack_instances.h"
 
@@ -40,10 +42,18 @@ void solve(const std::string& path, double limit_sec) {
   if (!in) throw InputError("cannot read " + path);
   PlanLimits limits;
   limits.time_sec = limit_sec;
-  const auto start = std::chrono::steady_clock::now();
-  const Plan plan = KnapsackPlanner(budget, limits).plan(items);
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  fmt::print("{:.6f} {:.0f} {:.0f} {:d}\n", taken.count(), plan.value, plan.upper_bound, plan.optimal);
+  // Short calls several times, as the peers: the first one pays for memory that the others find.
+  constexpr double enough_sec = 0.2;
+  constexpr std::size_t most = 51;
+  Plan plan;
+  std::vector<double> taken;
+  for (double sum = 0; sum < enough_sec && taken.size() < most; sum += taken.back()) {
+    const auto start = std::chrono::steady_clock::now();
+    plan = KnapsackPlanner(budget, limits).plan(items);
+    taken.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(taken.begin(), taken.end());
+  fmt::print("{:.9f} {:.0f} {:.0f} {:d}\n", taken[taken.size() / 2], plan.value, plan.upper_bound, plan.optimal);
 }
 
 }  // namespace

@@ -1,22 +1,36 @@
 #pragma once
 #include <perfpred/export.h>
-#include <perfpred/vocabulary.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace perfpred {
 
-/// Writes what networks ask of a device, with their usual inputs, into a folder (made where it is not there):
-/// models.csv, a row per network (parameters; FLOPs, bytes and kept activations of one image or sequence), and
-/// batches.csv, a row per network and batch size (of one training step, and its peak of memory).
+class OpGraph;
+struct Workload;
+
+/// A network, and its training step by batch size.
+struct NetworkSteps {
+  std::string network;
+  std::string input;                    ///< one sample, as "3x224x224"
+  std::optional<std::int64_t> classes;  ///< not known of a file
+  std::function<OpGraph(std::int64_t batch)> step;
+};
+
+/// Steps that are counted without tracing, whatever the workload's batch size.
+[[nodiscard]] PERFPRED_API NetworkSteps steps_of(const Workload& workload);
+
+/// Writes what networks ask of a device into a folder (made where it is not there): models.csv, a row per network
+/// (parameters; FLOPs, bytes and kept activations of one image or sequence), and batches.csv, a row per network and
+/// batch size (of one training step, and its peak of memory).
 /// @returns the files
-/// @throws InputError for a network that is not known, a batch size that is not positive, or no network or batch size
+/// @throws InputError for a batch size that is not positive, no network or no batch size, and what the steps throw
 PERFPRED_API std::vector<std::string> write_complexity_tables(const std::string& folder,
-                                                              std::span<const std::string> networks,
-                                                              std::span<const std::int64_t> batch_sizes,
-                                                              Optimizer optimizer, Precision precision);
+                                                              std::span<const NetworkSteps> networks,
+                                                              std::span<const std::int64_t> batch_sizes);
 
 }  // namespace perfpred

@@ -31,7 +31,8 @@ struct PERFPRED_API MemoryEstimate {
   [[nodiscard]] bool fits(const Device& device, double margin = 0.03) const;
 };
 
-[[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator);
+/// @param threads  of a CPU; with one, LibTorch has other kernels for 1x1 convolutions of small batches
+[[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator, int threads = 2);
 
 /// How tensors get memory on a device.
 [[nodiscard]] PERFPRED_API Allocator allocator_of(const Device& device);

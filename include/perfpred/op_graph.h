@@ -37,6 +37,8 @@ enum class OpKind : std::uint16_t {
   adaptive_avg_pool2d, adaptive_avg_pool2d_backward, mean, sum,
   add, sub, mul, div, sqrt, addcmul, addcdiv, masked_fill, bernoulli,
   embedding, embedding_backward, cat, copy, fill, select_backward, slice_backward,
+  fused_sgd, fused_momentum, fused_adam, fused_adamw, fused_adagrad,  ///< update all parameters; momentum: SGD with it
+  unscale_gradients, update_scale,                                    ///< of the gradient scaler of fp16
   other,   ///< any other that is known to do about one FLOP per element; Op::name says which
   custom,  ///< an operator whose rule was registered by the user
 };
@@ -133,8 +135,8 @@ class PERFPRED_API OpGraph {
   std::vector<Shape> shapes_;
 };
 
-/// The operators of one training step (forward, loss, backward, optimizer) as LibTorch's C++ API executes them, in its
-/// second or a later step.
+/// The operators of one training step (forward, loss, backward, optimizer) as the torch component executes them, in its
+/// second or a later step (docs/counting.md).
 /// @throws InputError if a tensor is larger than any device
 [[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision);
 

@@ -45,9 +45,10 @@ struct PlanFilter {
                                                                            const PlanFilter& filter,
                                                                            const TimeRegressor& model);
 
-/// Logarithm of seconds per epoch of one run of each candidate (one device), measurement noise included.
-[[nodiscard]] PERFPRED_API JointPrediction joint_times(std::span<const PlanCandidate> candidates,
-                                                       const TimeRegressor& model);
+/// For each device: logarithm of seconds per epoch of one run of each candidate, measurement noise and the chance of a
+/// disturbed run included. @throws InputError if a candidate lacks a device
+[[nodiscard]] PERFPRED_API std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidates,
+                                                                    const TimeRegressor& model);
 
 struct PlanRequest {
   std::int64_t budget_sec = 0;  ///< of each device, >= 0
@@ -55,10 +56,11 @@ struct PlanRequest {
   double startup_sec = 0;       ///< of each run, >= 0
   PlanObjective objective = PlanObjective::sum;
   std::vector<std::string> devices = {""};  ///< one name for each option of a candidate; "": the workload's own
-  /// Probability that the budget is kept. Above 0.5 it needs `times`, one device and no cover; see docs/planning.md.
+  /// Probability that the budget is kept, by all devices together. Above 0.5 it needs `times` and no cover; see
+  /// docs/planning.md.
   double confidence = 0.5;
-  std::optional<JointPrediction> times;
-  PlanLimits limits;
+  std::vector<JointPrediction> times;  ///< of the candidates: one for each device, or one for all if they are alike
+  PlanLimits limits;  ///< of the plan and of what lies near it, together
 };
 
 /// A run in its place: a row of the schedule.

@@ -33,7 +33,7 @@ thread_local std::string failure;
 // ---- What is known of an operator ----
 
 // Where LibTorch's name is not the kind's.
-constexpr std::array<std::pair<std::string_view, OpKind>, 47> kinds_by_name = {{
+constexpr std::array<std::pair<std::string_view, OpKind>, 53> kinds_by_name = {{
     {"_convolution", OpKind::convolution},
     {"addbmm", OpKind::baddbmm},
     {"native_batch_norm", OpKind::batch_norm},
@@ -81,6 +81,12 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 47> kinds_by_name = {{
     {"randn", OpKind::bernoulli},
     {"rand_like", OpKind::bernoulli},
     {"randn_like", OpKind::bernoulli},
+    {"_fused_sgd", OpKind::fused_sgd},
+    {"_fused_adam", OpKind::fused_adam},
+    {"_fused_adamw", OpKind::fused_adamw},
+    {"_fused_adagrad", OpKind::fused_adagrad},
+    {"_amp_foreach_non_finite_check_and_unscale", OpKind::unscale_gradients},
+    {"_amp_update_scale", OpKind::update_scale},
 }};
 
 // Known, about one FLOP per element, and neither with a kind of their own nor marked as pointwise by LibTorch.
@@ -207,6 +213,8 @@ struct OpInfo {
   bool to_copy = false;
   bool copy_into = false;
   bool on_stand_ins = false;  // has no kernel for the meta device
+  bool updates = false;  // gives nothing, writes its arguments `written`
+  std::vector<std::size_t> written;
   ShapeRule shapes = nullptr;
   std::vector<std::size_t> devices;  // arguments that say where to make a tensor
 };
@@ -233,6 +241,10 @@ OpInfo find_out(const c10::OperatorHandle& op) {
     info.role = Role::composite;
     return info;
   }
+  if (ours && name.substr(0, std::string_view("_foreach_").size()) == "_foreach_") {
+    info.role = Role::composite;  // one operator for each tensor of the lists
+    return info;
+  }
   const bool view =
       !info.in_place && !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
   if (view || (ours && std::find(free_names.begin(), free_names.end(), name) != free_names.end())) {
@@ -248,6 +260,17 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   info.shapes = shape_rule(name);
   info.to_copy = name == "_to_copy";
   info.copy_into = name == "copy";
+  info.updates = info.kind >= OpKind::fused_sgd && info.kind <= OpKind::unscale_gradients;
+  if (info.updates) {
+    constexpr std::array<std::string_view, 6> written = {"self",        "exp_avgs",   "exp_avg_sqs", "momentum_buffer_list",
+                                                         "state_sums", "found_inf"};
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const bool is_flag = arguments[i].name() == "found_inf" && info.kind != OpKind::unscale_gradients;
+      if (!is_flag && std::find(written.begin(), written.end(), arguments[i].name()) != written.end()) {
+        info.written.push_back(i);
+      }
+    }
+  }
   return info;
 }
 
@@ -408,6 +431,21 @@ void call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack,
   }
 }
 
+/// Records an operator that writes its arguments and gives nothing, as the fused optimizers. All parameters share a
+/// count of steps, which is listed for each.
+void record_update(const OpInfo& info, torch::jit::Stack& stack, std::size_t begin, std::vector<Tensor>& inputs) {
+  OpRecorder* recorder = OpRecorder::current();
+  if (recorder == nullptr) return;
+  std::vector<Tensor> written;
+  for (const std::size_t i : info.written) {
+    for_each_tensor(stack[begin + i], [&](const Tensor& tensor) { written.push_back(tensor); });
+  }
+  inputs.erase(std::unique(inputs.begin(), inputs.end(), [](const Tensor& a, const Tensor& b) { return a.is_same(b); }),
+               inputs.end());
+  const bool momentum = info.kind == OpKind::fused_sgd && stack[begin + 2].toListRef().size() > 0;
+  recorder->record(momentum ? OpKind::fused_momentum : info.kind, {}, nullptr, inputs, written);
+}
+
 /// Sees each operator below autograd. Redispatches what is made of others, so that it sees those, and executes and
 /// records what a device would execute.
 void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -472,6 +510,11 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     }
   }
 
+  if (info.updates) {
+    record_update(info, *stack, begin, inputs);
+    stack->resize(begin);
+    return;
+  }
   try {
     call(op, info, *stack, begin, inputs);
   } catch (const c10::Error& error) {

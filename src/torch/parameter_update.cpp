@@ -12,6 +12,7 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -102,7 +103,7 @@ void ParameterUpdate::step(double learning_rate, const std::optional<at::Tensor>
       break;
     default: {
       // These have no kernel that looks at found_inf: the value is needed here.
-      if (found_inf && found_inf->item<float>() != 0) break;
+      if (found_inf && !at::equal(*found_inf, at::zeros_like(*found_inf))) break;
       auto decayed = gradients;
       if (weight_decay_ != 0) decayed = at::_foreach_add(gradients, parameters_, weight_decay_);
       if (optimizer_ == Optimizer::rmsprop) {

@@ -6,93 +6,29 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "gradient_scaler.h"
 #include "mixed_precision.h"
 #include "op_recorder.h"
+#include "parameter_update.h"
 
 namespace perfpred {
 namespace {
 
 using at::Tensor;
 
-// ---- Optimizers ----
-
-/// Adadelta as torch.optim writes it for one tensor; LibTorch's C++ library has none.
-class Adadelta {
- public:
-  explicit Adadelta(std::vector<Tensor> parameters) : parameters_(std::move(parameters)) {
-    for (const Tensor& parameter : parameters_) {
-      squares_.push_back(at::zeros_like(parameter));
-      updates_.push_back(at::zeros_like(parameter));
-    }
-  }
-
-  void operator()() {
-    constexpr double rho = 0.9;
-    constexpr double epsilon = 1e-6;
-    constexpr double rate = 1;
-    const torch::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const Tensor& gradient = parameters_[i].grad();
-      if (!gradient.defined()) continue;
-      squares_[i].mul_(rho).addcmul_(gradient, gradient, 1 - rho);
-      const Tensor root = squares_[i].add(epsilon).sqrt_();
-      const Tensor update = updates_[i].add(epsilon).sqrt_().div_(root).mul_(gradient);
-      updates_[i].mul_(rho).addcmul_(update, update, 1 - rho);
-      parameters_[i].add_(update, -rate);
-    }
-  }
-
- private:
-  std::vector<Tensor> parameters_, squares_, updates_;
-};
-
-using Update = std::function<void()>;
-
-template <class Optim, class Options>
-Update update_by(const std::vector<Tensor>& parameters, const Options& options) {
-  auto optimizer = std::make_shared<Optim>(parameters, options);
-  return [optimizer] {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do there
-    optimizer->step();
-  };
-}
-
-Update make_update(Optimizer kind, const std::vector<Tensor>& parameters) {
-  constexpr double rate = 1e-3;
-  switch (kind) {
-    case Optimizer::none:
-      break;
-    case Optimizer::sgd:
-      return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate));
-    case Optimizer::nesterov:
-      return update_by<torch::optim::SGD>(parameters, torch::optim::SGDOptions(rate).momentum(0.9).nesterov(true));
-    case Optimizer::adam:
-      return update_by<torch::optim::Adam>(parameters, torch::optim::AdamOptions(rate));
-    case Optimizer::adamw:
-      return update_by<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(rate));
-    case Optimizer::adagrad:
-      return update_by<torch::optim::Adagrad>(parameters, torch::optim::AdagradOptions(rate));
-    case Optimizer::rmsprop:
-      return update_by<torch::optim::RMSprop>(parameters, torch::optim::RMSpropOptions(rate));
-    case Optimizer::adadelta:
-      return Adadelta(parameters);
-  }
-  return [] {};
-}
+constexpr double learning_rate = 1e-3;  // any: nothing is computed
 
 // ---- TorchScript ----
 
@@ -170,6 +106,7 @@ std::string sentence(const std::string& message) {
 }
 
 torch::jit::Module load_torchscript(const std::string& path) {
+  if (!std::ifstream(path)) throw InputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   try {
     return torch::jit::load(path, at::kCPU, false);
   } catch (const c10::Error& error) {
@@ -228,20 +165,21 @@ Tensor loss_of(Tensor output, Tensor& labels) {
 struct StepTracer::Impl {
   std::vector<at::Tensor> parameters, buffers;
   std::function<at::Tensor(const std::vector<at::Tensor>&)> forward;
-  std::map<Optimizer, Update> updates;
+  std::map<Optimizer, ParameterUpdate> updates;
+  std::optional<GradientScaler> scaler;  // of fp16
   std::shared_ptr<void> owner;
-  std::optional<at::ScalarType> half;  // of mixed precision
+  Precision precision;
 
-  Impl(const ModuleToTrace& made, Precision precision)
-      : forward(made.forward), owner(made.module), half(half_type(precision)) {
+  Impl(const ModuleToTrace& made, Precision of)
+      : forward(made.forward), owner(made.module), precision(of) {
     for (const at::Tensor& parameter : made.module->parameters()) add_parameter(parameter);
     buffers = made.module->buffers();
   }
 
-  Impl(const std::string& path, Precision precision) : half(half_type(precision)) {
+  Impl(const std::string& path, Precision of) : precision(of) {
     torch::jit::setGraphExecutorOptimize(false);
     auto module = std::make_shared<torch::jit::Module>(load_torchscript(path));
-    MemoryRemover(precision == Precision::fp64).remove(*module);
+    MemoryRemover(of == Precision::fp64).remove(*module);
     module->train();
     for (const at::Tensor& parameter : module->parameters()) add_parameter(parameter);
     for (const at::Tensor& buffer : module->buffers()) buffers.push_back(buffer);
@@ -263,20 +201,10 @@ struct StepTracer::Impl {
     for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   }
 
-  /// The optimizer after a first step, which makes what it remembers.
-  Update& update(Optimizer optimizer) {
-    const auto [found, is_new] = updates.try_emplace(optimizer);
-    if (is_new) {
-      found->second = make_update(optimizer, parameters);
-      for (at::Tensor& parameter : parameters) parameter.mutable_grad() = at::empty_like(parameter);
-      found->second();
-    }
-    return found->second;
-  }
-
   OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer) {
     const WithoutMemory without_memory;
-    Update& step = update(optimizer);
+    ParameterUpdate& update = updates.try_emplace(optimizer, optimizer, parameters).first->second;
+    if (precision == Precision::fp16 && !scaler) scaler.emplace(at::kMeta);
     clear_gradients();
 
     OpRecorder recorder;
@@ -287,9 +215,13 @@ struct StepTracer::Impl {
     }
     for (const at::Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
     for (const at::Tensor& buffer : buffers) recorder.name_tensor(buffer, TensorRole::buffer);
+    for (const auto& [name, tensor] : update.state()) recorder.name_tensor(tensor, TensorRole::optimizer_state);
+    if (scaler) {
+      for (const auto& [name, tensor] : scaler->state()) recorder.name_tensor(tensor, TensorRole::buffer);
+    }
 
     std::optional<MixedPrecision> mixed;
-    if (half) mixed.emplace(*half);
+    if (const auto half = half_type(precision)) mixed.emplace(*half);
     recorder.start(Phase::forward);
     at::Tensor output = forward(inputs);
     if (!output.is_floating_point()) {
@@ -303,12 +235,16 @@ struct StepTracer::Impl {
     if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
     if (loss.requires_grad()) {
       recorder.start(Phase::backward);
-      loss.backward();
+      (scaler ? scaler->scaled(loss) : loss).backward();
       for (const at::Tensor& parameter : parameters) {
         if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
       }
+      std::optional<at::Tensor> found_inf;
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do from here on
+      if (scaler) found_inf = scaler->unscale(update.gradients());
       recorder.start(Phase::optimizer);
-      step();
+      update.step(learning_rate, found_inf);
+      if (scaler) scaler->update();
     }
     recorder.stop();
     clear_gradients();

@@ -5,10 +5,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
-#include <ATen/ops/_amp_update_scale.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <perfpred/error.h>
 
@@ -19,12 +16,6 @@
 
 namespace perfpred {
 namespace {
-
-// torch.amp.GradScaler's defaults.
-constexpr double first_scale = 65'536;
-constexpr double scale_growth = 2;
-constexpr double scale_backoff = 0.5;
-constexpr std::int64_t scale_growth_interval = 2'000;
 
 const std::string network_prefix = "network.";
 
@@ -101,11 +92,7 @@ TrainingStep::TrainingStep(std::unique_ptr<TrainableNetwork> network, const Work
     const auto scalar = at::TensorOptions().device(device).dtype(at::kFloat);
     loss_sum_ = at::zeros({}, scalar);
     correct_ = at::zeros({}, scalar.dtype(at::kLong));
-    if (workload.precision == Precision::fp16) {
-      scale_ = at::full({}, first_scale, scalar);
-      growth_ = at::zeros({}, scalar.dtype(at::kInt));
-      found_inf_ = at::zeros({}, scalar);
-    }
+    if (workload.precision == Precision::fp16) scaler_.emplace(device);
     if (workload.cuda_graph) graph_ = std::make_unique<Graph>(device);
   });
 }
@@ -135,18 +122,12 @@ void TrainingStep::run_eagerly(const Batch& batch) {
       torch::autograd::Engine::get_default_engine().queue_callback([this] { on_backward_thread_(false); });
     });
   }
-  if (scale_.defined()) {
-    (loss * scale_).backward();
-    found_inf_.zero_();
-    at::_amp_foreach_non_finite_check_and_unscale_(update_->gradients(), found_inf_, scale_.reciprocal());
-  } else {
-    loss.backward();
-  }
+  std::optional<at::Tensor> found_inf;
+  (scaler_ ? scaler_->scaled(loss) : loss).backward();
+  if (scaler_) found_inf = scaler_->unscale(update_->gradients());
   end_phase(Phase::backward);
-  update_->step(options_.learning_rate, found_inf_.defined() ? std::optional(found_inf_) : std::nullopt);
-  if (scale_.defined()) {
-    at::_amp_update_scale_(scale_, growth_, found_inf_, scale_growth, scale_backoff, scale_growth_interval);
-  }
+  update_->step(options_.learning_rate, found_inf);
+  if (scaler_) scaler_->update();
   const at::NoGradGuard no_grad;
   loss_sum_.add_(loss.detach(), static_cast<double>(batch.targets.numel()));
   correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
@@ -221,9 +202,8 @@ std::vector<std::pair<std::string, at::Tensor>> TrainingStep::state() const {
   std::vector<std::pair<std::string, at::Tensor>> state;
   for (const auto& [name, tensor] : network_state()) state.emplace_back(network_prefix + name, tensor);
   for (const auto& [name, tensor] : update_->state()) state.emplace_back("optimizer." + name, tensor);
-  if (scale_.defined()) {
-    state.emplace_back("scaler.scale", scale_);
-    state.emplace_back("scaler.growth", growth_);
+  if (scaler_) {
+    for (const auto& [name, tensor] : scaler_->state()) state.emplace_back("scaler." + name, tensor);
   }
   return state;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "batch_loader.h"
+#include "gradient_scaler.h"
 #include "parameter_update.h"
 #include "trainable_network.h"
 
@@ -85,7 +86,7 @@ class PERFPRED_API TrainingStep {
   std::function<void(bool)> on_backward_thread_;
   at::Tensor loss_sum_, correct_;  // over the samples since the last take_metrics()
   std::int64_t samples_ = 0;
-  at::Tensor scale_, growth_, found_inf_;  // gradient scaler of fp16
+  std::optional<GradientScaler> scaler_;  // of fp16
   std::unique_ptr<Graph> graph_;
   int full_steps_ = 0;
 };

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -68,6 +69,14 @@ TEST(InspectProgram, WritesOperatorsAndTables) {
   EXPECT_EQ(inspect({"--tables", tables, "--networks", "alexnet,gpt2", "--batch-sizes", "1,2"}).exit_code, 0);
   EXPECT_TRUE(std::filesystem::exists(tables + "/models.csv"));
   EXPECT_TRUE(std::filesystem::exists(tables + "/batches.csv"));
+  const Finished own = inspect({"--network", "vgg11", "--tables", tables, "--batch-sizes", "4,8,16", "--json"});
+  EXPECT_EQ(json::parse(own.out).at("network"), "vgg11");
+  const std::string rows = slurp(tables + "/batches.csv");
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4);
+  const Finished alone = inspect({"--tables", tables, "--networks", "alexnet", "--json"});
+  EXPECT_EQ(json::parse(alone.out).at("files").size(), 2u);
+  EXPECT_EQ(inspect({"--tables", tables}).exit_code, 2);
+  EXPECT_EQ(inspect({"--tables", tables, "--networks", "alexnet", "--batch-sizes", "0"}).exit_code, 2);
 }
 
 }  // namespace

@@ -126,7 +126,9 @@ TEST_F(PlanProgram, TakesExtremeBudgets) {
   EXPECT_EQ(run_json({"--budget-sec", "0", "--epochs", "10"})["n"], 0);
   EXPECT_EQ(run_json({"--budget-sec", "4611686018427387904", "--epochs", "10"})["n"], 4);
   EXPECT_EQ(run_json({"--budget-sec", "4611686018427387904", "--epochs", "9000000000000000000"})["n"], 0);
-  EXPECT_EQ(run_json({"--budget-sec", "9", "--epochs", "10"})["n"], 0);
+  EXPECT_EQ(run_json({"--budget-sec", "9", "--epochs", "10"})["n"], 0);  // nothing fits
+  EXPECT_EQ(run_json({"--budget-sec", "9", "--epochs", "10"})["optimal"], true);
+  EXPECT_EQ(run_json({"--budget-sec", "4611686018427387904", "--epochs", "10", "--gpus", "3"})["n"], 4);
 }
 
 TEST_F(PlanProgram, WritesThePlan) {
@@ -144,6 +146,11 @@ TEST_F(PlanProgram, SaysWhatIsWrong) {
   expect_refusal(run({"--budget-sec", "50", "--epochs", "0"}), 2, "0 epochs");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--startup-sec", "nan"}), 2, "--startup-sec");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--value", "gold"}), 2, "gold");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--time-limit-sec", "-1", "--gpus", "2"}), 2, "time limit -1");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "0.9"}), 2, "needs predicted times");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "1"}), 2, "confidence 1");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--objective", "cover-depth", "--gpus", "2"}), 2,
+                 "one device only");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, ""), 2, "is empty");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header), 2, "no row");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, small_table() + row(2, 16, 32, "1", "5", "0.5")), 2,

@@ -51,6 +51,20 @@ TEST_F(TraceProgram, CountsWhatTheAnalyticGraphCounts) {
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), step.totals().ops + 1);
 }
 
+TEST_F(TraceProgram, WritesTheTablesOfInspect) {
+  std::vector<std::string> options = {"--networks", "alexnet,gpt2", "--batch-sizes", "1,2", "--precision", "bf16"};
+  const auto tables_of = [&](const std::string& name) {
+    std::vector<std::string> command = {testing::program(name), "--tables", folder_.file(name)};
+    command.insert(command.end(), options.begin(), options.end());
+    const Finished finished = testing::spawn(command);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return testing::slurp(folder_.file(name) + "/models.csv");
+  };
+  const std::string traced = tables_of("trace");
+  EXPECT_EQ(traced, tables_of("inspect"));
+  EXPECT_EQ(std::count(traced.begin(), traced.end(), '\n'), 3);
+}
+
 TEST_F(TraceProgram, RefusesWhatIsNoTorchScript) {
   const std::string text = folder_.write("net.pt", "weights\n");
   const Finished finished = run({"--torchscript", text, "--input", "3x32x32"});
@@ -63,7 +77,8 @@ TEST_F(TraceProgram, RefusesWhatIsNoTorchScript) {
 TEST_F(TraceProgram, SaysWhatIsMissing) {
   EXPECT_THAT(run({}).err, HasSubstr("--torchscript is missing"));
   EXPECT_THAT(run({"--torchscript", "net.pt"}).err, HasSubstr("--input is missing"));
-  EXPECT_THAT(run({"--tables", "t"}).err, HasSubstr("--tables: not built yet"));
+  EXPECT_THAT(run({"--network", "resnet18", "--input-type", "f32"}).err, HasSubstr("--input-type requires --torchscript"));
+  EXPECT_THAT(run({"--tables", folder_.file("t")}).err, HasSubstr("no networks are given"));
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ struct ModuleToTrace {
 class PERFPRED_API StepTracer {
  public:
   /// @param make       makes the module; it is called once, here. Tensors made inside have shapes but no memory.
-  /// @param precision  bf16 and fp16: automatic mixed precision by LibTorch's lists for CUDA, without the operators of
-  ///                   a gradient scaler
+  /// @param precision  bf16 and fp16: automatic mixed precision by LibTorch's lists for CUDA; fp16 with a gradient
+  ///                   scaler
   explicit StepTracer(const std::function<ModuleToTrace()>& make, Precision precision = Precision::fp32);
 
   /// A TorchScript file, scripted or traced, in training mode. Of several outputs the first tensor counts.
@@ -52,8 +52,8 @@ class PERFPRED_API StepTracer {
   StepTracer(StepTracer&&) noexcept;
   StepTracer& operator=(StepTracer&&) noexcept;
 
-  /// The second or a later step of training with LibTorch's optimizer. Operators of unknown kind are in the graph with
-  /// their bytes and their name. Inputs of floating type get no gradient.
+  /// The second or a later step of training, parameters updated by fused kernels (docs/counting.md). Operators of
+  /// unknown kind are in the graph with their bytes and their name. Inputs of floating type get no gradient.
   /// @throws InputError naming the operator whose inputs do not fit each other
   [[nodiscard]] OpGraph trace(std::span<const InputSpec> inputs, Optimizer optimizer);
 

@@ -1,0 +1,127 @@
+#pragma once
+// The options that perfpred-inspect and perfpred-trace share, and what they do with a step.
+#include <perfpred/complexity_tables.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "step_report.h"
+
+namespace perfpred::cli {
+
+struct StepRequest {
+  std::string network;
+  std::optional<int> depth, base_filters;
+  std::int64_t batch_size = 32;
+  std::vector<std::string> inputs;  // of one sample
+  std::optional<std::int64_t> classes;
+  std::string optimizer = "adam", precision = "fp32", device;
+  std::string ops, tables;
+  std::vector<std::string> networks;
+  std::vector<std::int64_t> batch_sizes;
+  bool json = false;
+
+  /// @returns the option --network
+  CLI::Option* add_to(Program& program) {
+    auto* option = program.add_option("--network", network, "a network of the zoo, cifar_cnn or transformer:...");
+    program.add_option("--depth", depth, "blocks of cifar_cnn");
+    program.add_option("--base-filters", base_filters, "channels of its first block");
+    program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
+    program
+        .add_option("--input", inputs,
+                    "one sample, as 3x224x224, or a sequence length; default: the network's own")
+        ->delimiter(',');
+    program.add_option("--classes", classes, "default: the network's own");
+    program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...")->capture_default_str();
+    program.add_option("--precision", precision, "fp32, tf32, bf16, fp16 or fp64")->capture_default_str();
+    program.add_option("--device", device, "device of the catalogue that the step is to fit");
+    program.add_option("--ops", ops, "write the operators to this CSV");
+    auto* folder = program.add_option("--tables", tables, "write models.csv and batches.csv into this folder");
+    program.add_option("--networks", networks, "networks of the tables, joined by commas; default: the one given")
+        ->delimiter(',')
+        ->needs(folder);
+    program.add_option("--batch-sizes", batch_sizes, "batch sizes of the tables, joined by commas; default: the one given")
+        ->delimiter(',')
+        ->needs(folder);
+    program.add_flag("--json", json, "one JSON document on stdout");
+    return option;
+  }
+
+  /// The workload of --network. @throws InputError
+  [[nodiscard]] Workload workload() const {
+    Workload made;
+    if (network == "cifar_cnn") {
+      if (!depth || !base_filters) throw InputError("cifar_cnn needs --depth and --base-filters");
+      made = Workload::cifar_cnn(*depth, *base_filters, batch_size);
+    } else {
+      if (depth || base_filters) throw InputError("--depth and --base-filters are for cifar_cnn");
+      made = Workload::zoo(network, batch_size);
+    }
+    if (inputs.size() > 1) throw InputError(network + " takes one input, not " + std::to_string(inputs.size()));
+    if (!inputs.empty()) made.input = parse_shape(inputs[0]);
+    if (classes) made.classes = *classes;
+    return with_training(std::move(made));
+  }
+
+  /// Writes the tables that are asked for, and prints the step.
+  /// @param own     the network that is named, if one is
+  /// @param of_zoo  gives the steps of a network of the zoo
+  void answer(const std::optional<NetworkSteps>& own,
+              const std::function<NetworkSteps(const Workload& workload)>& of_zoo) const {
+    if (!tables.empty()) write_tables(own, of_zoo);
+    if (own) show(report_of(*own));
+  }
+
+ private:
+  [[nodiscard]] Workload with_training(Workload workload) const {
+    workload.optimizer = parse_optimizer(optimizer);
+    workload.precision = parse_precision(precision);
+    return workload;
+  }
+
+  void write_tables(const std::optional<NetworkSteps>& own,
+                    const std::function<NetworkSteps(const Workload& workload)>& of_zoo) const {
+    std::vector<NetworkSteps> rows;
+    if (own && (networks.empty() || network.empty())) rows.push_back(*own);  // a file's stands beside others
+    for (const std::string& name : networks) rows.push_back(of_zoo(with_training(Workload::zoo(name, 1))));
+    const auto files =
+        write_complexity_tables(tables, rows, batch_sizes.empty() ? std::vector{batch_size} : batch_sizes);
+    if (json && !own) fmt::print("{}\n", nlohmann::json{{"files", files}}.dump(2));
+    for (const std::string& file : files) fmt::print(stderr, "wrote {}\n", file);
+  }
+
+  [[nodiscard]] StepReport report_of(const NetworkSteps& steps) const {
+    std::optional<Device> on;
+    if (!device.empty()) on = DeviceCatalogue().find(device);
+    StepReport report;
+    report.network = steps.network;
+    report.batch_size = batch_size;
+    report.step = steps.step(batch_size);
+    report.memory = estimate_memory(report.step, on ? allocator_of(*on) : Allocator::exact);
+    if (on) {
+      report.device = report_on(*on, report.step, report.memory, parse_precision(precision));
+      try {
+        report.device->largest_batch = largest_batch(steps.step, *on);
+      } catch (const InputError& error) {  // a file that was traced may hold its batch size
+        fmt::print(stderr, "the largest batch is not known: {}\n", error.what());
+      }
+    }
+    return report;
+  }
+
+  void show(const StepReport& report) const {
+    if (!ops.empty()) write_ops(report.step, ops);
+    if (json) {
+      fmt::print("{}\n", to_json(report).dump(2));
+    } else {
+      print_text(report);
+    }
+  }
+};
+
+}  // namespace perfpred::cli

@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+#include <perfpred/run_plan.h>
+
+#include <cmath>
+#include <random>
+
+namespace perfpred {
+namespace {
+
+/// Times after launch and arithmetic, with half a per cent of noise; `disturbed` rows take one and a half times as long.
+std::vector<AggregateRow> made_up_rows(int disturbed) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal;
+  std::vector<AggregateRow> rows;
+  for (const int depth : {2, 3, 4}) {
+    for (const int filters : {8, 16, 32}) {
+      for (const int batch : {64, 128, 256, 512}) {
+        AggregateRow row;
+        row.workload = Workload::cifar_cnn(depth, filters, batch);
+        const auto steps = static_cast<double>(row.workload.steps_per_epoch());
+        row.n = 1;
+        row.avg_time_mean = (0.3 + steps * (2e-4 + 1e-4 * depth) + 2e-3 * depth * filters) * std::exp(0.005 * normal(random));
+        row.acc_mean = 0.5 + 0.01 * depth + 0.001 * filters - 1e-5 * batch;
+        row.acc_std = 0;
+        rows.push_back(std::move(row));
+      }
+    }
+  }
+  for (int i = 0; i < disturbed; ++i) *rows[static_cast<std::size_t>(5 + 11 * i)].avg_time_mean *= 1.5;
+  return rows;
+}
+
+PlanRequest safe_request(double confidence, std::size_t devices) {
+  PlanRequest request;
+  request.budget_sec = 300;
+  request.epochs = 20;
+  request.confidence = confidence;
+  request.devices.assign(devices, "");
+  return request;
+}
+
+std::vector<PlanCandidate> on_devices(std::vector<PlanCandidate> candidates, std::size_t devices) {
+  for (PlanCandidate& candidate : candidates) candidate.resize(devices, candidate.front());
+  return candidates;
+}
+
+TEST(JointTimes, KnowsTheChanceOfADisturbedRun) {
+  // Jeffreys' estimate of the chance, and the moments of ln(1 + u), u uniform: 0.386294, 0.188317.
+  const auto least_variance = [](int disturbed) {
+    const double chance = (disturbed + 0.5) / (36 + 1.0);
+    return chance * 0.188317 - std::pow(chance * 0.386294, 2);
+  };
+  for (const int disturbed : {0, 2}) {
+    const std::vector<AggregateRow> rows = made_up_rows(disturbed);
+    const TimeRegressor model = TimeRegressor::fit(rows);
+    ASSERT_EQ(model.dropped().size(), static_cast<std::size_t>(disturbed));
+    const std::vector<PlanCandidate> candidates = predicted_candidates(rows, PlanFilter{}, model);
+    const std::vector<JointPrediction> times = joint_times(candidates, model);
+    ASSERT_EQ(times.size(), 1U);
+    for (std::size_t j = 0; j < candidates.size(); ++j) {
+      const auto at = static_cast<Eigen::Index>(j);
+      const Quantiles alone = model.predict(candidates[j][0]->workload).time_sec;
+      const double own = std::log(alone.p95 / alone.p05) / (2 * 1.6448536);
+      EXPECT_GE(times[0].covariance(at, at), least_variance(disturbed) + own * own - 1e-7);
+      EXPECT_LE(times[0].covariance(at, at), least_variance(disturbed) + 2 * own * own + 1e-7);
+      EXPECT_NEAR(times[0].mean[at], std::log(alone.p50) + 0.386294 * (disturbed + 0.5) / 37, 1e-6);
+    }
+  }
+}
+
+TEST(PlanRuns, KeepsTheBudgetOfEachDeviceMoreSafelyWithMoreConfidence) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  const std::vector<PlanCandidate> one = predicted_candidates(rows, PlanFilter{}, model);
+  for (const std::size_t devices : {1U, 2U, 3U}) {
+    double before = 0;
+    for (const double confidence : {0.99, 0.9, 0.5}) {
+      PlanRequest request = safe_request(confidence, devices);
+      request.budget_sec = 100;
+      request.times = joint_times(one, model);
+      const RunPlan plan = plan_runs(on_devices(one, devices), request);
+      EXPECT_GE(plan.value, before);
+      EXPECT_LE(plan.value, plan.upper_bound);
+      EXPECT_GE(plan.value, 0.9 * plan.upper_bound);
+      EXPECT_LE(plan.cost_sec, 100 * static_cast<std::int64_t>(devices));
+      before = plan.value;
+    }
+  }
+}
+
+TEST(PlanRuns, TakesOneRunSafely) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  const std::vector<PlanCandidate> one = predicted_candidates(rows, PlanFilter{}, model);
+  for (const std::size_t devices : {1U, 2U}) {
+    PlanRequest request = safe_request(0.95, devices);
+    request.objective = PlanObjective::best;
+    request.budget_sec = 12;
+    request.times = joint_times(one, model);
+    const RunPlan plan = plan_runs(on_devices(one, devices), request);
+    ASSERT_EQ(plan.runs.size(), 1U);
+    const Quantiles time = model.predict(plan.runs[0].workload).time_sec;
+    EXPECT_LE(20 * time.p95, 12);
+  }
+}
+
+TEST(PlanRuns, RefusesTimesOfSomethingElse) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  const std::vector<PlanCandidate> one = predicted_candidates(rows, PlanFilter{}, model);
+  PlanRequest request = safe_request(0.95, 1);
+  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  request.times = joint_times(std::span(one).first(3), model);
+  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  request = safe_request(0.95, 3);
+  request.times = joint_times(on_devices(one, 2), model);
+  EXPECT_THROW((void)plan_runs(on_devices(one, 3), request), InputError);
+  request = safe_request(0.95, 1);
+  request.objective = PlanObjective::cover_depth;
+  request.times = joint_times(one, model);
+  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  std::vector<PlanCandidate> partial = on_devices(one, 2);
+  partial[4][1].reset();
+  EXPECT_THROW((void)joint_times(partial, model), InputError);
+}
+
+}  // namespace
+}  // namespace perfpred
