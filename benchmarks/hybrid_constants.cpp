@@ -4,9 +4,11 @@
 //       [--repeats N] [--seed N]                          that are left in, and scores the others with that choice
 //   hybrid_constants --runs-agg FILE --protocol PROTOCOL  scores with what all rows of another table choose, or with the
 //       [--chosen-on FILE] [--repeats N] [--seed N]       library's own constants
+// --only NAME chooses the constants whose names begin so; the others are the library's.
 // One constant after the other, in the order below, starting from the first candidates. A candidate is taken if it scores at
-// least 1 % (relative) better than the one before it: the mean over kfold (once), loao, lodo and lowo of the mean absolute percentage
-// error. The conformal level, last, is the one whose intervals cover nearest to 90 % in kfold and loao.
+// least 1 % (relative) better than the one before it: the geometric mean over kfold (once), loao, lodo and lowo of the mean absolute
+// percentage error. What the process assumes of the batch is judged by kfold alone, three times: only there are neighbouring
+// batch sizes of an architecture left out. The conformal level, last, is the one whose intervals cover nearest to 90 % in kfold and loao.
 #include <perfpred/error.h>
 #include <perfpred/evaluation.h>
 
@@ -31,6 +33,7 @@ struct Constant {
   std::string name;
   std::vector<std::string> values;
   std::function<void(HybridConstants&, std::size_t)> set;  // to the value of that place
+  bool of_batch = false;                                   // judged by kfold alone
 };
 
 template <typename Value, typename Set>
@@ -47,16 +50,19 @@ std::vector<Constant> accuracy_constants() {
   const std::vector<Weights> weights = {{0.25, 0.25, 0.25, 0.25}, {0.1, 0.3, 0.1, 0.5}, {0.3, 0.1, 0.5, 0.1}};
   Constant forms = numbers<std::size_t>("weights of the forms", {0, 1, 2}, [weights](C& c, std::size_t i) { c.form_weights = weights[i]; });
   forms.values = {"equal", "0.1 0.3 0.1 0.5", "0.3 0.1 0.5 0.1"};
-  return {
+  std::vector<Constant> all = {
       forms,
       numbers<double>("pull to them", {0.3, 3}, [](C& c, double v) { c.weight_pull = v; }),
       numbers<int>("rough inputs", {0, 2}, [](C& c, int v) { c.process.rough = v; }),
       numbers<double>("length of depth and width", {3, 6}, [](C& c, double v) { c.process.architecture_length = v; }),
-      numbers<double>("length of batch", {3, 2}, [](C& c, double v) { c.process.batch_length = v; }),
+      numbers<double>("batch: length", {3, 2}, [](C& c, double v) { c.process.batch_length = v; }),
+      numbers<double>("batch: length of power of two (1000: off)", {1000, 4}, [](C& c, double v) { c.process.power_of_two_length = v; }),
       numbers<double>("deviation of log lengths", {0.7, 0.4}, [](C& c, double v) { c.process.length_deviation = v; }),
       numbers<double>("amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }),
       numbers<double>("outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }),
   };
+  for (Constant& constant : all) constant.of_batch = constant.name.starts_with("batch: ");
+  return all;
 }
 
 Constant level_constant() {
@@ -64,7 +70,7 @@ Constant level_constant() {
 }
 
 struct Score {
-  double error = 0;     // mean over protocols of the mean absolute percentage error
+  double error = 0;     // geometric mean over protocols of the mean absolute percentage error
   double coverage = 0;  // of rows left out by kfold and loao
 };
 
@@ -88,13 +94,15 @@ FoldScore score_fold(const std::vector<AggregateRow>& rows, const Fold& fold, co
   return score;
 }
 
-Score score_constants(const std::vector<AggregateRow>& rows, const HybridConstants& constants, std::uint64_t seed) {
+Score score_constants(const std::vector<AggregateRow>& rows, const HybridConstants& constants, std::uint64_t seed, bool of_batch) {
   ProtocolOptions once;
-  once.repeats = 1;
+  once.repeats = of_batch ? 3 : 1;
   once.seed = seed;
   Score score;
   double near = 0;
-  for (const Protocol protocol : {Protocol::kfold, Protocol::loao, Protocol::lodo, Protocol::lowo}) {
+  std::vector<Protocol> protocols = {Protocol::kfold};
+  if (!of_batch) protocols.insert(protocols.end(), {Protocol::loao, Protocol::lodo, Protocol::lowo});
+  for (const Protocol protocol : protocols) {
     const std::vector<Fold> folds = make_folds(rows, protocol, once);
     std::vector<FoldScore> scores(folds.size());
     parallel_for(folds.size(), once, [&](std::size_t i) { scores[i] = score_fold(rows, folds[i], constants, seed); });
@@ -103,28 +111,32 @@ Score score_constants(const std::vector<AggregateRow>& rows, const HybridConstan
       error += fold.error;
       if (protocol == Protocol::kfold || protocol == Protocol::loao) score.coverage += fold.inside;
     }
-    if (protocol == Protocol::kfold || protocol == Protocol::loao) near += static_cast<double>(rows.size());
-    score.error += error / static_cast<double>(rows.size()) / 4;
+    const auto scored = static_cast<double>(rows.size()) * (protocol == Protocol::kfold ? once.repeats : 1);
+    if (protocol == Protocol::kfold || protocol == Protocol::loao) near += scored;
+    score.error += std::log(error / scored) / static_cast<double>(protocols.size());
   }
+  score.error = std::exp(score.error);
   score.coverage /= near;
   return score;
 }
 
+/// @param only  how the names of those begin that are chosen; the others are the library's
 /// @param show  prints a line for each candidate
-HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed, bool show, std::map<std::string, std::map<std::string, int>>* chosen) {
+HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed, const std::string& only, bool show, std::map<std::string, std::map<std::string, int>>* chosen) {
   HybridConstants constants;
-  const std::vector<Constant> all = accuracy_constants();
+  std::vector<Constant> all = accuracy_constants();
+  std::erase_if(all, [&](const Constant& constant) { return !constant.name.starts_with(only); });
   for (const Constant& constant : all) constant.set(constants, 0);
-  level_constant().set(constants, 0);
-  Score best = score_constants(rows, constants, seed);
+  if (only.empty()) level_constant().set(constants, 0);
   const auto settle = [&](const Constant& constant, const auto& is_better) {
     std::size_t taken = 0;
+    Score best = score_constants(rows, constants, seed, constant.of_batch);
     const auto shown = [&](std::size_t place, const Score& score) { return fmt::format("{}: {:.2f} ({:.1f})", constant.values[place], 100 * score.error, 100 * score.coverage); };
     std::string line = shown(0, best);
     for (std::size_t place = 1; place < constant.values.size(); ++place) {
       HybridConstants changed = constants;
       constant.set(changed, place);
-      const Score score = score_constants(rows, changed, seed);
+      const Score score = score_constants(rows, changed, seed, constant.of_batch);
       line += ", " + shown(place, score);
       if (!is_better(score, best)) continue;
       best = score;
@@ -139,18 +151,18 @@ HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed
   };
   if (show) fmt::print("| constant | chosen | score of each candidate, % (rows covered, %) |\n|---|---|---|\n");
   for (const Constant& constant : all) settle(constant, [](const Score& a, const Score& b) { return a.error < 0.99 * b.error; });
-  settle(level_constant(), [](const Score& a, const Score& b) { return std::abs(a.coverage - 0.9) < std::abs(b.coverage - 0.9); });
+  if (only.empty()) settle(level_constant(), [](const Score& a, const Score& b) { return std::abs(a.coverage - 0.9) < std::abs(b.coverage - 0.9); });
   return constants;
 }
 
 /// @param fixed  what to score with; nullptr: what each fold's own training rows choose
-void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, const ProtocolOptions& options, const HybridConstants* fixed) {
+void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, const ProtocolOptions& options, const std::string& only, const HybridConstants* fixed) {
   const std::vector<Fold> folds = make_folds(rows, protocol, options);
   std::map<std::string, std::map<std::string, int>> chosen;
   FoldScore sum;
   double n = 0;
   for (const Fold& fold : folds) {
-    const HybridConstants constants = fixed != nullptr ? *fixed : choose(pick(rows, fold.train), options.seed, false, &chosen);
+    const HybridConstants constants = fixed != nullptr ? *fixed : choose(pick(rows, fold.train), options.seed, only, false, &chosen);
     const FoldScore score = score_fold(rows, fold, constants, options.seed);
     const auto count = static_cast<double>(fold.test.size());
     if (fixed == nullptr || protocol != Protocol::kfold) {
@@ -175,7 +187,7 @@ void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, co
 
 int main(int argc, char** argv) {
   try {
-    std::string file, chosen_on, protocol;
+    std::string file, chosen_on, protocol, only;
     bool nested = false;
     ProtocolOptions options;
     options.repeats = 1;
@@ -189,13 +201,14 @@ int main(int argc, char** argv) {
         protocol = value;
         nested = option == "--nested";
       } else if (option == "--chosen-on") chosen_on = value;
+      else if (option == "--only") only = value;
       else if (option == "--repeats") number(options.repeats);
       else if (option == "--seed") number(options.seed);
       else throw InputError(option + ": not an option");
     }
     const std::vector<AggregateRow> rows = read_aggregate(file);
     if (protocol.empty()) {
-      (void)choose(rows, options.seed, true, nullptr);
+      (void)choose(rows, options.seed, only, true, nullptr);
       return 0;
     }
     const std::map<std::string, Protocol> protocols = {
@@ -203,8 +216,8 @@ int main(int argc, char** argv) {
     const auto found = protocols.find(protocol);
     if (found == protocols.end()) throw InputError("the protocol is none of kfold, loao, lodo, lowo");
     HybridConstants constants;
-    if (!chosen_on.empty()) constants = choose(read_aggregate(chosen_on), options.seed, true, nullptr);
-    score_protocol(rows, found->second, options, nested ? nullptr : &constants);
+    if (!chosen_on.empty()) constants = choose(read_aggregate(chosen_on), options.seed, only, true, nullptr);
+    score_protocol(rows, found->second, options, only, nested ? nullptr : &constants);
     return 0;
   } catch (const InputError& error) {
     fmt::print(stderr, "hybrid_constants: {}\n", error.what());

@@ -2,8 +2,8 @@
 # Writes the tables of docs/accuracy.md between its markers, from perfpred-evaluate.
 #   scripts/accuracy_table.sh [BIN_DIR]      default: build/release/bin
 # The tables of the reference collection need PERFPRED_REFERENCE_DIR and are left as they are without it; those of our own
-# measurements come from data/*/runs_agg.csv, and so do the plots in docs/plots (where gnuplot is). The kind ann is fitted on
-# one core at a time; it takes most of the half hour, although kfold is repeated 2 times for it and 20 times for the others.
+# measurements come from data/*/runs_agg.csv, and so do the plots in docs/plots (by gnuplot). kfold is repeated 20 times for
+# hybrid and linear, 2 times for the kinds that take long to fit.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 python3 - "${1:-$root/build/release/bin}" "$root" "${PERFPRED_REFERENCE_DIR:-}" <<'PY'
@@ -20,7 +20,8 @@ page = f"{root}/docs/accuracy.md"
 
 def evaluate(rows, kind, protocol, *more):
     command = [f"{binary}/perfpred-evaluate", "--runs-agg", rows, "--kind", kind, "--protocol", protocol, "--json", *more]
-    done = subprocess.run(command, capture_output=True, text=True)
+    one_core_a_fit = {**os.environ, "OMP_NUM_THREADS": "1"}  # the folds are what runs side by side
+    done = subprocess.run(command, capture_output=True, text=True, env=one_core_a_fit)
     if done.returncode == 0:
         return json.loads(done.stdout)
     if "this build cannot fit kind" in done.stderr:
@@ -33,7 +34,7 @@ def protocols(rows):
     baselines = {}
     for kind in ["hybrid", "linear", "ann", "forest", "boosting"]:
         for protocol in ["kfold", "loao", "lodo", "lowo"]:
-            repeats = ["--repeats", "2"] if kind == "ann" and protocol == "kfold" else []
+            repeats = ["--repeats", "2"] if kind in ("ann", "forest", "boosting") and protocol == "kfold" else []
             result = evaluate(rows, kind, protocol, *repeats)
             if result is None:
                 lines.append(f"| {kind} | {protocol} | not in this build | | | | |")
@@ -89,4 +90,6 @@ for rows in sorted(glob.glob(f"{root}/data/*/runs_agg.csv")):
         evaluate(rows, "hybrid", "loao", "--out", f"{scratch}/predictions.csv")
         subprocess.run([f"{binary}/perfpred-plot", "--predictions", f"{scratch}/predictions.csv", "--out-dir", f"{root}/docs/plots/{name}"],
                        check=True, stdout=subprocess.DEVNULL)
+    for drawing in glob.glob(f"{root}/docs/plots/{name}/*.svg"):
+        os.remove(drawing)
 PY

@@ -17,7 +17,7 @@ constexpr int most_evaluations = 40;
 ResidualKernel::Parameters prior_mean(const KernelPrior& prior) {
   ResidualKernel::Parameters mean;
   mean << prior.architecture_length, prior.architecture_length, prior.batch_length,
-      prior.positions_length, prior.amplitude, prior.run_noise;
+      prior.power_of_two_length, prior.positions_length, prior.amplitude, prior.run_noise;
   return mean.array().log();
 }
 

@@ -9,7 +9,7 @@ namespace perfpred {
 /// Covariance of the residual of two workloads: sf^2 exp(-sum_rough |d|/l - sum_smooth d^2/(2 l^2)), a length per input.
 /// The first `rough` inputs are rough (what one depth or width shows says less of the next), the others smooth.
 struct PERFPRED_API ResidualKernel {
-  static constexpr int inputs = 4;
+  static constexpr int inputs = 5;
   static constexpr int parameters = inputs + 2;
   using Parameters = Eigen::Matrix<double, parameters, 1>;  ///< logs: lengths, amplitude sf, noise of a single run
 
@@ -29,8 +29,9 @@ struct KernelPrior {
   int rough = 2;                   ///< inputs that are rough: 2 (depth and width) or 0
   double architecture_length = 3;  ///< depths, octaves of width
   double batch_length = 3;         ///< octaves
+  double power_of_two_length = 4;  ///< batches that are powers of two and others are 1 apart
   double positions_length = 4;     ///< octaves
-  double length_deviation = 0.7;   ///< of a log length
+  double length_deviation = 0.4;   ///< of a log length
   double amplitude = 0.05;         ///< relative
   double run_noise = 0.008;        ///< relative standard deviation of a single run
 };

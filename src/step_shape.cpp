@@ -116,7 +116,8 @@ StepShape::Place StepShape::place(std::int64_t batch_size) const {
   double spatial = 0;
   for (const StepLayer& layer : layers()) spatial += layer.positions > 1 ? 1 : 0;
   const StepLayer& first = layers().front();
-  return {spatial / 2, std::log2(first.channels), std::log2(static_cast<double>(batch_size)),
+  const bool power_of_two = (batch_size & (batch_size - 1)) == 0;
+  return {spatial / 2, std::log2(first.channels), std::log2(static_cast<double>(batch_size)), power_of_two ? 0.0 : 1.0,
           std::log2(first.positions)};
 }
 

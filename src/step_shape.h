@@ -39,8 +39,9 @@ class PERFPRED_API StepShape {
   }
 
   /// Where the residual process sees a workload: depth (half the layers with positions), log2 of the first layer's
-  /// channels, log2 batch, log2 of the first layer's positions.
-  using Place = std::array<double, 4>;
+  /// channels, log2 batch, whether the batch is a power of two (kernels tile those without a rest), log2 of the first
+  /// layer's positions.
+  using Place = std::array<double, 5>;
   [[nodiscard]] Place place(std::int64_t batch_size) const;
 
  private:

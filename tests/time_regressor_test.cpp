@@ -177,7 +177,7 @@ TEST(GaussianProcess, GradientIsTheDerivative) {
   }
   const Eigen::VectorXd noise = Eigen::VectorXd::Constant(12, 0.5);
   ResidualKernel::Parameters theta, gradient;
-  theta << 0.3, 0.6, 0.1, 0.9, -3, -4.5;
+  theta << 0.3, 0.6, 0.1, 1.2, 0.9, -3, -4.5;
   const KernelPrior prior;
   (void)kernel_objective({theta}, places, residuals, noise, prior, &gradient);
   for (int i = 0; i < ResidualKernel::parameters; ++i) {
