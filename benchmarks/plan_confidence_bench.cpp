@@ -1,5 +1,5 @@
-// How often plans from predicted times overrun their budget: random splits of the reference collection, a model fitted on
-// one part, plans of runs of the other part judged by its measured times. Needs PERFPRED_REFERENCE_DIR.
+// How often plans from predicted times overrun their budget: random splits of the reference collection, a model fitted
+// on one part, plans of runs of the other part judged by its measured times. Needs PERFPRED_REFERENCE_DIR.
 #include <benchmark/benchmark.h>
 #include <perfpred/run_plan.h>
 
@@ -42,7 +42,8 @@ std::array<Judged, confidences.size()> judge_split(std::vector<AggregateRow> row
     request.confidence = confidences[c];
     const RunPlan plan = plan_runs(candidates, request);
     double taken = 0;
-    for (const PlannedRun& run : plan.runs) taken += static_cast<double>(request.epochs) * measured.at(run.workload.key());
+    for (const PlannedRun& run : plan.runs)
+      taken += static_cast<double>(request.epochs) * measured.at(run.workload.key());
     judged[c] = {taken / static_cast<double>(request.budget_sec), plan.optimal};
   }
   return judged;

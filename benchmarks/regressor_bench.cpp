@@ -1,4 +1,5 @@
-// One prediction and batches of 10,000 for each kind, and the hybrid's fit, on as many rows as the reference collection has.
+// One prediction and batches of 10,000 for each kind, and the hybrid's fit, on as many rows as the reference collection
+// has.
 #include <perfpred/error.h>
 #include <perfpred/time_regressor.h>
 
@@ -24,20 +25,24 @@ std::vector<AggregateRow> made_up_rows() {
     row.workload = Workload::cifar_cnn(2 + i % 4, 16 << (i / 4 % 4), 32 * (1 + i / 16 * 7));
     const auto steps = static_cast<double>(row.workload.steps_per_epoch());
     row.n = 1;
-    row.avg_time_mean = (0.3 + steps * (1.5e-3 + 2.5e-4 * (2 + i % 4) + 1e-10 * static_cast<double>(row.workload.params())) +
-                         2e-2 * (16 << (i / 4 % 4))) * std::exp(noise(random));
+    row.avg_time_mean =
+        (0.3 + steps * (1.5e-3 + 2.5e-4 * (2 + i % 4) + 1e-10 * static_cast<double>(row.workload.params())) +
+         2e-2 * (16 << (i / 4 % 4))) *
+        std::exp(noise(random));
   }
   return rows;
 }
 
-/// A network of random weights: what it costs to evaluate does not depend on what it learnt, and half of the units are out
-/// as in a trained one.
+/// A network of random weights: what it costs to evaluate does not depend on what it learnt, and half of the units are
+/// out as in a trained one.
 AnnNetwork random_network(const AnnTask& task) {
   std::mt19937_64 random(task.seed);
   std::normal_distribution<float> normal;
   AnnNetwork network;
   network.standardize = Standardizer(task.features);
-  const auto fill = [&](auto& matrix) { matrix = matrix.NullaryExpr(matrix.rows(), matrix.cols(), [&] { return 0.1F * normal(random); }); };
+  const auto fill = [&](auto& matrix) {
+    matrix = matrix.NullaryExpr(matrix.rows(), matrix.cols(), [&] { return 0.1F * normal(random); });
+  };
   fill(network.input_weights);
   fill(network.input_bias);
   fill(network.hidden_weights);

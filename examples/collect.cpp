@@ -48,9 +48,9 @@ int main(int argc, char** argv) {
   cli::Program program("collect", "Measures training runs on this machine and records them.",
                        "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
   CollectOptions options;
-  std::vector<SweptField> sweeps = {{"network", {}},  {"depth", {}},     {"base_filters", {}}, {"batch_size", {}},
-                               {"input", {}},    {"classes", {}},   {"optimizer", {}},    {"precision", {}},
-                               {"layout", {}},   {"cuda_graph", {}}};
+  std::vector<SweptField> sweeps = {{"network", {}}, {"depth", {}},     {"base_filters", {}}, {"batch_size", {}},
+                                    {"input", {}},   {"classes", {}},   {"optimizer", {}},    {"precision", {}},
+                                    {"layout", {}},  {"cuda_graph", {}}};
   const std::vector<std::pair<std::string, std::string>> swept = {
       {"--network", "network (default cifar_cnn)"},
       {"--depth", "blocks of cifar_cnn"},
@@ -63,7 +63,8 @@ int main(int argc, char** argv) {
       {"--layout", "nchw (default) or nhwc"},
       {"--cuda-graph", "0 (default) or 1: replay the step from a CUDA graph"}};
   for (std::size_t i = 0; i < swept.size(); ++i) {
-    program.add_option(swept[i].first, sweeps[i].values, swept[i].second + "; several joined by commas")->delimiter(',');
+    program.add_option(swept[i].first, sweeps[i].values, swept[i].second + "; several joined by commas")
+        ->delimiter(',');
   }
   std::string configs;
   std::string timing = "epochs";
@@ -90,7 +91,8 @@ int main(int argc, char** argv) {
   std::size_t suggested = 0;
   CLI::Option* suggest_option = program.add_option(
       "--suggest", suggested, "measure only so many of the configurations: those that teach most per second");
-  program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")->needs(suggest_option);
+  program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")
+      ->needs(suggest_option);
 
   return program.run(argc, argv, [&] {
     options.timing = timing == "steps" ? Timing::steps : Timing::epochs;
@@ -119,8 +121,8 @@ int main(int argc, char** argv) {
           {"done", result.done}, {"skipped", result.skipped}, {"failed", result.failed}, {"runs", runs}};
       fmt::print("{}\n", document.dump(2));
     }
-    fmt::print(stderr, "{} measured, {} there already, {} failed, {} left\n", result.done, result.skipped, result.failed,
-               result.left);
+    fmt::print(stderr, "{} measured, {} there already, {} failed, {} left\n", result.done, result.skipped,
+               result.failed, result.left);
     if (interrupted) throw Error("interrupted");
   });
 }

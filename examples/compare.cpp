@@ -40,8 +40,8 @@ int main(int argc, char** argv) {
     for (const ComparedBenchmark& row : rows) {
       const std::string verdict = row.verdict == Verdict::unknown ? "can't tell" : std::string(to_string(row.verdict));
       const std::string interval = row.low ? fmt::format(" ({:.3f} to {:.3f})", *row.low, *row.high) : "";
-      fmt::print("{:{}}  {:10}  {}{}\n", row.name, widest, verdict,
-                 row.ratio ? fmt::format("{:.3f}", *row.ratio) : "-", interval);
+      fmt::print("{:{}}  {:10}  {}{}\n", row.name, widest, verdict, row.ratio ? fmt::format("{:.3f}", *row.ratio) : "-",
+                 interval);
     }
   });
 }

@@ -50,7 +50,8 @@ void evaluate_model(const std::string& model_file, const std::string& measured, 
   const std::vector<NamedMetrics> baselines = evaluate_baselines(model.fitted_rows(), rows);
   if (!out.empty()) write_predictions(out, rows, predictions);
   if (seen != 0) {
-    fmt::print(stderr, "WARNING: {} of the {} rows were fitted on; the errors flatter the model\n", seen, evaluation.metrics.time.n);
+    fmt::print(stderr, "WARNING: {} of the {} rows were fitted on; the errors flatter the model\n", seen,
+               evaluation.metrics.time.n);
   }
   if (json) {
     fmt::print("{}\n", to_json(evaluation, baselines, seen).dump(2));
@@ -63,8 +64,11 @@ void show_curve(const std::vector<CurvePoint>& curve, bool json) {
   if (json) {
     nlohmann::json points = nlohmann::json::array();
     for (const CurvePoint& point : curve) {
-      points.push_back({{"rows", point.rows}, {"selection", point.selection}, {"mape_median", point.mape_median},
-                        {"mape_p90", point.mape_p90}, {"coverage90", point.coverage90}});
+      points.push_back({{"rows", point.rows},
+                        {"selection", point.selection},
+                        {"mape_median", point.mape_median},
+                        {"mape_p90", point.mape_p90},
+                        {"coverage90", point.coverage90}});
     }
     fmt::print("{}\n", nlohmann::json{{"curve", points}}.dump(2));
     return;
@@ -90,7 +94,8 @@ int main(int argc, char** argv) {
   CLI::Option* model_option = program.add_option("--model", model_file, "model file");
   program.add_option("--measured", measured, "measured rows to score the model on")->needs(model_option);
   program.add_option("--out", out, "predictions.csv: of the measured rows, or of what the protocol leaves out");
-  CLI::Option* rows_option = program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
+  CLI::Option* rows_option =
+      program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
   program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
   program.add_option("--protocol", protocol_name, "kfold, loao, lodo, lowo or curve")->needs(rows_option);
   program.add_option("--folds", options.folds, "of kfold")->capture_default_str();
@@ -99,7 +104,8 @@ int main(int argc, char** argv) {
   program.add_option("--rows", sizes, "of curve: numbers of rows to fit on")->delimiter(',')->capture_default_str();
   program.add_option("--subsets", subsets, "of curve: random subsets of each size")->capture_default_str();
   program.add_flag("--json", json, "one JSON document on stdout");
-  program.not_built_yet({"--ops-dir", "--test-ops-dir", "--probe-rows", "--steps-train", "--steps-test", "--probe-networks"});
+  program.not_built_yet(
+      {"--ops-dir", "--test-ops-dir", "--probe-rows", "--steps-train", "--steps-test", "--probe-networks"});
   return program.run(argc, argv, [&] {
     if (!model_file.empty()) {
       if (measured.empty()) throw InputError("--measured is missing");
@@ -133,7 +139,9 @@ int main(int argc, char** argv) {
       nlohmann::json document = to_json(result.all, result.baselines, result.seen);
       document["folds"] = nlohmann::json::array();
       for (const FoldEvaluation& fold : result.folds) {
-        document["folds"].push_back({{"left_out", fold.left_out}, {"n", fold.n}, {"time", cli::to_json(fold.time)},
+        document["folds"].push_back({{"left_out", fold.left_out},
+                                     {"n", fold.n},
+                                     {"time", cli::to_json(fold.time)},
                                      {"coverage90", cli::number_or_null(fold.coverage90)}});
       }
       fmt::print("{}\n", document.dump(2));

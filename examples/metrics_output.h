@@ -36,7 +36,8 @@ inline std::string cell(const std::optional<double>& value, double factor, int d
 }
 
 inline void print_metrics_header() {
-  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>12}\n", "", "rows", "MAPE %", "MAE s", "RMSE s", "R2", "MAE images/s");
+  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>12}\n", "", "rows", "MAPE %", "MAE s", "RMSE s", "R2",
+             "MAE images/s");
 }
 
 inline void print_metrics(const std::string& name, const TimeMetrics& metrics) {

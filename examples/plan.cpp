@@ -50,8 +50,9 @@ void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Program program("plan", "Chooses the runs that a time budget is best spent on.",
-                       "perfpred-plan --runs-agg runs_agg.csv --budget-sec 3600 --epochs 50 --min-acc 0.6 --out plan.csv");
+  cli::Program program(
+      "plan", "Chooses the runs that a time budget is best spent on.",
+      "perfpred-plan --runs-agg runs_agg.csv --budget-sec 3600 --epochs 50 --min-acc 0.6 --out plan.csv");
   std::string table;
   std::string value = "acc";
   std::string objective = "sum";
@@ -88,7 +89,9 @@ int main(int argc, char** argv) {
   auto* alike = program.add_option("--gpus", gpus, "Number of devices, all like the one measured")
                     ->check(CLI::Range(1, 10'000))
                     ->capture_default_str();
-  program.add_option("--devices", filter.devices, "Names of the devices; rows pair by workload")->delimiter(',')->excludes(alike);
+  program.add_option("--devices", filter.devices, "Names of the devices; rows pair by workload")
+      ->delimiter(',')
+      ->excludes(alike);
   program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")
       ->check(CLI::NonNegativeNumber);
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
@@ -122,18 +125,23 @@ int main(int argc, char** argv) {
     const double hours = static_cast<double>(plan.cost_sec) / 3600;
 
     if (as_json) {
-      json document = {{"optimal", plan.optimal},       {"n", plan.runs.size()},
-                       {"candidates", plan.candidates}, {"cost_sec", plan.cost_sec},
-                       {"budget_sec", plan.budget_sec}, {"value", plan.value},
-                       {"upper_bound", plan.upper_bound}, {"confidence", plan.confidence},
-                       {"items", json::array()},        {"marginal", json::array()},
-                       {"missed", json::array()},       {"pareto", json::array()},
+      json document = {{"optimal", plan.optimal},
+                       {"n", plan.runs.size()},
+                       {"candidates", plan.candidates},
+                       {"cost_sec", plan.cost_sec},
+                       {"budget_sec", plan.budget_sec},
+                       {"value", plan.value},
+                       {"upper_bound", plan.upper_bound},
+                       {"confidence", plan.confidence},
+                       {"items", json::array()},
+                       {"marginal", json::array()},
+                       {"missed", json::array()},
+                       {"pareto", json::array()},
                        {"price", price_per_hour ? json(*price_per_hour * hours) : json()}};
       for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
       for (const BudgetValue& more : plan.marginal) {
-        document["marginal"].push_back({{"budget_sec", more.budget_sec},
-                                        {"value", more.value},
-                                        {"value_per_minute", more.value_per_minute}});
+        document["marginal"].push_back(
+            {{"budget_sec", more.budget_sec}, {"value", more.value}, {"value_per_minute", more.value_per_minute}});
       }
       for (const MissedRun& missed : plan.missed) {
         json row = to_json(missed.run);

@@ -58,7 +58,9 @@ void print(const Workload& workload, const Forecast& job) {
   if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
   if (job.memory_bytes) {
     fmt::print("  {:<12} {:>12.1f} MB{}\n", "memory", static_cast<double>(*job.memory_bytes) / 1e6,
-               !job.fits ? "" : *job.fits ? ", fits" : ", does not fit");
+               !job.fits   ? ""
+               : *job.fits ? ", fits"
+                           : ", does not fit");
   }
   if (job.bound) fmt::print("  {:<12} {:>12}\n", "bound by", to_string(*job.bound));
   for (const TimeTerm& term : job.breakdown) {
@@ -82,17 +84,20 @@ std::vector<Workload> sweep_workloads(const std::string& sweep, const Workload& 
 
 void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field) {
   const bool budget = jobs.front().epochs_in_budget.has_value();
-  fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, "epoch s", "90 % interval", "images/s", budget ? "  epochs " : "", " outside");
+  fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, "epoch s", "90 % interval", "images/s",
+             budget ? "  epochs " : "", " outside");
   for (std::size_t i = 0; i < workloads.size(); ++i) {
     const Quantiles& sec = jobs[i].prediction.time_sec;
     fmt::print("{:>14} {:>12.4g} {:>25} {:>12.0f} {} {}\n", field_text(workloads[i], field), sec.p50,
                fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), jobs[i].images_per_sec.p50,
-               budget ? fmt::format("{:>8.0f}", jobs[i].epochs_in_budget->p50) : "", to_string(jobs[i].prediction.reason));
+               budget ? fmt::format("{:>8.0f}", jobs[i].epochs_in_budget->p50) : "",
+               to_string(jobs[i].prediction.reason));
   }
 }
 
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
-void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& defaults, const JobTerms& terms) {
+void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& defaults,
+                  const JobTerms& terms) {
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
@@ -101,7 +106,8 @@ void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, co
       const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
       if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
       Workload workload = defaults;
-      if (request.contains("network") && request["network"] != workload.network) workload.depth = workload.base_filters = std::nullopt;
+      if (request.contains("network") && request["network"] != workload.network)
+        workload.depth = workload.base_filters = std::nullopt;
       for (const auto& [name, value] : request.items()) {
         workload = with_field(workload, name, value.is_string() ? value.get<std::string>() : value.dump());
       }
@@ -129,11 +135,14 @@ int main(int argc, char** argv) {
   program.add_option("--configs", configs, "table of workloads");
   program.add_option("--out", out, "predictions.csv");
   program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(CLI::PositiveNumber);
-  program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")->capture_default_str()->check(CLI::NonNegativeNumber);
+  program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(CLI::NonNegativeNumber);
   program.add_flag("--json", json, "one JSON document on stdout");
   program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128");
-  program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")->check(CLI::PositiveNumber);
+  program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")
+      ->check(CLI::PositiveNumber);
   program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line");
   return program.run(argc, argv, [&] {
     const TimeRegressor model = TimeRegressor::load(model_file);

@@ -32,9 +32,7 @@ struct StepRequest {
     program.add_option("--depth", depth, "blocks of cifar_cnn");
     program.add_option("--base-filters", base_filters, "channels of its first block");
     program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
-    program
-        .add_option("--input", inputs,
-                    "one sample, as 3x224x224, or a sequence length; default: the network's own")
+    program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
         ->delimiter(',');
     program.add_option("--classes", classes, "default: the network's own");
     program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...")->capture_default_str();
@@ -45,7 +43,8 @@ struct StepRequest {
     program.add_option("--networks", networks, "networks of the tables, joined by commas; default: the one given")
         ->delimiter(',')
         ->needs(folder);
-    program.add_option("--batch-sizes", batch_sizes, "batch sizes of the tables, joined by commas; default: the one given")
+    program
+        .add_option("--batch-sizes", batch_sizes, "batch sizes of the tables, joined by commas; default: the one given")
         ->delimiter(',')
         ->needs(folder);
     program.add_flag("--json", json, "one JSON document on stdout");

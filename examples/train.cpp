@@ -48,13 +48,19 @@ int main(int argc, char** argv) {
   bool json = false;
   program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate");
   program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting")->capture_default_str();
-  CLI::Option* split_option = program.add_option("--split", split_file, "table that says which row is train, val or test");
-  program.add_option("--test-fraction", test_fraction, "rows kept for the test")->capture_default_str()->excludes(split_option);
-  program.add_option("--val-fraction", val_fraction, "rows kept for validation")->capture_default_str()->excludes(split_option);
+  CLI::Option* split_option =
+      program.add_option("--split", split_file, "table that says which row is train, val or test");
+  program.add_option("--test-fraction", test_fraction, "rows kept for the test")
+      ->capture_default_str()
+      ->excludes(split_option);
+  program.add_option("--val-fraction", val_fraction, "rows kept for validation")
+      ->capture_default_str()
+      ->excludes(split_option);
   program.add_option("--seed", fit.seed, "of the split and the fit")->capture_default_str();
   program.add_option("--out", out, "model file");
   CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
-  CLI::Option* suggest_option = program.add_option("--suggest", suggested, "propose so many of them instead of fitting")->needs(grid_option);
+  CLI::Option* suggest_option =
+      program.add_option("--suggest", suggested, "propose so many of them instead of fitting")->needs(grid_option);
   grid_option->needs(suggest_option);
   program.add_flag("--json", json, "one JSON document on stdout");
   program.add_option("--features-out", features_out, "what the kinds see of each row, as a table");
@@ -70,7 +76,8 @@ int main(int argc, char** argv) {
     }
     if (runs_agg.empty()) throw InputError("--runs-agg is missing");
     if (!features_out.empty()) write_features(features_out, rows);
-    const Split split = split_file.empty() ? split_rows(rows, test_fraction, val_fraction, fit.seed) : read_split(split_file, rows);
+    const Split split =
+        split_file.empty() ? split_rows(rows, test_fraction, val_fraction, fit.seed) : read_split(split_file, rows);
     const auto start = std::chrono::steady_clock::now();
     const TimeRegressor model = TimeRegressor::fit(split.train, fit, split.val);
     const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -89,10 +96,10 @@ int main(int argc, char** argv) {
     if (json) {
       nlohmann::json dropped = nlohmann::json::array();
       for (const SetAside& row : model.dropped()) dropped.push_back({{"key", row.key}, {"reason", row.reason}});
-      const nlohmann::json document = {{"kind", model.kind()},        {"train", cli::to_json(train)},
-                                       {"val", cli::to_json(val)},    {"test", cli::to_json(test)},
-                                       {"baselines", cli::to_json(baselines)}, {"dropped", dropped},
-                                       {"fit_sec", fit_sec}};
+      const nlohmann::json document = {
+          {"kind", model.kind()},       {"train", cli::to_json(train)},         {"val", cli::to_json(val)},
+          {"test", cli::to_json(test)}, {"baselines", cli::to_json(baselines)}, {"dropped", dropped},
+          {"fit_sec", fit_sec}};
       fmt::print("{}\n", document.dump(2));
       return;
     }

@@ -19,8 +19,9 @@ std::atomic<bool> interrupted = false;
 int main(int argc, char** argv) {
   using namespace perfpred;
   cli::let_threads_sleep(argv);
-  cli::Program program("train-net", "Trains a network on images.",
-                       "perfpred-train-net --network cifar_resnet18 --data cifar10:DIR --epochs 30 --amp --out-dir out");
+  cli::Program program(
+      "train-net", "Trains a network on images.",
+      "perfpred-train-net --network cifar_resnet18 --data cifar10:DIR --epochs 30 --amp --out-dir out");
   TrainNetOptions options;
   std::string optimizer = "nesterov";
   std::string precision;
@@ -62,7 +63,8 @@ int main(int argc, char** argv) {
   program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
   program.add_flag("--json", json, "print one JSON document");
   return program.run(argc, argv, [&] {
-    if (amp && !precision.empty() && precision != "fp16") throw InputError("--amp is --precision fp16, not " + precision);
+    if (amp && !precision.empty() && precision != "fp16")
+      throw InputError("--amp is --precision fp16, not " + precision);
     options.precision = amp ? Precision::fp16 : parse_precision(precision.empty() ? "fp32" : precision);
     options.optimizer = parse_optimizer(optimizer);
     options.layout = parse_layout(layout);

@@ -63,8 +63,7 @@ std::vector<Times> read_times(const std::string& path) {
       }
       found->logs.push_back(std::log(sec));
       if (row.contains("low_ms") && row.contains("high_ms") && row["low_ms"].get<double>() > 0) {
-        found->known_error =
-            std::log(row["high_ms"].get<double>() / row["low_ms"].get<double>()) / (2 * normal_97_5);
+        found->known_error = std::log(row["high_ms"].get<double>() / row["low_ms"].get<double>()) / (2 * normal_97_5);
       }
     }
   } catch (const Json::exception&) {

@@ -168,10 +168,9 @@ class ChanceSolver {
     for (Eigen::Index i = 0; i < n_; ++i) {
       if (value(i) > 0) order_.push_back(i);
     }
-    std::sort(order_.begin(), order_.end(),
-              [&, &slopes = best_tangent_.slopes](Eigen::Index a, Eigen::Index b) {
-                return value(a) * slopes[b] > value(b) * slopes[a];
-              });
+    std::sort(order_.begin(), order_.end(), [&, &slopes = best_tangent_.slopes](Eigen::Index a, Eigen::Index b) {
+      return value(a) * slopes[b] > value(b) * slopes[a];
+    });
     current_ = Eigen::VectorXd::Zero(n_);
     descend(0, best_tangent_.room * (1 + tolerance), 0);
     if (nodes_ < most_nodes_) bound_ = best_value_;
@@ -284,7 +283,8 @@ class ChanceAssigner {
       for (std::size_t j = 0; j < jobs_; ++j) {
         const double cost = tangent.slopes[static_cast<Eigen::Index>(j)] / tangent.room * steps * (1 - tolerance);
         if (cost > 2 * steps) continue;
-        linear.jobs[j][d] = PlanItem{std::max<std::int64_t>(1, static_cast<std::int64_t>(cost)), problem_of(d).values[j]};
+        linear.jobs[j][d] =
+            PlanItem{std::max<std::int64_t>(1, static_cast<std::int64_t>(cost)), problem_of(d).values[j]};
       }
     }
     return linear;

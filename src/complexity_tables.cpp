@@ -14,7 +14,9 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-std::string intensity(const OpTotals& totals) { return number_text(totals.flops / static_cast<double>(totals.bytes())); }
+std::string intensity(const OpTotals& totals) {
+  return number_text(totals.flops / static_cast<double>(totals.bytes()));
+}
 
 Fields model_row(const NetworkSteps& network) {
   const OpGraph step = network.step(1);
@@ -66,12 +68,12 @@ std::vector<std::string> write_complexity_tables(const std::string& folder, std:
   for (const std::int64_t batch : batch_sizes) {
     if (batch <= 0) throw InputError(fmt::format("batch size {} of the tables is not positive", batch));
   }
-  std::string models = csv_line(Fields{"network", "input", "classes", "params", "forward_flops",
-                                       "forward_conv_matmul_flops", "step_flops", "forward_bytes", "step_bytes",
-                                       "activation_bytes", "step_ops"});
-  std::string batches = csv_line(Fields{"network", "batch_size", "step_flops", "step_conv_matmul_flops", "bytes_read",
-                                        "bytes_written", "arithmetic_intensity", "forward_arithmetic_intensity",
-                                        "activation_bytes", "peak_bytes"});
+  std::string models =
+      csv_line(Fields{"network", "input", "classes", "params", "forward_flops", "forward_conv_matmul_flops",
+                      "step_flops", "forward_bytes", "step_bytes", "activation_bytes", "step_ops"});
+  std::string batches =
+      csv_line(Fields{"network", "batch_size", "step_flops", "step_conv_matmul_flops", "bytes_read", "bytes_written",
+                      "arithmetic_intensity", "forward_arithmetic_intensity", "activation_bytes", "peak_bytes"});
   for (const NetworkSteps& network : networks) {
     models += csv_line(model_row(network));
     for (const std::int64_t batch : batch_sizes) batches += csv_line(batch_row(network, batch));

@@ -64,7 +64,8 @@ bool same_architecture(const Workload& a, const Workload& b) {
 
 double nearest_batch_log_time(std::span<const AggregateRow> rows, const Workload& asked) {
   std::map<double, std::pair<double, double>> by_batch;  // log batch -> sum of log time, count
-  const bool known = std::any_of(rows.begin(), rows.end(), [&](const AggregateRow& row) { return same_architecture(row.workload, asked); });
+  const bool known = std::any_of(rows.begin(), rows.end(),
+                                 [&](const AggregateRow& row) { return same_architecture(row.workload, asked); });
   for (const AggregateRow& row : rows) {
     if (known && !same_architecture(row.workload, asked)) continue;
     auto& [sum, count] = by_batch[std::log(static_cast<double>(row.workload.batch_size))];
@@ -91,10 +92,12 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
     }
   };
   const double mean = log_times(fitted_on).mean();
-  BaselinePrediction& means = all.emplace_back(BaselinePrediction{"mean", std::vector<double>(scored.size(), std::exp(mean)), {}});
+  BaselinePrediction& means =
+      all.emplace_back(BaselinePrediction{"mean", std::vector<double>(scored.size(), std::exp(mean)), {}});
   derive_throughput(means);
   BaselinePrediction& nearest = all.emplace_back(BaselinePrediction{"nearest_batch", {}, {}});
-  for (const AggregateRow& row : scored) nearest.seconds.push_back(std::exp(nearest_batch_log_time(fitted_on, row.workload)));
+  for (const AggregateRow& row : scored)
+    nearest.seconds.push_back(std::exp(nearest_batch_log_time(fitted_on, row.workload)));
   derive_throughput(nearest);
   try {
     const TimeRegressor linear = TimeRegressor::fit(fitted_on, {.kind = "linear", .seed = 0});
@@ -115,7 +118,8 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
     const Eigen::VectorXd coefficients = design.completeOrthogonalDecomposition().solve(throughput);
     BaselinePrediction direct{"throughput_linear", {}, {}};
     for (const AggregateRow& row : scored) {
-      const double predicted = coefficients[0] + coefficients.tail(features.cols()).dot(standardize(features_of(row.workload)));
+      const double predicted =
+          coefficients[0] + coefficients.tail(features.cols()).dot(standardize(features_of(row.workload)));
       direct.throughput.push_back(std::max(predicted, throughput.minCoeff()));  // a straight line may reach 0
       direct.seconds.push_back(static_cast<double>(row.workload.train_images) / direct.throughput.back());
     }
@@ -137,7 +141,8 @@ ErrorMetrics average(const std::vector<ErrorMetrics>& parts) {
     }
     mean.*field = sum / static_cast<double>(parts.size());
   };
-  for (const auto field : {&ErrorMetrics::mae, &ErrorMetrics::rmse, &ErrorMetrics::r2, &ErrorMetrics::mape}) over(field);
+  for (const auto field : {&ErrorMetrics::mae, &ErrorMetrics::rmse, &ErrorMetrics::r2, &ErrorMetrics::mape})
+    over(field);
   return mean;
 }
 
@@ -186,7 +191,9 @@ Split split_rows(std::span<const AggregateRow> rows, double test_fraction, doubl
   const auto test = static_cast<std::ptrdiff_t>(std::lround(test_fraction * n));
   const auto val = static_cast<std::ptrdiff_t>(std::lround(val_fraction * n));
   if (test + val >= std::ssize(order)) throw InputError(fmt::format("of {} rows none is left to fit on", order.size()));
-  return {{order.begin() + test + val, order.end()}, {order.begin() + test, order.begin() + test + val}, {order.begin(), order.begin() + test}};
+  return {{order.begin() + test + val, order.end()},
+          {order.begin() + test, order.begin() + test + val},
+          {order.begin(), order.begin() + test}};
 }
 
 Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
@@ -202,7 +209,8 @@ Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
   Split split;
   while (csv.next()) {
     const std::string_view part = csv.text(split_column);
-    if (part != "train" && part != "val" && part != "test") throw_bad_value(csv.place("split"), part, "train, val or test");
+    if (part != "train" && part != "val" && part != "test")
+      throw_bad_value(csv.place("split"), part, "train, val or test");
     std::vector<AggregateRow>& rows_of_part = part == "train" ? split.train : part == "val" ? split.val : split.test;
     bool found = false;
     for (const AggregateRow& row : rows) {
@@ -266,7 +274,8 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
         BaselinePrediction& pool = pooled[baseline.name];
         pool.seconds.insert(pool.seconds.end(), baseline.seconds.begin(), baseline.seconds.end());
         pool.throughput.insert(pool.throughput.end(), baseline.throughput.begin(), baseline.throughput.end());
-        if (std::find(baseline_order.begin(), baseline_order.end(), baseline.name) == baseline_order.end()) baseline_order.push_back(baseline.name);
+        if (std::find(baseline_order.begin(), baseline_order.end(), baseline.name) == baseline_order.end())
+          baseline_order.push_back(baseline.name);
       }
     }
     const Evaluation pool = evaluate(measured, predictions);
@@ -297,7 +306,8 @@ std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, s
   const std::vector<AggregateRow> rows = timed(all_rows);
   if (subsets < 1) throw InputError("subsets is not positive");
   std::vector<std::size_t> used;
-  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(used), [&](std::size_t size) { return size >= 1 && size < rows.size(); });
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(used),
+               [&](std::size_t size) { return size >= 1 && size < rows.size(); });
   std::sort(used.begin(), used.end());
   if (used.empty()) throw InputError(fmt::format("no size leaves any of {} rows to score", rows.size()));
 
@@ -357,7 +367,8 @@ std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, s
       coverage += *one.coverage90 / static_cast<double>(per_size);
     }
     std::sort(mape.begin(), mape.end());
-    const std::size_t p90 = std::min(mape.size() - 1, static_cast<std::size_t>(std::ceil(0.9 * static_cast<double>(mape.size()))) - 1);
+    const std::size_t p90 =
+        std::min(mape.size() - 1, static_cast<std::size_t>(std::ceil(0.9 * static_cast<double>(mape.size()))) - 1);
     curve.push_back({used[i], "random", median(mape), mape[p90], coverage});
     const double suggested = *suggested_scores[i].metrics.time.mape;
     curve.push_back({used[i], "suggested", suggested, suggested, *suggested_scores[i].coverage90});

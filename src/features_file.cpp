@@ -12,8 +12,8 @@ void write_features(const std::string& path, std::span<const AggregateRow> rows)
   AtomicFile file(path);
   std::vector<std::string> names = {"key"};
   names.insert(names.end(), feature_names.begin(), feature_names.end());
-  names.insert(names.end(), {"steps", "samples", "layers", "other_ops", "flops", "elements", "conv_params", "deep_params",
-                             "dense_params", "avg_time_mean"});
+  names.insert(names.end(), {"steps", "samples", "layers", "other_ops", "flops", "elements", "conv_params",
+                             "deep_params", "dense_params", "avg_time_mean"});
   file.write(csv_line(names));
   for (const AggregateRow& row : rows) {
     std::vector<std::string> fields = {row.workload.key()};
@@ -30,7 +30,8 @@ void write_features(const std::string& path, std::span<const AggregateRow> rows)
       (layer.positions <= 1 ? dense : layer.positions < deep_positions ? deep : conv) += layer.params;
     }
     const auto layers = static_cast<double>(shape.layers().size());
-    for (const double value : {shape.steps, shape.samples, layers, shape.other_ops, flops, elements, conv, deep, dense}) {
+    for (const double value :
+         {shape.steps, shape.samples, layers, shape.other_ops, flops, elements, conv, deep, dense}) {
       fields.push_back(number_text(value));
     }
     fields.push_back(number_text(row.avg_time_mean));

@@ -17,7 +17,9 @@ namespace {
 
 std::string left_out_name(Protocol protocol, const Workload& workload) {
   if (!workload.depth || !workload.base_filters) {
-    throw InputError(fmt::format("protocols that leave an architecture, depth or width out take cifar_cnn rows only; {} is another network", workload.network));
+    throw InputError(fmt::format(
+        "protocols that leave an architecture, depth or width out take cifar_cnn rows only; {} is another network",
+        workload.network));
   }
   switch (protocol) {
     case Protocol::loao:
@@ -52,7 +54,9 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
       std::shuffle(order.begin(), order.end(), random);
       for (int part = 0; part < options.folds; ++part) {
         Fold fold{fmt::format("repeat={};fold={}", repeat, part), repeat, {}, {}};
-        for (std::size_t i = static_cast<std::size_t>(part); i < order.size(); i += static_cast<std::size_t>(options.folds)) fold.test.push_back(order[i]);
+        for (std::size_t i = static_cast<std::size_t>(part); i < order.size();
+             i += static_cast<std::size_t>(options.folds))
+          fold.test.push_back(order[i]);
         fill_train(fold);
         folds.push_back(std::move(fold));
       }
@@ -64,7 +68,9 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
     const std::string name = left_out_name(protocol, rows[i].workload);
     by_name.try_emplace(name, Fold{name, 0, {}, {}}).first->second.test.push_back(i);
   }
-  if (by_name.size() < 2) throw InputError(fmt::format("nothing to leave out: all rows have {}", by_name.empty() ? "no time" : by_name.begin()->first));
+  if (by_name.size() < 2)
+    throw InputError(
+        fmt::format("nothing to leave out: all rows have {}", by_name.empty() ? "no time" : by_name.begin()->first));
   for (auto& [name, fold] : by_name) {
     fill_train(fold);
     folds.push_back(std::move(fold));
@@ -74,7 +80,8 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
 
 void parallel_for(std::size_t count, const ProtocolOptions& options, const std::function<void(std::size_t)>& task) {
   const unsigned hardware = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t threads = std::min<std::size_t>(count, options.threads > 0 ? static_cast<std::size_t>(options.threads) : hardware);
+  const std::size_t threads =
+      std::min<std::size_t>(count, options.threads > 0 ? static_cast<std::size_t>(options.threads) : hardware);
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::exception_ptr failure;

@@ -28,8 +28,8 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown) {
     if (term.op == "launch") parts[2].second += term.sec;
     if (term.op == "input") parts[3].second += term.sec;
   }
-  const auto largest = std::max_element(parts.begin(), parts.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto largest =
+      std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return largest->second > 0 ? std::optional(largest->first) : std::nullopt;
 }
 

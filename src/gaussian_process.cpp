@@ -16,8 +16,8 @@ constexpr int most_evaluations = 40;
 
 ResidualKernel::Parameters prior_mean(const KernelPrior& prior) {
   ResidualKernel::Parameters mean;
-  mean << prior.architecture_length, prior.architecture_length, prior.batch_length,
-      prior.power_of_two_length, prior.positions_length, prior.amplitude, prior.run_noise;
+  mean << prior.architecture_length, prior.architecture_length, prior.batch_length, prior.power_of_two_length,
+      prior.positions_length, prior.amplitude, prior.run_noise;
   return mean.array().log();
 }
 
@@ -54,8 +54,7 @@ Eigen::MatrixXd ResidualKernel::covariance(const Eigen::MatrixXd& a, const Eigen
 }
 
 double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
-                        const Eigen::VectorXd& noise, const KernelPrior& prior,
-                        ResidualKernel::Parameters* gradient) {
+                        const Eigen::VectorXd& noise, const KernelPrior& prior, ResidualKernel::Parameters* gradient) {
   const Eigen::Index n = places.rows();
   const Eigen::MatrixXd scaled = kernel.scaled(places);
   const Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);
@@ -75,7 +74,7 @@ double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& pla
       for (Eigen::Index j = 0; j < n; ++j) {
         const auto difference = scaled.col(input).array() - scaled(j, input);
         sum += input < kernel.rough ? (weight.col(j).array() * difference.abs()).sum()
-                                                    : (weight.col(j).array() * difference.square()).sum();
+                                    : (weight.col(j).array() * difference.square()).sum();
       }
       (*gradient)[input] = -0.5 * sum;
     }

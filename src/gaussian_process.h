@@ -6,8 +6,8 @@
 
 namespace perfpred {
 
-/// Covariance of the residual of two workloads: sf^2 exp(-sum_rough |d|/l - sum_smooth d^2/(2 l^2)), a length per input.
-/// The first `rough` inputs are rough (what one depth or width shows says less of the next), the others smooth.
+/// Covariance of the residual of two workloads: sf^2 exp(-sum_rough |d|/l - sum_smooth d^2/(2 l^2)), a length per
+/// input. The first `rough` inputs are rough (what one depth or width shows says less of the next), the others smooth.
 struct PERFPRED_API ResidualKernel {
   static constexpr int inputs = 5;
   static constexpr int parameters = inputs + 2;

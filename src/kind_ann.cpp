@@ -34,7 +34,9 @@ class AnnModel final : public RegressorModel {
   }
 
   [[nodiscard]] nlohmann::json to_json() const override {
-    const auto widened = [](const auto& matrix) { return perfpred::to_json(Eigen::MatrixXd(matrix.template cast<double>())); };
+    const auto widened = [](const auto& matrix) {
+      return perfpred::to_json(Eigen::MatrixXd(matrix.template cast<double>()));
+    };
     return {{"mean", perfpred::to_json(Eigen::VectorXd(network.standardize.mean))},
             {"inverse_scale", perfpred::to_json(Eigen::VectorXd(network.standardize.inverse_scale))},
             {"target_mean", network.target_mean},
@@ -92,7 +94,8 @@ std::unique_ptr<RegressorModel> load_ann(const nlohmann::json& json) {
   AnnNetwork& network = model->network;
   const auto features = [&](const char* name) {
     const Eigen::VectorXd vector = json_vector(json, name);
-    if (vector.size() != Features::RowsAtCompileTime) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+    if (vector.size() != Features::RowsAtCompileTime)
+      throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
     return Features(vector);
   };
   network.standardize.mean = features("mean");
@@ -111,8 +114,8 @@ std::unique_ptr<RegressorModel> load_ann(const nlohmann::json& json) {
 
 // Plain loops over columns so that the compiler can choose the widest registers that the machine has at run time; units
 // that ReLU put out are skipped.
-PERFPRED_VECTORIZED float perceptron(const float* input, int inputs, const float* input_weights, const float* input_bias,
-                                     const float* hidden_weights, const float* hidden_bias,
+PERFPRED_VECTORIZED float perceptron(const float* input, int inputs, const float* input_weights,
+                                     const float* input_bias, const float* hidden_weights, const float* hidden_bias,
                                      const float* output_weights, float output_bias) {
   constexpr int units = AnnNetwork::units;
   float first[units];

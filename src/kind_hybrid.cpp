@@ -19,19 +19,20 @@
 namespace perfpred {
 namespace {
 
-constexpr double z90 = 1.6448536269514722;     // half a normal 90 % interval, in standard deviations
+constexpr double z90 = 1.6448536269514722;  // half a normal 90 % interval, in standard deviations
 constexpr std::size_t forms = physics_forms.size();
 constexpr std::size_t fewest_rows = 5;
-constexpr double fewest_repeats = 3;           // beyond the first runs, before the noise is taken from them
-constexpr std::size_t most_rows = 5000;        // the process is exact up to here
-constexpr std::size_t search_rows = 400;       // hyper-parameters, weights and intervals are learnt on so many
-constexpr std::size_t random_parts = 5;        // that the rows are left out in, beside depths, widths and architectures
-constexpr double same_level = 0.1;              // depths or octaves of width that count as one
-constexpr double outlier_deviations = 4;       // of an observed run
-constexpr double widest = z90 * cost_deviation; // half an interval of log time: what the prior of the costs alone would give
+constexpr double fewest_repeats = 3;      // beyond the first runs, before the noise is taken from them
+constexpr std::size_t most_rows = 5000;   // the process is exact up to here
+constexpr std::size_t search_rows = 400;  // hyper-parameters, weights and intervals are learnt on so many
+constexpr std::size_t random_parts = 5;   // that the rows are left out in, beside depths, widths and architectures
+constexpr double same_level = 0.1;        // depths or octaves of width that count as one
+constexpr double outlier_deviations = 4;  // of an observed run
+constexpr double widest =
+    z90 * cost_deviation;  // half an interval of log time: what the prior of the costs alone would give
 constexpr double largest_dropped_share = 0.1;
-constexpr Eigen::Index stack_rows = 1024;      // a one-row prediction keeps its buffers on the stack up to here
-constexpr Eigen::Index block_columns = 128;    // predictions that share a pass over the process's matrices
+constexpr Eigen::Index stack_rows = 1024;    // a one-row prediction keeps its buffers on the stack up to here
+constexpr Eigen::Index block_columns = 128;  // predictions that share a pass over the process's matrices
 
 using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;
 
@@ -100,9 +101,9 @@ struct Row {
 
 /// How far errors on what was left out exceed what the process and the forms' disagreement say of themselves:
 /// variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
-/// where share is process / amplitude^2. The 90 % interval is so many such deviations to either side as covered what was
-/// left out: rows and architectures (near), whole depths, whole widths. A new depth or width takes its own number, the more
-/// of it the larger the share.
+/// where share is process / amplitude^2. The 90 % interval is so many such deviations to either side as covered what
+/// was left out: rows and architectures (near), whole depths, whole widths. A new depth or width takes its own number,
+/// the more of it the larger the share.
 struct Calibration {
   double process_log = 0;
   double novelty = 0;
@@ -113,12 +114,14 @@ struct Calibration {
 
   [[nodiscard]] double quantile(double share, bool new_depth, bool new_width) const {
     const double far = std::max(new_depth ? depth_quantile : near_quantile, new_width ? width_quantile : near_quantile);
-    const double way = far_share > near_share ? std::clamp((share - near_share) / (far_share - near_share), 0.0, 1.0) : 1.0;
+    const double way =
+        far_share > near_share ? std::clamp((share - near_share) / (far_share - near_share), 0.0, 1.0) : 1.0;
     return std::max(near_quantile, near_quantile + way * (far - near_quantile));
   }
 
   [[nodiscard]] double latent(double process, double share, double disagreement) const {
-    return process * std::exp(process_log + novelty * std::min(share, most_share)) + std::exp(disagreement_log) * disagreement;
+    return process * std::exp(process_log + novelty * std::min(share, most_share)) +
+           std::exp(disagreement_log) * disagreement;
   }
 };
 
@@ -150,7 +153,8 @@ struct HeldOut {
 };
 
 /// An unseen cost is known to the deviation of its prior.
-PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen, forms>& unseen, const StepShape& shape) {
+PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen, forms>& unseen,
+                 const StepShape& shape) {
   PhysicsView seen;
   for (std::size_t f = 0; f < forms; ++f) {
     const auto at = static_cast<Eigen::Index>(f);
@@ -162,7 +166,8 @@ PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen,
     const double total = epoch_time(physics_forms[f], costs[f], shape, &gradient).total();
     seen.log_time[at] = std::log(total);
     for (std::size_t cost = 0; cost < unseen[f].size(); ++cost) {
-      if (unseen[f][cost]) seen.unseen[at] += std::pow(cost_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
+      if (unseen[f][cost])
+        seen.unseen[at] += std::pow(cost_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
     }
   }
   return seen;
@@ -171,7 +176,8 @@ PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen,
 Eigen::MatrixXd places_of(const std::vector<Row>& rows) {
   Eigen::MatrixXd places(static_cast<Eigen::Index>(rows.size()), ResidualKernel::inputs);
   for (Eigen::Index i = 0; i < places.rows(); ++i) {
-    for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = rows[static_cast<std::size_t>(i)].place[static_cast<std::size_t>(j)];
+    for (Eigen::Index j = 0; j < places.cols(); ++j)
+      places(i, j) = rows[static_cast<std::size_t>(i)].place[static_cast<std::size_t>(j)];
   }
   return places;
 }
@@ -192,7 +198,8 @@ Eigen::MatrixXd residuals_of(const std::vector<Row>& rows) {
   return residuals;
 }
 
-Eigen::MatrixXd noisy_covariance(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled, const Eigen::VectorXd& noise) {
+Eigen::MatrixXd noisy_covariance(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled,
+                                 const Eigen::VectorXd& noise) {
   Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);
   covariance.diagonal() += kernel.noise2() * noise + Eigen::VectorXd::Constant(noise.size(), 1e-10);
   return covariance;
@@ -200,7 +207,7 @@ Eigen::MatrixXd noisy_covariance(const ResidualKernel& kernel, const Eigen::Matr
 
 class HybridModel final : public RegressorModel {
  public:
-  std::vector<Row> rows;       // fitted on, then observed
+  std::vector<Row> rows;  // fitted on, then observed
   std::size_t fitted_rows = 0;
   std::array<Costs, forms> costs;
   std::array<Unseen, forms> unseen{};
@@ -223,7 +230,8 @@ class HybridModel final : public RegressorModel {
     solve();
   }
 
-  /// Learns one more row: a row more of the inverse Cholesky factor, O(n^2), exactly what a new factorisation would have.
+  /// Learns one more row: a row more of the inverse Cholesky factor, O(n^2), exactly what a new factorisation would
+  /// have.
   void learn(Row row) {
     append(row);
     rows.push_back(std::move(row));
@@ -251,7 +259,8 @@ class HybridModel final : public RegressorModel {
     std::array<double, block_columns> explained;
     std::vector<PhysicsView> physics(static_cast<std::size_t>(block_columns));
     for (std::size_t begin = 0; begin < workloads.size(); begin += static_cast<std::size_t>(block_columns)) {
-      const auto count = static_cast<Eigen::Index>(std::min(workloads.size() - begin, static_cast<std::size_t>(block_columns)));
+      const auto count =
+          static_cast<Eigen::Index>(std::min(workloads.size() - begin, static_cast<std::size_t>(block_columns)));
       places.resize(count, ResidualKernel::inputs);
       for (Eigen::Index i = 0; i < count; ++i) {
         const Workload& workload = workloads[begin + static_cast<std::size_t>(i)];
@@ -263,13 +272,14 @@ class HybridModel final : public RegressorModel {
       covariance = kernel.covariance(scaled_, kernel.scaled(places));
       for (Eigen::Index i = 0; i < count; i += 2) {
         const Eigen::Index other = std::min(i + 1, count - 1);
-        lower_product_norm2(inverse_factor_.data(), covariance.col(i).data(), covariance.col(other).data(), buffer.data(),
-                            buffer.data() + n, n, &explained[static_cast<std::size_t>(i)]);
+        lower_product_norm2(inverse_factor_.data(), covariance.col(i).data(), covariance.col(other).data(),
+                            buffer.data(), buffer.data() + n, n, &explained[static_cast<std::size_t>(i)]);
       }
       const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
       for (Eigen::Index i = 0; i < count; ++i) {
         const double process = std::max(0.0, kernel.amplitude2() - explained[static_cast<std::size_t>(i)]);
-        out[begin + static_cast<std::size_t>(i)] = quantiles(combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1)));
+        out[begin + static_cast<std::size_t>(i)] = quantiles(
+            combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1)));
       }
     }
   }
@@ -294,7 +304,8 @@ class HybridModel final : public RegressorModel {
     Eigen::VectorXd factor(count);
     for (Eigen::Index i = 0; i < count; ++i) {
       const double process = std::max(joint.covariance(i, i), 1e-12);
-      const Estimate estimate = combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1));
+      const Estimate estimate =
+          combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1));
       joint.mean[i] = estimate.mean;
       const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), cost_deviation);
       factor[i] = deviation / std::sqrt(process);
@@ -319,7 +330,7 @@ class HybridModel final : public RegressorModel {
       log_total += weights[static_cast<Eigen::Index>(f)] * std::log(time.total());
     }
     const double physics = std::exp(log_total);
-    return {{"input", share.input * physics},   {"launch", share.launch * physics},
+    return {{"input", share.input * physics},     {"launch", share.launch * physics},
             {"compute", share.compute * physics}, {"memory", share.memory * physics},
             {"weights", share.weights * physics}, {"residual", predict(workload).p50 - physics}};
   }
@@ -327,12 +338,12 @@ class HybridModel final : public RegressorModel {
   std::optional<std::string> observe(const AggregateRow& measured) override {
     Row row = row_of(measured);
     const Estimate expected = estimate(measured.workload);
-    const double deviation = std::max(std::sqrt(expected.process + kernel.noise2() * row.noise),
-                                      half_width(expected) / z90);
+    const double deviation =
+        std::max(std::sqrt(expected.process + kernel.noise2() * row.noise), half_width(expected) / z90);
     const double away = (row.log_time - expected.mean) / deviation;
     if (std::abs(away) > outlier_deviations) {
-      return fmt::format("{:.4g} s where {:.4g} s was expected: {:.1f} standard deviations away", std::exp(row.log_time),
-                         std::exp(expected.mean), away);
+      return fmt::format("{:.4g} s where {:.4g} s was expected: {:.1f} standard deviations away",
+                         std::exp(row.log_time), std::exp(expected.mean), away);
     }
     learn(std::move(row));
     return std::nullopt;
@@ -343,12 +354,17 @@ class HybridModel final : public RegressorModel {
   [[nodiscard]] nlohmann::json to_json() const override {
     nlohmann::json json_rows = nlohmann::json::array();
     for (const Row& row : rows) {
-      json_rows.push_back({{"key", row.key}, {"place", row.place}, {"log_time", row.log_time}, {"noise", row.noise},
+      json_rows.push_back({{"key", row.key},
+                           {"place", row.place},
+                           {"log_time", row.log_time},
+                           {"noise", row.noise},
                            {"log_physics", perfpred::to_json(Eigen::VectorXd(row.log_physics))}});
     }
     nlohmann::json json_costs = nlohmann::json::array();
     for (std::size_t f = 0; f < forms; ++f) {
-      json_costs.push_back({{"form", physics_forms[f].name}, {"costs", perfpred::to_json(Eigen::VectorXd(costs[f]))}, {"unseen", unseen[f]}});
+      json_costs.push_back({{"form", physics_forms[f].name},
+                            {"costs", perfpred::to_json(Eigen::VectorXd(costs[f]))},
+                            {"unseen", unseen[f]}});
     }
     nlohmann::json json_dropped = nlohmann::json::array();
     for (const SetAside& row : set_aside) json_dropped.push_back({{"key", row.key}, {"reason", row.reason}});
@@ -373,9 +389,9 @@ class HybridModel final : public RegressorModel {
 
  private:
   std::vector<double> depths_, widths_;  // that rows have, each once
-  Eigen::MatrixXd scaled_;          // places of the rows over the kernel's lengths
-  Eigen::MatrixXd inverse_factor_;  // of the Cholesky factor of the rows' covariance, noise included
-  Eigen::MatrixXd alpha_;           // covariance^-1 * residuals, a form a column
+  Eigen::MatrixXd scaled_;               // places of the rows over the kernel's lengths
+  Eigen::MatrixXd inverse_factor_;       // of the Cholesky factor of the rows' covariance, noise included
+  Eigen::MatrixXd alpha_;                // covariance^-1 * residuals, a form a column
 
   void note_levels(const Row& row) {
     for (const auto& [levels, value] : {std::pair(&depths_, row.place[0]), std::pair(&widths_, row.place[1])}) {
@@ -390,8 +406,10 @@ class HybridModel final : public RegressorModel {
     for (Eigen::Index j = 0; j < place.cols(); ++j) place(0, j) = row.place[static_cast<std::size_t>(j)];
     const Eigen::MatrixXd scaled = kernel.scaled(place);
     // Last row of the factor: (l', d) with L l = k, d^2 = k** - l'l; of its inverse: (-l' L^-1 / d, 1 / d).
-    const Eigen::VectorXd l = inverse_factor_.triangularView<Eigen::Lower>() * kernel.covariance(scaled_, scaled).col(0);
-    const double d = std::sqrt(std::max(kernel.amplitude2() + kernel.noise2() * row.noise + 1e-10 - l.squaredNorm(), 1e-12));
+    const Eigen::VectorXd l =
+        inverse_factor_.triangularView<Eigen::Lower>() * kernel.covariance(scaled_, scaled).col(0);
+    const double d =
+        std::sqrt(std::max(kernel.amplitude2() + kernel.noise2() * row.noise + 1e-10 - l.squaredNorm(), 1e-12));
     const Eigen::VectorXd last = inverse_factor_.transpose().triangularView<Eigen::Upper>() * l;
     inverse_factor_.conservativeResizeLike(Eigen::MatrixXd::Zero(n + 1, n + 1));
     inverse_factor_.row(n).head(n) = -last.transpose() / d;
@@ -405,7 +423,8 @@ class HybridModel final : public RegressorModel {
     alpha_ = inverse_factor_.transpose().triangularView<Eigen::Upper>() * half;
   }
 
-  [[nodiscard]] Estimate combine(const PhysicsView& physics, const FormVector& correction, double process, double depth, double width) const {
+  [[nodiscard]] Estimate combine(const PhysicsView& physics, const FormVector& correction, double process, double depth,
+                                 double width) const {
     Estimate estimate;
     const FormVector by_form = physics.log_time + correction;
     estimate.mean = weights.dot(by_form);
@@ -464,12 +483,13 @@ class HybridModel final : public RegressorModel {
     const double explained = lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n);
     FormVector correction;
     for (Eigen::Index f = 0; f < correction.size(); ++f) correction[f] = alpha_.col(f).dot(covariance.matrix());
-    return combine(view(costs, unseen, shape), correction, std::max(0.0, kernel.amplitude2() - explained), place[0], place[1]);
+    return combine(view(costs, unseen, shape), correction, std::max(0.0, kernel.amplitude2() - explained), place[0],
+                   place[1]);
   }
 };
 
-/// Weights of the forms, on the simplex, that make the held-out rows' median absolute error small; drawn to equal weights
-/// where the rows cannot tell.
+/// Weights of the forms, on the simplex, that make the held-out rows' median absolute error small; drawn to equal
+/// weights where the rows cannot tell.
 FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridConstants& constants) {
   const FormVector prior = Eigen::Map<const FormVector>(constants.form_weights.data());
   const auto weights_of = [&](const double* x) {
@@ -494,9 +514,9 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridCons
   };
   using Objective = decltype(objective);
   nlopt::opt search(nlopt::LN_BOBYQA, forms - 1);
-  search.set_min_objective(
-      [](const std::vector<double>& x, std::vector<double>&, void* data) { return (*static_cast<Objective*>(data))(x.data()); },
-      &objective);
+  search.set_min_objective([](const std::vector<double>& x, std::vector<double>&,
+                              void* data) { return (*static_cast<Objective*>(data))(x.data()); },
+                           &objective);
   search.set_lower_bounds(-5);
   search.set_upper_bounds(5);
   search.set_ftol_rel(1e-4);
@@ -525,7 +545,9 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
                        row.noise * kernel.noise2(), row.weight});
   }
   const auto deviation = [&](const Calibration& calibration, const Sample& sample) {
-    return std::sqrt(sample.noise + calibration.latent(sample.process, sample.process / kernel.amplitude2(), sample.disagreement) + sample.unseen);
+    return std::sqrt(sample.noise +
+                     calibration.latent(sample.process, sample.process / kernel.amplitude2(), sample.disagreement) +
+                     sample.unseen);
   };
   // Laplace likelihood: a group that went far wrong must not set the scale alone.
   auto objective = [&](const double* x) {
@@ -541,9 +563,9 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   };
   using Objective = decltype(objective);
   nlopt::opt search(nlopt::LN_BOBYQA, 3);
-  search.set_min_objective(
-      [](const std::vector<double>& x, std::vector<double>&, void* data) { return (*static_cast<Objective*>(data))(x.data()); },
-      &objective);
+  search.set_min_objective([](const std::vector<double>& x, std::vector<double>&,
+                              void* data) { return (*static_cast<Objective*>(data))(x.data()); },
+                           &objective);
   search.set_lower_bounds({-3, 0, -5});
   search.set_upper_bounds({5, 8, 5});
   search.set_ftol_rel(1e-5);
@@ -558,9 +580,11 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   }
   Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
   calibration.most_share = 0;
-  for (const Sample& sample : samples) calibration.most_share = std::max(calibration.most_share, sample.process / kernel.amplitude2());
+  for (const Sample& sample : samples)
+    calibration.most_share = std::max(calibration.most_share, sample.process / kernel.amplitude2());
   // Conformal: quantiles of the standardised errors, those of single rows and those of groups apart.
-  const auto quantile_of = [&](HeldOut::LeftOut left_out, double level, double factor, double& quantile, std::vector<double>& shares) {
+  const auto quantile_of = [&](HeldOut::LeftOut left_out, double level, double factor, double& quantile,
+                               std::vector<double>& shares) {
     std::vector<double> errors;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       if (held_out[i].left_out != left_out) continue;
@@ -590,7 +614,8 @@ class HybridFit {
   HybridFit(const TrainingTable& table, const HybridConstants& constants) : constants_(constants), seed_(table.seed) {
     model_->weights = Eigen::Map<const FormVector>(constants.form_weights.data());
     if (table.rows.size() < fewest_rows) {
-      throw InputError(fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), fewest_rows));
+      throw InputError(
+          fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), fewest_rows));
     }
     std::vector<std::size_t> order(table.rows.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -598,7 +623,8 @@ class HybridFit {
     if (order.size() > most_rows) {
       std::shuffle(order.begin(), order.end(), random);
       for (std::size_t i = most_rows; i < order.size(); ++i) {
-        model_->set_aside.push_back({table.rows[order[i]].workload.key(), fmt::format("beyond the {} rows that the process takes", most_rows)});
+        model_->set_aside.push_back(
+            {table.rows[order[i]].workload.key(), fmt::format("beyond the {} rows that the process takes", most_rows)});
       }
       order.resize(most_rows);
       std::sort(order.begin(), order.end());
@@ -621,7 +647,8 @@ class HybridFit {
     const std::vector<std::size_t> searched = subset();
     std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out, constants_);
-    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, constants_.near_level, student_factor(depths_), student_factor(widths_));
+    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, constants_.near_level,
+                                    student_factor(depths_), student_factor(widths_));
     model_->rows = rows_;
     model_->fitted_rows = rows_.size();
     model_->prepare();
@@ -682,7 +709,8 @@ class HybridFit {
       if (!model_->costs[f].allFinite()) throw Error("the fit of the physical model diverged");
       model_->unseen[f] = unseen_costs(physics_forms[f], rows);
     }
-    for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].log_physics = view(model_->costs, model_->unseen, shapes_[i]).log_time;
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      rows_[i].log_physics = view(model_->costs, model_->unseen, shapes_[i]).log_time;
   }
 
   void drop_outliers() {
@@ -698,17 +726,19 @@ class HybridFit {
       model_->kernel = fit_kernel(places, residuals, noise, constants_.process, again ? &start : nullptr);
       // Leave-one-out residuals in closed form: alpha_i / (K^-1)_ii with variance 1 / (K^-1)_ii.
       const Eigen::MatrixXd inverse = noisy_covariance(model_->kernel, model_->kernel.scaled(places), noise)
-                                          .llt().solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
+                                          .llt()
+                                          .solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
       const Eigen::VectorXd standardised = (inverse * residuals).cwiseQuotient(inverse.diagonal().cwiseSqrt());
       Eigen::Index worst = 0;
       const double away = standardised.cwiseAbs().maxCoeff(&worst);
       if (away <= constants_.outlier_deviations || dropped >= most) return;
       const std::size_t place = searched[static_cast<std::size_t>(worst)];
-      model_->set_aside.push_back({rows_[place].key,
-                                   fmt::format("{:.4g} s where the other rows say {:.4g} s: {:.1f} standard deviations away",
-                                               std::exp(rows_[place].log_time),
-                                               std::exp(rows_[place].log_time - standardised[worst] / std::sqrt(inverse(worst, worst))),
-                                               standardised[worst])});
+      model_->set_aside.push_back(
+          {rows_[place].key,
+           fmt::format("{:.4g} s where the other rows say {:.4g} s: {:.1f} standard deviations away",
+                       std::exp(rows_[place].log_time),
+                       std::exp(rows_[place].log_time - standardised[worst] / std::sqrt(inverse(worst, worst))),
+                       standardised[worst])});
       rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(place));
       shapes_.erase(shapes_.begin() + static_cast<std::ptrdiff_t>(place));
       ++dropped;
@@ -786,7 +816,8 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   auto model = std::make_unique<HybridModel>();
   const auto form_vector = [](const nlohmann::json& object, const char* name) {
     const Eigen::VectorXd vector = json_vector(object, name);
-    if (vector.size() != static_cast<Eigen::Index>(forms)) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+    if (vector.size() != static_cast<Eigen::Index>(forms))
+      throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
     return FormVector(vector);
   };
   const auto list = [&](const char* name) -> const nlohmann::json& {
@@ -805,7 +836,8 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
     row.log_physics = form_vector(item, "log_physics");
   }
   const double fitted_rows = json_number(json, "fitted_rows");
-  if (!(fitted_rows >= 1) || fitted_rows > static_cast<double>(model->rows.size())) throw ModelError("field \"fitted_rows\" is out of range");
+  if (!(fitted_rows >= 1) || fitted_rows > static_cast<double>(model->rows.size()))
+    throw ModelError("field \"fitted_rows\" is out of range");
   model->fitted_rows = static_cast<std::size_t>(fitted_rows);
   const nlohmann::json& json_forms = list("forms");
   if (json_forms.size() != forms) throw ModelError("field \"forms\" has a wrong size");
@@ -815,7 +847,8 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
     if (costs.size() != cost_count) throw ModelError("field \"costs\" has a wrong size");
     model->costs[f] = costs;
     const nlohmann::json& unseen = json_field(json_forms[f], "unseen");
-    if (!unseen.is_array() || unseen.size() != cost_count || !std::all_of(unseen.begin(), unseen.end(), [](const nlohmann::json& one) { return one.is_boolean(); })) {
+    if (!unseen.is_array() || unseen.size() != cost_count ||
+        !std::all_of(unseen.begin(), unseen.end(), [](const nlohmann::json& one) { return one.is_boolean(); })) {
       throw ModelError("field \"unseen\" is not a list of truth values, one a cost");
     }
     for (std::size_t cost = 0; cost < unseen.size(); ++cost) model->unseen[f][cost] = unseen[cost].get<bool>();
@@ -824,12 +857,13 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   const Eigen::VectorXd theta = json_vector(json, "kernel");
   if (theta.size() != ResidualKernel::parameters) throw ModelError("field \"kernel\" has a wrong size");
   model->kernel.theta = theta;
-  model->kernel.rough = static_cast<int>(std::clamp(json_number(json, "rough"), 0.0, static_cast<double>(ResidualKernel::inputs)));
+  model->kernel.rough =
+      static_cast<int>(std::clamp(json_number(json, "rough"), 0.0, static_cast<double>(ResidualKernel::inputs)));
   const nlohmann::json& calibration = json_field(json, "calibration");
-  model->calibration = {json_number(calibration, "process_log"), json_number(calibration, "novelty"),
+  model->calibration = {json_number(calibration, "process_log"),      json_number(calibration, "novelty"),
                         json_number(calibration, "disagreement_log"), json_number(calibration, "near_share"),
-                        json_number(calibration, "near_quantile"), json_number(calibration, "far_share"),
-                        json_number(calibration, "depth_quantile"), json_number(calibration, "width_quantile"),
+                        json_number(calibration, "near_quantile"),    json_number(calibration, "far_share"),
+                        json_number(calibration, "depth_quantile"),   json_number(calibration, "width_quantile"),
                         json_number(calibration, "most_share")};
   for (const nlohmann::json& item : list("dropped")) {
     model->set_aside.push_back({json_text(item, "key"), json_text(item, "reason")});

@@ -8,8 +8,8 @@
 
 namespace perfpred {
 
-/// What the fit of the hybrid takes as given. docs/accuracy.md says how each was chosen; benchmarks/hybrid_constants.cpp
-/// chooses anew on any table.
+/// What the fit of the hybrid takes as given. docs/accuracy.md says how each was chosen;
+/// benchmarks/hybrid_constants.cpp chooses anew on any table.
 struct HybridConstants {
   KernelPrior process;
   std::array<double, physics_forms.size()> form_weights = {0.1, 0.3, 0.1, 0.5};  ///< before held-out rows are seen

@@ -70,7 +70,8 @@ std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json) {
   auto model = std::make_unique<LinearModel>();
   const auto features = [&](const char* name) {
     const Eigen::VectorXd vector = json_vector(json, name);
-    if (vector.size() != Features::RowsAtCompileTime) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+    if (vector.size() != Features::RowsAtCompileTime)
+      throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
     return Features(vector);
   };
   model->standardize.mean = features("mean");

@@ -18,8 +18,8 @@
 namespace perfpred {
 namespace {
 
-/// A node of a tree: rows with feature < threshold go to `next`, others to `next + 1`; a leaf has feature -1 and adds its
-/// value.
+/// A node of a tree: rows with feature < threshold go to `next`, others to `next + 1`; a leaf has feature -1 and adds
+/// its value.
 struct Node {
   std::int32_t feature = -1;
   float value = 0;  // threshold or leaf
@@ -61,7 +61,8 @@ class TreesModel final : public RegressorModel {
       values.push_back(node.value);
       next.push_back(node.next);
     }
-    return {{"base", base}, {"roots", roots}, {"features", features}, {"values", values}, {"next", next}, {"half_width", half_width}};
+    return {{"base", base},     {"roots", roots}, {"features", features},
+            {"values", values}, {"next", next},   {"half_width", half_width}};
   }
 };
 
@@ -76,7 +77,8 @@ void check(int status) {
 class Matrix {
  public:
   explicit Matrix(std::span<const AggregateRow> rows) {
-    const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> features = feature_matrix(rows).cast<float>();
+    const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> features =
+        feature_matrix(rows).cast<float>();
     const Eigen::VectorXf labels = log_times(rows).cast<float>();
     check(XGDMatrixCreateFromMat(features.data(), rows.size(), static_cast<bst_ulong>(features.cols()), NAN, &handle_));
     check(XGDMatrixSetFloatInfo(handle_, "label", labels.data(), rows.size()));
@@ -146,7 +148,8 @@ void read_trees(const Booster& booster, std::size_t trees, TreesModel& model) {
   }
 }
 
-TreesModel grow(Flavour flavour, const std::vector<AggregateRow>& rows, const std::vector<AggregateRow>& val, std::uint64_t seed) {
+TreesModel grow(Flavour flavour, const std::vector<AggregateRow>& rows, const std::vector<AggregateRow>& val,
+                std::uint64_t seed) {
   const Matrix matrix(rows);
   Booster booster(matrix);
   booster.set("objective", "reg:squarederror");
@@ -174,7 +177,8 @@ TreesModel grow(Flavour flavour, const std::vector<AggregateRow>& rows, const st
   booster.set("lambda", "1");
   std::size_t best_rounds = most_rounds;
   if (val.empty()) {
-    for (int round = 0; round < most_rounds; ++round) check(XGBoosterUpdateOneIter(booster.handle(), round, matrix.handle()));
+    for (int round = 0; round < most_rounds; ++round)
+      check(XGBoosterUpdateOneIter(booster.handle(), round, matrix.handle()));
   } else {
     const Matrix val_matrix(val);
     const Eigen::VectorXd labels = log_times(val);
@@ -186,7 +190,8 @@ TreesModel grow(Flavour flavour, const std::vector<AggregateRow>& rows, const st
       const float* predicted = nullptr;
       check(XGBoosterPredict(booster.handle(), val_matrix.handle(), 0, 0, 0, &count, &predicted));
       double error = 0;
-      for (bst_ulong i = 0; i < count; ++i) error += std::abs(static_cast<double>(predicted[i]) - labels[static_cast<Eigen::Index>(i)]);
+      for (bst_ulong i = 0; i < count; ++i)
+        error += std::abs(static_cast<double>(predicted[i]) - labels[static_cast<Eigen::Index>(i)]);
       if (error < best) {
         best = error;
         best_round = round;
@@ -214,7 +219,8 @@ std::unique_ptr<RegressorModel> fit_trees(Flavour flavour, const TrainingTable& 
     std::vector<AggregateRow> in, out;
     for (std::size_t i = 0; i < order.size(); ++i) (i % folds == fold ? out : in).push_back(table.rows[order[i]]);
     const TreesModel part = grow(flavour, in, table.val, table.seed);
-    for (const AggregateRow& row : out) residuals.push_back(std::log(*row.avg_time_mean) - part.log_time(features_of(row.workload)));
+    for (const AggregateRow& row : out)
+      residuals.push_back(std::log(*row.avg_time_mean) - part.log_time(features_of(row.workload)));
   }
   model->half_width = conformal_half_width(std::move(residuals));
   return model;
@@ -241,9 +247,11 @@ std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json) {
   const Eigen::VectorXd roots = json_vector(json, "roots"), features = json_vector(json, "features"),
                         values = json_vector(json, "values"), next = json_vector(json, "next");
   const Eigen::Index count = features.size();
-  if (values.size() != count || next.size() != count) throw ModelError("fields \"features\", \"values\" and \"next\" differ in length");
+  if (values.size() != count || next.size() != count)
+    throw ModelError("fields \"features\", \"values\" and \"next\" differ in length");
   for (Eigen::Index i = 0; i < count; ++i) {
-    const Node node{static_cast<std::int32_t>(features[i]), static_cast<float>(values[i]), static_cast<std::int32_t>(next[i])};
+    const Node node{static_cast<std::int32_t>(features[i]), static_cast<float>(values[i]),
+                    static_cast<std::int32_t>(next[i])};
     const bool leaf = node.feature < 0;
     // Children lie behind their parent, so every walk ends.
     if (!leaf && (node.feature >= Features::RowsAtCompileTime || node.next <= i || node.next + 1 >= count)) {

@@ -45,8 +45,8 @@ Plan plan_exactly(std::span<const PlanItem> items, std::int64_t budget, const Su
   problem.items.reserve(survey.candidates);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!is_candidate(items[i], budget)) continue;
-    problem.items.push_back({0, survey.unit.whole<P>(items[i].value), items[i].cost / survey.cost_divisor,
-                             static_cast<std::uint32_t>(i)});
+    problem.items.push_back(
+        {0, survey.unit.whole<P>(items[i].value), items[i].cost / survey.cost_divisor, static_cast<std::uint32_t>(i)});
   }
   knapsack::Incumbent<P> incumbent;
   P bound = 0;

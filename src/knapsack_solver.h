@@ -177,8 +177,8 @@ template <class P>
 struct Item {
   double ratio;
   P profit;
-  std::int64_t weight;  ///< 0 < weight <= capacity
-  std::uint32_t index;  ///< the caller's
+  std::int64_t weight;     ///< 0 < weight <= capacity
+  std::uint32_t index;     ///< the caller's
   std::int32_t units = 1;  ///< what the surrogate relaxation counts
 };
 
@@ -261,7 +261,7 @@ class CoreSolver {
 
  private:
   struct State {
-    std::int64_t weight;   // minus the capacity: feasible when <= 0
+    std::int64_t weight;  // minus the capacity: feasible when <= 0
     P profit;
     std::uint64_t flips;   // of the current block of 64 steps
     std::uint32_t parent;  // flips of earlier blocks
@@ -307,9 +307,7 @@ class CoreSolver {
   static constexpr std::uint32_t kRoot = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kSortable = 96;
 
-  [[nodiscard]] std::int64_t weight_of(const Item<P>& item) const {
-    return item.weight + problem_.shift * item.units;
-  }
+  [[nodiscard]] std::int64_t weight_of(const Item<P>& item) const { return item.weight + problem_.shift * item.units; }
   [[nodiscard]] bool before(const Item<P>& a, const Item<P>& b) const;
   void find_break();
   void set_scale();
@@ -369,9 +367,9 @@ class CoreSolver {
   bool gain_is_current_ = false;
   bool loss_is_current_ = false;
 
-  std::vector<Range> left_;   // unsorted, nearest to the break item last
+  std::vector<Range> left_;  // unsorted, nearest to the break item last
   std::vector<Range> right_;
-  std::vector<Item<P>> left_ready_;   // sorted, next one last
+  std::vector<Item<P>> left_ready_;  // sorted, next one last
   std::vector<Item<P>> right_ready_;
   std::vector<Item<P>> steps_;
   States states_;
@@ -381,7 +379,7 @@ class CoreSolver {
   bool take_left_ = false;
   std::size_t complete_at_ = 500;
   std::uint64_t complete_after_ = 0;
-  std::size_t block_first_ = 0;  // step at which the current block of 64 begins
+  std::size_t block_first_ = 0;            // step at which the current block of 64 begins
   std::vector<std::uint32_t> best_flips_;  // callers' indices that differ from the break solution
 };
 
@@ -405,8 +403,8 @@ void CoreSolver<P>::find_break() {
     item.ratio = weight > 0 ? static_cast<double>(item.profit) / static_cast<double>(weight) : 1e300;
   }
   const auto less = [this](const Item<P>& a, const Item<P>& b) { return before(a, b); };
-  const Int128 capacity = static_cast<Int128>(problem_.capacity) +
-                          static_cast<Int128>(problem_.shift) * problem_.cardinality;
+  const Int128 capacity =
+      static_cast<Int128>(problem_.capacity) + static_cast<Int128>(problem_.shift) * problem_.cardinality;
   Int128 used = 0;
   std::size_t first = 0;
   std::size_t last = items_.size();
@@ -432,8 +430,8 @@ void CoreSolver<P>::find_break() {
   break_weight_ = -problem_.capacity;
   if (problem_.shift < 0) {
     // Items of no surrogate weight cost nothing there: every solution of the relaxation holds them.
-    const auto middle = std::partition(items_.begin(), items_.end(),
-                                       [this](const Item<P>& item) { return weight_of(item) <= 0; });
+    const auto middle =
+        std::partition(items_.begin(), items_.end(), [this](const Item<P>& item) { return weight_of(item) <= 0; });
     first = static_cast<std::size_t>(middle - items_.begin());
     take(0, first);
   }
@@ -492,8 +490,8 @@ std::int64_t CoreSolver<P>::ratio_up(const Item<P>& item) const {
 
 template <class P>
 std::int64_t CoreSolver<P>::ratio_down(const Item<P>& item) const {
-  const Int128 profit = scale_ >= 0 ? static_cast<Int128>(item.profit) << scale_
-                                    : static_cast<Int128>(item.profit >> -scale_);
+  const Int128 profit =
+      scale_ >= 0 ? static_cast<Int128>(item.profit) << scale_ : static_cast<Int128>(item.profit >> -scale_);
   const Int128 ratio = profit / weight_of(item);
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return ratio > kMost ? kMost : static_cast<std::int64_t>(ratio);
@@ -559,7 +557,8 @@ void CoreSolver<P>::step(const Item<P>& item, bool held) {
   if (!held) {
     const std::int64_t most = problem_.capacity - item.weight;
     if (problem_.shift == 0)
-      changed_end = std::upper_bound(old, end, most, [](std::int64_t limit, const State& s) { return limit < s.weight; });
+      changed_end =
+          std::upper_bound(old, end, most, [](std::int64_t limit, const State& s) { return limit < s.weight; });
   }
   Int128 least = threshold();
   P last_profit = -1;
@@ -813,7 +812,8 @@ Problem<P> CoreSolver<P>::reduced() const {
   return rest;
 }
 
-/// Value of the linear relaxation with weights + shift against capacity + shift*cardinality, and how many items it holds.
+/// Value of the linear relaxation with weights + shift against capacity + shift*cardinality, and how many items it
+/// holds.
 struct RelaxedSum {
   double value = 0;
   double count = 0;
@@ -954,8 +954,8 @@ void count_units(std::vector<Item<P>>& items) {
   }
 }
 
-/// Depth first over items in order of their ratios with Dantzig's bound, the choice where dynamic programming meets many
-/// different sums of few items.
+/// Depth first over items in order of their ratios with Dantzig's bound, the choice where dynamic programming meets
+/// many different sums of few items.
 template <class P>
 class DepthFirst {
  public:
@@ -1027,7 +1027,7 @@ class DepthFirst {
   std::vector<Item<P>> items_;
   Incumbent<P>& incumbent_;
   const Limits& limits_;
-  P best_;  // incumbent without the fixed part
+  P best_;                             // incumbent without the fixed part
   std::vector<Int128> weights_ = {0};  // of the items before
   std::vector<P> profits_ = {0};
   std::vector<std::int64_t> lightest_;  // from an item on

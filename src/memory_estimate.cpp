@@ -147,7 +147,8 @@ class Replay {
     return graph_.shape(storage) != graph_.shape(id) && graph_.shape(storage).back() == graph_.shape(id)[1];
   }
 
-  /// Whether LibTorch convolves by itself rather than by oneDNN (ConvParams::use_mkldnn in ATen/native/Convolution.cpp).
+  /// Whether LibTorch convolves by itself rather than by oneDNN (ConvParams::use_mkldnn in
+  /// ATen/native/Convolution.cpp).
   [[nodiscard]] bool is_native(TensorId image, TensorId weight, TensorId result) const {
     if (graph_.tensors[image].type == DataType::f64) return true;
     const Shape& in = graph_.shape(image);

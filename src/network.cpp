@@ -15,16 +15,47 @@ namespace perfpred {
 namespace {
 
 // In the order of LayerKind.
-constexpr std::array<std::string_view, 41> kind_names = {
-    "input",       "conv2d",       "batch_norm",      "layer_norm",     "linear",
-    "embedding",   "position_ids", "type_ids",        "relu",           "relu6",
-    "hardswish",   "hardsigmoid",  "silu",            "sigmoid",        "tanh",
-    "gelu",        "gelu_tanh",    "max_pool",        "avg_pool",       "adaptive_avg_pool",
-    "global_avg_pool", "add",      "mul",             "scale",          "dropout",
-    "stochastic_depth", "layer_scale", "concat",      "chunk",          "channel_shuffle",
-    "flatten",     "to_nhwc",      "to_nchw",         "to_tokens",      "class_token",
-    "first_token", "position_embedding", "split_heads", "merge_heads",  "matmul",
-    "matmul_transposed"};
+constexpr std::array<std::string_view, 41> kind_names = {"input",
+                                                         "conv2d",
+                                                         "batch_norm",
+                                                         "layer_norm",
+                                                         "linear",
+                                                         "embedding",
+                                                         "position_ids",
+                                                         "type_ids",
+                                                         "relu",
+                                                         "relu6",
+                                                         "hardswish",
+                                                         "hardsigmoid",
+                                                         "silu",
+                                                         "sigmoid",
+                                                         "tanh",
+                                                         "gelu",
+                                                         "gelu_tanh",
+                                                         "max_pool",
+                                                         "avg_pool",
+                                                         "adaptive_avg_pool",
+                                                         "global_avg_pool",
+                                                         "add",
+                                                         "mul",
+                                                         "scale",
+                                                         "dropout",
+                                                         "stochastic_depth",
+                                                         "layer_scale",
+                                                         "concat",
+                                                         "chunk",
+                                                         "channel_shuffle",
+                                                         "flatten",
+                                                         "to_nhwc",
+                                                         "to_nchw",
+                                                         "to_tokens",
+                                                         "class_token",
+                                                         "first_token",
+                                                         "position_embedding",
+                                                         "split_heads",
+                                                         "merge_heads",
+                                                         "matmul",
+                                                         "matmul_transposed"};
 static_assert(kind_names.size() == static_cast<std::size_t>(LayerKind::causal_mask));
 
 }  // namespace
@@ -52,11 +83,20 @@ LayerParameters Network::parameters(const Layer& layer) {
       add({layer.out_channels});
       add({layer.out_channels});
       break;
-    case LayerKind::embedding: add({layer.in_channels, layer.out_channels}); break;
-    case LayerKind::layer_scale: add({layer.out_channels, 1, 1}); break;
-    case LayerKind::class_token: add({1, 1, layer.out_channels}); break;
-    case LayerKind::position_embedding: add({1, layer.in_channels, layer.out_channels}); break;
-    default: break;
+    case LayerKind::embedding:
+      add({layer.in_channels, layer.out_channels});
+      break;
+    case LayerKind::layer_scale:
+      add({layer.out_channels, 1, 1});
+      break;
+    case LayerKind::class_token:
+      add({1, 1, layer.out_channels});
+      break;
+    case LayerKind::position_embedding:
+      add({1, layer.in_channels, layer.out_channels});
+      break;
+    default:
+      break;
   }
   return parameters;
 }
@@ -158,8 +198,8 @@ Workload Workload::zoo(std::string_view name, std::int64_t batch, std::vector<st
     workload.classes = parse_transformer(workload.network).words;
   } else {
     const ZooEntry& entry = zoo_entry(workload.network);
-    workload.input = entry.tokens ? std::vector<std::int64_t>{entry.size}
-                                  : std::vector<std::int64_t>{3, entry.size, entry.size};
+    workload.input =
+        entry.tokens ? std::vector<std::int64_t>{entry.size} : std::vector<std::int64_t>{3, entry.size, entry.size};
     workload.classes = entry.classes;
   }
   if (!input.empty()) workload.input = std::move(input);

@@ -52,8 +52,8 @@ std::int64_t NetworkBuilder::windows(std::int64_t size, const Window& window, bo
 LayerId NetworkBuilder::images() {
   const auto& input = workload_.input;
   if (input.size() != 3) {
-    throw InputError(fmt::format("input {} does not fit {}: it takes channels x height x width", shape_text(input),
-                                 network_.name));
+    throw InputError(
+        fmt::format("input {} does not fit {}: it takes channels x height x width", shape_text(input), network_.name));
   }
   const Shape batch = {workload_.batch_size, input[0], input[1], input[2]};
   static_cast<void>(batch.numel());  // refuses what is too large before sizes are added up
@@ -74,8 +74,7 @@ LayerId NetworkBuilder::words() {
   return last();
 }
 
-LayerId NetworkBuilder::conv(LayerId x, std::string_view name, std::int64_t channels, const Window& window,
-                             bool bias) {
+LayerId NetworkBuilder::conv(LayerId x, std::string_view name, std::int64_t channels, const Window& window, bool bias) {
   const Shape in = shape(x);
   Layer& layer = add_layer(LayerKind::conv2d, name, {x});
   layer.bias = bias;
@@ -249,11 +248,21 @@ LayerId NetworkBuilder::view(LayerKind kind, LayerId x) {
   const Shape in = shape(x);
   Layer& layer = add_layer(kind, to_string(kind), {x});
   switch (kind) {
-    case LayerKind::to_nhwc: layer.output = {in[0], in[2], in[3], in[1]}; break;
-    case LayerKind::to_nchw: layer.output = {in[0], in[3], in[1], in[2]}; break;
-    case LayerKind::to_tokens: layer.output = {in[0], in[2] * in[3], in[1]}; break;
-    case LayerKind::first_token: layer.output = {in[0], in[2]}; break;
-    default: layer.output = in; break;
+    case LayerKind::to_nhwc:
+      layer.output = {in[0], in[2], in[3], in[1]};
+      break;
+    case LayerKind::to_nchw:
+      layer.output = {in[0], in[3], in[1], in[2]};
+      break;
+    case LayerKind::to_tokens:
+      layer.output = {in[0], in[2] * in[3], in[1]};
+      break;
+    case LayerKind::first_token:
+      layer.output = {in[0], in[2]};
+      break;
+    default:
+      layer.output = in;
+      break;
   }
   return last();
 }

@@ -9,13 +9,14 @@ namespace perfpred {
 namespace {
 
 constexpr double huber_threshold = 1.345;
-constexpr double least_scale = 0.005;    // of the residuals: a fit on few rows must not trust itself more
+constexpr double least_scale = 0.005;  // of the residuals: a fit on few rows must not trust itself more
 constexpr double launch_share = 0.2;
 constexpr double other_share = 0.1;
-constexpr double nominal_narrow = 30;    // channels
+constexpr double nominal_narrow = 30;  // channels
 
 constexpr int at(Cost cost) { return static_cast<int>(cost); }
-constexpr std::array<int, 3> weight_costs = {at(Cost::weights), at(Cost::deep_weights), at(Cost::dense_weights)};  // a parameter
+constexpr std::array<int, 3> weight_costs = {at(Cost::weights), at(Cost::deep_weights),
+                                             at(Cost::dense_weights)};  // a parameter
 
 bool in_use(const PhysicsForm& form, int cost) {
   if (cost == at(Cost::narrow)) return form.narrow;
@@ -163,11 +164,12 @@ EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShap
 Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows) {
   Unseen unseen{};
   for (const int cost : weight_costs) {
-    unseen[static_cast<std::size_t>(cost)] = in_use(form, cost) && std::all_of(rows.begin(), rows.end(), [&](const PhysicsRow& row) {
-      Costs gradient;
-      epoch_time(form, Costs::Ones(), *row.shape, &gradient);
-      return gradient[cost] == 0;
-    });
+    unseen[static_cast<std::size_t>(cost)] =
+        in_use(form, cost) && std::all_of(rows.begin(), rows.end(), [&](const PhysicsRow& row) {
+          Costs gradient;
+          epoch_time(form, Costs::Ones(), *row.shape, &gradient);
+          return gradient[cost] == 0;
+        });
   }
   return unseen;
 }

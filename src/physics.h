@@ -14,16 +14,16 @@ namespace perfpred {
 
 /// What an epoch's time is made of; the coefficients are positive.
 enum class Cost {
-  input,         ///< seconds a sample
-  fixed,         ///< seconds a step
-  launch,        ///< seconds an operator
-  compute,       ///< seconds a FLOP
-  narrow,        ///< channels at which a layer reaches half its speed
-  memory,        ///< seconds an activation element moved
-  weights,       ///< seconds a parameter of layers with 32 positions or more, a step
-  deep_weights,  ///< the same with 2 to 31 positions
-  dense_weights, ///< the same of dense layers
-  root_weights,  ///< seconds a square root of a layer's parameters, a step
+  input,          ///< seconds a sample
+  fixed,          ///< seconds a step
+  launch,         ///< seconds an operator
+  compute,        ///< seconds a FLOP
+  narrow,         ///< channels at which a layer reaches half its speed
+  memory,         ///< seconds an activation element moved
+  weights,        ///< seconds a parameter of layers with 32 positions or more, a step
+  deep_weights,   ///< the same with 2 to 31 positions
+  dense_weights,  ///< the same of dense layers
+  root_weights,   ///< seconds a square root of a layer's parameters, a step
 };
 inline constexpr int cost_count = 10;
 using Costs = Eigen::Matrix<double, cost_count, 1>;
@@ -46,7 +46,7 @@ struct EpochTime {
   [[nodiscard]] double total() const { return input + launch + compute + memory + weights; }
 };
 PERFPRED_API EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShape& shape,
-                                                Costs* gradient = nullptr);
+                                  Costs* gradient = nullptr);
 
 /// A measured row as the physics sees it.
 struct PhysicsRow {
@@ -62,8 +62,8 @@ using Unseen = std::array<bool, cost_count>;
 [[nodiscard]] PERFPRED_API Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows);
 
 /// Maximum a posteriori of the log costs under a Huber loss on log time. The prior is wide (cost_deviation) and centred
-/// on the cost at which a term would take its nominal share of the rows' time, so that it serves any device. A parameter
-/// of a kind that no row shows costs the geometric mean of what the other kinds cost.
+/// on the cost at which a term would take its nominal share of the rows' time, so that it serves any device. A
+/// parameter of a kind that no row shows costs the geometric mean of what the other kinds cost.
 /// @param start  costs to begin from, of a fit on nearly the same rows; nullptr: the prior's centre
 [[nodiscard]] PERFPRED_API Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows,
                                            const Costs* start = nullptr);

@@ -225,8 +225,8 @@ class CoverSolver {
     const auto hopeless = [&](const State& state) {
       const std::int64_t room = budget - state.cost;
       if (room < required_[g + 1]) return true;
-      const auto full = static_cast<std::size_t>(std::upper_bound(costs.begin(), costs.end(), Int128{room}) -
-                                                 costs.begin() - 1);
+      const auto full =
+          static_cast<std::size_t>(std::upper_bound(costs.begin(), costs.end(), Int128{room}) - costs.begin() - 1);
       Int128 bound = state.profit + profits[full];
       if (full < later.size()) {
         // A part of the profit, in long double with room for its rounding; profits are whole, so the bound is, too.
@@ -273,8 +273,9 @@ class CoverSolver {
     std::size_t i = 0;
     std::size_t k = 0;
     while (i < a.size() || k < b.size()) {
-      const bool first = k == b.size() || (i < a.size() && (a[i].cost != b[k].cost ? a[i].cost < b[k].cost
-                                                                                  : a[i].profit >= b[k].profit));
+      const bool first =
+          k == b.size() ||
+          (i < a.size() && (a[i].cost != b[k].cost ? a[i].cost < b[k].cost : a[i].profit >= b[k].profit));
       const State& state = first ? a[i++] : b[k++];
       if (merged.empty() || state.profit > merged.back().profit) merged.push_back(state);
     }
@@ -297,7 +298,11 @@ class CoverSolver {
 class SeveralSolver {
  public:
   SeveralSolver(const WholeProblem& problem, const Limits& limits, std::int64_t most_nodes)
-      : problem_(problem), limits_(limits), most_nodes_(most_nodes), devices_(problem.budgets.size()), alike_(are_alike()) {
+      : problem_(problem),
+        limits_(limits),
+        most_nodes_(most_nodes),
+        devices_(problem.budgets.size()),
+        alike_(are_alike()) {
     best_.device.assign(problem.jobs.size(), std::nullopt);
   }
 
@@ -342,9 +347,8 @@ class SeveralSolver {
     constexpr int orders = 12;
     for (int order = 0; order < orders && best_.profit < chosen.bound && !limits_.expired(); ++order) {
       std::vector<std::size_t> jobs = chosen.jobs;
-      std::sort(jobs.begin(), jobs.end(), [&](std::size_t a, std::size_t b) {
-        return problem_.jobs[a][0]->cost > problem_.jobs[b][0]->cost;
-      });
+      std::sort(jobs.begin(), jobs.end(),
+                [&](std::size_t a, std::size_t b) { return problem_.jobs[a][0]->cost > problem_.jobs[b][0]->cost; });
       if (order > 0) shuffle_lightly(jobs, random);
       pack(jobs, order % 2 == 0);
     }
@@ -352,7 +356,8 @@ class SeveralSolver {
   }
 
   static void shuffle_lightly(std::vector<std::size_t>& jobs, std::mt19937_64& random) {
-    for (std::size_t i = 0; i + 1 < jobs.size(); ++i) std::swap(jobs[i], jobs[i + random() % std::min<std::size_t>(8, jobs.size() - i)]);
+    for (std::size_t i = 0; i + 1 < jobs.size(); ++i)
+      std::swap(jobs[i], jobs[i + random() % std::min<std::size_t>(8, jobs.size() - i)]);
   }
 
   /// Longest job first onto the emptiest device, or device after device filled as far as it goes.
@@ -360,7 +365,8 @@ class SeveralSolver {
     std::vector<std::optional<std::size_t>> device(problem_.jobs.size());
     if (fill) {
       std::vector<Candidate> open;
-      for (const std::size_t job : jobs) open.push_back({job, problem_.jobs[job][0]->cost, problem_.jobs[job][0]->cost});
+      for (const std::size_t job : jobs)
+        open.push_back({job, problem_.jobs[job][0]->cost, problem_.jobs[job][0]->cost});
       for (std::size_t d = 0; d < devices_; ++d) {
         for (const std::size_t job : knapsack_of(open, problem_.budgets[d], limits_).jobs) device[job] = d;
         std::erase_if(open, [&](const Candidate& candidate) { return device[candidate.job].has_value(); });
@@ -568,9 +574,9 @@ class SeveralSolver {
   bool alike_;
   Places best_;
   Int128 bound_ = 0;
-  std::vector<Int128> price_;       // of each job, where the Lagrangian bound was least
+  std::vector<Int128> price_;  // of each job, where the Lagrangian bound was least
   std::vector<Candidate> order_;
-  std::vector<Int128> price_from_;  // of the jobs from a place of the order on
+  std::vector<Int128> price_from_;              // of the jobs from a place of the order on
   std::vector<std::vector<Candidate>> priced_;  // by device: profit less price, the place in the order as job
   std::vector<std::optional<std::size_t>> current_;
   std::int64_t nodes_ = 0;

@@ -30,9 +30,10 @@ struct Assignment {
 /// What one job of each group costs at least; 0 without groups.
 [[nodiscard]] PERFPRED_API std::int64_t least_cover(const AssignmentProblem& problem);
 
-/// The best sum of values. One device: exact. Several: a knapsack over the summed budget (alike devices) or a Lagrangian
-/// relaxation bounds it, packing and re-solving one device at a time finds plans, and branch and bound closes what gap
-/// is left if the problem is small and the tree has at most `most_nodes`. Groups: one device, whose budget must hold least_cover().
+/// The best sum of values. One device: exact. Several: a knapsack over the summed budget (alike devices) or a
+/// Lagrangian relaxation bounds it, packing and re-solving one device at a time finds plans, and branch and bound
+/// closes what gap is left if the problem is small and the tree has at most `most_nodes`. Groups: one device, whose
+/// budget must hold least_cover().
 [[nodiscard]] PERFPRED_API Assignment assign(const AssignmentProblem& problem, const PlanLimits& limits,
                                              std::int64_t most_nodes = 3'000'000);
 

@@ -6,9 +6,17 @@ namespace perfpred {
 namespace {
 
 // In the order of the enum.
-constexpr std::array<std::string_view, 11> reasons = {
-    "",           "depth_out_of_range", "width_out_of_range", "batch_out_of_range", "size_out_of_range", "other_network",
-    "other_device", "other_precision",  "other_optimizer",    "other_layout",       "unknown_op"};
+constexpr std::array<std::string_view, 11> reasons = {"",
+                                                      "depth_out_of_range",
+                                                      "width_out_of_range",
+                                                      "batch_out_of_range",
+                                                      "size_out_of_range",
+                                                      "other_network",
+                                                      "other_device",
+                                                      "other_precision",
+                                                      "other_optimizer",
+                                                      "other_layout",
+                                                      "unknown_op"};
 
 }  // namespace
 

@@ -35,7 +35,8 @@ std::vector<std::string> fields_of(const Workload& workload, const Prediction& p
 
 void write_predictions(const std::string& path, std::span<const Workload> workloads,
                        std::span<const Prediction> predictions) {
-  if (workloads.size() != predictions.size()) throw Error("write_predictions: as many predictions as workloads are needed");
+  if (workloads.size() != predictions.size())
+    throw Error("write_predictions: as many predictions as workloads are needed");
   AtomicFile file(path);
   file.write(csv_line(header()));
   for (std::size_t i = 0; i < workloads.size(); ++i) file.write(csv_line(fields_of(workloads[i], predictions[i])));

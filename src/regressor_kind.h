@@ -36,8 +36,8 @@ class RegressorModel {
   [[nodiscard]] virtual nlohmann::json to_json() const = 0;
 };
 
-/// A kind of regressor: how it is fitted and how it is read back. Adding one takes a source file that defines it and its
-/// line in the table in time_regressor.cpp.
+/// A kind of regressor: how it is fitted and how it is read back. Adding one takes a source file that defines it and
+/// its line in the table in time_regressor.cpp.
 struct RegressorKind {
   std::string_view name;
   bool uses_validation;  ///< otherwise validation rows are fitted on too

@@ -46,8 +46,7 @@ constexpr RunColumn text_column(std::string_view name, bool mandatory = false) {
 
 template <std::optional<double> Run::*member>
 constexpr RunColumn number_column(std::string_view name, bool mandatory = false) {
-  return {name, mandatory,
-          [](Run& r, std::string_view t, const ValuePlace& p) { r.*member = optional_number(t, p); },
+  return {name, mandatory, [](Run& r, std::string_view t, const ValuePlace& p) { r.*member = optional_number(t, p); },
           [](const Run& r) { return number_text(r.*member); }};
 }
 
@@ -191,14 +190,44 @@ class RunParser {
 };
 
 /// The order of the reference collection, then ours.
-constexpr std::array<std::string_view, 38> order = {
-    "timestamp_utc", "framework",   "depth",        "base_filters",   "batch_size", "epochs",
-    "params",        "epoch_times_json", "avg_time_sec", "images_per_sec", "test_acc",   "network",
-    "input",         "classes",     "train_images", "optimizer",      "precision",  "layout",
-    "cuda_graph",    "device",      "threads",      "env",            "host",       "driver",
-    "cuda",          "cudnn",       "step_p05_ms",  "step_p50_ms",    "step_p95_ms", "clock_mhz",
-    "mem_free_mb",   "peak_mem_mb", "load",         "timing",         "outcome",    "note",
-    "peak_reserved_mb", "cuda_graph_speedup"};
+constexpr std::array<std::string_view, 38> order = {"timestamp_utc",
+                                                    "framework",
+                                                    "depth",
+                                                    "base_filters",
+                                                    "batch_size",
+                                                    "epochs",
+                                                    "params",
+                                                    "epoch_times_json",
+                                                    "avg_time_sec",
+                                                    "images_per_sec",
+                                                    "test_acc",
+                                                    "network",
+                                                    "input",
+                                                    "classes",
+                                                    "train_images",
+                                                    "optimizer",
+                                                    "precision",
+                                                    "layout",
+                                                    "cuda_graph",
+                                                    "device",
+                                                    "threads",
+                                                    "env",
+                                                    "host",
+                                                    "driver",
+                                                    "cuda",
+                                                    "cudnn",
+                                                    "step_p05_ms",
+                                                    "step_p50_ms",
+                                                    "step_p95_ms",
+                                                    "clock_mhz",
+                                                    "mem_free_mb",
+                                                    "peak_mem_mb",
+                                                    "load",
+                                                    "timing",
+                                                    "outcome",
+                                                    "note",
+                                                    "peak_reserved_mb",
+                                                    "cuda_graph_speedup"};
 
 }  // namespace
 
@@ -222,8 +251,7 @@ RunReader& RunReader::operator=(RunReader&&) noexcept = default;
 
 std::optional<Run> RunReader::next() {
   if (!impl_->csv.next()) return std::nullopt;
-  return impl_->parser.parse([this](std::size_t i) { return impl_->csv.text(impl_->fields[i]); },
-                             impl_->csv.place(""));
+  return impl_->parser.parse([this](std::size_t i) { return impl_->csv.text(impl_->fields[i]); }, impl_->csv.place(""));
 }
 
 const std::vector<std::string>& RunReader::columns() const { return impl_->csv.header(); }
@@ -254,8 +282,8 @@ Run run_from_fields(const std::vector<std::string>& header, const std::vector<st
   if (fields.size() != header.size()) {
     throw InputError(fmt::format("{}: {} fields where the header has {}", where, fields.size(), header.size()));
   }
-  return RunParser(header, where).parse([&fields](std::size_t i) { return std::string_view(fields[i]); },
-                                        {where, 0, {}});
+  return RunParser(header, where)
+      .parse([&fields](std::size_t i) { return std::string_view(fields[i]); }, {where, 0, {}});
 }
 
 }  // namespace perfpred

@@ -71,7 +71,8 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
   for (const PlanCandidate& candidate : candidates) {
     if (candidate.size() != request.devices.size()) throw InputError("a candidate needs one option for each device");
     for (const auto& option : candidate) {
-      if (!option && request.confidence > 0.5) throw InputError("a confidence above 0.5 needs every time on every device");
+      if (!option && request.confidence > 0.5)
+        throw InputError("a confidence above 0.5 needs every time on every device");
       if (!option) continue;
       if (!(option->sec_per_epoch > 0) || std::isinf(option->sec_per_epoch)) {
         throw InputError(
@@ -159,8 +160,8 @@ double normal_quantile(double p) {
   return std::max(0.0, z);
 }
 
-/// Log-normal times on a device as the chance problem has them. A run counts at least with its whole seconds, so that the
-/// costs that are shown keep the budget too.
+/// Log-normal times on a device as the chance problem has them. A run counts at least with its whole seconds, so that
+/// the costs that are shown keep the budget too.
 ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest& request, std::size_t device,
                                 double confidence) {
   const JointPrediction& times = request.times[device];
@@ -243,8 +244,8 @@ std::int64_t everything(std::span<const PlanJob> jobs) {
 }
 
 /// What larger budgets would buy: some per cent more each, until every candidate fits or the time is up.
-std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const RunPlan& plan, const PlanRequest& request,
-                                        const knapsack::Limits& limits) {
+std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const RunPlan& plan,
+                                        const PlanRequest& request, const knapsack::Limits& limits) {
   std::vector<BudgetValue> values;
   const std::int64_t enough =
       request.confidence > 0.5 ? std::numeric_limits<std::int64_t>::max() : everything(problem.jobs);
@@ -260,7 +261,8 @@ std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const 
   return values;
 }
 
-/// Candidates that the plan lacks, by what it would lose with them in it. Dantzig's ratio picks those worth solving for.
+/// Candidates that the plan lacks, by what it would lose with them in it. Dantzig's ratio picks those worth solving
+/// for.
 std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
                                    const Assignment& best, const PlanRequest& request, const knapsack::Limits& limits) {
   const std::vector<PlanJob>& jobs = problem.jobs;
@@ -289,9 +291,11 @@ std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, co
   for (const Left& run : left) {
     const double with = value_with(problem, run.job, run.device, request, limits.remaining());
     if (limits.expired()) return {};
-    missed.push_back({planned(*candidates[run.job][run.device], run.device, request), std::max(0.0, best.value - with)});
+    missed.push_back(
+        {planned(*candidates[run.job][run.device], run.device, request), std::max(0.0, best.value - with)});
   }
-  std::stable_sort(missed.begin(), missed.end(), [](const MissedRun& a, const MissedRun& b) { return a.loss < b.loss; });
+  std::stable_sort(missed.begin(), missed.end(),
+                   [](const MissedRun& a, const MissedRun& b) { return a.loss < b.loss; });
   if (missed.size() > shown) missed.resize(shown);
   return missed;
 }
@@ -343,8 +347,9 @@ struct Disturbance {
   double variance;
 };
 
-/// A run is disturbed with a chance that the fitted rows tell: those far above their interval, by Jeffreys' rule, so that
-/// it is never nil. A run that shares its device with another job takes up to twice as long, every part of that alike.
+/// A run is disturbed with a chance that the fitted rows tell: those far above their interval, by Jeffreys' rule, so
+/// that it is never nil. A run that shares its device with another job takes up to twice as long, every part of that
+/// alike.
 Disturbance disturbance_of(const TimeRegressor& model) {
   constexpr double far_above = 1.1;  // as two repeats of one run may differ before they count as disagreeing
   const std::vector<AggregateRow> rows = model.fitted_rows();
@@ -353,7 +358,7 @@ Disturbance disturbance_of(const TimeRegressor& model) {
   });
   const double chance = (static_cast<double>(disturbed) + 0.5) / (static_cast<double>(rows.size()) + 1);
   constexpr double ln2 = 0.6931471805599453;
-  constexpr double mean = 2 * ln2 - 1;                      // of ln(1 + u), u uniform in [0, 1]
+  constexpr double mean = 2 * ln2 - 1;                    // of ln(1 + u), u uniform in [0, 1]
   constexpr double square = 2 * ln2 * ln2 - 4 * ln2 + 2;  // of its square
   return {chance * mean, chance * square - chance * mean * chance * mean};
 }
@@ -391,9 +396,8 @@ std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> ro
       Workload workload = row.workload;
       if (!filter.devices.empty()) workload.device = filter.devices[d];
       const double sec = model.predict(workload).time_sec.p50;
-      const double value = filter.value == PlanValue::accuracy
-                               ? *row.acc_mean
-                               : ThroughputDeriver(workload.train_images).derive(sec);
+      const double value =
+          filter.value == PlanValue::accuracy ? *row.acc_mean : ThroughputDeriver(workload.train_images).derive(sec);
       table.add(d, {workload, sec, value});
     }
   }

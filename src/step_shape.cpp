@@ -19,7 +19,8 @@ StepShape::StepShape(const Workload& workload) : block_(workload.threads ? 16 : 
   }
 }
 
-void StepShape::set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements, double out_elements) const {
+void StepShape::set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements,
+                                     double out_elements) const {
   const auto filling = [&](double channels) { return std::ceil(channels / block_) * block_ / channels; };
   const double fill_in = first ? 1 : filling(in), fill_out = filling(out);
   layer.padded_flops = layer.flops * fill_in * fill_out;
@@ -67,7 +68,8 @@ void StepShape::add_graph(const Workload& workload) {
   const auto batch = static_cast<double>(workload.batch_size);
   for (const Op& op : graph.ops) {
     if (op.kind == OpKind::unknown) {
-      throw InputError(fmt::format("network \"{}\" has an operator without a rule: {}", workload.network, graph.name(op)));
+      throw InputError(
+          fmt::format("network \"{}\" has an operator without a rule: {}", workload.network, graph.name(op)));
     }
     if (op.phase != Phase::forward) continue;
     double moved = 0;
@@ -109,7 +111,8 @@ void StepShape::add_graph(const Workload& workload) {
     set_convolution_work(layer, more_.size() == 1, static_cast<double>(graph.shape(x)[1]), layer.channels,
                          static_cast<double>(graph.numel(x)) / batch, static_cast<double>(graph.numel(out_id)) / batch);
   }
-  if (more_.empty()) throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
+  if (more_.empty())
+    throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
 }
 
 StepShape::Place StepShape::place(std::int64_t batch_size) const {

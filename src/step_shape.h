@@ -12,7 +12,7 @@ inline constexpr double deep_positions = 32;
 
 /// A convolution or matrix product with parameters, per sample.
 struct StepLayer {
-  double flops = 0;      ///< of training: forward, weight gradient, and input gradient unless it is the first
+  double flops = 0;         ///< of training: forward, weight gradient, and input gradient unless it is the first
   double padded_flops = 0;  ///< those, of convolutions with channels filled up to whole vector blocks
   double elements = 0;      ///< activations read and written by the forward pass, channels filled up likewise
   double params = 0;
@@ -45,7 +45,8 @@ class PERFPRED_API StepShape {
   [[nodiscard]] Place place(std::int64_t batch_size) const;
 
  private:
-  void set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements, double out_elements) const;
+  void set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements,
+                            double out_elements) const;
   void add_cifar_cnn(const Workload& workload);
   void add_graph(const Workload& workload);
 

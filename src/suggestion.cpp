@@ -40,13 +40,15 @@ std::vector<Point> unit_cube(const std::vector<Workload>& workloads) {
     }
   }
   for (Point& point : points) {
-    for (std::size_t i = 0; i < point.size(); ++i) point[i] = high[i] > low[i] ? (point[i] - low[i]) / (high[i] - low[i]) : 0;
+    for (std::size_t i = 0; i < point.size(); ++i)
+      point[i] = high[i] > low[i] ? (point[i] - low[i]) / (high[i] - low[i]) : 0;
   }
   return points;
 }
 
 /// Each next one is the farthest from everything taken; the first is the nearest to the middle.
-std::vector<std::size_t> fill_space(const std::vector<Workload>& candidates, std::span<const AggregateRow> measured, std::size_t n) {
+std::vector<std::size_t> fill_space(const std::vector<Workload>& candidates, std::span<const AggregateRow> measured,
+                                    std::size_t n) {
   std::vector<Workload> all = candidates;
   for (const AggregateRow& row : measured) all.push_back(row.workload);
   const std::vector<Point> points = unit_cube(all);
@@ -104,7 +106,8 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
     double best_gain = -1;
     for (Eigen::Index i = 0; i < cost.size(); ++i) {
       if (used[static_cast<std::size_t>(i)]) continue;
-      const double gain = joint.covariance.col(i).squaredNorm() / (joint.covariance(i, i) + single_run_variance) / cost[i];
+      const double gain =
+          joint.covariance.col(i).squaredNorm() / (joint.covariance(i, i) + single_run_variance) / cost[i];
       if (gain > best_gain) {
         best_gain = gain;
         best = i;

@@ -23,8 +23,9 @@ namespace perfpred {
 namespace {
 
 constexpr int model_format = 1;
-constexpr double z90 = 1.6448536269514722;   // half of a normal 90 % interval in standard deviations
-const double foreign_half_width = std::log(3.0);  // another device, precision, network ...: nothing measured says how much slower
+constexpr double z90 = 1.6448536269514722;  // half of a normal 90 % interval in standard deviations
+const double foreign_half_width =
+    std::log(3.0);  // another device, precision, network ...: nothing measured says how much slower
 
 constexpr std::array<const RegressorKind*, 5> all_kinds = {&ann_kind, &boosting_kind, &forest_kind, &hybrid_kind,
                                                            &linear_kind};
@@ -125,8 +126,8 @@ std::vector<AggregateRow> usable_rows(std::span<const AggregateRow> rows) {
   return usable;
 }
 
-/// A shared mutex in which a writer gets its turn: std::shared_mutex prefers readers here, and predictions without pause
-/// would keep an observation waiting for ever. Readers that come while a writer waits queue behind it.
+/// A shared mutex in which a writer gets its turn: std::shared_mutex prefers readers here, and predictions without
+/// pause would keep an observation waiting for ever. Readers that come while a writer waits queue behind it.
 class FairSharedMutex {
  public:
   void lock() {
@@ -299,7 +300,7 @@ struct TimeRegressor::Impl {
   std::uint64_t model_id = 0;
   std::uint64_t training_set_id = 0;
   std::map<std::string, double, std::less<>> fitted_sec;  // by key
-  std::vector<Group> groups;  // never empty; the one with most rows first
+  std::vector<Group> groups;                              // never empty; the one with most rows first
   mutable FairSharedMutex mutex;
 
   [[nodiscard]] const Group& group_of(const Workload& workload) const {
@@ -397,14 +398,18 @@ TimeRegressor TimeRegressor::load(const std::string& path) {
   try {
     if (json.is_discarded() || !json.is_object()) throw ModelError("not a model file");
     const nlohmann::json& format = json_field(json, "format");
-    if (format != model_format) throw ModelError(fmt::format("format {} is not known; this build reads format {}", shown(format.dump()), model_format));
+    if (format != model_format)
+      throw ModelError(
+          fmt::format("format {} is not known; this build reads format {}", shown(format.dump()), model_format));
     auto impl = std::make_unique<Impl>();
     impl->kind = json_text(json, "kind");
-    const auto kind = std::find_if(all_kinds.begin(), all_kinds.end(), [&](const RegressorKind* k) { return k->name == impl->kind; });
+    const auto kind =
+        std::find_if(all_kinds.begin(), all_kinds.end(), [&](const RegressorKind* k) { return k->name == impl->kind; });
     if (kind == all_kinds.end()) throw ModelError(fmt::format("kind \"{}\" is not known", shown(impl->kind)));
     const std::string set = json_text(json, "training_set");
     const auto [end, error] = std::from_chars(set.data(), set.data() + set.size(), impl->training_set_id, 16);
-    if (error != std::errc() || end != set.data() + set.size()) throw ModelError("field \"training_set\" is not a hexadecimal number");
+    if (error != std::errc() || end != set.data() + set.size())
+      throw ModelError("field \"training_set\" is not a hexadecimal number");
     const auto texts = [](const nlohmann::json& object, const char* name) {
       std::set<std::string, std::less<>> out;
       const nlohmann::json& list = json_field(object, name);
@@ -524,8 +529,9 @@ Observed TimeRegressor::observe(std::span<const Run> runs) {
       set_aside("no time");
       continue;
     }
-    const auto group = std::find_if(impl_->groups.begin(), impl_->groups.end(),
-                                    [&](const Group& candidate) { return same_group(candidate.example, run.workload); });
+    const auto group = std::find_if(impl_->groups.begin(), impl_->groups.end(), [&](const Group& candidate) {
+      return same_group(candidate.example, run.workload);
+    });
     if (group == impl_->groups.end()) {
       set_aside(to_string(impl_->groups.front().reason(run.workload)));
       continue;
@@ -536,7 +542,8 @@ Observed TimeRegressor::observe(std::span<const Run> runs) {
     }
     group->cover(run.workload);
     impl_->fitted_sec[key] = *rows.front().avg_time_mean;
-    impl_->training_set_id = fnv1a(fmt::format("{:016x}{}|{}", impl_->training_set_id, key, number_text(rows.front().avg_time_mean)));
+    impl_->training_set_id =
+        fnv1a(fmt::format("{:016x}{}|{}", impl_->training_set_id, key, number_text(rows.front().avg_time_mean)));
     ++result.observed;
   }
   impl_->name_model();

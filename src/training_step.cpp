@@ -230,9 +230,8 @@ void StepBuilder::forward(const Layer& layer) {
   switch (layer.kind) {
     case LayerKind::input:
       s.output = graph_.add_tensor(layer.output, network_.tokens ? DataType::i64 : master_, TensorRole::input);
-      labels_ = graph_.add_tensor(
-          network_.tokens ? Shape{layer.output[0] * layer.output[1]} : Shape{layer.output[0]}, DataType::i64,
-          TensorRole::input);
+      labels_ = graph_.add_tensor(network_.tokens ? Shape{layer.output[0] * layer.output[1]} : Shape{layer.output[0]},
+                                  DataType::i64, TensorRole::input);
       break;
     case LayerKind::position_ids:
     case LayerKind::type_ids:
@@ -272,7 +271,9 @@ void StepBuilder::forward(const Layer& layer) {
       emit(OpKind::layer_norm, {x, s.weights[0], s.weights[1]}, {s.output, s.saved[0], s.saved[1]});
       break;
     }
-    case LayerKind::linear: forward_linear(layer); break;
+    case LayerKind::linear:
+      forward_linear(layer);
+      break;
     case LayerKind::embedding: {
       read_weights(master_);
       s.inputs[0] = input(0);
@@ -280,16 +281,34 @@ void StepBuilder::forward(const Layer& layer) {
       emit(OpKind::embedding, {s.weights[0], s.inputs[0]}, {s.output});
       break;
     }
-    case LayerKind::relu: pointwise(OpKind::relu); break;
-    case LayerKind::relu6: pointwise(OpKind::hardtanh); break;
-    case LayerKind::hardswish: pointwise(OpKind::hardswish); break;
-    case LayerKind::hardsigmoid: pointwise(OpKind::hardsigmoid); break;
-    case LayerKind::silu: pointwise(OpKind::silu); break;
-    case LayerKind::sigmoid: pointwise(OpKind::sigmoid); break;
-    case LayerKind::tanh: pointwise(OpKind::tanh); break;
+    case LayerKind::relu:
+      pointwise(OpKind::relu);
+      break;
+    case LayerKind::relu6:
+      pointwise(OpKind::hardtanh);
+      break;
+    case LayerKind::hardswish:
+      pointwise(OpKind::hardswish);
+      break;
+    case LayerKind::hardsigmoid:
+      pointwise(OpKind::hardsigmoid);
+      break;
+    case LayerKind::silu:
+      pointwise(OpKind::silu);
+      break;
+    case LayerKind::sigmoid:
+      pointwise(OpKind::sigmoid);
+      break;
+    case LayerKind::tanh:
+      pointwise(OpKind::tanh);
+      break;
     case LayerKind::gelu:
-    case LayerKind::gelu_tanh: pointwise(OpKind::gelu); break;
-    case LayerKind::scale: pointwise(OpKind::mul); break;
+    case LayerKind::gelu_tanh:
+      pointwise(OpKind::gelu);
+      break;
+    case LayerKind::scale:
+      pointwise(OpKind::mul);
+      break;
     case LayerKind::max_pool: {
       const TensorId x = operand(0, type(input(0)));
       s.output = made(layer.output, type(x));
@@ -381,7 +400,9 @@ void StepBuilder::forward(const Layer& layer) {
     case LayerKind::to_nhwc:
     case LayerKind::to_nchw:
     case LayerKind::to_tokens:
-    case LayerKind::first_token: s.output = graph_.add_view(input(0), layer.output); break;
+    case LayerKind::first_token:
+      s.output = graph_.add_view(input(0), layer.output);
+      break;
     case LayerKind::matmul:
     case LayerKind::matmul_transposed: {
       const TensorId a = operand(0, compute_type());
@@ -430,7 +451,8 @@ void StepBuilder::loss() {
   give_layer(last, gradient);
 }
 
-/// Gradients that meet are added: into the first where it is whole and no other layer waits for it, else into a new one.
+/// Gradients that meet are added: into the first where it is whole and no other layer waits for it, else into a new
+/// one.
 void StepBuilder::give_layer(std::int32_t layer, TensorId gradient, bool scattered) {
   LayerState& to = state_of(layer);
   if (!to.needs_gradient) return;
@@ -530,7 +552,8 @@ void StepBuilder::backward(const Layer& layer) {
   switch (layer.kind) {
     case LayerKind::input:
     case LayerKind::position_ids:
-    case LayerKind::type_ids: break;
+    case LayerKind::type_ids:
+      break;
     case LayerKind::conv2d: {
       const TensorId gx = wanted ? made_like(s.inputs[0]) : no_tensor;
       const TensorId gw = made_like(s.weights[0]);
@@ -546,8 +569,8 @@ void StepBuilder::backward(const Layer& layer) {
       const TensorId gx = wanted ? made_like(s.inputs[0]) : no_tensor;
       const TensorId gw = made_like(s.weights[0]);
       const TensorId gb = made_like(s.weights[1]);
-      emit(OpKind::batch_norm_backward,
-           {g, s.inputs[0], s.weights[0], buffers[0], buffers[1], s.saved[0], s.saved[1]}, {gx, gw, gb});
+      emit(OpKind::batch_norm_backward, {g, s.inputs[0], s.weights[0], buffers[0], buffers[1], s.saved[0], s.saved[1]},
+           {gx, gw, gb});
       if (wanted) give(0, gx);
       learn(0, gw);
       learn(1, gb);
@@ -564,23 +587,43 @@ void StepBuilder::backward(const Layer& layer) {
       learn(1, gb);
       break;
     }
-    case LayerKind::linear: backward_linear(layer); break;
+    case LayerKind::linear:
+      backward_linear(layer);
+      break;
     case LayerKind::embedding: {
       const TensorId gw = made_like(s.weights[0]);
       emit(OpKind::embedding_backward, {g, s.inputs[0]}, {gw});
       learn(0, gw);
       break;
     }
-    case LayerKind::relu: pointwise(OpKind::threshold_backward, s.output); break;
-    case LayerKind::relu6: pointwise(OpKind::hardtanh_backward, s.inputs[0]); break;
-    case LayerKind::hardswish: pointwise(OpKind::hardswish_backward, s.inputs[0]); break;
-    case LayerKind::hardsigmoid: pointwise(OpKind::hardsigmoid_backward, s.inputs[0]); break;
-    case LayerKind::silu: pointwise(OpKind::silu_backward, s.inputs[0]); break;
-    case LayerKind::sigmoid: pointwise(OpKind::sigmoid_backward, s.output); break;
-    case LayerKind::tanh: pointwise(OpKind::tanh_backward, s.output); break;
+    case LayerKind::relu:
+      pointwise(OpKind::threshold_backward, s.output);
+      break;
+    case LayerKind::relu6:
+      pointwise(OpKind::hardtanh_backward, s.inputs[0]);
+      break;
+    case LayerKind::hardswish:
+      pointwise(OpKind::hardswish_backward, s.inputs[0]);
+      break;
+    case LayerKind::hardsigmoid:
+      pointwise(OpKind::hardsigmoid_backward, s.inputs[0]);
+      break;
+    case LayerKind::silu:
+      pointwise(OpKind::silu_backward, s.inputs[0]);
+      break;
+    case LayerKind::sigmoid:
+      pointwise(OpKind::sigmoid_backward, s.output);
+      break;
+    case LayerKind::tanh:
+      pointwise(OpKind::tanh_backward, s.output);
+      break;
     case LayerKind::gelu:
-    case LayerKind::gelu_tanh: pointwise(OpKind::gelu_backward, s.inputs[0]); break;
-    case LayerKind::scale: give(0, map(OpKind::mul, {g})); break;
+    case LayerKind::gelu_tanh:
+      pointwise(OpKind::gelu_backward, s.inputs[0]);
+      break;
+    case LayerKind::scale:
+      give(0, map(OpKind::mul, {g}));
+      break;
     case LayerKind::max_pool: {
       const TensorId gx = made_like(s.inputs[0]);
       emit(OpKind::max_pool2d_backward, {g, s.inputs[0], s.saved[0]}, {gx});
@@ -650,7 +693,9 @@ void StepBuilder::backward(const Layer& layer) {
       give(0, graph_.add_view(g, rest));
       break;
     }
-    case LayerKind::concat: backward_concat(layer); break;
+    case LayerKind::concat:
+      backward_concat(layer);
+      break;
     case LayerKind::channel_shuffle:
     case LayerKind::split_heads:
     case LayerKind::merge_heads: {
@@ -669,11 +714,15 @@ void StepBuilder::backward(const Layer& layer) {
       give(0, gx);
       break;
     }
-    case LayerKind::chunk: backward_chunk(layer); break;
+    case LayerKind::chunk:
+      backward_chunk(layer);
+      break;
     case LayerKind::flatten:
     case LayerKind::to_nhwc:
     case LayerKind::to_nchw:
-    case LayerKind::to_tokens: view_back(); break;
+    case LayerKind::to_tokens:
+      view_back();
+      break;
     case LayerKind::first_token: {
       const Shape shape = graph_.shape(input(0));
       const TensorId gx = made(shape, type(g));
@@ -699,8 +748,12 @@ void StepBuilder::backward(const Layer& layer) {
       give(1, transposed(gb), true);
       break;
     }
-    case LayerKind::causal_mask: pointwise(OpKind::masked_fill, mask_); break;
-    case LayerKind::softmax: pointwise(OpKind::softmax_backward, s.output); break;
+    case LayerKind::causal_mask:
+      pointwise(OpKind::masked_fill, mask_);
+      break;
+    case LayerKind::softmax:
+      pointwise(OpKind::softmax_backward, s.output);
+      break;
   }
 }
 
@@ -756,12 +809,23 @@ void StepBuilder::update(Optimizer optimizer) {
     if (scaled_) map(OpKind::fill, {found_inf_});
   };
   switch (optimizer) {
-    case Optimizer::none: break;
-    case Optimizer::sgd: fused(OpKind::fused_sgd, 0, false); break;
-    case Optimizer::nesterov: fused(OpKind::fused_momentum, 1, false); break;
-    case Optimizer::adam: fused(OpKind::fused_adam, 2, true); break;
-    case Optimizer::adamw: fused(OpKind::fused_adamw, 2, true); break;
-    case Optimizer::adagrad: fused(OpKind::fused_adagrad, 1, true); break;
+    case Optimizer::none:
+      break;
+    case Optimizer::sgd:
+      fused(OpKind::fused_sgd, 0, false);
+      break;
+    case Optimizer::nesterov:
+      fused(OpKind::fused_momentum, 1, false);
+      break;
+    case Optimizer::adam:
+      fused(OpKind::fused_adam, 2, true);
+      break;
+    case Optimizer::adamw:
+      fused(OpKind::fused_adamw, 2, true);
+      break;
+    case Optimizer::adagrad:
+      fused(OpKind::fused_adagrad, 1, true);
+      break;
     case Optimizer::rmsprop: {
       look_for_infinities();
       const std::vector<TensorId> square = histories();

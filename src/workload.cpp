@@ -47,7 +47,9 @@ std::int64_t Workload::params() const {
 
 OpGraph Workload::graph() const { return training_step(build_network(*this), optimizer, precision); }
 
-std::int64_t Workload::steps_per_epoch() const { return train_images / batch_size + (train_images % batch_size != 0 ? 1 : 0); }
+std::int64_t Workload::steps_per_epoch() const {
+  return train_images / batch_size + (train_images % batch_size != 0 ? 1 : 0);
+}
 
 std::string Workload::key() const {
   std::string key;
@@ -86,7 +88,8 @@ void Workload::validate() const {
   for (const std::string* text : {&network, &device}) {
     const bool unfit = std::any_of(text->begin(), text->end(),
                                    [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });
-    if (unfit) throw_bad_value({{}, 0, text == &network ? "network" : "device"}, *text, "free of ; and control characters");
+    if (unfit)
+      throw_bad_value({{}, 0, text == &network ? "network" : "device"}, *text, "free of ; and control characters");
   }
   if (network == "cifar_cnn") {
     if (!depth) refuse("depth is missing; cifar_cnn needs it");
@@ -105,7 +108,8 @@ void Workload::validate() const {
   if (batch_size < 1) refuse(fmt::format("batch_size {} is not positive", batch_size));
   if (train_images < 1) refuse(fmt::format("train_images {} is not positive", train_images));
   if (classes < 2) refuse(fmt::format("classes {} is not at least 2", classes));
-  if (input.empty() || *std::min_element(input.begin(), input.end()) < 1) refuse("input is not a list of positive sizes");
+  if (input.empty() || *std::min_element(input.begin(), input.end()) < 1)
+    refuse("input is not a list of positive sizes");
   if (threads && *threads < 1) refuse(fmt::format("threads {} is not positive", *threads));
 }
 

@@ -17,10 +17,10 @@ struct ZooEntry {
   bool tokens = false;
 };
 
-void add_resnets(std::vector<ZooEntry>& zoo);          ///< ResNet, ResNeXt, Wide ResNet, RegNet
-void add_plain_networks(std::vector<ZooEntry>& zoo);   ///< AlexNet, VGG, SqueezeNet
-void add_branching_networks(std::vector<ZooEntry>& zoo);  ///< GoogLeNet, DenseNet, ShuffleNetV2
-void add_mobile_networks(std::vector<ZooEntry>& zoo);  ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet
+void add_resnets(std::vector<ZooEntry>& zoo);              ///< ResNet, ResNeXt, Wide ResNet, RegNet
+void add_plain_networks(std::vector<ZooEntry>& zoo);       ///< AlexNet, VGG, SqueezeNet
+void add_branching_networks(std::vector<ZooEntry>& zoo);   ///< GoogLeNet, DenseNet, ShuffleNetV2
+void add_mobile_networks(std::vector<ZooEntry>& zoo);      ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet
 void add_vision_transformers(std::vector<ZooEntry>& zoo);  ///< ConvNeXt, ViT
 void add_language_models(std::vector<ZooEntry>& zoo);      ///< BERT, GPT-2
 

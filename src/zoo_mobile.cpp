@@ -34,8 +34,8 @@ LayerId conv_norm(NetworkBuilder& b, LayerId x, std::string_view name, std::int6
   return b.batch_norm(x, fmt::format("{}.1", name), epsilon);
 }
 
-LayerId conv_norm_act(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t channels,
-                      const Window& window, const BlockStyle& style) {
+LayerId conv_norm_act(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t channels, const Window& window,
+                      const BlockStyle& style) {
   return b.activation(style.activation, conv_norm(b, x, name, channels, window, style.epsilon), style.in_place);
 }
 
@@ -259,10 +259,14 @@ constexpr std::array<EfficientNetStage, 7> efficientnet_v2_l = {{
 
 std::span<const EfficientNetStage> efficientnet_stages(int version) {
   switch (version) {
-    case 1: return efficientnet_v1;
-    case 2: return efficientnet_v2_s;
-    case 3: return efficientnet_v2_m;
-    default: return efficientnet_v2_l;
+    case 1:
+      return efficientnet_v1;
+    case 2:
+      return efficientnet_v2_s;
+    case 3:
+      return efficientnet_v2_m;
+    default:
+      return efficientnet_v2_l;
   }
 }
 
@@ -298,7 +302,7 @@ void build_efficientnet(NetworkBuilder& b, std::size_t row) {
       if (fused) {
         y = fused_block(b, x, expanded, stage.kernel, stride, out, style);
       } else {
-        const Block inner = {expanded,  stage.kernel,       stride,         out, std::max<std::int64_t>(1, in / 4),
+        const Block inner = {expanded,           stage.kernel,   stride, out, std::max<std::int64_t>(1, in / 4),
                              LayerKind::sigmoid, LayerKind::silu};
         y = inverted_residual(b, x, "block", inner, style);
       }

@@ -34,8 +34,7 @@ constexpr std::array<ResNetSpec, 12> resnets = {{
     {"cifar_resnet34", {3, 4, 6, 3}, false, 1, 64, true},
 }};
 
-LayerId residual_block(NetworkBuilder& b, LayerId x, const ResNetSpec& spec, std::int64_t planes,
-                       std::int64_t stride) {
+LayerId residual_block(NetworkBuilder& b, LayerId x, const ResNetSpec& spec, std::int64_t planes, std::int64_t stride) {
   const std::int64_t out = spec.bottleneck ? planes * 4 : planes;
   LayerId y = x;
   if (spec.bottleneck) {

@@ -141,8 +141,8 @@ constexpr std::array<LanguageSpec, 3> gpts = {{
 LayerId words_up_to(NetworkBuilder& b, const LanguageSpec& spec) {
   const LayerId words = b.words();
   if (b.shape(words)[1] > spec.positions) {
-    throw InputError(fmt::format("input {} does not fit {}: it has {} positions", b.shape(words)[1], spec.name,
-                                 spec.positions));
+    throw InputError(
+        fmt::format("input {} does not fit {}: it has {} positions", b.shape(words)[1], spec.name, spec.positions));
   }
   if (b.classes() != spec.size.words) {
     throw InputError(fmt::format("classes {} do not fit {}: it has {} words", b.classes(), spec.name, spec.size.words));

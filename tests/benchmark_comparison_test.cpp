@@ -21,8 +21,8 @@ std::string result(const std::vector<std::pair<std::string, std::vector<double>>
     for (const double time : times) {
       if (!first) text += ',';
       first = false;
-      text += R"({"name":")" + name + R"(","run_name":")" + name +
-              R"(","run_type":"iteration","real_time":)" + std::to_string(time) + R"(,"time_unit":"us"})";
+      text += R"({"name":")" + name + R"(","run_name":")" + name + R"(","run_type":"iteration","real_time":)" +
+              std::to_string(time) + R"(,"time_unit":"us"})";
     }
     text += R"(,{"name":")" + name + R"(_mean","run_name":")" + name +
             R"(","run_type":"aggregate","real_time":999,"time_unit":"us"})";
@@ -33,17 +33,17 @@ std::string result(const std::vector<std::pair<std::string, std::vector<double>>
 TEST(BenchmarkComparison, TellsSameFasterSlowerAndUnknown) {
   const TemporaryFolder folder;
   const auto before = folder.write("before.json", result({{"same", {100, 101, 99, 100}},
-                                                           {"faster", {100, 101, 99, 100}},
-                                                           {"slower", {100, 101, 99, 100}},
-                                                           {"noisy", {100, 150, 70, 100}},
-                                                           {"once", {100}},
-                                                           {"gone", {100, 100}}}));
+                                                          {"faster", {100, 101, 99, 100}},
+                                                          {"slower", {100, 101, 99, 100}},
+                                                          {"noisy", {100, 150, 70, 100}},
+                                                          {"once", {100}},
+                                                          {"gone", {100, 100}}}));
   const auto after = folder.write("after.json", result({{"same", {100.5, 99.5, 100, 101}},
-                                                         {"faster", {80, 81, 79, 80}},
-                                                         {"slower", {120, 121, 119, 120}},
-                                                         {"noisy", {110, 160, 75, 120}},
-                                                         {"once", {150}},
-                                                         {"new", {100, 100}}}));
+                                                        {"faster", {80, 81, 79, 80}},
+                                                        {"slower", {120, 121, 119, 120}},
+                                                        {"noisy", {110, 160, 75, 120}},
+                                                        {"once", {150}},
+                                                        {"new", {100, 100}}}));
   const auto rows = compare_benchmarks(before, after);
   ASSERT_EQ(rows.size(), 7U);
   const std::vector<Verdict> wanted = {Verdict::same,    Verdict::faster,  Verdict::slower, Verdict::unknown,

@@ -53,9 +53,8 @@ TEST(SolveChance, AgreesWithAllSubsets) {
           if ((code >> k & 1U) != 0) variance += problem.covariance(i, k);
         }
       }
-      const double needed = code == 0 ? 0
-                                      : fixed + mean + z_95 * std::sqrt(variance) +
-                                            (z_95 * z_95 - 1) / 2 * variance / mean;
+      const double needed =
+          code == 0 ? 0 : fixed + mean + z_95 * std::sqrt(variance) + (z_95 * z_95 - 1) / 2 * variance / mean;
       if (needed <= problem.budget) best = std::max(best, value);
     }
     const Plan plan = solve_chance(problem, {}, 1'000'000);
@@ -96,7 +95,8 @@ TEST(AssignChance, BoundsWhatAllPlacesReach) {
         if (rest % 3 == 1) value += first.values[static_cast<std::size_t>(i)];
         if (rest % 3 == 2) value += second.values[static_cast<std::size_t>(i)];
       }
-      if (first.needed(on_first) <= first.budget && second.needed(on_second) <= second.budget) best = std::max(best, value);
+      if (first.needed(on_first) <= first.budget && second.needed(on_second) <= second.budget)
+        best = std::max(best, value);
     }
     const Assignment assignment = assign_chance(problems, 2, {}, 100'000);
     double value = 0;
@@ -165,8 +165,7 @@ TEST(SolveChance, NeedsTheTimeThatIsKeptAsOftenAsItSays) {
     }
     const double deviation = std::sqrt(level.probability * (1 - level.probability) / draws);
     EXPECT_GE(kept / double{draws}, level.probability - 4 * deviation);
-    EXPECT_LE(kept / double{draws}, level.probability + 0.25 * (1 - level.probability))
-        << "wasteful";
+    EXPECT_LE(kept / double{draws}, level.probability + 0.25 * (1 - level.probability)) << "wasteful";
   }
 }
 

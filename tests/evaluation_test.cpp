@@ -64,7 +64,8 @@ TEST(Evaluation, CoverageAndWidth) {
   const std::vector<AggregateRow> table = small_table();
   const std::vector<AggregateRow> rows(table.begin(), table.begin() + 2);
   const double a = *rows[0].avg_time_mean, b = *rows[1].avg_time_mean;
-  const std::vector<Prediction> predictions = {{.time_sec = {0.9 * a, a, 1.1 * a}}, {.time_sec = {1.5 * b, 2 * b, 3 * b}}};
+  const std::vector<Prediction> predictions = {{.time_sec = {0.9 * a, a, 1.1 * a}},
+                                               {.time_sec = {1.5 * b, 2 * b, 3 * b}}};
   const Evaluation evaluation = evaluate(rows, predictions);
   EXPECT_DOUBLE_EQ(*evaluation.coverage90, 0.5);
   EXPECT_NEAR(*evaluation.width90_median, (0.2 + 0.75) / 2, 1e-12);
@@ -107,7 +108,8 @@ TEST(Evaluation, SplitsAreExactRepeatableAndDisjoint) {
 }
 
 TEST(Evaluation, SplitFromAFile) {
-  const std::string file = (std::filesystem::temp_directory_path() / ("perfpred_split_" + std::to_string(::getpid()) + ".csv")).string();
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("perfpred_split_" + std::to_string(::getpid()) + ".csv")).string();
   std::ofstream(file) << "depth,base_filters,batch_size,split\n2,16,32,train\n2,16,64,val\n3,32,512,test\n";
   const Split split = read_split(file, small_table());
   EXPECT_EQ(split.train.size(), 1U);
@@ -170,7 +172,8 @@ TEST_F(Reference, KFold) {
 TEST_F(Reference, FewRows) {
   const std::vector<std::size_t> sizes = {10, 20, 40};
   std::map<std::pair<std::size_t, std::string>, double> mape;
-  for (const CurvePoint& point : evaluate_curve(rows, sizes, 30, {})) mape[{point.rows, point.selection}] = point.mape_median;
+  for (const CurvePoint& point : evaluate_curve(rows, sizes, 30, {}))
+    mape[{point.rows, point.selection}] = point.mape_median;
   EXPECT_LE(mape.at({10, "random"}), 0.042);  // the goal, 0.040, is not reached: 0.0415
   EXPECT_LE(mape.at({20, "random"}), 0.024);
   EXPECT_LE(mape.at({40, "random"}), 0.017);

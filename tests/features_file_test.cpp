@@ -25,8 +25,9 @@ TEST(FeaturesFile, HoldsWhatCanBeCountedByHand) {
   std::getline(file, header);
   std::getline(file, first);
   std::getline(file, second);
-  EXPECT_EQ(header, "key,depth,base_filters,log2_batch_size,log10_params,log10_steps_per_epoch,steps,samples,layers,"
-                    "other_ops,flops,elements,conv_params,deep_params,dense_params,avg_time_mean");
+  EXPECT_EQ(header,
+            "key,depth,base_filters,log2_batch_size,log10_params,log10_steps_per_epoch,steps,samples,layers,"
+            "other_ops,flops,elements,conv_params,deep_params,dense_params,avg_time_mean");
   // Convolutions 3-16-16 on 32 x 32 and 16-32-32 on 16 x 16, 3 x 3 with bias; dense 2048-128-10.
   const double conv = 9 * (3 * 16 + 16 * 16 + 16 * 32 + 32 * 32) + 16 + 16 + 32 + 32;
   const double dense = 2048 * 128 + 128 + 128 * 10 + 10;

@@ -70,7 +70,8 @@ inline KnapsackInstance make_instance(KnapsackClass kind, std::size_t n, std::in
   const auto add = [&](std::int64_t cost, std::int64_t value) {
     instance.items.push_back({std::max<std::int64_t>(1, cost), static_cast<double>(std::max<std::int64_t>(1, value))});
   };
-  std::array<std::array<std::int64_t, 2>, 2> base{};  // of the spanner class: two (cost, value) pairs, weakly correlated
+  std::array<std::array<std::int64_t, 2>, 2>
+      base{};  // of the spanner class: two (cost, value) pairs, weakly correlated
   constexpr std::int64_t multiplier = 10;
   for (auto& pair : base) {
     const std::int64_t cost = uniform(1, range);

@@ -77,13 +77,28 @@ TEST(KnapsackPlanner, AgreesWithAllSubsets) {
       std::int64_t cost = 1 + below(range);
       std::int64_t multiple = 0;
       switch (form) {
-        case 0: multiple = below(range); break;
-        case 1: multiple = cost + range / 10; break;
-        case 2: multiple = cost; cost += range / 10; break;
-        case 3: multiple = cost + range / 10 + below(1 + range / 250); break;
-        case 4: multiple = cost; break;
-        case 5: multiple = std::max<std::int64_t>(0, cost - range / 10 + below(1 + range / 5)); break;
-        default: multiple = below(std::int64_t{1} << 50U); break;
+        case 0:
+          multiple = below(range);
+          break;
+        case 1:
+          multiple = cost + range / 10;
+          break;
+        case 2:
+          multiple = cost;
+          cost += range / 10;
+          break;
+        case 3:
+          multiple = cost + range / 10 + below(1 + range / 250);
+          break;
+        case 4:
+          multiple = cost;
+          break;
+        case 5:
+          multiple = std::max<std::int64_t>(0, cost - range / 10 + below(1 + range / 5));
+          break;
+        default:
+          multiple = below(std::int64_t{1} << 50U);
+          break;
       }
       whole.push_back({cost, multiple});
       items.push_back({cost, std::ldexp(static_cast<double>(multiple), -shift)});
@@ -167,7 +182,8 @@ TEST_P(EveryClass, AgreesWithTheTextbookTable) {
   for (const std::size_t n : {50U, 200U}) {
     for (int number = 1; number <= 9; ++number) {
       const std::int64_t range = GetParam() == KnapsackClass::similar_weights ? 10 : 1000;
-      const KnapsackInstance instance = make_instance(GetParam(), n, range, static_cast<std::uint64_t>(number), number, 9);
+      const KnapsackInstance instance =
+          make_instance(GetParam(), n, range, static_cast<std::uint64_t>(number), number, 9);
       const Plan plan = KnapsackPlanner(instance.budget).plan(instance.items);
       expect_consistent(plan, instance.items, instance.budget);
       EXPECT_TRUE(plan.optimal);

@@ -18,8 +18,8 @@ struct Published {
   double forward_flops;  // convolutions and matrix products, one image; 0: not counted
 };
 
-// torchvision 0.26.0: parameters by p.numel(), FLOPs of the forward pass by torch.utils.flop_counter, on the meta device
-// at the input size of the shipped weights (GoogLeNet without auxiliary heads).
+// torchvision 0.26.0: parameters by p.numel(), FLOPs of the forward pass by torch.utils.flop_counter, on the meta
+// device at the input size of the shipped weights (GoogLeNet without auxiliary heads).
 constexpr Published torchvision[] = {
     {"alexnet", 61100840, 1428376960},
     {"convnext_base", 88591464, 30709458944},
@@ -188,9 +188,10 @@ TEST(Network, RefusesWhatDoesNotFit) {
   EXPECT_THROW(static_cast<void>(Workload::zoo("", 1)), InputError);
   EXPECT_THROW(static_cast<void>(Workload::zoo("resnet50", 0)), InputError);
   EXPECT_THROW(static_cast<void>(Workload::zoo("cifar_cnn", 32)), InputError);
-  for (const char* name : {"transformer:", "transformer:layers=2", "transformer:layers=2,hidden=64,heads=5,vocab=10",
-                           "transformer:layers=2,hidden=64,heads=4,vocab=10,", "transformer:layers=-1,hidden=64,heads=4,vocab=10",
-                           "transformer:layers=x,hidden=64,heads=4,vocab=10"}) {
+  for (const char* name :
+       {"transformer:", "transformer:layers=2", "transformer:layers=2,hidden=64,heads=5,vocab=10",
+        "transformer:layers=2,hidden=64,heads=4,vocab=10,", "transformer:layers=-1,hidden=64,heads=4,vocab=10",
+        "transformer:layers=x,hidden=64,heads=4,vocab=10"}) {
     EXPECT_THROW(static_cast<void>(Workload::zoo(name, 1)), InputError) << name;
   }
   expect_refused(Workload::zoo("resnet50", 1, {224}), "channels x height x width");

@@ -42,7 +42,8 @@ TEST(OpGraph, CountsFollowTheRules) {
   const TensorId rows = graph.add_tensor({1000, 64}, DataType::f16, TensorRole::parameter);
   const TensorId indices = graph.add_tensor({7}, DataType::i64, TensorRole::input);
   const TensorId chosen = graph.add_tensor({7, 64}, DataType::f16, TensorRole::activation);
-  const Op embedding = graph.add_op(OpKind::embedding, Phase::forward, -1, std::array{rows, indices}, std::array{chosen});
+  const Op embedding =
+      graph.add_op(OpKind::embedding, Phase::forward, -1, std::array{rows, indices}, std::array{chosen});
   EXPECT_EQ(embedding.flops, 0);
   EXPECT_EQ(embedding.bytes_read, 7 * 64 * 2 + 7 * 8);  // the chosen rows only
 
@@ -67,15 +68,14 @@ TEST(OpGraph, EveryOptimizerUpdatesEveryParameter) {
   struct Expected {
     Optimizer optimizer;
     std::int64_t ops;
-    std::int64_t flops;       // of each parameter
-    std::int64_t histories;   // state, in copies of the parameters
+    std::int64_t flops;      // of each parameter
+    std::int64_t histories;  // state, in copies of the parameters
   };
   constexpr std::int64_t tensors = 62;
   for (const auto& [optimizer, ops, flops, histories] :
        {Expected{Optimizer::none, 0, 0, 0}, Expected{Optimizer::sgd, 1, 1, 0}, Expected{Optimizer::nesterov, 1, 4, 1},
-        Expected{Optimizer::adam, 1, 8, 2}, Expected{Optimizer::adamw, 1, 9, 2},
-        Expected{Optimizer::adagrad, 1, 4, 1}, Expected{Optimizer::rmsprop, 5 * tensors, 5, 1},
-        Expected{Optimizer::adadelta, 11 * tensors, 11, 2}}) {
+        Expected{Optimizer::adam, 1, 8, 2}, Expected{Optimizer::adamw, 1, 9, 2}, Expected{Optimizer::adagrad, 1, 4, 1},
+        Expected{Optimizer::rmsprop, 5 * tensors, 5, 1}, Expected{Optimizer::adadelta, 11 * tensors, 11, 2}}) {
     SCOPED_TRACE(to_string(optimizer));
     Workload workload = Workload::zoo("resnet18", 2);
     workload.optimizer = optimizer;
@@ -113,7 +113,8 @@ TEST(OpGraph, HalfPrecisionWithSmallExponentsScalesItsGradients) {
   EXPECT_EQ(unscale.ops, 1);
   EXPECT_EQ(unscale.flops, static_cast<double>(workload.params() + 1));
   EXPECT_EQ(unscale.bytes(), 2 * 4 * workload.params() + 3 * 4);
-  // The loss and its gradient are multiplied; the flag is cleared, the factor inverted; steps not taken are not counted.
+  // The loss and its gradient are multiplied; the flag is cleared, the factor inverted; steps not taken are not
+  // counted.
   EXPECT_EQ(scaled.totals(Phase::backward).ops, plain.totals(Phase::backward).ops + 2 + 3);
   EXPECT_EQ(scaled.totals(Phase::optimizer).ops, plain.totals(Phase::optimizer).ops + 2);
 }

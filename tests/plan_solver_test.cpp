@@ -122,7 +122,7 @@ TEST(Assign, CoversEveryGroup) {
       if (group) group = names.emplace(*group, names.size()).first->second;
     }
     const double best = best_of_all(problem);
-    ASSERT_EQ(best < 0, least_cover(problem) > problem.budgets[0]) << instance;
+    ASSERT_EQ(best<0, least_cover(problem)> problem.budgets[0]) << instance;
     if (best < 0) {
       ++infeasible;
       continue;

@@ -62,8 +62,7 @@ class KnapsackBesideCbc : public ::testing::TestWithParam<testing::KnapsackClass
 TEST_P(KnapsackBesideCbc, HasTheSameOptimum) {
   int proved = 0;
   for (int number = 1; number <= 4; ++number) {
-    const auto instance =
-        testing::make_instance(GetParam(), 60, 1000, static_cast<std::uint64_t>(number), 20 * number);
+    const auto instance = testing::make_instance(GetParam(), 60, 1000, static_cast<std::uint64_t>(number), 20 * number);
     AssignmentProblem problem;
     problem.budgets = {instance.budget};
     for (const PlanItem& item : instance.items) problem.jobs.push_back({item});

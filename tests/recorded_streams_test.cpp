@@ -1,5 +1,5 @@
-// Samples of real training steps, two threads on two shared virtual cores, whose speed wanders by some percent within the
-// 20 s of a stream: tests/data/step_streams.csv, recorded by timing_core_bench with PERFPRED_BENCH_STREAMS.
+// Samples of real training steps, two threads on two shared virtual cores, whose speed wanders by some percent within
+// the 20 s of a stream: tests/data/step_streams.csv, recorded by timing_core_bench with PERFPRED_BENCH_STREAMS.
 #include <perfpred/step_samples.h>
 
 #include <gtest/gtest.h>
@@ -94,7 +94,8 @@ TEST(RecordedStreams, AChangeOfLevelIsFoundInRealNoise) {
     for (std::size_t i = 0; i < change; ++i) sec[i] *= 1.3;
     const ChangePoint found = find_change(sec);
     EXPECT_LT(found.p_value, 0.01) << name;
-    EXPECT_NEAR(static_cast<double>(found.index), static_cast<double>(change), 0.1 * static_cast<double>(sec.size())) << name;
+    EXPECT_NEAR(static_cast<double>(found.index), static_cast<double>(change), 0.1 * static_cast<double>(sec.size()))
+        << name;
     EXPECT_NEAR(found.ratio, 1 / 1.3, 0.1) << name;
   }
 }

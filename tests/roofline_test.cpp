@@ -55,7 +55,8 @@ TEST(Roofline, RefusesWhatIsUnknown) {
   EXPECT_THAT(testing::refusal([&] { (void)v100.peak(Precision::bf16); }),
               AllOf(HasSubstr("bf16"), HasSubstr("fp64, fp32, tf32, fp16")));
   EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 0, 1, Precision::fp32); }), HasSubstr("positive"));
-  EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 1, std::nan(""), Precision::fp32); }), HasSubstr("positive"));
+  EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 1, std::nan(""), Precision::fp32); }),
+              HasSubstr("positive"));
   EXPECT_THAT(testing::refusal([] { (void)Roofline("x", -1, 1); }), HasSubstr("positive"));
   EXPECT_THAT(testing::refusal([] { (void)Roofline(Device()); }), HasSubstr("mem_bw_gbs"));
 }

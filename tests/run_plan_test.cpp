@@ -8,7 +8,8 @@
 namespace perfpred {
 namespace {
 
-/// Times after launch and arithmetic, with half a per cent of noise; `disturbed` rows take one and a half times as long.
+/// Times after launch and arithmetic, with half a per cent of noise; `disturbed` rows take one and a half times as
+/// long.
 std::vector<AggregateRow> made_up_rows(int disturbed) {
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;
@@ -20,7 +21,8 @@ std::vector<AggregateRow> made_up_rows(int disturbed) {
         row.workload = Workload::cifar_cnn(depth, filters, batch);
         const auto steps = static_cast<double>(row.workload.steps_per_epoch());
         row.n = 1;
-        row.avg_time_mean = (0.3 + steps * (2e-4 + 1e-4 * depth) + 2e-3 * depth * filters) * std::exp(0.005 * normal(random));
+        row.avg_time_mean =
+            (0.3 + steps * (2e-4 + 1e-4 * depth) + 2e-3 * depth * filters) * std::exp(0.005 * normal(random));
         row.acc_mean = 0.5 + 0.01 * depth + 0.001 * filters - 1e-5 * batch;
         row.acc_std = 0;
         rows.push_back(std::move(row));

@@ -136,26 +136,32 @@ TEST(StopCriterion, HeavyTailsSettle) {
   std::mt19937 random(5);
   const auto criterion = make_stop_criterion("stdrel", with_interval(1e-5));
   const std::size_t fed = fed_until_enough(
-      *criterion, [&](std::size_t) { return 0.01 * std::exp(std::normal_distribution<double>(0, 0.5)(random)); }, 20'000);
+      *criterion, [&](std::size_t) { return 0.01 * std::exp(std::normal_distribution<double>(0, 0.5)(random)); },
+      20'000);
   EXPECT_EQ(criterion->reason(), "settled");
   EXPECT_LT(fed, 20'000U);
 }
 
 TEST(StopCriterion, ADriftIsNotSoonEnough) {
   const auto criterion = make_stop_criterion("stdrel");
-  EXPECT_EQ(fed_until_enough(*criterion, [](std::size_t i) { return 0.01 * (1 + 0.01 * static_cast<double>(i)); }, 150),
+  EXPECT_EQ(fed_until_enough(
+                *criterion, [](std::size_t i) { return 0.01 * (1 + 0.01 * static_cast<double>(i)); }, 150),
             150U);
 }
 
 TEST(StopCriterion, TwoLevelsEquallyOftenAreNotKnownToOnePercentSoon) {
   const auto criterion = make_stop_criterion("stdrel");
   std::mt19937 random(7);
-  EXPECT_GT(fed_until_enough(*criterion, [&](std::size_t) { return random() % 2 == 0 ? 0.010 : 0.013; }, 200), 150U);
+  EXPECT_GT(fed_until_enough(
+                *criterion, [&](std::size_t) { return random() % 2 == 0 ? 0.010 : 0.013; }, 200),
+            150U);
 }
 
 TEST(StopCriterion, EntropyStopsWhenTheHistogramIsFull) {
   const auto steady = make_stop_criterion("entropy");
-  EXPECT_LE(fed_until_enough(*steady, [](std::size_t) { return 0.01; }, 1000), 12U);
+  EXPECT_LE(fed_until_enough(
+                *steady, [](std::size_t) { return 0.01; }, 1000),
+            12U);
   EXPECT_EQ(steady->reason(), "entropy");
   const auto wide = make_stop_criterion("entropy");
   EXPECT_GT(fed_until_enough(*wide, noisy(0.01, 0.1, 2), 5000), 100U);
@@ -167,13 +173,16 @@ TEST(StopCriterion, SamplesAndTimeCount) {
   EXPECT_EQ(fed_until_enough(*samples, noisy(1, 0.1, 1), 1000), 25U);
   EXPECT_EQ(samples->reason(), "samples");
   const auto time = make_stop_criterion("time", with_time(0.5));
-  EXPECT_EQ(fed_until_enough(*time, [](std::size_t) { return 0.03125; }, 1000), 16U);
+  EXPECT_EQ(fed_until_enough(
+                *time, [](std::size_t) { return 0.03125; }, 1000),
+            16U);
   EXPECT_EQ(time->reason(), "time");
 }
 
 TEST(StopCriterion, WhatIsNoTimeIsIgnored) {
   const auto criterion = make_stop_criterion("samples", with_samples(1, 2));
-  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+  for (const double bad :
+       {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     criterion->add(bad);
   }
   EXPECT_TRUE(criterion->samples().empty());

@@ -90,7 +90,8 @@ Run run_of(const Workload& workload, double sec) {
 }
 
 std::string scratch(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / ("perfpred_regressor_" + std::to_string(::getpid()) + "_" + name)).string();
+  return (std::filesystem::temp_directory_path() / ("perfpred_regressor_" + std::to_string(::getpid()) + "_" + name))
+      .string();
 }
 
 bool same(const Quantiles& a, const Quantiles& b) { return a.p05 == b.p05 && a.p50 == b.p50 && a.p95 == b.p95; }
@@ -133,7 +134,8 @@ TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
   zoo.threads = 2;
   for (const StepLayer& layer : StepShape(zoo).layers()) {
     EXPECT_GE(layer.padded_flops, layer.flops);
-    EXPECT_LE(layer.padded_flops, 2 * layer.flops);  // depthwise convolutions are not filled up; the narrowest other has 16 channels
+    EXPECT_LE(layer.padded_flops,
+              2 * layer.flops);  // depthwise convolutions are not filled up; the narrowest other has 16 channels
   }
 }
 
@@ -150,7 +152,8 @@ TEST(Physics, GradientIsTheDerivative) {
       down[i] *= std::exp(-1e-6);
       const double slope = (epoch_time(form, up, shape).total() - epoch_time(form, down, shape).total()) / 2e-6;
       const bool used = (i != static_cast<int>(Cost::narrow) || form.narrow);
-      EXPECT_NEAR(gradient[i], used ? slope : 0, 1e-6 * epoch_time(form, costs, shape).total()) << form.name << " " << i;
+      EXPECT_NEAR(gradient[i], used ? slope : 0, 1e-6 * epoch_time(form, costs, shape).total())
+          << form.name << " " << i;
     }
   }
 }
@@ -185,7 +188,8 @@ TEST(GaussianProcess, GradientIsTheDerivative) {
     up[i] += 1e-5;
     down[i] -= 1e-5;
     const double slope = (kernel_objective({up}, places, residuals, noise, prior, nullptr) -
-                          kernel_objective({down}, places, residuals, noise, prior, nullptr)) / 2e-5;
+                          kernel_objective({down}, places, residuals, noise, prior, nullptr)) /
+                         2e-5;
     EXPECT_NEAR(gradient[i], slope, 1e-4 * std::max(1.0, std::abs(slope))) << i;
   }
 }
@@ -371,7 +375,8 @@ TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
     const Workload asked = Workload::cifar_cnn(4, 32, batch);
     const StepShape shape(asked);
     const StepShape::Place place = shape.place(batch);
-    const Eigen::MatrixXd at = kernel.scaled(Eigen::Map<const Eigen::Matrix<double, 1, ResidualKernel::inputs>>(place.data()));
+    const Eigen::MatrixXd at =
+        kernel.scaled(Eigen::Map<const Eigen::Matrix<double, 1, ResidualKernel::inputs>>(place.data()));
     double expected = (alpha.transpose() * kernel.covariance(scaled, at))(0, 0);
     for (std::size_t f = 0; f < physics_forms.size(); ++f) {
       Costs costs;
@@ -419,9 +424,11 @@ TEST(TimeRegressor, JointAgreesWithSinglePredictions) {
     EXPECT_NEAR(joint.mean[i], std::log(model.predict(workloads[static_cast<std::size_t>(i)]).time_sec.p50), 1e-9);
     EXPECT_GT(joint.covariance(i, i), 0);
   }
-  const auto correlation = [&](int i, int j) { return joint.covariance(i, j) / std::sqrt(joint.covariance(i, i) * joint.covariance(j, j)); };
-  EXPECT_NEAR(correlation(0, 3), 1, 1e-6);         // the same workload
-  EXPECT_GT(correlation(0, 1), 0.5);               // one family, never measured
+  const auto correlation = [&](int i, int j) {
+    return joint.covariance(i, j) / std::sqrt(joint.covariance(i, i) * joint.covariance(j, j));
+  };
+  EXPECT_NEAR(correlation(0, 3), 1, 1e-6);  // the same workload
+  EXPECT_GT(correlation(0, 1), 0.5);        // one family, never measured
   EXPECT_LT(correlation(0, 2), correlation(0, 1));
   EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(joint.covariance).eigenvalues().minCoeff(), -1e-12);
 }

@@ -19,7 +19,8 @@ namespace {
 
 using namespace perfpred;
 
-void write(const std::string& class_name, std::size_t n, std::int64_t range, std::uint64_t seed, const std::string& path) {
+void write(const std::string& class_name, std::size_t n, std::int64_t range, std::uint64_t seed,
+           const std::string& path) {
   for (const testing::KnapsackClass kind : testing::knapsack_classes) {
     if (testing::name(kind) != class_name) continue;
     const testing::KnapsackInstance instance = testing::make_instance(kind, n, range, seed);

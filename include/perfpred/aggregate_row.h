@@ -46,8 +46,8 @@ struct AggregateRow {
 
 /// All rows of a runs_agg.csv, in its order. Columns that are missing have the values that a missing column of runs.csv
 /// has; n_rejected 0, no flags.
-/// @throws InputError, `file:line: ...`, for a file that cannot be read, lacks a mandatory column, has no row, holds a row
-/// that is not an aggregate, or has the same workload twice
+/// @throws InputError, `file:line: ...`, for a file that cannot be read, lacks a mandatory column, has no row, holds a
+/// row that is not an aggregate, or has the same workload twice
 [[nodiscard]] PERFPRED_API std::vector<AggregateRow> read_aggregate(const std::string& path);
 
 /// Writes a runs_agg.csv whole or not at all; "/dev/stdout" is allowed. Numbers read back exactly.

@@ -20,10 +20,10 @@ struct ComparedBenchmark {
   std::optional<double> ratio, low, high;
 };
 
-/// Compares two JSON results of Google Benchmark, in the order of the old one; benchmarks that only one of them has come
-/// last and are `unknown`. The interval is Welch's, of the repetitions' logarithms; a benchmark that was run once has one
-/// if it carries the counters `low_ms` and `high_ms` (bounds of its time). Within 3 % either way it is `same`; else
-/// `faster` or `slower` if the interval excludes 1.
+/// Compares two JSON results of Google Benchmark, in the order of the old one; benchmarks that only one of them has
+/// come last and are `unknown`. The interval is Welch's, of the repetitions' logarithms; a benchmark that was run once
+/// has one if it carries the counters `low_ms` and `high_ms` (bounds of its time). Within 3 % either way it is `same`;
+/// else `faster` or `slower` if the interval excludes 1.
 /// @throws InputError if a file cannot be read or is no such result
 [[nodiscard]] PERFPRED_API std::vector<ComparedBenchmark> compare_benchmarks(const std::string& old_path,
                                                                              const std::string& new_path);

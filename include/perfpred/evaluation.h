@@ -32,9 +32,9 @@ struct Evaluation {
 [[nodiscard]] PERFPRED_API Evaluation evaluate(std::span<const AggregateRow> measured,
                                                std::span<const Prediction> predictions);
 
-/// What costs nothing: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to the
-/// batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind), `throughput_linear`
-/// (images a second regressed directly). What cannot be fitted on the rows is left out.
+/// What costs nothing: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
+/// the batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind),
+/// `throughput_linear` (images a second regressed directly). What cannot be fitted on the rows is left out.
 [[nodiscard]] PERFPRED_API std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
                                                                         std::span<const AggregateRow> scored);
 
@@ -43,8 +43,8 @@ struct Split {
   std::vector<AggregateRow> train, val, test;
 };
 
-/// Drawn by the seed; the fractions are of all rows, rounded. @throws InputError if a fraction is not in [0, 1) or nothing
-/// is left to fit on
+/// Drawn by the seed; the fractions are of all rows, rounded. @throws InputError if a fraction is not in [0, 1) or
+/// nothing is left to fit on
 [[nodiscard]] PERFPRED_API Split split_rows(std::span<const AggregateRow> rows, double test_fraction,
                                             double val_fraction, std::uint64_t seed);
 
@@ -76,13 +76,13 @@ struct ProtocolEvaluation {
   Evaluation all;
   std::vector<NamedMetrics> baselines;
   std::vector<FoldEvaluation> folds;
-  std::size_t seen = 0;  ///< scored rows that the model scoring them was fitted on: 0
+  std::size_t seen = 0;                 ///< scored rows that the model scoring them was fitted on: 0
   std::vector<AggregateRow> scored;     ///< fold by fold; every repeat has every row once
   std::vector<Prediction> predictions;  ///< of those
 };
 
-/// Fits anew for every fold and scores what was left out. @throws InputError as TimeRegressor::fit, or if the rows do not
-/// make two folds; Error if stopped
+/// Fits anew for every fold and scores what was left out. @throws InputError as TimeRegressor::fit, or if the rows do
+/// not make two folds; Error if stopped
 [[nodiscard]] PERFPRED_API ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> rows, Protocol protocol,
                                                                 const FitOptions& fit,
                                                                 const ProtocolOptions& options = {});

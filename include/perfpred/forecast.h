@@ -30,9 +30,9 @@ struct Forecast {
   /// Peak of a training step, with LibTorch's CUDA allocator unless the job has CPU threads; empty for a network that
   /// only a trace describes.
   std::optional<std::int64_t> memory_bytes;
-  std::optional<bool> fits;        ///< empty where the catalogue does not know the device's memory
-  std::optional<Bound> bound;      ///< the largest part of the breakdown, else of the device's roofline, else empty
-  std::vector<TimeTerm> breakdown; ///< empty for kinds of model that know no causes
+  std::optional<bool> fits;         ///< empty where the catalogue does not know the device's memory
+  std::optional<Bound> bound;       ///< the largest part of the breakdown, else of the device's roofline, else empty
+  std::vector<TimeTerm> breakdown;  ///< empty for kinds of model that know no causes
 };
 
 /// @throws InputError as TimeRegressor::predict

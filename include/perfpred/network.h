@@ -14,31 +14,40 @@ struct Workload;
 
 /// What a layer computes; N is the batch. Every kind is a fixed sequence of LibTorch operators (docs/counting.md).
 enum class LayerKind : std::uint8_t {
-  input,               ///< images NxCxHxW, or token numbers NxS
-  conv2d,              ///< weight [out, in/groups, kh, kw], bias [out]
-  batch_norm,          ///< over channels, batch statistics; weight and bias [C]
-  layer_norm,          ///< over the last axis; weight and bias [last]
-  linear,              ///< over the last axis; weight [out, in], bias [out]
-  embedding,           ///< rows of weight [rows, width]
-  position_ids,        ///< 0 .. S-1, a buffer of shape S
-  type_ids,            ///< S zeros, a buffer
-  relu, relu6, hardswish, hardsigmoid, silu, sigmoid, tanh,
-  gelu,                ///< by the error function
-  gelu_tanh,           ///< by its tanh approximation
-  max_pool, avg_pool,  ///< kernel, stride, padding
-  adaptive_avg_pool,   ///< to kernel[0] x kernel[1]
-  global_avg_pool,     ///< mean over the image, NxCx1x1 (adaptive pooling to 1x1)
-  add,                 ///< two inputs, broadcast
-  mul,                 ///< two inputs, the second NxCx1x1
-  scale,               ///< times the constant `value`
-  dropout,             ///< with probability `value`
-  stochastic_depth,    ///< drops whole samples with probability `value`
-  layer_scale,         ///< times weight [C, 1, 1]
-  concat,              ///< along axis 1
-  chunk,               ///< part `index` of `count` equal parts along axis 1 (images) or the last (tokens); all parts follow each other
-  channel_shuffle,     ///< `groups` groups interleaved
-  flatten,             ///< all axes after the first into one
-  to_nhwc, to_nchw,    ///< permuted views of an image
+  input,         ///< images NxCxHxW, or token numbers NxS
+  conv2d,        ///< weight [out, in/groups, kh, kw], bias [out]
+  batch_norm,    ///< over channels, batch statistics; weight and bias [C]
+  layer_norm,    ///< over the last axis; weight and bias [last]
+  linear,        ///< over the last axis; weight [out, in], bias [out]
+  embedding,     ///< rows of weight [rows, width]
+  position_ids,  ///< 0 .. S-1, a buffer of shape S
+  type_ids,      ///< S zeros, a buffer
+  relu,
+  relu6,
+  hardswish,
+  hardsigmoid,
+  silu,
+  sigmoid,
+  tanh,
+  gelu,       ///< by the error function
+  gelu_tanh,  ///< by its tanh approximation
+  max_pool,
+  avg_pool,           ///< kernel, stride, padding
+  adaptive_avg_pool,  ///< to kernel[0] x kernel[1]
+  global_avg_pool,    ///< mean over the image, NxCx1x1 (adaptive pooling to 1x1)
+  add,                ///< two inputs, broadcast
+  mul,                ///< two inputs, the second NxCx1x1
+  scale,              ///< times the constant `value`
+  dropout,            ///< with probability `value`
+  stochastic_depth,   ///< drops whole samples with probability `value`
+  layer_scale,        ///< times weight [C, 1, 1]
+  concat,             ///< along axis 1
+  chunk,  ///< part `index` of `count` equal parts along axis 1 (images) or the last (tokens); all parts follow each
+          ///< other
+  channel_shuffle,  ///< `groups` groups interleaved
+  flatten,          ///< all axes after the first into one
+  to_nhwc,
+  to_nchw,             ///< permuted views of an image
   to_tokens,           ///< NxCxHxW seen as NxHWxC
   class_token,         ///< weight [1, 1, C] put before the tokens
   first_token,         ///< NxSxC to NxC

@@ -35,7 +35,7 @@ struct PERFPRED_API Run {
   std::optional<double> clock_mhz, mem_free_mb;
   std::optional<double> peak_mem_mb, peak_reserved_mb;  ///< held by tensors; kept by the allocator
   std::optional<double> cuda_graph_speedup;             ///< step without / step with the graph
-  std::optional<double> load;  ///< of the machine (1 minute) as the run began
+  std::optional<double> load;                           ///< of the machine (1 minute) as the run began
   Timing timing = Timing::epochs;
   Outcome outcome = Outcome::ok;
   std::string note;

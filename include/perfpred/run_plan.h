@@ -39,8 +39,8 @@ struct PlanFilter {
 [[nodiscard]] PERFPRED_API std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows,
                                                                           const PlanFilter& filter);
 
-/// The same by a model's times: the median for each row's workload (on each device), whether the row has a time or not. The
-/// throughput is that of the median. @throws as measured_candidates; as TimeRegressor::predict
+/// The same by a model's times: the median for each row's workload (on each device), whether the row has a time or not.
+/// The throughput is that of the median. @throws as measured_candidates; as TimeRegressor::predict
 [[nodiscard]] PERFPRED_API std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows,
                                                                            const PlanFilter& filter,
                                                                            const TimeRegressor& model);
@@ -60,7 +60,7 @@ struct PlanRequest {
   /// docs/planning.md.
   double confidence = 0.5;
   std::vector<JointPrediction> times;  ///< of the candidates: one for each device, or one for all if they are alike
-  PlanLimits limits;  ///< of the plan and of what lies near it, together
+  PlanLimits limits;                   ///< of the plan and of what lies near it, together
 };
 
 /// A run in its place: a row of the schedule.

@@ -63,8 +63,8 @@ class PERFPRED_API StepSamples {
 
   StepSamplesOptions options_;
   std::vector<StepSample> all_;
-  std::size_t first_ = 0;          // of the samples after warm-up
-  std::size_t disturbed_ = 0;      // among these
+  std::size_t first_ = 0;      // of the samples after warm-up
+  std::size_t disturbed_ = 0;  // among these
   bool keep_disturbed_ = false;
   double elapsed_ = 0;
   int cuts_ = 0;

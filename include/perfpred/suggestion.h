@@ -13,10 +13,10 @@ struct Suggestion {
   std::optional<double> cost_sec;  ///< what measuring takes, start-up included; empty before there is a model to ask
 };
 
-/// Chooses n of the grid's workloads to measure next. With fewer than 8 measured rows: those farthest from one another and
-/// from what was measured, in depth, log width and log batch. From then on one after the other by what they teach per
-/// second of measuring: how far measuring it would lower the summed variance of log time over the grid, over the cost
-/// that a hybrid model of the measured rows predicts (three epochs and a start-up of ten seconds).
+/// Chooses n of the grid's workloads to measure next. With fewer than 8 measured rows: those farthest from one another
+/// and from what was measured, in depth, log width and log batch. From then on one after the other by what they teach
+/// per second of measuring: how far measuring it would lower the summed variance of log time over the grid, over the
+/// cost that a hybrid model of the measured rows predicts (three epochs and a start-up of ten seconds).
 /// @returns at most n, best first; workloads already measured are never among them
 /// @throws InputError as TimeRegressor::fit
 [[nodiscard]] PERFPRED_API std::vector<Suggestion> suggest(std::span<const AggregateRow> measured,

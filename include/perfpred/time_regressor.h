@@ -44,9 +44,9 @@ struct JointPrediction {
   Eigen::MatrixXd covariance;  ///< of those, measurement noise excluded
 };
 
-/// Predicts seconds per epoch from measured rows. Rows are grouped by where and how they ran (device, threads, precision,
-/// optimizer, layout, CUDA graph); every group has a model of its own. All const members may be called from any number
-/// of threads, also while another one observes.
+/// Predicts seconds per epoch from measured rows. Rows are grouped by where and how they ran (device, threads,
+/// precision, optimizer, layout, CUDA graph); every group has a model of its own. All const members may be called from
+/// any number of threads, also while another one observes.
 class PERFPRED_API TimeRegressor {
  public:
   /// Rows without a time are left out. `val` chooses between models and stops training early; kinds that do neither fit
@@ -64,7 +64,8 @@ class PERFPRED_API TimeRegressor {
   ~TimeRegressor();
 
   /// Allocates no memory for `cifar_cnn`.
-  /// @throws InputError if nothing can be said of the workload: it is invalid, or its network has no description that the
+  /// @throws InputError if nothing can be said of the workload: it is invalid, or its network has no description that
+  /// the
   ///         kind understands
   [[nodiscard]] Prediction predict(const Workload& workload) const;
 
@@ -78,17 +79,17 @@ class PERFPRED_API TimeRegressor {
   /// The median prediction by physical cause; empty for kinds that know none. The parts add up to p50.
   [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const;
 
-  /// Corrects later predictions by finished runs (hybrid). Runs that the model's own rule finds outlying, or that did not
-  /// end well, are set aside. @throws InputError if the kind cannot learn from runs
+  /// Corrects later predictions by finished runs (hybrid). Runs that the model's own rule finds outlying, or that did
+  /// not end well, are set aside. @throws InputError if the kind cannot learn from runs
   Observed observe(std::span<const Run> runs);
 
   void save(const std::string& path) const;  ///< @throws Error if it cannot be written
 
   [[nodiscard]] const std::string& kind() const;
   [[nodiscard]] bool was_fitted_on(const Workload& workload) const;  ///< by key, observed runs included
-  [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;  ///< workloads and times, observed runs included
-  [[nodiscard]] std::vector<SetAside> dropped() const;  ///< training rows that did not enter the fit
-  [[nodiscard]] const Workload& example() const;        ///< a workload fitted on; programs take their defaults from it
+  [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;       ///< workloads and times, observed runs included
+  [[nodiscard]] std::vector<SetAside> dropped() const;               ///< training rows that did not enter the fit
+  [[nodiscard]] const Workload& example() const;  ///< a workload fitted on; programs take their defaults from it
 
  private:
   struct Impl;

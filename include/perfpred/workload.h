@@ -11,13 +11,13 @@ namespace perfpred {
 
 class OpGraph;
 
-/// What is trained: a network with its hyper-parameters, the batch, the data's shape and size, and how and where it runs.
-/// A value type; two workloads are the same if their keys are equal.
+/// What is trained: a network with its hyper-parameters, the batch, the data's shape and size, and how and where it
+/// runs. A value type; two workloads are the same if their keys are equal.
 struct PERFPRED_API Workload {
   std::string network = "cifar_cnn";
-  std::optional<int> depth;         ///< blocks, 1..5; of `cifar_cnn` only
-  std::optional<int> base_filters;  ///< channels of the first block, 1..65536; of `cifar_cnn` only
-  std::int64_t batch_size = 1;      ///< images (or sequences) a step, >= 1
+  std::optional<int> depth;                       ///< blocks, 1..5; of `cifar_cnn` only
+  std::optional<int> base_filters;                ///< channels of the first block, 1..65536; of `cifar_cnn` only
+  std::int64_t batch_size = 1;                    ///< images (or sequences) a step, >= 1
   std::vector<std::int64_t> input = {3, 32, 32};  ///< one sample: channels, height, width; or the sequence length
   std::int64_t classes = 10;                      ///< >= 2
   std::int64_t train_images = 50'000;             ///< samples an epoch, >= 1
@@ -28,8 +28,8 @@ struct PERFPRED_API Workload {
   std::string device = "unknown";  ///< a name of the device catalogue, else what the driver or the kernel calls it
   std::optional<int> threads;      ///< CPU threads; empty on a GPU
 
-  /// A member of the CIFAR-10 CNN family: `depth` blocks of two 3x3 convolutions (base_filters * 2^block channels), each
-  /// with ReLU, then 2x2 max pooling; dense 128 with ReLU; dense 10.
+  /// A member of the CIFAR-10 CNN family: `depth` blocks of two 3x3 convolutions (base_filters * 2^block channels),
+  /// each with ReLU, then 2x2 max pooling; dense 128 with ReLU; dense 10.
   /// @throws InputError if depth, base_filters or batch is out of range
   [[nodiscard]] static Workload cifar_cnn(int depth, int base_filters, std::int64_t batch);
 

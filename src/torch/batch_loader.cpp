@@ -111,9 +111,9 @@ void BatchLoader::fill(Slot& slot, std::int64_t number, const std::optional<c10:
       slot.inputs = at::empty({n, shape_[0]}, pinned.dtype(at::kLong));
       slot.targets = at::empty({n, shape_[0]}, pinned.dtype(at::kLong));
     } else {
-      slot.inputs = at::empty({n, shape_[0], shape_[1], shape_[2]}, pinned.dtype(options_.dtype),
-                              options_.layout == Layout::nhwc ? at::MemoryFormat::ChannelsLast
-                                                              : at::MemoryFormat::Contiguous);
+      slot.inputs =
+          at::empty({n, shape_[0], shape_[1], shape_[2]}, pinned.dtype(options_.dtype),
+                    options_.layout == Layout::nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
       slot.targets = at::empty({n}, pinned.dtype(at::kLong));
     }
   }

@@ -30,8 +30,8 @@ struct LoaderOptions {
   int workers = 1;  ///< threads that assemble batches, each a whole one
 };
 
-/// Assembles batches in threads of its own, a few ahead of the training loop; on CUDA they also copy them to the device,
-/// on a stream of their own.
+/// Assembles batches in threads of its own, a few ahead of the training loop; on CUDA they also copy them to the
+/// device, on a stream of their own.
 class PERFPRED_API BatchLoader {
  public:
   BatchLoader(const ImageSource& source, std::vector<std::int64_t> shape, LoaderOptions options);

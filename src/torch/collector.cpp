@@ -156,7 +156,8 @@ struct Collector::Impl {
     return *info;
   }
 
-  [[nodiscard]] double epoch_overhead(const Workload& workload, TrainingStep& step, BatchLoader& loader, double step_sec);
+  [[nodiscard]] double epoch_overhead(const Workload& workload, TrainingStep& step, BatchLoader& loader,
+                                      double step_sec);
   void time_steps(Run& run, RunLogWriter& log, const std::function<bool()>& stop);
   void train_epochs(Run& run, RunLogWriter& log, const std::function<bool()>& stop);
   std::optional<Run> measure(const Workload& workload, RunLogWriter& log, const std::function<bool()>& stop);
@@ -289,8 +290,8 @@ void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::functio
   BatchLoader loader(*images.train, images.shape, loader_options(workload));
   const std::int64_t full = workload.train_images / workload.batch_size;
   const std::int64_t rest = workload.train_images % workload.batch_size;
-  std::optional<EndlessBatches> batches(
-      std::in_place, loader, full > 0 ? full * workload.batch_size : workload.train_images, options.seed);
+  std::optional<EndlessBatches> batches(std::in_place, loader,
+                                        full > 0 ? full * workload.batch_size : workload.train_images, options.seed);
   const auto one = [&] {
     step.run(batches->next());
     if (stop()) throw Stopped{};
@@ -450,7 +451,8 @@ RunLogWriter Collector::Impl::open_log(const Workload& workload) const {
 
 /// Whether a row that is there already stands for one that is wanted. A failure may have passed; memory does not grow.
 bool Collector::Impl::counts(const Run& run) const {
-  if (run.timing != options.timing || run.outcome == Outcome::failed || run.outcome == Outcome::interrupted) return false;
+  if (run.timing != options.timing || run.outcome == Outcome::failed || run.outcome == Outcome::interrupted)
+    return false;
   return run.outcome == Outcome::oom || options.timing == Timing::steps || run.epochs >= options.epochs;
 }
 

@@ -16,8 +16,7 @@ constexpr double company_sec = 1;
 
 }  // namespace
 
-DeviceMonitor::DeviceMonitor(c10::Device device)
-    : device_(device) {
+DeviceMonitor::DeviceMonitor(c10::Device device) : device_(device) {
   if (!device.is_cpu()) nvml_device_ = Nvml::instance().device(cuda_device(device.index()).pci_bus_id);
 }
 

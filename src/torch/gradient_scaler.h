@@ -10,7 +10,8 @@
 namespace perfpred {
 
 /// Keeps the gradients of half precision from vanishing: scales the loss by a factor that grows while all gradients are
-/// finite and shrinks when one is not. What torch.amp.GradScaler does, with its defaults, without waiting for the device.
+/// finite and shrinks when one is not. What torch.amp.GradScaler does, with its defaults, without waiting for the
+/// device.
 class PERFPRED_API GradientScaler {
  public:
   explicit GradientScaler(c10::Device device);

@@ -33,8 +33,8 @@ void read_cifar_file(const std::string& path, std::vector<std::uint8_t>& pixels,
   constexpr std::size_t record = 1 + cifar_image_bytes;
   const std::string bytes = read_file(path);
   if (bytes.size() != record * cifar_file_images) {
-    throw InputError(fmt::format("{}: {} bytes where a CIFAR-10 file has {}", path, bytes.size(),
-                                 record * cifar_file_images));
+    throw InputError(
+        fmt::format("{}: {} bytes where a CIFAR-10 file has {}", path, bytes.size(), record * cifar_file_images));
   }
   for (std::size_t at = 0; at < bytes.size(); at += record) {
     const auto label = static_cast<std::uint8_t>(bytes[at]);
@@ -100,8 +100,10 @@ class ImageGenerator {
                           random.uniform(14, 44)};
     const Stripes other{random.uniform(0, pi), random.uniform(3.5F, 12), random.uniform(0, 2 * pi),
                         random.uniform(0, 20)};
-    stripes.each_pixel(shape_[1], shape_[2], [this](std::int64_t p, float v) { swing_[static_cast<std::size_t>(p)] = v; });
-    other.each_pixel(shape_[1], shape_[2], [this](std::int64_t p, float v) { other_[static_cast<std::size_t>(p)] = v; });
+    stripes.each_pixel(shape_[1], shape_[2],
+                       [this](std::int64_t p, float v) { swing_[static_cast<std::size_t>(p)] = v; });
+    other.each_pixel(shape_[1], shape_[2],
+                     [this](std::int64_t p, float v) { other_[static_cast<std::size_t>(p)] = v; });
     const float hue = 2 * pi * static_cast<float>(label) / static_cast<float>(classes_);
     for (std::int64_t channel = 0; channel < shape_[0]; ++channel) {
       const auto c = static_cast<std::size_t>(channel % 3);
@@ -210,8 +212,8 @@ ImageSet ImageSet::part(std::int64_t first, std::int64_t count) const {
 }
 
 ImageData read_cifar10(const std::string& folder, const Augmentation& augmentation) {
-  const ImageSet training = cifar_set(folder, {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
-                                               "data_batch_4.bin", "data_batch_5.bin"});
+  const ImageSet training = cifar_set(
+      folder, {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"});
   const ImageSet test = cifar_set(folder, {"test_batch.bin"});
   return split(folder, training, cifar_validation_images, test, {3, 32, 32}, cifar_classes, augmentation);
 }
@@ -256,7 +258,8 @@ ImageData images_for(const Workload& workload, const std::string& folder, std::u
   what.shape = workload.input;
   what.classes = workload.classes;
   what.seed = seed;
-  const std::int64_t most = std::max<std::int64_t>(largest_pool_bytes / std::max<std::int64_t>(elements(what.shape), 1), 64);
+  const std::int64_t most =
+      std::max<std::int64_t>(largest_pool_bytes / std::max<std::int64_t>(elements(what.shape), 1), 64);
   what.train = std::min(workload.train_images, most);
   what.validation = std::clamp<std::int64_t>(what.train / 10, std::min<std::int64_t>(500, most), 5'000);
   what.test = std::clamp<std::int64_t>(what.train / 5, std::min<std::int64_t>(1'000, most), 10'000);

@@ -52,7 +52,8 @@ Picture decode(const std::string& path) {
   Picture picture;
   int subsampling = 0;
   int colours = 0;
-  if (tjDecompressHeader3(handle.get(), data, bytes.size(), &picture.width, &picture.height, &subsampling, &colours) != 0) {
+  if (tjDecompressHeader3(handle.get(), data, bytes.size(), &picture.width, &picture.height, &subsampling, &colours) !=
+      0) {
     throw Error(fmt::format("{}: {}", path, tjGetErrorStr2(handle.get())));
   }
   picture.rgb.resize(static_cast<std::size_t>(picture.width) * static_cast<std::size_t>(picture.height) * 3);
@@ -149,8 +150,7 @@ class JpegImages final : public ImageSource {
     const Picture picture = decode(entry(index).path);
     Random random(draw);
     const bool mirrored = random_ && (random.bits() & 1U) != 0;
-    const Window window =
-        random_ ? random_window(picture, random) : middle_window(picture, shape_[1], shape_[2]);
+    const Window window = random_ ? random_window(picture, random) : middle_window(picture, shape_[1], shape_[2]);
     scale(picture, window, shape_[1], shape_[2], mirrored, out);
   }
 

@@ -16,10 +16,10 @@ struct ImageFolder {
   std::vector<std::string> skipped;  ///< files that do not decode
 };
 
-/// JPEG files in `folder/train/<class>/` and `folder/val/<class>/`; half of the latter is the test part. Every picture is
-/// decoded once before use. While training: a random part of 8-100 % of the picture's area with sides 3:4 to 4:3, scaled
-/// to the size wanted, mirrored every other time. Else: scaled and cut from the middle (7/8 of the shorter side). Values
-/// are normalised as ImageNet's.
+/// JPEG files in `folder/train/<class>/` and `folder/val/<class>/`; half of the latter is the test part. Every picture
+/// is decoded once before use. While training: a random part of 8-100 % of the picture's area with sides 3:4 to 4:3,
+/// scaled to the size wanted, mirrored every other time. Else: scaled and cut from the middle (7/8 of the shorter
+/// side). Values are normalised as ImageNet's.
 /// @param threads  that decode while verifying
 /// @throws InputError for folders that are missing, empty or of different classes, for a picture that does not decode
 /// unless such are skipped, and in builds without libjpeg-turbo

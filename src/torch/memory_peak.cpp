@@ -24,8 +24,7 @@ struct MemoryPeak::Counter final : c10::MemoryReportingInfoBase {
 };
 
 struct MemoryPeak::Hook {
-  explicit Hook(std::shared_ptr<Counter> counter)
-      : guard(c10::DebugInfoKind::PROFILER_STATE, std::move(counter)) {}
+  explicit Hook(std::shared_ptr<Counter> counter) : guard(c10::DebugInfoKind::PROFILER_STATE, std::move(counter)) {}
   c10::DebugInfoGuard guard;
 };
 

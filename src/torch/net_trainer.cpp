@@ -92,9 +92,8 @@ Prepared prepare(const TrainNetOptions& options) {
     prepared.data = read_cifar10(options.data.substr(cifar_prefix.size()), cifar_augmentation);
     if (workload.input != prepared.data.shape) throw InputError("CIFAR-10 has images of 3x32x32");
   } else if (starts_with(options.data, folder_prefix)) {
-    ImageFolder folder =
-        read_image_folder(options.data.substr(folder_prefix.size()), workload.input, options.workers,
-                          options.skip_corrupt ? CorruptImages::skip : CorruptImages::refuse);
+    ImageFolder folder = read_image_folder(options.data.substr(folder_prefix.size()), workload.input, options.workers,
+                                           options.skip_corrupt ? CorruptImages::skip : CorruptImages::refuse);
     prepared.data = std::move(folder.data);
     prepared.skipped = static_cast<std::int64_t>(folder.skipped.size());
   } else if (options.data == "generated" || options.data == "dummy") {
@@ -129,14 +128,10 @@ double rate_at(const TrainNetOptions& options, std::int64_t step, std::int64_t t
 
 /// All that decides what the next step computes.
 json settings_of(const TrainNetOptions& options, const Workload& workload) {
-  return {{"workload", workload.key()},
-          {"data", options.data},
-          {"epochs", options.epochs},
-          {"lr", options.learning_rate},
-          {"warmup", options.warmup},
-          {"label_smoothing", options.label_smoothing},
-          {"weight_decay", options.weight_decay},
-          {"seed", options.seed}};
+  return {
+      {"workload", workload.key()},           {"data", options.data},     {"epochs", options.epochs},
+      {"lr", options.learning_rate},          {"warmup", options.warmup}, {"label_smoothing", options.label_smoothing},
+      {"weight_decay", options.weight_decay}, {"seed", options.seed}};
 }
 
 class NetTrainer {
@@ -234,10 +229,11 @@ class NetTrainer {
       done.val_loss = validated.loss;
       done.val_acc = validated.accuracy;
       result_.epochs.push_back(done);
-      message_(fmt::format("epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data, loss {:.4f}, accuracy "
-                           "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
-                           epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
-                           done.train_loss, done.train_acc, done.val_loss, done.val_acc));
+      message_(
+          fmt::format("epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data, loss {:.4f}, accuracy "
+                      "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
+                      epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
+                      done.train_loss, done.train_acc, done.val_loss, done.val_acc));
       const bool best = done.val_acc > best_;
       best_ = std::max(best_, done.val_acc);
       if (!options_.out_dir.empty()) {

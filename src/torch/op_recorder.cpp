@@ -213,7 +213,7 @@ struct OpInfo {
   bool to_copy = false;
   bool copy_into = false;
   bool on_stand_ins = false;  // has no kernel for the meta device
-  bool updates = false;  // gives nothing, writes its arguments `written`
+  bool updates = false;       // gives nothing, writes its arguments `written`
   std::vector<std::size_t> written;
   ShapeRule shapes = nullptr;
   std::vector<std::size_t> devices;  // arguments that say where to make a tensor
@@ -262,8 +262,8 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   info.copy_into = name == "copy";
   info.updates = info.kind >= OpKind::fused_sgd && info.kind <= OpKind::unscale_gradients;
   if (info.updates) {
-    constexpr std::array<std::string_view, 6> written = {"self",        "exp_avgs",   "exp_avg_sqs", "momentum_buffer_list",
-                                                         "state_sums", "found_inf"};
+    constexpr std::array<std::string_view, 6> written = {
+        "self", "exp_avgs", "exp_avg_sqs", "momentum_buffer_list", "state_sums", "found_inf"};
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const bool is_flag = arguments[i].name() == "found_inf" && info.kind != OpKind::unscale_gradients;
       if (!is_flag && std::find(written.begin(), written.end(), arguments[i].name()) != written.end()) {

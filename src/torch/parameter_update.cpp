@@ -53,8 +53,7 @@ ParameterUpdate::ParameterUpdate(Optimizer optimizer, std::vector<at::Tensor> pa
     : optimizer_(optimizer), parameters_(std::move(parameters)), weight_decay_(weight_decay) {
   const at::NoGradGuard no_grad;
   const bool one = optimizer != Optimizer::none && optimizer != Optimizer::sgd;
-  const bool two =
-      optimizer == Optimizer::adam || optimizer == Optimizer::adamw || optimizer == Optimizer::adadelta;
+  const bool two = optimizer == Optimizer::adam || optimizer == Optimizer::adamw || optimizer == Optimizer::adadelta;
   for (const at::Tensor& parameter : parameters_) {
     if (one) first_.push_back(at::zeros_like(parameter));
     if (two) second_.push_back(at::zeros_like(parameter));

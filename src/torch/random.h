@@ -18,9 +18,7 @@ class Random {
   }
 
   /// Uniform in [low, high).
-  float uniform(float low, float high) {
-    return low + (high - low) * static_cast<float>(bits() >> 40U) * 0x1p-24F;
-  }
+  float uniform(float low, float high) { return low + (high - low) * static_cast<float>(bits() >> 40U) * 0x1p-24F; }
 
   /// Mean 0, deviation 1: the sum of four uniform numbers, close enough to a normal one for noise.
   float noise() {

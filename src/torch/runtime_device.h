@@ -15,7 +15,8 @@ namespace perfpred {
 [[nodiscard]] PERFPRED_API std::string device_name(c10::Device device);
 
 /// Settings under which times on a CPU repeat: the number of threads, and an allocator that keeps memory it has (freed
-/// tensors would go back to the kernel and be faulted in again every step). Those of the allocator stay for the process.
+/// tensors would go back to the kernel and be faulted in again every step). Those of the allocator stay for the
+/// process.
 PERFPRED_API void settle_cpu(int threads);
 
 [[nodiscard]] PERFPRED_API int default_cpu_threads();

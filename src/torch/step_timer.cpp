@@ -27,7 +27,9 @@ double reserved_mb(c10::Device device) {
   return static_cast<double>(at::accelerator::getDeviceStats(device.index()).reserved_bytes[0].current) * 1e-6;
 }
 
-double free_cores() { return std::max(0.0, static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN) - at::get_num_threads())); }
+double free_cores() {
+  return std::max(0.0, static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN) - at::get_num_threads()));
+}
 
 }  // namespace
 

@@ -87,25 +87,25 @@ ordered_json document(const SystemInfo& info) {
                     {"sm_clock_mhz", value_or_null(gpu.sm_clock_mhz)},
                     {"power_limit_w", value_or_null(gpu.power_limit_w)}});
   }
-  return {{"host", info.host},
-          {"system", info.system},
-          {"kernel", info.kernel},
-          {"cpu",
-           {{"model", info.cpu_model},
-            {"threads", info.cpu_threads},
-            {"cores", value_or_null(info.cpu_cores)},
-            {"mhz", value_or_null(info.cpu_mhz)},
-            {"l1d_bytes", value_or_null(info.l1d_bytes)},
-            {"l2_bytes", value_or_null(info.l2_bytes)},
-            {"l3_bytes", value_or_null(info.l3_bytes)}}},
-          {"memory",
-           {{"bytes", value_or_null(info.memory_bytes)},
-            {"available_bytes", value_or_null(info.memory_available_bytes)}}},
-          {"gpus", gpus},
-          {"driver", value_or_null(info.driver)},
-          {"cuda", info.cuda},
-          {"cudnn", value_or_null(info.cudnn)},
-          {"libtorch", info.libtorch}};
+  return {
+      {"host", info.host},
+      {"system", info.system},
+      {"kernel", info.kernel},
+      {"cpu",
+       {{"model", info.cpu_model},
+        {"threads", info.cpu_threads},
+        {"cores", value_or_null(info.cpu_cores)},
+        {"mhz", value_or_null(info.cpu_mhz)},
+        {"l1d_bytes", value_or_null(info.l1d_bytes)},
+        {"l2_bytes", value_or_null(info.l2_bytes)},
+        {"l3_bytes", value_or_null(info.l3_bytes)}}},
+      {"memory",
+       {{"bytes", value_or_null(info.memory_bytes)}, {"available_bytes", value_or_null(info.memory_available_bytes)}}},
+      {"gpus", gpus},
+      {"driver", value_or_null(info.driver)},
+      {"cuda", info.cuda},
+      {"cudnn", value_or_null(info.cudnn)},
+      {"libtorch", info.libtorch}};
 }
 
 void add_lines(std::string& text, const std::string& prefix, const ordered_json& value) {
@@ -116,7 +116,9 @@ void add_lines(std::string& text, const std::string& prefix, const ordered_json&
       add_lines(text, name, item);
     } else {
       text += fmt::format("{}: {}\n", name,
-                          item.is_null() ? "unknown" : item.is_string() ? item.get<std::string>() : item.dump());
+                          item.is_null()     ? "unknown"
+                          : item.is_string() ? item.get<std::string>()
+                                             : item.dump());
     }
   }
 }

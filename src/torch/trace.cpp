@@ -170,8 +170,7 @@ struct StepTracer::Impl {
   std::shared_ptr<void> owner;
   Precision precision;
 
-  Impl(const ModuleToTrace& made, Precision of)
-      : forward(made.forward), owner(made.module), precision(of) {
+  Impl(const ModuleToTrace& made, Precision of) : forward(made.forward), owner(made.module), precision(of) {
     for (const at::Tensor& parameter : made.module->parameters()) add_parameter(parameter);
     buffers = made.module->buffers();
   }

@@ -163,7 +163,8 @@ bool TrainingStep::captured() const { return graph_ && graph_->cuda.captured(); 
 Metrics TrainingStep::take_metrics() {
   return guard_torch([&] {
     const auto samples = static_cast<double>(samples_);
-    const Metrics metrics{loss_sum_.item<double>() / samples, static_cast<double>(correct_.item<std::int64_t>()) / samples};
+    const Metrics metrics{loss_sum_.item<double>() / samples,
+                          static_cast<double>(correct_.item<std::int64_t>()) / samples};
     loss_sum_.zero_();
     correct_.zero_();
     samples_ = 0;

@@ -30,10 +30,9 @@ class Collect : public ::testing::Test {
   }
 
   [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {program("collect"), "--device",  "cpu",
-                                      "--threads",        "1",         "--out",
-                                      runs(),             "--log-dir", folder_.file("logs"),
-                                      "--json"};
+    std::vector<std::string> words = {
+        program("collect"), "--device",           "cpu",   "--threads", "1", "--out", runs(),
+        "--log-dir",        folder_.file("logs"), "--json"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -49,12 +48,14 @@ class Collect : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-const std::vector<std::string> tiny = {"--depth", "1,2", "--base-filters", "2", "--batch-size", "30",
-                                       "--train-images", "70", "--epochs", "2"};
+const std::vector<std::string> tiny = {"--depth",        "1,2", "--base-filters", "2", "--batch-size", "30",
+                                       "--train-images", "70",  "--epochs",       "2"};
 
 TEST_F(Collect, MeasuresWhatTheModelAsksFor) {
   ASSERT_EQ(collect({"--depth", "1,2,3", "--base-filters", "2,4", "--batch-size", "16,32", "--train-images", "64",
-                     "--epochs", "2"}).exit_code, 0);
+                     "--epochs", "2"})
+                .exit_code,
+            0);
   const std::string table = folder_.file("runs_agg.csv"), model = folder_.file("model.json");
   ASSERT_EQ(spawn({program("aggregate"), "--runs", runs(), "--label", "mean", "--out", table}).exit_code, 0);
   ASSERT_EQ(spawn({program("train"), "--runs-agg", table, "--out", model}).exit_code, 0);
@@ -104,8 +105,8 @@ TEST_F(Collect, MeasuresLogsAndResumes) {
 }
 
 TEST_F(Collect, EstimatesAnEpochFromSteps) {
-  const Finished done = collect({"--depth", "1", "--base-filters", "2", "--batch-size", "30", "--train-images", "3010",
-                                 "--timing", "steps"});
+  const Finished done = collect(
+      {"--depth", "1", "--base-filters", "2", "--batch-size", "30", "--train-images", "3010", "--timing", "steps"});
   ASSERT_EQ(done.exit_code, 0) << done.err;
   const std::vector<perfpred::Run> rows = read_runs(runs());
   ASSERT_EQ(rows.size(), 1U);

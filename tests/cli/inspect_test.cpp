@@ -23,11 +23,12 @@ TEST(InspectProgram, HasTheKeysOfTheInterface) {
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_EQ(finished.err, "");
   const json step = json::parse(finished.out);
-  for (const char* key : {"network", "batch_size", "params", "flops", "conv_matmul_flops", "bytes", "arithmetic_intensity",
-                          "phases", "kinds", "memory", "unknown_ops", "device"}) {
+  for (const char* key : {"network", "batch_size", "params", "flops", "conv_matmul_flops", "bytes",
+                          "arithmetic_intensity", "phases", "kinds", "memory", "unknown_ops", "device"}) {
     EXPECT_TRUE(step.contains(key)) << key;
   }
-  for (const char* key : {"peak_bytes", "parameters", "gradients", "optimizer", "activations", "workspace", "context"}) {
+  for (const char* key :
+       {"peak_bytes", "parameters", "gradients", "optimizer", "activations", "workspace", "context"}) {
     EXPECT_TRUE(step["memory"].contains(key)) << key;
   }
   for (const char* key : {"name", "fits", "largest_batch", "bound", "time_at_peak_sec"}) {
@@ -44,14 +45,14 @@ TEST(InspectProgram, RefusesWithOneLine) {
     std::vector<std::string> arguments;
     const char* message;
   };
-  for (const Wrong& wrong : std::vector<Wrong>{
-           {{}, "--network is missing"},
-           {{"--network", "resent50"}, "did you mean resnet50?"},
-           {{"--network", "resnet50", "--batch-size", "0"}, "batch_size 0 is not positive"},
-           {{"--network", "resnet50", "--input", "3x4"}, "channels x height x width"},
-           {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},
-           {{"--network", "resnet50", "--device", "no such card"}, "is not known"},
-           {{"--network", "cifar_cnn"}, "cifar_cnn needs --depth and --base-filters"}}) {
+  for (const Wrong& wrong :
+       std::vector<Wrong>{{{}, "--network is missing"},
+                          {{"--network", "resent50"}, "did you mean resnet50?"},
+                          {{"--network", "resnet50", "--batch-size", "0"}, "batch_size 0 is not positive"},
+                          {{"--network", "resnet50", "--input", "3x4"}, "channels x height x width"},
+                          {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},
+                          {{"--network", "resnet50", "--device", "no such card"}, "is not known"},
+                          {{"--network", "cifar_cnn"}, "cifar_cnn needs --depth and --base-filters"}}) {
     const Finished finished = inspect(wrong.arguments);
     EXPECT_EQ(finished.exit_code, 2);
     EXPECT_EQ(finished.out, "");

@@ -158,7 +158,8 @@ TEST_F(JsonKeys, Evaluate) {
 }
 
 TEST_F(JsonKeys, EvaluateCurve) {
-  check("evaluate", {"--runs-agg", table(), "--kind", "linear", "--protocol", "curve", "--rows", "20", "--subsets", "2"},
+  check("evaluate",
+        {"--runs-agg", table(), "--kind", "linear", "--protocol", "curve", "--rows", "20", "--subsets", "2"},
         below("curve[]", {"rows", "selection", "mape_median", "mape_p90", "coverage90"}));
 }
 
@@ -180,8 +181,8 @@ TEST_F(JsonKeys, Compare) {
   std::string results = R"({"context": {}, "benchmarks": [)";
   for (int i = 0; i < 5; ++i) {
     results += std::string(i == 0 ? "" : ",") +
-               R"({"name": "step", "run_name": "step", "run_type": "iteration", "repetition_index": )" + std::to_string(i) +
-               R"(, "real_time": 1.5, "cpu_time": 1.5, "time_unit": "ms"})";
+               R"({"name": "step", "run_name": "step", "run_type": "iteration", "repetition_index": )" +
+               std::to_string(i) + R"(, "real_time": 1.5, "cpu_time": 1.5, "time_unit": "ms"})";
   }
   results += "]}";
   const std::string file = folder_.write("bench.json", results);

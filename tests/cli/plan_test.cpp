@@ -13,12 +13,13 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* header =
-    "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,acc_std,"
+    "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,acc_"
+    "std,"
     "device\n";
 
 /// depth, base_filters, batch, seconds, images/s, accuracy, device
-std::string row(int depth, int filters, int batch, const std::string& sec, const std::string& thr, const std::string& acc,
-                const std::string& device = "card") {
+std::string row(int depth, int filters, int batch, const std::string& sec, const std::string& thr,
+                const std::string& acc, const std::string& device = "card") {
   return std::to_string(depth) + "," + std::to_string(filters) + "," + std::to_string(batch) + ",1000,1,100," + sec +
          ",0," + thr + ",0," + acc + "," + (acc.empty() ? "" : "0") + "," + device + "\n";
 }
@@ -112,14 +113,15 @@ TEST_F(PlanProgram, AssignsRunsToDevices) {
   EXPECT_EQ(two["optimal"], true);
   EXPECT_EQ(two["items"][0]["device"], "gpu0");
   EXPECT_EQ(two["items"][0]["start_sec"], 0);
-  const std::string table = small_table() + row(2, 16, 32, "9", "500", "0.5", "other") +
-                            row(3, 32, 32, "2.0", "200", "0.95", "other");
+  const std::string table =
+      small_table() + row(2, 16, 32, "9", "500", "0.5", "other") + row(3, 32, 32, "2.0", "200", "0.95", "other");
   const json pair = run_json({"--budget-sec", "50", "--epochs", "10", "--devices", "card,other"}, table);
   EXPECT_EQ(pair["candidates"], 4);
   EXPECT_DOUBLE_EQ(pair["value"], 0.7 + 0.9 + 0.95);
   EXPECT_EQ(pair["items"][2]["device"], "other");
   EXPECT_EQ(pair["items"][2]["cost_sec"], 20);
-  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--devices", "card,none"}), 2, "no row is of device \"none\"");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--devices", "card,none"}), 2,
+                 "no row is of device \"none\"");
 }
 
 TEST_F(PlanProgram, TakesExtremeBudgets) {
@@ -146,7 +148,8 @@ TEST_F(PlanProgram, SaysWhatIsWrong) {
   expect_refusal(run({"--budget-sec", "50", "--epochs", "0"}), 2, "0 epochs");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--startup-sec", "nan"}), 2, "--startup-sec");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--value", "gold"}), 2, "gold");
-  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--time-limit-sec", "-1", "--gpus", "2"}), 2, "time limit -1");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--time-limit-sec", "-1", "--gpus", "2"}), 2,
+                 "time limit -1");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "0.9"}), 2, "needs predicted times");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "1"}), 2, "confidence 1");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--objective", "cover-depth", "--gpus", "2"}), 2,
@@ -161,9 +164,9 @@ TEST_F(PlanProgram, SaysWhatIsWrong) {
   }
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header + row(2, 16, 32, "1", "5", "-0.5")), 2,
                  "agg.csv:2: acc_mean");
-  const Finished full = spawn({program("plan"), "--runs-agg", folder_.write("agg.csv", small_table()), "--budget-sec",
-                               "50", "--epochs", "10"},
-                              "", "/dev/full");
+  const Finished full = spawn(
+      {program("plan"), "--runs-agg", folder_.write("agg.csv", small_table()), "--budget-sec", "50", "--epochs", "10"},
+      "", "/dev/full");
   EXPECT_EQ(full.exit_code, 1);
 }
 
@@ -179,11 +182,11 @@ TEST(PlanOfTheReference, IsTheExactOne) {
     double sum;
     double tolerance;
   };
-  for (const Expected& expected : {Expected{"3600", "50", "acc", 42, 3595, 28.4253917, 5e-8},
-                                   Expected{"3600", "50", "thr", 42, 3506, 1'468'671.162, 5e-4},
-                                   Expected{"600", "50", "acc", 12, 600, 7.81, 5e-8},
-                                   Expected{"1800", "50", "acc", 28, 1790, 18.5130584, 5e-8},
-                                   Expected{"60", "3", "acc", 18, 60, 11.9367334, 5e-8}}) {
+  for (const Expected& expected :
+       {Expected{"3600", "50", "acc", 42, 3595, 28.4253917, 5e-8},
+        Expected{"3600", "50", "thr", 42, 3506, 1'468'671.162, 5e-4}, Expected{"600", "50", "acc", 12, 600, 7.81, 5e-8},
+        Expected{"1800", "50", "acc", 28, 1790, 18.5130584, 5e-8},
+        Expected{"60", "3", "acc", 18, 60, 11.9367334, 5e-8}}) {
     const Finished finished =
         spawn({program("plan"), "--runs-agg", std::string(folder) + "/a100_cifar10/runs_agg.csv", "--budget-sec",
                expected.budget, "--epochs", expected.epochs, "--value", expected.value, "--min-acc", "0.6", "--json"});

@@ -77,7 +77,8 @@ TEST_F(TraceProgram, RefusesWhatIsNoTorchScript) {
 TEST_F(TraceProgram, SaysWhatIsMissing) {
   EXPECT_THAT(run({}).err, HasSubstr("--torchscript is missing"));
   EXPECT_THAT(run({"--torchscript", "net.pt"}).err, HasSubstr("--input is missing"));
-  EXPECT_THAT(run({"--network", "resnet18", "--input-type", "f32"}).err, HasSubstr("--input-type requires --torchscript"));
+  EXPECT_THAT(run({"--network", "resnet18", "--input-type", "f32"}).err,
+              HasSubstr("--input-type requires --torchscript"));
   EXPECT_THAT(run({"--tables", folder_.file("t")}).err, HasSubstr("no networks are given"));
 }
 

@@ -147,8 +147,8 @@ TEST_F(Gpu, OutOfMemoryIsAnOutcomeAndTheSweepGoesOn) {
   small.train_images = 2'000;
   Collector collector(options);
   const std::vector<Workload> both = {huge, small};
-  const CollectResult result =
-      collector.collect(both, [](const CollectProgress&) {}, [] { return false; });
+  const CollectResult result = collector.collect(
+      both, [](const CollectProgress&) {}, [] { return false; });
   ASSERT_EQ(result.runs.size(), 2U);
   for (const perfpred::Run& run : result.runs) {
     const bool is_huge = run.workload.base_filters == 65'536;

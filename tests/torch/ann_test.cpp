@@ -35,7 +35,8 @@ at::Tensor tensor(const nlohmann::json& numbers) {
   std::vector<std::int64_t> shape = {static_cast<std::int64_t>(numbers.size())};
   if (numbers.front().is_array()) shape.push_back(static_cast<std::int64_t>(numbers.front().size()));
   for (const nlohmann::json& row : numbers) {
-    for (const nlohmann::json& number : row.is_array() ? row : nlohmann::json::array({row})) flat.push_back(number.get<float>());
+    for (const nlohmann::json& number : row.is_array() ? row : nlohmann::json::array({row}))
+      flat.push_back(number.get<float>());
   }
   return at::tensor(flat).reshape(shape);
 }
@@ -51,16 +52,22 @@ TEST(Ann, CoreEvaluatesAsLibTorchDoes) {
   for (int depth = 1; depth <= 5; ++depth) {
     for (const int batch : {17, 64, 500, 4096}) {
       const Workload asked = Workload::cifar_cnn(depth, 40, batch);
-      const double features[] = {static_cast<double>(depth), 40, std::log2(batch), std::log10(static_cast<double>(asked.params())),
+      const double features[] = {static_cast<double>(depth), 40, std::log2(batch),
+                                 std::log10(static_cast<double>(asked.params())),
                                  std::log10(static_cast<double>(asked.steps_per_epoch()))};
       std::vector<float> input;
       for (std::size_t i = 0; i < 5; ++i) {
-        input.push_back(static_cast<float>((features[i] - network["mean"][i].get<double>()) * network["inverse_scale"][i].get<double>()));
+        input.push_back(static_cast<float>((features[i] - network["mean"][i].get<double>()) *
+                                           network["inverse_scale"][i].get<double>()));
       }
-      const at::Tensor first = at::relu(at::linear(at::tensor(input), tensor(network["input_weights"]), tensor(network["input_bias"]).flatten()));
-      const at::Tensor second = at::relu(at::linear(first, tensor(network["hidden_weights"]), tensor(network["hidden_bias"]).flatten()));
-      const double out = at::dot(second, tensor(network["output_weights"]).flatten()).item<double>() + network["output_bias"].get<double>();
-      const double expected = std::exp(network["target_mean"].get<double>() + network["target_scale"].get<double>() * out);
+      const at::Tensor first = at::relu(
+          at::linear(at::tensor(input), tensor(network["input_weights"]), tensor(network["input_bias"]).flatten()));
+      const at::Tensor second =
+          at::relu(at::linear(first, tensor(network["hidden_weights"]), tensor(network["hidden_bias"]).flatten()));
+      const double out = at::dot(second, tensor(network["output_weights"]).flatten()).item<double>() +
+                         network["output_bias"].get<double>();
+      const double expected =
+          std::exp(network["target_mean"].get<double>() + network["target_scale"].get<double>() * out);
       EXPECT_NEAR(model.predict(asked).time_sec.p50 / expected, 1, 1e-5) << asked.key();
     }
   }

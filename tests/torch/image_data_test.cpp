@@ -29,7 +29,8 @@ std::string cifar_file(int first) {
   for (std::size_t i = 0; i < 10'000; ++i) {
     const auto number = static_cast<std::size_t>(first) + i;
     bytes[i * record] = static_cast<char>(number % 10);
-    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(i * record + 1), record - 1, static_cast<char>(number % 251));
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(i * record + 1), record - 1,
+                static_cast<char>(number % 251));
   }
   return bytes;
 }

@@ -42,12 +42,10 @@ void expect_like(Optimizer kind, double rate, double decay,
 TEST(ParameterUpdate, IsTorchOptims) {
   using namespace torch::optim;
   for (const double decay : {0.0, 0.01}) {
-    expect_like(Optimizer::adam, 0.01, decay, [&](auto p) {
-      return std::make_unique<Adam>(p, AdamOptions(0.01).weight_decay(decay));
-    });
-    expect_like(Optimizer::adamw, 0.01, decay, [&](auto p) {
-      return std::make_unique<AdamW>(p, AdamWOptions(0.01).weight_decay(decay));
-    });
+    expect_like(Optimizer::adam, 0.01, decay,
+                [&](auto p) { return std::make_unique<Adam>(p, AdamOptions(0.01).weight_decay(decay)); });
+    expect_like(Optimizer::adamw, 0.01, decay,
+                [&](auto p) { return std::make_unique<AdamW>(p, AdamWOptions(0.01).weight_decay(decay)); });
     expect_like(Optimizer::sgd, 0.1, decay,
                 [&](auto p) { return std::make_unique<SGD>(p, SGDOptions(0.1).weight_decay(decay)); });
     expect_like(Optimizer::nesterov, 0.1, decay, [&](auto p) {

@@ -388,17 +388,20 @@ std::unique_ptr<at::ObserverContext> count_operator(const at::RecordFunction& fu
 TEST(TrainingStep, ExecutesTheUpdateThatIsCounted) {
   at::set_num_threads(1);
   const std::pair<OpKind, const char*> names[] = {
-      {OpKind::fused_sgd, "aten::_fused_sgd_"},         {OpKind::fused_momentum, "aten::_fused_sgd_"},
-      {OpKind::fused_adam, "aten::_fused_adam_"},       {OpKind::fused_adamw, "aten::_fused_adamw_"},
-      {OpKind::fused_adagrad, "aten::_fused_adagrad_"}, {OpKind::update_scale, "aten::_amp_update_scale_"},
+      {OpKind::fused_sgd, "aten::_fused_sgd_"},
+      {OpKind::fused_momentum, "aten::_fused_sgd_"},
+      {OpKind::fused_adam, "aten::_fused_adam_"},
+      {OpKind::fused_adamw, "aten::_fused_adamw_"},
+      {OpKind::fused_adagrad, "aten::_fused_adagrad_"},
+      {OpKind::update_scale, "aten::_amp_update_scale_"},
       {OpKind::unscale_gradients, "aten::_amp_foreach_non_finite_check_and_unscale_"},
-      {OpKind::sub, "aten::sub_"},                      {OpKind::addcmul, "aten::addcmul_"},
+      {OpKind::sub, "aten::sub_"},
+      {OpKind::addcmul, "aten::addcmul_"},
       {OpKind::sqrt, "aten::sqrt"}};
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(count_operator).scopes({at::RecordScope::FUNCTION}));
-  for (const Optimizer optimizer :
-       {Optimizer::none, Optimizer::sgd, Optimizer::nesterov, Optimizer::adam, Optimizer::adamw, Optimizer::adagrad,
-        Optimizer::rmsprop}) {
+  const auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(count_operator).scopes({at::RecordScope::FUNCTION}));
+  for (const Optimizer optimizer : {Optimizer::none, Optimizer::sgd, Optimizer::nesterov, Optimizer::adam,
+                                    Optimizer::adamw, Optimizer::adagrad, Optimizer::rmsprop}) {
     for (const Precision precision : {Precision::fp32, Precision::fp16}) {
       SCOPED_TRACE(std::string(to_string(optimizer)) + " in " + std::string(to_string(precision)));
       Workload workload = Workload::cifar_cnn(1, 4, 2);

@@ -30,20 +30,20 @@ using perfpred::testing::TemporaryFolder;
 /// 16 x 16 pixels: red grows to the right, green downwards, blue is even.
 std::string small_jpeg() {
   constexpr std::string_view hex =
-    "ffd8ffe000104a46494600010100000100010000ffdb0043001b12141714111b1716171e1c1b2028422b28252528513a3d30"
-    "42605565645f555d5b6a7899816a7190735b5d85b586909ea3abadab6780bcc9baa6c799a8aba4ffdb0043011c1e1e282328"
-    "4e2b2b4ea46e5d6ea4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4"
-    "a4a4a4a4a4a4a4a4ffc00011080010001003011100021101031101ffc4001f00000105010101010101000000000000000001"
-    "02030405060708090a0bffc400b5100002010303020403050504040000017d01020300041105122131410613516107227114"
-    "328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a53545556"
-    "5758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5"
-    "b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f010003"
-    "0101010101010101010000000000000102030405060708090a0bffc400b51100020102040403040705040400010277000102"
-    "031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a35"
-    "363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a92939495"
-    "969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9ea"
-    "f2f3f4f5f6f7f8f9faffda000c03010002110311003f00cc8adbdabaa53269542dc56ded58ca67a74aa16e2b6f6ac6533e76"
-    "9542e456ded58ca67a54aa1fffd9";
+      "ffd8ffe000104a46494600010100000100010000ffdb0043001b12141714111b1716171e1c1b2028422b28252528513a3d30"
+      "42605565645f555d5b6a7899816a7190735b5d85b586909ea3abadab6780bcc9baa6c799a8aba4ffdb0043011c1e1e282328"
+      "4e2b2b4ea46e5d6ea4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4"
+      "a4a4a4a4a4a4a4a4ffc00011080010001003011100021101031101ffc4001f00000105010101010101000000000000000001"
+      "02030405060708090a0bffc400b5100002010303020403050504040000017d01020300041105122131410613516107227114"
+      "328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a53545556"
+      "5758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5"
+      "b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f010003"
+      "0101010101010101010000000000000102030405060708090a0bffc400b51100020102040403040705040400010277000102"
+      "031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a35"
+      "363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a92939495"
+      "969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9ea"
+      "f2f3f4f5f6f7f8f9faffda000c03010002110311003f00cc8adbdabaa53269542dc56ded58ca67a74aa16e2b6f6ac6533e76"
+      "9542e456ded58ca67a54aa1fffd9";
   std::string bytes;
   for (std::size_t i = 0; i < hex.size(); i += 2) {
     bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
@@ -90,10 +90,26 @@ TEST(TrainNet, KilledAndResumedEndsBitForBitWhereItWouldHave) {
   if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
   const TemporaryFolder folder;
   const auto command = [&](const std::string& out) {
-    return std::vector<std::string>{program,          "--network", "mobilenet_v3_small", "--input",      "3x32x32",
-                                    "--train-images", "96",        "--batch-size",       "32",           "--lr",
-                                    "0.01",           "--warmup",  "2",                  "--epochs",     "3",
-                                    "--threads",      "1",         "--device",           "cpu",          "--out-dir",
+    return std::vector<std::string>{program,
+                                    "--network",
+                                    "mobilenet_v3_small",
+                                    "--input",
+                                    "3x32x32",
+                                    "--train-images",
+                                    "96",
+                                    "--batch-size",
+                                    "32",
+                                    "--lr",
+                                    "0.01",
+                                    "--warmup",
+                                    "2",
+                                    "--epochs",
+                                    "3",
+                                    "--threads",
+                                    "1",
+                                    "--device",
+                                    "cpu",
+                                    "--out-dir",
                                     folder.file(out)};
   };
   ASSERT_EQ(perfpred::testing::spawn(command("whole")).exit_code, 0);

@@ -90,10 +90,12 @@ TEST(TrainingStep, ADeviceThatDisappearsAndMemoryThatEndsAreTold) {
                                           c10::kCPU, plain());
   };
   const c10::SourceLocation here{"forward", __FILE__, __LINE__};
-  EXPECT_THROW(failing([here] { throw c10::AcceleratorError(here, 719, "CUDA error: unspecified launch failure"); })
-                   ->run(batch(2)),
+  EXPECT_THROW(failing([here] {
+                 throw c10::AcceleratorError(here, 719, "CUDA error: unspecified launch failure");
+               })->run(batch(2)),
                DeviceError);
-  EXPECT_THROW(failing([here] { throw c10::OutOfMemoryError(here, "CUDA out of memory"); })->run(batch(2)), OutOfMemory);
+  EXPECT_THROW(failing([here] { throw c10::OutOfMemoryError(here, "CUDA out of memory"); })->run(batch(2)),
+               OutOfMemory);
   EXPECT_THROW(failing([here] { throw c10::Error(here, "CUBLAS_STATUS_ALLOC_FAILED"); })->run(batch(2)), OutOfMemory);
   EXPECT_THROW(failing([] { static_cast<void>(at::empty({std::int64_t{1} << 50})); })->run(batch(2)), OutOfMemory);
 }

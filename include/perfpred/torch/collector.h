@@ -15,16 +15,16 @@ namespace perfpred {
 /// How training runs are measured and where they are recorded.
 struct CollectOptions {
   Timing timing = Timing::epochs;
-  int epochs = 3;   ///< >= 2: the first is not timed; of Timing::epochs only
-  int repeats = 1;  ///< rows wanted of each workload, >= 1
-  std::string device = "auto";         ///< `auto`, `cpu`, `cuda`, `cuda:1`
-  std::optional<int> threads;          ///< of a CPU; all by default
-  std::string data;                    ///< folder of CIFAR-10 files; generated images where empty
-  std::string env;                     ///< a free tag
-  std::uint64_t seed = 0;              ///< of weights, data and the order of the sweep
+  int epochs = 3;                        ///< >= 2: the first is not timed; of Timing::epochs only
+  int repeats = 1;                       ///< rows wanted of each workload, >= 1
+  std::string device = "auto";           ///< `auto`, `cpu`, `cuda`, `cuda:1`
+  std::optional<int> threads;            ///< of a CPU; all by default
+  std::string data;                      ///< folder of CIFAR-10 files; generated images where empty
+  std::string env;                       ///< a free tag
+  std::uint64_t seed = 0;                ///< of weights, data and the order of the sweep
   std::optional<double> time_limit_sec;  ///< no run begins that would probably end later
-  std::string runs_csv;                ///< rows are appended here
-  std::string log_dir;                 ///< one log for each run; none where empty
+  std::string runs_csv;                  ///< rows are appended here
+  std::string log_dir;                   ///< one log for each run; none where empty
 };
 
 /// Where a sweep stands, told after every run.

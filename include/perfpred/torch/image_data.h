@@ -76,15 +76,17 @@ struct GeneratedImages {
   std::uint64_t seed = 0;
 };
 
-/// Images whose classes differ in the direction and the colours of a striped texture of random phase, under noise, other
-/// stripes and a random tint: a linear classifier sees little more than the tint, a CNN learns the rest.
+/// Images whose classes differ in the direction and the colours of a striped texture of random phase, under noise,
+/// other stripes and a random tint: a linear classifier sees little more than the tint, a CNN learns the rest.
 /// @throws InputError if a size is not positive or the shape is not channels x height x width
-[[nodiscard]] PERFPRED_API ImageData generate_images(const GeneratedImages& what, const Augmentation& augmentation = {});
+[[nodiscard]] PERFPRED_API ImageData generate_images(const GeneratedImages& what,
+                                                     const Augmentation& augmentation = {});
 
 /// The data that a workload is measured on: CIFAR-10 from `folder`, or generated images where that is empty, as many as
 /// an epoch has but at most 512 MB of them (an epoch then goes round). Networks of tokens get random words: a sample is
 /// then as many word numbers as the input is long.
 /// @throws InputError if the folder's images are not what the workload takes
-[[nodiscard]] PERFPRED_API ImageData images_for(const Workload& workload, const std::string& folder, std::uint64_t seed);
+[[nodiscard]] PERFPRED_API ImageData images_for(const Workload& workload, const std::string& folder,
+                                                std::uint64_t seed);
 
 }  // namespace perfpred

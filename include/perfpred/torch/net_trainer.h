@@ -28,15 +28,15 @@ struct TrainNetOptions {
   Optimizer optimizer = Optimizer::nesterov;
   Precision precision = Precision::fp32;
   Layout layout = Layout::nchw;
-  int workers = 2;  ///< threads that load images
+  int workers = 2;             ///< threads that load images
   std::optional<int> threads;  ///< of a CPU
   std::uint64_t seed = 0;
   std::string device = "auto";
-  std::string out_dir;   ///< checkpoints: last.pt, best.pt, epoch_N.pt, final.pt; none where empty
-  int save_every = 0;    ///< epochs between the periodic ones; 0 for none
-  std::string resume;    ///< a checkpoint to go on from
-  std::string init;      ///< weights to begin with
-  bool evaluate = false; ///< only evaluate
+  std::string out_dir;            ///< checkpoints: last.pt, best.pt, epoch_N.pt, final.pt; none where empty
+  int save_every = 0;             ///< epochs between the periodic ones; 0 for none
+  std::string resume;             ///< a checkpoint to go on from
+  std::string init;               ///< weights to begin with
+  bool evaluate = false;          ///< only evaluate
   std::int64_t max_iters = 0;     ///< steps after which it ends; 0 for no limit
   std::int64_t warmup_iters = 0;  ///< first steps that the iteration log leaves out
   std::string log_file;           ///< iteration log (CSV)

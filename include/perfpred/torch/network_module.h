@@ -11,15 +11,15 @@ namespace perfpred {
 
 /// Where a network's parameters live, and how they start.
 struct ModuleOptions {
-  std::uint64_t seed = 0;  ///< of the initial weights: equal seeds give equal weights on every device
+  std::uint64_t seed = 0;              ///< of the initial weights: equal seeds give equal weights on every device
   torch::Device device = torch::kCPU;  ///< on `meta` nothing is allocated or initialised
   torch::ScalarType type = torch::kFloat;
   Layout layout = Layout::nchw;  ///< nhwc: weights and images in channels-last memory
 };
 
 /// A network of the zoo as a module: its layers executed one by one with LibTorch's operators. Parameters and buffers
-/// are named as in torchvision's state dictionaries. Weights start as torchvision's ResNets do (convolutions: normal, He,
-/// fan-out; linear layers: PyTorch's default) and, in networks of tokens, as GPT-2's do (normal, deviation 0.02).
+/// are named as in torchvision's state dictionaries. Weights start as torchvision's ResNets do (convolutions: normal,
+/// He, fan-out; linear layers: PyTorch's default) and, in networks of tokens, as GPT-2's do (normal, deviation 0.02).
 class PERFPRED_API NetworkModule : public torch::nn::Module {
  public:
   explicit NetworkModule(Network network, const ModuleOptions& options = {});
@@ -46,8 +46,8 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
 
   Network network_;
   ModuleOptions options_;
-  std::vector<LayerTensors> tensors_;      // of each layer
-  std::vector<std::size_t> last_reader_;   // of each layer: the last layer that reads it
+  std::vector<LayerTensors> tensors_;     // of each layer
+  std::vector<std::size_t> last_reader_;  // of each layer: the last layer that reads it
 };
 
 }  // namespace perfpred

@@ -23,9 +23,9 @@ struct GpuInfo {
 struct SystemInfo {
   std::string host, system, kernel;  ///< system: the distribution's name and version
   std::string cpu_model;
-  int cpu_threads = 0;               ///< logical processors that this process may use
-  std::optional<int> cpu_cores;      ///< physical ones of the machine
-  std::optional<double> cpu_mhz;     ///< now, of the first
+  int cpu_threads = 0;                                        ///< logical processors that this process may use
+  std::optional<int> cpu_cores;                               ///< physical ones of the machine
+  std::optional<double> cpu_mhz;                              ///< now, of the first
   std::optional<std::int64_t> l1d_bytes, l2_bytes, l3_bytes;  ///< of the first processor
   std::optional<std::int64_t> memory_bytes, memory_available_bytes;
   std::vector<GpuInfo> gpus;
