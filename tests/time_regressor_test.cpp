@@ -132,7 +132,8 @@ TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
   expect(32);
   Workload zoo = Workload::zoo("mobilenet_v2", 32);
   zoo.threads = 2;
-  for (const StepLayer& layer : StepShape(zoo).layers()) {
+  const StepShape zoo_shape(zoo);
+  for (const StepLayer& layer : zoo_shape.layers()) {
     EXPECT_GE(layer.padded_flops, layer.flops);
     EXPECT_LE(layer.padded_flops,
               2 * layer.flops);  // depthwise convolutions are not filled up; the narrowest other has 16 channels
