@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<AnnFitter> ann_fitter{nullptr};
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)  // clones are chosen before that sanitizer is set up
 #define PERFPRED_VECTORIZED __attribute__((target_clones("arch=haswell", "default")))
 #else
 #define PERFPRED_VECTORIZED

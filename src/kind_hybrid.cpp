@@ -42,7 +42,7 @@ double student_factor(std::size_t groups) {
   return quantiles[std::min(std::max<std::size_t>(groups, 2) - 2, quantiles.size() - 1)] / z90;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)  // clones are chosen before that sanitizer is set up
 #define PERFPRED_VECTORIZED __attribute__((target_clones("avx2,fma", "default")))
 #else
 #define PERFPRED_VECTORIZED
