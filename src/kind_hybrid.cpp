@@ -14,12 +14,12 @@
 #include <numeric>
 #include <random>
 
+#include "lognormal.h"
 #include "step_shape.h"
 
 namespace perfpred {
 namespace {
 
-constexpr double z90 = 1.6448536269514722;  // half a normal 90 % interval, in standard deviations
 constexpr std::size_t forms = physics_forms.size();
 constexpr std::size_t fewest_rows = 5;
 constexpr double fewest_repeats = 3;      // beyond the first runs, before the noise is taken from them

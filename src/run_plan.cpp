@@ -13,6 +13,7 @@
 #include "chance_solver.h"
 #include "csv.h"
 #include "knapsack_solver.h"
+#include "lognormal.h"
 #include "plan_solver.h"
 #include "workload_columns.h"
 
@@ -415,11 +416,9 @@ std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidat
       workloads.push_back(candidate[d]->workload);
     }
     JointPrediction& times = all.emplace_back(model.joint(workloads));
-    constexpr double quantile_95 = 1.6448536269514722;
     for (std::size_t j = 0; j < workloads.size(); ++j) {
       // The interval of one run holds the noise of its measurement, the joint distribution does not.
-      const Quantiles one = model.predict(workloads[j]).time_sec;
-      const double deviation = std::log(one.p95 / one.p05) / (2 * quantile_95);
+      const double deviation = log_deviation(model.predict(workloads[j]).time_sec);
       const auto at = static_cast<Eigen::Index>(j);
       times.covariance(at, at) = std::max(times.covariance(at, at), deviation * deviation) + disturbance.variance;
       times.mean[at] += disturbance.mean;

@@ -16,6 +16,7 @@
 #include <shared_mutex>
 
 #include "atomic_file.h"
+#include "lognormal.h"
 #include "parse.h"
 #include "regressor_kind.h"
 
@@ -23,7 +24,6 @@ namespace perfpred {
 namespace {
 
 constexpr int model_format = 1;
-constexpr double z90 = 1.6448536269514722;  // half of a normal 90 % interval in standard deviations
 const double foreign_half_width =
     std::log(3.0);  // another device, precision, network ...: nothing measured says how much slower
 
@@ -203,7 +203,7 @@ JointPrediction RegressorModel::joint(std::span<const Workload> workloads) const
   for (Eigen::Index i = 0; i < n; ++i) {
     const Quantiles quantiles = predict(workloads[static_cast<std::size_t>(i)]);
     joint.mean[i] = std::log(quantiles.p50);
-    const double deviation = std::log(quantiles.p95 / quantiles.p05) / (2 * z90);
+    const double deviation = log_deviation(quantiles);
     joint.covariance(i, i) = deviation * deviation;
     for (Eigen::Index j = 0; j < i; ++j) {
       if (workloads[static_cast<std::size_t>(i)] == workloads[static_cast<std::size_t>(j)]) {

@@ -1,0 +1,13 @@
+#pragma once
+#include <perfpred/prediction.h>
+
+#include <cmath>
+
+namespace perfpred {
+
+inline constexpr double z90 = 1.6448536269514722;  ///< half of a normal 90 % interval, in standard deviations
+
+/// Standard deviation of the logarithm of what has these quantiles, if it is log-normal.
+inline double log_deviation(const Quantiles& q) { return std::log(q.p95 / q.p05) / (2 * z90); }
+
+}  // namespace perfpred
