@@ -17,6 +17,7 @@ constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 constexpr std::int64_t cuda_context = 512 * mebibyte;
 constexpr std::int64_t cublas_workspace = 8'519'680;  // LibTorch's default, `:4096:2:16:8`
 constexpr std::size_t roles = 7;
+constexpr std::int64_t most_samples = std::int64_t{1} << 40;  // of a step
 
 /// Channels that oneDNN's blocked layouts hold together (of AVX-512).
 constexpr std::int64_t channel_block = 16;
@@ -287,8 +288,13 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
   std::int64_t high = 2;
   double at_high = peak(high);
   while (at_high <= limit) {
-    const double slope = std::max((at_high - at_low) / static_cast<double>(high - low), 1.0);
-    const auto step_up = static_cast<std::int64_t>(1.02 * (limit - at_high) / slope) + 1;
+    std::int64_t step_up = 7 * high;  // a small batch may hide in what the allocator takes at once
+    if (at_high > at_low) {
+      const double slope = (at_high - at_low) / static_cast<double>(high - low);
+      step_up = static_cast<std::int64_t>(1.02 * (limit - at_high) / slope) + 1;
+    } else if (high > most_samples) {
+      throw InputError("the memory of the step does not grow with its batch size");
+    }
     low = high;
     at_low = at_high;
     high += step_up;

@@ -43,6 +43,7 @@ struct PERFPRED_API MemoryEstimate {
                                                                      double margin = 0.03);
 
 /// The same for any step. @param step  the graph of a step of a batch
+/// @throws InputError also if its memory does not grow with the batch
 [[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(
     const std::function<OpGraph(std::int64_t batch)>& step, const Device& device, double margin = 0.03);
 
