@@ -1,65 +1,16 @@
 #pragma once
 // What perfpred-inspect and perfpred-trace print of one training step.
-#include <perfpred/device.h>
-#include <perfpred/memory_estimate.h>
-#include <perfpred/op_graph.h>
-#include <perfpred/roofline.h>
+#include <perfpred/step_report.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace perfpred::cli {
-
-/// What was found out of the device that was asked about.
-struct DeviceReport {
-  std::string name;
-  bool fits = false;
-  std::optional<std::int64_t> largest_batch;
-  std::optional<std::string> bound;
-  std::optional<double> time_at_peak_sec;
-};
-
-/// The bound is left out where the device's peak of the precision is not known.
-inline DeviceReport report_on(const Device& device, const OpGraph& step, const MemoryEstimate& memory,
-                              Precision precision) {
-  DeviceReport report{device.name, memory.fits(device), {}, {}, {}};
-  if (device.matrix_flops(precision)) {
-    const StepLimits limits = Roofline(device).limits(step, precision);
-    report.bound = to_string(limits.bound);
-    report.time_at_peak_sec = limits.time_sec;
-  }
-  return report;
-}
-
-struct StepReport {
-  std::string network;
-  std::int64_t batch_size = 0;
-  OpGraph step;
-  MemoryEstimate memory;
-  std::optional<DeviceReport> device;
-
-  [[nodiscard]] std::map<std::string, std::int64_t> unknown_ops() const {
-    std::map<std::string, std::int64_t> unknown;
-    for (const Op& op : step.ops) {
-      if (op.kind == OpKind::unknown) ++unknown[std::string(step.name(op))];
-    }
-    return unknown;
-  }
-
-  /// Totals by what an operator does, in the order of their names.
-  [[nodiscard]] std::map<std::string, OpTotals> kinds() const {
-    std::map<std::string, OpTotals> kinds;
-    for (const Op& op : step.ops) kinds[std::string(step.name(op))] += op;
-    return kinds;
-  }
-};
 
 inline constexpr std::array<Phase, 4> report_phases = {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer};
 
@@ -69,10 +20,6 @@ inline nlohmann::json to_json(const OpTotals& totals) {
           {"conv_matmul_flops", totals.conv_matmul_flops},
           {"bytes_read", totals.bytes_read},
           {"bytes_written", totals.bytes_written}};
-}
-
-inline double arithmetic_intensity(const OpTotals& totals) {
-  return totals.bytes() > 0 ? totals.flops / static_cast<double>(totals.bytes()) : 0;
 }
 
 inline nlohmann::json to_json(const StepReport& report) {
@@ -91,7 +38,7 @@ inline nlohmann::json to_json(const StepReport& report) {
     device = {{"name", report.device->name},
               {"fits", report.device->fits},
               {"largest_batch", or_null(report.device->largest_batch)},
-              {"bound", or_null(report.device->bound)},
+              {"bound", report.device->bound ? json(to_string(*report.device->bound)) : json(nullptr)},
               {"time_at_peak_sec", or_null(report.device->time_at_peak_sec)}};
   }
   return {{"network", report.network},
@@ -100,7 +47,7 @@ inline nlohmann::json to_json(const StepReport& report) {
           {"flops", totals.flops},
           {"conv_matmul_flops", totals.conv_matmul_flops},
           {"bytes", totals.bytes()},
-          {"arithmetic_intensity", arithmetic_intensity(totals)},
+          {"arithmetic_intensity", totals.intensity()},
           {"phases", phases},
           {"kinds", kinds},
           {"memory",
@@ -118,7 +65,7 @@ inline nlohmann::json to_json(const StepReport& report) {
 inline void print_totals(std::string_view name, const OpTotals& totals) {
   fmt::print("  {:<28} {:>7} {:>12.4f} {:>12.2f} {:>12.2f} {:>9.2f}\n", name, totals.ops, totals.flops / 1e9,
              static_cast<double>(totals.bytes_read) / 1e6, static_cast<double>(totals.bytes_written) / 1e6,
-             arithmetic_intensity(totals));
+             totals.intensity());
 }
 
 inline void print_text(const StepReport& report) {
@@ -137,10 +84,10 @@ inline void print_text(const StepReport& report) {
       megabytes(memory.optimizer), megabytes(memory.activations), megabytes(memory.workspace),
       megabytes(memory.context));
   if (report.device) {
-    const DeviceReport& device = *report.device;
+    const DeviceAnswer& device = *report.device;
     fmt::print("{}: {}", device.name, device.fits ? "fits" : "does not fit");
     if (device.largest_batch) fmt::print(", largest batch {}", *device.largest_batch);
-    if (device.bound) fmt::print(", bound by {}", *device.bound);
+    if (device.bound) fmt::print(", bound by {}", to_string(*device.bound));
     if (device.time_at_peak_sec) fmt::print(", {:.3f} ms at its peak rates", 1e3 * *device.time_at_peak_sec);
     fmt::print("\n");
   }

@@ -1,6 +1,7 @@
 #pragma once
 // The options that perfpred-inspect and perfpred-trace share, and what they do with a step.
 #include <perfpred/complexity_tables.h>
+#include <perfpred/device.h>
 #include <perfpred/workload.h>
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "cli.h"
-#include "step_report.h"
+#include "step_output.h"
 
 namespace perfpred::cli {
 
@@ -73,7 +74,7 @@ struct StepRequest {
   void answer(const std::optional<NetworkSteps>& own,
               const std::function<NetworkSteps(const Workload& workload)>& of_zoo) const {
     if (!tables.empty()) write_tables(own, of_zoo);
-    if (own) show(report_of(*own));
+    if (own) show(*own);
   }
 
  private:
@@ -94,26 +95,13 @@ struct StepRequest {
     for (const std::string& file : files) fmt::print(stderr, "wrote {}\n", file);
   }
 
-  [[nodiscard]] StepReport report_of(const NetworkSteps& steps) const {
+  void show(const NetworkSteps& steps) const {
     std::optional<Device> on;
     if (!device.empty()) on = DeviceCatalogue().find(device);
-    StepReport report;
-    report.network = steps.network;
-    report.batch_size = batch_size;
-    report.step = steps.step(batch_size);
-    report.memory = estimate_memory(report.step, on ? allocator_of(*on) : Allocator::exact);
-    if (on) {
-      report.device = report_on(*on, report.step, report.memory, parse_precision(precision));
-      try {
-        report.device->largest_batch = largest_batch(steps.step, *on);
-      } catch (const InputError& error) {  // a file that was traced may hold its batch size
-        fmt::print(stderr, "the largest batch is not known: {}\n", error.what());
-      }
+    const StepReport report = report_step(steps, batch_size, parse_precision(precision), on);
+    if (report.device && !report.device->largest_batch_unknown.empty()) {
+      fmt::print(stderr, "the largest batch is not known: {}\n", report.device->largest_batch_unknown);
     }
-    return report;
-  }
-
-  void show(const StepReport& report) const {
     if (!ops.empty()) write_ops(report.step, ops);
     if (json) {
       fmt::print("{}\n", to_json(report).dump(2));

@@ -14,10 +14,6 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-std::string intensity(const OpTotals& totals) {
-  return number_text(totals.flops / static_cast<double>(totals.bytes()));
-}
-
 Fields model_row(const NetworkSteps& network) {
   const OpGraph step = network.step(1);
   const OpTotals forward = step.totals(Phase::forward);
@@ -44,8 +40,8 @@ Fields batch_row(const NetworkSteps& network, std::int64_t batch) {
           number_text(totals.conv_matmul_flops),
           std::to_string(totals.bytes_read),
           std::to_string(totals.bytes_written),
-          intensity(totals),
-          intensity(step.totals(Phase::forward)),
+          number_text(totals.intensity()),
+          number_text(step.totals(Phase::forward).intensity()),
           std::to_string(step.activation_bytes()),
           std::to_string(estimate_memory(step, Allocator::exact).peak_bytes)};
 }
@@ -79,7 +75,7 @@ std::vector<std::string> write_complexity_tables(const std::string& folder, std:
     for (const std::int64_t batch : batch_sizes) batches += csv_line(batch_row(network, batch));
   }
   make_folder(folder);
-  const std::vector<std::string> files = {folder + "/models.csv", folder + "/batches.csv"};
+  std::vector<std::string> files = {folder + "/models.csv", folder + "/batches.csv"};
   write_file(files[0], models);
   write_file(files[1], batches);
   return files;

@@ -61,9 +61,8 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
   if (named.size() != 1) return job;
   const Device& device = *named.front();
   if (device.mem_gb) job.fits = memory.fits(device);
-  if (!job.bound && device.mem_bw_gbs && device.matrix_flops(workload.precision)) {
-    job.bound = Roofline(device).limits(step, workload.precision).bound;
-  }
+  if (job.bound) return job;
+  if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
   return job;
 }
 

@@ -176,6 +176,8 @@ std::string_view to_string(OpKind kind) {
 
 bool is_conv_or_matmul(OpKind kind) { return kind >= OpKind::convolution && kind <= OpKind::baddbmm; }
 
+double OpTotals::intensity() const { return bytes() > 0 ? flops / static_cast<double>(bytes()) : 0; }
+
 OpTotals& OpTotals::operator+=(const Op& op) {
   ++ops;
   flops += op.flops;

@@ -104,4 +104,9 @@ StepLimits Roofline::limits(const OpGraph& step, Precision precision) const {
   return limits;
 }
 
+std::optional<StepLimits> limits_if_known(const Device& device, const OpGraph& step, Precision precision) {
+  if (!device.mem_bw_gbs || !device.matrix_flops(precision)) return std::nullopt;
+  return Roofline(device).limits(step, precision);
+}
+
 }  // namespace perfpred

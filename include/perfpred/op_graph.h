@@ -139,7 +139,8 @@ struct PERFPRED_API OpTotals {
   double conv_matmul_flops = 0;  ///< those of convolutions and matrix products
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
-  std::int64_t bytes() const { return bytes_read + bytes_written; }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_read + bytes_written; }
+  [[nodiscard]] double intensity() const;  ///< FLOPs a byte; 0 where there are no bytes
   OpTotals& operator+=(const Op& op);
 };
 

@@ -19,6 +19,7 @@
 #include <perfpred/memory_estimate.h>
 #include <perfpred/roofline.h>
 #include <perfpred/complexity_tables.h>
+#include <perfpred/step_report.h>
 
 // What was measured.
 #include <perfpred/run.h>

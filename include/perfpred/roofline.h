@@ -63,4 +63,8 @@ class PERFPRED_API Roofline {
   std::vector<std::pair<std::string, double>> ceilings_;
 };
 
+/// Roofline::limits, or nothing where the device's bandwidth or its peak of the precision is not known.
+[[nodiscard]] PERFPRED_API std::optional<StepLimits> limits_if_known(const Device& device, const OpGraph& step,
+                                                                     Precision precision);
+
 }  // namespace perfpred

@@ -1,0 +1,53 @@
+#include <perfpred/complexity_tables.h>
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+#include <perfpred/roofline.h>
+#include <perfpred/step_report.h>
+
+namespace perfpred {
+namespace {
+
+DeviceAnswer ask(const Device& device, const StepReport& report, const NetworkSteps& network, Precision precision) {
+  DeviceAnswer answer;
+  answer.name = device.name;
+  answer.fits = report.memory.fits(device);
+  if (const auto limits = limits_if_known(device, report.step, precision)) {
+    answer.bound = limits->bound;
+    answer.time_at_peak_sec = limits->time_sec;
+  }
+  try {
+    answer.largest_batch = largest_batch(network.step, device);
+  } catch (const InputError& error) {  // a file that was traced may hold its batch size
+    answer.largest_batch_unknown = error.what();
+  }
+  return answer;
+}
+
+}  // namespace
+
+std::map<std::string, OpTotals> StepReport::kinds() const {
+  std::map<std::string, OpTotals> kinds;
+  for (const Op& op : step.ops) kinds[std::string(step.name(op))] += op;
+  return kinds;
+}
+
+std::map<std::string, std::int64_t> StepReport::unknown_ops() const {
+  std::map<std::string, std::int64_t> unknown;
+  for (const Op& op : step.ops) {
+    if (op.kind == OpKind::unknown) ++unknown[std::string(step.name(op))];
+  }
+  return unknown;
+}
+
+StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Precision precision,
+                       const std::optional<Device>& device) {
+  StepReport report;
+  report.network = network.network;
+  report.batch_size = batch_size;
+  report.step = network.step(batch_size);
+  report.memory = estimate_memory(report.step, device ? allocator_of(*device) : Allocator::exact);
+  if (device) report.device = ask(*device, report, network, precision);
+  return report;
+}
+
+}  // namespace perfpred

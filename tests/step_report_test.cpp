@@ -1,0 +1,96 @@
+#include <perfpred/complexity_tables.h>
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+#include <perfpred/step_report.h>
+#include <perfpred/workload.h>
+
+#include <gtest/gtest.h>
+
+namespace perfpred {
+namespace {
+
+/// y = x W of n x n matrices, forward only: 2 n^3 FLOPs, three matrices of 4 n^2 bytes.
+NetworkSteps product(std::int64_t n) {
+  NetworkSteps network;
+  network.network = "product";
+  network.step = [n](std::int64_t) {
+    OpGraph step;
+    const TensorId x = step.add_tensor({n, n}, DataType::f32, TensorRole::input);
+    const TensorId w = step.add_tensor({n, n}, DataType::f32, TensorRole::parameter);
+    const TensorId y = step.add_tensor({n, n}, DataType::f32, TensorRole::activation);
+    const std::array<TensorId, 2> inputs = {x, w};
+    step.add_op(OpKind::mm, Phase::forward, -1, inputs, std::array{y});
+    Op& unknown = step.add_op(OpKind::unknown, Phase::forward, -1, std::array{y}, std::array{y});
+    unknown.name = static_cast<std::int32_t>(step.op_names.size());
+    step.op_names.emplace_back("mystery");
+    return step;
+  };
+  return network;
+}
+
+Device device_of(double gigabytes) {
+  Device device;
+  device.name = "made up";
+  device.mem_gb = gigabytes;
+  device.mem_bw_gbs = 100;
+  device.fp32_tflops = 10;
+  return device;
+}
+
+TEST(StepReport, CountsOperatorsByNameAndTellsThoseThatItDoesNotKnow) {
+  const StepReport report = report_step(product(64), 7, Precision::fp32, std::nullopt);
+  EXPECT_EQ(report.network, "product");
+  EXPECT_EQ(report.batch_size, 7);
+  EXPECT_FALSE(report.device);
+  ASSERT_EQ(report.kinds().size(), 2U);
+  EXPECT_EQ(report.kinds().at("mm").flops, 2 * 64 * 64 * 64);
+  EXPECT_EQ(report.kinds().at("mm").intensity(), 64 / 6.0);
+  EXPECT_EQ(report.unknown_ops(), (std::map<std::string, std::int64_t>{{"mystery", 1}}));
+}
+
+TEST(StepReport, TheDeviceSaysWhatBoundsTheStep) {
+  // 1e13 FLOP/s over 1e11 bytes/s: the ridge is at 100 FLOPs a byte; n x n products have n / 6.
+  const StepReport narrow = report_step(product(64), 1, Precision::fp32, device_of(40));
+  ASSERT_TRUE(narrow.device && narrow.device->bound);
+  EXPECT_EQ(*narrow.device->bound, Bound::memory);
+  const StepReport wide = report_step(product(3000), 1, Precision::fp32, device_of(40));
+  EXPECT_EQ(wide.device->bound, Bound::compute);
+  EXPECT_EQ(wide.device->largest_batch_unknown, "the memory of the step does not grow with its batch size");
+  EXPECT_GE(*wide.device->time_at_peak_sec, 2 * 3000.0 * 3000 * 3000 / 1e13);
+  const StepReport other = report_step(product(64), 1, Precision::bf16, device_of(40));
+  EXPECT_FALSE(other.device->bound);  // its peak of bf16 is not known
+  EXPECT_FALSE(other.device->time_at_peak_sec);
+}
+
+TEST(StepReport, AStepThatDoesNotFitHasASmallerLargestBatch) {
+  const NetworkSteps network = steps_of(Workload::zoo("resnet18", 1));
+  const StepReport large = report_step(network, 512, Precision::fp32, device_of(4));
+  EXPECT_FALSE(large.device->fits);
+  ASSERT_TRUE(large.device->largest_batch);
+  const std::int64_t most = *large.device->largest_batch;
+  EXPECT_TRUE(report_step(network, most, Precision::fp32, device_of(4)).device->fits);
+  EXPECT_FALSE(report_step(network, most + 1, Precision::fp32, device_of(4)).device->fits);
+  EXPECT_FALSE(report_step(network, 1, Precision::fp32, device_of(0.1)).device->largest_batch);
+}
+
+TEST(StepReport, ANetworkThatHoldsItsBatchSizeIsReportedWithoutTheLargest) {
+  NetworkSteps fixed = product(64);
+  fixed.step = [any = fixed.step](std::int64_t batch) {
+    if (batch != 8) throw InputError("it was traced with 8 samples");
+    return any(batch);
+  };
+  const StepReport report = report_step(fixed, 8, Precision::fp32, device_of(40));
+  EXPECT_TRUE(report.device->fits);
+  EXPECT_FALSE(report.device->largest_batch);
+  EXPECT_EQ(report.device->largest_batch_unknown, "it was traced with 8 samples");
+  EXPECT_THROW(static_cast<void>(report_step(fixed, 4, Precision::fp32, std::nullopt)), InputError);
+}
+
+TEST(StepReport, ADeviceOfUnknownMemoryIsRefused) {
+  Device device = device_of(40);
+  device.mem_gb.reset();
+  EXPECT_THROW(static_cast<void>(report_step(product(64), 1, Precision::fp32, device)), InputError);
+}
+
+}  // namespace
+}  // namespace perfpred
