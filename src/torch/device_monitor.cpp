@@ -22,12 +22,14 @@ DeviceMonitor::DeviceMonitor(c10::Device device) : device_(device) {
 
 std::optional<double> DeviceMonitor::busy_others() {
   const auto use = cpu_use();
+  awaits_company_ = false;
   if (!use) return std::nullopt;
   const auto now = std::chrono::steady_clock::now();
   uses_.push_back({now, *use});
   const auto age = [&](std::size_t i) { return std::chrono::duration<double>(now - uses_[i].time).count(); };
   while (uses_.size() > 1 && age(1) >= company_sec) uses_.pop_front();
-  if (age(0) < company_sec) return std::nullopt;
+  awaits_company_ = age(0) < company_sec;
+  if (awaits_company_) return std::nullopt;
   const CpuUse& then = uses_.front().use;
   return std::max(0.0, (use->busy_sec - then.busy_sec - (use->own_sec - then.own_sec)) / age(0));
 }

@@ -27,11 +27,15 @@ class PERFPRED_API DeviceMonitor {
   explicit DeviceMonitor(c10::Device device);
   [[nodiscard]] DeviceReading read();
 
+  /// Whether a later reading will tell of company, and none did so far.
+  [[nodiscard]] bool awaits_company() const { return awaits_company_; }
+
  private:
   [[nodiscard]] std::optional<double> busy_others();
 
   c10::Device device_;
   void* nvml_device_ = nullptr;
+  bool awaits_company_ = false;
   struct TimedUse {
     std::chrono::steady_clock::time_point time;
     CpuUse use;

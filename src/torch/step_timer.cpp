@@ -19,7 +19,6 @@ constexpr double window_sec = 0.1;     // between readings of the device
 constexpr std::size_t open_marks = 8;  // how far the host may run ahead of the device
 constexpr double busy_cores = 0.25;    // of others, beyond the cores that the step leaves free
 constexpr double taken_mb = 200;
-constexpr double least_cpu_sec = 1.2;  // sooner nobody knows whether others kept the cores busy
 
 /// Memory that this process holds on a GPU.
 double reserved_mb(c10::Device device) {
@@ -50,7 +49,6 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
     std::vector<double> window;
     std::vector<double> clocks;
     double in_window = 0;
-    double sampled_sec = 0;
     while (true) {
       step();
       clock.mark();
@@ -68,9 +66,8 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
       // Somebody's idle context on a GPU disturbs nothing: there, the spread of the samples has to tell.
       for (const double sec : window) samples.add(sec, throttled || (company && device_.is_cpu()));
       window.clear();
-      sampled_sec += in_window;
       in_window = 0;
-      if (samples.finished() && (!device_.is_cpu() || sampled_sec >= least_cpu_sec)) break;
+      if (samples.finished() && !monitor.awaits_company()) break;
     }
     synchronize(device_);
     if (!clocks.empty()) {
