@@ -27,7 +27,7 @@ void write_features(const std::string& path, std::span<const AggregateRow> rows)
     for (const StepLayer& layer : shape.layers()) {
       flops += layer.flops;
       elements += layer.elements;
-      (layer.positions <= 1 ? dense : layer.positions < deep_positions ? deep : conv) += layer.params;
+      (layer.is_dense() ? dense : layer.is_deep() ? deep : conv) += layer.params;
     }
     const auto layers = static_cast<double>(shape.layers().size());
     for (const double value :

@@ -127,9 +127,9 @@ EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShap
     compute += compute_part;
     memory += memory_part;
     slow += steepness * flop_time * narrow / layer.channels;
-    if (layer.positions <= 1) {
+    if (layer.is_dense()) {
       dense += layer.params;
-    } else if (form.split_weights && layer.positions < deep_positions) {
+    } else if (form.split_weights && layer.is_deep()) {
       deep += layer.params;
     } else {
       weights += layer.params;

@@ -74,42 +74,35 @@ void StepShape::add_graph(const Workload& workload) {
     if (op.phase != Phase::forward) continue;
     double moved = 0;
     double params = 0;
-    const Tensor* out = nullptr;
-    TensorId out_id = no_tensor;
+    TensorId out = no_tensor;
     for (const TensorId id : graph.inputs(op)) {
-      const Tensor& tensor = graph.tensors[id];
-      const auto elements = static_cast<double>(tensor.bytes / size_of(tensor.type));
-      (tensor.role == TensorRole::parameter ? params : moved) += elements;
+      (graph.tensors[id].role == TensorRole::parameter ? params : moved) += static_cast<double>(graph.numel(id));
     }
     for (const TensorId id : graph.outputs(op)) {
       if (id == no_tensor) continue;
-      const Tensor& tensor = graph.tensors[id];
-      if (out == nullptr) {
-        out = &tensor;
-        out_id = id;
-      }
-      moved += static_cast<double>(tensor.bytes / size_of(tensor.type));
+      if (out == no_tensor) out = id;
+      moved += static_cast<double>(graph.numel(id));
     }
-    if (!is_conv_or_matmul(op.kind) || params == 0 || out == nullptr) {
+    if (!is_conv_or_matmul(op.kind) || params == 0 || out == no_tensor) {
       other_ops += 1;
       other_elements += moved / batch;
       continue;
     }
     StepLayer& layer = more_.emplace_back();
-    const auto rank = static_cast<std::size_t>(graph.shape(out_id).rank());
+    const auto rank = static_cast<std::size_t>(graph.shape(out).rank());
     layer.params = params;
     layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / batch;
     layer.padded_flops = layer.flops;
     layer.elements = moved / batch;
     const bool image = op.kind == OpKind::convolution;
-    layer.channels = static_cast<double>(image ? graph.shape(out_id)[1] : graph.shape(out_id)[rank - 1]);
-    layer.positions = static_cast<double>(out->bytes / size_of(out->type)) / (batch * layer.channels);
+    layer.channels = static_cast<double>(graph.shape(out)[image ? 1 : rank - 1]);
+    layer.positions = static_cast<double>(graph.numel(out)) / (batch * layer.channels);
     if (!image) continue;
     const TensorId x = graph.inputs(op)[0], weight = graph.inputs(op)[1];
     const bool grouped = graph.shape(weight)[1] != graph.shape(x)[1];
     if (grouped) continue;
     set_convolution_work(layer, more_.size() == 1, static_cast<double>(graph.shape(x)[1]), layer.channels,
-                         static_cast<double>(graph.numel(x)) / batch, static_cast<double>(graph.numel(out_id)) / batch);
+                         static_cast<double>(graph.numel(x)) / batch, static_cast<double>(graph.numel(out)) / batch);
   }
   if (more_.empty())
     throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
@@ -117,7 +110,7 @@ void StepShape::add_graph(const Workload& workload) {
 
 StepShape::Place StepShape::place(std::int64_t batch_size) const {
   double spatial = 0;
-  for (const StepLayer& layer : layers()) spatial += layer.positions > 1 ? 1 : 0;
+  for (const StepLayer& layer : layers()) spatial += layer.is_dense() ? 0 : 1;
   const StepLayer& first = layers().front();
   const bool power_of_two = (batch_size & (batch_size - 1)) == 0;
   return {spatial / 2, std::log2(first.channels), std::log2(static_cast<double>(batch_size)), power_of_two ? 0.0 : 1.0,

@@ -7,9 +7,6 @@
 
 namespace perfpred {
 
-/// Layers of fewer output positions than this are deep ones, as far as the traffic of weights goes.
-inline constexpr double deep_positions = 32;
-
 /// A convolution or matrix product with parameters, per sample.
 struct StepLayer {
   double flops = 0;         ///< of training: forward, weight gradient, and input gradient unless it is the first
@@ -17,7 +14,11 @@ struct StepLayer {
   double elements = 0;      ///< activations read and written by the forward pass, channels filled up likewise
   double params = 0;
   double channels = 0;   ///< of the output
-  double positions = 0;  ///< of the output: height x width, or tokens; 1 for a dense layer behind the flattening
+  double positions = 0;  ///< of the output: height x width, or tokens
+
+  // As far as the traffic of weights goes, a layer is dense (behind the flattening), deep, or neither.
+  [[nodiscard]] bool is_dense() const { return positions <= 1; }
+  [[nodiscard]] bool is_deep() const { return positions > 1 && positions < 32; }
 };
 
 /// What the physical model sees of a training epoch.
