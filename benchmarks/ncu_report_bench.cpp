@@ -13,7 +13,7 @@ namespace {
 
 /// A long-format report of about `megabytes`: 8 metrics a kernel, names of 400 characters as templates have them.
 std::filesystem::path make_report(std::int64_t megabytes) {
-  const auto path = std::filesystem::temp_directory_path() / ("perfpred-bench-" + std::to_string(::getpid()) + ".csv");
+  auto path = std::filesystem::temp_directory_path() / ("perfpred-bench-" + std::to_string(::getpid()) + ".csv");
   std::ofstream out(path, std::ios::binary);
   out << R"("ID","Process ID","Kernel Name","thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg","CC",)"
       << R"("Metric Name","Metric Unit","Metric Value")" << '\n';

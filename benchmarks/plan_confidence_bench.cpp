@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -69,7 +70,7 @@ void plans_of_left_out_runs(benchmark::State& state) {
     for (std::thread& worker : workers) worker.join();
   }
   for (std::size_t c = 0; c < confidences.size(); ++c) {
-    const std::string at = "_" + std::to_string(static_cast<int>(100 * confidences[c] + 0.5));
+    const std::string at = "_" + std::to_string(std::lround(100 * confidences[c]));
     for (const auto& plans : judged) {
       state.counters["overruns" + at] += plans[c].used > 1 ? 1 : 0;
       state.counters["used" + at] += plans[c].used / static_cast<double>(splits);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -23,7 +24,7 @@ using namespace perfpred;
 std::atomic<bool> interrupted = false;
 
 std::string duration(double sec) {
-  const auto whole = static_cast<long>(sec + 0.5);
+  const long whole = std::lround(sec);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 

@@ -24,8 +24,6 @@
 #include "atomic_file.h"
 #include "parse.h"
 
-extern char** environ;
-
 namespace perfpred {
 namespace {
 

@@ -151,7 +151,7 @@ inline int compare_ratios(std::int64_t a, std::int64_t wa, std::int64_t b, std::
 }
 inline int compare_ratios(const Wide& a, std::int64_t wa, const Wide& b, std::int64_t wb) {
   const auto order = a * wb <=> b * wa;
-  return order < 0 ? -1 : order > 0 ? 1 : 0;
+  return std::is_lt(order) ? -1 : std::is_gt(order) ? 1 : 0;
 }
 inline int compare_ratios(Int128 a, std::int64_t wa, Int128 b, std::int64_t wb) {
   // 128 x 64 bits need 192: compare the upper 128 bits, then the lower 64.

@@ -64,7 +64,7 @@ void append_stream(const std::string& path, const std::string& name, const std::
   if (!file.flush()) throw Error(path + " cannot be written");
 }
 
-void time_step(benchmark::State& state, Workload workload, c10::Device device) {
+void time_step(benchmark::State& state, const Workload& workload, c10::Device device) {
   try {
     constexpr std::int64_t images = 512;
     GeneratedImages what;
