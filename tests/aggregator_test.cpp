@@ -193,7 +193,7 @@ std::vector<struct Run> many_runs(int n, std::uint64_t seed) {
   std::normal_distribution<double> noise(1, 0.0065);
   std::vector<struct Run> runs;
   for (int i = 0; i < n; ++i) {
-    const auto batch = static_cast<std::int64_t>(32 << (random() % 6));
+    const auto batch = std::int64_t{32} << (random() % 6);
     auto run = run_of_epochs({9, noise(random), noise(random), noise(random) * (random() % 10 == 0 ? 2 : 1)}, batch);
     run.test_acc = std::generate_canonical<double, 53>(random);
     run.timestamp_utc = "run " + std::to_string(i);

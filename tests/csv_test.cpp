@@ -83,7 +83,7 @@ TEST(Csv, WhatIsWrongIsToldWithFileAndLine) {
       {"a,b\n1,2,3\n", "t.csv:2: 3 fields where the header has 2"},
       {"a,b\n1,\"2\n", "t.csv:2: a quote is not closed"},
       {"\"a\n", "t.csv:1: a quote is not closed"},
-      {std::string("a,b\n1,2\n\0,2\n", 13), "t.csv:3: holds a NUL byte; this is not a CSV file"},
+      {std::string("a,b\n1,2\n\0,2\n", 12), "t.csv:3: holds a NUL byte; this is not a CSV file"},
       {std::string("\x7f"
                    "ELF\2\1\1\0\0\n",
                    10),

@@ -59,7 +59,7 @@ TEST(Moments, PartsMergeToTheSameInAnyOrder) {
   for (int round = 0; round < 20; ++round) {
     std::shuffle(values.begin(), values.end(), random);
     std::vector<Moments> parts(7);
-    for (std::size_t i = 0; i < values.size(); ++i) parts[random() % parts.size()].add(values[i]);
+    for (const double value : values) parts[random() % parts.size()].add(value);
     Moments whole;
     for (const Moments& part : parts) whole.merge(part);
     EXPECT_NEAR(whole.mean(), static_cast<double>(mean), 1e-15);

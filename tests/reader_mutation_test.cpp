@@ -114,7 +114,7 @@ std::string complaint(const std::function<void()>& read) {
   try {
     read();
   } catch (const InputError& error) {
-    const std::string message = error.what();
+    std::string message = error.what();
     EXPECT_FALSE(message.empty());
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     EXPECT_LT(message.size(), 600U) << message;

@@ -29,7 +29,7 @@ std::vector<AggregateRow> made_up_rows(int disturbed) {
       }
     }
   }
-  for (int i = 0; i < disturbed; ++i) *rows[static_cast<std::size_t>(5 + 11 * i)].avg_time_mean *= 1.5;
+  for (int i = 0; i < disturbed; ++i) *rows[5 + 11 * static_cast<std::size_t>(i)].avg_time_mean *= 1.5;
   return rows;
 }
 

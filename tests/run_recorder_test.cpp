@@ -119,7 +119,7 @@ TEST(RunRecorder, KeepsTheOrderOfAFileAndLeavesItsOwnColumnsEmpty) {
 TEST(RunRecorder, RefusesAFileThatIsNoRunsCsvAndLeavesItAlone) {
   const TemporaryFolder folder;
   std::vector<std::string> twice = run_columns();
-  twice.push_back("note");
+  twice.emplace_back("note");
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"depth,base_filters\n1,2\n", "runs.csv:1: column \"timestamp_utc\" is missing"},
       {"no line feed", "runs.csv:1: column \"timestamp_utc\" is missing"},

@@ -141,7 +141,7 @@ TEST(Run, MandatoryColumnsMustBeThere) {
   std::vector<std::string> header = run_columns();
   header.resize(11);
   EXPECT_THAT(read_runs(folder.write("runs.csv", csv_line(header))), SizeIs(0));
-  header.push_back("depth");
+  header.emplace_back("depth");
   EXPECT_THAT([&] { (void)read_runs(folder.write("runs.csv", csv_line(header))); },
               ThrowsMessage<InputError>(HasSubstr("runs.csv:1: column \"depth\" appears twice")));
   EXPECT_THROW((void)read_runs(folder.write("runs.csv", "")), InputError);

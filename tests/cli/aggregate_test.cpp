@@ -105,7 +105,7 @@ TEST(AggregateProgram, BadFilesAreOneLineAndNoOutput) {
   std::vector<std::string> missing = run_columns();
   missing.erase(missing.begin() + 8);
   std::vector<std::string> twice = run_columns();
-  twice.push_back("depth");
+  twice.emplace_back("depth");
   const std::string long_field(1'000'000, 'x');
   const std::string header = csv_line(run_columns());
   const std::vector<std::pair<std::string, std::string>> cases = {

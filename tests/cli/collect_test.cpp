@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 #include <perfpred/run.h>
 #include <perfpred/run_log.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -41,7 +41,7 @@ class Gpu : public ::testing::Test {
   }
 
   /// Mean losses of two passes over a few images.
-  std::vector<double> losses(Workload workload) {
+  std::vector<double> losses(const Workload& workload) {
     const ImageData data = images(512);
     TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
     BatchLoader loader(*data.train, data.shape, {workload.batch_size, device_, at::kFloat, workload.layout, 2});
