@@ -56,7 +56,7 @@ struct PanelKernel {
 };
 
 template <class Number, int vector_bytes, int rows, int vectors>
-constexpr double panel_flops = static_cast<double>(2 * depth * rows * vectors * (vector_bytes / sizeof(Number)));
+constexpr double panel_flops{2.0 * depth * rows * vectors * vector_bytes / sizeof(Number)};
 
 template <class Number>
 void panel_baseline(const Number* a, const Number* b, Number* c) {

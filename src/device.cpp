@@ -171,7 +171,7 @@ void DeviceCatalogue::add(const std::string& path) {
   }
 }
 
-std::vector<const Device*> DeviceCatalogue::candidates(std::string_view name) const {
+std::vector<const Device*> DeviceCatalogue::candidates(std::string_view name) const& {
   const std::string wanted = bare(name);
   std::vector<const Device*> found;
   for (const Device& device : devices_) {

@@ -35,7 +35,8 @@ class PERFPRED_API StepShape {
   /// @throws InputError for a network that is not known or has an operator without a rule
   explicit StepShape(const Workload& workload);
 
-  [[nodiscard]] std::span<const StepLayer> layers() const {
+  std::span<const StepLayer> layers() && = delete;  // it would outlive what it looks at
+  [[nodiscard]] std::span<const StepLayer> layers() const& {
     return more_.empty() ? std::span<const StepLayer>(few_).first(count_) : std::span<const StepLayer>(more_);
   }
 

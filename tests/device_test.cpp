@@ -90,7 +90,8 @@ TEST(DeviceCatalogue, VectorPeaksFollowFromUnitsAndClock) {
   const std::map<std::string, double> lanes = {{"Kepler", 192}, {"Pascal", 128}, {"Volta", 64},     {"Turing", 64},
                                                {"Ampere", 128}, {"Ada", 128},    {"Hopper", 128},   {"CDNA1", 64},
                                                {"CDNA2", 64},   {"CDNA3", 128},  {"Blackwell", 128}};
-  for (const Device& device : DeviceCatalogue().devices()) {
+  const DeviceCatalogue catalogue;
+  for (const Device& device : catalogue.devices()) {
     if (!device.sms || !device.boost_mhz) continue;
     const bool data_centre = device.name.starts_with("P100") || device.name.starts_with("A100");
     const double per_unit = data_centre ? 64 : lanes.at(device.arch);

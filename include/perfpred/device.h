@@ -54,7 +54,8 @@ class PERFPRED_API DeviceCatalogue {
   /// @throws InputError, `file:line: ...`, for a file that cannot be read, a name twice, a value that is not positive
   void add(const std::string& path);
 
-  [[nodiscard]] std::span<const Device> devices() const { return devices_; }
+  [[nodiscard]] std::span<const Device> devices() const& { return devices_; }
+  std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 
   /// The device with this name or alias, without regard to case, blanks, `-` and `_`; `cpu`, or the name of this
   /// machine's CPU, is Device::measured_cpu().
@@ -66,7 +67,8 @@ class PERFPRED_API DeviceCatalogue {
   [[nodiscard]] std::string full_name(std::string_view name) const;
 
   /// All devices that the name may mean; more than one for a shared alias, none for an unknown name.
-  [[nodiscard]] std::vector<const Device*> candidates(std::string_view name) const;
+  [[nodiscard]] std::vector<const Device*> candidates(std::string_view name) const&;
+  std::vector<const Device*> candidates(std::string_view name) && = delete;
 
  private:
   [[nodiscard]] const Device& named(std::string_view name) const;
