@@ -40,9 +40,9 @@ bin=build/release/bin
 mkdir -p "$out"
 
 # A whole epoch has 50,000 images. Fewer show the same effects within minutes on a CPU; the images are of full size.
-measure=("$bin/perfpred-collect" --device "$device" --train-images 2048 --epochs 3 --seed 0 --log-dir "$out/logs")
+measure=("$bin/perfpred-collect" --device "$device" --train-images 3072 --epochs 4 --seed 0 --log-dir "$out/logs")
 
-step "Measure 16 configurations to learn from: 2,048 generated images of 3x32x32 an epoch, 3 epochs, the first not timed"
+step "Measure 16 configurations to learn from: 3,072 generated images of 3x32x32 an epoch, 4 epochs, the first not timed"
 "${measure[@]}" --depth 2,3 --base-filters 8,16 --batch-size 32,64,128,256 --out "$out/runs.csv"
 
 step "Measure 4 others to be judged on"
