@@ -79,8 +79,10 @@ sweep 50 --depth 2,3,4,5 --base-filters 16,32,64,128 --batch-size 32,64,96,128,1
 step "some of it again"
 sweep 15 --repeats 2 --depth 2,4 --base-filters 32,128 --batch-size 32,128,256,512,2048
 step "networks of the zoo"
+precisions=fp32,tf32,bf16,fp16
+[ "$device" != cpu ] || precisions=fp32
 sweep 35 --network resnet18,resnet50,mobilenet_v2,vgg16,shufflenet_v2_x0_5,densenet121,efficientnet_b0,vit_b_16 \
-  --batch-size 8,16,32,64 --precision fp32,tf32,bf16,fp16
+  --batch-size 8,16,32,64 --precision "$precisions"
 "$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv" || result=1
 
 step "training steps beside PyTorch's"
