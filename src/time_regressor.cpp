@@ -40,8 +40,8 @@ const RegressorKind& find_kind(std::string_view name) {
 }
 
 struct Range {
-  double low = INFINITY;
-  double high = -INFINITY;
+  double low = HUGE_VAL;
+  double high = -HUGE_VAL;
 
   void add(double value) {
     low = std::min(low, value);
@@ -162,7 +162,7 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-std::uint64_t training_set_id_of(std::vector<AggregateRow> rows) {
+std::uint64_t training_set_id_of(const std::vector<AggregateRow>& rows) {
   std::vector<std::string> lines;
   for (const AggregateRow& row : rows) {
     lines.push_back(fmt::format("{}|{}|{}\n", row.workload.key(), number_text(row.avg_time_mean), row.n));
@@ -388,7 +388,7 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
   }
   std::swap(impl->groups.front(), impl->groups[largest]);
   fitted.insert(fitted.end(), chosen_by.begin(), chosen_by.end());
-  impl->training_set_id = training_set_id_of(std::move(fitted));
+  impl->training_set_id = training_set_id_of(fitted);
   impl->name_model();
   return TimeRegressor(std::move(impl));
 }
