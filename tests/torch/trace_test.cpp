@@ -1,4 +1,5 @@
 // Networks of the zoo as modules, and traced steps: of modules, of the zoo, of TorchScript files.
+#include <perfpred/device.h>
 #include <perfpred/error.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/network.h>
@@ -15,6 +16,7 @@
 #include <torch/library.h>
 #include <torch/optim/adam.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -453,9 +455,18 @@ TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {
     const bool fixed = usual.input.at(1) < 64 || name.starts_with("vit_");  // by position embeddings
     for (const std::int64_t batch : {2, 6}) {
       const Workload workload = fixed ? Workload::zoo(name, batch) : Workload::zoo(name, batch, {3, 96, 96});
-      const auto estimate = static_cast<double>(estimate_memory(workload.graph(), Allocator::exact, 1).peak_bytes);
+      const MemoryEstimate memory = estimate_memory(workload.graph(), Allocator::exact, 1);
+      const auto estimate = static_cast<double>(memory.peak_bytes);
       const auto measured = static_cast<double>(measured_peak(workload));
       EXPECT_NEAR(estimate / measured, 1, 0.02) << name << ", batch " << batch;
+      int refused = 0;
+      for (int hundredth = -100; hundredth < 100; ++hundredth) {  // of an octave beyond what was needed
+        Device device;
+        device.mem_gb = measured / 1e9 * std::exp2(hundredth / 100.0);
+        if (hundredth < 0) EXPECT_FALSE(memory.fits(device)) << name << ", batch " << batch << ", " << hundredth;
+        if (hundredth >= 0 && !memory.fits(device)) ++refused;
+      }
+      EXPECT_LE(refused, 10) << name << ", batch " << batch;
       if (all != nullptr) {
         std::printf("| %s | %d | %.1f | %.1f | %+.2f %% |\n", name.c_str(), static_cast<int>(batch), measured / 1e6,
                     estimate / 1e6, 100 * (estimate / measured - 1));
