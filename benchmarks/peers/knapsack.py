@@ -80,23 +80,22 @@ def solve_cp_sat(path, limit):
 def solve_cbc(path, limit):
     from ortools.linear_solver import pywraplp
     costs, values, budget = read(path)
-    solver = pywraplp.Solver.CreateSolver("CBC")
-    solver.SetTimeLimit(int(limit * 1000))
     parameters = pywraplp.MPSolverParameters()
     parameters.SetDoubleParam(parameters.RELATIVE_MIP_GAP, 0.0)
-    row = solver.Constraint(0, budget)
-    objective = solver.Objective()
-    objective.SetMaximization()
-    for cost, value in zip(costs, values):
-        take = solver.BoolVar("")
-        row.SetCoefficient(take, cost)
-        objective.SetCoefficient(take, value)
 
     def prepare():
-        solver.Reset()
-        return lambda: solver.Solve(parameters)
-    taken, status = median_of_calls(prepare)
-    return taken, round(objective.Value()), status == pywraplp.Solver.OPTIMAL
+        solver = pywraplp.Solver.CreateSolver("CBC")
+        solver.SetTimeLimit(int(limit * 1000))
+        row = solver.Constraint(0, budget)
+        objective = solver.Objective()
+        objective.SetMaximization()
+        for cost, value in zip(costs, values):
+            take = solver.BoolVar("")
+            row.SetCoefficient(take, cost)
+            objective.SetCoefficient(take, value)
+        return lambda: (solver, solver.Solve(parameters))
+    taken, (solver, status) = median_of_calls(prepare)
+    return taken, round(solver.Objective().Value()), status == pywraplp.Solver.OPTIMAL
 
 
 def one(name, path, limit):
@@ -122,6 +121,9 @@ def run_peer(name, path, limit):
     lines = done.stdout.strip().splitlines()
     result = json.loads(lines[-1]) if done.returncode == 0 and lines else None
     if result is None:
+        if done.returncode != 0:
+            why = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+            print(f"knapsack.py: {name} failed, which counts as the limit: {why[0]}", file=sys.stderr)
         return None, None
     taken, value, proved = result
     return (taken if proved and taken <= limit else None), value if proved else None
