@@ -10,17 +10,12 @@
 
 #include "ann.h"
 #include "regressor_kind.h"
+#include "vectorized.h"
 
 namespace perfpred {
 namespace {
 
 std::atomic<AnnFitter> ann_fitter{nullptr};
-
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)  // clones are chosen before that sanitizer is set up
-#define PERFPRED_VECTORIZED __attribute__((target_clones("arch=haswell", "default")))
-#else
-#define PERFPRED_VECTORIZED
-#endif
 
 class AnnModel final : public RegressorModel {
  public:

@@ -16,6 +16,7 @@
 
 #include "lognormal.h"
 #include "step_shape.h"
+#include "vectorized.h"
 
 namespace perfpred {
 namespace {
@@ -41,12 +42,6 @@ double student_factor(std::size_t groups) {
   constexpr std::array<double, 10> quantiles = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812};
   return quantiles[std::min(std::max<std::size_t>(groups, 2) - 2, quantiles.size() - 1)] / z90;
 }
-
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)  // clones are chosen before that sanitizer is set up
-#define PERFPRED_VECTORIZED __attribute__((target_clones("avx2,fma", "default")))
-#else
-#define PERFPRED_VECTORIZED
-#endif
 
 double norm2(const double* x, Eigen::Index n) { return Eigen::Map<const Eigen::VectorXd>(x, n).squaredNorm(); }
 
