@@ -15,9 +15,9 @@ struct PERFPRED_API AnnNetwork {
   static constexpr int units = 64;
   Standardizer standardize;
   double target_mean = 0, target_scale = 1;
-  Eigen::Matrix<float, units, Features::RowsAtCompileTime> input_weights;
+  alignas(64) Eigen::Matrix<float, units, Features::RowsAtCompileTime> input_weights;
   Eigen::Matrix<float, units, 1> input_bias;
-  Eigen::Matrix<float, units, units> hidden_weights;
+  alignas(64) Eigen::Matrix<float, units, units> hidden_weights;
   Eigen::Matrix<float, units, 1> hidden_bias;
   Eigen::Matrix<float, units, 1> output_weights;
   float output_bias = 0;

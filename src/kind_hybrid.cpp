@@ -449,8 +449,7 @@ class HybridModel final : public RegressorModel {
   }
 
   [[nodiscard]] Quantiles quantiles(const Estimate& estimate) const {
-    const double half = half_width(estimate);
-    return {std::exp(estimate.mean - half), std::exp(estimate.mean), std::exp(estimate.mean + half)};
+    return quantiles_about(estimate.mean, half_width(estimate));
   }
 
   [[nodiscard]] Estimate estimate(const Workload& workload) const {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "features.h"
+#include "lognormal.h"
 #include "regressor_kind.h"
 
 namespace perfpred {
@@ -22,8 +23,7 @@ class LinearModel final : public RegressorModel {
 
   using RegressorModel::predict;
   [[nodiscard]] Quantiles predict(const Workload& workload) const override {
-    const double mean = intercept + slope.dot(standardize(features_of(workload)));
-    return {std::exp(mean - half_width), std::exp(mean), std::exp(mean + half_width)};
+    return quantiles_about(intercept + slope.dot(standardize(features_of(workload))), half_width);
   }
 
   [[nodiscard]] nlohmann::json to_json() const override {

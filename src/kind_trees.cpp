@@ -9,6 +9,7 @@
 #include <random>
 
 #include "features.h"
+#include "lognormal.h"
 #include "regressor_kind.h"
 
 #ifdef PERFPRED_WITH_XGBOOST
@@ -49,8 +50,7 @@ class TreesModel final : public RegressorModel {
 
   using RegressorModel::predict;
   [[nodiscard]] Quantiles predict(const Workload& workload) const override {
-    const double mean = log_time(features_of(workload));
-    return {std::exp(mean - half_width), std::exp(mean), std::exp(mean + half_width)};
+    return quantiles_about(log_time(features_of(workload)), half_width);
   }
 
   [[nodiscard]] nlohmann::json to_json() const override {
