@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -13,6 +15,7 @@
 #include <initializer_list>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace perfpred::cli {
@@ -64,18 +67,34 @@ class Program : public CLI::App {
   }
 
  private:
-  /// CLI11 takes an empty value for zero, and NaN for a number in every range.
+  /// CLI11 takes an empty value for zero, NaN for a number in every range, what is too large for the largest number
+  /// that there is, and 010 for eight.
   void check_numbers() const {
     for (const CLI::Option* option : get_options()) {
       const std::string type = option->get_type_name();
-      const bool real = type.rfind("FLOAT", 0) == 0;
-      if (!real && type.rfind("INT", 0) != 0 && type.rfind("UINT", 0) != 0) continue;
-      for (const std::string& value : option->results()) {
-        if (value.empty() || (real && !std::isfinite(std::strtod(value.c_str(), nullptr)))) {
-          throw InputError(option->get_name() + " \"" + value + "\" is not a finite number");
-        }
+      const bool is_signed = type.rfind("INT", 0) == 0;
+      if (type.rfind("FLOAT", 0) == 0) {
+        check(*option, "a finite number", [](const std::string& value) {
+          return !value.empty() && std::isfinite(std::strtod(value.c_str(), nullptr));
+        });
+      } else if (is_signed || type.rfind("UINT", 0) == 0) {
+        check(*option, "a whole number in range", is_signed ? is_decimal<std::int64_t> : is_decimal<std::uint64_t>);
       }
     }
+  }
+
+  static void check(const CLI::Option& option, const char* wanted, bool (*is_good)(const std::string&)) {
+    for (const std::string& value : option.results()) {
+      if (!is_good(value)) throw InputError(option.get_name() + " \"" + value + "\" is not " + wanted);
+    }
+  }
+
+  template <class Integer>
+  static bool is_decimal(const std::string& value) {
+    Integer number{};
+    const char* end = value.data() + value.size();
+    const auto [read_to, error] = std::from_chars(value.data(), end, number);
+    return error == std::errc() && read_to == end && (number == 0 || value[value[0] == '-' ? 1 : 0] != '0');
   }
 
   [[nodiscard]] int complain(std::string message, ExitCode code) const {

@@ -172,6 +172,11 @@ TEST_F(BadInput, OptionsThatAreNoNumbers) {
     expect_refused("predict", one, "--train-images", value);
     expect_refused("plan", plan, "--gpus", value);
   }
+  for (const char* value : {"9223372036854775808", "-9223372036854775809", "010", "0x10"}) {  // 2^63; octal; hex
+    expect_refused("plan", {"--runs-agg", good_, "--epochs", "1"}, "--budget-sec", value);
+    expect_refused("plan", {"--runs-agg", good_, "--budget-sec", "9"}, "--epochs", value);
+  }
+  expect_refused("train", train, "--seed", "18446744073709551616");  // 2^64
   expect_refused("train", train, "--test-fraction", "1.5");
   expect_refused("train", {"--runs-agg", good_}, "--kind", "oracle");
   expect_refused("plan", plan, "--value", "fame");
