@@ -158,8 +158,10 @@ int main(int argc, char** argv) {
       return;
     }
 
-    std::printf("%zu of %zu runs, %lld of %lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
-                static_cast<long long>(plan.cost_sec), static_cast<long long>(plan.budget_sec), plan.value,
+    const std::size_t devices = request.devices.size();
+    std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
+                static_cast<long long>(plan.cost_sec), devices > 1 ? (std::to_string(devices) + " x ").c_str() : "",
+                static_cast<long long>(plan.budget_sec), plan.value,
                 plan.optimal ? "optimal" : ("at most " + std::to_string(plan.upper_bound) + " is possible").c_str());
     if (price_per_hour) std::printf("price %.2f\n", *price_per_hour * hours);
     print_rows(plan.runs, true);

@@ -244,15 +244,25 @@ std::int64_t everything(std::span<const PlanJob> jobs) {
   return total;
 }
 
-/// What larger budgets would buy: some per cent more each, until every candidate fits or the time is up.
+std::int64_t cheapest(std::span<const PlanJob> jobs) {
+  std::int64_t cost = std::numeric_limits<std::int64_t>::max();
+  for (const PlanJob& job : jobs) {
+    for (const auto& item : job) cost = std::min(cost, item ? item->cost : cost);
+  }
+  return cost;
+}
+
+/// What larger budgets would buy: what takes the first run, then some per cent more each, until every candidate fits or
+/// the time is up.
 std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const RunPlan& plan,
                                         const PlanRequest& request, const knapsack::Limits& limits) {
   std::vector<BudgetValue> values;
   const std::int64_t enough =
       request.confidence > 0.5 ? std::numeric_limits<std::int64_t>::max() : everything(problem.jobs);
-  for (const double factor : {1.05, 1.1, 1.25, 1.5, 2.0}) {
+  const auto base = static_cast<double>(std::max(plan.budget_sec, cheapest(problem.jobs)));
+  for (const double factor : {1.0, 1.05, 1.1, 1.25, 1.5, 2.0}) {
     if (plan.budget_sec >= enough) break;
-    const auto budget = std::min(enough, whole_seconds(static_cast<double>(plan.budget_sec) * factor));
+    const auto budget = std::min(enough, whole_seconds(base * factor));
     if (budget <= (values.empty() ? plan.budget_sec : values.back().budget_sec)) continue;
     const double value = solve(problem, request, budget, limits.remaining(), few_nodes).value;
     if (limits.expired()) break;

@@ -84,6 +84,19 @@ TEST_F(PlanProgram, HasTheKeysOfTheInterface) {
   EXPECT_NEAR(plan["missed"][1]["loss"].get<double>(), 0.65, 1e-12);
 }
 
+TEST_F(PlanProgram, SaysWhichBudgetTakesTheFirstRun) {
+  const json plan = run_json({"--budget-sec", "3", "--epochs", "10"});
+  EXPECT_EQ(plan["n"], 0);
+  ASSERT_FALSE(plan["marginal"].empty());
+  EXPECT_EQ(plan["marginal"][0]["budget_sec"], 10);
+  EXPECT_EQ(plan["marginal"][0]["value"], 0.5);
+}
+
+TEST_F(PlanProgram, ShowsTheBudgetOfAllDevices) {
+  const Finished two = run({"--budget-sec", "50", "--epochs", "10", "--gpus", "2"});
+  EXPECT_EQ(two.out.substr(0, two.out.find(" (")), "3 of 4 runs, 95 of 2 x 50 s, value 2.55");
+}
+
 TEST_F(PlanProgram, ChoosesByObjectiveAndValue) {
   const json best = run_json({"--budget-sec", "44", "--epochs", "10", "--objective", "best"});
   EXPECT_EQ(best["n"], 1);
