@@ -3,6 +3,7 @@
 #include <perfpred/torch/trace.h>
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,9 +82,10 @@ std::optional<NetworkSteps> own_steps(const Request& request) {
   if (request.depth || request.base_filters) throw InputError("--depth and --base-filters are for cifar_cnn");
   const Precision precision = parse_precision(request.precision);
   const std::vector<InputSpec> samples = samples_of(request, precision);
+  std::future<std::string> name = std::async(std::launch::async, torchscript_name, request.file);  // hashes all of it
   NetworkSteps steps =
       traced(StepTracer::torchscript(request.file, precision), samples, parse_optimizer(request.optimizer));
-  steps.network = torchscript_name(request.file);
+  steps.network = name.get();
   return steps;
 }
 

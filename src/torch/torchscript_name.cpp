@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -16,9 +17,19 @@ class Sha256 {
  public:
   void add(const unsigned char* bytes, std::size_t count) {
     length_ += count;
-    for (std::size_t i = 0; i < count; ++i) {
-      block_[used_++] = bytes[i];
-      if (used_ == block_.size()) take_block();
+    while (count > 0) {
+      if (used_ == 0 && count >= block_.size()) {
+        take_block(bytes);
+        bytes += block_.size();
+        count -= block_.size();
+        continue;
+      }
+      const std::size_t part = std::min(count, block_.size() - used_);
+      std::copy_n(bytes, part, block_.data() + used_);
+      used_ = (used_ + part) % block_.size();
+      if (used_ == 0) take_block(block_.data());
+      bytes += part;
+      count -= part;
     }
   }
 
@@ -37,7 +48,7 @@ class Sha256 {
   }
 
  private:
-  void take_block();
+  void take_block(const unsigned char* block);
 
   std::array<std::uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -56,11 +67,21 @@ constexpr std::array<std::uint32_t, 64> round_constants = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-void Sha256::take_block() {
+[[gnu::always_inline]] inline void round(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t& d,
+                                         std::uint32_t e, std::uint32_t f, std::uint32_t g, std::uint32_t& h,
+                                         std::uint32_t word) {
+  const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
+  const std::uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
+  const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + word;
+  d += t1;
+  h = t1 + s0 + ((a & b) ^ (a & c) ^ (b & c));
+}
+
+void Sha256::take_block(const unsigned char* block) {
   std::array<std::uint32_t, 64> w{};
   for (std::size_t i = 0; i < 16; ++i) {
-    w[i] = std::uint32_t{block_[4 * i]} << 24 | std::uint32_t{block_[4 * i + 1]} << 16 |
-           std::uint32_t{block_[4 * i + 2]} << 8 | std::uint32_t{block_[4 * i + 3]};
+    w[i] = std::uint32_t{block[4 * i]} << 24 | std::uint32_t{block[4 * i + 1]} << 16 |
+           std::uint32_t{block[4 * i + 2]} << 8 | std::uint32_t{block[4 * i + 3]};
   }
   for (std::size_t i = 16; i < 64; ++i) {
     const std::uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ w[i - 15] >> 3;
@@ -68,23 +89,19 @@ void Sha256::take_block() {
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
   auto [a, b, c, d, e, f, g, h] = state_;
-  for (std::size_t i = 0; i < 64; ++i) {
-    const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-    const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + round_constants[i] + w[i];
-    const std::uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
-    const std::uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-    h = g;
-    g = f;
-    f = e;
-    e = d + t1;
-    d = c;
-    c = b;
-    b = a;
-    a = t1 + t2;
+  const auto word = [&w](std::size_t i) { return round_constants[i] + w[i]; };
+  for (std::size_t i = 0; i < 64; i += 8) {  // the variables change places, which costs no move when written out
+    round(a, b, c, d, e, f, g, h, word(i));
+    round(h, a, b, c, d, e, f, g, word(i + 1));
+    round(g, h, a, b, c, d, e, f, word(i + 2));
+    round(f, g, h, a, b, c, d, e, word(i + 3));
+    round(e, f, g, h, a, b, c, d, word(i + 4));
+    round(d, e, f, g, h, a, b, c, word(i + 5));
+    round(c, d, e, f, g, h, a, b, word(i + 6));
+    round(b, c, d, e, f, g, h, a, word(i + 7));
   }
   const std::array<std::uint32_t, 8> added = {a, b, c, d, e, f, g, h};
   for (std::size_t i = 0; i < 8; ++i) state_[i] += added[i];
-  used_ = 0;
 }
 
 }  // namespace

@@ -230,6 +230,15 @@ TEST(TorchScript, IsTracedFromItsFile) {
   EXPECT_EQ(step.totals(Phase::optimizer).ops, 2);  // the count of steps, and the update
 }
 
+TEST(TorchScript, IsNamedByItsSha256) {  // FIPS 180-2, appendix B, and the empty message
+  const testing::TemporaryFolder folder;
+  const auto name_of = [&](const std::string& bytes) { return torchscript_name(folder.write("x.pt", bytes)); };
+  EXPECT_EQ(name_of(""), "torchscript:e3b0c44298fc");
+  EXPECT_EQ(name_of("abc"), "torchscript:ba7816bf8f01");
+  EXPECT_EQ(name_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"), "torchscript:248d6a61d206");
+  EXPECT_EQ(name_of(std::string(1'000'000, 'a')), "torchscript:cdc76e5c9914");
+}
+
 TEST(TorchScript, NamesTheOperatorWhoseInputsDoNotFit) {
   const testing::TemporaryFolder folder;
   StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, network_source));
