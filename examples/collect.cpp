@@ -122,6 +122,7 @@ int main(int argc, char** argv) {
           {"done", result.done}, {"skipped", result.skipped}, {"failed", result.failed}, {"runs", runs}};
       fmt::print("{}\n", document.dump(2));
     }
+    for (const std::string& line : result.set_aside) fmt::print(stderr, "perfpred-collect: warning: {}\n", line);
     fmt::print(stderr, "{} measured, {} there already, {} failed, {} left\n", result.done, result.skipped,
                result.failed, result.left);
     if (interrupted) throw Error("interrupted");

@@ -214,7 +214,9 @@ Chart repeats_chart(std::vector<std::string> names, Series runs, Series means) {
 Plotter::Plotter(std::string folder) : folder_(std::move(folder)) {}
 
 void Plotter::draw_as(const Chart& chart, const std::string& name) {
-  for (std::string& file : draw(chart, fmt::format("{}/{}", folder_, name))) files_.push_back(std::move(file));
+  for (std::string& file : draw(chart, fmt::format("{}/{}", folder_, name))) {
+    if (std::find(files_.begin(), files_.end(), file) == files_.end()) files_.push_back(std::move(file));
+  }
 }
 
 void Plotter::aggregate(std::span<const AggregateRow> rows) {

@@ -84,6 +84,16 @@ TEST_F(PlotTest, AggregateGivesThreePlots) {
   EXPECT_THAT(testing::slurp(folder_.file("new/plots/throughput_batch.svg")), HasSubstr("depth 3, 32 filters"));
 }
 
+TEST_F(PlotTest, RunsReplaceTheirAggregatesRepeats) {
+  Plotter plotter(folder_.path());
+  plotter.aggregate(std::vector{aggregate_row(2, 16, 32, 3.5)});
+  perfpred::Run run;
+  run.workload = Workload::cifar_cnn(2, 16, 32);
+  run.avg_time_sec = 3.5;
+  plotter.repeats(std::vector{run, run});
+  EXPECT_THAT(stems(plotter.files()), ElementsAre("accuracy_time", "throughput_batch", "repeats"));
+}
+
 TEST_F(PlotTest, OneRowIsEnough) {
   Plotter plotter(folder_.path());
   AggregateRow row = aggregate_row(2, 16, 32, 3.5);
@@ -129,8 +139,9 @@ TEST_F(PlotTest, SweepDiffersInOneField) {
   Plotter plotter(folder_.path());
   plotter.sweep(folder_.write("batch.csv", header + row(32, "adam") + row(512, "adam") + row(64, "adam")));
   expect_pictures(plotter.files(), 2);
-  plotter.sweep(folder_.write("optimizer.csv", header + row(32, "adam") + row(32, "sgd")));
-  expect_pictures(plotter.files(), 4);
+  Plotter by_name(folder_.file("by_name"));
+  by_name.sweep(folder_.write("optimizer.csv", header + row(32, "adam") + row(32, "sgd")));
+  expect_pictures(by_name.files(), 2);
   const std::string both = folder_.write("both.csv", header + row(32, "adam") + row(64, "sgd"));
   EXPECT_THAT(testing::refusal([&] { plotter.sweep(both); }), HasSubstr("batch_size, optimizer"));
   const std::string none = folder_.write("none.csv", header + row(32, "adam"));

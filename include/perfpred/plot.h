@@ -22,7 +22,8 @@ class PERFPRED_API Plotter {
   /// @throws InputError if no row has a time
   void aggregate(std::span<const AggregateRow> rows);
 
-  /// `repeats`: every run against the mean of its workload, where a workload has several timed runs.
+  /// `repeats`: every run against the mean of its workload, where a workload has several timed runs; in the place of
+  /// the aggregate's, if that was drawn.
   /// @throws InputError if none has
   void repeats(std::span<const Run> runs);
 

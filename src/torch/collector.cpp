@@ -517,6 +517,7 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
       empty_cache(impl_->device);
     });
   }
+  result.set_aside = recorder.set_aside();
   return result;
 }
 

@@ -104,6 +104,16 @@ TEST_F(Collect, MeasuresLogsAndResumes) {
   EXPECT_EQ(json::parse(collect(repeated).out)["skipped"], 4);
 }
 
+TEST_F(Collect, SaysThatATornLineIsKeptAside) {
+  ASSERT_EQ(collect(tiny).exit_code, 0);
+  fs::resize_file(runs(), fs::file_size(runs()) - 20);
+  const Finished again = collect(tiny);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["done"], 1);
+  EXPECT_NE(again.err.find("runs.csv: the last line was torn"), std::string::npos) << again.err;
+  EXPECT_TRUE(fs::exists(runs() + ".torn"));
+}
+
 TEST_F(Collect, EstimatesAnEpochFromSteps) {
   const Finished done = collect(
       {"--depth", "1", "--base-filters", "2", "--batch-size", "30", "--train-images", "3010", "--timing", "steps"});

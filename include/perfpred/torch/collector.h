@@ -41,6 +41,7 @@ struct CollectResult {
   int failed = 0;   ///< rows that have none
   int left = 0;     ///< runs not begun or not finished: stopped, or out of time
   std::vector<Run> runs;
+  std::vector<std::string> set_aside;  ///< one line for each torn line of the file, see RunRecorder
 };
 
 /// Measures training runs on this machine.
