@@ -40,8 +40,8 @@ bin=build/release/bin
 mkdir -p "$out"
 
 # A whole epoch has 50,000 images. Fewer show the same effects within minutes on a CPU; the images are of full size.
-step "Measure 24 configurations: 3,072 generated images of 3x32x32 an epoch, 4 epochs, the first not timed"
-"$bin/perfpred-collect" --device "$device" --train-images 3072 --epochs 4 --seed 0 --depth 2,3 --base-filters 8,12,16 \
+step "Measure 24 configurations: 2,048 generated images of 3x32x32 an epoch, 4 epochs, the first not timed"
+"$bin/perfpred-collect" --device "$device" --train-images 2048 --epochs 4 --seed 0 --depth 2,3 --base-filters 8,12,16 \
   --batch-size 32,64,128,256 --out "$out/runs.csv" --log-dir "$out/logs"
 
 step "Aggregate: one row a configuration"
