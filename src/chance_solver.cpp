@@ -215,21 +215,21 @@ class ChanceSolver {
   std::int64_t nodes_ = 0;
 };
 
-/// Several devices. Places are those of an Assignment.
+/// Several devices, or groups.
 class ChanceAssigner {
  public:
-  using Places = std::vector<std::optional<std::size_t>>;
-
-  ChanceAssigner(std::span<const ChanceProblem> problems, std::size_t devices, const PlanLimits& given,
-                 std::int64_t most_nodes)
+  ChanceAssigner(std::span<const ChanceProblem> problems, std::size_t devices, const JobGroups& group,
+                 const PlanLimits& given, std::int64_t most_nodes)
       : problems_(problems),
         devices_(devices),
+        group_(group),
         limits_(knapsack::Limits::from(given)),
         most_nodes_(most_nodes),
         jobs_(problems.front().values.size()) {}
 
   Assignment solve() {
     best_.device.assign(jobs_, std::nullopt);
+    best_.covers = covers_groups(group_, best_.device);
     best_.upper_bound = 0;
     for (std::size_t j = 0; j < jobs_; ++j) {
       double most = 0;
@@ -241,7 +241,7 @@ class ChanceAssigner {
     constexpr std::size_t rounds = 8;
     for (std::size_t round = 0; round < rounds && !proved() && !limits_.expired(); ++round) {
       AssignmentProblem linear = linearised(at);
-      const Assignment relaxed = assign(linear, limits_.remaining(), most_nodes_);
+      const Assignment relaxed = assign(linear, limits_.remaining(), brief);
       best_.upper_bound = std::min(best_.upper_bound, relaxed.upper_bound);
       improve(repaired(linear, relaxed.device));
       for (std::size_t k = 0; k < at.size(); ++k) {
@@ -258,9 +258,9 @@ class ChanceAssigner {
   [[nodiscard]] const ChanceProblem& problem_of(std::size_t device) const {
     return problems_.size() == 1 ? problems_.front() : problems_[device];
   }
-  [[nodiscard]] bool proved() const { return best_.value >= best_.upper_bound * (1 - tolerance); }
+  [[nodiscard]] bool proved() const { return best_.covers && best_.value >= best_.upper_bound * (1 - tolerance); }
 
-  [[nodiscard]] Eigen::VectorXd set_on(const Places& places, std::size_t device) const {
+  [[nodiscard]] Eigen::VectorXd set_on(const JobDevices& places, std::size_t device) const {
     Eigen::VectorXd set = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(jobs_));
     for (std::size_t j = 0; j < jobs_; ++j) {
       if (places[j] == device) set[static_cast<Eigen::Index>(j)] = 1;
@@ -272,7 +272,7 @@ class ChanceAssigner {
   [[nodiscard]] AssignmentProblem linearised(const std::vector<Eigen::VectorXd>& at) const {
     constexpr double steps = 0x1p16;
     AssignmentProblem linear;
-    linear.group.resize(jobs_);
+    linear.group = group_;
     linear.jobs.assign(jobs_, PlanJob(devices_));
     std::vector<Tangent> tangents;
     for (std::size_t k = 0; k < problems_.size(); ++k) tangents.push_back(tangent_at(problems_[k], at[k]));
@@ -291,7 +291,7 @@ class ChanceAssigner {
   }
 
   /// The assignment again with less room, until every device keeps its constraint.
-  [[nodiscard]] Places repaired(AssignmentProblem& linear, Places places) const {
+  [[nodiscard]] JobDevices repaired(AssignmentProblem& linear, JobDevices places) const {
     constexpr int tries = 8;
     for (int i = 0; i < tries && !limits_.expired(); ++i) {
       double most = 0;
@@ -303,7 +303,7 @@ class ChanceAssigner {
       for (std::int64_t& budget : linear.budgets) {
         budget = static_cast<std::int64_t>(static_cast<double>(budget) / most * (1 - 1e-6 * (1 << i)));
       }
-      places = assign(linear, limits_.remaining(), most_nodes_).device;
+      places = assign(linear, limits_.remaining(), brief).device;
     }
     for (std::size_t d = 0; d < devices_; ++d) {
       if (problem_of(d).needed(set_on(places, d)) <= problem_of(d).budget) continue;
@@ -316,7 +316,7 @@ class ChanceAssigner {
 
   /// Solves one device at a time over its own runs, the free ones and, at their loss, those of the others, until no
   /// device gains.
-  void improve(Places places) {
+  void improve(JobDevices places) {
     bool better = true;
     while (better && !limits_.expired()) {
       better = false;
@@ -331,24 +331,30 @@ class ChanceAssigner {
         }
         const Plan plan = solve_chance(alone, limits_.remaining(), most_nodes_);
         if (plan.value <= before * (1 + tolerance)) continue;
-        better = true;
-        for (auto& place : places) {
+        JobDevices next = places;
+        for (auto& place : next) {
           if (place == d) place.reset();
         }
-        for (const std::size_t job : plan.chosen) places[job] = d;
+        for (const std::size_t job : plan.chosen) next[job] = d;
+        if (covers_groups(group_, places) && !covers_groups(group_, next)) continue;
+        better = true;
+        places = std::move(next);
       }
     }
+    if (!covers_groups(group_, places)) return;
     double value = 0;
     for (std::size_t j = 0; j < jobs_; ++j) {
       if (places[j]) value += problem_of(*places[j]).values[j];
     }
-    if (value <= best_.value) return;
+    if (best_.covers && value <= best_.value) return;
     best_.device = std::move(places);
     best_.value = value;
+    best_.covers = true;
   }
 
   std::span<const ChanceProblem> problems_;
   std::size_t devices_;
+  const JobGroups& group_;
   knapsack::Limits limits_;
   std::int64_t most_nodes_;
   std::size_t jobs_;
@@ -383,9 +389,9 @@ Plan solve_chance(const ChanceProblem& problem, const PlanLimits& limits, std::i
   return ChanceSolver(problem, limits, most_nodes).solve();
 }
 
-Assignment assign_chance(std::span<const ChanceProblem> problems, std::size_t devices, const PlanLimits& limits,
-                         std::int64_t most_nodes) {
-  return ChanceAssigner(problems, devices, limits, most_nodes).solve();
+Assignment assign_chance(std::span<const ChanceProblem> problems, std::size_t devices, const JobGroups& group,
+                         const PlanLimits& limits, std::int64_t most_nodes) {
+  return ChanceAssigner(problems, devices, group, limits, most_nodes).solve();
 }
 
 }  // namespace perfpred

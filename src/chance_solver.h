@@ -41,10 +41,11 @@ struct ChanceProblem {
 [[nodiscard]] PERFPRED_API Plan solve_chance(const ChanceProblem& problem, const PlanLimits& limits,
                                              std::int64_t most_nodes);
 
-/// The same runs on several devices, each of which keeps its own budget: one problem for each device, or one for all if
-/// they are alike. Tangents of all constraints make an assignment problem whose bound is one here; its plans are
-/// repaired and then solved again device by device.
+/// The same runs on several devices, each of which keeps its own budget, with a run of each group: one problem for each
+/// device, or one for all if they are alike. Tangents of all constraints make an assignment problem whose bound is one
+/// here; its plans are repaired and then solved again device by device.
 [[nodiscard]] PERFPRED_API Assignment assign_chance(std::span<const ChanceProblem> problems, std::size_t devices,
-                                                    const PlanLimits& limits, std::int64_t most_nodes);
+                                                    const JobGroups& group, const PlanLimits& limits,
+                                                    std::int64_t most_nodes);
 
 }  // namespace perfpred

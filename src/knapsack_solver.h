@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <chrono>
 #include <compare>
 #include <cstdint>
@@ -478,6 +479,7 @@ void CoreSolver<P>::set_scale() {
   scale_ = 122 - bit_width(total);
   if (break_ == items_.size()) return;
   const Item<P>& item = items_[break_];
+  assert(weight_of(item) > 0);
   scale_ = std::min(scale_, 60 - bit_width(item.profit) + bit_width(weight_of(item)));
   break_gain_ = ratio_up(item);
   break_loss_ = ratio_down(item);

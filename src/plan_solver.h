@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -12,29 +13,54 @@ namespace perfpred {
 /// A job with its cost and value on each device; empty where it cannot run.
 using PlanJob = std::vector<std::optional<PlanItem>>;
 
+using JobGroups = std::vector<std::optional<std::size_t>>;   ///< of each job, its group
+using JobDevices = std::vector<std::optional<std::size_t>>;  ///< of each job, the device it is given to
+
 /// Jobs for several devices, each with a budget of its own. Costs are positive, values >= 0 and finite.
 struct AssignmentProblem {
   std::vector<PlanJob> jobs;
-  std::vector<std::int64_t> budgets;              ///< of each device, >= 0
-  std::vector<std::optional<std::size_t>> group;  ///< of each job: at least one job of each group must be chosen
+  std::vector<std::int64_t> budgets;  ///< of each device, >= 0
+  JobGroups group;                    ///< at least one job of each group must be chosen
 };
 
 /// Where each job goes, and the proof.
 struct Assignment {
-  std::vector<std::optional<std::size_t>> device;  ///< of each job; empty if it is not chosen
+  JobDevices device;
   double value = 0;
   double upper_bound = 0;
   bool optimal = false;
+  bool covers = true;  ///< false if no plan was found that holds a job of each group; then none is chosen
 };
+
+constexpr std::int64_t most_cost = std::numeric_limits<std::int64_t>::max();
+
+[[nodiscard]] constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
+  return a > most_cost - b ? most_cost : a + b;
+}
+
+/// True if a job of each group has a device.
+[[nodiscard]] PERFPRED_API bool covers_groups(const JobGroups& group, const JobDevices& device);
 
 /// What one job of each group costs at least; 0 without groups.
 [[nodiscard]] PERFPRED_API std::int64_t least_cover(const AssignmentProblem& problem);
 
-/// The best sum of values. One device: exact. Several: a knapsack over the summed budget (alike devices) or a
-/// Lagrangian relaxation bounds it, packing and re-solving one device at a time finds plans, and branch and bound
-/// closes what gap is left if the problem is small and the tree has at most `most_nodes`. Groups: one device, whose
-/// budget must hold least_cover().
+/// How far a search on several devices goes before it settles for a bound.
+struct PlanEffort {
+  int rounds = 0;          ///< of the Lagrangian bound
+  int restarts = 0;        ///< plans made from nothing
+  int reductions = 0;      ///< passes that take away places
+  std::int64_t nodes = 0;  ///< of the search tree
+  double cut_sec = 0;      ///< seconds of branch and cut by CBC, if there is no time limit; 0: never
+};
+inline constexpr PlanEffort thorough = {1000, 3000, 20, 3'000'000, 10};
+inline constexpr PlanEffort brief = {200, 20, 0, 20'000, 0};
+
+/// The best sum of values with a job of each group. One device: exact. Several: a knapsack over the summed budget
+/// (alike devices) or a Lagrangian relaxation bounds it and takes places away that no better plan has; packing and
+/// re-solving one device at a time finds plans; a search tree over at most 500 jobs closes what gap is left, or branch
+/// and cut, where the build has CBC, whose proofs hold to a relative 2e-9.
+/// @throws InputError for values of very different magnitudes, with several devices or groups
 [[nodiscard]] PERFPRED_API Assignment assign(const AssignmentProblem& problem, const PlanLimits& limits,
-                                             std::int64_t most_nodes = 3'000'000);
+                                             const PlanEffort& effort = thorough);
 
 }  // namespace perfpred

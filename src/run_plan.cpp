@@ -20,10 +20,6 @@
 namespace perfpred {
 namespace {
 
-/// Nodes of the search for a plan, and of each search that only explains one.
-constexpr std::int64_t many_nodes = 3'000'000;
-constexpr std::int64_t few_nodes = 20'000;
-
 /// max(1, round(seconds)), ties to even; what no budget can hold becomes the largest cost there is.
 std::int64_t whole_seconds(double seconds) {
   const double rounded = std::nearbyint(seconds);
@@ -53,12 +49,8 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
   if (!(request.limits.time_sec >= 0)) {
     throw InputError(fmt::format("time limit {} is not a number >= 0", request.limits.time_sec));
   }
-  const bool covers =
-      request.objective == PlanObjective::cover_depth || request.objective == PlanObjective::cover_architecture;
-  if (covers && request.devices.size() > 1) throw InputError("a cover is planned for one device only");
   if (request.confidence > 0.5) {
     if (request.times.empty()) throw InputError("a confidence above 0.5 needs predicted times");
-    if (covers) throw InputError("a cover is planned with a confidence of 0.5 only");
     if (request.times.size() != 1 && request.times.size() != request.devices.size()) {
       throw InputError("the times are of another number of devices");
     }
@@ -145,8 +137,8 @@ double value_with(AssignmentProblem problem, std::size_t job, std::size_t device
       if (group == covered) group.reset();
     }
   }
-  if (least_cover(problem) > problem.budgets[device]) return 0;
-  return item.value + assign(problem, limits, few_nodes).value;
+  const Assignment rest = assign(problem, limits, brief);
+  return rest.covers ? item.value + rest.value : 0;
 }
 
 /// Quantile of the standard normal distribution for p in (0.5, 1), by Newton's method on the error function.
@@ -189,7 +181,7 @@ ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest
 }
 
 Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& request, const PlanLimits& limits,
-                         std::int64_t most_nodes) {
+                         const PlanEffort& effort) {
   const std::size_t devices = request.devices.size();
   if (request.objective == PlanObjective::best) {
     // One run: what does not fit alone is no job, the rest is as ever.
@@ -214,8 +206,10 @@ Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& reque
   const double each = 1 - (1 - request.confidence) / static_cast<double>(devices);
   std::vector<ChanceProblem> problems;
   for (std::size_t d = 0; d < request.times.size(); ++d) problems.push_back(to_chance_problem(jobs, request, d, each));
-  if (devices > 1) return assign_chance(problems, devices, limits, few_nodes);
-  const Plan plan = solve_chance(problems.front(), limits, most_nodes);
+  const bool covers =
+      std::any_of(jobs.group.begin(), jobs.group.end(), [](const auto& group) { return group.has_value(); });
+  if (devices > 1 || covers) return assign_chance(problems, devices, jobs.group, limits, brief.nodes);
+  const Plan plan = solve_chance(problems.front(), limits, effort.nodes);
   for (const std::size_t index : plan.chosen) assignment.device[index] = 0;
   assignment.value = plan.value;
   assignment.upper_bound = plan.upper_bound;
@@ -225,21 +219,26 @@ Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& reque
 
 /// What the request asks for, with another budget.
 Assignment solve(AssignmentProblem problem, const PlanRequest& request, std::int64_t budget, const PlanLimits& limits,
-                 std::int64_t most_nodes) {
+                 const PlanEffort& effort) {
   problem.budgets.assign(problem.budgets.size(), budget);
-  if (request.confidence > 0.5) return assign_safely(problem, request, limits, most_nodes);
+  if (request.confidence > 0.5) return assign_safely(problem, request, limits, effort);
   if (request.objective == PlanObjective::best) return assign_best(problem);
-  return assign(problem, limits, most_nodes);
+  return assign(problem, limits, effort);
+}
+
+/// The budgets of all devices together.
+std::int64_t whole_budget(const AssignmentProblem& problem) {
+  std::int64_t sum = 0;
+  for (const std::int64_t budget : problem.budgets) sum = saturated_sum(sum, budget);
+  return sum;
 }
 
 std::int64_t everything(std::span<const PlanJob> jobs) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   std::int64_t total = 0;
   for (const PlanJob& job : jobs) {
     std::int64_t cost = 0;
     for (const auto& item : job) cost = std::max(cost, item ? item->cost : 0);
-    if (cost > most - total) return most;
-    total += cost;
+    total = saturated_sum(total, cost);
   }
   return total;
 }
@@ -264,8 +263,9 @@ std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const 
     if (plan.budget_sec >= enough) break;
     const auto budget = std::min(enough, whole_seconds(base * factor));
     if (budget <= (values.empty() ? plan.budget_sec : values.back().budget_sec)) continue;
-    const double value = solve(problem, request, budget, limits.remaining(), few_nodes).value;
+    const Assignment larger = solve(problem, request, budget, limits.remaining(), brief);
     if (limits.expired()) break;
+    const double value = std::max(plan.value, larger.value);  // the plan itself fits, too
     values.push_back({budget, value, 60 * (value - plan.value) / static_cast<double>(budget - plan.budget_sec)});
     if (budget == enough) break;
   }
@@ -440,11 +440,17 @@ std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidat
 RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
   check(candidates, request);
   const AssignmentProblem problem = to_problem(candidates, request);
-  if (const std::int64_t least = least_cover(problem); least > request.budget_sec) {
-    throw Error(fmt::format("a run of each kind takes at least {} s; the budget is {} s", least, request.budget_sec));
+  if (const std::int64_t least = least_cover(problem); least > whole_budget(problem)) {
+    throw Error(
+        fmt::format("a run of each kind takes at least {} s; the budget is {} s", least, whole_budget(problem)));
   }
   const auto limits = knapsack::Limits::from(request.limits);
-  const Assignment best = solve(problem, request, request.budget_sec, request.limits, many_nodes);
+  const Assignment best = solve(problem, request, request.budget_sec, request.limits, thorough);
+  if (!best.covers) {
+    throw Error(fmt::format("no plan with a run of each kind was found within {} s{}{}", request.budget_sec,
+                            request.devices.size() > 1 ? " of each device" : "",
+                            request.confidence > 0.5 ? fmt::format(" at confidence {}", request.confidence) : ""));
+  }
   RunPlan plan;
   plan.optimal = best.optimal;
   plan.candidates = candidates.size();

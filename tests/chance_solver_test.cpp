@@ -66,9 +66,13 @@ TEST(SolveChance, AgreesWithAllSubsets) {
   }
 }
 
-TEST(AssignChance, BoundsWhatAllPlacesReach) {
+class AssignChance : public ::testing::TestWithParam<bool> {};
+
+TEST_P(AssignChance, BoundsWhatAllPlacesReach) {
+  const bool grouped = GetParam();
   std::mt19937_64 random(14);
   double shortfall = 0;
+  int missed = 0;
   constexpr int instances = 60;
   for (int instance = 0; instance < instances; ++instance) {
     const bool alike = instance % 2 == 0;
@@ -81,13 +85,16 @@ TEST(AssignChance, BoundsWhatAllPlacesReach) {
     }
     const ChanceProblem& first = problems.front();
     const ChanceProblem& second = problems.back();
-    double best = 0;
+    JobGroups group(static_cast<std::size_t>(n));
+    if (grouped) group[0] = group[1] = 0;
+    double best = -1;
     std::uint32_t places = 1;
     for (Eigen::Index i = 0; i < n; ++i) places *= 3;
     for (std::uint32_t code = 0; code < places; ++code) {
       Eigen::VectorXd on_first = Eigen::VectorXd::Zero(n);
       Eigen::VectorXd on_second = Eigen::VectorXd::Zero(n);
       double value = 0;
+      if (grouped && code % 9 == 0) continue;  // neither of the first two
       std::uint32_t rest = code;
       for (Eigen::Index i = 0; i < n; ++i, rest /= 3) {
         if (rest % 3 == 1) on_first[i] = 1;
@@ -98,7 +105,12 @@ TEST(AssignChance, BoundsWhatAllPlacesReach) {
       if (first.needed(on_first) <= first.budget && second.needed(on_second) <= second.budget)
         best = std::max(best, value);
     }
-    const Assignment assignment = assign_chance(problems, 2, {}, 100'000);
+    const Assignment assignment = assign_chance(problems, 2, group, {}, 100'000);
+    if (!assignment.covers) {
+      missed += best >= 0 ? 1 : 0;
+      continue;
+    }
+    EXPECT_TRUE(covers_groups(group, assignment.device));
     double value = 0;
     for (std::size_t d = 0; d < 2; ++d) {
       const ChanceProblem& problem = d == 0 ? first : second;
@@ -119,7 +131,9 @@ TEST(AssignChance, BoundsWhatAllPlacesReach) {
     shortfall += best > 0 ? 1 - assignment.value / best : 0;
   }
   EXPECT_LT(shortfall / instances, 0.02);
+  EXPECT_EQ(missed, 0);
 }
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutGroups, AssignChance, ::testing::Bool());
 
 TEST(SolveChance, IsProvedOrBoundedForAHundredRuns) {
   std::mt19937_64 random(12);

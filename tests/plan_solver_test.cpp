@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <random>
 
@@ -102,9 +103,20 @@ TEST(Assign, BoundsWhatItCannotProve) {
   Dice dice(6);
   for (const bool alike : {true, false}) {
     const AssignmentProblem problem = random_problem(dice, 300, 4, alike);
-    const Assignment assignment = assign(problem, {}, 1000);
+    const Assignment assignment = assign(problem, {}, brief);
     expect_valid(problem, assignment);
     EXPECT_GE(assignment.value, 0.98 * assignment.upper_bound);
+  }
+}
+
+/// Puts most jobs into one of a few groups.
+void group_randomly(AssignmentProblem& problem, Dice& dice) {
+  const std::int64_t groups = 1 + dice.below(4);
+  std::map<std::size_t, std::size_t> names;
+  for (auto& group : problem.group) {
+    if (dice.below(5) == 0) continue;
+    const auto drawn = static_cast<std::size_t>(dice.below(groups));
+    group = names.emplace(drawn, names.size()).first->second;
   }
 }
 
@@ -113,26 +125,74 @@ TEST(Assign, CoversEveryGroup) {
   int infeasible = 0;
   for (int instance = 0; instance < 1000; ++instance) {
     AssignmentProblem problem = random_problem(dice, 1 + static_cast<std::size_t>(dice.below(12)), 1, true);
-    const std::int64_t groups = 1 + dice.below(4);
-    for (auto& group : problem.group) {
-      if (dice.below(5) != 0) group = static_cast<std::size_t>(dice.below(groups));
-    }
-    std::map<std::size_t, std::size_t> names;
-    for (auto& group : problem.group) {
-      if (group) group = names.emplace(*group, names.size()).first->second;
-    }
+    group_randomly(problem, dice);
     const double best = best_of_all(problem);
     ASSERT_EQ(best<0, least_cover(problem)> problem.budgets[0]) << instance;
+    const Assignment assignment = assign(problem, {});
+    ASSERT_EQ(assignment.covers, best >= 0) << instance;
+    expect_valid(problem, assignment);
     if (best < 0) {
       ++infeasible;
       continue;
     }
-    const Assignment assignment = assign(problem, {});
-    expect_valid(problem, assignment);
     ASSERT_TRUE(assignment.optimal) << instance;
     ASSERT_EQ(assignment.value, best) << instance;
   }
   EXPECT_GT(infeasible, 50);
+}
+
+TEST(Assign, CoversEveryGroupOnSeveralDevices) {
+  Dice dice(8);
+  int infeasible = 0;
+  for (int instance = 0; instance < 600; ++instance) {
+    const std::size_t devices = 2 + static_cast<std::size_t>(dice.below(2));
+    AssignmentProblem problem = random_problem(dice, 1 + static_cast<std::size_t>(dice.below(devices == 2 ? 9 : 7)),
+                                               devices, instance % 2 == 0);
+    group_randomly(problem, dice);
+    const double best = best_of_all(problem);
+    const Assignment assignment = assign(problem, {});
+    ASSERT_EQ(assignment.covers, best >= 0) << instance;
+    expect_valid(problem, assignment);
+    if (best < 0) {
+      ++infeasible;
+      continue;
+    }
+    ASSERT_TRUE(assignment.optimal) << instance;
+    ASSERT_EQ(assignment.value, best) << instance;
+  }
+  EXPECT_GT(infeasible, 30);
+}
+
+TEST(Assign, LeavesToBranchAndCutWhatIsLeft) {
+  constexpr PlanEffort nothing_else = {0, 0, 0, 0, 10};
+  Dice dice(10);
+  int proved = 0;
+  for (int instance = 0; instance < 200; ++instance) {
+    const std::size_t devices = 2 + static_cast<std::size_t>(dice.below(2));
+    AssignmentProblem problem = random_problem(dice, 1 + static_cast<std::size_t>(dice.below(devices == 2 ? 9 : 7)),
+                                               devices, instance % 2 == 0);
+    if (instance % 4 < 2) group_randomly(problem, dice);
+    const double best = best_of_all(problem);
+    const Assignment assignment = assign(problem, {}, nothing_else);
+    expect_valid(problem, assignment);
+    EXPECT_GE(assignment.upper_bound, best) << instance;
+    EXPECT_LE(assignment.value, std::max(best, 0.0)) << instance;
+    if (!assignment.optimal) continue;
+    ++proved;
+    EXPECT_EQ(assignment.value, best) << instance;
+  }
+  std::printf("proved %d of 200\n", proved);
+}
+
+TEST(Assign, CoversHundredsOfJobsOnDifferentDevices) {
+  Dice dice(9);
+  AssignmentProblem problem = random_problem(dice, 300, 4, false);
+  for (std::size_t j = 0; j < problem.group.size(); ++j) problem.group[j] = j % 40;
+  const Assignment assignment = assign(problem, {}, brief);
+  ASSERT_TRUE(assignment.covers);
+  EXPECT_TRUE(covers_groups(problem.group, assignment.device));
+  expect_valid(problem, assignment);
+  EXPECT_GE(assignment.value, 0.98 * assignment.upper_bound);
 }
 
 TEST(Assign, RefusesValuesThatNoWholeNumberHolds) {

@@ -104,7 +104,9 @@ TEST(DevicesBesideCbc, HaveTheSameOptimumOrABoundAboveIt) {
         if (!alike) job[d]->cost = item.cost * (60 + below(80)) / 100;
       }
     }
-    const Assignment assignment = assign(problem, {});
+    PlanEffort alone = thorough;
+    alone.cut_sec = 0;
+    const Assignment assignment = assign(problem, {}, alone);
     const Answer cbc = solve_by_cbc(problem);
     optimal += assignment.optimal ? 1 : 0;
     proved += cbc.proved ? 1 : 0;
@@ -117,6 +119,32 @@ TEST(DevicesBesideCbc, HaveTheSameOptimumOrABoundAboveIt) {
     }
   }
   std::printf("optimal: %d, by CBC %d of %d\n", optimal, proved, instances);
+}
+
+TEST(BranchAndCut, ProvesWhatTheTreeLeavesOpen) {
+  // Four devices, each its own way slow.
+  std::mt19937_64 random(11);
+  AssignmentProblem problem;
+  problem.budgets.assign(4, 400);
+  problem.group.resize(32);
+  for (std::size_t j = 0; j < problem.group.size(); ++j) {
+    PlanJob& job = problem.jobs.emplace_back(4);
+    const auto cost = static_cast<std::int64_t>(20 + random() % 180);
+    const auto value = static_cast<double>(500 + random() % 500);
+    for (auto& item : job) item = PlanItem{cost * static_cast<std::int64_t>(60 + random() % 80) / 100, value};
+  }
+  PlanEffort little = brief;
+  const Assignment before = assign(problem, {}, little);
+  ASSERT_FALSE(before.optimal);
+  little.cut_sec = 60;
+  const Assignment after = assign(problem, {}, little);
+  EXPECT_GE(after.value, before.value);
+  EXPECT_LT(after.upper_bound, before.upper_bound);
+  EXPECT_TRUE(after.optimal);
+  const Answer cbc = solve_by_cbc(problem);
+  if (cbc.proved) {
+    EXPECT_EQ(after.value, cbc.value);
+  }
 }
 
 #else

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <random>
+#include <set>
+#include <utility>
 
 namespace perfpred {
 namespace {
@@ -107,6 +109,30 @@ TEST(PlanRuns, TakesOneRunSafely) {
   }
 }
 
+TEST(PlanRuns, CoversSafely) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  const std::vector<PlanCandidate> one = predicted_candidates(rows, PlanFilter{}, model);
+  for (const std::size_t devices : {1U, 2U}) {
+    PlanRequest request = safe_request(0.95, devices);
+    request.objective = PlanObjective::cover_architecture;
+    request.budget_sec = 200;
+    request.times = joint_times(one, model);
+    const RunPlan plan = plan_runs(on_devices(one, devices), request);
+    std::set<std::pair<int, int>> covered;
+    for (const PlannedRun& run : plan.runs) covered.emplace(*run.workload.depth, *run.workload.base_filters);
+    EXPECT_EQ(covered.size(), 9U);
+    EXPECT_LE(plan.cost_sec, 200 * static_cast<std::int64_t>(devices));
+    request.objective = PlanObjective::sum;
+    const RunPlan free = plan_runs(on_devices(one, devices), request);
+    EXPECT_LE(plan.value, free.upper_bound);
+    EXPECT_GE(plan.value, 0.9 * plan.upper_bound);
+    request.objective = PlanObjective::cover_architecture;
+    request.budget_sec = 20;
+    EXPECT_THROW((void)plan_runs(on_devices(one, devices), request), Error);
+  }
+}
+
 TEST(PlanRuns, RefusesTimesOfSomethingElse) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
@@ -118,10 +144,6 @@ TEST(PlanRuns, RefusesTimesOfSomethingElse) {
   request = safe_request(0.95, 3);
   request.times = joint_times(on_devices(one, 2), model);
   EXPECT_THROW((void)plan_runs(on_devices(one, 3), request), InputError);
-  request = safe_request(0.95, 1);
-  request.objective = PlanObjective::cover_depth;
-  request.times = joint_times(one, model);
-  EXPECT_THROW((void)plan_runs(one, request), InputError);
   std::vector<PlanCandidate> partial = on_devices(one, 2);
   partial[4][1].reset();
   EXPECT_THROW((void)joint_times(partial, model), InputError);

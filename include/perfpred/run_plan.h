@@ -56,8 +56,7 @@ struct PlanRequest {
   double startup_sec = 0;       ///< of each run, >= 0
   PlanObjective objective = PlanObjective::sum;
   std::vector<std::string> devices = {""};  ///< one name for each option of a candidate; "": the workload's own
-  /// Probability that the budget is kept, by all devices together. Above 0.5 it needs `times` and no cover; see
-  /// docs/planning.md.
+  /// Probability that the budget is kept, by all devices together. Above 0.5 it needs `times`; see docs/planning.md.
   double confidence = 0.5;
   std::vector<JointPrediction> times;  ///< of the candidates: one for each device, or one for all if they are alike
   PlanLimits limits;                   ///< of the plan and of what lies near it, together
@@ -101,7 +100,7 @@ struct RunPlan {
 
 /// The best set of candidates for the budget, assigned to devices, with start times.
 /// @throws InputError if a number of the request or a candidate is out of range
-/// @throws Error if a cover does not fit the budget; names the budget that it takes
+/// @throws Error if no plan with a cover is found
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request);
 
 /// Runs that no other beats in both cost and value, cheapest first. The budget plays no part.

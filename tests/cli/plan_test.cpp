@@ -137,6 +137,19 @@ TEST_F(PlanProgram, AssignsRunsToDevices) {
                  "no row is of device \"none\"");
 }
 
+TEST_F(PlanProgram, CoversWithSeveralDevices) {
+  const auto cover = [](const char* budget) {
+    return std::vector<std::string>{"--budget-sec",       budget,   "--epochs", "10", "--objective",
+                                    "cover-architecture", "--gpus", "2"};
+  };
+  const json plan = run_json(cover("45"));
+  EXPECT_EQ(plan["cost_sec"], 85);  // 45 | 10 + 30
+  EXPECT_DOUBLE_EQ(plan["value"], 0.5 + 0.9 + 0.95);
+  EXPECT_EQ(plan["optimal"], true);
+  expect_refusal(run(cover("42")), 1, "at least 85 s; the budget is 84 s");
+  expect_refusal(run(cover("44")), 1, "no plan with a run of each kind was found within 44 s of each device");
+}
+
 TEST_F(PlanProgram, TakesExtremeBudgets) {
   EXPECT_EQ(run_json({"--budget-sec", "0", "--epochs", "10"})["n"], 0);
   EXPECT_EQ(run_json({"--budget-sec", "4611686018427387904", "--epochs", "10"})["n"], 4);
@@ -165,8 +178,6 @@ TEST_F(PlanProgram, SaysWhatIsWrong) {
                  "time limit -1");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "0.9"}), 2, "needs predicted times");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "1"}), 2, "confidence 1");
-  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--objective", "cover-depth", "--gpus", "2"}), 2,
-                 "one device only");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, ""), 2, "is empty");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header), 2, "no row");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, small_table() + row(2, 16, 32, "1", "5", "0.5")), 2,
