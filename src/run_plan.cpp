@@ -125,22 +125,6 @@ Assignment assign_best(const AssignmentProblem& problem) {
   return best;
 }
 
-/// The value of the best plan that holds this job on this device.
-double value_with(AssignmentProblem problem, std::size_t job, std::size_t device, const PlanRequest& request,
-                  const PlanLimits& limits) {
-  const PlanItem item = *problem.jobs[job][device];
-  if (request.objective == PlanObjective::best) return item.value;
-  problem.budgets[device] -= item.cost;
-  problem.jobs[job].assign(problem.budgets.size(), std::nullopt);
-  if (const auto covered = problem.group[job]) {
-    for (auto& group : problem.group) {
-      if (group == covered) group.reset();
-    }
-  }
-  const Assignment rest = assign(problem, limits, brief);
-  return rest.covers ? item.value + rest.value : 0;
-}
-
 /// Quantile of the standard normal distribution for p in (0.5, 1), by Newton's method on the error function.
 double normal_quantile(double p) {
   double z = 1;
@@ -217,6 +201,31 @@ Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& reque
   return assignment;
 }
 
+/// The value of the best plan that holds this job on this device; empty if none was found.
+std::optional<double> value_with(AssignmentProblem problem, std::size_t job, std::size_t device,
+                                 const PlanRequest& request, const PlanLimits& limits) {
+  PlanItem& item = *problem.jobs[job][device];
+  if (request.confidence > 0.5) {
+    // An uncertain time leaves no rest of the budget to plan for, so the run gets a value that outweighs all others.
+    double all = 0;
+    for (const PlanJob& other : problem.jobs) all += other[device]->value;
+    item.value += all;
+    const Assignment with = assign_safely(problem, request, limits, brief);
+    return with.device[job] == device ? std::optional(with.value - all) : std::nullopt;
+  }
+  if (request.objective == PlanObjective::best) return item.value;
+  const PlanItem taken = item;
+  problem.budgets[device] -= taken.cost;
+  problem.jobs[job].assign(problem.budgets.size(), std::nullopt);
+  if (const auto covered = problem.group[job]) {
+    for (auto& group : problem.group) {
+      if (group == covered) group.reset();
+    }
+  }
+  const Assignment rest = assign(problem, limits, brief);
+  return rest.covers ? std::optional(taken.value + rest.value) : std::nullopt;
+}
+
 /// What the request asks for, with another budget.
 Assignment solve(AssignmentProblem problem, const PlanRequest& request, std::int64_t budget, const PlanLimits& limits,
                  const PlanEffort& effort) {
@@ -273,7 +282,7 @@ std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const 
 }
 
 /// Candidates that the plan lacks, by what it would lose with them in it. Dantzig's ratio picks those worth solving
-/// for.
+/// for; where a plan is one run, its value does.
 std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
                                    const Assignment& best, const PlanRequest& request, const knapsack::Limits& limits) {
   const std::vector<PlanJob>& jobs = problem.jobs;
@@ -282,7 +291,7 @@ std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, co
   struct Left {
     std::size_t job;
     std::size_t device;
-    double ratio;
+    double rank;
   };
   std::vector<Left> left;
   for (std::size_t j = 0; j < jobs.size(); ++j) {
@@ -291,19 +300,21 @@ std::vector<MissedRun> just_missed(std::span<const PlanCandidate> candidates, co
     for (std::size_t d = 0; d < jobs[j].size(); ++d) {
       const auto& item = jobs[j][d];
       if (!item || item->cost > request.budget_sec || !(item->value > 0)) continue;
-      const double ratio = item->value / static_cast<double>(item->cost);
-      if (!option || ratio > option->ratio) option = Left{j, d, ratio};
+      const bool one = request.objective == PlanObjective::best;
+      const double rank = one ? item->value : item->value / static_cast<double>(item->cost);
+      if (!option || rank > option->rank) option = Left{j, d, rank};
     }
     if (option) left.push_back(*option);
   }
-  std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.ratio > b.ratio; });
+  std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.rank > b.rank; });
   if (left.size() > solved) left.resize(solved);
   std::vector<MissedRun> missed;
   for (const Left& run : left) {
-    const double with = value_with(problem, run.job, run.device, request, limits.remaining());
+    const auto with = value_with(problem, run.job, run.device, request, limits.remaining());
     if (limits.expired()) return {};
-    missed.push_back(
-        {planned(*candidates[run.job][run.device], run.device, request), std::max(0.0, best.value - with)});
+    if (!with) continue;
+    const double loss = std::max(0.0, best.value - *with);
+    missed.push_back({planned(*candidates[run.job][run.device], run.device, request), loss});
   }
   std::stable_sort(missed.begin(), missed.end(),
                    [](const MissedRun& a, const MissedRun& b) { return a.loss < b.loss; });
@@ -471,7 +482,7 @@ RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& 
   }
   // With a bound only, differences between plans would be differences between luck.
   if (plan.optimal) {
-    if (request.confidence <= 0.5) plan.missed = just_missed(candidates, problem, best, request, limits);
+    plan.missed = just_missed(candidates, problem, best, request, limits);
     plan.marginal = larger_budgets(problem, plan, request, limits);
   }
   return plan;

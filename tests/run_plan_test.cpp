@@ -2,6 +2,7 @@
 #include <perfpred/error.h>
 #include <perfpred/run_plan.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
@@ -106,6 +107,38 @@ TEST(PlanRuns, TakesOneRunSafely) {
     ASSERT_EQ(plan.runs.size(), 1U);
     const Quantiles time = model.predict(plan.runs[0].workload).time_sec;
     EXPECT_LE(20 * time.p95, 12);
+  }
+}
+
+TEST(PlanRuns, SaysWhatASafePlanJustMissed) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  const std::vector<PlanCandidate> candidates = predicted_candidates(rows, PlanFilter{}, model);
+  PlanRequest request = safe_request(0.95, 1);
+  request.budget_sec = 100;
+  request.times = joint_times(candidates, model);
+  const RunPlan plan = plan_runs(candidates, request);
+  ASSERT_TRUE(plan.optimal);
+  ASSERT_EQ(plan.missed.size(), 5U);
+  // A run enters the plan when it is worth a little more than its loss, and not for a little less.
+  const auto holds = [&](const MissedRun& missed, double more) {
+    std::vector<PlanCandidate> changed = candidates;
+    for (PlanCandidate& candidate : changed) {
+      if (candidate[0]->workload.key() == missed.run.workload.key()) candidate[0]->value += more;
+    }
+    const RunPlan other = plan_runs(changed, request);
+    EXPECT_TRUE(other.optimal);
+    return std::any_of(other.runs.begin(), other.runs.end(),
+                       [&](const PlannedRun& run) { return run.workload.key() == missed.run.workload.key(); });
+  };
+  double before = 0;
+  for (const MissedRun& missed : plan.missed) {
+    EXPECT_GE(missed.loss, before);
+    before = missed.loss;
+    EXPECT_TRUE(holds(missed, missed.loss + 1e-6));
+    if (missed.loss > 1e-6) {
+      EXPECT_FALSE(holds(missed, missed.loss - 1e-6));
+    }
   }
 }
 

@@ -74,7 +74,7 @@ struct PlannedRun {
 /// A candidate that is not in the plan, and by how much the best plan with it falls short.
 struct MissedRun {
   PlannedRun run;
-  double loss = 0;  ///< >= 0, in units of the value; for several devices an upper bound
+  double loss = 0;  ///< >= 0, in units of the value; for several devices or a confidence an upper bound
 };
 
 /// The value of the best plan for another budget; for several devices, of the best one that a short search finds.
@@ -94,7 +94,7 @@ struct RunPlan {
   double upper_bound = 0;
   double confidence = 0.5;
   std::vector<PlannedRun> runs;       ///< by device, then by start
-  std::vector<MissedRun> missed;      ///< at most five, least loss first; of an optimal plan with confidence 0.5
+  std::vector<MissedRun> missed;      ///< at most five, least loss first; of an optimal plan
   std::vector<BudgetValue> marginal;  ///< larger budgets, ascending, until everything fits; of an optimal plan
 };
 

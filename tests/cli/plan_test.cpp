@@ -101,6 +101,8 @@ TEST_F(PlanProgram, ChoosesByObjectiveAndValue) {
   const json best = run_json({"--budget-sec", "44", "--epochs", "10", "--objective", "best"});
   EXPECT_EQ(best["n"], 1);
   EXPECT_EQ(best["value"], 0.9);
+  ASSERT_EQ(best["missed"].size(), 2U);  // 45 s do not fit
+  EXPECT_NEAR(best["missed"][0]["loss"].get<double>(), 0.2, 1e-12);
   const json cover = run_json({"--budget-sec", "46", "--epochs", "10", "--objective", "cover-depth"});
   EXPECT_EQ(cover["value"], 0.5 + 0.9);
   const json thr = run_json({"--budget-sec", "45", "--epochs", "10", "--value", "thr"});
