@@ -56,9 +56,9 @@ inline constexpr PlanEffort thorough = {1000, 3000, 20, 3'000'000, 10};
 inline constexpr PlanEffort brief = {200, 20, 0, 20'000, 0};
 
 /// The best sum of values with a job of each group. One device: exact. Several: a knapsack over the summed budget
-/// (alike devices) or a Lagrangian relaxation bounds it and takes places away that no better plan has; packing and
-/// re-solving one device at a time finds plans; a search tree over at most 500 jobs closes what gap is left, or branch
-/// and cut, where the build has CBC, whose proofs hold to a relative 2e-9.
+/// (alike devices) or a Lagrangian relaxation bounds it; packing and re-solving one device at a time finds plans. Among
+/// at most 500 jobs, places that no better plan has are taken away, and a search tree closes what gap is left, or
+/// branch and cut, where the build has CBC, whose proofs hold to a relative 2e-9.
 /// @throws InputError for values of very different magnitudes, with several devices or groups
 [[nodiscard]] PERFPRED_API Assignment assign(const AssignmentProblem& problem, const PlanLimits& limits,
                                              const PlanEffort& effort = thorough);

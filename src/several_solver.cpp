@@ -42,11 +42,13 @@ class SeveralSolver {
     bound_ = alike_ ? summed_budget_bound() : lagrangian_bound();
     if (best_.profit < bound_) improve_from(JobDevices(problem_.jobs.size()));
     restart();
-    for (int i = 0; i < effort_.reductions && !alike_ && best_.profit < bound_ && reduce(); ++i) {
-      bound_ = std::min(bound_, lagrangian_bound());
+    if (problem_.jobs.size() <= most_jobs) {
+      for (int i = 0; i < effort_.reductions && !alike_ && best_.profit < bound_ && reduce(); ++i) {
+        bound_ = std::min(bound_, lagrangian_bound());
+      }
+      if (best_.profit < bound_) branch_and_bound();
+      if (best_.profit < bound_ && effort_.cut_sec > 0) cut();
     }
-    if (best_.profit < bound_) branch_and_bound();
-    if (best_.profit < bound_ && effort_.cut_sec > 0) cut();
     Assignment assignment = to_assignment(problem_, best_, bound_);
     if (cut_bound_ < assignment.upper_bound) {
       constexpr double tolerance = 2e-9;  // its own, for its plan and for its bound
@@ -57,6 +59,13 @@ class SeveralSolver {
   }
 
  private:
+  /// Of more jobs no search ends; rounds and restarts become fewer as each takes longer.
+  static constexpr std::size_t most_jobs = 500;
+
+  [[nodiscard]] int in_proportion(int times) const {
+    return static_cast<int>(static_cast<std::size_t>(times) * most_jobs / std::max(most_jobs, problem_.jobs.size()));
+  }
+
   /// What is left, by CBC. It computes in floating point: what it finds is checked, what it proves holds to a
   /// tolerance.
   void cut() {
@@ -289,7 +298,7 @@ class SeveralSolver {
     std::normal_distribution<double> normal;
     std::vector<std::size_t> order(devices_);
     std::iota(order.begin(), order.end(), 0);
-    const int restarts = covers() ? effort_.restarts / 10 : effort_.restarts;  // each takes ten times as long
+    const int restarts = in_proportion(covers() ? effort_.restarts / 10 : effort_.restarts);  // each ten times as long
     for (int i = 0; i < restarts && best_.profit < bound_ && !limits_.expired(); ++i) {
       std::shuffle(order.begin(), order.end(), random);
       constexpr double most_noise = 0.02;
@@ -356,7 +365,9 @@ class SeveralSolver {
     std::optional<Int128> least;
     double pace = 1;
     int stale = 0;
-    for (int round = 0; round < effort_.rounds && pace > 1e-6 && !limits_.expired(); ++round) {
+    // 200 rounds come close to the bound whatever the size.
+    const int rounds = std::min(effort_.rounds, std::max(200, in_proportion(effort_.rounds)));
+    for (int round = 0; round < rounds && pace > 1e-6 && !limits_.expired(); ++round) {
       Int128 bound = std::accumulate(price_.begin(), price_.end(), Int128{0}) -
                      std::accumulate(bonus_.begin(), bonus_.end(), Int128{0});
       std::vector<int> uses(problem_.jobs.size());
@@ -436,8 +447,6 @@ class SeveralSolver {
       const auto& job = problem_.jobs[candidate.job];
       return needed_[candidate.job] && std::count(job.begin(), job.end(), std::nullopt) + 1 == std::ssize(job);
     });
-    constexpr std::size_t most_jobs = 500;
-    if (order_.size() > most_jobs) return;
     current_.assign(problem_.jobs.size(), std::nullopt);
     if (!alike_) set_prices();
     descend(0, problem_.budgets, 0);
