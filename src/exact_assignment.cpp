@@ -24,6 +24,25 @@ WholeProblem::WholeProblem(const AssignmentProblem& problem) : budgets(problem.b
   }
 }
 
+bool WholeProblem::can_cover() const {
+  JobDevices anywhere(jobs.size());
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    for (const auto& item : jobs[j]) {
+      if (item) anywhere[j] = 0;
+    }
+  }
+  return covers_groups(group, anywhere);
+}
+
+std::vector<Candidate> WholeProblem::candidates_on(std::size_t device) const {
+  std::vector<Candidate> candidates;
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const auto& item = jobs[j][device];
+    if (item) candidates.push_back({j, item->cost, item->profit});
+  }
+  return candidates;
+}
+
 Assignment to_assignment(const WholeProblem& problem, const Places& places, Int128 bound) {
   Assignment assignment;
   if (places.profit < 0) {

@@ -20,10 +20,22 @@ struct WholeItem {
   friend bool operator==(const WholeItem&, const WholeItem&) = default;
 };
 
+struct Candidate {
+  std::size_t job;
+  std::int64_t cost;
+  Int128 profit;
+};
+
 /// An assignment problem in exact arithmetic, without what can never be chosen.
 struct WholeProblem {
   /// @throws InputError if no common unit of the values makes their sum fit
   explicit WholeProblem(const AssignmentProblem& problem);
+
+  /// True if every group has a job that fits a device alone.
+  [[nodiscard]] bool can_cover() const;
+
+  /// The jobs that a device can run.
+  [[nodiscard]] std::vector<Candidate> candidates_on(std::size_t device) const;
 
   knapsack::ValueUnit unit;
   std::vector<std::vector<std::optional<WholeItem>>> jobs;
@@ -38,12 +50,6 @@ struct Places {
 };
 
 [[nodiscard]] Assignment to_assignment(const WholeProblem& problem, const Places& places, Int128 bound);
-
-struct Candidate {
-  std::size_t job;
-  std::int64_t cost;
-  Int128 profit;
-};
 
 [[nodiscard]] inline bool better_ratio(const Candidate& a, const Candidate& b) {
   return knapsack::compare_ratios(a.profit, a.cost, b.profit, b.cost) > 0;

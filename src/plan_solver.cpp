@@ -29,22 +29,19 @@ Assignment assign_to_one(const AssignmentProblem& problem, const PlanLimits& lim
 }
 
 Assignment cover_on_one(const WholeProblem& problem, const knapsack::Limits& limits) {
-  std::vector<Candidate> candidates;
-  for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
-    const auto& item = problem.jobs[j][0];
-    if (item) candidates.push_back({j, item->cost, item->profit});
-  }
   Places places{JobDevices(problem.jobs.size()), -1};
-  const auto chosen = solve_cover(candidates, problem.group, problem.budgets[0], limits);
+  const auto chosen = solve_cover(problem.candidates_on(0), problem.group, problem.budgets[0], limits);
   if (!chosen) return to_assignment(problem, places, -1);
   for (const std::size_t job : chosen->jobs) places.device[job] = 0;
-  // A group none of whose jobs fits the budget has no candidate.
-  if (!covers_groups(problem.group, places.device)) return to_assignment(problem, {places.device, -1}, -1);
   places.profit = chosen->profit;
   return to_assignment(problem, places, chosen->bound);
 }
 
 }  // namespace
+
+bool has_groups(const JobGroups& group) {
+  return std::any_of(group.begin(), group.end(), [](const auto& one) { return one.has_value(); });
+}
 
 bool covers_groups(const JobGroups& group, const JobDevices& device) {
   std::map<std::size_t, bool> covered;
@@ -70,11 +67,10 @@ std::int64_t least_cover(const AssignmentProblem& problem) {
 }
 
 Assignment assign(const AssignmentProblem& problem, const PlanLimits& given, const PlanEffort& effort) {
-  const bool covers =
-      std::any_of(problem.group.begin(), problem.group.end(), [](const auto& group) { return group.has_value(); });
-  if (problem.budgets.size() == 1 && !covers) return assign_to_one(problem, given);
+  if (problem.budgets.size() == 1 && !has_groups(problem.group)) return assign_to_one(problem, given);
   const auto limits = knapsack::Limits::from(given);
   WholeProblem whole(problem);
+  if (!whole.can_cover()) return to_assignment(whole, {JobDevices(whole.jobs.size()), -1}, -1);
   if (problem.budgets.size() == 1) return cover_on_one(whole, limits);
   return assign_to_several(std::move(whole), limits, effort);
 }

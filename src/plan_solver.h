@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace perfpred {
@@ -37,6 +39,13 @@ constexpr std::int64_t most_cost = std::numeric_limits<std::int64_t>::max();
 [[nodiscard]] constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
   return a > most_cost - b ? most_cost : a + b;
 }
+
+/// The budgets of all devices together.
+[[nodiscard]] inline std::int64_t summed(std::span<const std::int64_t> budgets) {
+  return std::accumulate(budgets.begin(), budgets.end(), std::int64_t{0}, saturated_sum);
+}
+
+[[nodiscard]] PERFPRED_API bool has_groups(const JobGroups& group);
 
 /// True if a job of each group has a device.
 [[nodiscard]] PERFPRED_API bool covers_groups(const JobGroups& group, const JobDevices& device);

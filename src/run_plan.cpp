@@ -190,9 +190,7 @@ Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& reque
   const double each = 1 - (1 - request.confidence) / static_cast<double>(devices);
   std::vector<ChanceProblem> problems;
   for (std::size_t d = 0; d < request.times.size(); ++d) problems.push_back(to_chance_problem(jobs, request, d, each));
-  const bool covers =
-      std::any_of(jobs.group.begin(), jobs.group.end(), [](const auto& group) { return group.has_value(); });
-  if (devices > 1 || covers) return assign_chance(problems, devices, jobs.group, limits, brief.nodes);
+  if (devices > 1 || has_groups(jobs.group)) return assign_chance(problems, devices, jobs.group, limits, brief.nodes);
   const Plan plan = solve_chance(problems.front(), limits, effort.nodes);
   for (const std::size_t index : plan.chosen) assignment.device[index] = 0;
   assignment.value = plan.value;
@@ -233,13 +231,6 @@ Assignment solve(AssignmentProblem problem, const PlanRequest& request, std::int
   if (request.confidence > 0.5) return assign_safely(problem, request, limits, effort);
   if (request.objective == PlanObjective::best) return assign_best(problem);
   return assign(problem, limits, effort);
-}
-
-/// The budgets of all devices together.
-std::int64_t whole_budget(const AssignmentProblem& problem) {
-  std::int64_t sum = 0;
-  for (const std::int64_t budget : problem.budgets) sum = saturated_sum(sum, budget);
-  return sum;
 }
 
 std::int64_t everything(std::span<const PlanJob> jobs) {
@@ -451,9 +442,9 @@ std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidat
 RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
   check(candidates, request);
   const AssignmentProblem problem = to_problem(candidates, request);
-  if (const std::int64_t least = least_cover(problem); least > whole_budget(problem)) {
+  if (const std::int64_t least = least_cover(problem); least > summed(problem.budgets)) {
     throw Error(
-        fmt::format("a run of each kind takes at least {} s; the budget is {} s", least, whole_budget(problem)));
+        fmt::format("a run of each kind takes at least {} s; the budget is {} s", least, summed(problem.budgets)));
   }
   const auto limits = knapsack::Limits::from(request.limits);
   const Assignment best = solve(problem, request, request.budget_sec, request.limits, thorough);

@@ -38,7 +38,6 @@ class SeveralSolver {
   }
 
   Assignment solve() {
-    if (covers() && !can_cover()) return to_assignment(problem_, best_, -1);
     bound_ = alike_ ? summed_budget_bound() : lagrangian_bound();
     if (best_.profit < bound_) improve_from(JobDevices(problem_.jobs.size()));
     restart();
@@ -98,17 +97,6 @@ class SeveralSolver {
 
   [[nodiscard]] bool covers() const { return !bonus_.empty(); }
 
-  /// True if every group has a job that fits a device alone.
-  [[nodiscard]] bool can_cover() const {
-    JobDevices anywhere(problem_.jobs.size());
-    for (std::size_t j = 0; j < anywhere.size(); ++j) {
-      for (const auto& item : problem_.jobs[j]) {
-        if (item) anywhere[j] = 0;
-      }
-    }
-    return covers_groups(problem_.group, anywhere);
-  }
-
   [[nodiscard]] Int128 profit_of(std::size_t job, std::size_t d) const { return problem_.jobs[job][d]->profit; }
   [[nodiscard]] std::int64_t cost_of(std::size_t job, std::size_t d) const { return problem_.jobs[job][d]->cost; }
 
@@ -124,12 +112,8 @@ class SeveralSolver {
 
   /// One knapsack with all budgets together; then its jobs are packed, fullest device first, in several orders.
   Int128 summed_budget_bound() {
-    std::int64_t budget = 0;
-    for (const std::int64_t one : problem_.budgets) budget = saturated_sum(budget, one);
-    std::vector<Candidate> candidates;
-    for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
-      if (problem_.jobs[j][0]) candidates.push_back({j, problem_.jobs[j][0]->cost, problem_.jobs[j][0]->profit});
-    }
+    const std::int64_t budget = summed(problem_.budgets);
+    const std::vector<Candidate> candidates = problem_.candidates_on(0);
     Chosen chosen;
     if (covers()) {
       auto covering = solve_cover(candidates, problem_.group, budget, limits_);
@@ -318,21 +302,29 @@ class SeveralSolver {
     }
   }
 
+  [[nodiscard]] Int128 sum_of_prices() const {
+    return std::accumulate(price_.begin(), price_.end(), Int128{0}) -
+           std::accumulate(bonus_.begin(), bonus_.end(), Int128{0});
+  }
+
+  /// The jobs that a device can run, by profits less the prices.
+  [[nodiscard]] std::vector<Candidate> priced_on(std::size_t d) const {
+    std::vector<Candidate> candidates = problem_.candidates_on(d);
+    for (Candidate& candidate : candidates) candidate.profit -= price_of(candidate.job);
+    return candidates;
+  }
+
   /// The best of one device without a job, by profits less the prices.
   [[nodiscard]] Int128 bound_without(std::size_t job, std::size_t d, std::int64_t budget) const {
-    std::vector<Candidate> candidates;
-    for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
-      const auto& item = problem_.jobs[j][d];
-      if (item && j != job) candidates.push_back({j, item->cost, item->profit - price_of(j)});
-    }
+    std::vector<Candidate> candidates = priced_on(d);
+    std::erase_if(candidates, [job](const Candidate& candidate) { return candidate.job == job; });
     return knapsack_of(candidates, budget, limits_).bound;
   }
 
   /// Takes away each place of a job, and its absence, with which the Lagrangian bound is no better than the best plan.
   /// True if it took one.
   bool reduce() {
-    const Int128 prices = std::accumulate(price_.begin(), price_.end(), Int128{0}) -
-                          std::accumulate(bonus_.begin(), bonus_.end(), Int128{0});
+    const Int128 prices = sum_of_prices();
     bool reduced = false;
     for (std::size_t j = 0; j < problem_.jobs.size() && !limits_.expired(); ++j) {
       auto& job = problem_.jobs[j];
@@ -368,18 +360,12 @@ class SeveralSolver {
     // 200 rounds come close to the bound whatever the size.
     const int rounds = std::min(effort_.rounds, std::max(200, in_proportion(effort_.rounds)));
     for (int round = 0; round < rounds && pace > 1e-6 && !limits_.expired(); ++round) {
-      Int128 bound = std::accumulate(price_.begin(), price_.end(), Int128{0}) -
-                     std::accumulate(bonus_.begin(), bonus_.end(), Int128{0});
+      Int128 bound = sum_of_prices();
       std::vector<int> uses(problem_.jobs.size());
       std::vector<int> placed(bonus_.size());
       JobDevices device(problem_.jobs.size());
       for (std::size_t d = 0; d < devices_; ++d) {
-        std::vector<Candidate> candidates;
-        for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
-          const auto& item = problem_.jobs[j][d];
-          if (item) candidates.push_back({j, item->cost, item->profit - price_of(j)});
-        }
-        const Chosen chosen = knapsack_of(candidates, problem_.budgets[d], limits_);
+        const Chosen chosen = knapsack_of(priced_on(d), problem_.budgets[d], limits_);
         bound += chosen.bound;
         for (const std::size_t job : chosen.jobs) {
           ++uses[job];

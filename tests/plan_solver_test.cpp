@@ -41,6 +41,12 @@ AssignmentProblem random_problem(Dice& dice, std::size_t jobs, std::size_t devic
   return problem;
 }
 
+/// Two or three devices, few enough jobs to try every place.
+AssignmentProblem small_problem(Dice& dice, bool alike) {
+  const std::size_t devices = 2 + static_cast<std::size_t>(dice.below(2));
+  return random_problem(dice, 1 + static_cast<std::size_t>(dice.below(devices == 2 ? 9 : 7)), devices, alike);
+}
+
 /// Tries every place of every job.
 double best_of_all(const AssignmentProblem& problem) {
   const std::size_t devices = problem.budgets.size();
@@ -89,9 +95,7 @@ TEST(Assign, AgreesWithAllPlacesOnSeveralDevices) {
   Dice dice(5);
   for (int instance = 0; instance < 400; ++instance) {
     const bool alike = instance % 2 == 0;
-    const std::size_t devices = 2 + static_cast<std::size_t>(dice.below(2));
-    const AssignmentProblem problem =
-        random_problem(dice, 1 + static_cast<std::size_t>(dice.below(devices == 2 ? 9 : 7)), devices, alike);
+    const AssignmentProblem problem = small_problem(dice, alike);
     const Assignment assignment = assign(problem, {});
     expect_valid(problem, assignment);
     ASSERT_TRUE(assignment.optimal) << instance;
@@ -145,9 +149,7 @@ TEST(Assign, CoversEveryGroupOnSeveralDevices) {
   Dice dice(8);
   int infeasible = 0;
   for (int instance = 0; instance < 600; ++instance) {
-    const std::size_t devices = 2 + static_cast<std::size_t>(dice.below(2));
-    AssignmentProblem problem = random_problem(dice, 1 + static_cast<std::size_t>(dice.below(devices == 2 ? 9 : 7)),
-                                               devices, instance % 2 == 0);
+    AssignmentProblem problem = small_problem(dice, instance % 2 == 0);
     group_randomly(problem, dice);
     const double best = best_of_all(problem);
     const Assignment assignment = assign(problem, {});
@@ -168,9 +170,7 @@ TEST(Assign, LeavesToBranchAndCutWhatIsLeft) {
   Dice dice(10);
   int proved = 0;
   for (int instance = 0; instance < 200; ++instance) {
-    const std::size_t devices = 2 + static_cast<std::size_t>(dice.below(2));
-    AssignmentProblem problem = random_problem(dice, 1 + static_cast<std::size_t>(dice.below(devices == 2 ? 9 : 7)),
-                                               devices, instance % 2 == 0);
+    AssignmentProblem problem = small_problem(dice, instance % 2 == 0);
     if (instance % 4 < 2) group_randomly(problem, dice);
     const double best = best_of_all(problem);
     const Assignment assignment = assign(problem, {}, nothing_else);
