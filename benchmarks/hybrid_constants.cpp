@@ -55,6 +55,7 @@ std::vector<Constant> accuracy_constants() {
                                         [weights](C& c, std::size_t i) { c.form_weights = weights[i]; });
   forms.values = {"equal", "0.1 0.3 0.1 0.5", "0.3 0.1 0.5 0.1"};
   std::vector<Constant> all = {
+      numbers<double>("deviation of log costs", {1.5, 3}, [](C& c, double v) { c.cost_deviation = v; }),
       forms,
       numbers<double>("pull to them", {0.3, 3}, [](C& c, double v) { c.weight_pull = v; }),
       numbers<int>("rough inputs", {0, 2}, [](C& c, int v) { c.process.rough = v; }),

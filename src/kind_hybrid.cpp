@@ -25,12 +25,11 @@ constexpr std::size_t forms = physics_forms.size();
 constexpr std::size_t fewest_rows = 5;
 constexpr double fewest_repeats = 3;      // beyond the first runs, before the noise is taken from them
 constexpr std::size_t most_rows = 5000;   // the process is exact up to here
-constexpr std::size_t search_rows = 400;  // hyper-parameters, weights and intervals are learnt on so many
+constexpr std::size_t search_rows = 400;  // that all but the first fit of the physics and the process are learnt on
 constexpr std::size_t random_parts = 5;   // that the rows are left out in, beside depths, widths and architectures
 constexpr double same_level = 0.1;        // depths or octaves of width that count as one
 constexpr double outlier_deviations = 4;  // of an observed run
-constexpr double widest =
-    z90 * cost_deviation;  // half an interval of log time: what the prior of the costs alone would give
+constexpr double widest = z90 * unseen_deviation;  // half an interval of log time: a run all of unseen costs
 constexpr double largest_dropped_share = 0.1;
 constexpr Eigen::Index stack_rows = 1024;    // a one-row prediction keeps its buffers on the stack up to here
 constexpr Eigen::Index block_columns = 128;  // predictions that share a pass over the process's matrices
@@ -147,7 +146,6 @@ struct HeldOut {
   enum class LeftOut { near, depth, width } left_out = LeftOut::near;
 };
 
-/// An unseen cost is known to the deviation of its prior.
 PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen, forms>& unseen,
                  const StepShape& shape) {
   PhysicsView seen;
@@ -162,7 +160,7 @@ PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen,
     seen.log_time[at] = std::log(total);
     for (std::size_t cost = 0; cost < unseen[f].size(); ++cost) {
       if (unseen[f][cost])
-        seen.unseen[at] += std::pow(cost_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
+        seen.unseen[at] += std::pow(unseen_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
     }
   }
   return seen;
@@ -200,6 +198,16 @@ Eigen::MatrixXd noisy_covariance(const ResidualKernel& kernel, const Eigen::Matr
   return covariance;
 }
 
+/// Of the Cholesky factor of the rows' covariance, noise included.
+Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled,
+                                  const std::vector<Row>& rows) {
+  const Eigen::LLT<Eigen::MatrixXd> factor(noisy_covariance(kernel, scaled, noise_of(rows)));
+  if (factor.info() != Eigen::Success) throw ModelError("the residual process's covariance is not positive definite");
+  Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(scaled.rows(), scaled.rows());
+  factor.matrixL().solveInPlace(inverse);
+  return inverse;
+}
+
 class HybridModel final : public RegressorModel {
  public:
   std::vector<Row> rows;  // fitted on, then observed
@@ -215,11 +223,7 @@ class HybridModel final : public RegressorModel {
   void prepare() {
     const std::vector<Row> fitted(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(fitted_rows));
     scaled_ = kernel.scaled(places_of(fitted));
-    const Eigen::MatrixXd covariance = noisy_covariance(kernel, scaled_, noise_of(fitted));
-    const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
-    if (factor.info() != Eigen::Success) throw ModelError("the residual process's covariance is not positive definite");
-    inverse_factor_ = Eigen::MatrixXd::Identity(covariance.rows(), covariance.rows());
-    factor.matrixL().solveInPlace(inverse_factor_);
+    inverse_factor_ = inverse_factor_of(kernel, scaled_, fitted);
     for (const Row& row : fitted) note_levels(row);
     for (std::size_t i = fitted_rows; i < rows.size(); ++i) append(rows[i]);
     solve();
@@ -302,7 +306,7 @@ class HybridModel final : public RegressorModel {
       const Estimate estimate =
           combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1));
       joint.mean[i] = estimate.mean;
-      const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), cost_deviation);
+      const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), unseen_deviation);
       factor[i] = deviation / std::sqrt(process);
       joint.covariance(i, i) = process;
     }
@@ -602,7 +606,7 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   return calibration;
 }
 
-/// Fits, step by step: physics, process, outliers, held-out groups, weights, intervals.
+/// Fits, step by step: physics, process, outliers, physics with the process, held-out groups, weights, intervals.
 class HybridFit {
  public:
   HybridFit(const TrainingTable& table, const HybridConstants& constants) : constants_(constants), seed_(table.seed) {
@@ -638,6 +642,7 @@ class HybridFit {
   std::unique_ptr<RegressorModel> run() {
     fit_physics();
     drop_outliers();
+    krige_physics();
     const std::vector<std::size_t> searched = subset();
     std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out, constants_);
@@ -699,9 +704,34 @@ class HybridFit {
     const std::vector<PhysicsRow> rows = physics_rows(all());
     for (std::size_t f = 0; f < forms; ++f) {
       const Costs start = model_->costs[f];
-      model_->costs[f] = fit_costs(physics_forms[f], rows, again ? &start : nullptr);
-      if (!model_->costs[f].allFinite()) throw Error("the fit of the physical model diverged");
+      model_->costs[f] = fit_costs(physics_forms[f], rows, constants_.cost_deviation, again ? &start : nullptr);
       model_->unseen[f] = unseen_costs(physics_forms[f], rows);
+    }
+    note_physics();
+  }
+
+  /// Anew, with the process that the first fit left over.
+  void krige_physics() {
+    const std::vector<std::size_t> searched = subset();
+    const std::vector<PhysicsRow> rows = physics_rows(searched);
+    const std::vector<Row> some = pick(searched);
+    const Eigen::MatrixXd inverse_factor =
+        inverse_factor_of(model_->kernel, model_->kernel.scaled(places_of(some)), some);
+    for (std::size_t f = 0; f < forms; ++f) {
+      const Costs before = model_->costs[f];
+      model_->costs[f] = krige_costs(physics_forms[f], rows, constants_.cost_deviation, before, inverse_factor);
+      const Unseen unseen = unseen_costs(physics_forms[f], rows);
+      for (std::size_t cost = 0; cost < unseen.size(); ++cost) {  // that other rows have shown
+        const auto at = static_cast<Eigen::Index>(cost);
+        if (unseen[cost] && !model_->unseen[f][cost]) model_->costs[f][at] = before[at];
+      }
+    }
+    note_physics();
+  }
+
+  void note_physics() {
+    for (const Costs& costs : model_->costs) {
+      if (!costs.allFinite()) throw Error("the fit of the physical model diverged");
     }
     for (std::size_t i = 0; i < rows_.size(); ++i)
       rows_[i].log_physics = view(model_->costs, model_->unseen, shapes_[i]).log_time;
@@ -777,19 +807,21 @@ class HybridFit {
     std::vector<Row> known = pick(in);
     const std::vector<Row> asked = pick(out);
     const std::vector<PhysicsRow> physics = physics_rows(in);
+    const ResidualKernel& kernel = model_->kernel;
+    const Eigen::MatrixXd scaled = kernel.scaled(places_of(known));
+    const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, known);
     std::array<Costs, forms> costs;
     std::array<Unseen, forms> unseen;
     for (std::size_t f = 0; f < forms; ++f) {
-      costs[f] = fit_costs(physics_forms[f], physics, &model_->costs[f]);
+      costs[f] = krige_costs(physics_forms[f], physics, constants_.cost_deviation, model_->costs[f], inverse_factor);
       unseen[f] = unseen_costs(physics_forms[f], physics);
     }
     for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = view(costs, unseen, shapes_[in[i]]).log_time;
-    const ResidualKernel& kernel = model_->kernel;
-    const Eigen::MatrixXd scaled = kernel.scaled(places_of(known));
-    const Eigen::LLT<Eigen::MatrixXd> factor(noisy_covariance(kernel, scaled, noise_of(known)));
-    const Eigen::MatrixXd alpha = factor.solve(residuals_of(known));
+    const auto lower = inverse_factor.triangularView<Eigen::Lower>();
+    const Eigen::MatrixXd half = lower * residuals_of(known);
+    const Eigen::MatrixXd alpha = inverse_factor.transpose().triangularView<Eigen::Upper>() * half;
     const Eigen::MatrixXd across = kernel.covariance(scaled, kernel.scaled(places_of(asked)));
-    const Eigen::MatrixXd spread = factor.matrixL().solve(across);
+    const Eigen::MatrixXd spread = lower * across;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const auto column = static_cast<Eigen::Index>(i);
       const PhysicsView physics_view = view(costs, unseen, shapes_[out[i]]);

@@ -12,7 +12,9 @@ namespace perfpred {
 /// benchmarks/hybrid_constants.cpp chooses anew on any table.
 struct HybridConstants {
   KernelPrior process;
-  std::array<double, physics_forms.size()> form_weights = {0.1, 0.3, 0.1, 0.5};  ///< before held-out rows are seen
+  double cost_deviation = 3;  ///< of the prior of a log cost
+  /// Before held-out rows are seen.
+  std::array<double, physics_forms.size()> form_weights = {0.25, 0.25, 0.25, 0.25};
   double weight_pull = 0.3;       ///< how firmly the forms' weights stay there
   double outlier_deviations = 4;  ///< of a leave-one-out residual
   double near_level = 0.93;       ///< conformal level of intervals near the rows

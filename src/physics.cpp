@@ -58,53 +58,88 @@ Costs nominal_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows) {
   return nominal;
 }
 
-/// Weighted residuals of the rows, then those of the prior, as Eigen's Levenberg-Marquardt wants them.
-struct Residuals {
-  const PhysicsForm& form;
-  std::span<const PhysicsRow> rows;
-  const std::vector<int>& used;  // costs that the form has
-  const Costs& nominal_log;
-  Eigen::VectorXd root_weight;
+/// The logs of the costs that the rows show, and the prior that they have.
+struct Unknowns {
+  Unseen unseen;
+  std::vector<int> used;
+  Eigen::VectorXd prior;
 
-  [[nodiscard]] int values() const { return static_cast<int>(rows.size() + used.size()); }
+  Unknowns(const PhysicsForm& form, std::span<const PhysicsRow> rows) : unseen(unseen_costs(form, rows)) {
+    for (int cost = 0; cost < cost_count; ++cost) {
+      if (in_use(form, cost) && !unseen[static_cast<std::size_t>(cost)]) used.push_back(cost);
+    }
+    prior = logs(nominal_costs(form, rows));
+  }
+
+  [[nodiscard]] Eigen::VectorXd logs(const Costs& costs) const {
+    Eigen::VectorXd picked(static_cast<Eigen::Index>(used.size()));
+    for (std::size_t k = 0; k < used.size(); ++k) picked[static_cast<Eigen::Index>(k)] = std::log(costs[used[k]]);
+    return picked;
+  }
 
   [[nodiscard]] Costs costs(const Eigen::VectorXd& logs) const {
     Costs all = Costs::Zero();
     for (std::size_t k = 0; k < used.size(); ++k) all[used[k]] = std::exp(logs[static_cast<Eigen::Index>(k)]);
+    double sum = 0, count = 0;
+    for (const int cost : weight_costs) {
+      if (all[cost] > 0) sum += std::log(all[cost]), count += 1;
+    }
+    for (const int cost : weight_costs) {
+      if (unseen[static_cast<std::size_t>(cost)]) all[cost] = std::exp(sum / count);
+    }
     return all;
+  }
+};
+
+/// Residuals of the rows, whitened, then those of the prior, as Eigen's Levenberg-Marquardt wants them.
+template <typename Whitening>
+struct Residuals {
+  const PhysicsForm& form;
+  std::span<const PhysicsRow> rows;
+  const Unknowns& unknowns;
+  double deviation;  // of the prior
+  Whitening whitening;
+
+  [[nodiscard]] int values() const { return static_cast<int>(rows.size() + unknowns.used.size()); }
+  [[nodiscard]] Eigen::Index count() const { return static_cast<Eigen::Index>(rows.size()); }
+
+  [[nodiscard]] Eigen::VectorXd raw(const Eigen::VectorXd& logs) const {
+    const Costs current = unknowns.costs(logs);
+    Eigen::VectorXd away(count());
+    for (Eigen::Index i = 0; i < count(); ++i) {
+      const PhysicsRow& row = rows[static_cast<std::size_t>(i)];
+      away[i] = std::log(epoch_time(form, current, *row.shape).total()) - row.log_time;
+    }
+    return away;
   }
 
   int operator()(const Eigen::VectorXd& logs, Eigen::VectorXd& out) const {
-    const Costs current = costs(logs);
-    Eigen::Index i = 0;
-    for (const PhysicsRow& row : rows) {
-      out[i] = root_weight[i] * (std::log(epoch_time(form, current, *row.shape).total()) - row.log_time);
-      ++i;
-    }
-    for (std::size_t k = 0; k < used.size(); ++k) {
-      out[i++] = (logs[static_cast<Eigen::Index>(k)] - nominal_log[used[k]]) / cost_deviation;
-    }
+    out << whitening * raw(logs), (logs - unknowns.prior) / deviation;
     return 0;
   }
 
   int df(const Eigen::VectorXd& logs, Eigen::MatrixXd& jacobian) const {
-    const Costs current = costs(logs);
-    Eigen::Index i = 0;
-    for (const PhysicsRow& row : rows) {
+    const Costs current = unknowns.costs(logs);
+    Eigen::MatrixXd slopes(count(), logs.size());
+    for (Eigen::Index i = 0; i < count(); ++i) {
       Costs gradient;
-      const double total = epoch_time(form, current, *row.shape, &gradient).total();
-      for (std::size_t k = 0; k < used.size(); ++k) {
-        jacobian(i, static_cast<Eigen::Index>(k)) = root_weight[i] * gradient[used[k]] / total;
-      }
-      ++i;
+      const double total = epoch_time(form, current, *rows[static_cast<std::size_t>(i)].shape, &gradient).total();
+      for (Eigen::Index k = 0; k < logs.size(); ++k)
+        slopes(i, k) = gradient[unknowns.used[static_cast<std::size_t>(k)]] / total;
     }
-    for (std::size_t k = 0; k < used.size(); ++k, ++i) {
-      jacobian.row(i).setZero();
-      jacobian(i, static_cast<Eigen::Index>(k)) = 1 / cost_deviation;
-    }
+    jacobian << whitening * slopes, Eigen::MatrixXd::Identity(logs.size(), logs.size()) / deviation;
     return 0;
   }
 };
+
+template <typename Whitening>
+void minimize(Residuals<Whitening>& residuals, int most_evaluations, Eigen::VectorXd& logs) {
+  Eigen::LevenbergMarquardt<Residuals<Whitening>> solver(residuals);
+  solver.parameters.ftol = 1e-5;
+  solver.parameters.xtol = 1e-5;
+  solver.parameters.maxfev = most_evaluations;
+  solver.minimize(logs);
+}
 
 }  // namespace
 
@@ -174,56 +209,36 @@ Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows) {
   return unseen;
 }
 
-Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, const Costs* start) {
-  const Unseen unseen = unseen_costs(form, rows);
-  std::vector<int> used;
-  for (int cost = 0; cost < cost_count; ++cost) {
-    if (in_use(form, cost) && !unseen[static_cast<std::size_t>(cost)]) used.push_back(cost);
-  }
-  const Costs nominal = nominal_costs(form, rows);
-  const Costs nominal_log = nominal.array().log();
+Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation, const Costs* start) {
+  const Unknowns unknowns(form, rows);
   const auto n = static_cast<Eigen::Index>(rows.size());
-  Residuals residuals{form, rows, used, nominal_log, Eigen::VectorXd::Zero(n)};
-  Eigen::VectorXd logs(static_cast<Eigen::Index>(used.size()));
-  for (std::size_t k = 0; k < used.size(); ++k) {
-    logs[static_cast<Eigen::Index>(k)] = start != nullptr ? std::log((*start)[used[k]]) : nominal_log[used[k]];
-  }
+  Eigen::VectorXd logs = start != nullptr ? unknowns.logs(*start) : unknowns.prior;
 
   // Re-weighted least squares: a row beyond the Huber threshold pulls no harder than one at it.
   double scale = start != nullptr ? 0.02 : 0.1;
-  Eigen::VectorXd raw(n);
-  residuals.root_weight.setConstant(1 / scale);
+  Eigen::VectorXd root_weight = Eigen::VectorXd::Constant(n, 1 / scale);
   for (int pass = 0; pass < (start != nullptr ? 3 : 6); ++pass) {
-    Eigen::LevenbergMarquardt<Residuals> solver(residuals);
-    solver.parameters.ftol = 1e-5;
-    solver.parameters.xtol = 1e-5;
-    solver.parameters.maxfev = pass == 0 && start == nullptr ? 40 : 15;
-    solver.minimize(logs);
-    const Costs current = residuals.costs(logs);
-    std::vector<double> magnitude;
-    for (Eigen::Index i = 0; i < n; ++i) {
-      const PhysicsRow& row = rows[static_cast<std::size_t>(i)];
-      raw[i] = std::abs(std::log(epoch_time(form, current, *row.shape).total()) - row.log_time);
-      magnitude.push_back(raw[i]);
-    }
-    scale = std::max(1.4826 * median(magnitude), least_scale);
-    Eigen::VectorXd next(n);
-    for (Eigen::Index i = 0; i < n; ++i) {
-      next[i] = std::sqrt(std::min(1.0, huber_threshold * scale / std::max(raw[i], 1e-300))) / scale;
-    }
-    const double change = (next - residuals.root_weight).cwiseAbs().maxCoeff() * scale;
-    residuals.root_weight = next;
+    Residuals<Eigen::DiagonalMatrix<double, Eigen::Dynamic>> residuals{form, rows, unknowns, deviation,
+                                                                       root_weight.asDiagonal()};
+    minimize(residuals, pass == 0 && start == nullptr ? 40 : 15, logs);
+    const Eigen::VectorXd away = residuals.raw(logs).cwiseAbs();
+    scale = std::max(1.4826 * median({away.begin(), away.end()}), least_scale);
+    const Eigen::VectorXd next = (huber_threshold * scale / away.array().max(1e-300)).min(1.0).sqrt().matrix() / scale;
+    const double change = (next - root_weight).cwiseAbs().maxCoeff() * scale;
+    root_weight = next;
     if (change < 0.05) break;
   }
-  Costs fitted = residuals.costs(logs);
-  double sum = 0, count = 0;
-  for (const int cost : weight_costs) {
-    if (fitted[cost] > 0) sum += std::log(fitted[cost]), count += 1;
-  }
-  for (const int cost : weight_costs) {
-    if (unseen[static_cast<std::size_t>(cost)]) fitted[cost] = std::exp(sum / count);
-  }
-  return fitted;
+  return unknowns.costs(logs);
+}
+
+Costs krige_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation, const Costs& start,
+                  const Eigen::MatrixXd& inverse_factor) {
+  const Unknowns unknowns(form, rows);
+  Residuals<Eigen::TriangularView<const Eigen::MatrixXd, Eigen::Lower>> residuals{
+      form, rows, unknowns, deviation, inverse_factor.triangularView<Eigen::Lower>()};
+  Eigen::VectorXd logs = unknowns.logs(start);
+  minimize(residuals, 15, logs);
+  return unknowns.costs(logs);
 }
 
 }  // namespace perfpred

@@ -54,18 +54,28 @@ struct PhysicsRow {
   double log_time;
 };
 
-/// Standard deviation of a log cost's prior: a factor of 4.5.
-inline constexpr double cost_deviation = 1.5;
-
 /// Which of the form's costs the rows have nothing of. Only kinds of weights can be missing.
 using Unseen = std::array<bool, cost_count>;
 [[nodiscard]] PERFPRED_API Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows);
 
-/// Maximum a posteriori of the log costs under a Huber loss on log time. The prior is wide (cost_deviation) and centred
-/// on the cost at which a term would take its nominal share of the rows' time, so that it serves any device. A
-/// parameter of a kind that no row shows costs the geometric mean of what the other kinds cost.
-/// @param start  costs to begin from, of a fit on nearly the same rows; nullptr: the prior's centre
-[[nodiscard]] PERFPRED_API Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows,
+/// What the other kinds of weights say of a kind that no row has: the standard deviation of its log cost, a factor
+/// of 4.5.
+inline constexpr double unseen_deviation = 1.5;
+
+/// Maximum a posteriori of the log costs under a Huber loss on log time. The prior is wide and centred on the cost at
+/// which a term would take its nominal share of the rows' time, so that it serves any device. A parameter of a kind
+/// that no row shows costs the geometric mean of what the other kinds cost.
+/// @param deviation  of a log cost's prior
+/// @param start      costs to begin from, of a fit on nearly the same rows; nullptr: the prior's centre
+[[nodiscard]] PERFPRED_API Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation,
                                            const Costs* start = nullptr);
+
+/// The same where what the form leaves over is a Gaussian process with noise, instead of the Huber loss: generalised
+/// least squares. With the process's correction on top that is universal kriging (Matheron 1969): neighbouring rows
+/// that are off together are taken for one witness, not for many.
+/// @param inverse_factor  of the Cholesky factor of the rows' covariance
+[[nodiscard]] PERFPRED_API Costs krige_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows,
+                                             double deviation, const Costs& start,
+                                             const Eigen::MatrixXd& inverse_factor);
 
 }  // namespace perfpred

@@ -165,9 +165,42 @@ TEST(Physics, RecoversTheMachineThatMadeTheTimes) {
   for (const AggregateRow& row : rows) shapes.emplace_back(row.workload);
   std::vector<PhysicsRow> physics;
   for (std::size_t i = 0; i < rows.size(); ++i) physics.push_back({&shapes[i], std::log(*rows[i].avg_time_mean)});
-  const Costs costs = fit_costs(physics_forms[0], physics);
+  const Costs costs = fit_costs(physics_forms[0], physics, 3);
   const Workload larger = Workload::cifar_cnn(5, 128, 512);  // not among the rows
   EXPECT_NEAR(epoch_time(physics_forms[0], costs, StepShape(larger)).total() / made_up_time(larger, 0), 1, 0.03);
+}
+
+TEST(Physics, KrigedCostsAreTheMostLikelyUnderCorrelatedErrors) {
+  const std::vector<AggregateRow> rows = made_up_rows(0.03);
+  const auto n = static_cast<Eigen::Index>(rows.size());
+  std::vector<StepShape> shapes;
+  for (const AggregateRow& row : rows) shapes.emplace_back(row.workload);
+  std::vector<PhysicsRow> physics;
+  for (std::size_t i = 0; i < rows.size(); ++i) physics.push_back({&shapes[i], std::log(*rows[i].avg_time_mean)});
+  Eigen::MatrixXd covariance(n, n);  // of neighbours in the table
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index j = 0; j < n; ++j)
+      covariance(i, j) = 1e-3 * std::exp(-std::abs(static_cast<double>(i - j)) / 5) + (i == j ? 1e-4 : 0);
+  }
+  const Eigen::MatrixXd inverse_factor = Eigen::MatrixXd(covariance.llt().matrixL()).inverse();
+  for (const PhysicsForm& form : physics_forms) {
+    // With a prior this wide the likelihood alone decides.
+    const Costs costs = krige_costs(form, physics, 1e6, fit_costs(form, physics, 3), inverse_factor);
+    const auto misfit = [&](const Costs& at) {
+      Eigen::VectorXd away(n);
+      for (std::size_t i = 0; i < physics.size(); ++i)
+        away[static_cast<Eigen::Index>(i)] = physics[i].log_time - std::log(epoch_time(form, at, shapes[i]).total());
+      return away.dot(covariance.ldlt().solve(away));
+    };
+    const double least = misfit(costs);
+    for (int cost = 0; cost < cost_count; ++cost) {
+      for (const double factor : {0.97, 1.03}) {
+        Costs other = costs;
+        other[cost] *= factor;
+        EXPECT_GE(misfit(other), least - 1e-3) << form.name << " " << cost;
+      }
+    }
+  }
 }
 
 TEST(GaussianProcess, GradientIsTheDerivative) {
