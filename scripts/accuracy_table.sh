@@ -10,12 +10,14 @@ python3 - "${1:-$root/build/release/bin}" "$root" "${PERFPRED_REFERENCE_DIR:-}" 
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 
 binary, root, reference = sys.argv[1:]
 page = f"{root}/docs/accuracy.md"
+kinds = ["hybrid", "linear", "ann", "forest", "boosting"]
 
 
 def evaluate(rows, kind, protocol, *more):
@@ -32,7 +34,7 @@ def evaluate(rows, kind, protocol, *more):
 def protocols(rows):
     lines = ["| kind | protocol | MAPE % | MAE s | MAE images/s | covered % | width % |", "|---|---|---|---|---|---|---|"]
     baselines = {}
-    for kind in ["hybrid", "linear", "ann", "forest", "boosting"]:
+    for kind in kinds:
         for protocol in ["kfold", "loao", "lodo", "lowo"]:
             repeats = ["--repeats", "2"] if kind in ("ann", "forest", "boosting") and protocol == "kfold" else []
             result = evaluate(rows, kind, protocol, *repeats)
@@ -86,10 +88,13 @@ for rows in sorted(glob.glob(f"{root}/data/*/runs_agg.csv")):
     name = os.path.basename(os.path.dirname(rows))
     put(f"protocols {name}", protocols(rows))
     put(f"curve {name}", curve(rows))
-    with tempfile.TemporaryDirectory() as scratch:
-        evaluate(rows, "hybrid", "loao", "--out", f"{scratch}/predictions.csv")
-        subprocess.run([f"{binary}/perfpred-plot", "--predictions", f"{scratch}/predictions.csv", "--out-dir", f"{root}/docs/plots/{name}"],
-                       check=True, stdout=subprocess.DEVNULL)
-    for drawing in glob.glob(f"{root}/docs/plots/{name}/*.svg"):
-        os.remove(drawing)
+    for kind in kinds:
+        with tempfile.TemporaryDirectory() as scratch:
+            if evaluate(rows, kind, "loao", "--out", f"{scratch}/predictions.csv") is None:
+                continue
+            subprocess.run([f"{binary}/perfpred-plot", "--predictions", f"{scratch}/predictions.csv", "--out-dir", scratch],
+                           check=True, stdout=subprocess.DEVNULL)
+            for what in ["time", "throughput"] if kind == "hybrid" else ["time"]:
+                ending = "" if kind == "hybrid" else f"_{kind}"
+                shutil.copy(f"{scratch}/predicted_{what}.png", f"{root}/docs/plots/{name}/predicted_{what}{ending}.png")
 PY
