@@ -24,8 +24,7 @@ namespace perfpred {
 namespace {
 
 constexpr int model_format = 1;
-const double foreign_half_width =
-    std::log(3.0);  // another device, precision, network ...: nothing measured says how much slower
+const double foreign_half_width = std::log(3.0);  // where nothing measured says how much slower
 
 constexpr std::array<const RegressorKind*, 5> all_kinds = {&ann_kind, &boosting_kind, &forest_kind, &hybrid_kind,
                                                            &linear_kind};
@@ -48,6 +47,7 @@ struct Range {
     high = std::max(high, value);
   }
   [[nodiscard]] bool contains(double value) const { return value >= low && value <= high; }
+  [[nodiscard]] bool is_one_other_than(double value) const { return low == high && value != low; }
 };
 
 double sample_size(const Workload& workload) {
@@ -59,6 +59,11 @@ double sample_size(const Workload& workload) {
 bool same_group(const Workload& a, const Workload& b) {
   return a.device == b.device && a.threads == b.threads && a.precision == b.precision && a.optimizer == b.optimizer &&
          a.layout == b.layout && a.cuda_graph == b.cuda_graph;
+}
+
+bool is_foreign(Reason reason) {
+  return reason == Reason::other_device || reason == Reason::other_precision || reason == Reason::other_optimizer ||
+         reason == Reason::other_layout || reason == Reason::other_network;
 }
 
 /// Rows that ran in one place in one way, and what was learnt from them.
@@ -88,12 +93,15 @@ struct Group {
     if (!sample.contains(sample_size(workload))) return Reason::size_out_of_range;
     return Reason::none;
   }
-};
 
-bool is_foreign(Reason reason) {
-  return reason == Reason::other_device || reason == Reason::other_precision || reason == Reason::other_optimizer ||
-         reason == Reason::other_layout || reason == Reason::other_network;
-}
+  /// Another device, precision, network ..., or another depth, width, batch or size where all rows have one.
+  [[nodiscard]] bool says_nothing_of(const Workload& workload) const {
+    return is_foreign(reason(workload)) || (workload.depth && depth.is_one_other_than(*workload.depth)) ||
+           (workload.base_filters && base_filters.is_one_other_than(*workload.base_filters)) ||
+           batch_size.is_one_other_than(static_cast<double>(workload.batch_size)) ||
+           sample.is_one_other_than(sample_size(workload));
+  }
+};
 
 void widen(Quantiles& quantiles, double least_half_width) {
   quantiles.p05 = std::min(quantiles.p05, quantiles.p50 * std::exp(-least_half_width));
@@ -311,9 +319,8 @@ struct TimeRegressor::Impl {
   }
 
   [[nodiscard]] Prediction finish(const Group& group, const Workload& workload, Quantiles quantiles) const {
-    const Reason reason = group.reason(workload);
-    if (is_foreign(reason)) widen(quantiles, foreign_half_width);
-    return {quantiles, reason, model_id, training_set_id};
+    if (group.says_nothing_of(workload)) widen(quantiles, foreign_half_width);
+    return {quantiles, group.reason(workload), model_id, training_set_id};
   }
 
   [[nodiscard]] nlohmann::json to_json() const {
@@ -493,15 +500,16 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
       mine.push_back(workload);
     }
     if (mine.empty()) continue;
-    const JointPrediction part = group.model->joint(mine);
+    JointPrediction part = group.model->joint(mine);
+    // What nothing measured says anything of is off by one factor, the same for all of it.
+    Eigen::VectorXd shared = Eigen::VectorXd::Zero(part.mean.size());
+    for (Eigen::Index i = 0; i < shared.size(); ++i) {
+      if (!group.says_nothing_of(mine[static_cast<std::size_t>(i)])) continue;
+      shared[i] = std::sqrt(std::max(0.0, std::pow(foreign_half_width / z90, 2) - part.covariance(i, i)));
+    }
+    part.covariance += shared * shared.transpose();
     joint.mean(places) = part.mean;
     joint.covariance(places, places) = part.covariance;
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      if (!is_foreign(group.reason(mine[i]))) continue;
-      const double deviation = foreign_half_width / z90;
-      double& variance = joint.covariance(places[i], places[i]);
-      variance = std::max(variance, deviation * deviation);
-    }
   }
   return joint;
 }

@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <Eigen/Eigenvalues>
 #include <nlohmann/json.hpp>
 
 #include <atomic>
@@ -342,6 +343,33 @@ TEST(TimeRegressor, DropsABadLabelAndSaysSo) {
   EXPECT_EQ(model.dropped()[0].key, rows[17].workload.key());
   EXPECT_THAT(model.dropped()[0].reason, testing::HasSubstr("standard deviations"));
   EXPECT_NEAR(model.predict(rows[17].workload).time_sec.p50 / good, 1, 0.03);
+}
+
+TEST(TimeRegressor, OneDepthWidthOrBatchSaysNothingOfAnother) {
+  const auto fit = [](auto keep) {
+    std::vector<AggregateRow> rows = made_up_rows();
+    std::erase_if(rows, [&](const AggregateRow& row) { return !keep(row.workload); });
+    return TimeRegressor::fit(rows);
+  };
+  const Workload asked = Workload::cifar_cnn(3, 32, 128);
+  const auto factor = [](const TimeRegressor& model, const Workload& workload) {
+    const Quantiles q = model.predict(workload).time_sec;
+    return std::min(q.p95 / q.p50, q.p50 / q.p05);
+  };
+  EXPECT_GE(factor(fit([](const Workload& w) { return w.depth == 2; }), asked), 2.999);
+  EXPECT_GE(factor(fit([](const Workload& w) { return w.base_filters == 16; }), asked), 2.999);
+  EXPECT_GE(factor(fit([](const Workload& w) { return w.batch_size == 1024; }), asked), 2.999);
+  EXPECT_LT(factor(fit([](const Workload& w) { return w.depth == 2; }), Workload::cifar_cnn(2, 32, 128)), 1.5);
+
+  // Whatever that factor is, all runs of the other depth share it.
+  const std::vector<Workload> both = {asked, Workload::cifar_cnn(3, 64, 1024), Workload::cifar_cnn(2, 32, 128)};
+  const JointPrediction joint = fit([](const Workload& w) { return w.depth == 2; }).joint(both);
+  const double variance = std::pow(std::log(3) / 1.645, 2);
+  EXPECT_GE(joint.covariance(0, 0), 0.99 * variance);
+  EXPECT_GE(joint.covariance(1, 1), 0.99 * variance);
+  EXPECT_GE(joint.covariance(0, 1), 0.5 * variance);
+  EXPECT_LT(joint.covariance(2, 2), 0.05 * variance);
+  EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(joint.covariance).eigenvalues().minCoeff(), -1e-9);
 }
 
 TEST(TimeRegressor, SaysWhyItCannotKnow) {
