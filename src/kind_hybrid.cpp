@@ -208,6 +208,12 @@ Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::Mat
   return inverse;
 }
 
+/// covariance^-1 * residuals
+Eigen::MatrixXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::MatrixXd& residuals) {
+  const Eigen::MatrixXd half = inverse_factor.triangularView<Eigen::Lower>() * residuals;
+  return inverse_factor.transpose().triangularView<Eigen::Upper>() * half;
+}
+
 class HybridModel final : public RegressorModel {
  public:
   std::vector<Row> rows;  // fitted on, then observed
@@ -417,10 +423,7 @@ class HybridModel final : public RegressorModel {
     scaled_.row(n) = scaled.row(0);
   }
 
-  void solve() {
-    const Eigen::MatrixXd half = inverse_factor_.triangularView<Eigen::Lower>() * residuals_of(rows);
-    alpha_ = inverse_factor_.transpose().triangularView<Eigen::Upper>() * half;
-  }
+  void solve() { alpha_ = solved(inverse_factor_, residuals_of(rows)); }
 
   [[nodiscard]] Estimate combine(const PhysicsView& physics, const FormVector& correction, double process, double depth,
                                  double width) const {
@@ -642,8 +645,8 @@ class HybridFit {
   std::unique_ptr<RegressorModel> run() {
     fit_physics();
     drop_outliers();
-    krige_physics();
     const std::vector<std::size_t> searched = subset();
+    krige_physics(searched);
     std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out, constants_);
     model_->calibration = calibrate(held_out, model_->weights, model_->kernel, constants_.near_level,
@@ -711,8 +714,7 @@ class HybridFit {
   }
 
   /// Anew, with the process that the first fit left over.
-  void krige_physics() {
-    const std::vector<std::size_t> searched = subset();
+  void krige_physics(const std::vector<std::size_t>& searched) {
     const std::vector<PhysicsRow> rows = physics_rows(searched);
     const std::vector<Row> some = pick(searched);
     const Eigen::MatrixXd inverse_factor =
@@ -817,11 +819,9 @@ class HybridFit {
       unseen[f] = unseen_costs(physics_forms[f], physics);
     }
     for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = view(costs, unseen, shapes_[in[i]]).log_time;
-    const auto lower = inverse_factor.triangularView<Eigen::Lower>();
-    const Eigen::MatrixXd half = lower * residuals_of(known);
-    const Eigen::MatrixXd alpha = inverse_factor.transpose().triangularView<Eigen::Upper>() * half;
+    const Eigen::MatrixXd alpha = solved(inverse_factor, residuals_of(known));
     const Eigen::MatrixXd across = kernel.covariance(scaled, kernel.scaled(places_of(asked)));
-    const Eigen::MatrixXd spread = lower * across;
+    const Eigen::MatrixXd spread = inverse_factor.triangularView<Eigen::Lower>() * across;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const auto column = static_cast<Eigen::Index>(i);
       const PhysicsView physics_view = view(costs, unseen, shapes_[out[i]]);

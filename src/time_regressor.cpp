@@ -95,8 +95,9 @@ struct Group {
   }
 
   /// Another device, precision, network ..., or another depth, width, batch or size where all rows have one.
-  [[nodiscard]] bool says_nothing_of(const Workload& workload) const {
-    return is_foreign(reason(workload)) || (workload.depth && depth.is_one_other_than(*workload.depth)) ||
+  /// @param reason  of that workload
+  [[nodiscard]] bool says_nothing_of(const Workload& workload, Reason reason) const {
+    return is_foreign(reason) || (workload.depth && depth.is_one_other_than(*workload.depth)) ||
            (workload.base_filters && base_filters.is_one_other_than(*workload.base_filters)) ||
            batch_size.is_one_other_than(static_cast<double>(workload.batch_size)) ||
            sample.is_one_other_than(sample_size(workload));
@@ -319,8 +320,9 @@ struct TimeRegressor::Impl {
   }
 
   [[nodiscard]] Prediction finish(const Group& group, const Workload& workload, Quantiles quantiles) const {
-    if (group.says_nothing_of(workload)) widen(quantiles, foreign_half_width);
-    return {quantiles, group.reason(workload), model_id, training_set_id};
+    const Reason reason = group.reason(workload);
+    if (group.says_nothing_of(workload, reason)) widen(quantiles, foreign_half_width);
+    return {quantiles, reason, model_id, training_set_id};
   }
 
   [[nodiscard]] nlohmann::json to_json() const {
@@ -504,7 +506,8 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
     // What nothing measured says anything of is off by one factor, the same for all of it.
     Eigen::VectorXd shared = Eigen::VectorXd::Zero(part.mean.size());
     for (Eigen::Index i = 0; i < shared.size(); ++i) {
-      if (!group.says_nothing_of(mine[static_cast<std::size_t>(i)])) continue;
+      const Workload& workload = mine[static_cast<std::size_t>(i)];
+      if (!group.says_nothing_of(workload, group.reason(workload))) continue;
       shared[i] = std::sqrt(std::max(0.0, std::pow(foreign_half_width / z90, 2) - part.covariance(i, i)));
     }
     part.covariance += shared * shared.transpose();

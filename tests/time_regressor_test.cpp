@@ -8,7 +8,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <Eigen/Eigenvalues>
 #include <nlohmann/json.hpp>
 
 #include <atomic>
