@@ -24,11 +24,11 @@ constexpr std::array<FlagWord, 4> flag_words = {{{"unstable", &AggregateFlags::u
                                                  {"oom", &AggregateFlags::oom}}};
 
 /// The columns of the reference collection first, then the workload's other fields, then ours.
-constexpr std::array<std::string_view, 24> order = {
-    "depth",         "base_filters", "batch_size", "params",       "n",          "steps_per_epoch",
-    "avg_time_mean", "avg_time_std", "thr_mean",   "thr_std",      "acc_mean",   "acc_std",
-    "network",       "input",        "classes",    "train_images", "optimizer",  "precision",
-    "layout",        "cuda_graph",   "device",     "threads",      "n_rejected", "flags"};
+constexpr std::array<std::string_view, 25> order = {
+    "depth",        "base_filters", "batch_size", "params",       "n",       "steps_per_epoch", "avg_time_mean",
+    "avg_time_std", "thr_mean",     "thr_std",    "acc_mean",     "acc_std", "network",         "input",
+    "classes",      "train_images", "optimizer",  "precision",    "layout",  "cuda_graph",      "device",
+    "threads",      "n_rejected",   "flags",      "epoch_rel_sem"};
 
 /// Columns of a number that may be unknown.
 struct NumberColumn {
@@ -60,7 +60,8 @@ class AggregateReader {
         n_(csv_.required("n")),
         steps_(csv_.required("steps_per_epoch")),
         n_rejected_(csv_.optional("n_rejected")),
-        flags_(csv_.optional("flags")) {
+        flags_(csv_.optional("flags")),
+        epoch_rel_sem_(csv_.optional("epoch_rel_sem")) {
     for (const std::string_view name : {"depth", "base_filters", "batch_size"}) (void)csv_.required(name);
     for (const NumberColumn& column : number_columns) numbers_.push_back(csv_.required(column.name));
   }
@@ -79,6 +80,9 @@ class AggregateReader {
       }
     }
     if (!csv_.text(n_rejected_).empty()) row.n_rejected = count(csv_, n_rejected_);
+    if (const std::string_view text = csv_.text(epoch_rel_sem_); !text.empty()) {
+      row.epoch_rel_sem = parse_non_negative(text, csv_.place(epoch_rel_sem_.name));
+    }
     try {
       row.flags = AggregateFlags::parse(csv_.text(flags_));
     } catch (const InputError& error) {
@@ -112,7 +116,7 @@ class AggregateReader {
 
   CsvReader csv_;
   WorkloadReader workload_;
-  CsvColumn params_, n_, steps_, n_rejected_, flags_;
+  CsvColumn params_, n_, steps_, n_rejected_, flags_, epoch_rel_sem_;
   std::vector<CsvColumn> numbers_;
 };
 
@@ -122,6 +126,7 @@ std::string field(const AggregateRow& row, std::string_view name) {
   if (name == "steps_per_epoch") return std::to_string(row.steps_per_epoch);
   if (name == "n_rejected") return std::to_string(row.n_rejected);
   if (name == "flags") return row.flags.text();
+  if (name == "epoch_rel_sem") return number_text(row.epoch_rel_sem);
   for (const NumberColumn& column : number_columns) {
     if (column.name == name) return number_text(row.*column.value);
   }

@@ -33,7 +33,8 @@ Json to_json(const RunGroup& group) {
           {"n_rejected", group.n_rejected},
           {"time", to_json(group.time)},
           {"throughput", to_json(group.throughput)},
-          {"accuracy", to_json(group.accuracy)}};
+          {"accuracy", to_json(group.accuracy)},
+          {"epoch_rel_variance", to_json(group.epoch_rel_variance)}};
 }
 
 Json to_json(const RejectedEntry& entry) {
@@ -76,7 +77,10 @@ RunGroup group_of(const Json& json) {
   group.time = moments_of(json.at("time"));
   group.throughput = moments_of(json.at("throughput"));
   group.accuracy = moments_of(json.at("accuracy"));
-  if (group.throughput.n != group.time.n || group.accuracy.n > group.time.n) refuse("the counts do not agree");
+  group.epoch_rel_variance = moments_of(json.at("epoch_rel_variance"));
+  if (group.throughput.n != group.time.n || group.accuracy.n > group.time.n ||
+      group.epoch_rel_variance.n > group.time.n)
+    refuse("the counts do not agree");
   if (group.time.n > 0 && !(group.time.min > 0 && group.throughput.min > 0)) refuse("a time is not positive");
   return group;
 }

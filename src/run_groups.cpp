@@ -4,6 +4,8 @@
 #include <perfpred/error.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "parse.h"
 
@@ -21,6 +23,16 @@ double median(std::span<double> values) {
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+/// Of the mean of values that are not negative, over its square; 0 if all of them are 0.
+double relative_variance_of_mean(std::span<const double> values) {
+  const auto n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  if (mean <= 0) return 0;
+  double squares = 0;
+  for (const double value : values) squares += (value / mean - 1) * (value / mean - 1);
+  return squares / (n - 1) / n;
 }
 
 Rejection rejection_for(Outcome outcome) {
@@ -81,6 +93,9 @@ std::optional<Rejection> RunGroup::add(const RunFigures& run, Aggregator::Label 
   time.add(*seconds);
   throughput.add(*images_per_sec);
   if (run.test_acc) accuracy.add(*run.test_acc);
+  if (!rejection && run.timing == Timing::epochs && run.epoch_times.size() > 2) {
+    epoch_rel_variance.add(relative_variance_of_mean(run.epoch_times.subspan(1)));
+  }
   return rejection;
 }
 
@@ -97,6 +112,7 @@ void RunGroup::merge(const RunGroup& other) {
   time.merge(other.time);
   throughput.merge(other.throughput);
   accuracy.merge(other.accuracy);
+  epoch_rel_variance.merge(other.epoch_rel_variance);
 }
 
 AggregateRow RunGroup::row() const {
@@ -117,6 +133,7 @@ AggregateRow RunGroup::row() const {
   row.thr_mean = throughput.mean();
   row.thr_std = throughput.deviation();
   row.flags.unstable = !kept;
+  if (epoch_rel_variance.n > 0) row.epoch_rel_sem = std::sqrt(epoch_rel_variance.mean());
   row.flags.disagree = kept && time.max > apart * time.min;
   if (accuracy.n == 0) return row;
   row.acc_mean = accuracy.mean();

@@ -32,6 +32,7 @@ struct RunGroup {
   bool oom = false;   ///< a run was out of memory
   std::int64_t n_rejected = 0;
   Moments time, throughput, accuracy;
+  Moments epoch_rel_variance;  ///< of kept runs: relative variance of the mean of their timed epochs
 
   /// @returns why the run was rejected, if it was
   /// @throws InputError if a time or a throughput is too large or small to be summed

@@ -29,9 +29,9 @@ using testing::TemporaryFolder;
 using ::testing::ThrowsMessage;
 using Label = Aggregator::Label;
 
-constexpr std::optional<double> AggregateRow::*figures[] = {&AggregateRow::avg_time_mean, &AggregateRow::avg_time_std,
-                                                            &AggregateRow::thr_mean,      &AggregateRow::thr_std,
-                                                            &AggregateRow::acc_mean,      &AggregateRow::acc_std};
+constexpr std::optional<double> AggregateRow::*figures[] = {
+    &AggregateRow::avg_time_mean, &AggregateRow::avg_time_std, &AggregateRow::thr_mean,     &AggregateRow::thr_std,
+    &AggregateRow::acc_mean,      &AggregateRow::acc_std,      &AggregateRow::epoch_rel_sem};
 
 /// One row from these runs.
 AggregateRow row_of(const std::vector<struct Run>& runs, Label label = Label::robust) {
@@ -81,6 +81,25 @@ TEST(Aggregator, RobustLabelIsTheMeanOfMedianEpochs) {
   EXPECT_DOUBLE_EQ(*row.acc_mean, 0.62);
   EXPECT_NEAR(*row.acc_std, std::sqrt(2 * 0.02 * 0.02), 1e-15);
   EXPECT_FALSE(row.flags.any());
+}
+
+TEST(Aggregator, ScatterOfTimedEpochsIsTheStandardErrorOfTheirMean) {
+  // s / sqrt(n) over the mean: epochs 0.98 and 1.02 give 0.02; 1.95, 2.0 and 2.05 give 0.05 / sqrt(3) / 2.
+  const auto near_one = run_of_epochs({9, 0.98, 1.02});
+  EXPECT_NEAR(row_of({near_one}).epoch_rel_sem.value(), 0.02, 1e-12);
+  const double three = 0.05 / std::sqrt(3) / 2;
+  EXPECT_NEAR(row_of({run_of_epochs({9, 2.05, 1.95, 2.0})}).epoch_rel_sem.value(), three, 1e-12);
+  const auto far_apart = run_of_epochs({9, 1, 2});
+  EXPECT_NEAR(
+      row_of({near_one, far_apart, run_of_epochs({9, 1.95, 2.0, 2.05}), run_of_epochs({9, 1})}).epoch_rel_sem.value(),
+      std::sqrt((0.02 * 0.02 + three * three) / 2), 1e-12)
+      << "of kept runs that timed two epochs";
+  EXPECT_EQ(row_of({far_apart}).epoch_rel_sem, std::nullopt);
+  EXPECT_EQ(row_of({run_of_epochs({9, 1})}).epoch_rel_sem, std::nullopt);
+  EXPECT_NEAR(row_of({far_apart}, Label::mean).epoch_rel_sem.value(), 1.0 / 3, 1e-12);
+  auto too_short_to_time = run_of_epochs({9, 0, 0});
+  too_short_to_time.avg_time_sec = too_short_to_time.images_per_sec = 1e-9;
+  EXPECT_EQ(row_of({too_short_to_time}, Label::mean).epoch_rel_sem, 0);
 }
 
 TEST(Aggregator, MeanLabelTakesTheRunsOwnFigures) {
@@ -443,6 +462,7 @@ TEST(Aggregator, ReferenceCollection) {
     bool same = rows[i].n == expected[i].n && rows[i].params == expected[i].params &&
                 rows[i].steps_per_epoch == expected[i].steps_per_epoch;
     for (const auto figure : figures) {
+      if (figure == &AggregateRow::epoch_rel_sem) continue;  // the collection has no such column
       same = same && std::abs(*(rows[i].*figure) - *(expected[i].*figure)) <= 1e-9 * *(expected[i].*figure);
     }
     equal += same ? 1 : 0;

@@ -40,6 +40,9 @@ struct AggregateRow {
   std::optional<double> acc_std;        ///< empty as acc_mean is
   std::int64_t n_rejected = 0;          ///< runs that the label left out
   AggregateFlags flags;
+  /// Relative standard error of one run's mean epoch by the scatter of its timed epochs, as the root mean square over
+  /// the runs that are kept; empty if none of them timed two. What differs from run to run is not in it.
+  std::optional<double> epoch_rel_sem;
 
   friend bool operator==(const AggregateRow&, const AggregateRow&) = default;
 };
