@@ -661,7 +661,7 @@ class HybridFit {
   std::unique_ptr<HybridModel> model_ = std::make_unique<HybridModel>();
   std::vector<StepShape> shapes_;
   std::vector<Row> rows_;
-  HybridConstants constants_;  // its noise of a run is replaced where repeats show it
+  HybridConstants constants_;  // its noise of a run is replaced where repeats or epochs show it
   std::uint64_t seed_;
   std::size_t depths_ = 0, widths_ = 0;  // that were left out
 
@@ -691,16 +691,25 @@ class HybridFit {
     return picked;
   }
 
-  /// Pooled from repeats, once there are enough.
+  /// Pooled from repeats, once there are enough. Before, it is at least what the epochs within runs show.
   void estimate_run_noise(const std::vector<AggregateRow>& rows) {
-    double squares = 0, degrees = 0;
+    double squares = 0, degrees = 0, epoch_squares = 0, runs = 0;
     for (const AggregateRow& row : rows) {
+      if (row.epoch_rel_sem) {
+        epoch_squares += static_cast<double>(row.n) * *row.epoch_rel_sem * *row.epoch_rel_sem;
+        runs += static_cast<double>(row.n);
+      }
       if (row.n < 2 || !row.avg_time_std) continue;
       const double relative = *row.avg_time_std / *row.avg_time_mean;
       squares += static_cast<double>(row.n - 1) * relative * relative;
       degrees += static_cast<double>(row.n - 1);
     }
-    if (degrees >= fewest_repeats) constants_.process.run_noise = std::clamp(std::sqrt(squares / degrees), 1e-4, 0.1);
+    double& noise = constants_.process.run_noise;
+    if (degrees >= fewest_repeats) {
+      noise = std::clamp(std::sqrt(squares / degrees), 1e-4, 0.1);
+    } else if (runs > 0) {
+      noise = std::clamp(std::sqrt(epoch_squares / runs), noise, 0.1);
+    }
   }
 
   void fit_physics(bool again = false) {

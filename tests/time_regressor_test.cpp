@@ -344,6 +344,24 @@ TEST(TimeRegressor, DropsABadLabelAndSaysSo) {
   EXPECT_NEAR(model.predict(rows[17].workload).time_sec.p50 / good, 1, 0.03);
 }
 
+TEST(TimeRegressor, EpochsShowTheNoiseUntilRepeatsDo) {
+  const auto predict = [](std::optional<double> epoch_rel_sem, bool repeated) {
+    std::vector<AggregateRow> rows = made_up_rows();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].epoch_rel_sem = epoch_rel_sem;
+      if (repeated && i % 4 == 0) {
+        rows[i].n = 2;
+        rows[i].avg_time_std = 0.005 * *rows[i].avg_time_mean;
+      }
+    }
+    return TimeRegressor::fit(rows).predict(rows[7].workload).time_sec;
+  };
+  const auto width = [](const Quantiles& time) { return std::log(time.p95 / time.p05); };
+  EXPECT_GT(width(predict(0.03, false)), 1.1 * width(predict(std::nullopt, false)));
+  EXPECT_TRUE(same(predict(0.001, false), predict(std::nullopt, false))) << "runs differ by more than their epochs";
+  EXPECT_TRUE(same(predict(0.03, true), predict(std::nullopt, true))) << "repeats tell it directly";
+}
+
 TEST(TimeRegressor, OneDepthWidthOrBatchSaysNothingOfAnother) {
   const auto fit = [](auto keep) {
     std::vector<AggregateRow> rows = made_up_rows();
