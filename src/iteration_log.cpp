@@ -42,6 +42,7 @@ class Moments {
 
 struct Iteration {
   std::int64_t index;
+  std::optional<std::int64_t> epoch;
   double timer_ms, images_per_sec, timestamp;
 };
 
@@ -61,7 +62,7 @@ struct Group {
       held.reset();
     }
     std::optional<double> wall_ms;
-    if (follows) {
+    if (follows && iteration.epoch == last->epoch) {  // what lies between two epochs is no iteration's time
       wall_ms = (iteration.timestamp - last->timestamp) * 1e3;
       all_wall.add(*wall_ms);
     }
@@ -117,6 +118,7 @@ IterationSummary summarise_iterations(std::span<const std::string> paths, int wa
     const CsvColumn batch_size = csv.required("batch_size"), index = csv.required("iter_idx");
     const CsvColumn time = csv.required("iter_time_ms"), rate = csv.required("imgs_per_sec");
     const CsvColumn timestamp = csv.required("timestamp");
+    const CsvColumn epoch = csv.optional("epoch");
     while (csv.next()) {
       const std::string spelled(csv.text(network));
       const auto known = spellings.find(spelled);
@@ -124,7 +126,8 @@ IterationSummary summarise_iterations(std::span<const std::string> paths, int wa
       if (known == spellings.end()) spellings.emplace(spelled, name);
       const std::int64_t batch = csv.positive_integer(batch_size);
       const std::string where(csv.text(env)), on(csv.text(device));
-      const Iteration iteration = {csv.integer(index), csv.positive(time), csv.positive(rate), csv.finite(timestamp)};
+      const Iteration iteration = {csv.integer(index), epoch.index ? std::optional(csv.integer(epoch)) : std::nullopt,
+                                   csv.positive(time), csv.positive(rate), csv.finite(timestamp)};
       Group*& group = of_file[{where, on, name, batch}];
       if (group == nullptr) {
         const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {

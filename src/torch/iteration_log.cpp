@@ -1,7 +1,6 @@
 #include "iteration_log.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <perfpred/error.h>
 #include <sys/stat.h>
@@ -9,7 +8,6 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -28,7 +26,7 @@ IterationLog::IterationLog(std::string path, bool append, Names names)
     throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
   }
   if (status.st_size == 0) {
-    buffer_ = "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp\n";
+    buffer_ = "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp,epoch\n";
     flush();
   }
 }
@@ -37,19 +35,17 @@ IterationLog::~IterationLog() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void IterationLog::row(std::int64_t index, std::int64_t batch_size, double sec) {
+void IterationLog::add(const Row& row) {
   if (fd_ < 0) return;
-  const auto now = std::chrono::system_clock::now();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  const std::array<std::string, 8> fields = {
-      names_.env,
-      names_.device,
-      names_.network,
-      std::to_string(batch_size),
-      std::to_string(index),
-      number_text(sec * 1e3),
-      number_text(static_cast<double>(batch_size) / sec),
-      fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms)};
+  const std::array<std::string, 9> fields = {names_.env,
+                                             names_.device,
+                                             names_.network,
+                                             std::to_string(names_.batch_size),
+                                             std::to_string(row.index),
+                                             number_text(row.sec * 1e3),
+                                             number_text(static_cast<double>(row.images) / row.sec),
+                                             fmt::format("{:.6f}", row.ended),
+                                             std::to_string(row.epoch)};
   buffer_ += csv_line(fields);
 }
 

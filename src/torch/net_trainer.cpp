@@ -220,7 +220,7 @@ class NetTrainer {
     if (!options_.out_dir.empty()) make_folder(options_.out_dir);
     BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
     IterationLog log(options_.log_file, !options_.resume.empty(),
-                     {options_.env, result_.device, prepared_.workload.network});
+                     {options_.env, result_.device, prepared_.workload.network, options_.batch_size});
     begin_ = SteadyClock::now();
     for (int epoch = first_epoch_; epoch <= options_.epochs && !result_.stopped; ++epoch) {
       TrainNetEpoch done = train_epoch(epoch, loader, log);
@@ -257,16 +257,22 @@ class NetTrainer {
     std::int64_t logged = 0;
     StepClock clock(device_);
     std::vector<std::int64_t> sizes;
+    double ended = 0;
     const auto write = [&](std::size_t behind) {
       for (const double sec : clock.take(behind)) {
         const std::int64_t index = (epoch - 1) * steps_an_epoch_ + logged;
-        if (index >= options_.warmup_iters) log.row(index, sizes[static_cast<std::size_t>(logged)], sec);
+        ended += sec;
+        if (index >= options_.warmup_iters) {
+          log.add({epoch, index, sizes[static_cast<std::size_t>(logged)], sec, ended});
+        }
         ++logged;
       }
     };
+    synchronize(device_);  // so that the first mark is passed at once, and its time is the host's
     const auto epoch_begin = SteadyClock::now();
     loader.start(prepared_.workload.train_images, mix(options_.seed, static_cast<std::uint64_t>(epoch)));
     clock.mark();
+    ended = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     while (const auto batch = loader.next()) {
       step_->set_learning_rate(rate_at(options_, (epoch - 1) * steps_an_epoch_ + in_epoch, total_steps_));
       step_->run(*batch);

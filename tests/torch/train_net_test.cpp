@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
+#include <perfpred/iteration_log.h>
 #include <perfpred/torch/net_trainer.h>
 
 #include <ATen/ATen.h>
@@ -196,6 +197,45 @@ TEST(TrainNet, LogsIterations) {
     EXPECT_EQ(csv.text(csv.required("env")), "here");
   }
   EXPECT_EQ(indices, (std::vector<std::int64_t>{2, 3, 4}));
+}
+
+double now_sec() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+TEST(TrainNet, ItsIterationLogIsReadByTheRoofline) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.train_images = 4 * 32 + 4;
+  options.epochs = 2;
+  options.log_file = folder.file("iterations.csv");
+  const double begin = now_sec();
+  static_cast<void>(run(options));
+  const double end = now_sec();
+
+  CsvReader csv(options.log_file);
+  double before = begin;
+  std::int64_t epoch = 0;
+  while (csv.next()) {
+    const double at = csv.finite(csv.required("timestamp"));
+    EXPECT_GT(at, before);
+    if (epoch == csv.integer(csv.required("epoch"))) {
+      EXPECT_NEAR(at - before, csv.positive(csv.required("iter_time_ms")) * 1e-3, 1e-5);  // taken at the step's end
+    }
+    epoch = csv.integer(csv.required("epoch"));
+    before = at;
+  }
+  EXPECT_LT(before, end);
+
+  const IterationSummary summary = summarise_iterations(std::vector{options.log_file}, 1);
+  ASSERT_EQ(summary.rows.size(), 1U);
+  EXPECT_EQ(summary.rows[0].batch_size, 32);
+  EXPECT_EQ(summary.rows[0].iterations, 7);       // of ten without the first and two small ones
+  EXPECT_FALSE(summary.rows[0].from_timestamps);  // though an epoch begins when the last one is validated
+  EXPECT_TRUE(summary.warnings.empty());
+  const std::string roofline = perfpred::testing::program("roofline");
+  if (roofline.empty()) GTEST_SKIP() << "perfpred-roofline is not built";
+  const auto placed = perfpred::testing::spawn(
+      {roofline, "--iterations", options.log_file, "--warmup", "1", "--device", "T4", "--json"});
+  EXPECT_EQ(placed.exit_code, 0) << placed.err;
 }
 
 TEST(TrainNet, ProfilingWithoutAGpuIsALine) {
