@@ -1,53 +1,34 @@
 #include "checkpoint.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/Dict.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/core/ivalue.h>
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/serialization/pickle.h>
 
 #include <algorithm>
 #include <string_view>
+#include <variant>
 
-#include "atomic_file.h"
+#include "torch_file.h"
 
 namespace perfpred {
 namespace {
 
+constexpr const char* tensors_name = "tensors";
 constexpr const char* format_name = "perfpred checkpoint 1";
 constexpr std::string_view network_prefix = "network.";
-
-c10::IValue read_pickle(const std::string& path) {
-  const std::string bytes = read_file(path);
-  try {
-    return torch::jit::pickle_load(std::vector<char>(bytes.begin(), bytes.end()));
-  } catch (const std::exception&) {
-    throw InputError(fmt::format("{}: is no file of torch.save", path));
-  }
-}
-
-/// The value of a key in a dictionary; None where either is missing.
-c10::IValue field(const c10::IValue& dictionary, const char* key) {
-  if (!dictionary.isGenericDict()) return {};
-  for (const auto& item : dictionary.toGenericDict()) {
-    if (item.key().isString() && item.key().toStringRef() == key) return item.value();
-  }
-  return {};
-}
 
 const at::Tensor* find(const NamedTensors& tensors, std::string_view name) {
   const auto found = std::find_if(tensors.begin(), tensors.end(), [name](const auto& t) { return t.first == name; });
   return found == tensors.end() ? nullptr : &found->second;
 }
 
-NamedTensors tensors_of(const c10::IValue& value) {
+NamedTensors tensors_of(const SavedValue& value) {
   NamedTensors tensors;
-  for (const auto& item : value.toGenericDict()) {
-    if (item.key().isString() && item.value().isTensor()) {
-      tensors.emplace_back(item.key().toStringRef(), item.value().toTensor());
+  if (const auto* items = std::get_if<SavedValue::Dictionary>(&value.is)) {
+    for (const auto& [name, item] : *items) {
+      if (const auto* tensor = std::get_if<at::Tensor>(&item.is)) tensors.emplace_back(name, *tensor);
     }
   }
   return tensors;
@@ -62,40 +43,39 @@ std::vector<at::Generator> generators(c10::Device device) {
 }  // namespace
 
 void save_checkpoint(const Checkpoint& checkpoint, const std::string& path) {
-  c10::Dict<std::string, at::Tensor> tensors;
-  for (const auto& [name, tensor] : checkpoint.tensors) tensors.insert(name, tensor.detach().cpu());
-  c10::impl::GenericDict document(c10::StringType::get(), c10::AnyType::get());
-  document.insert(c10::IValue(std::string("format")), c10::IValue(std::string(format_name)));
-  document.insert(c10::IValue(std::string("settings")), c10::IValue(checkpoint.settings));
-  document.insert(c10::IValue(std::string("progress")), c10::IValue(checkpoint.progress));
-  document.insert(c10::IValue(std::string("tensors")), c10::IValue(tensors));
-  const std::vector<char> bytes = torch::jit::pickle_save(c10::IValue(document));
-  write_file(path, {bytes.data(), bytes.size()});
+  write_torch_file({{"format", format_name}, {"settings", checkpoint.settings}, {"progress", checkpoint.progress}},
+                   tensors_name, checkpoint.tensors, path);
 }
 
 Checkpoint load_checkpoint(const std::string& path) {
-  const c10::IValue value = read_pickle(path);
-  const auto refuse = [&path] { throw InputError(fmt::format("{}: is no checkpoint of this program", path)); };
-  for (const char* key : {"format", "settings", "progress"}) {
-    if (!field(value, key).isString()) refuse();
+  const SavedValue value = read_torch_file(path);
+  const auto text = [&](const char* name) {
+    const SavedValue* item = value.find(name);
+    if (item == nullptr || !std::holds_alternative<std::string>(item->is)) {
+      throw InputError(fmt::format("{}: is no checkpoint of this program but {}", path, value.what()));
+    }
+    return std::get<std::string>(item->is);
+  };
+  if (const std::string format = text("format"); format != format_name) {
+    throw InputError(fmt::format("{}: is a checkpoint of format \"{}\", not \"{}\"", path, format, format_name));
   }
-  if (field(value, "format").toStringRef() != format_name || !field(value, "tensors").isGenericDict()) refuse();
-  return {field(value, "settings").toStringRef(), field(value, "progress").toStringRef(),
-          tensors_of(field(value, "tensors"))};
+  const SavedValue* tensors = value.find(tensors_name);
+  return {text("settings"), text("progress"), tensors != nullptr ? tensors_of(*tensors) : NamedTensors{}};
 }
 
 NamedTensors load_weights(const std::string& path) {
-  const c10::IValue value = read_pickle(path);
-  const c10::IValue state = field(value, "tensors");
+  const SavedValue value = read_torch_file(path);
   NamedTensors weights;
-  if (!state.isGenericDict()) {
-    if (value.isGenericDict()) weights = tensors_of(value);
-  } else {
-    for (const auto& [name, tensor] : tensors_of(state)) {
+  if (const SavedValue* state = value.find(tensors_name)) {
+    for (const auto& [name, tensor] : tensors_of(*state)) {
       if (name.rfind(network_prefix, 0) == 0) weights.emplace_back(name.substr(network_prefix.size()), tensor);
     }
+  } else {
+    weights = tensors_of(value);
   }
-  if (weights.empty()) throw InputError(fmt::format("{}: holds no dictionary of weights", path));
+  if (weights.empty()) {
+    throw InputError(fmt::format("{}: holds {}, not a state dictionary (names and tensors)", path, value.what()));
+  }
   return weights;
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "../cli/spawn.h"
+#include "../refusal.h"
 #include "csv.h"
 #include "torch/checkpoint.h"
 
@@ -175,6 +176,45 @@ TEST(TrainNet, InitialWeightsAreTaken) {
   options.out_dir.clear();
   options.seed = 0;
   EXPECT_EQ(*run(options).test_loss, *trained.test_loss);
+}
+
+/// What reading the weights in a file of tests/torch throws; made by torch.save() of PyTorch 2.11.
+std::string weights_refusal(const std::string& path) {
+  return perfpred::testing::refusal([&] { static_cast<void>(load_weights(path)); });
+}
+
+const std::string saved_folder = std::string(PERFPRED_SOURCE_DIR) + "/tests/torch/";
+
+TEST(Checkpoint, StateDictionariesOfPythonAreRead) {
+  // An OrderedDict with an attribute _metadata: w = arange(6).reshape(2, 3).t() in float32, n = 7.
+  const NamedTensors weights = load_weights(saved_folder + "state_dict.pt");
+  ASSERT_EQ(weights.size(), 2U);
+  EXPECT_EQ(weights[0].first, "w");
+  EXPECT_TRUE(at::equal(weights[0].second, at::arange(6, at::kFloat).reshape({2, 3}).t()));
+  EXPECT_EQ(weights[1].second.item<std::int64_t>(), 7);
+}
+
+TEST(Checkpoint, WhatIsNoStateDictionaryIsSaid) {
+  const std::string nested = saved_folder + "nested_state_dict.pt";  // {"model": the same, "epoch": 3, "lr": 0.5}
+  EXPECT_EQ(weights_refusal(nested), nested +
+                                         ": holds a dictionary of model (a dictionary), epoch (a number), lr (a "
+                                         "number), not a state dictionary (names and tensors)");
+  const TemporaryFolder folder;
+  EXPECT_NE(weights_refusal(folder.write("a.pt", "hello")).find("is no file of torch.save()"), std::string::npos);
+  const std::string old("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
+  EXPECT_NE(weights_refusal(folder.write("b.pt", old)).find("old format"), std::string::npos);
+  const std::string whole = perfpred::testing::slurp(saved_folder + "state_dict.pt");
+  EXPECT_NE(weights_refusal(folder.write("c.pt", whole.substr(0, 900))).find("is no whole file"), std::string::npos);
+  // Every change of a byte of the pickle is read or refused, never more.
+  const std::size_t pickle = whole.find(
+      "\x80\x02"
+      "ccollections");
+  ASSERT_NE(pickle, std::string::npos);
+  for (std::size_t at = pickle; at < pickle + 400; ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
+    static_cast<void>(weights_refusal(folder.write("d.pt", changed)));
+  }
 }
 
 TEST(TrainNet, LogsIterations) {

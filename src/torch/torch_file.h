@@ -1,0 +1,36 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace perfpred {
+
+/// A value in a file of torch.save(), as far as weights need it.
+struct SavedValue {
+  struct Other {
+    std::string type;  ///< "torch.nn.modules.conv.Conv2d", or "number", "list", "None"
+  };
+  using Dictionary = std::vector<std::pair<std::string, SavedValue>>;  ///< items whose key is a text
+
+  std::variant<Other, std::string, at::Tensor, Dictionary> is;
+
+  /// Of a dictionary: the value of a key; nullptr where there is none.
+  [[nodiscard]] const SavedValue* find(const std::string& key) const;
+  /// "a tensor", "a dictionary of epoch, model", ...
+  [[nodiscard]] std::string what() const;
+};
+
+/// Reads a file of torch.save() (of PyTorch 1.6 or later) without executing what it says.
+/// @throws InputError, `path: ...`, for a file that is none, or is damaged
+[[nodiscard]] SavedValue read_torch_file(const std::string& path);
+
+/// A file that Python's torch.load() reads with its defaults. Written whole or not at all.
+/// @throws InputError if no file can be made there, Error if the disk refuses
+void write_torch_file(const std::vector<std::pair<std::string, std::string>>& texts, const std::string& tensors_name,
+                      const std::vector<std::pair<std::string, at::Tensor>>& tensors, const std::string& path);
+
+}  // namespace perfpred
