@@ -93,6 +93,6 @@ int main(int argc, char** argv) {
                                      {"skipped_images", result.skipped_images}};
       fmt::print("{}\n", document.dump(2));
     }
-    if (result.stopped) throw Error("interrupted; the last checkpoint stays");
+    if (result.stopped) throw Error("interrupted");
   });
 }

@@ -46,7 +46,7 @@ void BatchLoader::stop() {
   threads_.clear();
 }
 
-void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffle_seed) {
+void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffle_seed, std::int64_t first) {
   stop();
   order_.clear();
   order_.reserve(static_cast<std::size_t>(images));
@@ -63,7 +63,7 @@ void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffl
     slot.holds = -1;
     slot.error = nullptr;
   }
-  next_to_fill_ = taken_ = 0;
+  next_to_fill_ = taken_ = first;
   stopping_ = false;
   for (int i = 0; i < options_.workers; ++i) {
     const auto stream = streams_.empty() ? std::nullopt : std::optional(streams_[static_cast<std::size_t>(i)]);

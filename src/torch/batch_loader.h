@@ -41,7 +41,8 @@ class PERFPRED_API BatchLoader {
 
   /// Begins a pass over `images` images; an unfinished one is dropped. Images come in an order that `shuffle_seed`
   /// decides, or in their own without one; where more are asked for than there are, the rest comes from further rounds.
-  void start(std::int64_t images, std::optional<std::uint64_t> shuffle_seed);
+  /// @param first  number of the batch to begin with: those before it are left out
+  void start(std::int64_t images, std::optional<std::uint64_t> shuffle_seed, std::int64_t first = 0);
 
   /// The next batch, nothing after the last; the last may be smaller. Valid until the next call.
   /// @throws what reading an image threw

@@ -25,6 +25,7 @@
 #include "step_clock.h"
 #include "torch_errors.h"
 #include "training_step.h"
+#include "workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -134,6 +135,24 @@ json settings_of(const TrainNetOptions& options, const Workload& workload) {
       {"weight_decay", options.weight_decay}, {"seed", options.seed}};
 }
 
+/// The first thing that differs between the settings of two trainings, with both values; empty if none does.
+std::string difference(const json& theirs, const json& ours) {
+  for (const auto& [key, value] : ours.items()) {
+    const json other = theirs.is_object() && theirs.contains(key) ? theirs[key] : json();
+    if (other == value) continue;
+    if (key == "workload" && other.is_string()) {
+      const Workload a = Workload::from_key(other.get<std::string>());
+      const Workload b = Workload::from_key(value.get<std::string>());
+      for (const WorkloadColumn& column : workload_columns()) {
+        if (column.get(a) != column.get(b))
+          return fmt::format("{} ({}, not {})", column.name, column.get(a), column.get(b));
+      }
+    }
+    return fmt::format("{} ({}, not {})", key, other.dump(), value.dump());
+  }
+  return {};
+}
+
 class NetTrainer {
  public:
   NetTrainer(const TrainNetOptions& options, const std::function<void(const std::string&)>& message,
@@ -154,7 +173,13 @@ class NetTrainer {
                 ? std::make_unique<TrainingStep>(workload, device_, step)
                 : std::make_unique<TrainingStep>(load_torchscript(options.torchscript, workload, device_), workload,
                                                  device_, step);
-    if (!options.init.empty()) restore(step_->network_state(), load_weights(options.init), options.init);
+    const bool trains = !options.evaluate && !options.profile_one_step;
+    const std::string& weights = trains || options.resume.empty() ? options.init : options.resume;
+    if (!weights.empty()) {
+      restore(step_->network_state(), load_weights(weights), weights);
+    } else if (options.evaluate && options.torchscript.empty()) {
+      message_("the weights are random: neither --init nor --resume says where to take them from");
+    }
     steps_an_epoch_ = workload.steps_per_epoch();
     total_steps_ = steps_an_epoch_ * options.epochs;
   }
@@ -189,27 +214,49 @@ class NetTrainer {
   void resume(const std::string& path) {
     const Checkpoint checkpoint = load_checkpoint(path);
     const json theirs = json::parse(checkpoint.settings, nullptr, false);
-    const json ours = settings_of(options_, prepared_.workload);
-    for (const auto& [key, value] : ours.items()) {
-      if (!theirs.is_object() || !theirs.contains(key) || theirs[key] != value) {
-        throw InputError(fmt::format("{}: was made with another {}", path, key));
-      }
-    }
+    const std::string other = difference(theirs, settings_of(options_, prepared_.workload));
+    if (!other.empty()) throw InputError(fmt::format("{}: was made with another {}", path, other));
     const json progress = json::parse(checkpoint.progress, nullptr, false);
-    if (!progress.is_object() || !progress.contains("epoch") || !progress.contains("best")) {
-      throw InputError(fmt::format("{}: does not say how far it is", path));
-    }
+    const auto number = [&](const char* key) {
+      if (!progress.is_object() || !progress.contains(key) || !progress[key].is_number()) {
+        throw InputError(fmt::format("{}: does not say how far it is", path));
+      }
+      return progress[key].get<double>();
+    };
     restore(step_->state(), checkpoint.tensors, path);
     restore_random_state(checkpoint.tensors, device_, path);
-    first_epoch_ = progress["epoch"].get<int>() + 1;
-    best_ = progress["best"].get<double>();
-    message_(fmt::format("going on after epoch {} of {}", first_epoch_ - 1, options_.epochs));
+    first_epoch_ = static_cast<int>(number("epoch")) + 1;
+    best_ = number("best");
+    if (!progress.contains("step")) {
+      message_(fmt::format("going on after epoch {} of {}", first_epoch_ - 1, options_.epochs));
+      return;
+    }
+    in_epoch_.steps = static_cast<std::int64_t>(number("step"));
+    if (in_epoch_.steps < 1 || in_epoch_.steps >= steps_an_epoch_) {
+      throw InputError(fmt::format("{}: stands at step {} of {}", path, in_epoch_.steps, steps_an_epoch_));
+    }
+    in_epoch_.loss_sum = progress.value("loss_sum", json()).is_null() ? std::nan("") : number("loss_sum");
+    in_epoch_.correct = number("correct");
+    message_(fmt::format("going on after {}", place_in_epoch(first_epoch_)));
   }
 
+  [[nodiscard]] std::string place_in_epoch(int epoch) const {
+    return fmt::format("step {} of {} in epoch {} of {}", in_epoch_.steps, steps_an_epoch_, epoch, options_.epochs);
+  }
+
+  /// @param epoch  that is finished, or whose steps so far are in in_epoch_
   void save(const std::string& name, int epoch) const {
+    json progress = {{"epoch", epoch}, {"best", best_}};
+    if (in_epoch_.steps > 0) {
+      progress = {{"epoch", epoch - 1},
+                  {"best", best_},
+                  {"step", in_epoch_.steps},
+                  {"loss_sum", in_epoch_.loss_sum},
+                  {"correct", in_epoch_.correct}};
+    }
     Checkpoint checkpoint;
     checkpoint.settings = settings_of(options_, prepared_.workload).dump();
-    checkpoint.progress = json{{"epoch", epoch}, {"best", best_}}.dump();
+    checkpoint.progress = progress.dump();
     checkpoint.tensors = step_->state();
     for (auto& state : random_state(device_)) checkpoint.tensors.push_back(std::move(state));
     save_checkpoint(checkpoint, options_.out_dir + "/" + name);
@@ -217,14 +264,30 @@ class NetTrainer {
 
   void train() {
     if (!options_.resume.empty()) resume(options_.resume);
-    if (!options_.out_dir.empty()) make_folder(options_.out_dir);
+    const bool saves = !options_.out_dir.empty();
+    if (saves) make_folder(options_.out_dir);
+    if (first_epoch_ > options_.epochs) {
+      message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
+      if (saves) {
+        save("last.pt", options_.epochs);
+        save("final.pt", options_.epochs);
+      }
+      return;
+    }
     BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
     IterationLog log(options_.log_file, !options_.resume.empty(),
                      {options_.env, result_.device, prepared_.workload.network, options_.batch_size});
     begin_ = SteadyClock::now();
-    for (int epoch = first_epoch_; epoch <= options_.epochs && !result_.stopped; ++epoch) {
+    for (int epoch = first_epoch_; epoch <= options_.epochs; ++epoch) {
       TrainNetEpoch done = train_epoch(epoch, loader, log);
-      if (result_.stopped) return;
+      const bool whole = in_epoch_.steps == steps_an_epoch_;
+      if (!whole) {
+        if (saves) save("last.pt", epoch);
+        message_(fmt::format("stopped after {}; {}", place_in_epoch(epoch),
+                             saves ? "last.pt goes on from there" : "without --out-dir nothing is kept"));
+      }
+      if (result_.stopped && !whole) return;
+      in_epoch_ = {};
       const Metrics validated = evaluate(*prepared_.data.validation);
       done.val_loss = validated.loss;
       done.val_acc = validated.accuracy;
@@ -234,15 +297,16 @@ class NetTrainer {
                       "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
                       epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
                       done.train_loss, done.train_acc, done.val_loss, done.val_acc));
+      if (!whole) return;
       const bool best = done.val_acc > best_;
       best_ = std::max(best_, done.val_acc);
-      if (!options_.out_dir.empty()) {
+      if (saves) {
         save("last.pt", epoch);
         if (best) save("best.pt", epoch);
         if (options_.save_every > 0 && epoch % options_.save_every == 0) save(fmt::format("epoch_{}.pt", epoch), epoch);
         if (epoch == options_.epochs) save("final.pt", epoch);
       }
-      if (out_of_steps()) return;
+      if (out_of_steps() || result_.stopped) return;
     }
   }
 
@@ -252,9 +316,9 @@ class NetTrainer {
     TrainNetEpoch done;
     done.epoch = epoch;
     const double waited_before = loader.waited_sec();
+    const std::int64_t first = in_epoch_.steps;
     std::int64_t images = 0;
-    std::int64_t in_epoch = 0;
-    std::int64_t logged = 0;
+    std::int64_t logged = first;
     StepClock clock(device_);
     std::vector<std::int64_t> sizes;
     double ended = 0;
@@ -263,30 +327,30 @@ class NetTrainer {
         const std::int64_t index = (epoch - 1) * steps_an_epoch_ + logged;
         ended += sec;
         if (index >= options_.warmup_iters) {
-          log.add({epoch, index, sizes[static_cast<std::size_t>(logged)], sec, ended});
+          log.add({epoch, index, sizes[static_cast<std::size_t>(logged - first)], sec, ended});
         }
         ++logged;
       }
     };
     synchronize(device_);  // so that the first mark is passed at once, and its time is the host's
     const auto epoch_begin = SteadyClock::now();
-    loader.start(prepared_.workload.train_images, mix(options_.seed, static_cast<std::uint64_t>(epoch)));
+    loader.start(prepared_.workload.train_images, mix(options_.seed, static_cast<std::uint64_t>(epoch)), first);
     clock.mark();
     ended = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     while (const auto batch = loader.next()) {
-      step_->set_learning_rate(rate_at(options_, (epoch - 1) * steps_an_epoch_ + in_epoch, total_steps_));
+      step_->set_learning_rate(rate_at(options_, (epoch - 1) * steps_an_epoch_ + in_epoch_.steps, total_steps_));
       step_->run(*batch);
       clock.mark();
       sizes.push_back(batch->targets.size(0));
       images += sizes.back();
-      ++in_epoch;
+      ++in_epoch_.steps;
       ++steps_done_;
       write(open_marks);
       if (stop_()) {
         result_.stopped = true;
         break;
       }
-      show_progress(epoch, in_epoch);
+      show_progress(epoch);
       if (out_of_steps()) break;
     }
     const Metrics trained = step_->take_metrics();
@@ -295,20 +359,23 @@ class NetTrainer {
     log.flush();
     done.images_per_sec = static_cast<double>(images) / done.sec;
     done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
-    done.train_loss = trained.loss;
-    done.train_acc = trained.accuracy;
+    in_epoch_.loss_sum += trained.loss * static_cast<double>(images);
+    in_epoch_.correct += trained.accuracy * static_cast<double>(images);
+    const auto seen = static_cast<double>(first * options_.batch_size + images);
+    done.train_loss = in_epoch_.loss_sum / seen;
+    done.train_acc = in_epoch_.correct / seen;
     return done;
   }
 
-  void show_progress(int epoch, std::int64_t in_epoch) {
+  void show_progress(int epoch) {
     const auto now = SteadyClock::now();
     if (std::chrono::duration<double>(now - told_).count() < message_every_sec) return;
     told_ = now;
-    std::int64_t left = total_steps_ - (epoch - 1) * steps_an_epoch_ - in_epoch;
+    std::int64_t left = total_steps_ - (epoch - 1) * steps_an_epoch_ - in_epoch_.steps;
     if (options_.max_iters > 0) left = std::min(left, options_.max_iters - steps_done_);
     const double each = std::chrono::duration<double>(now - begin_).count() / static_cast<double>(steps_done_);
-    message_(fmt::format("epoch {}/{} step {}/{}, {:.0f} s to go", epoch, options_.epochs, in_epoch, steps_an_epoch_,
-                         each * static_cast<double>(left)));
+    message_(fmt::format("epoch {}/{} step {}/{}, {:.0f} s to go", epoch, options_.epochs, in_epoch_.steps,
+                         steps_an_epoch_, each * static_cast<double>(left)));
   }
 
   void profile() {
@@ -335,6 +402,12 @@ class NetTrainer {
 
   static constexpr std::size_t open_marks = 8;
 
+  /// Of the epoch that is under way.
+  struct InEpoch {
+    std::int64_t steps = 0;
+    double loss_sum = 0, correct = 0;  // over its images
+  };
+
   const TrainNetOptions& options_;
   const std::function<void(const std::string&)>& message_;
   const std::function<bool()>& stop_;
@@ -345,6 +418,7 @@ class NetTrainer {
   std::int64_t steps_an_epoch_ = 0, total_steps_ = 0, steps_done_ = 0;
   int first_epoch_ = 1;
   double best_ = -1;
+  InEpoch in_epoch_;
   SteadyClock::time_point begin_, told_ = SteadyClock::now();
 };
 

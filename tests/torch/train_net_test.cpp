@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -75,6 +76,13 @@ TrainNetResult run(const TrainNetOptions& options, std::vector<std::string>* lin
         if (lines != nullptr) lines->push_back(line);
       },
       [] { return false; });
+}
+
+std::vector<std::int64_t> indices(const std::string& log) {
+  CsvReader csv(log);
+  std::vector<std::int64_t> list;
+  while (csv.next()) list.push_back(csv.integer(csv.required("iter_idx")));
+  return list;
 }
 
 void expect_same(const std::string& a, const std::string& b) {
@@ -157,12 +165,96 @@ TEST(TrainNet, RefusesMissingAndForeignCheckpoints) {
     static_cast<void>(run(other));
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("was made with another lr"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("was made with another lr (0.01, not 0.02)"), std::string::npos)
+        << error.what();
   }
+  other.learning_rate = options.learning_rate;
+  other.threads = 2;
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(other)); }).find("another threads (1, not 2)"),
+            std::string::npos);
   other = options;
   other.init = options.out_dir + "/last.pt";
   other.network = "resnet18";
   EXPECT_THROW(static_cast<void>(run(other)), InputError);
+}
+
+bool said(const std::vector<std::string>& lines, const std::string& what) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return line.find(what) != std::string::npos; });
+}
+
+TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 2;
+  options.out_dir = folder.file("whole");
+  options.log_file = folder.file("whole.csv");
+  const TrainNetResult whole = run(options);
+
+  options.out_dir = folder.file("parts");
+  options.log_file = folder.file("parts.csv");
+  options.max_iters = 4;
+  std::vector<std::string> lines;
+  static_cast<void>(run(options, &lines));
+  EXPECT_TRUE(said(lines, "stopped after step 1 of 3 in epoch 2 of 2; last.pt goes on from there"));
+  EXPECT_FALSE(fs::exists(options.out_dir + "/final.pt"));
+  options.max_iters = 0;
+  options.resume = options.out_dir + "/last.pt";
+
+  // A signal after another step.
+  int steps = 0;
+  lines.clear();
+  const TrainNetResult stopped = train_net(
+      options, [&](const std::string& line) { lines.push_back(line); }, [&] { return ++steps == 1; });
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_TRUE(said(lines, "going on after step 1 of 3 in epoch 2 of 2"));
+
+  lines.clear();
+  const TrainNetResult rest = run(options, &lines);
+  EXPECT_TRUE(said(lines, "going on after step 2 of 3 in epoch 2 of 2"));
+  expect_same(folder.file("whole") + "/final.pt", folder.file("parts") + "/final.pt");
+  ASSERT_EQ(rest.epochs.size(), 1U);
+  EXPECT_NEAR(rest.epochs[0].train_loss, whole.epochs[1].train_loss, 1e-6);
+  EXPECT_EQ(rest.epochs[0].train_acc, whole.epochs[1].train_acc);
+  EXPECT_EQ(rest.epochs[0].val_loss, whole.epochs[1].val_loss);
+  EXPECT_EQ(rest.test_loss, whole.test_loss);
+  EXPECT_EQ(indices(folder.file("parts.csv")), indices(folder.file("whole.csv")));
+}
+
+TEST(TrainNet, AFinishedTrainingIsHandedOn) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 1;
+  options.out_dir = folder.file("first");
+  const TrainNetResult trained = run(options);
+  options.resume = options.out_dir + "/last.pt";
+  options.out_dir = folder.file("second");
+  std::vector<std::string> lines;
+  EXPECT_EQ(run(options, &lines).test_loss, trained.test_loss);
+  EXPECT_TRUE(said(lines, "the training is finished, no epoch is left"));
+  expect_same(folder.file("first") + "/final.pt", options.out_dir + "/final.pt");
+  expect_same(folder.file("first") + "/last.pt", options.out_dir + "/last.pt");
+}
+
+TEST(TrainNet, EvaluatesTheModelOfACheckpoint) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 1;
+  options.out_dir = folder.file("out");
+  const TrainNetResult trained = run(options);
+  options.evaluate = true;
+  std::vector<std::string> lines;
+  EXPECT_NE(run(options, &lines).test_loss, trained.test_loss);
+  EXPECT_TRUE(said(lines, "the weights are random"));
+  options.resume = options.out_dir + "/last.pt";
+  lines.clear();
+  EXPECT_EQ(run(options, &lines).test_loss, trained.test_loss);
+  EXPECT_FALSE(said(lines, "the weights are random"));
+  options.resume = folder.file("missing.pt");
+  EXPECT_THROW(static_cast<void>(run(options)), InputError);
+  options.evaluate = false;
+  options.profile_one_step = true;
+  EXPECT_THROW(static_cast<void>(run(options)), InputError);
 }
 
 TEST(TrainNet, InitialWeightsAreTaken) {

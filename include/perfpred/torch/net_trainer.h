@@ -34,7 +34,7 @@ struct TrainNetOptions {
   std::string device = "auto";
   std::string out_dir;            ///< checkpoints: last.pt, best.pt, epoch_N.pt, final.pt; none where empty
   int save_every = 0;             ///< epochs between the periodic ones; 0 for none
-  std::string resume;             ///< a checkpoint to go on from
+  std::string resume;             ///< a checkpoint to go on from; only its weights are taken where nothing is trained
   std::string init;               ///< weights to begin with
   bool evaluate = false;          ///< only evaluate
   std::int64_t max_iters = 0;     ///< steps after which it ends; 0 for no limit
@@ -63,10 +63,10 @@ struct TrainNetResult {
   bool stopped = false;
 };
 
-/// Trains a network, or evaluates or profiles it. An epoch resumed from a checkpoint is bit for bit the one that would
-/// have followed.
+/// Trains a network, or evaluates or profiles it. What is resumed from a checkpoint, also inside an epoch, is bit for
+/// bit what would have followed.
 /// @param message  gets a line now and then: the device, progress with the time left, epochs
-/// @param stop     asked after every step; true ends the training, the last checkpoint stays
+/// @param stop     asked after every step; true ends the training, last.pt is written
 /// @throws InputError for options, data or checkpoints that do not fit, DeviceError, OutOfMemory
 [[nodiscard]] PERFPRED_API TrainNetResult train_net(const TrainNetOptions& options,
                                                     const std::function<void(const std::string&)>& message,
