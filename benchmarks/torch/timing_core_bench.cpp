@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "torch/batch_loader.h"
+#include "torch/device_monitor.h"
 #include "torch/runtime_device.h"
 #include "torch/training_step.h"
 
@@ -64,7 +65,8 @@ void append_stream(const std::string& path, const std::string& name, const std::
   if (!file.flush()) throw Error(path + " cannot be written");
 }
 
-void time_step(benchmark::State& state, const Workload& workload, c10::Device device) {
+/// @returns whether it went well
+bool time_step(benchmark::State& state, const Workload& workload, c10::Device device) {
   try {
     constexpr std::int64_t images = 512;
     GeneratedImages what;
@@ -105,33 +107,53 @@ void time_step(benchmark::State& state, const Workload& workload, c10::Device de
       state.counters["trusted"] = timing.label.trusted() ? 1 : 0;
       if (timing.clock_mhz) state.counters["clock_mhz"] = *timing.clock_mhz;
     }
+    return true;
   } catch (const std::exception& error) {
     state.SkipWithError(error.what());
+    return false;
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const char* wanted = std::getenv("PERFPRED_BENCH_DEVICE");
   const c10::Device device = runtime_device(wanted != nullptr ? wanted : "auto");
   settle_cpu(default_cpu_threads());
   const SystemInfo info = read_system_info();
   benchmark::AddCustomContext("device", device_name(device));
   benchmark::AddCustomContext("driver", info.driver.value_or("unknown"));
+  const std::optional<double> clock = DeviceMonitor(device).read().clock_mhz;
+  benchmark::AddCustomContext("clock_mhz", clock ? fmt::format("{:.0f}", *clock) : "unknown");
   benchmark::AddCustomContext("libtorch", info.libtorch);
   std::vector<Workload> rows = cnn_grid();
   for (Workload& row : zoo_rows()) rows.push_back(std::move(row));
+  int failed = 0;
   for (const Workload& row : rows) {
-    benchmark::RegisterBenchmark(name_of(row).c_str(),
-                                 [row, device](benchmark::State& state) { time_step(state, row, device); })
+    benchmark::RegisterBenchmark(
+        name_of(row).c_str(),
+        [&failed, row, device](benchmark::State& state) { failed += time_step(state, row, device) ? 0 : 1; })
         ->UseManualTime()
         ->Iterations(1)
         ->Unit(benchmark::kMillisecond);
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
+  const std::size_t matched = benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
+  if (matched == 0) return 2;  // said by the library
+  if (failed > 0) throw Error(fmt::format("{} benchmarks failed", failed));
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const InputError& error) {
+    fmt::print(stderr, "timing_core_bench: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "timing_core_bench: {}\n", error.what());
+    return 1;
+  }
 }
