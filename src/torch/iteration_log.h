@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace perfpred {
@@ -19,10 +20,11 @@ class IterationLog {
     double ended = 0;  ///< seconds since 1970
   };
 
-  /// @param path    nothing is written where it is empty
-  /// @param append  to a file that is there, instead of beginning it anew
-  /// @throws InputError if the file cannot be written
-  IterationLog(std::string path, bool append, Names names);
+  /// @param path      nothing is written where it is empty
+  /// @param go_on_at  index of the first iteration to come: a file that is there is gone on with, without the rows that
+  ///                  it has of this and later iterations of the training. Nothing: it is begun anew.
+  /// @throws InputError if the file cannot be written, or if what is there is no such log
+  IterationLog(std::string path, std::optional<std::int64_t> go_on_at, Names names);
   ~IterationLog();
   IterationLog(const IterationLog&) = delete;
   IterationLog& operator=(const IterationLog&) = delete;
@@ -31,6 +33,8 @@ class IterationLog {
   void flush();  ///< @throws Error if the disk refuses
 
  private:
+  void drop_rows(std::int64_t from) const;
+
   std::string path_;
   Names names_;
   std::string buffer_;

@@ -275,7 +275,8 @@ class NetTrainer {
       return;
     }
     BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
-    IterationLog log(options_.log_file, !options_.resume.empty(),
+    const std::int64_t next_step = (first_epoch_ - 1) * steps_an_epoch_ + in_epoch_.steps;
+    IterationLog log(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(next_step),
                      {options_.env, result_.device, prepared_.workload.network, options_.batch_size});
     begin_ = SteadyClock::now();
     for (int epoch = first_epoch_; epoch <= options_.epochs; ++epoch) {
@@ -350,7 +351,7 @@ class NetTrainer {
         result_.stopped = true;
         break;
       }
-      show_progress(epoch);
+      if (show_progress(epoch)) log.flush();
       if (out_of_steps()) break;
     }
     const Metrics trained = step_->take_metrics();
@@ -367,9 +368,9 @@ class NetTrainer {
     return done;
   }
 
-  void show_progress(int epoch) {
+  bool show_progress(int epoch) {
     const auto now = SteadyClock::now();
-    if (std::chrono::duration<double>(now - told_).count() < message_every_sec) return;
+    if (std::chrono::duration<double>(now - told_).count() < message_every_sec) return false;
     told_ = now;
     std::int64_t left = total_steps_ - (epoch - 1) * steps_an_epoch_ - in_epoch_.steps;
     if (options_.max_iters > 0) left = std::min(left, options_.max_iters - steps_done_);
@@ -398,6 +399,7 @@ class NetTrainer {
     }
     message_(fmt::format("{} steps under NVTX range train_step, after {} others", options_.profile_iter,
                          options_.profile_warmup));
+    return true;
   }
 
   static constexpr std::size_t open_marks = 8;
