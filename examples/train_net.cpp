@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
                           {"sec", e.sec},
                           {"images_per_sec", e.images_per_sec},
                           {"data_wait_share", e.data_wait_share},
+                          {"data_bound", e.data_bound},
                           {"train_loss", e.train_loss},
                           {"train_acc", e.train_acc},
                           {"val_loss", e.val_loss},

@@ -22,6 +22,9 @@ struct Batch {
   at::Tensor targets;  ///< n class indices, int64; or n x length: the word that follows
 };
 
+/// Whether this share of a training's time, spent waiting for data, means that the data limit it.
+[[nodiscard]] constexpr bool is_data_bound(double wait_share) { return wait_share > 0.1; }
+
 struct LoaderOptions {
   std::int64_t batch_size = 1;
   c10::Device device = c10::kCPU;

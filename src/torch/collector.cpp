@@ -88,7 +88,6 @@ ordered_json specification(const Workload& workload, const CollectOptions& optio
 // A CPU's steps are slow and noisy: it needs longer for as many samples.
 constexpr double cpu_limit_sec = 15;
 constexpr double gpu_limit_sec = 3;
-constexpr double data_bound_share = 0.1;
 
 /// Thrown out of a run that was stopped.
 struct Stopped {};
@@ -337,7 +336,6 @@ void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::functio
     samples.push_back(sample.sec * 1e3);
     disturbed.push_back(sample.disturbed ? 1 : 0);
   }
-  const bool data_bound = wait_share > data_bound_share;
   log.line(ordered_json{{"steps",
                          {{"samples", label.samples},
                           {"warmup", label.warmup},
@@ -350,7 +348,7 @@ void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::functio
                           {"last_step_ms", last * 1e3},
                           {"epoch_overhead_sec", overhead},
                           {"data_wait_share", wait_share},
-                          {"data_bound", data_bound},
+                          {"data_bound", is_data_bound(wait_share)},
                           {"phases", phases},
                           {"samples_ms", samples},
                           {"disturbed", disturbed}}}}

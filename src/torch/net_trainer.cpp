@@ -1,4 +1,5 @@
 #include <perfpred/error.h>
+#include <perfpred/network.h>
 #include <perfpred/torch/image_data.h>
 #include <perfpred/torch/net_trainer.h>
 #include <perfpred/torch/trace.h>
@@ -117,6 +118,22 @@ Prepared prepare(const TrainNetOptions& options) {
   return prepared;
 }
 
+/// Batch normalisation divides by the variance of a channel's values, of which one value has none.
+/// @throws InputError if the last batch of an epoch leaves a layer one value
+void check_last_batch(Workload workload) {
+  const std::int64_t rest = workload.train_images % workload.batch_size;
+  if (rest != 1 && workload.batch_size != 1) return;
+  workload.batch_size = 1;
+  for (const Layer& layer : build_network(workload).layers) {
+    if (layer.kind == LayerKind::batch_norm && layer.output.numel() == layer.out_channels) {
+      throw InputError(
+          fmt::format("a batch of one image leaves batch normalisation {} one value a channel and no variance; choose "
+                      "another --batch-size for {} images",
+                      layer.name, workload.train_images));
+    }
+  }
+}
+
 /// Linear over `warmup` steps, then a cosine to zero at the last one (Loshchilov and Hutter 2017, without restarts).
 double rate_at(const TrainNetOptions& options, std::int64_t step, std::int64_t total) {
   if (step < options.warmup) {
@@ -180,6 +197,7 @@ class NetTrainer {
     } else if (options.evaluate && options.torchscript.empty()) {
       message_("the weights are random: neither --init nor --resume says where to take them from");
     }
+    if (trains && options.torchscript.empty()) check_last_batch(workload);
     steps_an_epoch_ = workload.steps_per_epoch();
     total_steps_ = steps_an_epoch_ * options.epochs;
   }
@@ -293,11 +311,11 @@ class NetTrainer {
       done.val_loss = validated.loss;
       done.val_acc = validated.accuracy;
       result_.epochs.push_back(done);
-      message_(
-          fmt::format("epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data, loss {:.4f}, accuracy "
-                      "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
-                      epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
-                      done.train_loss, done.train_acc, done.val_loss, done.val_acc));
+      message_(fmt::format(
+          "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}, accuracy "
+          "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
+          epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
+          done.data_bound ? " (data-bound)" : "", done.train_loss, done.train_acc, done.val_loss, done.val_acc));
       if (!whole) return;
       const bool best = done.val_acc > best_;
       best_ = std::max(best_, done.val_acc);
@@ -360,11 +378,15 @@ class NetTrainer {
     log.flush();
     done.images_per_sec = static_cast<double>(images) / done.sec;
     done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
+    done.data_bound = is_data_bound(done.data_wait_share);
     in_epoch_.loss_sum += trained.loss * static_cast<double>(images);
     in_epoch_.correct += trained.accuracy * static_cast<double>(images);
     const auto seen = static_cast<double>(first * options_.batch_size + images);
     done.train_loss = in_epoch_.loss_sum / seen;
     done.train_acc = in_epoch_.correct / seen;
+    if (!std::isfinite(done.train_loss)) {
+      message_(fmt::format("epoch {}: the loss is {}: the training has diverged", epoch, done.train_loss));
+    }
     return done;
   }
 
@@ -377,6 +399,7 @@ class NetTrainer {
     const double each = std::chrono::duration<double>(now - begin_).count() / static_cast<double>(steps_done_);
     message_(fmt::format("epoch {}/{} step {}/{}, {:.0f} s to go", epoch, options_.epochs, in_epoch_.steps,
                          steps_an_epoch_, each * static_cast<double>(left)));
+    return true;
   }
 
   void profile() {
@@ -399,7 +422,6 @@ class NetTrainer {
     }
     message_(fmt::format("{} steps under NVTX range train_step, after {} others", options_.profile_iter,
                          options_.profile_warmup));
-    return true;
   }
 
   static constexpr std::size_t open_marks = 8;

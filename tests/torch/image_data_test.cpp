@@ -5,10 +5,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../temporary_folder.h"
@@ -208,6 +210,27 @@ class Broken final : public ImageSource {
   [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
   void read(std::int64_t, std::uint64_t, std::span<float>) const override { throw Error("unreadable"); }
 };
+
+class Slow final : public ImageSource {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return 10; }
+  [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
+  void read(std::int64_t, std::uint64_t, std::span<float> out) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    out[0] = 0;
+  }
+};
+
+TEST(BatchLoader, SaysWhatShareItWaitsForASlowSource) {
+  const Slow source;
+  BatchLoader loader(source, {1, 1, 1}, {5, c10::kCPU, at::kFloat, Layout::nchw, 1});
+  const auto begin = std::chrono::steady_clock::now();
+  loader.start(10, std::nullopt);
+  while (loader.next()) continue;
+  const double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_TRUE(is_data_bound(loader.waited_sec() / sec));
+  EXPECT_FALSE(is_data_bound(0.1));
+}
 
 TEST(BatchLoader, HandsOnWhatReadingThrew) {
   const Broken source;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -368,6 +369,50 @@ TEST(TrainNet, ItsIterationLogIsReadByTheRoofline) {
   const auto placed = perfpred::testing::spawn(
       {roofline, "--iterations", options.log_file, "--warmup", "1", "--device", "T4", "--json"});
   EXPECT_EQ(placed.exit_code, 0) << placed.err;
+}
+
+TEST(TrainNet, RepeatedIterationsAreLoggedOnce) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 2;
+  options.max_iters = 3;
+  options.out_dir = folder.file("out");
+  options.log_file = folder.file("log.csv");
+  const std::string device = run(options).device;
+  // As a killed training leaves it: two rows of the second epoch, the last in part; and a row of another training.
+  std::string text = perfpred::testing::slurp(options.log_file);
+  text += "x,other,resnet18,32,7,1,32000,5,2\n,\"" + device + "\",mobilenet_v3_small,32,3,9,3555,6,2\n," + device;
+  options.max_iters = 0;
+  options.resume = options.out_dir + "/last.pt";
+  folder.write("log.csv", "a,b\n1,2\n");
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("is no iteration log"),
+            std::string::npos);
+  EXPECT_EQ(perfpred::testing::slurp(options.log_file), "a,b\n1,2\n");
+
+  folder.write("log.csv", text);
+  static_cast<void>(run(options));
+  EXPECT_EQ(indices(options.log_file), (std::vector<std::int64_t>{0, 1, 2, 7, 3, 4, 5}));
+}
+
+TEST(TrainNet, ABatchOfOneImageIsRefusedWhereItHasNoVariance) {
+  TrainNetOptions options = small();
+  options.network = "resnet18";
+  options.train_images = 17;
+  options.batch_size = 16;
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("choose another --batch-size"),
+            std::string::npos);
+}
+
+TEST(TrainNet, ADivergedLossIsSaid) {
+  TrainNetOptions options = small();
+  options.learning_rate = 1e30;
+  options.warmup = 0;
+  options.epochs = 1;
+  std::vector<std::string> lines;
+  const TrainNetResult result = run(options, &lines);
+  EXPECT_FALSE(std::isfinite(result.epochs.at(0).train_loss));
+  EXPECT_TRUE(said(lines, "the training has diverged"));
+  EXPECT_EQ(said(lines, "(data-bound)"), result.epochs[0].data_bound);
 }
 
 TEST(TrainNet, ProfilingWithoutAGpuIsALine) {

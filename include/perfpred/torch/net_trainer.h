@@ -52,6 +52,7 @@ struct TrainNetEpoch {
   double sec = 0;  ///< of its training steps
   double images_per_sec = 0;
   double data_wait_share = 0;  ///< of sec, spent waiting for images
+  bool data_bound = false;     ///< more than a tenth
   double train_loss = 0, train_acc = 0, val_loss = 0, val_acc = 0;
 };
 
