@@ -28,8 +28,9 @@ int main(int argc, char** argv) {
   std::string layout = "nchw";
   bool amp = false;
   bool json = false;
-  program.add_option("--network", options.network, "a CNN of the zoo (default cifar_resnet18)");
-  program.add_option("--torchscript", options.torchscript, "a TorchScript file instead; say --input");
+  CLI::Option* network = program.add_option("--network", options.network, "a CNN of the zoo (default cifar_resnet18)");
+  program.add_option("--torchscript", options.torchscript, "a TorchScript file instead; say --input")
+      ->excludes(network);
   program.add_option("--input", options.input, "one image, as 3x224x224 (default: the network's own)");
   program.add_option("--data", options.data, "cifar10:DIR, imagefolder:DIR, generated (default) or dummy");
   program.add_option("--train-images", options.train_images, "of generated and dummy data (default 50000)");

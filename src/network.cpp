@@ -145,6 +145,9 @@ const ZooEntry& zoo_entry(const std::string& name) {
   const auto found = std::lower_bound(zoo().begin(), zoo().end(), name,
                                       [](const ZooEntry& entry, const std::string& key) { return entry.name < key; });
   if (found != zoo().end() && found->name == name) return *found;
+  if (name == "cifar_cnn") {
+    throw InputError("network cifar_cnn is a family: without depth and base_filters it is no network");
+  }
   NearestName nearest(name);
   for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
   nearest.offer("cifar_cnn", "cifar_cnn");

@@ -24,6 +24,14 @@
 
 namespace perfpred {
 
+std::string first_few(const std::vector<std::string>& lines) {
+  constexpr std::size_t few = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(few, lines.size()); ++i) text += (i > 0 ? "; " : "") + lines[i];
+  if (lines.size() > few) text += fmt::format("; and {} more", lines.size() - few);
+  return text;
+}
+
 #ifndef PERFPRED_WITH_TURBOJPEG
 
 ImageFolder read_image_folder(const std::string& folder, const std::vector<std::int64_t>&, int, CorruptImages) {
@@ -48,6 +56,7 @@ struct Picture {
 Picture decode(const std::string& path) {
   const std::unique_ptr<void, int (*)(void*)> handle(tjInitDecompress(), tjDestroy);
   const std::string bytes = read_file(path);
+  if (bytes.empty()) throw Error(fmt::format("{}: is empty", path));
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   Picture picture;
   int subsampling = 0;
@@ -56,10 +65,21 @@ Picture decode(const std::string& path) {
       0) {
     throw Error(fmt::format("{}: {}", path, tjGetErrorStr2(handle.get())));
   }
-  picture.rgb.resize(static_cast<std::size_t>(picture.width) * static_cast<std::size_t>(picture.height) * 3);
-  if (tjDecompress2(handle.get(), data, bytes.size(), picture.rgb.data(), picture.width, 0, picture.height, TJPF_RGB,
-                    0) != 0) {
+  const bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
+  const auto pixels = static_cast<std::size_t>(picture.width) * static_cast<std::size_t>(picture.height);
+  picture.rgb.resize(pixels * (cmyk ? 4 : 3));
+  if (tjDecompress2(handle.get(), data, bytes.size(), picture.rgb.data(), picture.width, 0, picture.height,
+                    cmyk ? TJPF_CMYK : TJPF_RGB, 0) != 0) {
     throw Error(fmt::format("{}: {}", path, tjGetErrorStr2(handle.get())));
+  }
+  if (cmyk) {  // stored inverted: 255 is no ink
+    for (std::size_t i = 0; i < pixels; ++i) {
+      const int black = picture.rgb[4 * i + 3];
+      for (std::size_t c = 0; c < 3; ++c) {
+        picture.rgb[3 * i + c] = static_cast<std::uint8_t>((picture.rgb[4 * i + c] * black + 127) / 255);
+      }
+    }
+    picture.rgb.resize(pixels * 3);
   }
   return picture;
 }
@@ -233,16 +253,23 @@ ImageFolder read_image_folder(const std::string& folder, const std::vector<std::
     std::vector<Entry> entries = entries_of(part, result.classes);
     const std::vector<std::string> wrong = verify(entries, threads);
     std::vector<Entry> kept;
+    std::vector<std::string> refused;
+    std::vector<std::size_t> left(result.classes.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (wrong[i].empty()) {
+        ++left[static_cast<std::size_t>(entries[i].label)];
         kept.push_back(std::move(entries[i]));
-      } else if (corrupt == CorruptImages::refuse) {
-        throw InputError(wrong[i]);
       } else {
-        result.skipped.push_back(entries[i].path);
+        refused.push_back(wrong[i]);
       }
     }
-    if (kept.size() < 2) throw InputError(fmt::format("{}: fewer than two pictures decode", part.string()));
+    if (corrupt == CorruptImages::refuse && !refused.empty()) throw InputError(first_few(refused));
+    for (std::size_t label = 0; label < left.size(); ++label) {
+      if (left[label] == 0) {
+        throw InputError(fmt::format("{}: no picture decodes", (part / result.classes[label]).string()));
+      }
+    }
+    result.skipped.insert(result.skipped.end(), refused.begin(), refused.end());
     return kept;
   };
   std::vector<Entry> held = good(held_out);

@@ -71,8 +71,14 @@ void check(const TrainNetOptions& options) {
 struct Prepared {
   Workload workload;
   ImageData data;
-  std::int64_t skipped = 0;
+  std::vector<std::string> skipped;
 };
+
+/// What follows the prefix. @throws InputError if nothing does
+std::string folder_of(const std::string& data, std::string_view prefix) {
+  if (data.size() == prefix.size()) throw InputError(fmt::format("data \"{}\" names no folder", data));
+  return data.substr(prefix.size());
+}
 
 Prepared prepare(const TrainNetOptions& options) {
   Prepared prepared;
@@ -91,13 +97,13 @@ Prepared prepare(const TrainNetOptions& options) {
   workload.precision = options.precision;
   workload.layout = options.layout;
   if (small) {
-    prepared.data = read_cifar10(options.data.substr(cifar_prefix.size()), cifar_augmentation);
+    prepared.data = read_cifar10(folder_of(options.data, cifar_prefix), cifar_augmentation);
     if (workload.input != prepared.data.shape) throw InputError("CIFAR-10 has images of 3x32x32");
   } else if (starts_with(options.data, folder_prefix)) {
-    ImageFolder folder = read_image_folder(options.data.substr(folder_prefix.size()), workload.input, options.workers,
+    ImageFolder folder = read_image_folder(folder_of(options.data, folder_prefix), workload.input, options.workers,
                                            options.skip_corrupt ? CorruptImages::skip : CorruptImages::refuse);
     prepared.data = std::move(folder.data);
-    prepared.skipped = static_cast<std::int64_t>(folder.skipped.size());
+    prepared.skipped = std::move(folder.skipped);
   } else if (options.data == "generated" || options.data == "dummy") {
     GeneratedImages what;
     what.shape = workload.input;
@@ -180,8 +186,11 @@ class NetTrainer {
     result_.device = device_name(device_);
     message_(fmt::format("training on {} ({})", device_.str(), result_.device));
     prepared_ = prepare(options);
-    result_.skipped_images = prepared_.skipped;
-    if (prepared_.skipped > 0) message_(fmt::format("{} pictures do not decode and are left out", prepared_.skipped));
+    result_.skipped_images = static_cast<std::int64_t>(prepared_.skipped.size());
+    if (!prepared_.skipped.empty()) {
+      message_(fmt::format("{} pictures do not decode and are left out: {}", prepared_.skipped.size(),
+                           first_few(prepared_.skipped)));
+    }
     Workload& workload = prepared_.workload;
     workload.device = result_.device;
     if (device_.is_cpu()) workload.threads = options.threads.value_or(default_cpu_threads());

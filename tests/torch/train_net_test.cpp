@@ -24,12 +24,21 @@
 #include "../refusal.h"
 #include "csv.h"
 #include "torch/checkpoint.h"
+#include "torch/image_folder.h"
 
 namespace perfpred {
 namespace {
 
 namespace fs = std::filesystem;
 using perfpred::testing::TemporaryFolder;
+
+std::string from_hex(std::string_view hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
+  }
+  return bytes;
+}
 
 /// 16 x 16 pixels: red grows to the right, green downwards, blue is even.
 std::string small_jpeg() {
@@ -48,11 +57,25 @@ std::string small_jpeg() {
       "969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9ea"
       "f2f3f4f5f6f7f8f9faffda000c03010002110311003f00cc8adbdabaa53269542dc56ded58ca67a74aa16e2b6f6ac6533e76"
       "9542e456ded58ca67a54aa1fffd9";
-  std::string bytes;
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
-  }
-  return bytes;
+  return from_hex(hex);
+}
+
+/// 8 x 8 pixels in CMYK, stored 200, 100, 50, 128: red 100, green 50, blue 25.
+std::string cmyk_jpeg() {
+  return from_hex(
+      "ffd8ffee000e41646f626500640000000002ffdb0043000d090a0b0a080d0b0a0b0e0e0d0f13201513121213271c1e17202e"
+      "2931302e292d2c333a4a3e333646372c2d405741464c4e525352323e5a615a50604a51524fffdb0043010e0e0e1311132615"
+      "15264f352d354f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f"
+      "4f4f4f4f4f4fffc00014080008000804011100021101031101041100ffc4001f000001050101010101010000000000000000"
+      "0102030405060708090a0bffc400b5100002010303020403050504040000017d010203000411051221314106135161072271"
+      "14328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a535455"
+      "565758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4"
+      "b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f0100"
+      "030101010101010101010000000000000102030405060708090a0bffc400b511000201020404030407050404000102770001"
+      "02031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a"
+      "35363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a929394"
+      "95969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9"
+      "eaf2f3f4f5f6f7f8f9faffda000e040100021103110400003f00757b078015ffd9");
 }
 
 /// Batch norm, dropout and depthwise convolutions on a few small images.
@@ -464,8 +487,35 @@ TEST_F(Pictures, ACorruptOneIsNamedOrSkipped) {
   if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
   folder_.write("train/cat/broken.jpg", small_jpeg().substr(0, 100));
   EXPECT_NE(refusal().find("broken.jpg"), std::string::npos);
+  folder_.write("val/cat/empty.jpg", "");
   options_.skip_corrupt = true;
-  EXPECT_EQ(run(options_).skipped_images, 1);
+  std::vector<std::string> lines;
+  EXPECT_EQ(run(options_, &lines).skipped_images, 2);
+  EXPECT_TRUE(said(lines, "2 pictures do not decode and are left out: "));
+  EXPECT_TRUE(said(lines, "/val/cat/empty.jpg: is empty"));
+  EXPECT_TRUE(said(lines, "/train/cat/broken.jpg: "));
+}
+
+TEST_F(Pictures, CorruptOnesAreNamedAndAClassKeepsOne) {
+  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
+  for (const char* name : {"a.jpg", "b.JPEG", "c.jpeg"}) folder_.write(std::string("train/cat/") + name, "");
+  for (const char* name : {"1.jpg", "2.jpg", "3.jpg"}) folder_.write(std::string("train/dog/") + name, "");
+  const std::string all = refusal();
+  EXPECT_NE(all.find("/train/cat/c.jpeg: is empty"), std::string::npos) << all;
+  EXPECT_NE(all.find("/train/dog/2.jpg: is empty; and 1 more"), std::string::npos) << all;
+  options_.skip_corrupt = true;
+  EXPECT_NE(refusal().find("/train/cat: no picture decodes"), std::string::npos) << refusal();
+}
+
+TEST_F(Pictures, CmykBecomesRgb) {
+  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
+  folder_.write("val/cat/a.jpg", cmyk_jpeg());
+  const ImageFolder folder = read_image_folder(folder_.path(), {3, 1, 1}, 1, CorruptImages::refuse);
+  std::vector<float> pixel(3);
+  folder.data.validation->read(0, 0, pixel);
+  EXPECT_NEAR(255 * (pixel[0] * 0.229F + 0.485F), 100, 3);
+  EXPECT_NEAR(255 * (pixel[1] * 0.224F + 0.456F), 50, 3);
+  EXPECT_NEAR(255 * (pixel[2] * 0.225F + 0.406F), 25, 3);
 }
 
 TEST_F(Pictures, FoldersThatAreEmptyOrDifferAreRefused) {
@@ -476,6 +526,21 @@ TEST_F(Pictures, FoldersThatAreEmptyOrDifferAreRefused) {
   EXPECT_NE(refusal().find("has no JPEG file"), std::string::npos);
   options_.data = "imagefolder:" + folder_.path() + "/missing";
   EXPECT_NE(refusal().find("is not a folder"), std::string::npos);
+}
+
+TEST(TrainNet, RefusalsSayWhatIsWrong) {
+  const auto says = [](const auto& spoil) {
+    TrainNetOptions options = small();
+    spoil(options);
+    return perfpred::testing::refusal([&] { static_cast<void>(run(options)); });
+  };
+  EXPECT_NE(says([](auto& o) { o.network = "cifar_cnn"; }).find("without depth and base_filters"), std::string::npos);
+  EXPECT_EQ(says([](auto& o) { o.data = "cifar10:"; }), "data \"cifar10:\" names no folder");
+  EXPECT_EQ(says([](auto& o) { o.data = "imagefolder:"; }), "data \"imagefolder:\" names no folder");
+  const std::string program = perfpred::testing::program("train-net");
+  if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
+  perfpred::testing::expect_refusal(perfpred::testing::spawn({program, "--torchscript", "a.pt", "--network", "vgg16"}),
+                                    2, "--network excludes --torchscript");
 }
 
 TEST(TrainNet, RefusesOptionsOutOfRange) {
