@@ -1,5 +1,6 @@
 #include "trainable_network.h"
 
+#include <ATen/core/grad_mode.h>
 #include <perfpred/error.h>
 #include <perfpred/network.h>
 #include <perfpred/torch/network_module.h>
@@ -7,6 +8,8 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
+
+#include <stdexcept>
 
 namespace perfpred {
 namespace {
@@ -43,15 +46,24 @@ class ZooNetwork final : public TrainableNetwork {
 class ScriptNetwork final : public TrainableNetwork {
  public:
   ScriptNetwork(const std::string& path, const Workload& workload, c10::Device device)
-      : module_(torch::jit::load(path, device)) {
+      : path_(path), classes_(workload.classes), module_(torch::jit::load(path, device)) {
     module_.to(type_of(workload));
     module_.train();
   }
 
   at::Tensor forward(const at::Tensor& inputs) override {
-    const auto result = module_.forward({inputs});
-    if (!result.isTensor()) throw InputError("the TorchScript module does not return one tensor of logits");
-    return result.toTensor();
+    const at::IValue result = call(inputs);
+    if (!result.isTensor() || result.toTensor().dim() < 2) {
+      throw InputError(fmt::format("{}: does not return one tensor of logits", path_));
+    }
+    at::Tensor logits = result.toTensor();
+    if (logits.size(-1) < classes_) {
+      throw InputError(fmt::format("{}: has {} outputs for {} classes", path_, logits.size(-1), classes_));
+    }
+    if (at::GradMode::is_enabled() && !logits.requires_grad()) {
+      throw InputError(fmt::format("{}: has no parameter that can be trained (is it frozen?)", path_));
+    }
+    return logits;
   }
   void train(bool on) override { module_.train(on); }
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
@@ -66,6 +78,19 @@ class ScriptNetwork final : public TrainableNetwork {
   }
 
  private:
+  at::IValue call(const at::Tensor& inputs) {
+    try {
+      return module_.forward({inputs});
+    } catch (const std::runtime_error& error) {
+      // The interpreter's own, which ends with the reason after a trace of the module's source.
+      std::string text = error.what();
+      text.erase(text.find_last_not_of(" \n") + 1);
+      throw InputError(fmt::format("{}: {}", path_, text.substr(text.rfind('\n') + 1)));
+    }
+  }
+
+  std::string path_;
+  std::int64_t classes_;
   torch::jit::Module module_;
 };
 

@@ -27,6 +27,7 @@
 
 #include "../temporary_folder.h"
 #include "torch/memory_peak.h"
+#include "torch/trainable_network.h"
 #include "torch/training_step.h"
 
 namespace perfpred {
@@ -247,6 +248,24 @@ TEST(TorchScript, NamesTheOperatorWhoseInputsDoNotFit) {
                 (void)tracer.trace({&wrong, 1}, Optimizer::adam);
               }),
               AllOf(HasSubstr("aten::convolution(2x4x8x8, 6x3x3x3)"), HasSubstr("4 channels")));
+}
+
+TEST(TorchScript, WhatCannotBeTrainedIsSaidWithItsFile) {
+  const testing::TemporaryFolder folder;
+  const auto refusal_of = [&](const std::string& source, std::int64_t classes) {
+    const std::string path = save_torchscript(folder, source);
+    Workload workload = Workload::cifar_cnn(1, 1, 2);
+    workload.classes = classes;
+    std::string text = message_of([&] {
+      (void)load_torchscript(path, workload, c10::kCPU)->forward(torch::ones({2, 3, 8, 8}));
+    });
+    return text.rfind(path + ": ", 0) == 0 ? text.substr(path.size() + 2) : text;
+  };
+  EXPECT_EQ(refusal_of(network_source, 7), "has 6 outputs for 7 classes");
+  EXPECT_THAT(refusal_of("def forward(self, x):\n    return x.mean([2, 3])\n", 3), HasSubstr("is it frozen?"));
+  EXPECT_THAT(refusal_of("def forward(self, x):\n    return x, x\n", 3), HasSubstr("one tensor of logits"));
+  EXPECT_THAT(refusal_of("def forward(self, x):\n    return torch.mm(x, x)\n", 3),
+              AllOf(HasSubstr("RuntimeError: self must be a matrix"), ::testing::Not(HasSubstr("\n"))));
 }
 
 TEST(TorchScript, RefusesOtherFiles) {
