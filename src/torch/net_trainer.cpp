@@ -272,7 +272,7 @@ class NetTrainer {
   }
 
   /// @param epoch  that is finished, or whose steps so far are in in_epoch_
-  void save(const std::string& name, int epoch) const {
+  void save(const std::string& name, int epoch) {
     json progress = {{"epoch", epoch}, {"best", best_}};
     if (in_epoch_.steps > 0) {
       progress = {{"epoch", epoch - 1},
@@ -287,6 +287,7 @@ class NetTrainer {
     checkpoint.tensors = step_->state();
     for (auto& state : random_state(device_)) checkpoint.tensors.push_back(std::move(state));
     save_checkpoint(checkpoint, options_.out_dir + "/" + name);
+    saved_ = true;
   }
 
   void train() {
@@ -307,7 +308,15 @@ class NetTrainer {
                      {options_.env, result_.device, prepared_.workload.network, options_.batch_size});
     begin_ = SteadyClock::now();
     for (int epoch = first_epoch_; epoch <= options_.epochs; ++epoch) {
-      TrainNetEpoch done = train_epoch(epoch, loader, log);
+      TrainNetEpoch done;
+      try {
+        done = train_epoch(epoch, loader, log);
+      } catch (const std::exception&) {
+        log.flush();
+        message_(fmt::format("failed after {}; {}", place_in_epoch(epoch),
+                             saved_ ? "last.pt is from before that" : "no checkpoint was written"));
+        throw;
+      }
       const bool whole = in_epoch_.steps == steps_an_epoch_;
       if (!whole) {
         if (saves) save("last.pt", epoch);
@@ -452,6 +461,7 @@ class NetTrainer {
   int first_epoch_ = 1;
   double best_ = -1;
   InEpoch in_epoch_;
+  bool saved_ = false;
   SteadyClock::time_point begin_, told_ = SteadyClock::now();
 };
 

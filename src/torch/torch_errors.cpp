@@ -14,15 +14,15 @@ std::string first_line(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The CPU allocator, cuBLAS and cuDNN have no exception of their own for it.
+}  // namespace
+
 bool speaks_of_memory(const std::string& text) {
+  // As the CPU's allocator, CUDA's, cuBLAS and cuDNN say it.
   for (const char* words : {"not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED"}) {
     if (text.find(words) != std::string::npos) return true;
   }
   return false;
 }
-
-}  // namespace
 
 void rethrow_torch_error() {
   try {

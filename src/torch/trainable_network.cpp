@@ -11,6 +11,8 @@
 
 #include <stdexcept>
 
+#include "torch_errors.h"
+
 namespace perfpred {
 namespace {
 
@@ -85,7 +87,10 @@ class ScriptNetwork final : public TrainableNetwork {
       // The interpreter's own, which ends with the reason after a trace of the module's source.
       std::string text = error.what();
       text.erase(text.find_last_not_of(" \n") + 1);
-      throw InputError(fmt::format("{}: {}", path_, text.substr(text.rfind('\n') + 1)));
+      const std::string reason = fmt::format("{}: {}", path_, text.substr(text.rfind('\n') + 1));
+      if (speaks_of_memory(text)) throw OutOfMemory(reason);
+      if (text.find("CUDA error") != std::string::npos) throw DeviceError(reason);
+      throw InputError(reason);
     }
   }
 

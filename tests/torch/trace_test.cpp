@@ -3,6 +3,7 @@
 #include <perfpred/error.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/network.h>
+#include <perfpred/torch/net_trainer.h>
 #include <perfpred/torch/network_module.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
@@ -16,6 +17,7 @@
 #include <torch/library.h>
 #include <torch/optim/adam.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -26,6 +28,7 @@
 #include <vector>
 
 #include "../temporary_folder.h"
+#include "torch/checkpoint.h"
 #include "torch/memory_peak.h"
 #include "torch/trainable_network.h"
 #include "torch/training_step.h"
@@ -266,6 +269,36 @@ TEST(TorchScript, WhatCannotBeTrainedIsSaidWithItsFile) {
   EXPECT_THAT(refusal_of("def forward(self, x):\n    return x, x\n", 3), HasSubstr("one tensor of logits"));
   EXPECT_THAT(refusal_of("def forward(self, x):\n    return torch.mm(x, x)\n", 3),
               AllOf(HasSubstr("RuntimeError: self must be a matrix"), ::testing::Not(HasSubstr("\n"))));
+}
+
+TEST(TorchScript, ADeviceThatIsLostLeavesTheLastCheckpoint) {
+  const testing::TemporaryFolder folder;
+  TrainNetOptions options;
+  options.torchscript = save_torchscript(folder, R"(
+def forward(self, x):
+    if self.training:
+        steps = self.weight.detach()[0, 0, 0, 0]
+        steps.add_(1)
+        assert int(steps) <= 1 + 5, "CUDA error: unspecified launch failure"
+    return torch.conv2d(x, self.weight).mean([2, 3])
+)");
+  options.input = "3x8x8";
+  options.classes = 5;
+  options.train_images = 64;
+  options.batch_size = 16;
+  options.epochs = 3;
+  options.learning_rate = 0;
+  options.device = "cpu";
+  options.out_dir = folder.file("out");
+  options.log_file = folder.file("log.csv");
+  std::string last_line;
+  EXPECT_THROW((void)train_net(
+                   options, [&](const std::string& line) { last_line = line; }, [] { return false; }),
+               DeviceError);
+  EXPECT_EQ(last_line, "failed after step 1 of 4 in epoch 2 of 3; last.pt is from before that");
+  EXPECT_EQ(load_checkpoint(options.out_dir + "/last.pt").progress.find("\"step\""), std::string::npos);
+  const std::string log = testing::slurp(options.log_file);
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1 + 5);
 }
 
 TEST(TorchScript, RefusesOtherFiles) {
