@@ -11,7 +11,7 @@ namespace perfpred {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// A training program's state between two epochs, in a file that Python's torch.load() reads too.
+/// A training program's state between two steps, in a file that Python's torch.load() reads too.
 struct Checkpoint {
   std::string settings;  ///< JSON object: what the training depends on
   std::string progress;  ///< JSON object: how far it is
