@@ -29,7 +29,7 @@ constexpr std::size_t search_rows = 400;  // that all but the first fit of the p
 constexpr std::size_t random_parts = 5;   // that the rows are left out in, beside depths, widths and architectures
 constexpr double same_level = 0.1;        // depths or octaves of width that count as one
 constexpr double outlier_deviations = 4;  // of an observed run
-constexpr double widest = z90 * unseen_deviation;  // half an interval of log time: a run all of unseen costs
+constexpr double widest = z90 * traffic_deviation;  // half an interval of log time: a run all of unseen costs
 constexpr double largest_dropped_share = 0.1;
 constexpr Eigen::Index stack_rows = 1024;    // a one-row prediction keeps its buffers on the stack up to here
 constexpr Eigen::Index block_columns = 128;  // predictions that share a pass over the process's matrices
@@ -160,7 +160,7 @@ PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen,
     seen.log_time[at] = std::log(total);
     for (std::size_t cost = 0; cost < unseen[f].size(); ++cost) {
       if (unseen[f][cost])
-        seen.unseen[at] += std::pow(unseen_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
+        seen.unseen[at] += std::pow(traffic_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
     }
   }
   return seen;
@@ -312,7 +312,7 @@ class HybridModel final : public RegressorModel {
       const Estimate estimate =
           combine(physics[static_cast<std::size_t>(i)], corrections.col(i), process, places(i, 0), places(i, 1));
       joint.mean[i] = estimate.mean;
-      const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), unseen_deviation);
+      const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), traffic_deviation);
       factor[i] = deviation / std::sqrt(process);
       joint.covariance(i, i) = process;
     }

@@ -1,5 +1,6 @@
 #include "physics.h"
 
+#include <Eigen/Cholesky>
 #include <unsupported/Eigen/NonLinearOptimization>
 
 #include <algorithm>
@@ -15,8 +16,15 @@ constexpr double other_share = 0.1;
 constexpr double nominal_narrow = 30;  // channels
 
 constexpr int at(Cost cost) { return static_cast<int>(cost); }
-constexpr std::array<int, 3> weight_costs = {at(Cost::weights), at(Cost::deep_weights),
-                                             at(Cost::dense_weights)};  // a parameter
+constexpr std::array<int, 3> weight_costs = {at(Cost::weights), at(Cost::deep_weights), at(Cost::dense_weights)};
+/// Elements that a step moves for a parameter under Adam: it is read forward and backward and by the update, its
+/// gradient written and read, two moments read and written, itself written.
+constexpr double moved_per_parameter = 10;
+
+double elements_moved(int cost) {  // for a unit of it; 0: not a cost of traffic
+  if (cost == at(Cost::memory)) return 1;
+  return std::find(weight_costs.begin(), weight_costs.end(), cost) != weight_costs.end() ? moved_per_parameter : 0;
+}
 
 bool in_use(const PhysicsForm& form, int cost) {
   if (cost == at(Cost::narrow)) return form.narrow;
@@ -30,14 +38,11 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Costs at which each term alone would take its nominal share of the rows' median time.
+/// Costs at which each term alone would take its nominal share of the rows' median time; what moves data costs
+/// the same an element.
 Costs nominal_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows) {
-  Costs nominal;
+  Costs nominal = Costs::Ones();
   const Costs ones = Costs::Ones();
-  for (int cost = 0; cost < cost_count; ++cost) {
-    nominal[cost] = 1;
-    if (cost == at(Cost::narrow)) nominal[cost] = nominal_narrow;
-  }
   std::array<std::vector<double>, cost_count> logs;
   PhysicsForm additive = form;
   additive.roofline = false;
@@ -49,26 +54,45 @@ Costs nominal_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows) {
       if (gradient[cost] > 0) logs[static_cast<std::size_t>(cost)].push_back(row.log_time - std::log(gradient[cost]));
     }
   }
+  double log_element = 0, kinds = 0;
   for (int cost = 0; cost < cost_count; ++cost) {
     const auto& values = logs[static_cast<std::size_t>(cost)];
-    if (cost == at(Cost::narrow) || values.empty()) continue;
+    if (values.empty()) continue;
     const double share = cost == at(Cost::launch) || cost == at(Cost::fixed) ? launch_share : other_share;
     nominal[cost] = share * std::exp(median(values));
+    if (elements_moved(cost) == 0) continue;
+    log_element += std::log(nominal[cost] / elements_moved(cost));
+    ++kinds;
   }
+  for (int cost = 0; cost < cost_count; ++cost) {
+    if (elements_moved(cost) > 0) nominal[cost] = elements_moved(cost) * std::exp(log_element / kinds);
+  }
+  nominal[at(Cost::narrow)] = nominal_narrow;
   return nominal;
 }
 
-/// The logs of the costs that the rows show, and the prior that they have.
+/// The logs of the costs that a form uses, and their prior.
 struct Unknowns {
-  Unseen unseen;
   std::vector<int> used;
-  Eigen::VectorXd prior;
+  Eigen::VectorXd prior;      // mean
+  Eigen::MatrixXd whitening;  // inverse Cholesky factor of the covariance
 
-  Unknowns(const PhysicsForm& form, std::span<const PhysicsRow> rows) : unseen(unseen_costs(form, rows)) {
+  Unknowns(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation) {
     for (int cost = 0; cost < cost_count; ++cost) {
-      if (in_use(form, cost) && !unseen[static_cast<std::size_t>(cost)]) used.push_back(cost);
+      if (in_use(form, cost)) used.push_back(cost);
     }
     prior = logs(nominal_costs(form, rows));
+    const auto n = static_cast<Eigen::Index>(used.size());
+    Eigen::MatrixXd covariance = deviation * deviation * Eigen::MatrixXd::Identity(n, n);
+    for (Eigen::Index i = 0; i < n; ++i) {
+      if (elements_moved(used[static_cast<std::size_t>(i)]) == 0) continue;
+      for (Eigen::Index j = 0; j < n; ++j) {
+        if (elements_moved(used[static_cast<std::size_t>(j)]) > 0) covariance(i, j) = deviation * deviation;
+      }
+      covariance(i, i) += traffic_deviation * traffic_deviation;
+    }
+    whitening.setIdentity(n, n);
+    covariance.llt().matrixL().solveInPlace(whitening);
   }
 
   [[nodiscard]] Eigen::VectorXd logs(const Costs& costs) const {
@@ -80,13 +104,6 @@ struct Unknowns {
   [[nodiscard]] Costs costs(const Eigen::VectorXd& logs) const {
     Costs all = Costs::Zero();
     for (std::size_t k = 0; k < used.size(); ++k) all[used[k]] = std::exp(logs[static_cast<Eigen::Index>(k)]);
-    double sum = 0, count = 0;
-    for (const int cost : weight_costs) {
-      if (all[cost] > 0) sum += std::log(all[cost]), count += 1;
-    }
-    for (const int cost : weight_costs) {
-      if (unseen[static_cast<std::size_t>(cost)]) all[cost] = std::exp(sum / count);
-    }
     return all;
   }
 };
@@ -97,7 +114,6 @@ struct Residuals {
   const PhysicsForm& form;
   std::span<const PhysicsRow> rows;
   const Unknowns& unknowns;
-  double deviation;  // of the prior
   Whitening whitening;
 
   [[nodiscard]] int values() const { return static_cast<int>(rows.size() + unknowns.used.size()); }
@@ -114,7 +130,7 @@ struct Residuals {
   }
 
   int operator()(const Eigen::VectorXd& logs, Eigen::VectorXd& out) const {
-    out << whitening * raw(logs), (logs - unknowns.prior) / deviation;
+    out << whitening * raw(logs), unknowns.whitening * (logs - unknowns.prior);
     return 0;
   }
 
@@ -127,7 +143,7 @@ struct Residuals {
       for (Eigen::Index k = 0; k < logs.size(); ++k)
         slopes(i, k) = gradient[unknowns.used[static_cast<std::size_t>(k)]] / total;
     }
-    jacobian << whitening * slopes, Eigen::MatrixXd::Identity(logs.size(), logs.size()) / deviation;
+    jacobian << whitening * slopes, unknowns.whitening;
     return 0;
   }
 };
@@ -210,7 +226,7 @@ Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows) {
 }
 
 Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation, const Costs* start) {
-  const Unknowns unknowns(form, rows);
+  const Unknowns unknowns(form, rows, deviation);
   const auto n = static_cast<Eigen::Index>(rows.size());
   Eigen::VectorXd logs = start != nullptr ? unknowns.logs(*start) : unknowns.prior;
 
@@ -218,8 +234,7 @@ Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, doubl
   double scale = start != nullptr ? 0.02 : 0.1;
   Eigen::VectorXd root_weight = Eigen::VectorXd::Constant(n, 1 / scale);
   for (int pass = 0; pass < (start != nullptr ? 3 : 6); ++pass) {
-    Residuals<Eigen::DiagonalMatrix<double, Eigen::Dynamic>> residuals{form, rows, unknowns, deviation,
-                                                                       root_weight.asDiagonal()};
+    Residuals<Eigen::DiagonalMatrix<double, Eigen::Dynamic>> residuals{form, rows, unknowns, root_weight.asDiagonal()};
     minimize(residuals, pass == 0 && start == nullptr ? 40 : 15, logs);
     const Eigen::VectorXd away = residuals.raw(logs).cwiseAbs();
     scale = std::max(1.4826 * median({away.begin(), away.end()}), least_scale);
@@ -233,9 +248,9 @@ Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, doubl
 
 Costs krige_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation, const Costs& start,
                   const Eigen::MatrixXd& inverse_factor) {
-  const Unknowns unknowns(form, rows);
+  const Unknowns unknowns(form, rows, deviation);
   Residuals<Eigen::TriangularView<const Eigen::MatrixXd, Eigen::Lower>> residuals{
-      form, rows, unknowns, deviation, inverse_factor.triangularView<Eigen::Lower>()};
+      form, rows, unknowns, inverse_factor.triangularView<Eigen::Lower>()};
   Eigen::VectorXd logs = unknowns.logs(start);
   minimize(residuals, 15, logs);
   return unknowns.costs(logs);

@@ -58,13 +58,13 @@ struct PhysicsRow {
 using Unseen = std::array<bool, cost_count>;
 [[nodiscard]] PERFPRED_API Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows);
 
-/// What the other kinds of weights say of a kind that no row has: the standard deviation of its log cost, a factor
-/// of 4.5.
-inline constexpr double unseen_deviation = 1.5;
+/// Standard deviation of the log of what one kind of traffic costs an element (activations, each kind of weights)
+/// about the level that all kinds share: a factor of 4.5. So uncertain is a kind that no row shows.
+inline constexpr double traffic_deviation = 1.5;
 
 /// Maximum a posteriori of the log costs under a Huber loss on log time. The prior is wide and centred on the cost at
-/// which a term would take its nominal share of the rows' time, so that it serves any device. A parameter of a kind
-/// that no row shows costs the geometric mean of what the other kinds cost.
+/// which a term would take its nominal share of the rows' time, so that it serves any device. What moves data shares a
+/// level: a parameter of a kind that no row shows costs what the other kinds and the activations say.
 /// @param deviation  of a log cost's prior
 /// @param start      costs to begin from, of a fit on nearly the same rows; nullptr: the prior's centre
 [[nodiscard]] PERFPRED_API Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation,
