@@ -1,17 +1,11 @@
 // Chooses the constants of the hybrid's fit on a table of measured rows, by leaving rows of that table out.
 //   hybrid_constants --runs-agg FILE                      chooses on all rows and prints what each candidate scores
-//   hybrid_constants --runs-agg FILE --nested PROTOCOL    for every fold of kfold, loao, lodo or lowo: chooses on the
-//   rows
-//       [--repeats N] [--seed N]                          that are left in, and scores the others with that choice
-//   hybrid_constants --runs-agg FILE --protocol PROTOCOL  scores with what all rows of another table choose, or with
-//   the
-//       [--chosen-on FILE] [--repeats N] [--seed N]       library's own constants
-// --only NAME chooses the constants whose names begin so; the others are the library's.
-// One constant after the other, in the order below, starting from the first candidates. A candidate is taken if it
-// scores at least 1 % (relative) better than the one before it: the geometric mean over kfold (once), loao, lodo and
-// lowo of the mean absolute percentage error. What the process assumes of the batch is judged by kfold alone, three
-// times: only there are neighbouring batch sizes of an architecture left out. The conformal level, last, is the one
-// whose intervals cover nearest to 90 % in kfold and loao.
+//   hybrid_constants --runs-agg FILE --nested PROTOCOL    for every fold of kfold (once), loao, lodo or lowo: chooses
+//                                                         on the rows left in, and scores the others with that choice
+//   either with --seed N
+// One constant after the other, in the order below, starting from the first candidates, which are plain values. Another
+// is taken if it scores at least 1 % (relative) better than the one before it: the geometric mean over kfold (three
+// times), loao, lodo and lowo of the mean absolute percentage error.
 #include <perfpred/error.h>
 #include <perfpred/evaluation.h>
 
@@ -32,11 +26,13 @@ namespace {
 
 using namespace perfpred;
 
+const std::map<std::string, Protocol> protocols = {
+    {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
+
 struct Constant {
   std::string name;
   std::vector<std::string> values;
   std::function<void(HybridConstants&, std::size_t)> set;  // to the value of that place
-  bool of_batch = false;                                   // judged by kfold alone
 };
 
 template <typename Value, typename Set>
@@ -47,7 +43,7 @@ Constant numbers(std::string name, std::vector<Value> values, Set set) {
   return constant;
 }
 
-std::vector<Constant> accuracy_constants() {
+std::vector<Constant> candidates() {
   using C = HybridConstants;
   using Weights = std::array<double, physics_forms.size()>;
   const std::vector<Weights> weights = {{0.25, 0.25, 0.25, 0.25}, {0.1, 0.3, 0.1, 0.5}, {0.3, 0.1, 0.5, 0.1}};
@@ -58,28 +54,13 @@ std::vector<Constant> accuracy_constants() {
       numbers<double>("deviation of log costs", {1.5, 3}, [](C& c, double v) { c.cost_deviation = v; }),
       forms,
       numbers<double>("pull to them", {0.3, 3}, [](C& c, double v) { c.weight_pull = v; }),
-      numbers<int>("rough inputs", {0, 2}, [](C& c, int v) { c.process.rough = v; }),
-      numbers<double>("length of depth and width", {3, 6}, [](C& c, double v) { c.process.architecture_length = v; }),
-      numbers<double>("batch: length", {3, 2}, [](C& c, double v) { c.process.batch_length = v; }),
-      numbers<double>("batch: length of power of two (1000: off)", {1000, 4},
-                      [](C& c, double v) { c.process.power_of_two_length = v; }),
+      numbers<double>("length", {3, 1.5, 6}, [](C& c, double v) { c.process.length = v; }),
       numbers<double>("deviation of log lengths", {0.7, 0.4}, [](C& c, double v) { c.process.length_deviation = v; }),
       numbers<double>("amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }),
       numbers<double>("outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }),
   };
-  for (Constant& constant : all) constant.of_batch = constant.name.starts_with("batch: ");
   return all;
 }
-
-Constant level_constant() {
-  return numbers<double>("conformal level, near", {0.9, 0.93, 0.95},
-                         [](HybridConstants& c, double v) { c.near_level = v; });
-}
-
-struct Score {
-  double error = 0;     // geometric mean over protocols of the mean absolute percentage error
-  double coverage = 0;  // of rows left out by kfold and loao
-};
 
 struct FoldScore {
   double error = 0, inside = 0;
@@ -102,91 +83,73 @@ FoldScore score_fold(const std::vector<AggregateRow>& rows, const Fold& fold, co
   return score;
 }
 
-Score score_constants(const std::vector<AggregateRow>& rows, const HybridConstants& constants, std::uint64_t seed,
-                      bool of_batch) {
-  ProtocolOptions once;
-  once.repeats = of_batch ? 3 : 1;
-  once.seed = seed;
-  Score score;
-  double near = 0;
-  std::vector<Protocol> protocols = {Protocol::kfold};
-  if (!of_batch) protocols.insert(protocols.end(), {Protocol::loao, Protocol::lodo, Protocol::lowo});
-  for (const Protocol protocol : protocols) {
-    const std::vector<Fold> folds = make_folds(rows, protocol, once);
+/// The geometric mean over protocols of the mean absolute percentage error.
+double score_constants(const std::vector<AggregateRow>& rows, const HybridConstants& constants, std::uint64_t seed) {
+  ProtocolOptions options;
+  options.repeats = 3;
+  options.seed = seed;
+  double log_error = 0;
+  for (const auto& [name, protocol] : protocols) {
+    const std::vector<Fold> folds = make_folds(rows, protocol, options);
     std::vector<FoldScore> scores(folds.size());
-    parallel_for(folds.size(), once, [&](std::size_t i) { scores[i] = score_fold(rows, folds[i], constants, seed); });
-    double error = 0;
-    for (const FoldScore& fold : scores) {
-      error += fold.error;
-      if (protocol == Protocol::kfold || protocol == Protocol::loao) score.coverage += fold.inside;
+    parallel_for(folds.size(), options,
+                 [&](std::size_t i) { scores[i] = score_fold(rows, folds[i], constants, seed); });
+    double error = 0, scored = 0;
+    for (std::size_t i = 0; i < folds.size(); ++i) {
+      error += scores[i].error;
+      scored += static_cast<double>(folds[i].test.size());
     }
-    const auto scored = static_cast<double>(rows.size()) * (protocol == Protocol::kfold ? once.repeats : 1);
-    if (protocol == Protocol::kfold || protocol == Protocol::loao) near += scored;
-    score.error += std::log(error / scored) / static_cast<double>(protocols.size());
+    log_error += std::log(error / scored) / static_cast<double>(protocols.size());
   }
-  score.error = std::exp(score.error);
-  score.coverage /= near;
-  return score;
+  return std::exp(log_error);
 }
 
-/// @param only  how the names of those begin that are chosen; the others are the library's
-/// @param show  prints a line for each candidate
-HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed, const std::string& only, bool show,
+/// @param chosen  counts what was taken; nullptr: prints a line for each constant instead
+HybridConstants choose(const std::vector<AggregateRow>& rows, std::uint64_t seed,
                        std::map<std::string, std::map<std::string, int>>* chosen) {
   HybridConstants constants;
-  std::vector<Constant> all = accuracy_constants();
-  std::erase_if(all, [&](const Constant& constant) { return !constant.name.starts_with(only); });
+  const std::vector<Constant> all = candidates();
   for (const Constant& constant : all) constant.set(constants, 0);
-  if (only.empty()) level_constant().set(constants, 0);
-  const auto settle = [&](const Constant& constant, const auto& is_better) {
+  double best = score_constants(rows, constants, seed);
+  if (chosen == nullptr) fmt::print("| constant | chosen | score of each candidate, % |\n|---|---|---|\n");
+  for (const Constant& constant : all) {
     std::size_t taken = 0;
-    Score best = score_constants(rows, constants, seed, constant.of_batch);
-    const auto shown = [&](std::size_t place, const Score& score) {
-      return fmt::format("{}: {:.2f} ({:.1f})", constant.values[place], 100 * score.error, 100 * score.coverage);
-    };
-    std::string line = shown(0, best);
+    std::string scores = fmt::format("{}: {:.2f}", constant.values[0], 100 * best);
     for (std::size_t place = 1; place < constant.values.size(); ++place) {
       HybridConstants changed = constants;
       constant.set(changed, place);
-      const Score score = score_constants(rows, changed, seed, constant.of_batch);
-      line += ", " + shown(place, score);
-      if (!is_better(score, best)) continue;
+      const double score = score_constants(rows, changed, seed);
+      scores += fmt::format(", {}: {:.2f}", constant.values[place], 100 * score);
+      if (score >= 0.99 * best) continue;
       best = score;
       taken = place;
     }
     constant.set(constants, taken);
-    if (chosen != nullptr) ++(*chosen)[constant.name][constant.values[taken]];
-    if (show) {
-      fmt::print("| {} | {} | {} |\n", constant.name, constant.values[taken], line);
+    if (chosen != nullptr) {
+      ++(*chosen)[constant.name][constant.values[taken]];
+    } else {
+      fmt::print("| {} | {} | {} |\n", constant.name, constant.values[taken], scores);
       std::fflush(stdout);
     }
-  };
-  if (show) fmt::print("| constant | chosen | score of each candidate, % (rows covered, %) |\n|---|---|---|\n");
-  for (const Constant& constant : all)
-    settle(constant, [](const Score& a, const Score& b) { return a.error < 0.99 * b.error; });
-  if (only.empty())
-    settle(level_constant(),
-           [](const Score& a, const Score& b) { return std::abs(a.coverage - 0.9) < std::abs(b.coverage - 0.9); });
+  }
   return constants;
 }
 
-/// @param fixed  what to score with; nullptr: what each fold's own training rows choose
-void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, const ProtocolOptions& options,
-                    const std::string& only, const HybridConstants* fixed) {
-  const std::vector<Fold> folds = make_folds(rows, protocol, options);
+void score_nested(const std::vector<AggregateRow>& rows, Protocol protocol, std::uint64_t seed) {
+  ProtocolOptions once;
+  once.repeats = 1;
+  once.seed = seed;
+  const std::vector<Fold> folds = make_folds(rows, protocol, once);
   std::map<std::string, std::map<std::string, int>> chosen;
   FoldScore sum;
   double n = 0;
   for (const Fold& fold : folds) {
-    const HybridConstants constants =
-        fixed != nullptr ? *fixed : choose(pick(rows, fold.train), options.seed, only, false, &chosen);
-    const FoldScore score = score_fold(rows, fold, constants, options.seed);
+    const HybridConstants constants = choose(pick(rows, fold.train), seed, &chosen);
+    const FoldScore score = score_fold(rows, fold, constants, seed);
     const auto count = static_cast<double>(fold.test.size());
-    if (fixed == nullptr || protocol != Protocol::kfold) {
-      fmt::print("{}: {} rows, MAPE {:.2f} %, covered {:.3f}\n", fold.left_out, fold.test.size(),
-                 100 * score.error / count, score.inside / count);
-      std::fflush(stdout);
-    }
+    fmt::print("{}: {} rows, MAPE {:.2f} %, covered {:.3f}\n", fold.left_out, fold.test.size(),
+               100 * score.error / count, score.inside / count);
+    std::fflush(stdout);
     sum.error += score.error;
     sum.inside += score.inside;
     sum.seconds_error += score.seconds_error;
@@ -206,44 +169,31 @@ void score_protocol(const std::vector<AggregateRow>& rows, Protocol protocol, co
 
 int main(int argc, char** argv) {
   try {
-    std::string file, chosen_on, protocol, only;
-    bool nested = false;
-    ProtocolOptions options;
-    options.repeats = 1;
-    for (int i = 1; i + 1 < argc; i += 2) {
-      const std::string option = argv[i], value = argv[i + 1];
-      const auto number = [&](auto& into) {
-        if (std::from_chars(value.data(), value.data() + value.size(), into).ec != std::errc())
-          throw InputError(option + ": not a number");
-      };
-      if (option == "--runs-agg")
+    std::string file, nested;
+    std::uint64_t seed = 0;
+    for (int i = 1; i < argc; i += 2) {
+      const std::string option = argv[i];
+      if (i + 1 == argc) throw InputError(option + ": a value is missing");
+      const std::string value = argv[i + 1];
+      if (option == "--runs-agg") {
         file = value;
-      else if (option == "--nested" || option == "--protocol") {
-        protocol = value;
-        nested = option == "--nested";
-      } else if (option == "--chosen-on")
-        chosen_on = value;
-      else if (option == "--only")
-        only = value;
-      else if (option == "--repeats")
-        number(options.repeats);
-      else if (option == "--seed")
-        number(options.seed);
-      else
+      } else if (option == "--nested") {
+        nested = value;
+      } else if (option == "--seed") {
+        if (std::from_chars(value.data(), value.data() + value.size(), seed).ec != std::errc())
+          throw InputError("--seed: not a number");
+      } else {
         throw InputError(option + ": not an option");
+      }
     }
     const std::vector<AggregateRow> rows = read_aggregate(file);
-    if (protocol.empty()) {
-      (void)choose(rows, options.seed, only, true, nullptr);
-      return 0;
+    if (nested.empty()) {
+      (void)choose(rows, seed, nullptr);
+    } else if (const auto found = protocols.find(nested); found != protocols.end()) {
+      score_nested(rows, found->second, seed);
+    } else {
+      throw InputError("--nested: none of kfold, loao, lodo, lowo");
     }
-    const std::map<std::string, Protocol> protocols = {
-        {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
-    const auto found = protocols.find(protocol);
-    if (found == protocols.end()) throw InputError("the protocol is none of kfold, loao, lodo, lowo");
-    HybridConstants constants;
-    if (!chosen_on.empty()) constants = choose(read_aggregate(chosen_on), options.seed, only, true, nullptr);
-    score_protocol(rows, found->second, options, only, nested ? nullptr : &constants);
     return 0;
   } catch (const InputError& error) {
     fmt::print(stderr, "hybrid_constants: {}\n", error.what());

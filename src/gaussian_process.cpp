@@ -14,103 +14,127 @@ constexpr double prior_noise_deviation = 0.5;
 constexpr double jitter = 1e-10;
 constexpr int most_evaluations = 40;
 
-ResidualKernel::Parameters prior_mean(const KernelPrior& prior) {
-  ResidualKernel::Parameters mean;
-  mean << prior.architecture_length, prior.architecture_length, prior.batch_length, prior.power_of_two_length,
-      prior.positions_length, prior.amplitude, prior.run_noise;
-  return mean.array().log();
-}
+constexpr int amplitude = ResidualKernel::inputs, noise = amplitude + 1, rough = noise + 1;
 
-ResidualKernel::Parameters prior_deviation(const KernelPrior& prior) {
-  ResidualKernel::Parameters deviation;
-  deviation.setConstant(prior.length_deviation);
-  deviation[ResidualKernel::inputs] = prior_amplitude_deviation;
-  deviation[ResidualKernel::inputs + 1] = prior_noise_deviation;
-  return deviation;
-}
+/// Of every parameter but the logit of the rough share, of which it is only where the search starts, and its scale.
+struct NormalPrior {
+  ResidualKernel::Parameters mean, deviation;
+
+  explicit NormalPrior(const KernelPrior& prior) {
+    mean.setConstant(std::log(prior.length));
+    deviation.setConstant(prior.length_deviation);
+    mean[amplitude] = std::log(prior.amplitude);
+    deviation[amplitude] = prior_amplitude_deviation;
+    mean[noise] = std::log(prior.run_noise);
+    deviation[noise] = prior_noise_deviation;
+    mean[rough] = 0;
+    deviation[rough] = 1;
+  }
+};
 
 }  // namespace
 
-double ResidualKernel::amplitude2() const { return std::exp(2 * theta[inputs]); }
-double ResidualKernel::noise2() const { return std::exp(2 * theta[inputs + 1]); }
+double ResidualKernel::amplitude2() const { return std::exp(2 * theta[amplitude]); }
+double ResidualKernel::noise2() const { return std::exp(2 * theta[noise]); }
+double ResidualKernel::rough_share() const { return 1 / (1 + std::exp(-theta[rough])); }
 
 Eigen::MatrixXd ResidualKernel::scaled(const Eigen::MatrixXd& places) const {
   return places * (-theta.head<inputs>()).array().exp().matrix().asDiagonal();
 }
 
-Eigen::MatrixXd ResidualKernel::covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) const {
-  Eigen::MatrixXd exponent = Eigen::MatrixXd::Zero(a.rows(), b.rows());
+void ResidualKernel::covariance_column(const Eigen::MatrixXd& scaled, const double* place, double* out) const {
+  Eigen::Map<Eigen::ArrayXd> exponent(out, scaled.rows());
+  exponent.setConstant(2 * theta[amplitude]);
+  const double share = rough_share();
   for (int input = 0; input < inputs; ++input) {
-    for (Eigen::Index j = 0; j < b.rows(); ++j) {
-      const auto difference = a.col(input).array() - b(j, input);
-      if (input < rough) {
-        exponent.col(j).array() -= difference.abs();
-      } else {
-        exponent.col(j).array() -= 0.5 * difference.square();
-      }
+    const auto difference = scaled.col(input).array() - place[input];
+    if (input < architecture_inputs) {
+      exponent -= share * difference.abs() + (0.5 - 0.5 * share) * difference.square();
+    } else {
+      exponent -= 0.5 * difference.square();
     }
   }
-  return amplitude2() * exponent.array().exp();
+  exponent = exponent.exp();
+}
+
+Eigen::MatrixXd ResidualKernel::covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) const {
+  Eigen::MatrixXd all(a.rows(), b.rows());
+  for (Eigen::Index j = 0; j < b.rows(); ++j) {
+    const Eigen::Matrix<double, inputs, 1> place = b.row(j);
+    covariance_column(a, place.data(), all.col(j).data());
+  }
+  return all;
 }
 
 double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
-                        const Eigen::VectorXd& noise, const KernelPrior& prior, ResidualKernel::Parameters* gradient) {
+                        const Eigen::VectorXd& run_noise, const KernelPrior& prior,
+                        ResidualKernel::Parameters* gradient) {
   const Eigen::Index n = places.rows();
   const Eigen::MatrixXd scaled = kernel.scaled(places);
   const Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);
   Eigen::MatrixXd noisy = covariance;
-  noisy.diagonal() += kernel.noise2() * noise + Eigen::VectorXd::Constant(n, jitter);
+  noisy.diagonal() += kernel.noise2() * run_noise + Eigen::VectorXd::Constant(n, jitter);
   const Eigen::LLT<Eigen::MatrixXd> factor(noisy);
   const Eigen::VectorXd alpha = factor.solve(residuals);
   double objective = 0.5 * residuals.dot(alpha) + Eigen::MatrixXd(factor.matrixL()).diagonal().array().log().sum();
-  const ResidualKernel::Parameters away = (kernel.theta - prior_mean(prior)).cwiseQuotient(prior_deviation(prior));
-  objective += 0.5 * away.squaredNorm();
+  const NormalPrior normal(prior);
+  ResidualKernel::Parameters away = (kernel.theta - normal.mean).cwiseQuotient(normal.deviation);
+  away[rough] = 0;
+  // A uniform share has the density share (1 - share) of its logit.
+  const double share = kernel.rough_share();
+  objective += 0.5 * away.squaredNorm() - std::log(share * (1 - share));
   if (gradient != nullptr) {
     // d/dp = -1/2 sum_ij (alpha alpha' - K^-1)_ij dK_ij/dp
     const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(n, n));
     const Eigen::MatrixXd weight = (alpha * alpha.transpose() - inverse).cwiseProduct(covariance);
+    *gradient = away.cwiseQuotient(normal.deviation);
     for (int input = 0; input < ResidualKernel::inputs; ++input) {
-      double sum = 0;
+      double absolute = 0, square = 0;
       for (Eigen::Index j = 0; j < n; ++j) {
         const auto difference = scaled.col(input).array() - scaled(j, input);
-        sum += input < kernel.rough ? (weight.col(j).array() * difference.abs()).sum()
-                                    : (weight.col(j).array() * difference.square()).sum();
+        square += (weight.col(j).array() * difference.square()).sum();
+        if (input < ResidualKernel::architecture_inputs) absolute += (weight.col(j).array() * difference.abs()).sum();
       }
-      (*gradient)[input] = -0.5 * sum;
+      if (input < ResidualKernel::architecture_inputs) {
+        (*gradient)[input] -= 0.5 * (share * absolute + (1 - share) * square);
+        (*gradient)[rough] += 0.5 * share * (1 - share) * (absolute - 0.5 * square);
+      } else {
+        (*gradient)[input] -= 0.5 * square;
+      }
     }
-    (*gradient)[ResidualKernel::inputs] = -weight.sum();
-    (*gradient)[ResidualKernel::inputs + 1] =
-        -kernel.noise2() * (alpha.array().square() - inverse.diagonal().array()).matrix().dot(noise);
-    *gradient += away.cwiseQuotient(prior_deviation(prior));
+    (*gradient)[amplitude] -= weight.sum();
+    (*gradient)[noise] -=
+        kernel.noise2() * (alpha.array().square() - inverse.diagonal().array()).matrix().dot(run_noise);
+    (*gradient)[rough] += 2 * share - 1;
   }
   return objective;
 }
 
-ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
-                          const KernelPrior& prior, const ResidualKernel* start) {
+ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
+                          const Eigen::VectorXd& run_noise, const KernelPrior& prior, const ResidualKernel* start) {
   struct Problem {
     const Eigen::MatrixXd& places;
     const Eigen::VectorXd& residuals;
-    const Eigen::VectorXd& noise;
+    const Eigen::VectorXd& run_noise;
     const KernelPrior& prior;
-  } problem{places, residuals, noise, prior};
+  } problem{places, residuals, run_noise, prior};
   nlopt::opt search(nlopt::LD_LBFGS, ResidualKernel::parameters);
   search.set_min_objective(
       [](const std::vector<double>& x, std::vector<double>& gradient, void* data) {
         const auto& given = *static_cast<Problem*>(data);
         const ResidualKernel::Parameters theta = Eigen::Map<const ResidualKernel::Parameters>(x.data());
         ResidualKernel::Parameters slope;
-        const double value = kernel_objective({theta, given.prior.rough}, given.places, given.residuals, given.noise,
-                                              given.prior, gradient.empty() ? nullptr : &slope);
+        const double value = kernel_objective({theta}, given.places, given.residuals, given.run_noise, given.prior,
+                                              gradient.empty() ? nullptr : &slope);
         std::copy(slope.data(), slope.data() + gradient.size(), gradient.begin());
         return value;
       },
       &problem);
   search.set_ftol_abs(1e-3);  // of a log posterior
   search.set_maxeval(most_evaluations);
-  const ResidualKernel::Parameters from = start != nullptr ? start->theta : prior_mean(prior);
-  const ResidualKernel::Parameters reach = 8 * prior_deviation(prior);
-  const ResidualKernel::Parameters low = prior_mean(prior) - reach, high = prior_mean(prior) + reach;
+  const NormalPrior normal(prior);
+  const ResidualKernel::Parameters from = start != nullptr ? start->theta : normal.mean;
+  const ResidualKernel::Parameters low = normal.mean - 8 * normal.deviation, high = normal.mean + 8 * normal.deviation;
   search.set_lower_bounds({low.data(), low.data() + low.size()});
   search.set_upper_bounds({high.data(), high.data() + high.size()});
   std::vector<double> x(from.data(), from.data() + from.size());
@@ -122,7 +146,7 @@ ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& 
   } catch (const std::exception& error) {
     throw Error(std::string("the search for the residual process's parameters failed: ") + error.what());
   }
-  return {Eigen::Map<const ResidualKernel::Parameters>(x.data()), prior.rough};
+  return {Eigen::Map<const ResidualKernel::Parameters>(x.data())};
 }
 
 }  // namespace perfpred

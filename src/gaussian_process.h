@@ -6,34 +6,35 @@
 
 namespace perfpred {
 
-/// Covariance of the residual of two workloads: sf^2 exp(-sum_rough |d|/l - sum_smooth d^2/(2 l^2)), a length per
-/// input. The first `rough` inputs are rough (what one depth or width shows says less of the next), the others smooth.
+/// Covariance of the residual of two workloads, d their difference over the length of each input:
+/// sf^2 exp(-sum_architecture (r |d| + (1 - r) d^2 / 2) - sum_others d^2 / 2).
+/// The first two inputs are the architecture's. How rough the residual is there (r = 1: what one depth or width shows
+/// says less of the next than a squared exponential has it) the rows decide.
 struct PERFPRED_API ResidualKernel {
   static constexpr int inputs = 5;
-  static constexpr int parameters = inputs + 2;
-  using Parameters = Eigen::Matrix<double, parameters, 1>;  ///< logs: lengths, amplitude sf, noise of a single run
+  static constexpr int architecture_inputs = 2;
+  static constexpr int parameters = inputs + 3;
+  using Parameters = Eigen::Matrix<double, parameters, 1>;
 
-  Parameters theta;
-  int rough = 2;
+  Parameters theta;  ///< logs of the lengths, of the amplitude sf, of the noise of a single run; the logit of r
 
   [[nodiscard]] double amplitude2() const;
   [[nodiscard]] double noise2() const;
+  [[nodiscard]] double rough_share() const;  ///< r
 
   /// Inputs divided by their lengths, an input a column. The covariance of scaled inputs follows without lengths.
   [[nodiscard]] Eigen::MatrixXd scaled(const Eigen::MatrixXd& places) const;
   [[nodiscard]] Eigen::MatrixXd covariance(const Eigen::MatrixXd& scaled_a, const Eigen::MatrixXd& scaled_b) const;
+  /// Of scaled places with one: a number a row of `scaled`, nothing allocated.
+  void covariance_column(const Eigen::MatrixXd& scaled, const double* place, double* out) const;
 };
 
-/// What is assumed of a kernel before rows are seen: log-normal priors of its parameters.
+/// What is assumed of a kernel before rows are seen: log-normal priors, and any rough share as likely as another.
 struct KernelPrior {
-  int rough = 2;                   ///< inputs that are rough: 2 (depth and width) or 0
-  double architecture_length = 3;  ///< depths, octaves of width
-  double batch_length = 3;         ///< octaves
-  double power_of_two_length = 4;  ///< batches that are powers of two and others are 1 apart
-  double positions_length = 4;     ///< octaves
-  double length_deviation = 0.4;   ///< of a log length
-  double amplitude = 0.05;         ///< relative
-  double run_noise = 0.008;        ///< relative standard deviation of a single run
+  double length = 3;              ///< of every input
+  double length_deviation = 0.7;  ///< of a log length
+  double amplitude = 0.05;        ///< relative
+  double run_noise = 0.008;       ///< relative standard deviation of a single run
 };
 
 /// Maximum a posteriori hyper-parameters of a zero-mean process, by L-BFGS with gradients.

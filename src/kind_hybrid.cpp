@@ -39,7 +39,11 @@ using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;
 /// Two-sided 90 % quantile of Student's t, over that of the normal: what few groups say of the next one.
 double student_factor(std::size_t groups) {
   constexpr std::array<double, 10> quantiles = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812};
-  return quantiles[std::min(std::max<std::size_t>(groups, 2) - 2, quantiles.size() - 1)] / z90;
+  const std::size_t freedom = std::max<std::size_t>(groups, 2) - 1;
+  if (freedom <= quantiles.size()) return quantiles[freedom - 1] / z90;
+  // Abramowitz and Stegun 26.7.5, from the normal's quantile.
+  const double n = static_cast<double>(freedom), z2 = z90 * z90;
+  return 1 + (z2 + 1) / (4 * n) + (5 * z2 * z2 + 16 * z2 + 3) / (96 * n * n);
 }
 
 double norm2(const double* x, Eigen::Index n) { return Eigen::Map<const Eigen::VectorXd>(x, n).squaredNorm(); }
@@ -93,24 +97,32 @@ struct Row {
   FormVector log_physics = FormVector::Zero();
 };
 
+/// What a row was predicted without, besides itself.
+enum LeftOut : std::size_t { row_alone, architecture, depth, width, left_out_kinds };
+
 /// How far errors on what was left out exceed what the process and the forms' disagreement say of themselves:
 /// variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
 /// where share is process / amplitude^2. The 90 % interval is so many such deviations to either side as covered what
-/// was left out: rows and architectures (near), whole depths, whole widths. A new depth or width takes its own number,
-/// the more of it the larger the share.
+/// was left out: rows, architectures, and for a new depth or width whole depths and widths. Between the median shares
+/// of rows, architectures and these it is interpolated.
 struct Calibration {
   double process_log = 0;
   double novelty = 0;
   double disagreement_log = 0;
-  double near_share = 0, near_quantile = z90;
-  double far_share = 1, depth_quantile = z90, width_quantile = z90;
+  std::array<double, left_out_kinds> shares = {0, 0, 1, 1};
+  std::array<double, left_out_kinds> quantiles = {z90, z90, z90, z90};
   double most_share = 1;  // that was left out; what lies farther away is treated as that
 
   [[nodiscard]] double quantile(double share, bool new_depth, bool new_width) const {
-    const double far = std::max(new_depth ? depth_quantile : near_quantile, new_width ? width_quantile : near_quantile);
-    const double way =
-        far_share > near_share ? std::clamp((share - near_share) / (far_share - near_share), 0.0, 1.0) : 1.0;
-    return std::max(near_quantile, near_quantile + way * (far - near_quantile));
+    const auto on_the_way = [&](double from, LeftOut near, LeftOut far) {
+      const double way = shares[far] - shares[near];
+      return from + (way > 0 ? std::clamp((share - shares[near]) / way, 0.0, 1.0) : 1.0) * (quantiles[far] - from);
+    };
+    const double near = on_the_way(quantiles[row_alone], row_alone, architecture);
+    double farthest = near;
+    if (new_depth) farthest = std::max(farthest, on_the_way(near, architecture, depth));
+    if (new_width) farthest = std::max(farthest, on_the_way(near, architecture, width));
+    return farthest;
   }
 
   [[nodiscard]] double latent(double process, double share, double disagreement) const {
@@ -143,7 +155,7 @@ struct HeldOut {
   double process = 0;
   double noise = 0;
   double weight = 1;  // groups of groups count alike
-  enum class LeftOut { near, depth, width } left_out = LeftOut::near;
+  LeftOut left_out = row_alone;
 };
 
 PhysicsView view(const std::array<Costs, forms>& costs, const std::array<Unseen, forms>& unseen,
@@ -378,16 +390,12 @@ class HybridModel final : public RegressorModel {
             {"forms", json_costs},
             {"weights", perfpred::to_json(Eigen::VectorXd(weights))},
             {"kernel", perfpred::to_json(Eigen::VectorXd(kernel.theta))},
-            {"rough", kernel.rough},
             {"calibration",
              {{"process_log", calibration.process_log},
               {"novelty", calibration.novelty},
               {"disagreement_log", calibration.disagreement_log},
-              {"near_share", calibration.near_share},
-              {"near_quantile", calibration.near_quantile},
-              {"far_share", calibration.far_share},
-              {"depth_quantile", calibration.depth_quantile},
-              {"width_quantile", calibration.width_quantile},
+              {"shares", calibration.shares},
+              {"quantiles", calibration.quantiles},
               {"most_share", calibration.most_share}}},
             {"dropped", json_dropped}};
   }
@@ -470,20 +478,14 @@ class HybridModel final : public RegressorModel {
       heap.resize(static_cast<std::size_t>(2 * n));
       buffer = heap.data();
     }
-    Eigen::Map<Eigen::ArrayXd> covariance(buffer, n);
-    covariance.setConstant(2 * kernel.theta[ResidualKernel::inputs]);
-    for (int input = 0; input < ResidualKernel::inputs; ++input) {
-      const double at = place[static_cast<std::size_t>(input)] * std::exp(-kernel.theta[input]);
-      if (input < kernel.rough) {
-        covariance -= (scaled_.col(input).array() - at).abs();
-      } else {
-        covariance -= 0.5 * (scaled_.col(input).array() - at).square();
-      }
-    }
-    covariance = covariance.exp();
+    std::array<double, ResidualKernel::inputs> scaled;
+    for (int input = 0; input < ResidualKernel::inputs; ++input)
+      scaled[static_cast<std::size_t>(input)] = place[static_cast<std::size_t>(input)] * std::exp(-kernel.theta[input]);
+    kernel.covariance_column(scaled_, scaled.data(), buffer);
+    const Eigen::Map<const Eigen::VectorXd> covariance(buffer, n);
     const double explained = lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n);
     FormVector correction;
-    for (Eigen::Index f = 0; f < correction.size(); ++f) correction[f] = alpha_.col(f).dot(covariance.matrix());
+    for (Eigen::Index f = 0; f < correction.size(); ++f) correction[f] = alpha_.col(f).dot(covariance);
     return combine(view(costs, unseen, shape), correction, std::max(0.0, kernel.amplitude2() - explained), place[0],
                    place[1]);
   }
@@ -533,8 +535,10 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridCons
   return weights_of(x.data());
 }
 
+/// @param groups   that were left out, of each kind
+/// @param dropped  rows that were not even predicted: they count as not covered
 Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel,
-                      double near_level, double depth_factor, double width_factor) {
+                      const std::array<std::size_t, left_out_kinds>& groups, std::size_t dropped) {
   struct Sample {
     double error, process, disagreement, unseen, noise, weight;
   };
@@ -583,29 +587,25 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   calibration.most_share = 0;
   for (const Sample& sample : samples)
     calibration.most_share = std::max(calibration.most_share, sample.process / kernel.amplitude2());
-  // Conformal: quantiles of the standardised errors, those of single rows and those of groups apart.
-  const auto quantile_of = [&](HeldOut::LeftOut left_out, double level, double factor, double& quantile,
-                               std::vector<double>& shares) {
-    std::vector<double> errors;
+  // Conformal: quantiles of the standardised errors, of each kind of group apart.
+  for (std::size_t kind = 0; kind < left_out_kinds; ++kind) {
+    std::vector<double> errors, shares;
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      if (held_out[i].left_out != left_out) continue;
+      if (held_out[i].left_out != kind) continue;
       errors.push_back(samples[i].error / deviation(calibration, samples[i]));
       shares.push_back(samples[i].process / kernel.amplitude2());
     }
-    if (!errors.empty()) quantile = conformal_half_width(std::move(errors), level) * factor;
-  };
-  const auto median_of = [](std::vector<double>& values, double& out) {
-    if (values.empty()) return;
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    out = *middle;
-  };
-  std::vector<double> near_shares, far_shares;
-  quantile_of(HeldOut::LeftOut::near, near_level, 1, calibration.near_quantile, near_shares);
-  quantile_of(HeldOut::LeftOut::depth, 0.9, depth_factor, calibration.depth_quantile, far_shares);
-  quantile_of(HeldOut::LeftOut::width, 0.9, width_factor, calibration.width_quantile, far_shares);
-  median_of(near_shares, calibration.near_share);
-  median_of(far_shares, calibration.far_share);
+    if (errors.empty()) {  // no two such groups
+      calibration.quantiles[kind] = calibration.quantiles[row_alone];
+      continue;
+    }
+    const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+    std::nth_element(shares.begin(), middle, shares.end());
+    calibration.shares[kind] = *middle;
+    const auto n = static_cast<double>(errors.size());
+    const double level = std::min(0.9 * (n + static_cast<double>(dropped)) / n, 1.0);
+    calibration.quantiles[kind] = conformal_half_width(std::move(errors), level) * student_factor(groups[kind]);
+  }
   return calibration;
 }
 
@@ -649,8 +649,7 @@ class HybridFit {
     krige_physics(searched);
     std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out, constants_);
-    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, constants_.near_level,
-                                    student_factor(depths_), student_factor(widths_));
+    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, groups_, dropped_);
     model_->rows = rows_;
     model_->fitted_rows = rows_.size();
     model_->prepare();
@@ -663,7 +662,8 @@ class HybridFit {
   std::vector<Row> rows_;
   HybridConstants constants_;  // its noise of a run is replaced where repeats or epochs show it
   std::uint64_t seed_;
-  std::size_t depths_ = 0, widths_ = 0;  // that were left out
+  std::array<std::size_t, left_out_kinds> groups_{};  // that were left out
+  std::size_t dropped_ = 0;                           // rows, as outliers
 
   [[nodiscard]] std::vector<PhysicsRow> physics_rows(const std::vector<std::size_t>& places) const {
     std::vector<PhysicsRow> picked;
@@ -750,7 +750,6 @@ class HybridFit {
 
   void drop_outliers() {
     const auto most = static_cast<std::size_t>(largest_dropped_share * static_cast<double>(rows_.size()));
-    std::size_t dropped = 0;
     for (bool again = false;; again = true) {
       const std::vector<std::size_t> searched = subset();
       const std::vector<Row> some = pick(searched);
@@ -766,7 +765,7 @@ class HybridFit {
       const Eigen::VectorXd standardised = (inverse * residuals).cwiseQuotient(inverse.diagonal().cwiseSqrt());
       Eigen::Index worst = 0;
       const double away = standardised.cwiseAbs().maxCoeff(&worst);
-      if (away <= constants_.outlier_deviations || dropped >= most) return;
+      if (away <= constants_.outlier_deviations || dropped_ >= most) return;
       const std::size_t place = searched[static_cast<std::size_t>(worst)];
       model_->set_aside.push_back(
           {rows_[place].key,
@@ -776,7 +775,7 @@ class HybridFit {
                        standardised[worst])});
       rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(place));
       shapes_.erase(shapes_.begin() + static_cast<std::ptrdiff_t>(place));
-      ++dropped;
+      ++dropped_;
       fit_physics(true);
     }
   }
@@ -784,12 +783,11 @@ class HybridFit {
   /// Predicts groups from the other rows, physics fitted anew, the process's parameters kept.
   [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) {
     std::vector<HeldOut> held_out;
-    const auto hold = [&](HeldOut::LeftOut left_out, const auto& group_of) {
+    const auto hold = [&](LeftOut left_out, const auto& group_of) {
       std::map<decltype(group_of(rows_.front())), std::vector<std::size_t>> groups;
       for (const std::size_t i : searched) groups[group_of(rows_[i])].push_back(i);
       if (groups.size() < 2) return;
-      if (left_out == HeldOut::LeftOut::depth) depths_ = groups.size();
-      if (left_out == HeldOut::LeftOut::width) widths_ = groups.size();
+      groups_[left_out] = left_out == row_alone ? searched.size() : groups.size();
       const std::size_t first = held_out.size();
       for (const auto& [name, out] : groups) {
         std::vector<std::size_t> in;
@@ -801,15 +799,15 @@ class HybridFit {
         held_out[i].left_out = left_out;
       }
     };
-    hold(HeldOut::LeftOut::depth, [](const Row& row) { return row.place[0]; });
-    hold(HeldOut::LeftOut::width, [](const Row& row) { return row.place[1]; });
-    hold(HeldOut::LeftOut::near, [](const Row& row) { return std::pair(row.place[0], row.place[1]); });
+    hold(depth, [](const Row& row) { return row.place[0]; });
+    hold(width, [](const Row& row) { return row.place[1]; });
+    hold(architecture, [](const Row& row) { return std::pair(row.place[0], row.place[1]); });
     std::map<const Row*, std::size_t> part;
     std::vector<std::size_t> order = searched;
     std::mt19937_64 random(seed_);
     std::shuffle(order.begin(), order.end(), random);
     for (std::size_t i = 0; i < order.size(); ++i) part[&rows_[order[i]]] = i % random_parts;
-    hold(HeldOut::LeftOut::near, [&](const Row& row) { return part.at(&row); });
+    hold(row_alone, [&](const Row& row) { return part.at(&row); });
     return held_out;
   }
 
@@ -892,13 +890,19 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   const Eigen::VectorXd theta = json_vector(json, "kernel");
   if (theta.size() != ResidualKernel::parameters) throw ModelError("field \"kernel\" has a wrong size");
   model->kernel.theta = theta;
-  model->kernel.rough =
-      static_cast<int>(std::clamp(json_number(json, "rough"), 0.0, static_cast<double>(ResidualKernel::inputs)));
   const nlohmann::json& calibration = json_field(json, "calibration");
-  model->calibration = {json_number(calibration, "process_log"),      json_number(calibration, "novelty"),
-                        json_number(calibration, "disagreement_log"), json_number(calibration, "near_share"),
-                        json_number(calibration, "near_quantile"),    json_number(calibration, "far_share"),
-                        json_number(calibration, "depth_quantile"),   json_number(calibration, "width_quantile"),
+  const auto by_kind = [&](const char* name) {
+    const Eigen::VectorXd vector = json_vector(calibration, name);
+    if (vector.size() != left_out_kinds) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+    std::array<double, left_out_kinds> values{};
+    std::copy(vector.begin(), vector.end(), values.begin());
+    return values;
+  };
+  model->calibration = {json_number(calibration, "process_log"),
+                        json_number(calibration, "novelty"),
+                        json_number(calibration, "disagreement_log"),
+                        by_kind("shares"),
+                        by_kind("quantiles"),
                         json_number(calibration, "most_share")};
   for (const nlohmann::json& item : list("dropped")) {
     model->set_aside.push_back({json_text(item, "key"), json_text(item, "reason")});

@@ -17,7 +17,6 @@ struct HybridConstants {
   std::array<double, physics_forms.size()> form_weights = {0.25, 0.25, 0.25, 0.25};
   double weight_pull = 0.3;       ///< how firmly the forms' weights stay there
   double outlier_deviations = 4;  ///< of a leave-one-out residual
-  double near_level = 0.93;       ///< conformal level of intervals near the rows
 };
 
 /// @throws InputError if the rows are too few
