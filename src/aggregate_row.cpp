@@ -30,20 +30,21 @@ constexpr std::array<std::string_view, 25> order = {
     "classes",      "train_images", "optimizer",  "precision",    "layout",  "cuda_graph",      "device",
     "threads",      "n_rejected",   "flags",      "epoch_rel_sem"};
 
-/// Columns of a number that may be unknown.
+/// Columns of a number that may be unknown, and with what they are there.
 struct NumberColumn {
   std::string_view name;
   std::optional<double> AggregateRow::*value;
-  bool positive;
-  bool of_accuracy;
+  enum class With { runs, accuracy, nothing } with;
 };
 
-constexpr std::array<NumberColumn, 6> number_columns = {{{"avg_time_mean", &AggregateRow::avg_time_mean, true, false},
-                                                         {"avg_time_std", &AggregateRow::avg_time_std, false, false},
-                                                         {"thr_mean", &AggregateRow::thr_mean, true, false},
-                                                         {"thr_std", &AggregateRow::thr_std, false, false},
-                                                         {"acc_mean", &AggregateRow::acc_mean, false, true},
-                                                         {"acc_std", &AggregateRow::acc_std, false, true}}};
+constexpr std::array<NumberColumn, 7> number_columns = {
+    {{"avg_time_mean", &AggregateRow::avg_time_mean, NumberColumn::With::runs},
+     {"avg_time_std", &AggregateRow::avg_time_std, NumberColumn::With::runs},
+     {"thr_mean", &AggregateRow::thr_mean, NumberColumn::With::runs},
+     {"thr_std", &AggregateRow::thr_std, NumberColumn::With::runs},
+     {"acc_mean", &AggregateRow::acc_mean, NumberColumn::With::accuracy},
+     {"acc_std", &AggregateRow::acc_std, NumberColumn::With::accuracy},
+     {"epoch_rel_sem", &AggregateRow::epoch_rel_sem, NumberColumn::With::nothing}}};
 
 std::int64_t count(const CsvReader& csv, const CsvColumn& column) {
   const std::int64_t value = csv.integer(column);
@@ -60,10 +61,12 @@ class AggregateReader {
         n_(csv_.required("n")),
         steps_(csv_.required("steps_per_epoch")),
         n_rejected_(csv_.optional("n_rejected")),
-        flags_(csv_.optional("flags")),
-        epoch_rel_sem_(csv_.optional("epoch_rel_sem")) {
+        flags_(csv_.optional("flags")) {
     for (const std::string_view name : {"depth", "base_filters", "batch_size"}) (void)csv_.required(name);
-    for (const NumberColumn& column : number_columns) numbers_.push_back(csv_.required(column.name));
+    for (const NumberColumn& column : number_columns) {
+      const bool ours = column.with == NumberColumn::With::nothing;  // the reference collection has none
+      numbers_.push_back(ours ? csv_.optional(column.name) : csv_.required(column.name));
+    }
   }
 
   [[nodiscard]] bool next() { return csv_.next(); }
@@ -80,9 +83,6 @@ class AggregateReader {
       }
     }
     if (!csv_.text(n_rejected_).empty()) row.n_rejected = count(csv_, n_rejected_);
-    if (const std::string_view text = csv_.text(epoch_rel_sem_); !text.empty()) {
-      row.epoch_rel_sem = parse_non_negative(text, csv_.place(epoch_rel_sem_.name));
-    }
     try {
       row.flags = AggregateFlags::parse(csv_.text(flags_));
     } catch (const InputError& error) {
@@ -101,14 +101,13 @@ class AggregateReader {
   void check(const AggregateRow& row) const {
     for (const NumberColumn& column : number_columns) {
       const auto& value = row.*column.value;
-      if (column.positive && value && *value <= 0) {
-        throw_bad_value(csv_.place(column.name), number_text(value), "a positive number");
-      }
-      if (column.of_accuracy && value.has_value() != row.acc_mean.has_value())
+      if (column.with == NumberColumn::With::accuracy && value.has_value() != row.acc_mean.has_value())
         refuse("acc_mean and acc_std go together");
-      if (!column.of_accuracy && value.has_value() != (row.n > 0)) {
+      if (column.with == NumberColumn::With::runs && value.has_value() != (row.n > 0))
         refuse(fmt::format("n is {} but {} is {}", row.n, column.name, value ? "given" : "empty"));
-      }
+    }
+    for (const auto& [name, value] : {std::pair("avg_time_mean", row.avg_time_mean), {"thr_mean", row.thr_mean}}) {
+      if (value && *value <= 0) throw_bad_value(csv_.place(name), number_text(value), "a positive number");
     }
     if (row.acc_mean && *row.acc_mean > 1)
       throw_bad_value(csv_.place("acc_mean"), number_text(row.acc_mean), "a fraction");
@@ -116,7 +115,7 @@ class AggregateReader {
 
   CsvReader csv_;
   WorkloadReader workload_;
-  CsvColumn params_, n_, steps_, n_rejected_, flags_, epoch_rel_sem_;
+  CsvColumn params_, n_, steps_, n_rejected_, flags_;
   std::vector<CsvColumn> numbers_;
 };
 
@@ -126,7 +125,6 @@ std::string field(const AggregateRow& row, std::string_view name) {
   if (name == "steps_per_epoch") return std::to_string(row.steps_per_epoch);
   if (name == "n_rejected") return std::to_string(row.n_rejected);
   if (name == "flags") return row.flags.text();
-  if (name == "epoch_rel_sem") return number_text(row.epoch_rel_sem);
   for (const NumberColumn& column : number_columns) {
     if (column.name == name) return number_text(row.*column.value);
   }
