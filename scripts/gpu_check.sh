@@ -96,10 +96,14 @@ if command -v ncu >/dev/null && [ "$device" != cpu ]; then
   for kind in f h; do
     for what in add mul fma; do metrics+=,${op}_$kind${what}_pred_on.sum; done
   done
-  metrics+=,sm__ops_path_tensor_src_fp16_dst_fp32.sum,sm__ops_path_tensor_src_tf32_dst_fp32.sum
+  # The names of these differ between GPUs, and ncu refuses one that is not there (docs/profiling.md).
+  tensor=$(ncu --query-metrics | awk '{ print $1 }' |
+    grep -E '^sm__ops_path_tensor_src_(fp16|bf16|tf32|fp16_bf16_tf32)(_dst_fp(16|32))?$') || tensor=
+  for metric in $tensor; do metrics+=,$metric.sum; done
   metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed,dram__throughput.avg.pct_of_peak_sustained_elapsed
-  ncu --nvtx --nvtx-include "train_step/" --csv --page raw --metrics "$metrics" --log-file "$out/resnet18_ncu.csv" \
-    "$bin/perfpred-train-net" --network resnet18 --data dummy --batch-size 64 --device "$device" --profile-one-step &&
+  ncu --nvtx --nvtx-include "train_step/" --clock-control none --csv --page raw --metrics "$metrics" \
+    --log-file "$out/resnet18_ncu.csv" "$bin/perfpred-train-net" --network resnet18 --data dummy --batch-size 64 \
+    --device "$device" --profile-one-step &&
     "$bin/perfpred-ncu" "$out/resnet18_ncu.csv" --label resnet18 --out "$out/resnet18_ncu.txt" || result=1
 else
   echo "ncu is not here, or $device is no GPU: left out"
