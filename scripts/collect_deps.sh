@@ -16,6 +16,7 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 packages=(
   libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libfccp-dev libnlopt-dev libnlopt-cxx-dev libxgboost-dev
+  libbenchmark-dev
 )
 
 # /usr/x becomes FOLDER/x; the packages' CMake files find their neighbours by relative paths.
@@ -26,6 +27,7 @@ for package in "${packages[@]}"; do
   while read -r path; do
     if [ -d "$path" ] && [ ! -L "$path" ]; then continue; fi
     case $path in
+      */libbenchmark_main.a) copy "$path" ;; # its CMake files want it
       /usr/share/doc*/* | /usr/share/man/* | *.a) ;;
       /usr/include/* | /usr/share/* | */cmake/*) copy "$path" ;;
       *.so) # the link that the linker follows, what it points to, and what that in turn wants from such a package
