@@ -1,10 +1,17 @@
 #!/usr/bin/env python3
 """Training steps here beside PyTorch's, in turns: the same network, batch and optimizer on the same machine.
 
-    python benchmarks/peers/training_step.py --collect build/release/bin/perfpred-collect [--device cpu] [--rounds 5]
+    python benchmarks/peers/training_step.py --collect build/release/bin/perfpred-collect [--rounds 3] [--seconds 2]
+        [--network cifar_cnn,resnet18,mobilenet_v2] [--batch-size 8] [--device cpu] [--json ratios.json]
 
-Run it with the Python of the LibTorch that the project is built against. Prints the ratio here / peer for every row and
-peer (eager; on CUDA also CUDA graphs and torch.compile), then the median; below 1 we are faster.
+Run it with the Python of the LibTorch that the project is built against. The CNN is written out here; networks of the
+zoo are torchvision's, and left out where that is missing (scripts/torchscript_networks.sh makes an environment that
+has it). Both sides: fp32 without TF32, Adam, images of 3x224x224 (the CNN: 3x32x32), as many threads, training mode,
+the same number of parameters. Ours loads its batches from generated images, the peer has one batch.
+
+Prints our step and, in a column each, its ratio here / peer: PyTorch eager, torch.compile (Inductor; on a CPU it wants
+a C++ compiler), on CUDA also a CUDA graph, against ours in a CUDA graph; below 1 we are faster. "-": does not work
+here, and a line says why. On a machine with other work, ratios say little.
 """
 
 import argparse
@@ -21,7 +28,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the programs set it; r
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-ROWS = [(2, 16, 64), (2, 32, 128), (3, 16, 128), (3, 32, 64)]  # depth, base filters, batch
+try:
+    import torchvision
+except ImportError:
+    torchvision = None
+
+CNNS = [(2, 16, 64), (2, 32, 128), (3, 16, 128), (3, 32, 64)]  # depth, base filters, batch
 
 
 class Cnn(nn.Sequential):
@@ -36,31 +48,61 @@ class Cnn(nn.Sequential):
         super().__init__(*layers)
 
 
+class Row:
+    """A network and batch size; the CNN's also have a depth and a width."""
+
+    def __init__(self, network, batch, depth=None, base=None):
+        self.network, self.batch, self.depth, self.base = network, batch, depth, base
+        self.name = f"{network}{f'/depth:{depth}/base:{base}' if depth else ''}/batch:{batch}"
+
+    def model(self):
+        return Cnn(self.depth, self.base) if self.depth else torchvision.models.get_model(self.network)
+
+    def shape(self):
+        side = 32 if self.depth else 224
+        return self.batch, 3, side, side
+
+    def options(self):
+        cnn = ["--depth", str(self.depth), "--base-filters", str(self.base)] if self.depth else []
+        return ["--network", self.network, "--batch-size", str(self.batch), *cnn]
+
+
+def rows_of(options):
+    rows = []
+    for network in options.network.split(","):
+        if network == "cifar_cnn":
+            rows += [Row(network, batch, depth, base) for depth, base, batch in CNNS]
+        elif torchvision is None:
+            print(f"{network}: left out, this Python has no torchvision")
+        else:
+            rows += [Row(network, int(batch)) for batch in options.batch_size.split(",")]
+    return rows
+
+
 def synchronise(device):
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def peer_step(row, device, kind):
-    """A function that runs one training step of the peer."""
-    depth, base, batch = row
+    """A function that runs one training step of the peer, and its number of parameters."""
     torch.manual_seed(0)
-    model = Cnn(depth, base).to(device)
+    model = row.model().to(device)
+    params = sum(p.numel() for p in model.parameters())
     loss_of = nn.CrossEntropyLoss()
-    capturable = kind == "graph"
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, capturable=capturable)
-    inputs = torch.randn(batch, 3, 32, 32, device=device)
-    targets = torch.randint(10, (batch,), device=device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, capturable=kind == "graph")
+    inputs = torch.randn(row.shape(), device=device)
+    targets = torch.randint(10, (row.batch,), device=device)
+    torch.compiler.reset()  # a row is compiled for itself, as if it were the only one
+    run = torch.compile(model, dynamic=False) if kind == "compile" else model
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss_of(model(inputs), targets).backward()
+        loss_of(run(inputs), targets).backward()
         optimizer.step()
 
-    if kind == "compile":
-        model = torch.compile(model)
     if kind != "graph":
-        return step
+        return step, params
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(11):
@@ -68,7 +110,7 @@ def peer_step(row, device, kind):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+    return graph.replay, params
 
 
 def peer_ms(step, device, seconds):
@@ -76,7 +118,7 @@ def peer_ms(step, device, seconds):
         step()
     synchronise(device)
     times, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 10:
+    while time.perf_counter() < end or len(times) < 5:
         begin = time.perf_counter()
         step()
         synchronise(device)
@@ -84,54 +126,72 @@ def peer_ms(step, device, seconds):
     return statistics.median(times)
 
 
-def our_ms(collect, row, device, threads, graph):
-    depth, base, batch = row
+def our_ms(collect, row, device, graph, params):
     with tempfile.TemporaryDirectory() as folder:
-        command = [collect, "--timing", "steps", "--depth", str(depth), "--base-filters", str(base), "--batch-size",
-                   str(batch), "--train-images", str(batch * 20), "--device", str(device), "--precision", "fp32",
-                   "--cuda-graph", "1" if graph else "0", "--out", folder + "/runs.csv", "--log-dir", folder, "--json"]
+        command = [collect, "--timing", "steps", *row.options(), "--train-images", str(row.batch * 20), "--device",
+                   str(device), "--precision", "fp32", "--optimizer", "adam", "--cuda-graph", "1" if graph else "0",
+                   "--out", folder + "/runs.csv", "--log-dir", folder, "--json"]
         if device.type == "cpu":
-            command += ["--threads", str(threads)]
+            command += ["--threads", str(torch.get_num_threads())]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        return json.loads(done.stdout)["runs"][0]["step_p50_ms"]
+        run = json.loads(done.stdout)["runs"][0]
+        if run["params"] != params or run["input"] != "x".join(map(str, row.shape()[1:])):
+            sys.exit(f"{row.name}: {run['params']} parameters, images {run['input']} here, {params} in the peer: "
+                     "not the same network")
+        return run["step_p50_ms"]
+
+
+def compare(row, device, kinds, options):
+    """Our times of each round and the ratios of each kind of peer."""
+    peers = {}
+    for kind in kinds:
+        try:
+            step, params = peer_step(row, device, kind)
+            step()
+            peers[kind] = step
+        except Exception as error:  # torch.compile and graphs do not work everywhere
+            print(f"{row.name}: {kind} does not work here: {str(error).splitlines()[0]}")
+    ours, ratios = [], {kind: [] for kind in peers}
+    for turn in range(options.rounds):
+        # Ours without and with a graph, and the peers; backwards every other round.
+        turns = [("ours", graph) for graph in sorted({kind == "graph" for kind in peers})]
+        turns += [("peer", kind) for kind in peers]
+        times = {}
+        for who, what in turns if turn % 2 == 0 else reversed(turns):
+            times[who, what] = (our_ms(options.collect, row, device, what, params) if who == "ours"
+                                else peer_ms(peers[what], device, options.seconds))
+        ours += [times["ours", False]] if ("ours", False) in times else []
+        for kind in peers:
+            ratios[kind].append(times["ours", kind == "graph"] / times["peer", kind])
+    return ours, ratios
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--collect", required=True, help="the program perfpred-collect")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3, help="of a peer's measurement")
+    parser.add_argument("--network", default="cifar_cnn,resnet18,mobilenet_v2", help="cifar_cnn, or torchvision's names")
+    parser.add_argument("--batch-size", default="8", help="of networks of the zoo; several joined by commas")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2, help="of a peer's measurement, five steps at least")
     parser.add_argument("--json", help="write the rows here")
     options = parser.parse_args()
     device = torch.device(options.device)
-    threads = torch.get_num_threads()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    kinds = ["eager"] + (["graph", "compile"] if device.type == "cuda" else [])
+    kinds = ["eager", "compile"] + (["graph"] if device.type == "cuda" else [])
+    print(f"{'ratio here / peer: median (lowest to highest)':48s} {'here, ms':>9s}", *(f"{k:>22s}" for k in kinds))
     rows = []
-    for row in ROWS:
-        for kind in kinds:
-            try:
-                step = peer_step(row, device, kind)
-                step()
-            except Exception as error:  # torch.compile and graphs do not work everywhere
-                print(f"depth {row[0]} base {row[1]} batch {row[2]:4d} {kind}: does not work here: {str(error).splitlines()[0]}")
-                continue
-            ratios = []
-            for turn in range(options.rounds):
-                ours_first = turn % 2 == 0
-                ours = our_ms(options.collect, row, device, threads, kind == "graph") if ours_first else None
-                peer = peer_ms(step, device, options.seconds)
-                if not ours_first:
-                    ours = our_ms(options.collect, row, device, threads, kind == "graph")
-                ratios.append(ours / peer)
-            rows.append({"depth": row[0], "base_filters": row[1], "batch_size": row[2], "peer": kind,
-                         "ratio_median": statistics.median(ratios), "ratios": ratios})
-            print(f"depth {row[0]} base {row[1]} batch {row[2]:4d} {kind:8s} here/peer "
-                  f"{statistics.median(ratios):.3f}  ({min(ratios):.3f} to {max(ratios):.3f})", flush=True)
-    for kind in sorted({w["peer"] for w in rows}):
-        print(f"median of all, {kind}: {statistics.median(r for w in rows if w['peer'] == kind for r in w['ratios']):.3f}")
+    for row in rows_of(options):
+        ours, ratios = compare(row, device, kinds, options)
+        cells = [f"{statistics.median(r):.3f} ({min(r):.3f} to {max(r):.3f})" if (r := ratios.get(kind)) else "-"
+                 for kind in kinds]
+        print(f"{row.name:48s} {statistics.median(ours) if ours else float('nan'):9.3f}", *(f"{c:>22s}" for c in cells),
+              flush=True)
+        rows += [{"network": row.network, "depth": row.depth, "base_filters": row.base, "batch_size": row.batch,
+                  "peer": kind, "ratio_median": statistics.median(r), "ratios": r} for kind, r in ratios.items()]
+    medians = {kind: [ratio for row in rows if row["peer"] == kind for ratio in row["ratios"]] for kind in kinds}
+    print(f"{'median of all':58s}", *(f"{f'{statistics.median(r):.3f}' if r else '-':>22s}" for r in medians.values()))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"torch": torch.__version__, "device": str(device), "rows": rows}, file, indent=1)
