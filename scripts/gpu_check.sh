@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds perfpred on a machine with a CUDA GPU, runs the tests that need one, and measures: a grid of the CIFAR-10 CNN and
-# part of it again, networks of the zoo in several precisions, steps beside PyTorch's, and one step under Nsight Compute.
-# Wants the CUDA toolkit, CMake, Ninja, a C++ compiler and a python3 with torch; neither a package manager nor a network.
+# Builds perfpred on a machine with a CUDA GPU, runs the tests that need one, and measures: a grid of the CIFAR-10 CNN
+# and part of it again, networks of the zoo in several precisions, steps by the benchmark and beside PyTorch's, and one
+# step under Nsight Compute. Wants the CUDA toolkit, CMake, Ninja, a C++ compiler and a python3 with torch (and
+# torchvision, for PyTorch's side of the zoo); neither a package manager nor a network.
 #
 #   scripts/gpu_check.sh OUT_DIR [SECONDS]
 #
 # SECONDS limits the sweeps together (default 240); what does not fit is left out, and the same command goes on where it
-# ended. OUT_DIR gets runs.csv, runs_agg.csv, logs/, peers.json, resnet18_ncu.csv, system_specifications.{json,txt},
-# arguments.txt, ctest.log and build.log. From the environment:
+# ended. OUT_DIR gets runs.csv, runs_agg.csv, logs/, label_seconds.txt, timing_core.json, peers.json, resnet18_ncu.csv,
+# system_specifications.{json,txt}, arguments.txt, ctest.log and build.log. From the environment:
 #   PERFPRED_DEPS               the folder that scripts/collect_deps.sh filled; without it the machine's own packages
 #   PERFPRED_GPU_CHECK_DEVICE   cuda (default), cuda:1, ...; cpu tries the script where there is no GPU
 #   PYTHON                      python3 (default)
@@ -15,7 +16,7 @@ set -euo pipefail
 
 case ${1:-} in
   '' | -*)
-    sed -n '2,14s/^# \{0,1\}//p' "$0"
+    sed -n '2,15s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
@@ -32,6 +33,7 @@ step() { printf '\ngpu_check: %s\n' "$*"; }
 configure=(
   -DCMAKE_BUILD_TYPE=Release
   -DPERFPRED_WITH_TORCH=ON
+  -DPERFPRED_BUILD_BENCHMARKS=ON
   -DPERFPRED_WERROR=OFF # for the one compiler that is there
 )
 
@@ -85,9 +87,21 @@ sweep 35 --network resnet18,resnet50,mobilenet_v2,vgg16,shufflenet_v2_x0_5,dense
   --batch-size 8,16,32,64 --precision "$precisions"
 "$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv" || result=1
 
+step "how long the labels took"
+"$python" scripts/label_seconds.py "$out/logs" | tee "$out/label_seconds.txt" || result=1
+
+step "training steps by the benchmark"
+rows='step/cifar_cnn/depth:[24]/base:(32|128)/|step/(resnet18|mobilenet_v2)/'
+[ "$device" != cpu ] || rows='step/cifar_cnn/depth:2/base:16/'
+PERFPRED_BENCH_DEVICE=$device "$bin/timing_core_bench" --benchmark_filter="$rows" \
+  --benchmark_out="$out/timing_core.json" --benchmark_out_format=json || result=1
+sed -i '/^ *"executable":/d' "$out/timing_core.json" # a path of this machine
+
 step "training steps beside PyTorch's"
+networks=cifar_cnn,resnet18,mobilenet_v2
+[ "$device" != cpu ] || networks=cifar_cnn
 OMP_WAIT_POLICY=PASSIVE "$python" benchmarks/peers/training_step.py --collect "$bin/perfpred-collect" \
-  --device "$device" --rounds 1 --seconds 1 --json "$out/peers.json" || result=1
+  --network "$networks" --batch-size 32 --device "$device" --rounds 1 --seconds 1 --json "$out/peers.json" || result=1
 
 step "one training step under Nsight Compute"
 if command -v ncu >/dev/null && [ "$device" != cpu ]; then
