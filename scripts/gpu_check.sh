@@ -94,14 +94,8 @@ step "training steps by the benchmark"
 rows='step/cifar_cnn/depth:[24]/base:(32|128)/|step/(resnet18|mobilenet_v2)/'
 [ "$device" != cpu ] || rows='step/cifar_cnn/depth:2/base:16/'
 PERFPRED_BENCH_DEVICE=$device "$bin/timing_core_bench" --benchmark_filter="$rows" \
-  --benchmark_out="$out/timing_core.json" --benchmark_out_format=json || result=1
-sed -i '/^ *"executable":/d' "$out/timing_core.json" # a path of this machine
-
-step "training steps beside PyTorch's"
-networks=cifar_cnn,resnet18,mobilenet_v2
-[ "$device" != cpu ] || networks=cifar_cnn
-OMP_WAIT_POLICY=PASSIVE "$python" benchmarks/peers/training_step.py --collect "$bin/perfpred-collect" \
-  --network "$networks" --batch-size 32 --device "$device" --rounds 1 --seconds 1 --json "$out/peers.json" || result=1
+  --benchmark_out="$out/timing_core.json" --benchmark_out_format=json &&
+  sed -i '/^ *"executable":/d' "$out/timing_core.json" || result=1 # a path of this machine
 
 step "one training step under Nsight Compute"
 if command -v ncu >/dev/null && [ "$device" != cpu ]; then
@@ -122,6 +116,12 @@ if command -v ncu >/dev/null && [ "$device" != cpu ]; then
 else
   echo "ncu is not here, or $device is no GPU: left out"
 fi
+
+step "training steps beside PyTorch's"
+networks=cifar_cnn,resnet18,mobilenet_v2
+[ "$device" != cpu ] || networks=cifar_cnn
+OMP_WAIT_POLICY=PASSIVE "$python" benchmarks/peers/training_step.py --collect "$bin/perfpred-collect" \
+  --network "$networks" --batch-size 32 --device "$device" --rounds 1 --seconds 1 --json "$out/peers.json" || result=1
 
 step "measured"
 "$python" - "$out/runs.csv" <<'END'
