@@ -49,8 +49,9 @@ std::vector<Constant> candidates() {
       forms,
       numbers<double>("pull to them", {0.3, 3}, [](C& c, double v) { c.weight_pull = v; }),
       numbers<double>("length", {3, 1.5, 6}, [](C& c, double v) { c.process.length = v; }),
-      numbers<double>("deviation of log lengths", {0.7, 0.4}, [](C& c, double v) { c.process.length_deviation = v; }),
       numbers<double>("amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }),
+      numbers<double>("deviation of log lengths, amplitude and noise", {0.7, 0.4, 1},
+                      [](C& c, double v) { c.process.deviation = v; }),
       numbers<double>("outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }),
   };
   return all;

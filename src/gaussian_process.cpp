@@ -9,8 +9,6 @@
 namespace perfpred {
 namespace {
 
-constexpr double prior_amplitude_deviation = 0.7;  // of logs
-constexpr double prior_noise_deviation = 0.5;
 constexpr double jitter = 1e-10;
 constexpr int most_evaluations = 40;
 
@@ -22,13 +20,10 @@ struct NormalPrior {
 
   explicit NormalPrior(const KernelPrior& prior) {
     mean.setConstant(std::log(prior.length));
-    deviation.setConstant(prior.length_deviation);
     mean[amplitude] = std::log(prior.amplitude);
-    deviation[amplitude] = prior_amplitude_deviation;
     mean[noise] = std::log(prior.run_noise);
-    deviation[noise] = prior_noise_deviation;
     mean[rough] = 0;
-    deviation[rough] = 1;
+    deviation.setConstant(prior.deviation);
   }
 };
 

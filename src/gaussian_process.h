@@ -31,10 +31,10 @@ struct PERFPRED_API ResidualKernel {
 
 /// What is assumed of a kernel before rows are seen: log-normal priors, and any rough share as likely as another.
 struct KernelPrior {
-  double length = 3;              ///< of every input
-  double length_deviation = 0.7;  ///< of a log length
-  double amplitude = 0.05;        ///< relative
-  double run_noise = 0.008;       ///< relative standard deviation of a single run
+  double length = 3;         ///< of every input
+  double amplitude = 0.05;   ///< relative
+  double run_noise = 0.008;  ///< relative standard deviation of a single run
+  double deviation = 0.7;    ///< of the log of each
 };
 
 /// Maximum a posteriori hyper-parameters of a zero-mean process, by L-BFGS with gradients.
