@@ -103,8 +103,8 @@ enum LeftOut : std::size_t { row_alone, architecture, depth, width, left_out_kin
 /// How far errors on what was left out exceed what the process and the forms' disagreement say of themselves:
 /// variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
 /// where share is process / amplitude^2. The 90 % interval is so many such deviations to either side as covered what
-/// was left out: rows, architectures, and for a new depth or width whole depths and widths. Between the median shares
-/// of rows, architectures and these it is interpolated.
+/// was left out: rows, architectures, and for a new depth or width whole depths and widths, the farther the more.
+/// Between the median shares of rows, architectures and these it is interpolated.
 struct Calibration {
   double process_log = 0;
   double novelty = 0;
@@ -587,7 +587,7 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   calibration.most_share = 0;
   for (const Sample& sample : samples)
     calibration.most_share = std::max(calibration.most_share, sample.process / kernel.amplitude2());
-  // Conformal: quantiles of the standardised errors, of each kind of group apart.
+  // Conformal: quantiles of the standardised errors, of each kind of group apart; never less than of what is nearer.
   for (std::size_t kind = 0; kind < left_out_kinds; ++kind) {
     std::vector<double> errors, shares;
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -595,16 +595,19 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
       errors.push_back(samples[i].error / deviation(calibration, samples[i]));
       shares.push_back(samples[i].process / kernel.amplitude2());
     }
-    if (errors.empty()) {  // no two such groups
-      calibration.quantiles[kind] = calibration.quantiles[row_alone];
-      continue;
+    double& quantile = calibration.quantiles[kind];
+    if (!errors.empty()) {
+      const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+      std::nth_element(shares.begin(), middle, shares.end());
+      calibration.shares[kind] = *middle;
+      const auto n = static_cast<double>(errors.size());
+      const double level = std::min(0.9 * (n + static_cast<double>(dropped)) / n, 1.0);
+      quantile = conformal_half_width(std::move(errors), level) * student_factor(groups[kind]);
+    } else if (kind != row_alone) {
+      quantile = 0;  // no two such groups
     }
-    const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
-    std::nth_element(shares.begin(), middle, shares.end());
-    calibration.shares[kind] = *middle;
-    const auto n = static_cast<double>(errors.size());
-    const double level = std::min(0.9 * (n + static_cast<double>(dropped)) / n, 1.0);
-    calibration.quantiles[kind] = conformal_half_width(std::move(errors), level) * student_factor(groups[kind]);
+    if (kind != row_alone)
+      quantile = std::max(quantile, calibration.quantiles[kind == architecture ? row_alone : architecture]);
   }
   return calibration;
 }
