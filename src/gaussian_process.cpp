@@ -2,6 +2,7 @@
 
 #include <perfpred/error.h>
 
+#include <Eigen/Eigenvalues>
 #include <nlopt.hpp>
 
 #include <cmath>
@@ -142,6 +143,37 @@ ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& 
     throw Error(std::string("the search for the residual process's parameters failed: ") + error.what());
   }
   return {Eigen::Map<const ResidualKernel::Parameters>(x.data())};
+}
+
+KernelCurvature kernel_curvature(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
+                                 const Eigen::VectorXd& residuals, const Eigen::VectorXd& run_noise,
+                                 const KernelPrior& prior) {
+  constexpr double apart = 1e-3;
+  const auto slope_at = [&](int parameter, double by) {
+    ResidualKernel moved = kernel;
+    moved.theta[parameter] += by;
+    ResidualKernel::Parameters slope;
+    static_cast<void>(kernel_objective(moved, places, residuals, run_noise, prior, &slope));
+    return slope;
+  };
+  const ResidualKernel::Parameters here = slope_at(0, 0);
+  KernelCurvature curvature;
+  for (int p = 0; p < ResidualKernel::parameters; ++p) curvature.col(p) = (slope_at(p, apart) - here) / apart;
+  return 0.5 * (curvature + curvature.transpose());
+}
+
+ResidualKernel refit_kernel(const ResidualKernel& kernel, const KernelCurvature& curvature,
+                            const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
+                            const Eigen::VectorXd& run_noise, const KernelPrior& prior) {
+  ResidualKernel::Parameters slope;
+  static_cast<void>(kernel_objective(kernel, places, residuals, run_noise, prior, &slope));
+  const Eigen::SelfAdjointEigenSolver<KernelCurvature> axes(curvature);
+  // Along no axis do the rows know less than the prior.
+  const double least = 1 / (prior.deviation * prior.deviation);
+  const ResidualKernel::Parameters along =
+      (axes.eigenvectors().transpose() * slope).cwiseQuotient(axes.eigenvalues().cwiseMax(least));
+  const ResidualKernel::Parameters step = axes.eigenvectors() * along;
+  return {kernel.theta - step.cwiseMax(-prior.deviation).cwiseMin(prior.deviation)};
 }
 
 }  // namespace perfpred

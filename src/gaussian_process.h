@@ -49,4 +49,16 @@ struct KernelPrior {
                                                    const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
                                                    const KernelPrior& prior, ResidualKernel::Parameters* gradient);
 
+/// Second derivatives of the negative log posterior.
+using KernelCurvature = Eigen::Matrix<double, ResidualKernel::parameters, ResidualKernel::parameters>;
+[[nodiscard]] PERFPRED_API KernelCurvature kernel_curvature(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
+                                                            const Eigen::VectorXd& residuals,
+                                                            const Eigen::VectorXd& noise, const KernelPrior& prior);
+
+/// Nearly what fit_kernel() finds for some of the rows that `kernel` and `curvature` are of, for one gradient: a Newton
+/// step, of at most a prior deviation (approximate cross-validation: Beirami et al., NeurIPS 2017).
+[[nodiscard]] PERFPRED_API ResidualKernel refit_kernel(const ResidualKernel& kernel, const KernelCurvature& curvature,
+                                                       const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
+                                                       const Eigen::VectorXd& noise, const KernelPrior& prior);
+
 }  // namespace perfpred

@@ -152,9 +152,10 @@ struct HeldOut {
   FormVector by_form;  // log seconds
   FormVector unseen;   // variance
   double log_time = 0;
-  double process = 0;
-  double noise = 0;
-  double weight = 1;  // groups of groups count alike
+  double process = 0;  // variance
+  double share = 0;    // of the process's variance far from all rows
+  double noise = 0;    // variance
+  double weight = 1;   // groups of groups count alike
   LeftOut left_out = row_alone;
 };
 
@@ -537,21 +538,20 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridCons
 
 /// @param groups   that were left out, of each kind
 /// @param dropped  rows that were not even predicted: they count as not covered
-Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights, const ResidualKernel& kernel,
+Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights,
                       const std::array<std::size_t, left_out_kinds>& groups, std::size_t dropped) {
   struct Sample {
-    double error, process, disagreement, unseen, noise, weight;
+    double error, process, share, disagreement, unseen, noise, weight;
   };
   std::vector<Sample> samples;
   for (const HeldOut& row : held_out) {
     const double mean = weights.dot(row.by_form);
-    samples.push_back({std::abs(mean - row.log_time), row.process,
-                       weights.dot((row.by_form.array() - mean).square().matrix()), weights.dot(row.unseen),
-                       row.noise * kernel.noise2(), row.weight});
+    samples.push_back({std::abs(mean - row.log_time), row.process, row.share,
+                       weights.dot((row.by_form.array() - mean).square().matrix()), weights.dot(row.unseen), row.noise,
+                       row.weight});
   }
   const auto deviation = [&](const Calibration& calibration, const Sample& sample) {
-    return std::sqrt(sample.noise +
-                     calibration.latent(sample.process, sample.process / kernel.amplitude2(), sample.disagreement) +
+    return std::sqrt(sample.noise + calibration.latent(sample.process, sample.share, sample.disagreement) +
                      sample.unseen);
   };
   // Laplace likelihood: a group that went far wrong must not set the scale alone.
@@ -585,15 +585,14 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   }
   Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
   calibration.most_share = 0;
-  for (const Sample& sample : samples)
-    calibration.most_share = std::max(calibration.most_share, sample.process / kernel.amplitude2());
+  for (const Sample& sample : samples) calibration.most_share = std::max(calibration.most_share, sample.share);
   // Conformal: quantiles of the standardised errors, of each kind of group apart; never less than of what is nearer.
   for (std::size_t kind = 0; kind < left_out_kinds; ++kind) {
     std::vector<double> errors, shares;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       if (held_out[i].left_out != kind) continue;
       errors.push_back(samples[i].error / deviation(calibration, samples[i]));
-      shares.push_back(samples[i].process / kernel.amplitude2());
+      shares.push_back(samples[i].share);
     }
     double& quantile = calibration.quantiles[kind];
     if (!errors.empty()) {
@@ -652,7 +651,7 @@ class HybridFit {
     krige_physics(searched);
     std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out, constants_);
-    model_->calibration = calibrate(held_out, model_->weights, model_->kernel, groups_, dropped_);
+    model_->calibration = calibrate(held_out, model_->weights, groups_, dropped_);
     model_->rows = rows_;
     model_->fitted_rows = rows_.size();
     model_->prepare();
@@ -783,9 +782,12 @@ class HybridFit {
     }
   }
 
-  /// Predicts groups from the other rows, physics fitted anew, the process's parameters kept.
+  /// Predicts groups from the other rows, physics and process fitted anew.
   [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) {
     std::vector<HeldOut> held_out;
+    const std::vector<Row> some = pick(searched);
+    const KernelCurvature curvature = kernel_curvature(
+        model_->kernel, places_of(some), residuals_of(some) * model_->weights, noise_of(some), constants_.process);
     const auto hold = [&](LeftOut left_out, const auto& group_of) {
       std::map<decltype(group_of(rows_.front())), std::vector<std::size_t>> groups;
       for (const std::size_t i : searched) groups[group_of(rows_[i])].push_back(i);
@@ -795,7 +797,7 @@ class HybridFit {
       for (const auto& [name, out] : groups) {
         std::vector<std::size_t> in;
         std::set_difference(searched.begin(), searched.end(), out.begin(), out.end(), std::back_inserter(in));
-        if (in.size() >= fewest_rows) predict_without(in, out, held_out);
+        if (in.size() >= fewest_rows) predict_without(in, out, curvature, held_out);
       }
       for (std::size_t i = first; i < held_out.size(); ++i) {
         held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
@@ -815,20 +817,23 @@ class HybridFit {
   }
 
   void predict_without(const std::vector<std::size_t>& in, const std::vector<std::size_t>& out,
-                       std::vector<HeldOut>& held_out) const {
+                       const KernelCurvature& curvature, std::vector<HeldOut>& held_out) const {
     std::vector<Row> known = pick(in);
     const std::vector<Row> asked = pick(out);
     const std::vector<PhysicsRow> physics = physics_rows(in);
-    const ResidualKernel& kernel = model_->kernel;
-    const Eigen::MatrixXd scaled = kernel.scaled(places_of(known));
-    const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, known);
+    const Eigen::MatrixXd places = places_of(known);
+    const Eigen::MatrixXd all_rows = inverse_factor_of(model_->kernel, model_->kernel.scaled(places), known);
     std::array<Costs, forms> costs;
     std::array<Unseen, forms> unseen;
     for (std::size_t f = 0; f < forms; ++f) {
-      costs[f] = krige_costs(physics_forms[f], physics, constants_.cost_deviation, model_->costs[f], inverse_factor);
+      costs[f] = krige_costs(physics_forms[f], physics, constants_.cost_deviation, model_->costs[f], all_rows);
       unseen[f] = unseen_costs(physics_forms[f], physics);
     }
     for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = view(costs, unseen, shapes_[in[i]]).log_time;
+    const ResidualKernel kernel = refit_kernel(model_->kernel, curvature, places, residuals_of(known) * model_->weights,
+                                               noise_of(known), constants_.process);
+    const Eigen::MatrixXd scaled = kernel.scaled(places);
+    const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, known);
     const Eigen::MatrixXd alpha = solved(inverse_factor, residuals_of(known));
     const Eigen::MatrixXd across = kernel.covariance(scaled, kernel.scaled(places_of(asked)));
     const Eigen::MatrixXd spread = inverse_factor.triangularView<Eigen::Lower>() * across;
@@ -840,7 +845,8 @@ class HybridFit {
       row.by_form = physics_view.log_time + alpha.transpose() * across.col(column);
       row.log_time = asked[i].log_time;
       row.process = std::max(0.0, kernel.amplitude2() - spread.col(column).squaredNorm());
-      row.noise = asked[i].noise;
+      row.share = row.process / kernel.amplitude2();
+      row.noise = asked[i].noise * kernel.noise2();
       held_out.push_back(row);
     }
   }

@@ -251,6 +251,27 @@ TEST(GaussianProcess, GradientIsTheDerivative) {
   }
 }
 
+TEST(GaussianProcess, OneStepFromTheFitToAllRowsIsNearlyTheFitToMost) {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  constexpr Eigen::Index n = 60, left = 48;
+  Eigen::MatrixXd places(n, ResidualKernel::inputs);
+  Eigen::VectorXd residuals(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = normal(random);
+    residuals[i] = 0.05 * std::sin(places(i, 0)) + 0.03 * places(i, 2) * places(i, 3) + 0.01 * normal(random);
+  }
+  const Eigen::VectorXd noise = Eigen::VectorXd::Ones(n);
+  const KernelPrior prior;
+  const ResidualKernel all = fit_kernel(places, residuals, noise, prior);
+  const Eigen::MatrixXd some = places.topRows(left);
+  const ResidualKernel step = refit_kernel(all, kernel_curvature(all, places, residuals, noise, prior), some,
+                                           residuals.head(left), noise.head(left), prior);
+  const ResidualKernel searched = fit_kernel(some, residuals.head(left), noise.head(left), prior, &all);
+  EXPECT_GT((searched.theta - all.theta).norm(), 0.05);  // or there would be nothing to find
+  EXPECT_LT((searched.theta - step.theta).norm(), 0.5 * (searched.theta - all.theta).norm());
+}
+
 TEST(TimeRegressor, HybridPredictsWhatItDidNotSee) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
   for (const auto& [depth, base, batch] : {std::tuple(2, 32, 64), std::tuple(3, 64, 512), std::tuple(4, 16, 128)}) {
