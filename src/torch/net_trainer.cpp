@@ -168,10 +168,10 @@ std::string difference(const json& theirs, const json& ours) {
       const Workload b = Workload::from_key(value.get<std::string>());
       for (const WorkloadColumn& column : workload_columns()) {
         if (column.get(a) != column.get(b))
-          return fmt::format("{} ({}, not {})", column.name, column.get(a), column.get(b));
+          return fmt::format("{} {}, not {}", column.name, column.get(a), column.get(b));
       }
     }
-    return fmt::format("{} ({}, not {})", key, other.dump(), value.dump());
+    return fmt::format("{} {}, not {}", key, other.dump(), value.dump());
   }
   return {};
 }
@@ -242,7 +242,7 @@ class NetTrainer {
     const Checkpoint checkpoint = load_checkpoint(path);
     const json theirs = json::parse(checkpoint.settings, nullptr, false);
     const std::string other = difference(theirs, settings_of(options_, prepared_.workload));
-    if (!other.empty()) throw InputError(fmt::format("{}: was made with another {}", path, other));
+    if (!other.empty()) throw InputError(fmt::format("{}: was made with {}", path, other));
     const json progress = json::parse(checkpoint.progress, nullptr, false);
     const auto number = [&](const char* key) {
       if (!progress.is_object() || !progress.contains(key) || !progress[key].is_number()) {

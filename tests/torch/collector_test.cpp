@@ -1,0 +1,66 @@
+#include <gtest/gtest.h>
+#include <perfpred/torch/collector.h>
+
+#include <c10/util/Exception.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "../temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+/// A sweep of two configurations; `in_first_run` is done once, while the first of them trains.
+CollectResult sweep(const std::string& runs_csv, const std::function<void()>& in_first_run) {
+  CollectOptions options;
+  options.epochs = 2;
+  options.device = "cpu";
+  options.runs_csv = runs_csv;
+  std::vector<Workload> workloads = {Workload::cifar_cnn(1, 2, 8), Workload::cifar_cnn(1, 4, 8)};
+  for (Workload& workload : workloads) workload.train_images = 16;
+  int asked = 0;
+  return Collector(options).collect(
+      workloads, [](const CollectProgress&) {},
+      [&] {
+        if (++asked == 2) in_first_run();  // the first time no run has begun
+        return false;
+      });
+}
+
+const c10::SourceLocation here{"forward", __FILE__, __LINE__};
+
+TEST(Collector, ADeviceThatDisappearsIsAFailedRowWhichTheNextSweepMeasuresAgain) {
+  const testing::TemporaryFolder folder;
+  const std::string runs_csv = folder.file("runs.csv");
+  const CollectResult lost =
+      sweep(runs_csv, [] { throw c10::AcceleratorError(here, 719, "CUDA error: unspecified launch failure"); });
+  ASSERT_EQ(lost.runs.size(), 2U);
+  EXPECT_EQ(lost.failed, 1);
+  EXPECT_EQ(lost.runs[0].outcome, Outcome::failed);
+  EXPECT_NE(lost.runs[0].note.find("unspecified launch failure"), std::string::npos) << lost.runs[0].note;
+  EXPECT_FALSE(lost.runs[0].avg_time_sec);
+  EXPECT_EQ(lost.runs[1].outcome, Outcome::ok);
+
+  const CollectResult again = sweep(runs_csv, [] {});
+  ASSERT_EQ(again.runs.size(), 1U);
+  EXPECT_EQ(again.skipped, 1);
+  EXPECT_EQ(again.runs[0].workload, lost.runs[0].workload);
+  EXPECT_EQ(again.runs[0].outcome, Outcome::ok);
+  EXPECT_EQ(read_runs(runs_csv).size(), 3U);
+}
+
+TEST(Collector, OutOfMemoryIsAnOutcomeThatIsNotTriedAgain) {
+  const testing::TemporaryFolder folder;
+  const std::string runs_csv = folder.file("runs.csv");
+  const CollectResult out =
+      sweep(runs_csv, [] { throw c10::OutOfMemoryError(here, "CUDA out of memory. Tried to allocate 2 GiB"); });
+  ASSERT_EQ(out.runs.size(), 2U);
+  EXPECT_EQ(out.runs[0].outcome, Outcome::oom);
+  EXPECT_EQ(out.runs[1].outcome, Outcome::ok);
+  EXPECT_EQ(sweep(runs_csv, [] {}).skipped, 2);
+}
+
+}  // namespace
+}  // namespace perfpred
