@@ -88,6 +88,7 @@ for rows in sorted(glob.glob(f"{root}/data/*/runs_agg.csv")):
     name = os.path.basename(os.path.dirname(rows))
     put(f"protocols {name}", protocols(rows))
     put(f"curve {name}", curve(rows))
+    os.makedirs(f"{root}/docs/plots/{name}", exist_ok=True)
     for kind in kinds:
         with tempfile.TemporaryDirectory() as scratch:
             if evaluate(rows, kind, "loao", "--out", f"{scratch}/predictions.csv") is None:

@@ -1,9 +1,12 @@
-// Samples of real training steps, one thread on a shared virtual core whose level wanders by some percent within the 20
-// s of a stream: tests/data/step_streams.csv, recorded by timing_core_bench with PERFPRED_BENCH_STREAMS under taskset.
-// And epochs beside steps, measured in turns on two such cores: data/intel_xeon_processor_2_threads/pairs_*.csv.
+// Samples of real training steps, recorded by timing_core_bench with PERFPRED_BENCH_STREAMS: on one thread (under
+// taskset) of a shared virtual machine whose level wanders by some percent within the 20 s of a stream
+// (tests/data/step_streams.csv), and on one and two of another, where it wanders by tens
+// (data/amd_epyc_2_threads/step_streams.csv). And epochs beside steps, measured in turns on both machines:
+// data/*/pairs_*.csv.
 #include <perfpred/run.h>
 #include <perfpred/step_samples.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +15,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "csv.h"
@@ -19,13 +24,17 @@
 namespace perfpred {
 namespace {
 
-std::map<std::string, std::vector<StepSample>> recorded_streams() {
-  std::map<std::string, std::vector<StepSample>> streams;
-  CsvReader csv(PERFPRED_SOURCE_DIR "/tests/data/step_streams.csv");
+using Streams = std::map<std::string, std::vector<StepSample>>;
+
+Streams read_streams(const std::string& path) {
+  Streams streams;
+  CsvReader csv(PERFPRED_SOURCE_DIR + path);
   const CsvColumn name = csv.required("name"), sec = csv.required("sec"), disturbed = csv.required("disturbed");
   while (csv.next()) streams[std::string(csv.text(name))].push_back({csv.positive(sec), csv.text(disturbed) == "1"});
   return streams;
 }
+
+Streams recorded_streams() { return read_streams("/tests/data/step_streams.csv"); }
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -50,8 +59,8 @@ StepLabel label_of(const std::vector<StepSample>& samples, const StepSamplesOpti
 
 /// Every stream, entered at ten places in its first two thirds.
 template <class Visit>
-void for_each_start(const Visit& visit) {
-  for (const auto& [name, samples] : recorded_streams()) {
+void for_each_start(const Streams& streams, const Visit& visit) {
+  for (const auto& [name, samples] : streams) {
     for (std::size_t part = 0; part < 10; ++part) {
       const std::size_t begin = samples.size() * part / 15;
       visit(name, std::vector<StepSample>(samples.begin() + static_cast<std::ptrdiff_t>(begin), samples.end()),
@@ -60,12 +69,16 @@ void for_each_start(const Visit& visit) {
   }
 }
 
-// A label is trusted if it is known to 5 %. The wandering level keeps many labels that claim 1 % from meeting the whole
-// stream to 1 %.
-TEST(RecordedStreams, TrustedLabelsMeetTheWholeStreamToFivePercent) {
-  int labels = 0, met = 0, to_one_percent = 0;
-  std::vector<double> sec_to_interval;  // of those that stopped because they are known to 1 %
-  for_each_start([&](const std::string&, const std::vector<StepSample>& samples, double whole) {
+/// Of the starts of streams: labels, and how many are near the whole stream's median.
+struct Met {
+  int labels = 0;  // trusted ones
+  int to_five_percent = 0, to_one_percent = 0;
+  std::vector<double> sec_to_interval;  // of those that stopped because they are known to 1 %, ascending
+};
+
+Met met_by(const Streams& streams) {
+  Met met;
+  for_each_start(streams, [&](const std::string&, const std::vector<StepSample>& samples, double whole) {
     StepSamplesOptions options;
     options.limit_sec = 15;
     bool finished = false;
@@ -75,42 +88,84 @@ TEST(RecordedStreams, TrustedLabelsMeetTheWholeStreamToFivePercent) {
       for (std::int64_t i = 0; i < label.warmup + label.discarded + label.samples; ++i) {
         sec += samples[static_cast<std::size_t>(i)].sec;
       }
-      sec_to_interval.push_back(sec);
+      met.sec_to_interval.push_back(sec);
     }
     if (!label.trusted()) return;
-    ++labels;
+    ++met.labels;
     const double away = std::abs(label.median / whole - 1);
-    if (away <= 0.05) ++met;
-    if (away <= 0.01) ++to_one_percent;
+    if (away <= 0.05) ++met.to_five_percent;
+    if (away <= 0.01) ++met.to_one_percent;
   });
-  RecordProperty("to_one_percent", to_one_percent);
-  RecordProperty("met", met);
-  RecordProperty("labels", labels);
-  std::sort(sec_to_interval.begin(), sec_to_interval.end());
-  ASSERT_GE(sec_to_interval.size(), 30U);
-  RecordProperty("known_to_one_percent", static_cast<int>(sec_to_interval.size()));
-  RecordProperty("sec_to_one_percent_median", std::to_string(median(sec_to_interval)));
-  RecordProperty("sec_to_one_percent_p90", std::to_string(sec_to_interval[sec_to_interval.size() * 9 / 10]));
-  EXPECT_GE(met, 0.9 * labels) << met << " of " << labels;
-  EXPECT_GE(labels, 30);
+  std::sort(met.sec_to_interval.begin(), met.sec_to_interval.end());
+  return met;
+}
+
+/// Starts from which the median of the next `sec` seconds, without any rule, is within 1 % of the whole stream's; of
+/// how many that are so long.
+std::pair<int, int> near_after(const Streams& streams, double sec) {
+  int near = 0, starts = 0;
+  for_each_start(streams, [&](const std::string&, const std::vector<StepSample>& samples, double whole) {
+    std::vector<double> next;
+    double spent = 0;
+    for (auto sample = samples.begin(); sample != samples.end() && spent <= sec; ++sample) {
+      next.push_back(sample->sec);
+      spent += sample->sec;
+    }
+    if (spent < 0.95 * sec) return;
+    ++starts;
+    if (std::abs(median(std::move(next)) / whole - 1) <= 0.01) ++near;
+  });
+  return {near, starts};
+}
+
+// A label is trusted if it is known to 5 %: of what was sampled. No early sample shows where the level goes later, so
+// the wandering keeps many labels that claim 1 % from meeting the whole stream to 1 %, and on the second machine some
+// to 5 %.
+TEST(RecordedStreams, TrustedLabelsMeetTheWholeStreamToFivePercentWhereItsLevelStays) {
+  Streams one, two;
+  for (auto& [name, samples] : read_streams("/data/amd_epyc_2_threads/step_streams.csv"))
+    (name.starts_with("1") ? one : two)[name] = samples;
+  for (const auto& [name, streams, share] :
+       {std::tuple("intel_1_thread", recorded_streams(), 0.9), std::tuple("amd_1_thread", one, 0.65),
+        std::tuple("amd_2_threads", two, 0.75)}) {
+    const Met met = met_by(streams);
+    EXPECT_GE(met.labels, 30) << name;
+    EXPECT_GE(met.to_five_percent, share * met.labels) << name << ": of " << met.labels;
+    ASSERT_GE(met.sec_to_interval.size(), 30U) << name;
+    const auto record = [&](const char* what, const auto& value) {
+      RecordProperty(fmt::format("{}_{}", name, what), fmt::format("{}", value));
+    };
+    record("labels", met.labels);
+    record("to_five_percent", met.to_five_percent);
+    record("to_one_percent", met.to_one_percent);
+    record("known_to_one_percent", met.sec_to_interval.size());
+    record("sec_to_one_percent_median", median(met.sec_to_interval));
+    for (const double sec : {3.0, 12.0}) {
+      const auto [near, starts] = near_after(streams, sec);
+      record(sec == 3 ? "to_one_percent_after_3_sec" : "to_one_percent_after_12_sec",
+             fmt::format("{} of {}", near, starts));
+    }
+    record("sec_to_one_percent_p90", met.sec_to_interval[met.sec_to_interval.size() * 9 / 10]);
+  }
 }
 
 TEST(RecordedStreams, EveryCriterionEndsByItsOwnRuleOrTheLimit) {
   const std::map<std::string, std::set<std::string>> reasons = {
       {"stdrel", {"interval", "settled"}}, {"entropy", {"entropy"}}, {"samples", {"samples"}}, {"time", {"time"}}};
-  for_each_start([&](const std::string& name, const std::vector<StepSample>& samples, double whole) {
-    for (const auto& [criterion, words] : reasons) {
-      StepSamplesOptions options;
-      options.criterion = criterion;
-      options.limit_sec = 6;
-      options.stop.max_samples = 50;
-      bool finished = false;
-      const StepLabel label = label_of(samples, options, finished);
-      EXPECT_TRUE(finished) << name << " " << criterion;
-      EXPECT_TRUE(label.stopped_by == "limit" || words.count(label.stopped_by) == 1) << label.stopped_by;
-      EXPECT_NEAR(label.median / whole, 1, 0.35) << name << " " << criterion;
-    }
-  });
+  for_each_start(recorded_streams(),
+                 [&](const std::string& name, const std::vector<StepSample>& samples, double whole) {
+                   for (const auto& [criterion, words] : reasons) {
+                     StepSamplesOptions options;
+                     options.criterion = criterion;
+                     options.limit_sec = 6;
+                     options.stop.max_samples = 50;
+                     bool finished = false;
+                     const StepLabel label = label_of(samples, options, finished);
+                     EXPECT_TRUE(finished) << name << " " << criterion;
+                     EXPECT_TRUE(label.stopped_by == "limit" || words.count(label.stopped_by) == 1) << label.stopped_by;
+                     EXPECT_NEAR(label.median / whole, 1, 0.35) << name << " " << criterion;
+                   }
+                 });
 }
 
 TEST(RecordedStreams, AChangeOfLevelIsFoundInRealNoise) {
@@ -132,7 +187,7 @@ TEST(RecordedStreams, AChangeOfLevelIsFoundInRealNoise) {
 TEST(RecordedStreams, StepsTimesTheLabelIsTheTimeOfTheStepsThatFollow) {
   int labels = 0, met = 0;
   std::vector<double> ratios;
-  for_each_start([&](const std::string&, const std::vector<StepSample>& samples, double) {
+  for_each_start(recorded_streams(), [&](const std::string&, const std::vector<StepSample>& samples, double) {
     StepSamplesOptions options;
     options.limit_sec = 15;
     bool finished = false;
@@ -152,8 +207,10 @@ TEST(RecordedStreams, StepsTimesTheLabelIsTheTimeOfTheStepsThatFollow) {
 
 // The recorded epochs say what is right: steps x median step + overhead of an epoch, steps and epochs from the same run
 // (the machine's level wanders between runs), the overhead as the run by steps measured it.
-TEST(RecordedPairs, StepsAndOverheadMakeTheEpochThatWasMeasured) {
-  const std::string folder = PERFPRED_SOURCE_DIR "/data/intel_xeon_processor_2_threads/";
+class RecordedPairs : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedPairs, StepsAndOverheadMakeTheEpochThatWasMeasured) {
+  const std::string folder = fmt::format("{}/data/{}/", PERFPRED_SOURCE_DIR, GetParam());
   const auto epochs = read_runs(folder + "pairs_epochs.csv"), steps = read_runs(folder + "pairs_steps.csv");
   ASSERT_EQ(epochs.size(), 22U);
   ASSERT_EQ(steps.size(), epochs.size());
@@ -169,8 +226,8 @@ TEST(RecordedPairs, StepsAndOverheadMakeTheEpochThatWasMeasured) {
     const std::vector<double> timed(run.epoch_times.begin() + 1, run.epoch_times.end());
     const auto [shortest, longest] = std::minmax_element(timed.begin(), timed.end());
     ratios.push_back((count * *run.step_p50_ms * 1e-3 + overhead) / median(timed));
-    // No nearer than the run's own epochs are to each other.
-    EXPECT_NEAR(ratios.back(), 1, *longest / *shortest - 1) << workload.key();
+    // No nearer than the run's own epochs are to each other, or than the steps' median is to their mean.
+    EXPECT_NEAR(ratios.back(), 1, std::max(*longest / *shortest - 1, 0.03)) << workload.key();
   }
   // They scatter by 3 % (standard deviation), so the median of 22 is known to about 1 %.
   EXPECT_NEAR(median(ratios), 1, 0.01);
@@ -179,6 +236,9 @@ TEST(RecordedPairs, StepsAndOverheadMakeTheEpochThatWasMeasured) {
   RecordProperty("median", std::to_string(median(ratios)));
   RecordProperty("highest", std::to_string(*highest));
 }
+
+INSTANTIATE_TEST_SUITE_P(Machines, RecordedPairs,
+                         ::testing::Values("intel_xeon_processor_2_threads", "amd_epyc_2_threads"));
 
 }  // namespace
 }  // namespace perfpred
