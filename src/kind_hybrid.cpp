@@ -822,11 +822,14 @@ class HybridFit {
     const std::vector<Row> asked = pick(out);
     const std::vector<PhysicsRow> physics = physics_rows(in);
     const Eigen::MatrixXd places = places_of(known);
-    const Eigen::MatrixXd all_rows = inverse_factor_of(model_->kernel, model_->kernel.scaled(places), known);
+    // The costs under the process of all rows, then the process of the known rows under those costs.
+    const Eigen::MatrixXd inverse_factor_of_all =
+        inverse_factor_of(model_->kernel, model_->kernel.scaled(places), known);
     std::array<Costs, forms> costs;
     std::array<Unseen, forms> unseen;
     for (std::size_t f = 0; f < forms; ++f) {
-      costs[f] = krige_costs(physics_forms[f], physics, constants_.cost_deviation, model_->costs[f], all_rows);
+      costs[f] =
+          krige_costs(physics_forms[f], physics, constants_.cost_deviation, model_->costs[f], inverse_factor_of_all);
       unseen[f] = unseen_costs(physics_forms[f], physics);
     }
     for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = view(costs, unseen, shapes_[in[i]]).log_time;
