@@ -15,7 +15,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -125,15 +124,19 @@ TEST(RecordedStreams, TrustedLabelsMeetTheWholeStreamToFivePercentWhereItsLevelS
   Streams one, two;
   for (auto& [name, samples] : read_streams("/data/amd_epyc_2_threads/step_streams.csv"))
     (name.starts_with("1") ? one : two)[name] = samples;
-  for (const auto& [name, streams, share] :
-       {std::tuple("intel_1_thread", recorded_streams(), 0.9), std::tuple("amd_1_thread", one, 0.65),
-        std::tuple("amd_2_threads", two, 0.75)}) {
-    const Met met = met_by(streams);
-    EXPECT_GE(met.labels, 30) << name;
-    EXPECT_GE(met.to_five_percent, share * met.labels) << name << ": of " << met.labels;
-    ASSERT_GE(met.sec_to_interval.size(), 30U) << name;
+  struct Machine {
+    std::string name;
+    Streams streams;
+    double share;  // of trusted labels
+  };
+  for (const Machine& machine : {Machine{"intel_1_thread", recorded_streams(), 0.9}, Machine{"amd_1_thread", one, 0.65},
+                                 Machine{"amd_2_threads", two, 0.75}}) {
+    const Met met = met_by(machine.streams);
+    EXPECT_GE(met.labels, 30) << machine.name;
+    EXPECT_GE(met.to_five_percent, machine.share * met.labels) << machine.name << ": of " << met.labels;
+    ASSERT_GE(met.sec_to_interval.size(), 30U) << machine.name;
     const auto record = [&](const char* what, const auto& value) {
-      RecordProperty(fmt::format("{}_{}", name, what), fmt::format("{}", value));
+      RecordProperty(fmt::format("{}_{}", machine.name, what), fmt::format("{}", value));
     };
     record("labels", met.labels);
     record("to_five_percent", met.to_five_percent);
@@ -141,7 +144,7 @@ TEST(RecordedStreams, TrustedLabelsMeetTheWholeStreamToFivePercentWhereItsLevelS
     record("known_to_one_percent", met.sec_to_interval.size());
     record("sec_to_one_percent_median", median(met.sec_to_interval));
     for (const double sec : {3.0, 12.0}) {
-      const auto [near, starts] = near_after(streams, sec);
+      const auto [near, starts] = near_after(machine.streams, sec);
       record(sec == 3 ? "to_one_percent_after_3_sec" : "to_one_percent_after_12_sec",
              fmt::format("{} of {}", near, starts));
     }
@@ -220,7 +223,8 @@ TEST_P(RecordedPairs, StepsAndOverheadMakeTheEpochThatWasMeasured) {
     const Workload& workload = run.workload;
     ASSERT_EQ(workload, steps[i].workload);
     ASSERT_EQ(workload.train_images % workload.batch_size, 0);
-    const auto count = static_cast<double>(workload.train_images / workload.batch_size);
+    const std::int64_t batches = workload.train_images / workload.batch_size;
+    const auto count = static_cast<double>(batches);
     const double overhead = *steps[i].avg_time_sec - count * *steps[i].step_p50_ms * 1e-3;
     EXPECT_GE(overhead, -1e-9) << workload.key();
     const std::vector<double> timed(run.epoch_times.begin() + 1, run.epoch_times.end());
