@@ -51,7 +51,7 @@ std::string utc_now() {
 
 /// The catalogue's name where the driver's own means exactly one device.
 std::string recorded_name(c10::Device device) {
-  const std::string name = device_name(device);
+  std::string name = device_name(device);
   if (device.is_cpu()) return name;
   const DeviceCatalogue catalogue;
   const auto candidates = catalogue.candidates(name);

@@ -40,15 +40,15 @@ struct Item {
   std::vector<ItemPtr> parts;  // of a dictionary: keys and values in turn
 };
 
-struct Type {
+struct StorageType {
   const char* storage;
   at::ScalarType type;
 };
-constexpr Type storage_types[] = {{"torch.FloatStorage", at::kFloat}, {"torch.DoubleStorage", at::kDouble},
-                                  {"torch.HalfStorage", at::kHalf},   {"torch.BFloat16Storage", at::kBFloat16},
-                                  {"torch.LongStorage", at::kLong},   {"torch.IntStorage", at::kInt},
-                                  {"torch.ShortStorage", at::kShort}, {"torch.CharStorage", at::kChar},
-                                  {"torch.ByteStorage", at::kByte},   {"torch.BoolStorage", at::kBool}};
+constexpr StorageType storage_types[] = {{"torch.FloatStorage", at::kFloat}, {"torch.DoubleStorage", at::kDouble},
+                                         {"torch.HalfStorage", at::kHalf},   {"torch.BFloat16Storage", at::kBFloat16},
+                                         {"torch.LongStorage", at::kLong},   {"torch.IntStorage", at::kInt},
+                                         {"torch.ShortStorage", at::kShort}, {"torch.CharStorage", at::kChar},
+                                         {"torch.ByteStorage", at::kByte},   {"torch.BoolStorage", at::kBool}};
 
 /// Executes a pickle (protocol 2, as torch.save() writes it) but calls nothing: what it would make of other classes
 /// stays an object of which only the type is known.
@@ -277,7 +277,7 @@ class Unpickler {
     const std::string& record = part(id, 2, Item::text).name;
     const std::int64_t count = part(id, 4, Item::number).integer;
     const auto* type = std::find_if(std::begin(storage_types), std::end(storage_types),
-                                    [&](const Type& t) { return type_name == t.storage; });
+                                    [&](const StorageType& t) { return type_name == t.storage; });
     if (type == std::end(storage_types)) throw InputError(fmt::format("it has numbers of type {}", type_name));
     at::Tensor& elements = storages_[record];
     if (!elements.defined()) {
@@ -315,7 +315,7 @@ SavedValue saved(const Item& item, int depth) {
       SavedValue::Dictionary items;
       for (std::size_t i = 0; i < item.parts.size(); i += 2) {
         if (item.parts[i]->kind == Item::text)
-          items.emplace_back(item.parts[i]->name, saved(*item.parts[i + 1], depth - 1));
+          items.push_back({item.parts[i]->name, saved(*item.parts[i + 1], depth - 1)});
       }
       return {std::move(items)};
     }
@@ -339,8 +339,8 @@ SavedValue saved(const Item& item, int depth) {
 const SavedValue* SavedValue::find(const std::string& key) const {
   const auto* items = std::get_if<Dictionary>(&is);
   if (items == nullptr) return nullptr;
-  const auto found = std::find_if(items->begin(), items->end(), [&](const auto& item) { return item.first == key; });
-  return found == items->end() ? nullptr : &found->second;
+  const auto found = std::find_if(items->begin(), items->end(), [&](const auto& item) { return item.key == key; });
+  return found == items->end() ? nullptr : &found->value;
 }
 
 std::string SavedValue::what() const {

@@ -14,7 +14,8 @@ struct SavedValue {
   struct Other {
     std::string type;  ///< "torch.nn.modules.conv.Conv2d", or "number", "list", "None"
   };
-  using Dictionary = std::vector<std::pair<std::string, SavedValue>>;  ///< items whose key is a text
+  struct Entry;
+  using Dictionary = std::vector<Entry>;  ///< items whose key is a text
 
   std::variant<Other, std::string, at::Tensor, Dictionary> is;
 
@@ -22,6 +23,11 @@ struct SavedValue {
   [[nodiscard]] const SavedValue* find(const std::string& key) const;
   /// "a tensor", "a dictionary of epoch, model", ...
   [[nodiscard]] std::string what() const;
+};
+
+struct SavedValue::Entry {
+  std::string key;
+  SavedValue value;
 };
 
 /// Reads a file of torch.save() (of PyTorch 1.6 or later) without executing what it says.

@@ -4,9 +4,9 @@
 #include <perfpred/torch/net_trainer.h>
 
 #include <ATen/ATen.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <algorithm>
 #include <chrono>
