@@ -145,9 +145,9 @@ ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& 
   return {Eigen::Map<const ResidualKernel::Parameters>(x.data())};
 }
 
-KernelCurvature kernel_curvature(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
-                                 const Eigen::VectorXd& residuals, const Eigen::VectorXd& run_noise,
-                                 const KernelPrior& prior) {
+KernelCovariance laplace_covariance(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
+                                    const Eigen::VectorXd& residuals, const Eigen::VectorXd& run_noise,
+                                    const KernelPrior& prior) {
   constexpr double apart = 1e-3;
   const auto slope_at = [&](int parameter, double by) {
     ResidualKernel moved = kernel;
@@ -157,22 +157,21 @@ KernelCurvature kernel_curvature(const ResidualKernel& kernel, const Eigen::Matr
     return slope;
   };
   const ResidualKernel::Parameters here = slope_at(0, 0);
-  KernelCurvature curvature;
+  KernelCovariance curvature;
   for (int p = 0; p < ResidualKernel::parameters; ++p) curvature.col(p) = (slope_at(p, apart) - here) / apart;
-  return 0.5 * (curvature + curvature.transpose());
+  const Eigen::SelfAdjointEigenSolver<KernelCovariance> axes(0.5 * (curvature + curvature.transpose()));
+  // Along no axis do the rows know less than the prior.
+  const double least = 1 / (prior.deviation * prior.deviation);
+  return axes.eigenvectors() * axes.eigenvalues().cwiseMax(least).cwiseInverse().asDiagonal() *
+         axes.eigenvectors().transpose();
 }
 
-ResidualKernel refit_kernel(const ResidualKernel& kernel, const KernelCurvature& curvature,
+ResidualKernel refit_kernel(const ResidualKernel& kernel, const KernelCovariance& covariance,
                             const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
                             const Eigen::VectorXd& run_noise, const KernelPrior& prior) {
   ResidualKernel::Parameters slope;
   static_cast<void>(kernel_objective(kernel, places, residuals, run_noise, prior, &slope));
-  const Eigen::SelfAdjointEigenSolver<KernelCurvature> axes(curvature);
-  // Along no axis do the rows know less than the prior.
-  const double least = 1 / (prior.deviation * prior.deviation);
-  const ResidualKernel::Parameters along =
-      (axes.eigenvectors().transpose() * slope).cwiseQuotient(axes.eigenvalues().cwiseMax(least));
-  const ResidualKernel::Parameters step = axes.eigenvectors() * along;
+  const ResidualKernel::Parameters step = covariance * slope;
   return {kernel.theta - step.cwiseMax(-prior.deviation).cwiseMin(prior.deviation)};
 }
 

@@ -49,15 +49,16 @@ struct KernelPrior {
                                                    const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
                                                    const KernelPrior& prior, ResidualKernel::Parameters* gradient);
 
-/// Second derivatives of the negative log posterior.
-using KernelCurvature = Eigen::Matrix<double, ResidualKernel::parameters, ResidualKernel::parameters>;
-[[nodiscard]] PERFPRED_API KernelCurvature kernel_curvature(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
-                                                            const Eigen::VectorXd& residuals,
-                                                            const Eigen::VectorXd& noise, const KernelPrior& prior);
+/// Of the parameters under their posterior at its maximum `kernel`, by its curvature there (Laplace).
+using KernelCovariance = Eigen::Matrix<double, ResidualKernel::parameters, ResidualKernel::parameters>;
+[[nodiscard]] PERFPRED_API KernelCovariance laplace_covariance(const ResidualKernel& kernel,
+                                                               const Eigen::MatrixXd& places,
+                                                               const Eigen::VectorXd& residuals,
+                                                               const Eigen::VectorXd& noise, const KernelPrior& prior);
 
-/// Nearly what fit_kernel() finds for some of the rows that `kernel` and `curvature` are of, for one gradient: a Newton
-/// step, of at most a prior deviation (approximate cross-validation: Beirami et al., NeurIPS 2017).
-[[nodiscard]] PERFPRED_API ResidualKernel refit_kernel(const ResidualKernel& kernel, const KernelCurvature& curvature,
+/// Nearly what fit_kernel() finds for some of the rows that `kernel` and its `covariance` are of, for one gradient: a
+/// Newton step, of at most a prior deviation (approximate cross-validation: Beirami et al., NeurIPS 2017).
+[[nodiscard]] PERFPRED_API ResidualKernel refit_kernel(const ResidualKernel& kernel, const KernelCovariance& covariance,
                                                        const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
                                                        const Eigen::VectorXd& noise, const KernelPrior& prior);
 

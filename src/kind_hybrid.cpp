@@ -786,7 +786,7 @@ class HybridFit {
   [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) {
     std::vector<HeldOut> held_out;
     const std::vector<Row> some = pick(searched);
-    const KernelCurvature curvature = kernel_curvature(
+    const KernelCovariance kernel_covariance = laplace_covariance(
         model_->kernel, places_of(some), residuals_of(some) * model_->weights, noise_of(some), constants_.process);
     const auto hold = [&](LeftOut left_out, const auto& group_of) {
       std::map<decltype(group_of(rows_.front())), std::vector<std::size_t>> groups;
@@ -797,7 +797,7 @@ class HybridFit {
       for (const auto& [name, out] : groups) {
         std::vector<std::size_t> in;
         std::set_difference(searched.begin(), searched.end(), out.begin(), out.end(), std::back_inserter(in));
-        if (in.size() >= fewest_rows) predict_without(in, out, curvature, held_out);
+        if (in.size() >= fewest_rows) predict_without(in, out, kernel_covariance, held_out);
       }
       for (std::size_t i = first; i < held_out.size(); ++i) {
         held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
@@ -817,7 +817,7 @@ class HybridFit {
   }
 
   void predict_without(const std::vector<std::size_t>& in, const std::vector<std::size_t>& out,
-                       const KernelCurvature& curvature, std::vector<HeldOut>& held_out) const {
+                       const KernelCovariance& kernel_covariance, std::vector<HeldOut>& held_out) const {
     std::vector<Row> known = pick(in);
     const std::vector<Row> asked = pick(out);
     const std::vector<PhysicsRow> physics = physics_rows(in);
@@ -833,8 +833,9 @@ class HybridFit {
       unseen[f] = unseen_costs(physics_forms[f], physics);
     }
     for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = view(costs, unseen, shapes_[in[i]]).log_time;
-    const ResidualKernel kernel = refit_kernel(model_->kernel, curvature, places, residuals_of(known) * model_->weights,
-                                               noise_of(known), constants_.process);
+    const ResidualKernel kernel =
+        refit_kernel(model_->kernel, kernel_covariance, places, residuals_of(known) * model_->weights, noise_of(known),
+                     constants_.process);
     const Eigen::MatrixXd scaled = kernel.scaled(places);
     const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, known);
     const Eigen::MatrixXd alpha = solved(inverse_factor, residuals_of(known));

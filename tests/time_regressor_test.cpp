@@ -265,7 +265,7 @@ TEST(GaussianProcess, OneStepFromTheFitToAllRowsIsNearlyTheFitToMost) {
   const KernelPrior prior;
   const ResidualKernel all = fit_kernel(places, residuals, noise, prior);
   const Eigen::MatrixXd some = places.topRows(left);
-  const ResidualKernel step = refit_kernel(all, kernel_curvature(all, places, residuals, noise, prior), some,
+  const ResidualKernel step = refit_kernel(all, laplace_covariance(all, places, residuals, noise, prior), some,
                                            residuals.head(left), noise.head(left), prior);
   const ResidualKernel searched = fit_kernel(some, residuals.head(left), noise.head(left), prior, &all);
   EXPECT_GT((searched.theta - all.theta).norm(), 0.05);  // or there would be nothing to find
