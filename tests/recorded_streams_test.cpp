@@ -135,7 +135,7 @@ TEST(RecordedStreams, TrustedLabelsMeetTheWholeStreamToFivePercentWhereItsLevelS
     EXPECT_GE(met.labels, 30) << machine.name;
     EXPECT_GE(met.to_five_percent, machine.share * met.labels) << machine.name << ": of " << met.labels;
     ASSERT_GE(met.sec_to_interval.size(), 30U) << machine.name;
-    const auto record = [&](const char* what, const auto& value) {
+    const auto record = [&](const std::string& what, const auto& value) {
       RecordProperty(fmt::format("{}_{}", machine.name, what), fmt::format("{}", value));
     };
     record("labels", met.labels);
@@ -145,8 +145,7 @@ TEST(RecordedStreams, TrustedLabelsMeetTheWholeStreamToFivePercentWhereItsLevelS
     record("sec_to_one_percent_median", median(met.sec_to_interval));
     for (const double sec : {3.0, 12.0}) {
       const auto [near, starts] = near_after(machine.streams, sec);
-      record(sec == 3 ? "to_one_percent_after_3_sec" : "to_one_percent_after_12_sec",
-             fmt::format("{} of {}", near, starts));
+      record(fmt::format("to_one_percent_after_{}_sec", sec), fmt::format("{} of {}", near, starts));
     }
     record("sec_to_one_percent_p90", met.sec_to_interval[met.sec_to_interval.size() * 9 / 10]);
   }
@@ -155,20 +154,20 @@ TEST(RecordedStreams, TrustedLabelsMeetTheWholeStreamToFivePercentWhereItsLevelS
 TEST(RecordedStreams, EveryCriterionEndsByItsOwnRuleOrTheLimit) {
   const std::map<std::string, std::set<std::string>> reasons = {
       {"stdrel", {"interval", "settled"}}, {"entropy", {"entropy"}}, {"samples", {"samples"}}, {"time", {"time"}}};
-  for_each_start(recorded_streams(),
-                 [&](const std::string& name, const std::vector<StepSample>& samples, double whole) {
-                   for (const auto& [criterion, words] : reasons) {
-                     StepSamplesOptions options;
-                     options.criterion = criterion;
-                     options.limit_sec = 6;
-                     options.stop.max_samples = 50;
-                     bool finished = false;
-                     const StepLabel label = label_of(samples, options, finished);
-                     EXPECT_TRUE(finished) << name << " " << criterion;
-                     EXPECT_TRUE(label.stopped_by == "limit" || words.count(label.stopped_by) == 1) << label.stopped_by;
-                     EXPECT_NEAR(label.median / whole, 1, 0.35) << name << " " << criterion;
-                   }
-                 });
+  const Streams streams = recorded_streams();
+  for_each_start(streams, [&](const std::string& name, const std::vector<StepSample>& samples, double whole) {
+    for (const auto& [criterion, words] : reasons) {
+      StepSamplesOptions options;
+      options.criterion = criterion;
+      options.limit_sec = 6;
+      options.stop.max_samples = 50;
+      bool finished = false;
+      const StepLabel label = label_of(samples, options, finished);
+      EXPECT_TRUE(finished) << name << " " << criterion;
+      EXPECT_TRUE(label.stopped_by == "limit" || words.count(label.stopped_by) == 1) << label.stopped_by;
+      EXPECT_NEAR(label.median / whole, 1, 0.35) << name << " " << criterion;
+    }
+  });
 }
 
 TEST(RecordedStreams, AChangeOfLevelIsFoundInRealNoise) {
@@ -210,10 +209,15 @@ TEST(RecordedStreams, StepsTimesTheLabelIsTheTimeOfTheStepsThatFollow) {
 
 // The recorded epochs say what is right: steps x median step + overhead of an epoch, steps and epochs from the same run
 // (the machine's level wanders between runs), the overhead as the run by steps measured it.
-class RecordedPairs : public ::testing::TestWithParam<const char*> {};
+struct Pairs {
+  std::string folder;
+  double least;  // that steps and epochs of one run may differ by: the steps' median is not their mean
+};
+
+class RecordedPairs : public ::testing::TestWithParam<Pairs> {};
 
 TEST_P(RecordedPairs, StepsAndOverheadMakeTheEpochThatWasMeasured) {
-  const std::string folder = fmt::format("{}/data/{}/", PERFPRED_SOURCE_DIR, GetParam());
+  const std::string folder = fmt::format("{}/data/{}/", PERFPRED_SOURCE_DIR, GetParam().folder);
   const auto epochs = read_runs(folder + "pairs_epochs.csv"), steps = read_runs(folder + "pairs_steps.csv");
   ASSERT_EQ(epochs.size(), 22U);
   ASSERT_EQ(steps.size(), epochs.size());
@@ -230,8 +234,8 @@ TEST_P(RecordedPairs, StepsAndOverheadMakeTheEpochThatWasMeasured) {
     const std::vector<double> timed(run.epoch_times.begin() + 1, run.epoch_times.end());
     const auto [shortest, longest] = std::minmax_element(timed.begin(), timed.end());
     ratios.push_back((count * *run.step_p50_ms * 1e-3 + overhead) / median(timed));
-    // No nearer than the run's own epochs are to each other, or than the steps' median is to their mean.
-    EXPECT_NEAR(ratios.back(), 1, std::max(*longest / *shortest - 1, 0.03)) << workload.key();
+    // No nearer than the run's own epochs are to each other.
+    EXPECT_NEAR(ratios.back(), 1, std::max(*longest / *shortest - 1, GetParam().least)) << workload.key();
   }
   // They scatter by 3 % (standard deviation), so the median of 22 is known to about 1 %.
   EXPECT_NEAR(median(ratios), 1, 0.01);
@@ -242,7 +246,8 @@ TEST_P(RecordedPairs, StepsAndOverheadMakeTheEpochThatWasMeasured) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, RecordedPairs,
-                         ::testing::Values("intel_xeon_processor_2_threads", "amd_epyc_2_threads"));
+                         ::testing::Values(Pairs{"intel_xeon_processor_2_threads", 0},
+                                           Pairs{"amd_epyc_2_threads", 0.03}));
 
 }  // namespace
 }  // namespace perfpred
