@@ -10,24 +10,14 @@
 #include <utility>
 
 #include "atomic_file.h"
+#include "confidence.h"
 
 namespace perfpred {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr double normal_97_5 = 1.959963984540054;
 constexpr double same_within = 1.03;
-
-/// Student's t, 97.5 %, by degrees of freedom from 1; beyond, the next term of its expansion around the normal one.
-constexpr std::array<double, 10> student_97_5 = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
-
-double student(double freedom) {
-  const auto whole = static_cast<std::size_t>(std::max(1.0, std::floor(freedom + 1e-3)));
-  if (whole <= student_97_5.size()) return student_97_5.at(whole - 1);
-  const double z = normal_97_5;
-  return z + (z * z * z + z) / (4 * freedom) + (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * freedom * freedom);
-}
 
 /// Logarithms of one benchmark's times in seconds.
 struct Times {
@@ -63,7 +53,7 @@ std::vector<Times> read_times(const std::string& path) {
       }
       found->logs.push_back(std::log(sec));
       if (row.contains("low_ms") && row.contains("high_ms") && row["low_ms"].get<double>() > 0) {
-        found->known_error = std::log(row["high_ms"].get<double>() / row["low_ms"].get<double>()) / (2 * normal_97_5);
+        found->known_error = std::log(row["high_ms"].get<double>() / row["low_ms"].get<double>()) / (2 * z95);
       }
     }
   } catch (const Json::exception&) {
@@ -107,7 +97,7 @@ ComparedBenchmark compare(const Times& before, const Times& after) {
   const double error2 = a->error2 + b->error2;
   const double freedom =
       error2 > 0 ? error2 * error2 / (a->error2 * a->error2 / a->freedom + b->error2 * b->error2 / b->freedom) : 1;
-  const double reach = student(freedom) * std::sqrt(error2);
+  const double reach = student_quantile(z95, freedom) * std::sqrt(error2);
   const double difference = b->mean - a->mean;
   row.ratio = std::exp(difference);
   row.low = std::exp(difference - reach);

@@ -14,6 +14,7 @@
 #include <numeric>
 #include <random>
 
+#include "confidence.h"
 #include "lognormal.h"
 #include "step_shape.h"
 #include "vectorized.h"
@@ -36,14 +37,9 @@ constexpr Eigen::Index block_columns = 128;  // predictions that share a pass ov
 
 using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;
 
-/// Two-sided 90 % quantile of Student's t, over that of the normal: what few groups say of the next one.
+/// How much wider an interval is that stands on few groups.
 double student_factor(std::size_t groups) {
-  constexpr std::array<double, 10> quantiles = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812};
-  const std::size_t freedom = std::max<std::size_t>(groups, 2) - 1;
-  if (freedom <= quantiles.size()) return quantiles[freedom - 1] / z90;
-  // Abramowitz and Stegun 26.7.5, from the normal's quantile.
-  const double n = static_cast<double>(freedom), z2 = z90 * z90;
-  return 1 + (z2 + 1) / (4 * n) + (5 * z2 * z2 + 16 * z2 + 3) / (96 * n * n);
+  return student_quantile(z90, static_cast<double>(std::max<std::size_t>(groups, 2) - 1)) / z90;
 }
 
 double norm2(const double* x, Eigen::Index n) { return Eigen::Map<const Eigen::VectorXd>(x, n).squaredNorm(); }

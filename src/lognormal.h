@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-namespace perfpred {
+#include "confidence.h"
 
-inline constexpr double z90 = 1.6448536269514722;  ///< half of a normal 90 % interval, in standard deviations
+namespace perfpred {
 
 /// Seconds whose logarithm has this median and a 90 % interval of `half_width` to either side.
 inline Quantiles quantiles_about(double log_median, double half_width) {

@@ -7,11 +7,13 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
+
+#include "confidence.h"
+#include "moments.h"
 
 namespace perfpred {
 namespace {
-
-constexpr double normal_97_5 = 1.959963984540054;
 
 double median_of_sorted(std::span<const double> sorted) {
   const std::size_t n = sorted.size();
@@ -51,6 +53,19 @@ double lag_one_correlation(const std::vector<double>& values) {
   return variance > 0 ? covariance / variance : 0;
 }
 
+constexpr std::size_t fewest_of_batch = 3;
+
+/// Of the median's logarithm, 95 %: medians of consecutive parts differ by what changes slowly, too.
+double batch_half_width(std::span<const double> samples, std::size_t batches) {
+  Moments medians;
+  for (std::size_t i = 0; i < batches; ++i) {
+    const std::size_t begin = samples.size() * i / batches;
+    medians.add(std::log(median(samples.subspan(begin, samples.size() * (i + 1) / batches - begin))));
+  }
+  const auto n = static_cast<double>(batches);
+  return student_quantile(z95, n - 1) * medians.deviation() / std::sqrt(n);
+}
+
 /// Judges again only when a tenth more has come: keeps the work linear, and tests fewer times.
 class Sparse {
  public:
@@ -72,8 +87,12 @@ class StdRel final : public StopCriterion {
   std::string_view judge() override {
     const auto all = samples();
     if (!sparse_.due(all.size())) return {};
-    if (median_interval(all).relative_half_width() <= options().interval) return "interval";
-    const double noise = noise_of(all);
+    // Twice, lest it be a moment's chance.
+    const bool known_before = std::exchange(known_, median_interval(all).relative_half_width() <= options().interval);
+    if (known_ && known_before) return "interval";
+    Moments moments;
+    for (const double x : all) moments.add(x);
+    const double noise = moments.deviation() / moments.mean();
     noises_.emplace_back(all.size(), noise);
     // Settled: over the last half of many samples the estimate has moved by less than a twentieth.
     if (all.size() < settled_samples) return {};
@@ -83,17 +102,10 @@ class StdRel final : public StopCriterion {
     return noises_.front().first * 2 < all.size() ? "settled" : std::string_view{};
   }
 
-  static double noise_of(std::span<const double> all) {
-    const auto n = static_cast<double>(all.size());
-    const double mean = std::accumulate(all.begin(), all.end(), 0.0) / n;
-    double squares = 0;
-    for (const double x : all) squares += (x - mean) * (x - mean);
-    return std::sqrt(squares / (n - 1)) / mean;
-  }
-
   static constexpr std::size_t settled_samples = 200;
   static constexpr double settled_change = 0.05;
   Sparse sparse_;
+  bool known_ = false;
   std::vector<std::pair<std::size_t, double>> noises_;
 };
 
@@ -196,11 +208,19 @@ MedianInterval median_interval(std::span<const double> samples) {
   const auto n = static_cast<double>(sorted.size());
   const double correlation = std::clamp(lag_one_correlation(ranks(samples)), 0.0, 0.99);
   const double fewer = (1 - correlation) / (1 + correlation);
-  const double reach = normal_97_5 * std::sqrt(n / fewer) / 2;
+  const double reach = z95 * std::sqrt(n / fewer) / 2;
   const auto at = [&](double rank) {  // 1-based
     return sorted[static_cast<std::size_t>(std::clamp(rank, 1.0, n)) - 1];
   };
-  return {median_of_sorted(sorted), at(std::floor(n / 2 - reach)), at(std::ceil(n / 2 + reach) + 1)};
+  const double middle = median_of_sorted(sorted);
+  MedianInterval interval = {middle, at(std::floor(n / 2 - reach)), at(std::ceil(n / 2 + reach) + 1)};
+  for (const std::size_t batches : {4, 8}) {
+    if (samples.size() < fewest_of_batch * batches) continue;
+    const double factor = std::exp(batch_half_width(samples, batches));
+    interval.low = std::min(interval.low, middle / factor);
+    interval.high = std::max(interval.high, middle * factor);
+  }
+  return interval;
 }
 
 ChangePoint find_change(std::span<const double> samples) {

@@ -36,8 +36,8 @@ struct StepLabel {
   bool disturbed = false;      ///< so many were that they had to be kept
   bool drift = false;          ///< the level was still changing at the limit
   [[nodiscard]] double relative_half_width() const { return (high - low) / (2 * median); }
-  /// Neither disturbed nor drifting, and known to 5 % at least.
-  [[nodiscard]] bool trusted() const { return !disturbed && !drift && relative_half_width() <= 0.05; }
+  /// Undisturbed, and known to 5 % at least.
+  [[nodiscard]] bool trusted() const { return !disturbed && relative_half_width() <= 0.05; }
 };
 
 /// Collects samples until they make a label. Warm-up ends where the times have settled: leading samples more than a

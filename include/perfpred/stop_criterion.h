@@ -44,8 +44,8 @@ class PERFPRED_API StopCriterion {
 };
 
 /// A criterion by its name:
-///  * `stdrel`  the median is known to `interval` (reason `interval`), or the relative standard deviation has stopped
-///              changing, so that more samples tell nothing new (`settled`)
+///  * `stdrel`  the median is known to `interval`, and still is a tenth more samples later (reason `interval`), or the
+///              relative standard deviation has stopped changing, so that more samples tell nothing new (`settled`)
 ///  * `entropy` the entropy of the samples' histogram has stopped growing (`entropy`)
 ///  * `samples` there are max_samples (`samples`)
 ///  * `time`    the samples add up to max_sec (`time`)
@@ -62,8 +62,10 @@ struct MedianInterval {
 };
 
 /// From order statistics (ranks n/2 -+ 1.96 sqrt(n)/2; Conover, Practical Nonparametric Statistics, 3.2). Samples that
-/// resemble their predecessor count as fewer: n (1 - r)/(1 + r) for a lag-1 autocorrelation r > 0 of their ranks.
-/// @param samples  at least one
+/// resemble their predecessor count as fewer: n (1 - r)/(1 + r) for a lag-1 autocorrelation r > 0 of their ranks. Never
+/// narrower than batch medians say, of 4 and 8 consecutive parts (as batch means: Law, Simulation Modeling and Analysis,
+/// 9.5.3), so that a level that wanders slowly is seen. 12 samples have 4 parts, 24 have 8.
+/// @param samples  at least one, positive
 [[nodiscard]] PERFPRED_API MedianInterval median_interval(std::span<const double> samples);
 
 /// The point at which the level of a sequence changes most.
