@@ -27,7 +27,7 @@ class PERFPRED_API DeviceMonitor {
   explicit DeviceMonitor(c10::Device device);
   [[nodiscard]] DeviceReading read();
 
-  /// Whether a later reading will tell of company, and none did so far.
+  /// Whether no reading has told of company so far, and a later one will: of the time since the first one.
   [[nodiscard]] bool awaits_company() const { return awaits_company_; }
 
  private:

@@ -63,11 +63,12 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
       timing.throttled = timing.throttled || throttled;
       timing.company = timing.company || company;
       if (reading.clock_mhz) clocks.push_back(*reading.clock_mhz);
+      in_window = 0;
+      if (monitor.awaits_company()) continue;  // the reading to come tells of these samples, too
       // Somebody's idle context on a GPU disturbs nothing: there, the spread of the samples has to tell.
       for (const double sec : window) samples.add(sec, throttled || (company && device_.is_cpu()));
       window.clear();
-      in_window = 0;
-      if (samples.finished() && !monitor.awaits_company()) break;
+      if (samples.finished()) break;
     }
     synchronize(device_);
     if (!clocks.empty()) {
