@@ -1,7 +1,8 @@
 // Samples of real training steps, recorded by timing_core_bench with PERFPRED_BENCH_STREAMS: on one thread (under
 // taskset) of a shared virtual machine whose level wanders by some percent within the 20 s of a stream
 // (tests/data/step_streams.csv), and on one and two of another, where it wanders by tens
-// (data/amd_epyc_2_threads/step_streams.csv). And epochs beside steps, measured in turns on both machines:
+// (data/amd_epyc_2_threads/step_streams.csv; step_streams_later.csv was recorded when the rule had been chosen on the
+// others). And epochs beside steps, measured in turns on both machines:
 // data/*/pairs_*.csv.
 #include <perfpred/run.h>
 #include <perfpred/step_samples.h>
@@ -30,6 +31,14 @@ Streams read_streams(const std::string& path) {
   CsvReader csv(PERFPRED_SOURCE_DIR + path);
   const CsvColumn name = csv.required("name"), sec = csv.required("sec"), disturbed = csv.required("disturbed");
   while (csv.next()) streams[std::string(csv.text(name))].push_back({csv.positive(sec), csv.text(disturbed) == "1"});
+  return streams;
+}
+
+/// Those of one thread and of two.
+std::pair<Streams, Streams> by_threads(const std::string& path) {
+  std::pair<Streams, Streams> streams;
+  for (auto& [name, samples] : read_streams(path))
+    (name.starts_with("1") ? streams.first : streams.second)[name] = samples;
   return streams;
 }
 
@@ -72,7 +81,7 @@ void for_each_start(const Streams& streams, const Visit& visit) {
 struct Met {
   int labels = 0;  // trusted ones
   int to_five_percent = 0, to_one_percent = 0;
-  int starts = 0, held = 0;  // of all labels: the interval, or 1 %, holds it
+  int starts = 0, held = 0;             // of all labels: the interval, or 1 %, holds it
   std::vector<double> sec_to_interval;  // of those that stopped because they are known to 1 %, ascending
 };
 
@@ -123,19 +132,21 @@ std::pair<int, int> near_after(const Streams& streams, double sec) {
 // No early sample shows where the level goes later; parts of what was sampled that differ do show that it moves. So a
 // label's interval holds for the whole stream nearly as often as it says, and what is trusted meets it to 5 %.
 TEST(RecordedStreams, LabelsHoldForTheWholeStream) {
-  Streams one, two;
-  for (auto& [name, samples] : read_streams("/data/amd_epyc_2_threads/step_streams.csv"))
-    (name.starts_with("1") ? one : two)[name] = samples;
+  const auto [one, two] = by_threads("/data/amd_epyc_2_threads/step_streams.csv");
+  const auto [later_one, later_two] = by_threads("/data/amd_epyc_2_threads/step_streams_later.csv");
   struct Machine {
     std::string name;
     Streams streams;
+    double share_held;
     int fewest_trusted;
   };
-  for (const Machine& machine : {Machine{"intel_1_thread", recorded_streams(), 30}, Machine{"amd_1_thread", one, 15},
-                                 Machine{"amd_2_threads", two, 25}}) {
+  for (const Machine& machine :
+       {Machine{"intel_1_thread", recorded_streams(), 0.8, 30}, Machine{"amd_1_thread", one, 0.8, 15},
+        Machine{"amd_2_threads", two, 0.8, 25}, Machine{"amd_later_1_thread", later_one, 0.7, 40},
+        Machine{"amd_later_2_threads", later_two, 0.8, 30}}) {
     const Met met = met_by(machine.streams);
     EXPECT_EQ(met.starts, 50) << machine.name;
-    EXPECT_GE(met.held, 0.8 * met.starts) << machine.name;
+    EXPECT_GE(met.held, machine.share_held * met.starts) << machine.name;
     EXPECT_GE(met.labels, machine.fewest_trusted) << machine.name;
     EXPECT_GE(met.to_five_percent, 0.9 * met.labels) << machine.name << ": of " << met.labels;
     ASSERT_FALSE(met.sec_to_interval.empty()) << machine.name;

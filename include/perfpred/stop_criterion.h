@@ -63,8 +63,8 @@ struct MedianInterval {
 
 /// From order statistics (ranks n/2 -+ 1.96 sqrt(n)/2; Conover, Practical Nonparametric Statistics, 3.2). Samples that
 /// resemble their predecessor count as fewer: n (1 - r)/(1 + r) for a lag-1 autocorrelation r > 0 of their ranks. Never
-/// narrower than batch medians say, of 4 and 8 consecutive parts (as batch means: Law, Simulation Modeling and Analysis,
-/// 9.5.3), so that a level that wanders slowly is seen. 12 samples have 4 parts, 24 have 8.
+/// narrower than batch medians say, of 4 and 8 consecutive parts (as batch means: Law, Simulation Modeling and
+/// Analysis, 9.5.3), so that a level that wanders slowly is seen. 12 samples have 4 parts, 24 have 8.
 /// @param samples  at least one, positive
 [[nodiscard]] PERFPRED_API MedianInterval median_interval(std::span<const double> samples);
 
