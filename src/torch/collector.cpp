@@ -85,6 +85,17 @@ ordered_json specification(const Workload& workload, const CollectOptions& optio
             {"seed", options.seed}}}};
 }
 
+std::string disturbances(const std::vector<DeviceReading>& readings) {
+  std::vector<std::string> flags;
+  const auto flag = [&](const char* what, const auto& is) {
+    const auto n = std::count_if(readings.begin(), readings.end(), is);
+    if (n > 0) flags.push_back(fmt::format("{} at {} of {} readings", what, n, readings.size()));
+  };
+  flag("throttled", [](const DeviceReading& reading) { return reading.throttled.value_or(false); });
+  flag("company", [](const DeviceReading& reading) { return reading.company; });
+  return fmt::format("{}", fmt::join(flags, "; "));
+}
+
 // A CPU's steps are slow and noisy: it needs longer for as many samples.
 constexpr double cpu_limit_sec = 15;
 constexpr double gpu_limit_sec = 3;
@@ -365,6 +376,12 @@ void Collector::Impl::train_epochs(Run& run, RunLogWriter& log, const std::funct
   DeviceMonitor monitor(device);
   run.mem_free_mb = monitor.read().mem_free_mb;
   std::vector<double> steps;
+  std::vector<DeviceReading> readings;  // of the timed epochs: one a second, and at each end while the device is busy
+  auto read_at = Clock::now();
+  const auto read = [&] {
+    readings.push_back(monitor.read());
+    read_at = Clock::now();
+  };
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     synchronize(device);
     const auto begin = Clock::now();
@@ -375,15 +392,18 @@ void Collector::Impl::train_epochs(Run& run, RunLogWriter& log, const std::funct
       step.run(*batch);
       clock.mark();
       if (stop()) throw Stopped{};
+      if (seconds_since(read_at) >= 1) read();
     }
-    const DeviceReading reading = monitor.read();  // while the device is still busy
+    read();
     const Metrics trained = step.take_metrics();
     synchronize(device);
     const double sec = seconds_since(begin);
     if (epoch > 1) {
       const std::vector<double> taken = clock.take(0);
       steps.insert(steps.end(), taken.begin(), taken.end());
-      run.clock_mhz = reading.clock_mhz;
+      run.clock_mhz = readings.back().clock_mhz;
+    } else {
+      readings.clear();
     }
     const Metrics validated = step.evaluate(validation, images.validation->size());
     run.epoch_times.push_back(sec);
@@ -395,6 +415,7 @@ void Collector::Impl::train_epochs(Run& run, RunLogWriter& log, const std::funct
   run.avg_time_sec = std::accumulate(run.epoch_times.begin() + 1, run.epoch_times.end(), 0.0) /
                      static_cast<double>(run.epoch_times.size() - 1);
   run.images_per_sec = static_cast<double>(workload.train_images) / *run.avg_time_sec;
+  run.note = disturbances(readings);
   record_steps(run, std::move(steps));
 }
 

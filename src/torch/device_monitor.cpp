@@ -1,6 +1,8 @@
 #include "device_monitor.h"
 
 #include <ATen/DeviceAccelerator.h>
+#include <ATen/Parallel.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,6 +15,11 @@ namespace {
 
 // The kernel samples who is busy a hundred times a second: over a tenth of a second that is off by a fifth of a core.
 constexpr double company_sec = 1;
+constexpr double busy_processors = 0.25;
+
+double free_processors() {
+  return std::max(0.0, static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN) - at::get_num_threads()));
+}
 
 }  // namespace
 
@@ -40,6 +47,7 @@ DeviceReading DeviceMonitor::read() {
     reading.clock_mhz = cpu_clock_mhz();
     if (const auto bytes = available_memory_bytes()) reading.mem_free_mb = static_cast<double>(*bytes) * 1e-6;
     reading.others = busy_others();
+    reading.company = reading.others && *reading.others > free_processors() + busy_processors;
     return reading;
   }
   reading.clock_mhz = Nvml::instance().sm_clock_mhz(nvml_device_);
@@ -47,6 +55,7 @@ DeviceReading DeviceMonitor::read() {
   reading.throttled = Nvml::instance().throttled(nvml_device_);
   // A container may hide all processes, this one included.
   if (const auto all = Nvml::instance().processes(nvml_device_)) reading.others = std::max(0, *all - 1);
+  reading.company = reading.others && *reading.others > 0;
   return reading;
 }
 

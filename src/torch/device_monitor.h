@@ -19,6 +19,9 @@ struct DeviceReading {
   /// Company. On a CPU: processors that others have kept busy over the last second, empty before there was one. On a
   /// GPU: other processes that compute on it.
   std::optional<double> others;
+  /// Others hinder what is measured: they keep more than a quarter of a processor busy beyond those that its threads
+  /// leave free, or compute on the same GPU.
+  bool company = false;
 };
 
 /// Watches what disturbs measurements on a device.

@@ -1,8 +1,6 @@
 #include <perfpred/torch/step_timer.h>
 
 #include <ATen/DeviceAccelerator.h>
-#include <ATen/Parallel.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -17,17 +15,12 @@ namespace {
 
 constexpr double window_sec = 0.1;     // between readings of the device
 constexpr std::size_t open_marks = 8;  // how far the host may run ahead of the device
-constexpr double busy_cores = 0.25;    // of others, beyond the cores that the step leaves free
 constexpr double taken_mb = 200;
 
 /// Memory that this process holds on a GPU.
 double reserved_mb(c10::Device device) {
   if (device.is_cpu()) return 0;
   return static_cast<double>(at::accelerator::getDeviceStats(device.index()).reserved_bytes[0].current) * 1e-6;
-}
-
-double free_cores() {
-  return std::max(0.0, static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN) - at::get_num_threads()));
 }
 
 }  // namespace
@@ -59,14 +52,13 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
       if (in_window < window_sec) continue;
       const DeviceReading reading = monitor.read();
       const bool throttled = reading.throttled.value_or(false);
-      const bool company = reading.others && *reading.others > (device_.is_cpu() ? free_cores() + busy_cores : 0);
       timing.throttled = timing.throttled || throttled;
-      timing.company = timing.company || company;
+      timing.company = timing.company || reading.company;
       if (reading.clock_mhz) clocks.push_back(*reading.clock_mhz);
       in_window = 0;
       if (monitor.awaits_company()) continue;  // the reading to come tells of these samples, too
       // Somebody's idle context on a GPU disturbs nothing: there, the spread of the samples has to tell.
-      for (const double sec : window) samples.add(sec, throttled || (company && device_.is_cpu()));
+      for (const double sec : window) samples.add(sec, throttled || (reading.company && device_.is_cpu()));
       window.clear();
       if (samples.finished()) break;
     }

@@ -3,11 +3,15 @@
 
 #include <c10/util/Exception.h>
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../temporary_folder.h"
+#include "company.h"
 
 namespace perfpred {
 namespace {
@@ -60,6 +64,26 @@ TEST(Collector, OutOfMemoryIsAnOutcomeThatIsNotTriedAgain) {
   EXPECT_EQ(out.runs[0].outcome, Outcome::oom);
   EXPECT_EQ(out.runs[1].outcome, Outcome::ok);
   EXPECT_EQ(sweep(runs_csv, [] {}).skipped, 2);
+}
+
+TEST(Collector, EpochsMeasuredInCompanySaySo) {
+  CollectOptions options;
+  options.epochs = 2;
+  options.device = "cpu";
+  constexpr int steps = 15;
+  Workload workload = Workload::cifar_cnn(1, 2, 8);
+  workload.train_images = 8 * steps;
+  // While an epoch trains, and not while it is judged on thousands of pictures.
+  std::optional<testing::Company> company;
+  int asked = 0;
+  const auto run = Collector(options).measure(workload, [&] {
+    if (asked++ % steps == 0) company.emplace();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the kernel tells after a second
+    if (asked % steps == 0) company.reset();
+    return false;
+  });
+  ASSERT_TRUE(run);
+  EXPECT_NE(run->note.find("company at "), std::string::npos) << run->note;
 }
 
 }  // namespace

@@ -1,43 +1,13 @@
 #include <perfpred/torch/step_timer.h>
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <vector>
+
+#include "company.h"
 
 namespace perfpred {
 namespace {
-
-/// Other processes that keep every core busy.
-class Company {
- public:
-  Company() {
-    for (long i = 0; i < ::sysconf(_SC_NPROCESSORS_ONLN); ++i) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        for (volatile bool busy = true; busy;) {
-        }
-      }
-      if (child > 0) children_.push_back(child);
-    }
-  }
-  Company(const Company&) = delete;
-  Company& operator=(const Company&) = delete;
-  ~Company() {
-    for (const pid_t child : children_) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
-    }
-  }
-  [[nodiscard]] bool empty() const { return children_.empty(); }
-
- private:
-  std::vector<pid_t> children_;
-};
 
 void compute_for_two_milliseconds() {
   const auto begin = std::chrono::steady_clock::now();
@@ -47,7 +17,7 @@ void compute_for_two_milliseconds() {
 
 // The kernel's counters tell of company only after a second: it was there in that second as well.
 TEST(StepTimer, MarksTheSamplesOfItsFirstSecondToo) {
-  const Company company;
+  const testing::Company company;
   ASSERT_FALSE(company.empty());
   const StepTiming timing = StepTimer(c10::Device(c10::kCPU)).measure(compute_for_two_milliseconds);
   EXPECT_TRUE(timing.company);
