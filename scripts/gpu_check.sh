@@ -11,12 +11,13 @@
 # system_specifications.{json,txt}, arguments.txt, ctest.log and build.log. From the environment:
 #   PERFPRED_DEPS               the folder that scripts/collect_deps.sh filled; without it the machine's own packages
 #   PERFPRED_GPU_CHECK_DEVICE   cuda (default), cuda:1, ...; cpu tries the script where there is no GPU
+#   PERFPRED_GPU_CHECK_PARTS    what to do after the build: tests,sweeps,benchmark,ncu,peers (default: all)
 #   PYTHON                      python3 (default)
 set -euo pipefail
 
 case ${1:-} in
   '' | -*)
-    sed -n '2,15s/^# \{0,1\}//p' "$0"
+    sed -n '2,16s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
@@ -24,6 +25,14 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 seconds=${2:-240}
 device=${PERFPRED_GPU_CHECK_DEVICE:-cuda}
+parts=${PERFPRED_GPU_CHECK_PARTS:-tests,sweeps,benchmark,ncu,peers}
+for part in ${parts//,/ }; do
+  case $part in tests | sweeps | benchmark | ncu | peers) ;; *)
+    echo "gpu_check: \"$part\" is not tests, sweeps, benchmark, ncu or peers" >&2
+    exit 2
+    ;;
+  esac
+done
 python=${PYTHON:-python3}
 cd "$(dirname "$0")/.."
 build=$PWD/build/gpu_check
@@ -66,63 +75,81 @@ result=0
 step "the machine"
 "$bin/perfpred-sysinfo" --out "$out/system_specifications"
 
-step "tests that need a GPU"
-ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error 2>&1 | tee "$out/ctest.log" || result=1
-
-printf '%s %s\n' "$out" "$seconds" >"$out/arguments.txt"
-sweep() { # share of the seconds in percent, then options
-  local share=$(($1 * seconds / 100))
-  shift
-  "$bin/perfpred-collect" --device "$device" --seed 0 --timing steps --time-limit-sec "$share" --out "$out/runs.csv" \
-    --log-dir "$out/logs" "$@" || result=1
+finish() {
+  [ $result -eq 0 ] || echo "gpu_check: something failed, see above"
+  exit $result
 }
-step "the CIFAR-10 CNN on a grid, on $device"
-sweep 50 --depth 2,3,4,5 --base-filters 16,32,64,128 --batch-size 32,64,96,128,192,256,512,1024,2048
-step "some of it again"
-sweep 15 --repeats 2 --depth 2,4 --base-filters 32,128 --batch-size 32,128,256,512,2048
-step "networks of the zoo"
-precisions=fp32,tf32,bf16,fp16
-[ "$device" != cpu ] || precisions=fp32
-sweep 35 --network resnet18,resnet50,mobilenet_v2,vgg16,shufflenet_v2_x0_5,densenet121,efficientnet_b0,vit_b_16 \
-  --batch-size 8,16,32,64 --precision "$precisions"
-"$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv" || result=1
+wanted() { [[ ,$parts, == *,$1,* ]]; }
 
-step "how long the labels took"
-"$python" scripts/label_seconds.py "$out/logs" | tee "$out/label_seconds.txt" || result=1
-
-step "training steps by the benchmark"
-rows='step/cifar_cnn/depth:[24]/base:(32|128)/|step/(resnet18|mobilenet_v2)/'
-[ "$device" != cpu ] || rows='step/cifar_cnn/depth:2/base:16/'
-PERFPRED_BENCH_DEVICE=$device "$bin/timing_core_bench" --benchmark_filter="$rows" \
-  --benchmark_out="$out/timing_core.json" --benchmark_out_format=json || result=1
-sed -i '/^ *"executable":/d' "$out/timing_core.json" || result=1 # a path of this machine
-
-step "one training step under Nsight Compute"
-if command -v ncu >/dev/null && [ "$device" != cpu ]; then
-  op=sm__sass_thread_inst_executed_op
-  metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
-  for kind in f h; do
-    for what in add mul fma; do metrics+=,${op}_$kind${what}_pred_on.sum; done
-  done
-  # The names of these differ between GPUs, and ncu refuses one that is not there (docs/profiling.md).
-  tensor=$(ncu --query-metrics | awk '{ print $1 }' |
-    grep -E '^sm__ops_path_tensor_src_(fp16|bf16|tf32|fp16_bf16_tf32)(_dst_fp(16|32))?$') || tensor=
-  for metric in $tensor; do metrics+=,$metric.sum; done
-  metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed,dram__throughput.avg.pct_of_peak_sustained_elapsed
-  ncu --nvtx --nvtx-include "train_step/" --clock-control none --csv --page raw --metrics "$metrics" \
-    --log-file "$out/resnet18_ncu.csv" "$bin/perfpred-train-net" --network resnet18 --data dummy --batch-size 64 \
-    --device "$device" --profile-one-step &&
-    "$bin/perfpred-ncu" "$out/resnet18_ncu.csv" --label resnet18 --out "$out/resnet18_ncu.txt" || result=1
-else
-  echo "ncu is not here, or $device is no GPU: left out"
+if wanted tests; then
+  step "tests that need a GPU"
+  ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error 2>&1 | tee "$out/ctest.log" || result=1
 fi
 
-step "training steps beside PyTorch's"
-networks=cifar_cnn,resnet18,mobilenet_v2
-[ "$device" != cpu ] || networks=cifar_cnn
-OMP_WAIT_POLICY=PASSIVE "$python" benchmarks/peers/training_step.py --collect "$bin/perfpred-collect" \
-  --network "$networks" --batch-size 32 --device "$device" --rounds 1 --seconds 1 --json "$out/peers.json" || result=1
+if wanted sweeps; then
+  printf '%s %s\n' "$out" "$seconds" >"$out/arguments.txt"
+  sweep() { # share of the seconds in percent, then options
+    local share=$(($1 * seconds / 100))
+    shift
+    "$bin/perfpred-collect" --device "$device" --seed 0 --timing steps --time-limit-sec "$share" \
+      --out "$out/runs.csv" --log-dir "$out/logs" "$@" || result=1
+  }
+  step "the CIFAR-10 CNN on a grid, on $device"
+  sweep 50 --depth 2,3,4,5 --base-filters 16,32,64,128 --batch-size 32,64,96,128,192,256,512,1024,2048
+  step "some of it again"
+  sweep 15 --repeats 2 --depth 2,4 --base-filters 32,128 --batch-size 32,128,256,512,2048
+  step "networks of the zoo"
+  precisions=fp32,tf32,bf16,fp16
+  [ "$device" != cpu ] || precisions=fp32
+  sweep 35 --network resnet18,resnet50,mobilenet_v2,vgg16,shufflenet_v2_x0_5,densenet121,efficientnet_b0,vit_b_16 \
+    --batch-size 8,16,32,64 --precision "$precisions"
+  "$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv" || result=1
 
+  step "how long the labels took"
+  "$python" scripts/label_seconds.py "$out/logs" | tee "$out/label_seconds.txt" || result=1
+fi
+
+if wanted benchmark; then
+  step "training steps by the benchmark"
+  rows='step/cifar_cnn/depth:[24]/base:(32|128)/|step/(resnet18|mobilenet_v2)/'
+  [ "$device" != cpu ] || rows='step/cifar_cnn/depth:2/base:16/'
+  PERFPRED_BENCH_DEVICE=$device "$bin/timing_core_bench" --benchmark_filter="$rows" \
+    --benchmark_out="$out/timing_core.json" --benchmark_out_format=json || result=1
+  sed -i '/^ *"executable":/d' "$out/timing_core.json" || result=1 # a path of this machine
+fi
+
+if wanted ncu; then
+  step "one training step under Nsight Compute"
+  if command -v ncu >/dev/null && [ "$device" != cpu ]; then
+    op=sm__sass_thread_inst_executed_op
+    metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
+    for kind in f h; do
+      for what in add mul fma; do metrics+=,${op}_$kind${what}_pred_on.sum; done
+    done
+    # The names of these differ between GPUs, and ncu refuses one that is not there (docs/profiling.md).
+    tensor=$(ncu --query-metrics | awk '{ print $1 }' |
+      grep -E '^sm__ops_path_tensor_src_(fp16|bf16|tf32|fp16_bf16_tf32)(_dst_fp(16|32))?$') || tensor=
+    for metric in $tensor; do metrics+=,$metric.sum; done
+    metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed,dram__throughput.avg.pct_of_peak_sustained_elapsed
+    # With the variable set the program does not start itself again.
+    OMP_WAIT_POLICY=PASSIVE ncu --nvtx --nvtx-include "train_step/" --clock-control none --csv --page raw \
+      --metrics "$metrics" --log-file "$out/resnet18_ncu.csv" "$bin/perfpred-train-net" --network resnet18 \
+      --data dummy --batch-size 64 --device "$device" --profile-one-step &&
+      "$bin/perfpred-ncu" "$out/resnet18_ncu.csv" --label resnet18 --out "$out/resnet18_ncu.txt" || result=1
+  else
+    echo "ncu is not here, or $device is no GPU: left out"
+  fi
+fi
+
+if wanted peers; then
+  step "training steps beside PyTorch's"
+  networks=cifar_cnn,resnet18,mobilenet_v2
+  [ "$device" != cpu ] || networks=cifar_cnn
+  OMP_WAIT_POLICY=PASSIVE "$python" benchmarks/peers/training_step.py --collect "$bin/perfpred-collect" \
+    --network "$networks" --batch-size 32 --device "$device" --rounds 1 --seconds 1 --json "$out/peers.json" || result=1
+fi
+
+wanted sweeps || finish
 step "measured"
 "$python" - "$out/runs.csv" <<'END'
 import csv, sys
@@ -135,5 +162,4 @@ for row in sorted(rows, key=lambda r: (r["network"], r["precision"], *(int(r[c] 
     print(line.format(row["network"], *(row[c] for c in numbers), row["precision"], *figures, row["outcome"]))
 print(f"{len(rows)} runs on {', '.join(sorted({row['device'] for row in rows}))}")
 END
-[ $result -eq 0 ] || echo "gpu_check: something failed, see above"
-exit $result
+finish

@@ -139,7 +139,7 @@ struct Collector::Impl {
 
   LoaderOptions loader_options(const Workload& workload) const {
     return {workload.batch_size, device, workload.precision == Precision::fp64 ? at::kDouble : at::kFloat,
-            workload.layout, 1};
+            workload.layout, loader_threads(device)};
   }
 
   Run begin(const Workload& workload) {
@@ -168,8 +168,8 @@ struct Collector::Impl {
 
   [[nodiscard]] double epoch_overhead(const Workload& workload, TrainingStep& step, BatchLoader& loader,
                                       double step_sec);
-  void time_steps(Run& run, RunLogWriter& log, const std::function<bool()>& stop);
-  void train_epochs(Run& run, RunLogWriter& log, const std::function<bool()>& stop);
+  void time_steps(Run& run, MemoryPeak& peak, RunLogWriter& log, const std::function<bool()>& stop);
+  void train_epochs(Run& run, MemoryPeak& peak, RunLogWriter& log, const std::function<bool()>& stop);
   std::optional<Run> measure(const Workload& workload, RunLogWriter& log, const std::function<bool()>& stop);
   [[nodiscard]] RunLogWriter open_log(const Workload& workload) const;
   [[nodiscard]] bool counts(const Run& run) const;
@@ -181,7 +181,7 @@ struct Collector::Impl {
   std::unique_ptr<ImageData> data;
   std::tuple<std::vector<std::int64_t>, std::int64_t, std::int64_t> data_is_for;
   std::optional<SystemInfo> info;
-  std::map<std::vector<std::int64_t>, double> overheads;  // of an epoch, by the shape of its data
+  std::map<std::vector<std::int64_t>, double> overheads;  // of an epoch, by shape and number of its images and batches
 };
 
 namespace {
@@ -252,7 +252,7 @@ ordered_json phase_times(c10::Device device, TrainingStep& step, const std::func
   return phases;
 }
 
-std::string words(const StepTiming& timing) {
+std::string words(const StepTiming& timing, bool data_bound) {
   const StepLabel& label = timing.label;
   std::vector<std::string> flags;
   if (label.disturbed) flags.push_back(fmt::format("disturbed {:.0f} % of the samples", 100 * label.disturbed_share));
@@ -262,6 +262,7 @@ std::string words(const StepTiming& timing) {
   if (label.relative_half_width() > 0.01) {
     flags.push_back(fmt::format("median known to {:.1f} %", 100 * label.relative_half_width()));
   }
+  if (data_bound) flags.emplace_back("data-bound");
   return fmt::format("{}", fmt::join(flags, "; "));
 }
 
@@ -273,6 +274,7 @@ double Collector::Impl::epoch_overhead(const Workload& workload, TrainingStep& s
                                        double step_sec) {
   std::vector<std::int64_t> kind = workload.input;
   kind.push_back(workload.train_images);
+  kind.push_back(workload.batch_size);
   if (const auto known = overheads.find(kind); known != overheads.end()) return known->second;
   constexpr int epochs = 3;
   constexpr int steps = 2;
@@ -293,7 +295,7 @@ double Collector::Impl::epoch_overhead(const Workload& workload, TrainingStep& s
   return overheads[kind] = std::max(0.0, median(excess));
 }
 
-void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::function<bool()>& stop) {
+void Collector::Impl::time_steps(Run& run, MemoryPeak& peak, RunLogWriter& log, const std::function<bool()>& stop) {
   const Workload& workload = run.workload;
   const ImageData& images = data_for(workload);
   TrainingStep step(workload, device, {default_learning_rate(workload.optimizer), 0, 0, options.seed});
@@ -306,8 +308,12 @@ void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::functio
     step.run(batches->next());
     if (stop()) throw Stopped{};
   };
+  one();
+  peak.restart();
   if (workload.cuda_graph && full > 0) {
-    // The steps before the capture tell what the graph saves.
+    // The steps before the capture tell what the graph saves: the last of them, as clocks and caches warm up.
+    constexpr int warmup = 6;
+    for (int i = 0; i < warmup; ++i) one();
     const double eager = time_of(device, one);
     while (!step.captured()) one();
     run.cuda_graph_speedup = eager / time_of(device, one);
@@ -339,7 +345,7 @@ void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::functio
   run.step_p95_ms = label.p95 * 1e3;
   run.clock_mhz = timing.clock_mhz;
   run.mem_free_mb = timing.mem_free_mb;
-  run.note = words(timing);
+  run.note = words(timing, is_data_bound(wait_share));
   if (!label.trusted()) run.outcome = Outcome::untrusted;
   ordered_json samples = ordered_json::array();
   ordered_json disturbed = ordered_json::array();
@@ -366,7 +372,7 @@ void Collector::Impl::time_steps(Run& run, RunLogWriter& log, const std::functio
                .dump());
 }
 
-void Collector::Impl::train_epochs(Run& run, RunLogWriter& log, const std::function<bool()>& stop) {
+void Collector::Impl::train_epochs(Run& run, MemoryPeak& peak, RunLogWriter& log, const std::function<bool()>& stop) {
   const Workload& workload = run.workload;
   const ImageData& images = data_for(workload);
   TrainingStep step(workload, device, {default_learning_rate(workload.optimizer), 0, 0, options.seed});
@@ -388,9 +394,15 @@ void Collector::Impl::train_epochs(Run& run, RunLogWriter& log, const std::funct
     train.start(workload.train_images, mix(options.seed, static_cast<std::uint64_t>(epoch)));
     clock.restart();
     clock.mark();
+    const auto keep = [&](const std::vector<double>& taken) {
+      if (epoch > 1) steps.insert(steps.end(), taken.begin(), taken.end());
+    };
+    bool first = epoch == 1;
     while (const auto batch = train.next()) {
       step.run(*batch);
+      if (std::exchange(first, false)) peak.restart();
       clock.mark();
+      keep(clock.take(most_open_marks));
       if (stop()) throw Stopped{};
       if (seconds_since(read_at) >= 1) read();
     }
@@ -398,9 +410,8 @@ void Collector::Impl::train_epochs(Run& run, RunLogWriter& log, const std::funct
     const Metrics trained = step.take_metrics();
     synchronize(device);
     const double sec = seconds_since(begin);
+    keep(clock.take(0));
     if (epoch > 1) {
-      const std::vector<double> taken = clock.take(0);
-      steps.insert(steps.end(), taken.begin(), taken.end());
       run.clock_mhz = readings.back().clock_mhz;
     } else {
       readings.clear();
@@ -423,13 +434,13 @@ std::optional<Run> Collector::Impl::measure(const Workload& workload, RunLogWrit
                                             const std::function<bool()>& stop) {
   Run run = begin(workload);
   log.line(specification(workload, options).dump());
-  const MemoryPeak peak(device);
+  MemoryPeak peak(device);
   try {
     guard_torch([&] {
       if (options.timing == Timing::epochs) {
-        train_epochs(run, log, stop);
+        train_epochs(run, peak, log, stop);
       } else {
-        time_steps(run, log, stop);
+        time_steps(run, peak, log, stop);
       }
     });
   } catch (const Stopped&) {

@@ -1,9 +1,11 @@
 #include "cuda_graph.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 
 #include "step_clock.h"
 
@@ -36,10 +38,23 @@ void CudaGraph::run(const std::function<void()>& work) {
 
 void CudaGraph::capture(const std::function<void()>& work) {
   synchronize(device_);
+  at::accelerator::emptyCache();  // the graph's own pool cannot use what lies there, and nothing is freed during a
+                                  // capture
   const c10::StreamGuard guard(stream_);
+  const auto pool = at::cuda::graph_pool_handle();
   // Threads that load data go on calling CUDA meanwhile: only this one's calls are restricted.
-  impl_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-  work();
+  impl_->graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+  try {
+    work();
+  } catch (...) {
+    // The work's error is what the caller is told, but neither stream nor allocator may stay in the capture.
+    try {
+      impl_->graph.capture_end();
+    } catch (const c10::Error&) {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(device_.index(), pool);
+    }
+    throw;
+  }
   impl_->graph.capture_end();
   captured_ = true;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
+#include <perfpred/export.h>
 
 #include <functional>
 #include <memory>
@@ -8,7 +9,7 @@
 namespace perfpred {
 
 /// A stream of its own and, once captured there, a CUDA graph.
-class CudaGraph {
+class PERFPRED_API CudaGraph {
  public:
   explicit CudaGraph(c10::Device device);
   ~CudaGraph();

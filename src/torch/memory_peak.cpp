@@ -1,11 +1,14 @@
 #include "memory_peak.h"
 
 #include <ATen/DeviceAccelerator.h>
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
 #include <mutex>
+
+#include "step_clock.h"
 
 namespace perfpred {
 
@@ -39,6 +42,13 @@ MemoryPeak::MemoryPeak(c10::Device device) : device_(device) {
 
 MemoryPeak::~MemoryPeak() = default;
 
+void MemoryPeak::restart() {
+  if (counter_) return;
+  synchronize(device_);
+  empty_cache(device_);
+  at::accelerator::resetPeakStats(device_.index());
+}
+
 std::int64_t MemoryPeak::allocated_bytes() const {
   if (counter_) {
     const std::lock_guard lock(counter_->mutex);
@@ -53,7 +63,9 @@ std::int64_t MemoryPeak::reserved_bytes() const {
 }
 
 void empty_cache(c10::Device device) {
-  if (!device.is_cpu()) at::accelerator::emptyCache();
+  if (device.is_cpu()) return;
+  at::cuda::clearCublasWorkspaces();  // one for each stream that ever multiplied; they are held as tensors are
+  at::accelerator::emptyCache();
 }
 
 }  // namespace perfpred

@@ -14,6 +14,10 @@ class PERFPRED_API MemoryPeak {
   explicit MemoryPeak(c10::Device device);
   ~MemoryPeak();
 
+  /// To be called after the first step: on CUDA, forgets what cuDNN took to try its algorithms, which is as much as is
+  /// free and not what training needs. The next step allocates anew.
+  void restart();
+
   [[nodiscard]] std::int64_t allocated_bytes() const;
   [[nodiscard]] std::int64_t reserved_bytes() const;  ///< on a CPU the same
 
@@ -25,7 +29,8 @@ class PERFPRED_API MemoryPeak {
   std::unique_ptr<Hook> hook_;
 };
 
-/// Gives memory that no tensor holds back to the device; nothing on a CPU.
+/// Gives memory that no tensor holds back to the device, and what matrix libraries keep; nothing on a CPU. Not while
+/// a CUDA graph is to be replayed.
 PERFPRED_API void empty_cache(c10::Device device);
 
 }  // namespace perfpred

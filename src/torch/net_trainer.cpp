@@ -382,7 +382,7 @@ class NetTrainer {
       images += sizes.back();
       ++in_epoch_.steps;
       ++steps_done_;
-      write(open_marks);
+      write(most_open_marks);
       if (stop_()) {
         result_.stopped = true;
         break;
@@ -441,8 +441,6 @@ class NetTrainer {
     message_(fmt::format("{} steps under NVTX range train_step, after {} others", options_.profile_iter,
                          options_.profile_warmup));
   }
-
-  static constexpr std::size_t open_marks = 8;
 
   /// Of the epoch that is under way.
   struct InEpoch {

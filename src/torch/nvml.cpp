@@ -35,7 +35,9 @@ Nvml::Nvml() {
   load(library, "nvmlDeviceGetHandleByPciBusId_v2", device_by_pci_);
   load(library, "nvmlDeviceGetClockInfo", clock_);
   load(library, "nvmlDeviceGetEnforcedPowerLimit", power_limit_);
-  load(library, "nvmlDeviceGetCurrentClocksThrottleReasons", throttle_reasons_);
+  load(library, "nvmlDeviceGetCurrentClocksEventReasons", throttle_reasons_);
+  // Drivers before 535 know it by this name only.
+  if (throttle_reasons_ == nullptr) load(library, "nvmlDeviceGetCurrentClocksThrottleReasons", throttle_reasons_);
   load(library, "nvmlDeviceGetComputeRunningProcesses_v3", processes_);
 }
 

@@ -13,8 +13,7 @@
 namespace perfpred {
 namespace {
 
-constexpr double window_sec = 0.1;     // between readings of the device
-constexpr std::size_t open_marks = 8;  // how far the host may run ahead of the device
+constexpr double window_sec = 0.1;  // between readings of the device
 constexpr double taken_mb = 200;
 
 /// Memory that this process holds on a GPU.
@@ -34,10 +33,10 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
     DeviceMonitor monitor(device_);
     StepClock clock(device_);
     timing.mem_free_mb = monitor.read().mem_free_mb;
-    const double reserved_before = reserved_mb(device_);
-    step();  // the very first chooses kernels and allocates: no sample at all
+    step();  // the very first chooses and loads kernels, and allocates: no sample at all
     synchronize(device_);
-    static_cast<void>(monitor.read());
+    const std::optional<double> free_before = monitor.read().mem_free_mb;
+    const double reserved_before = reserved_mb(device_);
     clock.mark();
     std::vector<double> window;
     std::vector<double> clocks;
@@ -45,7 +44,7 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
     while (true) {
       step();
       clock.mark();
-      for (const double sec : clock.take(open_marks)) {
+      for (const double sec : clock.take(most_open_marks)) {
         window.push_back(sec);
         in_window += sec;
       }
@@ -67,8 +66,8 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
       std::nth_element(clocks.begin(), clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2), clocks.end());
       timing.clock_mhz = clocks[clocks.size() / 2];
     }
-    if (const auto after = monitor.read().mem_free_mb; !device_.is_cpu() && after && timing.mem_free_mb) {
-      const double taken = *timing.mem_free_mb - *after - (reserved_mb(device_) - reserved_before);
+    if (const auto after = monitor.read().mem_free_mb; !device_.is_cpu() && after && free_before) {
+      const double taken = *free_before - *after - (reserved_mb(device_) - reserved_before);
       timing.company = timing.company || taken > taken_mb;
     }
     timing.label = samples.label();

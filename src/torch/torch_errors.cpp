@@ -18,7 +18,8 @@ std::string first_line(const c10::Error& error) {
 
 bool speaks_of_memory(const std::string& text) {
   // As the CPU's allocator, CUDA's, cuBLAS and cuDNN say it.
-  for (const char* words : {"not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED"}) {
+  for (const char* words :
+       {"not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"}) {
     if (text.find(words) != std::string::npos) return true;
   }
   return false;

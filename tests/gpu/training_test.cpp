@@ -17,6 +17,7 @@
 #include "../temporary_folder.h"
 #include "torch/batch_loader.h"
 #include "torch/cuda_device.h"
+#include "torch/cuda_graph.h"
 #include "torch/memory_peak.h"
 #include "torch/nvtx_ranges.h"
 #include "torch/runtime_device.h"
@@ -83,6 +84,33 @@ TEST_F(Gpu, AGraphLearnsAsOrdinaryStepsDo) {
   for (std::size_t i = 0; i < ordinary.size(); ++i) EXPECT_NEAR(replayed[i], ordinary[i], 0.05) << i;
 }
 
+TEST_F(Gpu, AFailureInsideACaptureLeavesTheDeviceUsable) {
+  const at::Tensor ones = at::ones({1000}, at::TensorOptions().device(device_));
+  CudaGraph graph(device_);
+  EXPECT_THROW(graph.capture([&] {
+    static_cast<void>(ones.mul(2));
+    throw Error("out of luck");
+  }),
+               Error);
+  synchronize(device_);
+  EXPECT_GT(at::dropout(ones, 0.5, true).sum().item<double>(), 0);
+  at::Tensor sum = at::zeros({}, ones.options());
+  CudaGraph next(device_);
+  next.capture([&] { sum.add_(ones.sum()); });
+  next.replay();
+  EXPECT_EQ(sum.item<double>(), 1000);
+}
+
+TEST_F(Gpu, AGraphOfStepsThatWaitIsRefused) {
+  Workload workload = Workload::cifar_cnn(2, 16, 32);
+  workload.optimizer = Optimizer::rmsprop;
+  workload.precision = Precision::fp16;
+  workload.cuda_graph = true;
+  EXPECT_THROW(TrainingStep(workload, device_, {1e-3, 0, 0, 0}), InputError);
+  workload.cuda_graph = false;
+  EXPECT_NO_THROW(TrainingStep(workload, device_, {1e-3, 0, 0, 0}));
+}
+
 TEST_F(Gpu, EveryPrecisionAndLayoutLearns) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}) {
     for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
@@ -136,6 +164,9 @@ TEST_F(Gpu, StepTimesAreTheWallClocks) {
 }
 
 TEST_F(Gpu, OutOfMemoryIsAnOutcomeAndTheSweepGoesOn) {
+  constexpr std::int64_t weights = 154'000'000'000;  // bytes of `huge`, which would be drawn on the host next
+  if (cuda_device(device_.index()).memory_bytes > weights)
+    GTEST_SKIP() << "the device has more memory than is asked for";
   const perfpred::testing::TemporaryFolder folder;
   CollectOptions options;
   options.timing = Timing::steps;
