@@ -54,6 +54,7 @@ class LockedFile {
 
   [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
   [[nodiscard]] bool regular() const { return regular_; }
+  [[nodiscard]] int duplicate() const { return ::fcntl(fd_, F_DUPFD_CLOEXEC, 0); }
 
   void append(std::string_view text) {
     const std::size_t before = size();
@@ -202,7 +203,9 @@ class LockedFile {
 
 RunRecorder::RunRecorder(std::string path) : path_(std::move(path)) {
   LockedFile file(path_, set_aside_);
-  if (!file.regular()) file.append(csv_line(run_columns()));
+  if (file.regular()) return;
+  file.append(csv_line(run_columns()));
+  held_open_ = std::shared_ptr<void>(nullptr, [fd = file.duplicate()](void*) { ::close(fd); });
 }
 
 void RunRecorder::append(const Run& run) {

@@ -4,6 +4,7 @@
 #include <perfpred/run_recorder.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,10 +12,13 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "csv.h"
 #include "temporary_folder.h"
@@ -213,6 +217,26 @@ TEST(RunRecorder, FollowsAFileThatIsReplacedOrRemoved) {
   recorder.append(sample_run(2));
   EXPECT_THAT(read_runs(path), ElementsAre(sample_run(2)));
   EXPECT_THAT(read_runs(folder.file("old.csv")), ElementsAre(sample_run(1)));
+}
+
+TEST(RunRecorder, APipeStaysOpenBetweenRows) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::vector<std::string> lines;
+  std::thread reader([&] {
+    std::ifstream pipe(path);
+    for (std::string line; std::getline(pipe, line);) lines.push_back(line);
+  });
+  {
+    RunRecorder recorder(path);
+    for (int i = 0; i < 3; ++i) {
+      ::usleep(50'000);  // time for the reader to see an end, if there was one
+      recorder.append(sample_run(i));
+    }
+  }
+  reader.join();
+  EXPECT_EQ(lines.size(), 4U);
 }
 
 TEST(RunRecorder, LosesNoAcknowledgedRowWhenItsWriterIsKilled) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <perfpred/run.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ class PERFPRED_API RunRecorder {
  private:
   std::string path_;
   std::vector<std::string> set_aside_;
+  std::shared_ptr<void> held_open_;  // a pipe, which would end for its reader between two rows
 };
 
 }  // namespace perfpred
