@@ -59,6 +59,7 @@ std::vector<Times> read_times(const std::string& path) {
   } catch (const Json::exception&) {
     throw InputError(fmt::format("{}: a benchmark lacks its name or time", path));
   }
+  if (all.empty()) throw InputError(path + ": has no benchmark that was run");
   return all;
 }
 

@@ -90,5 +90,14 @@ TEST(BenchmarkComparison, RefusesOtherFiles) {
   }
 }
 
+TEST(BenchmarkComparison, AResultWithoutRunsIsRefused) {
+  const TemporaryFolder folder;
+  const std::string some = folder.write("some.json", result({{"a", {1, 2}}}));
+  const std::string none = folder.write(
+      "none.json",
+      R"({"benchmarks":[{"name":"a_mean","run_name":"a","run_type":"aggregate","real_time":9,"time_unit":"us"}]})");
+  EXPECT_THROW(static_cast<void>(compare_benchmarks(some, none)), InputError);
+}
+
 }  // namespace
 }  // namespace perfpred
