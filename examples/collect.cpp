@@ -90,8 +90,11 @@ int main(int argc, char** argv) {
   program.add_flag("--json", json, "print one JSON document");
   std::string model;
   std::size_t suggested = 0;
-  CLI::Option* suggest_option = program.add_option(
-      "--suggest", suggested, "measure only so many of the configurations: those that teach most per second");
+  CLI::Option* suggest_option =
+      program
+          .add_option("--suggest", suggested,
+                      "measure only so many of the configurations: those that teach most per second")
+          ->check(CLI::PositiveNumber);
   program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")
       ->needs(suggest_option);
 
@@ -99,11 +102,8 @@ int main(int argc, char** argv) {
     options.timing = timing == "steps" ? Timing::steps : Timing::epochs;
     Workload base;
     base.train_images = train_images;
-    std::vector<Workload> workloads = sweep_workloads(base, sweeps);
-    if (!configs.empty()) {
-      if (workloads.size() != 1) throw InputError("--configs: the other options give one value each");
-      workloads = read_workloads(configs, workloads.front());
-    }
+    std::vector<Workload> workloads =
+        configs.empty() ? sweep_workloads(base, sweeps) : read_configurations(configs, base, sweeps);
     Collector collector(options);
     if (suggest_option->count() != 0) {
       for (Workload& workload : workloads) workload = collector.placed(std::move(workload));

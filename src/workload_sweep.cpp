@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "csv.h"
 #include "workload_columns.h"
 
 namespace perfpred {
@@ -35,12 +36,27 @@ Workload with_field(const Workload& base, const std::string& name, const std::st
   return workload;
 }
 
+/// Joins what commas within a network's name have cut apart: a piece `hidden=64` belongs to the name before it.
+std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) {
+  std::vector<std::string> names;
+  for (const std::string& piece : pieces) {
+    if (!names.empty() && names.back().find('=') != std::string::npos && piece.find('=') != std::string::npos &&
+        piece.find(':') == std::string::npos) {
+      names.back() += "," + piece;
+    } else {
+      names.push_back(piece);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<Workload> sweep_workloads(const Workload& base, const std::vector<SweptField>& fields) {
   std::vector<Workload> workloads = {base};
-  for (const SweptField& field : fields) {
+  for (SweptField field : fields) {
     if (field.values.empty()) continue;
+    if (field.name == "network") field.values = whole_networks(field.values);
     const bool of_family = field.name == "depth" || field.name == "base_filters";
     std::vector<Workload> next;
     for (const Workload& workload : workloads) {
@@ -52,6 +68,32 @@ std::vector<Workload> sweep_workloads(const Workload& base, const std::vector<Sw
     }
     workloads = std::move(next);
   }
+  return workloads;
+}
+
+std::vector<Workload> read_configurations(const std::string& path, const Workload& base,
+                                          const std::vector<SweptField>& fields) {
+  for (const SweptField& field : fields) {
+    if ((field.name == "network" ? whole_networks(field.values) : field.values).size() > 1)
+      throw InputError(fmt::format("{}: beside a table of configurations it has one value", field.name));
+  }
+  CsvReader csv(path);
+  const CsvColumn network = csv.optional("network");
+  std::vector<Workload> workloads;
+  while (csv.next()) {
+    Workload workload = base;
+    std::vector<SweptField> unsaid = fields;
+    if (const std::string_view name = csv.text(network); !name.empty()) {
+      std::erase_if(unsaid, [](const SweptField& field) { return field.name == "network"; });
+      try {
+        workload = with_network(base, name);
+      } catch (const InputError& error) {
+        throw InputError(csv.place("").prefix() + error.what());
+      }
+    }
+    workloads.push_back(WorkloadReader(csv, sweep_workloads(workload, unsaid).front()).read(csv));
+  }
+  if (workloads.empty()) throw InputError(path + ": has a header and no row");
   return workloads;
 }
 

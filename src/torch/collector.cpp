@@ -19,6 +19,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -113,6 +114,9 @@ struct Collector::Impl {
     if (options.repeats < 1) throw InputError(fmt::format("repeats {} is not positive", options.repeats));
     if (options.threads && *options.threads < 1) {
       throw InputError(fmt::format("threads {} is not positive", *options.threads));
+    }
+    if (options.time_limit_sec && !(*options.time_limit_sec > 0)) {
+      throw InputError(fmt::format("time limit {} s is not positive", *options.time_limit_sec));
     }
     name = recorded_name(device);
     threads = options.threads.value_or(default_cpu_threads());
@@ -502,7 +506,11 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
                                  const std::function<void(const CollectProgress&)>& progress,
                                  const std::function<bool()>& stop) {
   std::vector<Workload> wanted;
-  for (const Workload& workload : workloads) wanted.push_back(impl_->placed(workload));
+  std::set<std::string> keys;
+  for (const Workload& workload : workloads) {
+    Workload placed = impl_->placed(workload);
+    if (keys.insert(placed.key()).second) wanted.push_back(std::move(placed));
+  }
   if (!impl_->options.log_dir.empty()) make_folder(impl_->options.log_dir);
   RunRecorder recorder(impl_->options.runs_csv);
   std::map<std::string, int> there;

@@ -22,7 +22,7 @@ struct CollectOptions {
   std::string data;                      ///< folder of CIFAR-10 files; generated images where empty
   std::string env;                       ///< a free tag
   std::uint64_t seed = 0;                ///< of weights, data and the order of the sweep
-  std::optional<double> time_limit_sec;  ///< no run begins that would probably end later
+  std::optional<double> time_limit_sec;  ///< > 0; no run begins that would probably end later
   std::string runs_csv;                  ///< rows are appended here
   std::string log_dir;                   ///< one log for each run; none where empty
 };
@@ -61,7 +61,7 @@ class PERFPRED_API Collector {
   /// @param stop  asked after every step; nothing is returned once it says true
   [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
 
-  /// Measures every workload as often as options.repeats says, less what options.runs_csv holds already, in an order
+  /// Measures every workload, one that is there twice once, as often as options.repeats says, less what options.runs_csv holds already, in an order
   /// shuffled by the seed; each run is recorded as it ends.
   /// @throws InputError for a workload that cannot be trained here, before anything is measured
   /// @throws Error if a row or a log cannot be written, DeviceError if the device stopped answering

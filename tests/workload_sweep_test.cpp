@@ -1,0 +1,65 @@
+#include <perfpred/error.h>
+#include <perfpred/workload_sweep.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<SweptField> fields(const std::vector<std::string>& networks, const std::vector<std::string>& inputs) {
+  return {{"network", networks}, {"batch_size", {"2"}}, {"input", inputs}};
+}
+
+TEST(Sweep, ATransformerKeepsItsNameThroughAListsCommas) {
+  const auto sweep = sweep_workloads(
+      Workload(), fields({"resnet18", "transformer:layers=1", "hidden=16", "heads=2", "vocab=50", "vgg11"}, {}));
+  ASSERT_EQ(sweep.size(), 3U);
+  EXPECT_EQ(sweep[1].network, "transformer:layers=1,hidden=16,heads=2,vocab=50");
+  EXPECT_EQ(sweep[2].network, "vgg11");
+}
+
+TEST(Sweep, ATablesNetworkBringsItsOwnInputAndClassesWhereNothingIsSaid) {
+  const testing::TemporaryFolder folder;
+  const std::string table = folder.write("configs.csv",
+                                         "network,batch_size,input\n"
+                                         "resnet18,4,\n"
+                                         "bert_base,,8\n"
+                                         "resnet18,,3x64x64\n");
+  const auto own = read_configurations(table, Workload(), fields({}, {}));
+  ASSERT_EQ(own.size(), 3U);
+  EXPECT_THAT(own[0].input, ElementsAre(3, 224, 224));
+  EXPECT_EQ(own[0].classes, 1000);
+  EXPECT_EQ(own[0].batch_size, 4);
+  EXPECT_THAT(own[1].input, ElementsAre(8));
+  EXPECT_EQ(own[1].classes, 30522);
+  EXPECT_EQ(own[1].batch_size, 2);
+  EXPECT_THAT(own[2].input, ElementsAre(3, 64, 64));
+  // An option fills what rows leave out, also where it names what another network has by default.
+  const auto small = read_configurations(folder.write("more.csv", "network,classes\nresnet18,10\n"), Workload(),
+                                         fields({}, {"3x32x32"}));
+  EXPECT_THAT(small[0].input, ElementsAre(3, 32, 32));
+  EXPECT_EQ(small[0].classes, 10);
+}
+
+TEST(Sweep, OptionsBesideATableHaveOneValueEach) {
+  const testing::TemporaryFolder folder;
+  const std::string table = folder.write("configs.csv", "network\nresnet18\n");
+  try {
+    static_cast<void>(read_configurations(table, Workload(), fields({}, {"3x32x32", "3x64x64"})));
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("one value"));
+  }
+}
+
+}  // namespace
+}  // namespace perfpred
