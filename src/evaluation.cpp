@@ -207,21 +207,25 @@ Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
     batch_size = csv.required("batch_size");
   }
   Split split;
+  std::vector<std::size_t> line_of(rows.size());  // that named it; 0: none yet
   while (csv.next()) {
     const std::string_view part = csv.text(split_column);
     if (part != "train" && part != "val" && part != "test")
       throw_bad_value(csv.place("split"), part, "train, val or test");
     std::vector<AggregateRow>& rows_of_part = part == "train" ? split.train : part == "val" ? split.val : split.test;
     bool found = false;
-    for (const AggregateRow& row : rows) {
-      const Workload& workload = row.workload;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Workload& workload = rows[i].workload;
       const bool named = key_column.index ? workload.key() == csv.text(key_column)
                                           : workload.depth == csv.positive_integer(depth) &&
                                                 workload.base_filters == csv.positive_integer(base_filters) &&
                                                 workload.batch_size == csv.positive_integer(batch_size);
       if (!named) continue;
+      const ValuePlace place = csv.place("");
+      if (line_of[i] != 0) throw InputError(fmt::format("{}the row of line {} again", place.prefix(), line_of[i]));
+      line_of[i] = place.line;
       found = true;
-      if (row.avg_time_mean) rows_of_part.push_back(row);
+      if (rows[i].avg_time_mean) rows_of_part.push_back(rows[i]);
     }
     if (!found) throw InputError(csv.place("").prefix() + "no measured row is this one");
   }

@@ -2,6 +2,7 @@
 #include <perfpred/evaluation.h>
 #include <perfpred/throughput_deriver.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -117,6 +118,23 @@ TEST(Evaluation, SplitFromAFile) {
   EXPECT_EQ(split.test.size(), 1U);
   std::ofstream(file) << "depth,base_filters,batch_size,split\n2,16,32,train\n2,16,64,maybe\n";
   EXPECT_THROW((void)read_split(file, small_table()), InputError);
+  std::filesystem::remove(file);
+}
+
+TEST(Evaluation, ASplitNamesARowOnce) {
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("perfpred_twice_" + std::to_string(::getpid()) + ".csv")).string();
+  const std::vector<AggregateRow> rows = small_table();
+  const auto expect_refused = [&](const std::string& text) {
+    std::ofstream(file) << text;
+    EXPECT_THAT([&] { (void)read_split(file, rows); },
+                testing::ThrowsMessage<InputError>(file + ":4: the row of line 2 again"));
+  };
+  for (const std::string again : {"train", "val", "test"}) {
+    expect_refused("depth,base_filters,batch_size,split\n2,16,32,train\n2,16,64,train\n2,16,32," + again + "\n");
+    expect_refused("key,split\n" + rows[0].workload.key() + ",train\n" + rows[1].workload.key() + ",train\n" +
+                   rows[0].workload.key() + "," + again + "\n");
+  }
   std::filesystem::remove(file);
 }
 

@@ -49,7 +49,7 @@ struct Split {
                                             double val_fraction, std::uint64_t seed);
 
 /// From a table `key, split` or `depth, base_filters, batch_size, split`; rows that it does not name are left out.
-/// @throws InputError for a split that is not train, val or test, or if no row is for training
+/// @throws InputError for a split that is not train, val or test, for a row named twice, or if no row is for training
 [[nodiscard]] PERFPRED_API Split read_split(const std::string& path, std::span<const AggregateRow> rows);
 
 /// Random folds; leave out an architecture (depth and base_filters), a depth, a width.
