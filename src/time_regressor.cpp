@@ -56,9 +56,19 @@ double sample_size(const Workload& workload) {
   return size;
 }
 
+/// Where and how a workload runs, what matters most to its time first.
+constexpr std::array group_reasons = {Reason::other_device, Reason::other_precision, Reason::other_optimizer,
+                                      Reason::other_layout};
+
+/// In which of these two workloads agree. Of two such lists the greater agrees in what matters more.
+std::array<bool, group_reasons.size()> agreement(const Workload& a, const Workload& b) {
+  return {a.device == b.device && a.threads == b.threads, a.precision == b.precision, a.optimizer == b.optimizer,
+          a.layout == b.layout && a.cuda_graph == b.cuda_graph};
+}
+
 bool same_group(const Workload& a, const Workload& b) {
-  return a.device == b.device && a.threads == b.threads && a.precision == b.precision && a.optimizer == b.optimizer &&
-         a.layout == b.layout && a.cuda_graph == b.cuda_graph;
+  const auto agree = agreement(a, b);
+  return std::all_of(agree.begin(), agree.end(), [](bool one) { return one; });
 }
 
 bool is_foreign(Reason reason) {
@@ -82,10 +92,9 @@ struct Group {
   }
 
   [[nodiscard]] Reason reason(const Workload& workload) const {
-    if (workload.device != example.device || workload.threads != example.threads) return Reason::other_device;
-    if (workload.precision != example.precision) return Reason::other_precision;
-    if (workload.optimizer != example.optimizer) return Reason::other_optimizer;
-    if (workload.layout != example.layout || workload.cuda_graph != example.cuda_graph) return Reason::other_layout;
+    const auto agree = agreement(workload, example);
+    const auto differs = std::find(agree.begin(), agree.end(), false);
+    if (differs != agree.end()) return group_reasons[static_cast<std::size_t>(differs - agree.begin())];
     if (networks.find(workload.network) == networks.end()) return Reason::other_network;
     if (workload.depth && !depth.contains(*workload.depth)) return Reason::depth_out_of_range;
     if (workload.base_filters && !base_filters.contains(*workload.base_filters)) return Reason::width_out_of_range;
@@ -309,14 +318,14 @@ struct TimeRegressor::Impl {
   std::uint64_t model_id = 0;
   std::uint64_t training_set_id = 0;
   std::map<std::string, double, std::less<>> fitted_sec;  // by key
-  std::vector<Group> groups;                              // never empty; the one with most rows first
+  std::vector<Group> groups;                              // never empty; those with more rows first
   mutable FairSharedMutex mutex;
 
+  /// The workload's own group, or the one that it has most in common with.
   [[nodiscard]] const Group& group_of(const Workload& workload) const {
-    for (const Group& group : groups) {
-      if (same_group(group.example, workload)) return group;
-    }
-    return groups.front();
+    return *std::max_element(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
+      return agreement(a.example, workload) < agreement(b.example, workload);
+    });
   }
 
   [[nodiscard]] Prediction finish(const Group& group, const Workload& workload, Quantiles quantiles) const {
@@ -370,32 +379,31 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
 
   auto impl = std::make_unique<Impl>();
   impl->kind = options.kind;
-  std::vector<TrainingTable> tables;
+  std::vector<std::pair<Workload, TrainingTable>> tables;  // with an example each
   const auto table_of = [&](const Workload& workload) -> TrainingTable& {
-    for (std::size_t i = 0; i < tables.size(); ++i) {
-      if (same_group(impl->groups[i].example, workload)) return tables[i];
+    for (auto& [example, table] : tables) {
+      if (same_group(example, workload)) return table;
     }
-    impl->groups.emplace_back().example = workload;
-    tables.emplace_back().seed = options.seed;
-    return tables.back();
+    tables.push_back({workload, {.rows = {}, .val = {}, .seed = options.seed}});
+    return tables.back().second;
   };
   for (const AggregateRow& row : fitted) table_of(row.workload).rows.push_back(row);
   for (const AggregateRow& row : chosen_by) table_of(row.workload).val.push_back(row);
-  for (std::size_t i = 0; i < tables.size(); ++i) {
-    Group& group = impl->groups[i];
-    for (const std::vector<AggregateRow>* part : {&tables[i].rows, &tables[i].val}) {
+  std::sort(tables.begin(), tables.end(), [](const auto& a, const auto& b) {
+    const std::size_t n = a.second.rows.size(), m = b.second.rows.size();
+    return n != m ? n > m : a.first.key() < b.first.key();
+  });
+  for (const auto& [example, table] : tables) {
+    Group& group = impl->groups.emplace_back();
+    group.example = example;
+    for (const std::vector<AggregateRow>* part : {&table.rows, &table.val}) {
       for (const AggregateRow& row : *part) {
         group.cover(row.workload);
         impl->fitted_sec[row.workload.key()] = *row.avg_time_mean;
       }
     }
-    group.model = kind.fit(tables[i]);
+    group.model = kind.fit(table);
   }
-  std::size_t largest = 0;
-  for (std::size_t i = 1; i < tables.size(); ++i) {
-    if (tables[i].rows.size() > tables[largest].rows.size()) largest = i;
-  }
-  std::swap(impl->groups.front(), impl->groups[largest]);
   fitted.insert(fitted.end(), chosen_by.begin(), chosen_by.end());
   impl->training_set_id = training_set_id_of(fitted);
   impl->name_model();
@@ -544,7 +552,7 @@ Observed TimeRegressor::observe(std::span<const Run> runs) {
       return same_group(candidate.example, run.workload);
     });
     if (group == impl_->groups.end()) {
-      set_aside(to_string(impl_->groups.front().reason(run.workload)));
+      set_aside(to_string(impl_->group_of(run.workload).reason(run.workload)));
       continue;
     }
     if (const std::optional<std::string> reason = group->model->observe(rows.front())) {

@@ -466,6 +466,64 @@ TEST(TimeRegressor, SaysWhyItCannotKnow) {
   EXPECT_EQ(model.predict(zoo).reason, Reason::other_network);
 }
 
+/// Groups whose times differ by a factor that tells which of them answered.
+std::vector<AggregateRow> as_group(std::vector<AggregateRow> rows, double factor, const auto& change) {
+  for (AggregateRow& row : rows) {
+    change(row.workload);
+    row.avg_time_mean = factor * *row.avg_time_mean;
+  }
+  return rows;
+}
+
+TEST(TimeRegressor, TheGroupThatAgreesInWhatMattersMostAnswers) {
+  const std::vector<AggregateRow> most = made_up_rows();
+  const std::vector<AggregateRow> some(most.begin(), most.begin() + 24);
+  std::vector<AggregateRow> rows;
+  const auto add = [&](std::vector<AggregateRow> part, double factor, const auto& change) {
+    part = as_group(std::move(part), factor, change);
+    rows.insert(rows.end(), part.begin(), part.end());
+  };
+  add(some, 3, [](Workload& w) { w.device = "b", w.precision = Precision::fp16; });
+  add(some, 9, [](Workload& w) { w.device = "b", w.optimizer = Optimizer::sgd; });
+  add(some, 27, [](Workload& w) { w.device = "b", w.precision = Precision::fp16, w.optimizer = Optimizer::sgd; });
+  add(most, 1, [](Workload& w) { w.device = "a"; });
+  const std::string file = scratch("groups");
+  for (const char* kind : {"linear", "hybrid"}) {
+    TimeRegressor model = TimeRegressor::fit(rows, {.kind = kind, .seed = 0});
+    model.save(file);
+    TimeRegressor again = TimeRegressor::load(file);
+    std::filesystem::remove(file);
+    const auto expect = [&](double factor, Reason reason, const auto& change) {
+      Workload asked = Workload::cifar_cnn(2, 32, 256);
+      change(asked);
+      for (const TimeRegressor* one : {&model, &again}) {
+        const Prediction prediction = one->predict(asked);
+        EXPECT_NEAR(std::log(prediction.time_sec.p50 / made_up_time(Workload::cifar_cnn(2, 32, 256), 0)),
+                    std::log(factor), 0.5)
+            << kind << " " << asked.key();
+        EXPECT_EQ(prediction.reason, reason) << kind << " " << asked.key();
+      }
+      if (reason == Reason::none || model.kind() != "hybrid") return;
+      const Observed observed = model.observe(std::vector<perfpred::Run>{run_of(asked, 1)});
+      ASSERT_EQ(observed.set_aside.size(), 1U);
+      EXPECT_EQ(observed.set_aside[0].reason, to_string(reason));
+    };
+    expect(1, Reason::none, [](Workload& w) { w.device = "a"; });
+    expect(3, Reason::none, [](Workload& w) { w.device = "b", w.precision = Precision::fp16; });
+    expect(9, Reason::other_optimizer, [](Workload& w) { w.device = "b"; });
+    expect(9, Reason::other_layout,
+           [](Workload& w) { w.device = "b", w.optimizer = Optimizer::sgd, w.layout = Layout::nhwc; });
+    expect(3, Reason::other_optimizer,
+           [](Workload& w) { w.device = "b", w.precision = Precision::fp16, w.optimizer = Optimizer::rmsprop; });
+    expect(27, Reason::other_precision,  // as many rows as the one of fp32; its key comes first
+           [](Workload& w) { w.device = "b", w.precision = Precision::bf16, w.optimizer = Optimizer::sgd; });
+    expect(1, Reason::other_precision, [](Workload& w) { w.device = "a", w.precision = Precision::fp16; });
+    expect(1, Reason::other_device, [](Workload& w) { w.device = "c"; });
+    expect(3, Reason::other_device, [](Workload& w) { w.device = "c", w.precision = Precision::fp16; });
+    expect(1, Reason::other_device, [](Workload& w) { w.device = "b", w.threads = 2; });
+  }
+}
+
 TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
   // Expected from the model file alone: the posterior of all rows by a dense solve.
   const std::string file = scratch("observe");

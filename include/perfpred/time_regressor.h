@@ -45,8 +45,10 @@ struct JointPrediction {
 };
 
 /// Predicts seconds per epoch from measured rows. Rows are grouped by where and how they ran (device, threads,
-/// precision, optimizer, layout, CUDA graph); every group has a model of its own. All const members may be called from
-/// any number of threads, also while another one observes.
+/// precision, optimizer, layout, CUDA graph); every group has a model of its own. A workload of none is answered for by
+/// the group that agrees with it in the most of these, the device first, then the precision, and so on; of several by
+/// that with the most rows. All const members may be called from any number of threads, also while another one
+/// observes.
 class PERFPRED_API TimeRegressor {
  public:
   /// Rows without a time are left out. `val` chooses between models and stops training early; kinds that do neither fit
