@@ -71,6 +71,14 @@ bool same_group(const Workload& a, const Workload& b) {
   return std::all_of(agree.begin(), agree.end(), [](bool one) { return one; });
 }
 
+/// What messages call the workload's group.
+std::string group_text(const Workload& workload) {
+  const std::string threads = workload.threads ? fmt::format(", {} threads", *workload.threads) : "";
+  return fmt::format("the group of device \"{}\"{}, {}, {}, {}{}", shown(workload.device), threads,
+                     to_string(workload.precision), to_string(workload.optimizer), to_string(workload.layout),
+                     workload.cuda_graph ? ", CUDA graph" : "");
+}
+
 bool is_foreign(Reason reason) {
   return reason == Reason::other_device || reason == Reason::other_precision || reason == Reason::other_optimizer ||
          reason == Reason::other_layout || reason == Reason::other_network;
@@ -394,6 +402,9 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
     return n != m ? n > m : a.first.key() < b.first.key();
   });
   for (const auto& [example, table] : tables) {
+    if (table.rows.empty()) {
+      throw InputError(fmt::format("{} has rows for validation and none to fit on", group_text(example)));
+    }
     Group& group = impl->groups.emplace_back();
     group.example = example;
     for (const std::vector<AggregateRow>* part : {&table.rows, &table.val}) {

@@ -22,6 +22,7 @@
 
 #include <unistd.h>
 
+#include "ann.h"
 #include "gaussian_process.h"
 #include "physics.h"
 #include "step_shape.h"
@@ -655,6 +656,42 @@ TEST(TimeRegressor, RefusesWhatCannotBeFitted) {
   EXPECT_THROW((void)TimeRegressor::fit(rows, {.kind = "ann", .seed = 0}), Error);  // this test links no LibTorch
   rows[3].avg_time_mean = NAN;
   EXPECT_THROW((void)TimeRegressor::fit(rows), InputError);
+}
+
+/// Stands in for LibTorch, which this test does not link: one answer to everything.
+class AnnOfOneAnswer {
+ public:
+  static constexpr double sec = 2;
+  AnnOfOneAnswer() {
+    set_ann_fitter([](const AnnTask&) {
+      AnnNetwork network;
+      network.input_weights.setZero();
+      network.input_bias.setZero();
+      network.hidden_weights.setZero();
+      network.hidden_bias.setZero();
+      network.output_weights.setZero();
+      network.target_mean = std::log(sec);
+      return network;
+    });
+  }
+  AnnOfOneAnswer(const AnnOfOneAnswer&) = delete;
+  AnnOfOneAnswer& operator=(const AnnOfOneAnswer&) = delete;
+  ~AnnOfOneAnswer() { set_ann_fitter(nullptr); }
+};
+
+TEST(TimeRegressor, RefusesAGroupThatIsAllForValidation) {
+  const AnnOfOneAnswer ann;
+  const std::vector<AggregateRow> rows = made_up_rows();
+  const std::vector<AggregateRow> val = as_group(rows, 1, [](Workload& w) { w.device = "b", w.threads = 2; });
+  for (const char* kind : {"ann", "boosting"}) {
+    EXPECT_THAT(
+        [&] { (void)TimeRegressor::fit(rows, {.kind = kind, .seed = 0}, val); },
+        testing::ThrowsMessage<InputError>("the group of device \"b\", 2 threads, fp32, adam, nchw has rows for "
+                                           "validation and none to fit on"))
+        << kind;
+  }
+  const Workload asked = val.front().workload;  // fitted on where nothing is chosen by it
+  EXPECT_EQ(TimeRegressor::fit(rows, {.kind = "linear", .seed = 0}, val).predict(asked).reason, Reason::none);
 }
 
 TEST(TimeRegressor, FewOrPoorRowsGiveFiniteAnswers) {

@@ -53,7 +53,8 @@ class PERFPRED_API TimeRegressor {
  public:
   /// Rows without a time are left out. `val` chooses between models and stops training early; kinds that do neither fit
   /// on it too. Two rows of one key are averaged, weighted by their runs.
-  /// @throws InputError if the kind is not known or the rows are too few or cannot describe it
+  /// @throws InputError if the kind is not known or the rows of a group are too few, all for validation or cannot
+  /// describe it
   /// @throws Error if this build lacks what fitting the kind takes
   [[nodiscard]] static TimeRegressor fit(std::span<const AggregateRow> rows, const FitOptions& options = {},
                                          std::span<const AggregateRow> val = {});
