@@ -28,6 +28,7 @@ constexpr double fewest_repeats = 3;      // beyond the first runs, before the n
 constexpr std::size_t most_rows = 5000;   // the process is exact up to here
 constexpr std::size_t search_rows = 400;  // that all but the first fit of the physics and the process are learnt on
 constexpr std::size_t random_parts = 5;   // that the rows are left out in, beside depths, widths and architectures
+constexpr std::size_t few_rows = 8;       // with fewer, each row is left out alone, and a row less is enough to fit
 constexpr double same_level = 0.1;        // depths or octaves of width that count as one
 constexpr double outlier_deviations = 4;  // of an observed run
 constexpr double widest = z90 * traffic_deviation;  // half an interval of log time: a run all of unseen costs
@@ -784,16 +785,19 @@ class HybridFit {
     const std::vector<Row> some = pick(searched);
     const KernelCovariance kernel_covariance = laplace_covariance(
         model_->kernel, places_of(some), residuals_of(some) * model_->weights, noise_of(some), constants_.process);
+    const bool few = searched.size() < few_rows;
+    const std::size_t fewest = few ? fewest_rows - 1 : fewest_rows;
     const auto hold = [&](LeftOut left_out, const auto& group_of) {
       std::map<decltype(group_of(rows_.front())), std::vector<std::size_t>> groups;
       for (const std::size_t i : searched) groups[group_of(rows_[i])].push_back(i);
       if (groups.size() < 2) return;
-      groups_[left_out] = left_out == row_alone ? searched.size() : groups.size();
+      // Of few rows, the forms' weights that the same errors choose cost noticeable degrees of freedom.
+      groups_[left_out] = left_out == row_alone ? searched.size() - (few ? forms - 1 : 0) : groups.size();
       const std::size_t first = held_out.size();
       for (const auto& [name, out] : groups) {
         std::vector<std::size_t> in;
         std::set_difference(searched.begin(), searched.end(), out.begin(), out.end(), std::back_inserter(in));
-        if (in.size() >= fewest_rows) predict_without(in, out, kernel_covariance, held_out);
+        if (in.size() >= fewest) predict_without(in, out, kernel_covariance, held_out);
       }
       for (std::size_t i = first; i < held_out.size(); ++i) {
         held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
@@ -807,7 +811,7 @@ class HybridFit {
     std::vector<std::size_t> order = searched;
     std::mt19937_64 random(seed_);
     std::shuffle(order.begin(), order.end(), random);
-    for (std::size_t i = 0; i < order.size(); ++i) part[&rows_[order[i]]] = i % random_parts;
+    for (std::size_t i = 0; i < order.size(); ++i) part[&rows_[order[i]]] = few ? i : i % random_parts;
     hold(row_alone, [&](const Row& row) { return part.at(&row); });
     return held_out;
   }

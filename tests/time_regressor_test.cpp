@@ -723,6 +723,25 @@ TEST(TimeRegressor, FewOrPoorRowsGiveFiniteAnswers) {
   }
 }
 
+TEST(TimeRegressor, FiveRowsGiveIntervalsToo) {
+  const std::vector<AggregateRow> all = made_up_rows(0.02);
+  std::mt19937_64 random(11);
+  for (const std::size_t count : {5U, 6U, 7U}) {
+    double inside = 0, asked = 0;
+    for (int round = 0; round < 30; ++round) {
+      std::vector<AggregateRow> rows = all;
+      std::shuffle(rows.begin(), rows.end(), random);
+      const TimeRegressor model = TimeRegressor::fit(std::span(rows).first(count));
+      for (std::size_t i = count; i < rows.size(); ++i) {
+        const Quantiles q = model.predict(rows[i].workload).time_sec;
+        inside += *rows[i].avg_time_mean >= q.p05 && *rows[i].avg_time_mean <= q.p95 ? 1 : 0;
+        asked += 1;
+      }
+    }
+    EXPECT_GE(inside / asked, 0.75) << count;
+  }
+}
+
 TEST(TimeRegressor, BadModelFilesAreNamed) {
   const std::string file = scratch("bad");
   TimeRegressor::fit(made_up_rows()).save(file);
