@@ -1,5 +1,6 @@
 #include "confidence.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -24,6 +25,10 @@ double student_quantile(double z, double freedom) {
   const double z2 = z * z;
   const double y = (((((0.4 * z2 + 6.3) * z2 + 36) * z2 + 94.5) / c - z2 - 3) / b + 1) * x;
   return std::sqrt(n * std::expm1(a * y * y));
+}
+
+double student_factor(std::size_t observations) {
+  return student_quantile(z90, static_cast<double>(std::max<std::size_t>(observations, 2) - 1)) / z90;
 }
 
 }  // namespace perfpred

@@ -1,6 +1,8 @@
 #pragma once
 #include <perfpred/export.h>
 
+#include <cstddef>
+
 namespace perfpred {
 
 /// Standard deviations to either side of a normal's mean that hold 90 % and 95 % of it.
@@ -13,5 +15,8 @@ inline constexpr double z95 = 1.959963984540054;
 /// @param z        1 to 3
 /// @param freedom  degrees of freedom, at least 1
 [[nodiscard]] PERFPRED_API double student_quantile(double z, double freedom);
+
+/// How much wider a 90 % interval is that stands on so few observations.
+[[nodiscard]] PERFPRED_API double student_factor(std::size_t observations);
 
 }  // namespace perfpred

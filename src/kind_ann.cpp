@@ -9,6 +9,7 @@
 #include <random>
 
 #include "ann.h"
+#include "confidence.h"
 #include "lognormal.h"
 #include "regressor_kind.h"
 #include "vectorized.h"
@@ -71,7 +72,8 @@ std::unique_ptr<RegressorModel> fit_ann(const TrainingTable& table) {
   if (!std::all_of(residuals.begin(), residuals.end(), [](double r) { return std::isfinite(r); })) {
     throw Error("the fit of kind ann diverged");
   }
-  model->half_width = conformal_half_width(std::move(residuals));
+  const double widening = student_factor(residuals.size());
+  model->half_width = conformal_half_width(std::move(residuals)) * widening;
   return model;
 }
 

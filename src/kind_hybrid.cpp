@@ -38,11 +38,6 @@ constexpr Eigen::Index block_columns = 128;  // predictions that share a pass ov
 
 using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;
 
-/// How much wider an interval is that stands on few groups.
-double student_factor(std::size_t groups) {
-  return student_quantile(z90, static_cast<double>(std::max<std::size_t>(groups, 2) - 1)) / z90;
-}
-
 double norm2(const double* x, Eigen::Index n) { return Eigen::Map<const Eigen::VectorXd>(x, n).squaredNorm(); }
 
 /// |W k|^2 for a lower triangular W in columns. Four columns a pass; columns are added up, not dotted, because that

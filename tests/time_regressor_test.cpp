@@ -694,6 +694,24 @@ TEST(TimeRegressor, RefusesAGroupThatIsAllForValidation) {
   EXPECT_EQ(TimeRegressor::fit(rows, {.kind = "linear", .seed = 0}, val).predict(asked).reason, Reason::none);
 }
 
+TEST(TimeRegressor, TheAnnsIntervalIsWideWhereFewRowsValidateIt) {
+  const AnnOfOneAnswer ann;
+  const std::vector<AggregateRow> rows = made_up_rows();
+  const auto half_width = [&](std::vector<double> errors) {
+    std::vector<AggregateRow> val(made_up_rows(0, 2));
+    val.resize(errors.size());
+    for (std::size_t i = 0; i < val.size(); ++i) val[i].avg_time_mean = AnnOfOneAnswer::sec * std::exp(errors[i]);
+    const Quantiles q =
+        TimeRegressor::fit(rows, {.kind = "ann", .seed = 0}, val).predict(rows.front().workload).time_sec;
+    EXPECT_NEAR(q.p50, AnnOfOneAnswer::sec, 1e-6);
+    return std::log(q.p95 / q.p50);
+  };
+  // Student's t at 95 %, of one and two degrees of freedom, over the normal's quantile.
+  const double pi = std::acos(-1);
+  EXPECT_NEAR(half_width({0.02, -0.03}), 0.03 * std::tan(0.45 * pi) / 1.644854, 1e-6);
+  EXPECT_NEAR(half_width({-0.01, 0.02, -0.03}), 0.03 * 0.9 * std::sqrt(2 / (1 - 0.81)) / 1.644854, 1e-6);
+}
+
 TEST(TimeRegressor, FewOrPoorRowsGiveFiniteAnswers) {
   std::vector<AggregateRow> one_batch, one_architecture, repeated;
   for (const AggregateRow& row : made_up_rows()) {
