@@ -548,35 +548,41 @@ Observed TimeRegressor::observe(std::span<const Run> runs) {
   for (const Run& run : runs) {
     const std::string key = run.workload.key();
     const auto set_aside = [&](std::string_view reason) { result.set_aside.push_back({key, std::string(reason)}); };
-    Aggregator one;  // a run's label and what disqualifies it are the aggregator's business
-    one.add(run);
-    const std::vector<AggregateRow> rows = one.rows();
-    if (one.rejected() != 0) {
-      one.for_each_rejected([&](const RejectedRun& rejected) { set_aside(to_string(rejected.reason)); });
-      continue;
+    try {
+      run.workload.validate();
+      Aggregator one;  // a run's label and what disqualifies it are the aggregator's business
+      one.add(run);
+      const std::vector<AggregateRow> rows = one.rows();
+      if (one.rejected() != 0) {
+        one.for_each_rejected([&](const RejectedRun& rejected) { set_aside(to_string(rejected.reason)); });
+        continue;
+      }
+      if (rows.empty() || !rows.front().avg_time_mean) {
+        set_aside("no time");
+        continue;
+      }
+      const auto group = std::find_if(impl_->groups.begin(), impl_->groups.end(), [&](const Group& candidate) {
+        return same_group(candidate.example, run.workload);
+      });
+      if (group == impl_->groups.end()) {
+        set_aside(to_string(impl_->group_of(run.workload).reason(run.workload)));
+        continue;
+      }
+      if (const std::optional<std::string> reason = group->model->observe(rows.front())) {
+        set_aside(*reason);
+        continue;
+      }
+      group->cover(run.workload);
+      impl_->fitted_sec[key] = *rows.front().avg_time_mean;
+      impl_->training_set_id =
+          fnv1a(fmt::format("{:016x}{}|{}", impl_->training_set_id, key, number_text(rows.front().avg_time_mean)));
+      ++result.observed;
+    } catch (const InputError& error) {
+      if (impl_->kind != hybrid_kind.name) throw;  // it learns from no run
+      set_aside(error.what());
     }
-    if (rows.empty() || !rows.front().avg_time_mean) {
-      set_aside("no time");
-      continue;
-    }
-    const auto group = std::find_if(impl_->groups.begin(), impl_->groups.end(), [&](const Group& candidate) {
-      return same_group(candidate.example, run.workload);
-    });
-    if (group == impl_->groups.end()) {
-      set_aside(to_string(impl_->group_of(run.workload).reason(run.workload)));
-      continue;
-    }
-    if (const std::optional<std::string> reason = group->model->observe(rows.front())) {
-      set_aside(*reason);
-      continue;
-    }
-    group->cover(run.workload);
-    impl_->fitted_sec[key] = *rows.front().avg_time_mean;
-    impl_->training_set_id =
-        fnv1a(fmt::format("{:016x}{}|{}", impl_->training_set_id, key, number_text(rows.front().avg_time_mean)));
-    ++result.observed;
   }
-  impl_->name_model();
+  if (result.observed != 0) impl_->name_model();
   return result;
 }
 

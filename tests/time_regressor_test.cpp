@@ -599,6 +599,34 @@ TEST(TimeRegressor, ObservingMovesThePredictionAndSetsOutliersAside) {
   EXPECT_NE(after.model_id, old_id);
 }
 
+TEST(TimeRegressor, ObservingSetsAsideARunThatItCannotDescribe) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload seen = Workload::cifar_cnn(4, 64, 700), later = Workload::cifar_cnn(2, 32, 300);
+  const std::uint64_t old_id = model.predict(seen).model_id;
+  perfpred::Run traced = run_of(seen, 2);
+  traced.workload.network = "torchscript:0123456789ab";
+  traced.workload.depth = traced.workload.base_filters = std::nullopt;
+  perfpred::Run invalid = run_of(seen, 2);
+  invalid.workload.depth = 9;
+  const Observed refused = model.observe(std::vector<perfpred::Run>{traced, invalid});
+  EXPECT_EQ(refused.observed, 0U);
+  ASSERT_EQ(refused.set_aside.size(), 2U);
+  EXPECT_THAT(refused.set_aside[0].reason, testing::HasSubstr("torchscript:0123456789ab"));
+  EXPECT_THAT(refused.set_aside[1].reason, testing::HasSubstr("depth 9"));
+  EXPECT_EQ(model.predict(seen).model_id, old_id);
+
+  const Observed observed = model.observe(
+      std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0)), traced, run_of(later, made_up_time(later, 0))});
+  EXPECT_EQ(observed.observed, 2U);
+  EXPECT_EQ(observed.set_aside.size(), 1U);
+  EXPECT_TRUE(model.was_fitted_on(seen));
+  EXPECT_TRUE(model.was_fitted_on(later));
+  EXPECT_NE(model.predict(seen).model_id, old_id);
+
+  TimeRegressor linear = TimeRegressor::fit(made_up_rows(), {.kind = "linear", .seed = 0});
+  EXPECT_THROW((void)linear.observe(std::vector<perfpred::Run>{run_of(seen, 2)}), InputError);
+}
+
 TEST(TimeRegressor, JointAgreesWithSinglePredictions) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const std::vector<Workload> workloads = {Workload::cifar_cnn(5, 64, 128), Workload::cifar_cnn(5, 64, 256),

@@ -83,7 +83,7 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const;
 
   /// Corrects later predictions by finished runs (hybrid). Runs that the model's own rule finds outlying, or that did
-  /// not end well, are set aside. @throws InputError if the kind cannot learn from runs
+  /// not end well or that it cannot describe, are set aside. @throws InputError if the kind cannot learn from runs
   Observed observe(std::span<const Run> runs);
 
   void save(const std::string& path) const;  ///< @throws Error if it cannot be written
