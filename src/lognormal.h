@@ -1,16 +1,19 @@
 #pragma once
 #include <perfpred/prediction.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "confidence.h"
 
 namespace perfpred {
 
-/// Seconds whose logarithm has this median and a 90 % interval of `half_width` to either side.
+/// Seconds whose logarithm has this median and a 90 % interval of `half_width` to either side; within what a double
+/// holds, however far off a line is followed.
 inline Quantiles quantiles_about(double log_median, double half_width) {
-  const double median = std::exp(log_median);
-  const double width = std::exp(half_width);
+  constexpr double farthest = 350;  // e^700 is a double
+  const double median = std::exp(std::clamp(log_median, -farthest, farthest));
+  const double width = std::exp(std::min(half_width, farthest));
   return {median / width, median, median * width};
 }
 

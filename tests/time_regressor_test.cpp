@@ -788,6 +788,26 @@ TEST(TimeRegressor, FiveRowsGiveIntervalsToo) {
   }
 }
 
+TEST(TimeRegressor, LinesFollowedTooFarStayFinite) {
+  for (const double steepness : {-3.0, 3.0}) {
+    std::vector<AggregateRow> rows;
+    for (const int base : {16, 17, 18, 19, 20, 22}) {
+      AggregateRow& row = rows.emplace_back();
+      row.workload = Workload::cifar_cnn(2, base, 64);
+      row.n = 1;
+      row.avg_time_mean = std::exp(steepness * base) * (base == 22 ? 1.5 : 1);
+    }
+    const TimeRegressor model = TimeRegressor::fit(rows, {.kind = "linear", .seed = 0});
+    const Prediction prediction = model.predict(Workload::cifar_cnn(2, 65'536, 64));
+    for (const double sec : {prediction.time_sec.p05, prediction.time_sec.p50, prediction.time_sec.p95}) {
+      EXPECT_TRUE(std::isfinite(sec) && sec > 0) << sec;
+    }
+    EXPECT_LT(prediction.time_sec.p05, prediction.time_sec.p50);
+    EXPECT_LT(prediction.time_sec.p50, prediction.time_sec.p95);
+    EXPECT_EQ(prediction.reason, Reason::width_out_of_range);
+  }
+}
+
 TEST(TimeRegressor, BadModelFilesAreNamed) {
   const std::string file = scratch("bad");
   TimeRegressor::fit(made_up_rows()).save(file);
