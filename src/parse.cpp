@@ -39,13 +39,33 @@ std::string ValuePlace::prefix() const {
   return line == 0 ? fmt::format("{}: ", file) : fmt::format("{}:{}: ", file, line);
 }
 
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    if ((first > 0x7f && first < 0xc2) || first > 0xf4) return false;
+    const std::size_t length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (length > text.size() - i) return false;
+    for (std::size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(text[i + k]);
+      // Neither a longer form than needed, nor a surrogate, nor beyond U+10FFFF.
+      const unsigned low = k == 1 && first == 0xe0 ? 0xa0 : k == 1 && first == 0xf0 ? 0x90 : 0x80;
+      const unsigned high = k == 1 && first == 0xed ? 0x9f : k == 1 && first == 0xf4 ? 0x8f : 0xbf;
+      if (next < low || next > high) return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
 std::string shown(std::string_view value) {
   constexpr std::size_t longest = 40;
   std::size_t size = std::min(value.size(), longest);
   while (size < value.size() && size > 0 && (static_cast<unsigned char>(value[size]) & 0xC0U) == 0x80) --size;  // UTF-8
   std::string text(value.substr(0, size));
+  const bool utf8 = is_utf8(text);
   for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || (byte > 0x7f && !utf8)) c = '?';
   }
   if (value.size() > size) text += "...";
   return text;

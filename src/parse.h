@@ -23,8 +23,10 @@ struct ValuePlace {
 [[noreturn]] PERFPRED_API void throw_bad_value(const ValuePlace& place, std::string_view value,
                                                std::string_view expected);
 
-/// A value as it may stand in a message: at most 40 characters, control characters as `?`.
+/// A value as it may stand in a message: at most 40 characters, control characters and what is no UTF-8 as `?`.
 [[nodiscard]] PERFPRED_API std::string shown(std::string_view value);
+
+[[nodiscard]] PERFPRED_API bool is_utf8(std::string_view text);
 
 /// The whole text must be the number, correctly rounded; surrounding blanks are allowed.
 [[nodiscard]] PERFPRED_API double parse_finite(std::string_view text, const ValuePlace& place);

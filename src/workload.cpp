@@ -88,8 +88,9 @@ void Workload::validate() const {
   for (const std::string* text : {&network, &device}) {
     const bool unfit = std::any_of(text->begin(), text->end(),
                                    [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });
-    if (unfit)
-      throw_bad_value({{}, 0, text == &network ? "network" : "device"}, *text, "free of ; and control characters");
+    const ValuePlace place{{}, 0, text == &network ? "network" : "device"};
+    if (unfit) throw_bad_value(place, *text, "free of ; and control characters");
+    if (!is_utf8(*text)) throw_bad_value(place, *text, "valid UTF-8");
   }
   if (network == "cifar_cnn") {
     if (!depth) refuse("depth is missing; cifar_cnn needs it");

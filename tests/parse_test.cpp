@@ -34,6 +34,21 @@ TEST(Parse, WholeNumbersOnly) {
   }
 }
 
+TEST(Parse, Utf8IsWhatTheStandardCallsWellFormed) {
+  // Of three bytes: 128 characters take one, 1920 take two, 61440 (surrogates are none) take three.
+  std::size_t well_formed = 0;
+  std::string text(3, '\0');
+  for (int code = 0; code < 1 << 24; ++code) {
+    for (std::size_t i = 0; i < 3; ++i) text[i] = static_cast<char>(code >> (8 * i) & 0xff);
+    well_formed += is_utf8(text) ? 1 : 0;
+  }
+  EXPECT_EQ(well_formed, 128U * 128 * 128 + 2 * 128 * 1920 + 61'440);
+  for (const char* four : {"\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "a\xf0\x9f\x98\x80z"}) EXPECT_TRUE(is_utf8(four));
+  for (const char* not_four : {"\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xf0\x9f\x98"})
+    EXPECT_FALSE(is_utf8(not_four));
+  EXPECT_TRUE(is_utf8(""));
+}
+
 TEST(Parse, NumbersAreCorrectlyRounded) {
   // Halfway cases and the limits of a double (Clinger 1990; David Gay's tests).
   EXPECT_EQ(parse_finite("9007199254740993", {}), 9007199254740992.0);

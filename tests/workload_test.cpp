@@ -130,6 +130,13 @@ TEST(Workload, ValidateNamesTheField) {
   EXPECT_THAT([&] { workload.validate(); }, ThrowsMessage<InputError>(HasSubstr("device \"a;b\"")));
   workload.device = "line\nbreak";
   EXPECT_THROW(workload.validate(), InputError);
+  workload.device = "Ger\xe4t 1";
+  EXPECT_THAT([&] { workload.validate(); }, ThrowsMessage<InputError>("device \"Ger?t 1\" is not valid UTF-8"));
+  workload.device = "Ger\xc3\xa4t 1";
+  EXPECT_NO_THROW(workload.validate());
+  workload.network = "\xff";
+  EXPECT_THAT([&] { workload.validate(); }, ThrowsMessage<InputError>("network \"?\" is not valid UTF-8"));
+  workload.network = "cifar_cnn";
   workload.device = "";
   EXPECT_THAT([&] { workload.validate(); }, ThrowsMessage<InputError>(HasSubstr("device")));
   EXPECT_THROW((void)Workload::cifar_cnn(0, 16, 32), InputError);
@@ -153,7 +160,8 @@ TEST(Workload, TableColumnsHaveDefaultsAndPlaces) {
                              "3,32,64,,,\n"
                              ",,8,resnet18,card,fp16\n"
                              "3,32,64,,,fp33\n"
-                             "9,32,64,,,\n"));
+                             "9,32,64,,,\n"
+                             "3,32,64,,Ger\xe4t,\n"));
   const WorkloadReader reader(csv, unstated_workload());
   ASSERT_TRUE(csv.next());
   Workload expected = Workload::cifar_cnn(3, 32, 64);
@@ -166,6 +174,9 @@ TEST(Workload, TableColumnsHaveDefaultsAndPlaces) {
   EXPECT_THAT([&] { (void)reader.read(csv); }, ThrowsMessage<InputError>(HasSubstr("t.csv:4: precision \"fp33\"")));
   ASSERT_TRUE(csv.next());
   EXPECT_THAT([&] { (void)reader.read(csv); }, ThrowsMessage<InputError>(HasSubstr("t.csv:5: depth 9")));
+  ASSERT_TRUE(csv.next());
+  EXPECT_THAT([&] { (void)reader.read(csv); },
+              ThrowsMessage<InputError>(HasSubstr("t.csv:6: device \"Ger?t\" is not valid UTF-8")));
 }
 
 }  // namespace

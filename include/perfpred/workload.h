@@ -53,7 +53,7 @@ struct PERFPRED_API Workload {
   /// The workload that has this key. @throws InputError if the text is not a key
   [[nodiscard]] static Workload from_key(std::string_view key);
 
-  /// @throws InputError naming the field that is out of range or cannot stand in a key
+  /// @throws InputError naming the field that is out of range, cannot stand in a key or is no UTF-8
   void validate() const;
 
   friend bool operator==(const Workload&, const Workload&) = default;
