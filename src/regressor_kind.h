@@ -12,6 +12,9 @@
 
 namespace perfpred {
 
+/// Whether rows of the one say how long the other takes: same device, threads, precision, optimizer, layout and graph.
+[[nodiscard]] bool same_group(const Workload& a, const Workload& b);
+
 /// Rows of one group, all with a time, no key twice.
 struct TrainingTable {
   std::vector<AggregateRow> rows;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "regressor_kind.h"
 #include "step_shape.h"
 
 namespace perfpred {
@@ -75,33 +76,77 @@ std::vector<std::size_t> fill_space(const std::vector<Workload>& candidates, std
   return taken;
 }
 
+/// What may be measured of one group of workloads, and what was.
+struct GridGroup {
+  std::vector<Workload> candidates;
+  std::vector<AggregateRow> measured;
+  std::size_t rows = 0;              // different ones
+  std::vector<std::size_t> filling;  // places of candidates, for a group that has too few rows for a model
+  std::size_t next = 0;              // of those
+
+  [[nodiscard]] bool is_filled() const { return next == filling.size(); }
+};
+
 }  // namespace
 
 std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::span<const Workload> grid, std::size_t n,
                                 const FitOptions& options) {
-  std::vector<AggregateRow> timed;
+  std::vector<GridGroup> groups;
   std::set<std::string> taken;
-  for (const AggregateRow& row : measured) {
-    taken.insert(row.workload.key());
-    if (row.avg_time_mean) timed.push_back(row);
-  }
-  std::vector<Workload> candidates;
+  for (const AggregateRow& row : measured) taken.insert(row.workload.key());
+  const auto group_of = [&](const Workload& workload) {
+    return std::find_if(groups.begin(), groups.end(),
+                        [&](const GridGroup& group) { return same_group(group.candidates.front(), workload); });
+  };
   for (const Workload& workload : grid) {
     workload.validate();
-    if (taken.insert(workload.key()).second) candidates.push_back(workload);
+    if (!taken.insert(workload.key()).second) continue;
+    auto group = group_of(workload);
+    if (group == groups.end()) group = groups.emplace(groups.end());
+    group->candidates.push_back(workload);
+  }
+  std::set<std::string> counted;
+  for (const AggregateRow& row : measured) {
+    if (!row.avg_time_mean || row.n < 1) continue;
+    const auto group = group_of(row.workload);
+    if (group == groups.end()) continue;  // the grid does not ask for it
+    group->measured.push_back(row);
+    group->rows += counted.insert(row.workload.key()).second ? 1 : 0;
+  }
+  std::vector<AggregateRow> timed;
+  std::vector<Workload> candidates;
+  for (GridGroup& group : groups) {
+    if (group.rows < fewest_for_model) {
+      group.filling = fill_space(group.candidates, group.measured, n);
+    } else {
+      timed.insert(timed.end(), group.measured.begin(), group.measured.end());
+      candidates.insert(candidates.end(), group.candidates.begin(), group.candidates.end());
+    }
   }
   std::vector<Suggestion> suggestions;
-  if (timed.size() < fewest_for_model) {
-    for (const std::size_t i : fill_space(candidates, timed, n)) suggestions.push_back({candidates[i], std::nullopt});
+  // Groups that a model would know too little of, the one with fewest rows first.
+  const auto fill_up_to = [&](std::size_t rows) {
+    while (suggestions.size() < n) {
+      const auto poorest = std::min_element(groups.begin(), groups.end(), [](const GridGroup& a, const GridGroup& b) {
+        return std::pair(a.is_filled(), a.rows) < std::pair(b.is_filled(), b.rows);
+      });
+      if (poorest == groups.end() || poorest->is_filled() || poorest->rows >= rows) return;
+      suggestions.push_back({poorest->candidates[poorest->filling[poorest->next++]], std::nullopt});
+      ++poorest->rows;
+    }
+  };
+  if (candidates.empty()) {
+    fill_up_to(std::numeric_limits<std::size_t>::max());
     return suggestions;
   }
+  fill_up_to(fewest_for_model);
   FitOptions hybrid = options;
   hybrid.kind = "hybrid";
   const TimeRegressor model = TimeRegressor::fit(timed, hybrid);
   JointPrediction joint = model.joint(candidates);
   Eigen::VectorXd cost = measured_epochs * joint.mean.array().exp() + startup_sec;
   std::vector<bool> used(candidates.size(), false);
-  while (suggestions.size() < std::min(n, candidates.size())) {
+  for (std::size_t left = candidates.size(); left > 0 && suggestions.size() < n; --left) {
     Eigen::Index best = -1;
     double best_gain = -1;
     for (Eigen::Index i = 0; i < cost.size(); ++i) {
@@ -118,6 +163,7 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
     const Eigen::VectorXd column = joint.covariance.col(best);
     joint.covariance -= column * column.transpose() / (column[best] + single_run_variance);
   }
+  fill_up_to(std::numeric_limits<std::size_t>::max());
   return suggestions;
 }
 

@@ -66,11 +66,6 @@ std::array<bool, group_reasons.size()> agreement(const Workload& a, const Worklo
           a.layout == b.layout && a.cuda_graph == b.cuda_graph};
 }
 
-bool same_group(const Workload& a, const Workload& b) {
-  const auto agree = agreement(a, b);
-  return std::all_of(agree.begin(), agree.end(), [](bool one) { return one; });
-}
-
 /// What messages call the workload's group.
 std::string group_text(const Workload& workload) {
   const std::string threads = workload.threads ? fmt::format(", {} threads", *workload.threads) : "";
@@ -218,6 +213,11 @@ Range range_from(const nlohmann::json& ranges, const char* name) {
 }  // namespace
 
 // ---- what kinds share
+
+bool same_group(const Workload& a, const Workload& b) {
+  const auto agree = agreement(a, b);
+  return std::all_of(agree.begin(), agree.end(), [](bool one) { return one; });
+}
 
 void RegressorModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
   for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = predict(workloads[i]);
@@ -413,7 +413,12 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
         impl->fitted_sec[row.workload.key()] = *row.avg_time_mean;
       }
     }
-    group.model = kind.fit(table);
+    try {
+      group.model = kind.fit(table);
+    } catch (const InputError& error) {
+      if (tables.size() == 1) throw;
+      throw InputError(fmt::format("{}: {}", group_text(example), error.what()));
+    }
   }
   fitted.insert(fitted.end(), chosen_by.begin(), chosen_by.end());
   impl->training_set_id = training_set_id_of(fitted);

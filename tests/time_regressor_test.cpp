@@ -740,6 +740,21 @@ TEST(TimeRegressor, TheAnnsIntervalIsWideWhereFewRowsValidateIt) {
   EXPECT_NEAR(half_width({-0.01, 0.02, -0.03}), 0.03 * 0.9 * std::sqrt(2 / (1 - 0.81)) / 1.644854, 1e-6);
 }
 
+TEST(TimeRegressor, NamesTheGroupThatIsTooSmall) {
+  std::vector<AggregateRow> rows = made_up_rows();
+  const std::vector<AggregateRow> few = as_group({rows.begin(), rows.begin() + 3}, 1, [](Workload& w) {
+    w.device = "b";
+    w.precision = Precision::fp16;
+  });
+  EXPECT_THAT([&] { (void)TimeRegressor::fit(few); },
+              testing::ThrowsMessage<InputError>("3 rows are too few for a hybrid model: it needs 5"));
+  rows.insert(rows.end(), few.begin(), few.end());
+  EXPECT_THAT(
+      [&] { (void)TimeRegressor::fit(rows); },
+      testing::ThrowsMessage<InputError>("the group of device \"b\", fp16, adam, nchw: 3 rows are too few for a "
+                                         "hybrid model: it needs 5"));
+}
+
 TEST(TimeRegressor, FewOrPoorRowsGiveFiniteAnswers) {
   std::vector<AggregateRow> one_batch, one_architecture, repeated;
   for (const AggregateRow& row : made_up_rows()) {
@@ -864,6 +879,45 @@ TEST(Suggest, FillsSpaceFromNothingAndNeverRepeats) {
     EXPECT_EQ(keys.count(suggestion.workload.key()), 0U);
     EXPECT_GT(suggestion.cost_sec.value_or(0), 10);
   }
+}
+
+TEST(Suggest, CountsTheRowsOfEachGroupThatTheGridNeeds) {
+  const auto elsewhere = [](Workload& w) { w.device = "b"; };
+  const std::vector<AggregateRow> all = made_up_rows();
+  std::vector<Workload> grid, both;
+  for (const AggregateRow& row : all) {
+    grid.push_back(row.workload);
+    both.push_back(row.workload);
+    elsewhere(both.emplace_back(row.workload));
+  }
+  const std::vector<AggregateRow> known(all.begin(), all.begin() + 12);
+  const std::vector<AggregateRow> few = as_group({all.begin(), all.begin() + 3}, 2, elsewhere);
+  std::vector<AggregateRow> measured = known;
+  measured.insert(measured.end(), few.begin(), few.end());
+
+  // What the grid does not need changes nothing.
+  const std::vector<Suggestion> alone = suggest(known, grid, 5), beside = suggest(measured, grid, 5);
+  ASSERT_EQ(beside.size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(beside[i].workload, alone[i].workload);
+    EXPECT_EQ(beside[i].cost_sec, alone[i].cost_sec);
+  }
+  // The group with three rows lacks five for a model, then the other one's teaches something.
+  const std::vector<Suggestion> next = suggest(measured, both, 1000);
+  EXPECT_EQ(next.size(), both.size() - measured.size());
+  std::set<std::string> keys;
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    keys.insert(next[i].workload.key());
+    const bool filling = i < 5 || i >= 5 + grid.size() - known.size();
+    EXPECT_EQ(next[i].workload.device, filling ? "b" : "unknown") << i;
+    EXPECT_EQ(next[i].cost_sec.has_value(), !filling) << i;
+  }
+  EXPECT_EQ(keys.size(), next.size());
+  // Two groups without a model take turns.
+  const std::vector<Suggestion> from_nothing = suggest({}, both, 4);
+  EXPECT_EQ(std::count_if(from_nothing.begin(), from_nothing.end(),
+                          [](const Suggestion& s) { return s.workload.device == "b"; }),
+            2);
 }
 
 }  // namespace
