@@ -133,12 +133,12 @@ std::vector<AggregateRow> usable_rows(std::span<const AggregateRow> rows) {
   std::map<std::string, std::size_t> place;
   for (const AggregateRow& row : rows) {
     if (!row.avg_time_mean || row.n < 1) continue;
+    row.workload.validate();
+    if (!(*row.avg_time_mean > 0) || !std::isfinite(*row.avg_time_mean)) {
+      throw InputError(fmt::format("the time of {} is not positive", row.workload.key()));
+    }
     const auto [found, is_new] = place.try_emplace(row.workload.key(), usable.size());
     if (is_new) {
-      row.workload.validate();
-      if (!(*row.avg_time_mean > 0) || !std::isfinite(*row.avg_time_mean)) {
-        throw InputError(fmt::format("the time of {} is not positive", found->first));
-      }
       usable.push_back(row);
     } else {
       merge_into(usable[found->second], row);

@@ -682,6 +682,12 @@ TEST(TimeRegressor, RefusesWhatCannotBeFitted) {
   EXPECT_THROW((void)TimeRegressor::fit(rows, {.kind = "magic", .seed = 0}), InputError);
   EXPECT_THROW((void)TimeRegressor::fit(std::span(rows).first(2), {.kind = "linear", .seed = 0}), InputError);
   EXPECT_THROW((void)TimeRegressor::fit(rows, {.kind = "ann", .seed = 0}), Error);  // this test links no LibTorch
+  rows.push_back(rows[5]);
+  for (const double sec : {-5.0, 0.0, std::nan(""), HUGE_VAL}) {  // also where another row has the same key
+    rows.back().avg_time_mean = sec;
+    EXPECT_THROW((void)TimeRegressor::fit(rows), InputError) << sec;
+  }
+  rows.pop_back();
   rows[3].avg_time_mean = NAN;
   EXPECT_THROW((void)TimeRegressor::fit(rows), InputError);
 }
