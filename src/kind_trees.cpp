@@ -10,6 +10,7 @@
 
 #include "features.h"
 #include "lognormal.h"
+#include "parse.h"
 #include "regressor_kind.h"
 
 #ifdef PERFPRED_WITH_XGBOOST
@@ -121,7 +122,7 @@ void read_trees(const Booster& booster, std::size_t trees, TreesModel& model) {
   check(XGBoosterSaveModelToBuffer(booster.handle(), R"({"format":"json"})", &length, &text));
   const nlohmann::json document = nlohmann::json::parse(text, text + length);
   const nlohmann::json& learner = document.at("learner");
-  model.base = std::stod(learner.at("learner_model_param").at("base_score").get<std::string>());
+  model.base = parse_finite(learner.at("learner_model_param").at("base_score").get<std::string>(), {});
   const nlohmann::json& all = learner.at("gradient_booster").at("model").at("trees");
   for (std::size_t t = 0; t < std::min(trees, all.size()); ++t) {
     const auto left = all[t].at("left_children").get<std::vector<std::int32_t>>();
