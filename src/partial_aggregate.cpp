@@ -46,6 +46,23 @@ Json to_json(const RejectedEntry& entry) {
 
 [[noreturn]] void refuse(std::string_view what) { throw InputError(std::string(what)); }
 
+/// What `read` makes of a field; what is wrong with it is said with its name.
+template <class Read>
+auto field(const Json& object, const char* name, Read read) {
+  try {
+    return read(object.at(name));
+  } catch (const Json::exception&) {
+    refuse(fmt::format("field \"{}\" is missing or of another type", name));
+  } catch (const InputError& error) {
+    refuse(fmt::format("field \"{}\": {}", name, error.what()));
+  }
+}
+
+template <class T>
+T as(const Json& json) {
+  return json.get<T>();
+}
+
 std::int64_t count(const Json& json) {
   if (!json.is_number_integer()) refuse("a count is not an integer");
   const auto value = json.get<std::int64_t>();
@@ -57,27 +74,27 @@ DoubleDouble double_double(const Json& json) { return {json.at(0).get<double>(),
 
 Moments moments_of(const Json& json) {
   Moments moments;
-  moments.n = count(json.at("n"));
-  moments.sum = double_double(json.at("sum"));
-  moments.sum_of_squares = double_double(json.at("sum_of_squares"));
-  moments.min = json.at("min").get<double>();
-  moments.max = json.at("max").get<double>();
+  moments.n = field(json, "n", count);
+  moments.sum = field(json, "sum", double_double);
+  moments.sum_of_squares = field(json, "sum_of_squares", double_double);
+  moments.min = field(json, "min", as<double>);
+  moments.max = field(json, "max", as<double>);
   if (moments.min < 0 || moments.max < moments.min) refuse("min and max are not in order");
   return moments;
 }
 
 RunGroup group_of(const Json& json) {
   RunGroup group;
-  group.workload = Workload::from_key(json.at("key").get<std::string>());
-  group.least_params = count(json.at("params").at(0));
-  group.most_params = count(json.at("params").at(1));
-  group.kept = json.at("kept").get<bool>();
-  group.oom = json.at("oom").get<bool>();
-  group.n_rejected = count(json.at("n_rejected"));
-  group.time = moments_of(json.at("time"));
-  group.throughput = moments_of(json.at("throughput"));
-  group.accuracy = moments_of(json.at("accuracy"));
-  group.epoch_rel_variance = moments_of(json.at("epoch_rel_variance"));
+  group.workload = field(json, "key", [](const Json& key) { return Workload::from_key(key.get<std::string>()); });
+  group.least_params = field(json, "params", [](const Json& params) { return count(params.at(0)); });
+  group.most_params = field(json, "params", [](const Json& params) { return count(params.at(1)); });
+  group.kept = field(json, "kept", as<bool>);
+  group.oom = field(json, "oom", as<bool>);
+  group.n_rejected = field(json, "n_rejected", count);
+  group.time = field(json, "time", moments_of);
+  group.throughput = field(json, "throughput", moments_of);
+  group.accuracy = field(json, "accuracy", moments_of);
+  group.epoch_rel_variance = field(json, "epoch_rel_variance", moments_of);
   if (group.throughput.n != group.time.n || group.accuracy.n > group.time.n ||
       group.epoch_rel_variance.n > group.time.n)
     refuse("the counts do not agree");
@@ -93,26 +110,38 @@ Rejection reason_of(const std::string& text) {
   refuse("an unknown reason");
 }
 
+const Json& list(const Json& json) {
+  if (!json.is_array()) refuse("is not a list");
+  return json;
+}
+
 PartialAggregate partial_of(const Json& json) {
-  if (json.at("format") != partial_format) refuse("an unknown format");
-  PartialAggregate partial(parse_label(json.at("label").get<std::string>()));
-  partial.runs = count(json.at("runs"));
-  for (const Json& element : json.at("groups")) {
-    const RunGroup group = group_of(element);
-    const std::size_t before = partial.groups.all().size();
-    if (partial.groups.index_of(group.workload) != before) refuse("the same workload twice");
-    partial.groups.merge(group);
-  }
-  for (const Json& element : json.at("rejected")) {
-    RejectedEntry entry;
-    entry.group = static_cast<std::uint64_t>(count(element.at("group")));
-    if (entry.group >= partial.groups.all().size()) refuse("a rejected run of no group");
-    if (const Json& sec = element.at("avg_time_sec"); !sec.is_null()) entry.avg_time_sec = sec.get<double>();
-    entry.reason = reason_of(element.at("reason").get<std::string>());
-    const auto timestamp = element.at("timestamp_utc").get<std::string>();
-    entry.timestamp_utc = timestamp;
-    partial.rejected.add(entry);
-  }
+  if (field(json, "format", count) != partial_format) refuse("an unknown format");
+  PartialAggregate partial(
+      field(json, "label", [](const Json& label) { return parse_label(label.get<std::string>()); }));
+  partial.runs = field(json, "runs", count);
+  field(json, "groups", [&](const Json& groups) {
+    for (const Json& element : list(groups)) {
+      const RunGroup group = group_of(element);
+      const std::size_t before = partial.groups.all().size();
+      if (partial.groups.index_of(group.workload) != before) refuse("the same workload twice");
+      partial.groups.merge(group);
+    }
+  });
+  field(json, "rejected", [&](const Json& rejected) {
+    for (const Json& element : list(rejected)) {
+      RejectedEntry entry;
+      entry.group = static_cast<std::uint64_t>(field(element, "group", count));
+      if (entry.group >= partial.groups.all().size()) refuse("a rejected run of no group");
+      entry.avg_time_sec = field(element, "avg_time_sec", [](const Json& sec) {
+        return sec.is_null() ? std::nullopt : std::optional(sec.get<double>());
+      });
+      entry.reason = field(element, "reason", [](const Json& text) { return reason_of(text.get<std::string>()); });
+      const auto timestamp = field(element, "timestamp_utc", as<std::string>);
+      entry.timestamp_utc = timestamp;
+      partial.rejected.add(entry);
+    }
+  });
   return partial;
 }
 
@@ -164,8 +193,8 @@ PartialAggregate read_partial_json(const std::string& path) {
     return partial_of(Json::parse(text));
   } catch (const Json::parse_error& error) {
     throw InputError(fmt::format("{}: is not JSON (byte {})", path, error.byte));
-  } catch (const Json::exception& error) {
-    throw InputError(fmt::format("{}: is not a partial aggregate: {}", path, error.what()));
+  } catch (const Json::out_of_range&) {  // of the parser
+    throw InputError(fmt::format("{}: is not a partial aggregate: a number is too large", path));
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: is not a partial aggregate: {}", path, error.what()));
   }

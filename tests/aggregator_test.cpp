@@ -5,9 +5,11 @@
 #include <perfpred/run_log.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -289,6 +291,52 @@ TEST(Aggregator, WhatIsNoPartialAggregateIsRefused) {
                 ThrowsMessage<InputError>(HasSubstr("p.json: is not a partial aggregate")));
   }
   EXPECT_THROW((void)Aggregator::read_partial(folder.path()), InputError);
+}
+
+TEST(Aggregator, ADamagedPartialIsToldByFileAndField) {
+  const TemporaryFolder folder;
+  Aggregator aggregator;
+  aggregator.add(run_of_epochs({9, 1, 1}));
+  aggregator.add(run_of_epochs({9, 1, 2}));
+  const std::string path = folder.file("p.json");
+  aggregator.write_partial(path);
+  const nlohmann::json whole = nlohmann::json::parse(testing::slurp(path));
+  const auto complaint = [&](const nlohmann::json& json) {
+    folder.write("p.json", json.dump());
+    try {
+      (void)Aggregator::read_partial(path);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  ASSERT_EQ(complaint(whole), "nothing");
+  const nlohmann::json flat = whole.flatten();  // every value there is, by its path
+  for (const auto& [pointer, value] : flat.items()) {
+    std::string name;  // of the field that holds it, which may be a list
+    for (nlohmann::json::json_pointer at(pointer); !at.empty(); at.pop_back()) {
+      if (!std::isdigit(static_cast<unsigned char>(at.back().front()))) {
+        name = at.back();
+        break;
+      }
+    }
+    for (const nlohmann::json& wrong : {nlohmann::json::object(), nlohmann::json::array()}) {
+      nlohmann::json changed = whole;
+      changed[nlohmann::json::json_pointer(pointer)] = wrong;
+      EXPECT_THAT(complaint(changed),
+                  ::testing::AllOf(::testing::StartsWith(path + ": is not a partial aggregate: "),
+                                   HasSubstr("field \"" + name + "\""), ::testing::Not(HasSubstr("json.exception"))))
+          << pointer;
+    }
+  }
+  for (const auto& [name, value] : whole.items()) {
+    nlohmann::json changed = whole;
+    changed.erase(name);
+    EXPECT_EQ(complaint(changed),
+              path + ": is not a partial aggregate: field \"" + name + "\" is missing or of another type");
+  }
+  folder.write("p.json", "{\"format\":1e999}");
+  EXPECT_THROW((void)Aggregator::read_partial(path), InputError);
 }
 
 std::string csv_of(const std::vector<struct Run>& runs) {
