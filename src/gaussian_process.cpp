@@ -1,11 +1,11 @@
 #include "gaussian_process.h"
 
-#include <perfpred/error.h>
-
 #include <Eigen/Eigenvalues>
-#include <nlopt.hpp>
 
+#include <algorithm>
 #include <cmath>
+
+#include "minimum.h"
 
 namespace perfpred {
 namespace {
@@ -108,24 +108,7 @@ double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& pla
 
 ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
                           const Eigen::VectorXd& run_noise, const KernelPrior& prior, const ResidualKernel* start) {
-  struct Problem {
-    const Eigen::MatrixXd& places;
-    const Eigen::VectorXd& residuals;
-    const Eigen::VectorXd& run_noise;
-    const KernelPrior& prior;
-  } problem{places, residuals, run_noise, prior};
   nlopt::opt search(nlopt::LD_LBFGS, ResidualKernel::parameters);
-  search.set_min_objective(
-      [](const std::vector<double>& x, std::vector<double>& gradient, void* data) {
-        const auto& given = *static_cast<Problem*>(data);
-        const ResidualKernel::Parameters theta = Eigen::Map<const ResidualKernel::Parameters>(x.data());
-        ResidualKernel::Parameters slope;
-        const double value = kernel_objective({theta}, given.places, given.residuals, given.run_noise, given.prior,
-                                              gradient.empty() ? nullptr : &slope);
-        std::copy(slope.data(), slope.data() + gradient.size(), gradient.begin());
-        return value;
-      },
-      &problem);
   search.set_ftol_abs(1e-3);  // of a log posterior
   search.set_maxeval(most_evaluations);
   const NormalPrior normal(prior);
@@ -133,15 +116,15 @@ ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& 
   const ResidualKernel::Parameters low = normal.mean - 8 * normal.deviation, high = normal.mean + 8 * normal.deviation;
   search.set_lower_bounds({low.data(), low.data() + low.size()});
   search.set_upper_bounds({high.data(), high.data() + high.size()});
-  std::vector<double> x(from.data(), from.data() + from.size());
-  double value = 0;
-  try {
-    search.optimize(x, value);
-  } catch (const nlopt::roundoff_limited&) {
-    // As near as the arithmetic goes; x holds the best point.
-  } catch (const std::exception& error) {
-    throw Error(std::string("the search for the residual process's parameters failed: ") + error.what());
-  }
+  const std::vector<double> x =
+      minimum(search, {from.data(), from.data() + from.size()}, [&](const double* at, double* gradient) {
+        const ResidualKernel::Parameters theta = Eigen::Map<const ResidualKernel::Parameters>(at);
+        ResidualKernel::Parameters slope;
+        const double value =
+            kernel_objective({theta}, places, residuals, run_noise, prior, gradient == nullptr ? nullptr : &slope);
+        if (gradient != nullptr) std::copy(slope.data(), slope.data() + slope.size(), gradient);
+        return value;
+      });
   return {Eigen::Map<const ResidualKernel::Parameters>(x.data())};
 }
 

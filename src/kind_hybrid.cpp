@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <nlopt.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -16,6 +14,7 @@
 
 #include "confidence.h"
 #include "lognormal.h"
+#include "minimum.h"
 #include "step_shape.h"
 #include "vectorized.h"
 
@@ -503,29 +502,18 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridCons
     return loss / total;
   };
   const double scale = loss_of(weights_of(std::array<double, forms - 1>{}.data()));
-  auto objective = [&](const double* x) {
+  const auto objective = [&](const double* x, const double*) {
     double value = loss_of(weights_of(x)) / scale;
     for (std::size_t f = 0; f + 1 < forms; ++f) value += constants.weight_pull * x[f] * x[f];
     return value;
   };
-  using Objective = decltype(objective);
   nlopt::opt search(nlopt::LN_BOBYQA, forms - 1);
-  search.set_min_objective([](const std::vector<double>& x, std::vector<double>&,
-                              void* data) { return (*static_cast<Objective*>(data))(x.data()); },
-                           &objective);
   search.set_lower_bounds(-5);
   search.set_upper_bounds(5);
   search.set_ftol_rel(1e-4);
   search.set_maxeval(200);
   search.set_initial_step(0.5);
-  std::vector<double> x(forms - 1, 0.0);
-  double value = 0;
-  try {
-    search.optimize(x, value);
-  } catch (const nlopt::roundoff_limited&) {
-    // As near as the arithmetic goes.
-  }
-  return weights_of(x.data());
+  return weights_of(minimum(search, std::vector<double>(forms - 1, 0.0), objective).data());
 }
 
 /// @param groups   that were left out, of each kind
@@ -547,7 +535,7 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
                      sample.unseen);
   };
   // Laplace likelihood: a group that went far wrong must not set the scale alone.
-  auto objective = [&](const double* x) {
+  const auto objective = [&](const double* x, const double*) {
     const Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
     double loss = 0.5 * (x[0] * x[0] + x[1] * x[1] / 9 + x[2] * x[2]) / static_cast<double>(samples.size());
     double total = 0;
@@ -558,23 +546,13 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
     }
     return loss;
   };
-  using Objective = decltype(objective);
   nlopt::opt search(nlopt::LN_BOBYQA, 3);
-  search.set_min_objective([](const std::vector<double>& x, std::vector<double>&,
-                              void* data) { return (*static_cast<Objective*>(data))(x.data()); },
-                           &objective);
   search.set_lower_bounds({-3, 0, -5});
   search.set_upper_bounds({5, 8, 5});
   search.set_ftol_rel(1e-5);
   search.set_maxeval(200);
   search.set_initial_step(0.5);
-  std::vector<double> x = {0.0, 0.5, 0.0};
-  double value = 0;
-  try {
-    search.optimize(x, value);
-  } catch (const nlopt::roundoff_limited&) {
-    // As near as the arithmetic goes.
-  }
+  const std::vector<double> x = minimum(search, {0.0, 0.5, 0.0}, objective);
   Calibration calibration{.process_log = x[0], .novelty = x[1], .disagreement_log = x[2]};
   calibration.most_share = 0;
   for (const Sample& sample : samples) calibration.most_share = std::max(calibration.most_share, sample.share);

@@ -273,6 +273,37 @@ TEST(GaussianProcess, OneStepFromTheFitToAllRowsIsNearlyTheFitToMost) {
   EXPECT_LT((searched.theta - step.theta).norm(), 0.5 * (searched.theta - all.theta).norm());
 }
 
+TEST(GaussianProcess, ASearchThatGivesUpIsAsGoodAsTheBestPointItSaw) {
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  for (int round = 0; round < 200; ++round) {
+    const auto n = static_cast<Eigen::Index>(4 + random() % 20);
+    const double scale = std::pow(10, static_cast<double>(random() % 16) - 6);
+    const double level = static_cast<double>(random() % 3);  // 0: every row in one place
+    Eigen::MatrixXd places(n, ResidualKernel::inputs);
+    Eigen::VectorXd residuals(n);
+    for (Eigen::Index i = 0; i < n; ++i) {
+      for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = level * normal(random);
+      residuals[i] = scale * normal(random);
+    }
+    const Eigen::VectorXd noise = Eigen::VectorXd::Constant(n, std::pow(10, -static_cast<double>(random() % 6)));
+    for (const double deviation : {0.7, 0.1}) {
+      const KernelPrior prior{.deviation = deviation};
+      ResidualKernel start;
+      start.theta.setConstant(std::log(prior.length));
+      start.theta.tail(3) << std::log(prior.amplitude), std::log(prior.run_noise), 0;
+      const ResidualKernel found = fit_kernel(places, residuals, noise, prior);
+      ASSERT_LE(kernel_objective(found, places, residuals, noise, prior, nullptr),
+                kernel_objective(start, places, residuals, noise, prior, nullptr))
+          << round;
+    }
+  }
+  // Nothing to start from: said, not answered.
+  EXPECT_THROW((void)fit_kernel(Eigen::MatrixXd::Zero(5, ResidualKernel::inputs), Eigen::VectorXd::Constant(5, NAN),
+                                Eigen::VectorXd::Ones(5), {}),
+               Error);
+}
+
 TEST(TimeRegressor, HybridPredictsWhatItDidNotSee) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
   for (const auto& [depth, base, batch] : {std::tuple(2, 32, 64), std::tuple(3, 64, 512), std::tuple(4, 16, 128)}) {
