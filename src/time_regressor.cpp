@@ -14,6 +14,7 @@
 #include <mutex>
 #include <set>
 #include <shared_mutex>
+#include <tuple>
 
 #include "atomic_file.h"
 #include "lognormal.h"
@@ -128,21 +129,32 @@ void merge_into(AggregateRow& row, const AggregateRow& other) {
   row.n += other.n;
 }
 
+/// One row a key, by key: what is learnt of rows is not to depend on their order.
 std::vector<AggregateRow> usable_rows(std::span<const AggregateRow> rows) {
-  std::vector<AggregateRow> usable;
-  std::map<std::string, std::size_t> place;
+  std::vector<std::pair<std::string, AggregateRow>> keyed;
   for (const AggregateRow& row : rows) {
     if (!row.avg_time_mean || row.n < 1) continue;
     row.workload.validate();
+    std::string key = row.workload.key();
     if (!(*row.avg_time_mean > 0) || !std::isfinite(*row.avg_time_mean)) {
-      throw InputError(fmt::format("the time of {} is not positive", row.workload.key()));
+      throw InputError(fmt::format("the time of {} is not positive", key));
     }
-    const auto [found, is_new] = place.try_emplace(row.workload.key(), usable.size());
-    if (is_new) {
+    keyed.emplace_back(std::move(key), row);
+  }
+  const auto by = [](const auto& entry) {
+    const AggregateRow& row = entry.second;
+    return std::tie(entry.first, row.avg_time_mean, row.n, row.avg_time_std, row.epoch_rel_sem);
+  };
+  std::sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) { return by(a) < by(b); });
+  std::vector<AggregateRow> usable;
+  const std::string* last = nullptr;
+  for (const auto& [key, row] : keyed) {
+    if (last == nullptr || *last != key) {
       usable.push_back(row);
     } else {
-      merge_into(usable[found->second], row);
+      merge_into(usable.back(), row);
     }
+    last = &key;
   }
   return usable;
 }

@@ -792,6 +792,29 @@ TEST(TimeRegressor, NamesTheGroupThatIsTooSmall) {
                                          "hybrid model: it needs 5"));
 }
 
+TEST(TimeRegressor, TheSameRowsInAnyOrderGiveTheSameModel) {
+  std::vector<AggregateRow> rows = made_up_rows();
+  rows.push_back(rows[3]);  // one key, three labels
+  rows.push_back(rows[3]);
+  rows.back().avg_time_mean = 1.01 * *rows[3].avg_time_mean;
+  rows.back().n = 3;
+  for (const double factor : {2.0, 3.0}) {  // two groups of as many rows
+    const std::vector<AggregateRow> more =
+        as_group({rows.begin(), rows.begin() + 12}, factor, [&](Workload& w) { w.device = std::to_string(factor); });
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  const AnnOfOneAnswer ann;
+  std::mt19937_64 random(2);
+  for (const char* kind : {"hybrid", "linear", "ann"}) {
+    const std::uint64_t id = TimeRegressor::fit(rows, {.kind = kind, .seed = 5}).predict(rows[0].workload).model_id;
+    std::vector<AggregateRow> shuffled = rows;
+    for (int round = 0; round < 3; ++round) {
+      std::shuffle(shuffled.begin(), shuffled.end(), random);
+      EXPECT_EQ(TimeRegressor::fit(shuffled, {.kind = kind, .seed = 5}).predict(rows[0].workload).model_id, id) << kind;
+    }
+  }
+}
+
 TEST(TimeRegressor, FewOrPoorRowsGiveFiniteAnswers) {
   std::vector<AggregateRow> one_batch, one_architecture, repeated;
   for (const AggregateRow& row : made_up_rows()) {

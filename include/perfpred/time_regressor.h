@@ -53,6 +53,7 @@ class PERFPRED_API TimeRegressor {
  public:
   /// Rows without a time are left out. `val` chooses between models and stops training early; kinds that do neither fit
   /// on it too. Two rows of one key are averaged, weighted by their runs.
+  /// The order of rows does not matter.
   /// @throws InputError if the kind is not known or the rows of a group are too few, all for validation or cannot
   /// describe it
   /// @throws Error if this build lacks what fitting the kind takes
