@@ -649,11 +649,14 @@ class HybridFit {
     return places;
   }
 
-  /// Evenly spread over the table: it may be sorted.
+  /// At random: every so-and-so-manieth row of a grid in order would be of a few batch sizes only.
   [[nodiscard]] std::vector<std::size_t> subset() const {
-    std::vector<std::size_t> places;
-    const std::size_t count = std::min(rows_.size(), search_rows);
-    for (std::size_t i = 0; i < count; ++i) places.push_back(i * rows_.size() / count);
+    std::vector<std::size_t> places = all();
+    if (places.size() <= search_rows) return places;
+    std::mt19937_64 random(seed_);
+    std::shuffle(places.begin(), places.end(), random);
+    places.resize(search_rows);
+    std::sort(places.begin(), places.end());
     return places;
   }
 

@@ -61,8 +61,8 @@ class PERFPRED_API Collector {
   /// @param stop  asked after every step; nothing is returned once it says true
   [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
 
-  /// Measures every workload, one that is there twice once, as often as options.repeats says, less what options.runs_csv holds already, in an order
-  /// shuffled by the seed; each run is recorded as it ends.
+  /// Measures every workload, one that is there twice once, as often as options.repeats says, less what
+  /// options.runs_csv holds already, in an order shuffled by the seed; each run is recorded as it ends.
   /// @throws InputError for a workload that cannot be trained here, before anything is measured
   /// @throws Error if a row or a log cannot be written, DeviceError if the device stopped answering
   [[nodiscard]] CollectResult collect(std::span<const Workload> workloads,
