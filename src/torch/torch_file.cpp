@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -401,8 +402,13 @@ void write_torch_file(const std::vector<std::pair<std::string, std::string>>& te
   pickler.stop();
 
   AtomicFile out(path);
+  std::exception_ptr refused;  // the writer's destructor would end the process with it
   caffe2::serialize::PyTorchStreamWriter writer([&](const void* part, std::size_t size) {
-    out.write({static_cast<const char*>(part), size});
+    try {
+      if (!refused) out.write({static_cast<const char*>(part), size});
+    } catch (...) {
+      refused = std::current_exception();
+    }
     return size;
   });
   writer.writeRecord("data.pkl", pickle.data(), pickle.size());
@@ -412,6 +418,7 @@ void write_torch_file(const std::vector<std::pair<std::string, std::string>>& te
     writer.writeRecord(fmt::format("data/{}", number++), data.data(), data.sizeInBytes());
   }
   writer.writeEndOfFile();
+  if (refused) std::rethrow_exception(refused);
   out.commit();
 }
 

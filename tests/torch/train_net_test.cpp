@@ -4,6 +4,7 @@
 #include <perfpred/torch/net_trainer.h>
 
 #include <ATen/ATen.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -330,6 +331,30 @@ TEST(Checkpoint, WhatIsNoStateDictionaryIsSaid) {
     changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
     static_cast<void>(weights_refusal(folder.write("d.pt", changed)));
   }
+}
+
+Checkpoint two_megabytes() { return {"{}", "{}", {{"w", at::arange(1 << 19, at::kFloat)}}}; }
+
+TEST(Checkpoint, WhatTheDiskRefusesIsOneLineAndLeavesNothing) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("last.pt", "the one before");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit low = before;
+  low.rlim_cur = 1 << 20;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+  std::string message;
+  try {
+    save_checkpoint(two_megabytes(), path);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(message, path + ": cannot be written: File too large");
+  EXPECT_EQ(perfpred::testing::slurp(path), "the one before");
+  EXPECT_EQ(folder.entries(), 1U);
 }
 
 TEST(TrainNet, LogsIterations) {
