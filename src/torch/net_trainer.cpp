@@ -297,8 +297,8 @@ class NetTrainer {
     if (first_epoch_ > options_.epochs) {
       message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
       if (saves) {
-        save("last.pt", options_.epochs);
         save("final.pt", options_.epochs);
+        save("last.pt", options_.epochs);
       }
       return;
     }
@@ -337,11 +337,11 @@ class NetTrainer {
       if (!whole) return;
       const bool best = done.val_acc > best_;
       best_ = std::max(best_, done.val_acc);
-      if (saves) {
-        save("last.pt", epoch);
+      if (saves) {  // last.pt last: who resumes from it writes only what comes later
         if (best) save("best.pt", epoch);
         if (options_.save_every > 0 && epoch % options_.save_every == 0) save(fmt::format("epoch_{}.pt", epoch), epoch);
         if (epoch == options_.epochs) save("final.pt", epoch);
+        save("last.pt", epoch);
       }
       if (out_of_steps() || result_.stopped) return;
     }

@@ -245,6 +245,36 @@ TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
   EXPECT_EQ(indices(folder.file("parts.csv")), indices(folder.file("whole.csv")));
 }
 
+TEST(TrainNet, KilledBetweenItsCheckpointsItWritesThemAgain) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 2;
+  options.save_every = 2;
+  options.out_dir = folder.file("whole");
+  static_cast<void>(run(options));
+  struct Death {
+    const char *name, *line;
+  };
+  for (const Death& death :
+       {Death{"/best.pt", "epoch 1/2:"}, Death{"/epoch_2.pt", "epoch 2/2:"}, Death{"/final.pt", "epoch 2/2:"}}) {
+    options.out_dir = folder.file("killed") + death.name;
+    options.resume.clear();
+    const std::string blocked = options.out_dir + death.name;
+    const auto block = [&](const std::string& line) {
+      if (line.rfind(death.line, 0) == 0) fs::create_directory(blocked);
+    };
+    EXPECT_THROW(static_cast<void>(train_net(options, block, [] { return false; })), InputError);
+    fs::remove(blocked);
+    const std::string last = options.out_dir + "/last.pt";
+    if (fs::exists(last)) options.resume = last;
+    static_cast<void>(run(options));
+    for (const char* name : {"/best.pt", "/epoch_2.pt", "/final.pt", "/last.pt"}) {
+      ASSERT_TRUE(fs::exists(options.out_dir + name)) << name << " after " << death.name;
+      expect_same(folder.file("whole") + name, options.out_dir + name);
+    }
+  }
+}
+
 TEST(TrainNet, AFinishedTrainingIsHandedOn) {
   const TemporaryFolder folder;
   TrainNetOptions options = small();
