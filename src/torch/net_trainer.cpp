@@ -218,10 +218,13 @@ class NetTrainer {
     }
     if (!options_.evaluate) train();
     if (!result_.stopped) {
-      const Metrics test = evaluate(*prepared_.data.test);
-      result_.test_loss = test.loss;
-      result_.test_acc = test.accuracy;
-      message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", test.loss, test.accuracy));
+      if (const auto test = evaluate(*prepared_.data.test)) {
+        result_.test_loss = test->loss;
+        result_.test_acc = test->accuracy;
+        message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", test->loss, test->accuracy));
+      } else {
+        message_("stopped in the test");
+      }
     }
     return std::move(result_);
   }
@@ -233,9 +236,12 @@ class NetTrainer {
             workload.layout, options_.workers};
   }
 
-  Metrics evaluate(const ImageSource& part) {
+  /// Nothing where it was stopped.
+  std::optional<Metrics> evaluate(const ImageSource& part) {
     BatchLoader loader(part, prepared_.data.shape, loader_options());
-    return step_->evaluate(loader, part.size());
+    const auto metrics = step_->evaluate(loader, part.size(), stop_);
+    if (!metrics) result_.stopped = true;
+    return metrics;
   }
 
   void resume(const std::string& path) {
@@ -259,7 +265,7 @@ class NetTrainer {
       return;
     }
     in_epoch_.steps = static_cast<std::int64_t>(number("step"));
-    if (in_epoch_.steps < 1 || in_epoch_.steps >= steps_an_epoch_) {
+    if (in_epoch_.steps < 1 || in_epoch_.steps > steps_an_epoch_) {
       throw InputError(fmt::format("{}: stands at step {} of {}", path, in_epoch_.steps, steps_an_epoch_));
     }
     in_epoch_.loss_sum = progress.value("loss_sum", json()).is_null() ? std::nan("") : number("loss_sum");
@@ -318,16 +324,18 @@ class NetTrainer {
         throw;
       }
       const bool whole = in_epoch_.steps == steps_an_epoch_;
-      if (!whole) {
+      std::optional<Metrics> validated;
+      if (whole && !result_.stopped) validated = evaluate(*prepared_.data.validation);
+      if (!validated) {
         if (saves) save("last.pt", epoch);
         message_(fmt::format("stopped after {}; {}", place_in_epoch(epoch),
                              saves ? "last.pt goes on from there" : "without --out-dir nothing is kept"));
+        if (!result_.stopped) validated = evaluate(*prepared_.data.validation);
+        if (!validated) return;
       }
-      if (result_.stopped && !whole) return;
       in_epoch_ = {};
-      const Metrics validated = evaluate(*prepared_.data.validation);
-      done.val_loss = validated.loss;
-      done.val_acc = validated.accuracy;
+      done.val_loss = validated->loss;
+      done.val_acc = validated->accuracy;
       result_.epochs.push_back(done);
       message_(fmt::format(
           "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}, accuracy "
@@ -343,7 +351,7 @@ class NetTrainer {
         if (epoch == options_.epochs) save("final.pt", epoch);
         save("last.pt", epoch);
       }
-      if (out_of_steps() || result_.stopped) return;
+      if (out_of_steps()) return;
     }
   }
 
@@ -390,16 +398,19 @@ class NetTrainer {
       if (show_progress(epoch)) log.flush();
       if (out_of_steps()) break;
     }
-    const Metrics trained = step_->take_metrics();
-    done.sec = std::chrono::duration<double>(SteadyClock::now() - epoch_begin).count();
-    write(0);
-    log.flush();
-    done.images_per_sec = static_cast<double>(images) / done.sec;
-    done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
-    done.data_bound = is_data_bound(done.data_wait_share);
-    in_epoch_.loss_sum += trained.loss * static_cast<double>(images);
-    in_epoch_.correct += trained.accuracy * static_cast<double>(images);
-    const auto seen = static_cast<double>(first * options_.batch_size + images);
+    if (images > 0) {  // a training that was stopped in the evaluation goes on with it
+      const Metrics trained = step_->take_metrics();
+      done.sec = std::chrono::duration<double>(SteadyClock::now() - epoch_begin).count();
+      write(0);
+      log.flush();
+      done.images_per_sec = static_cast<double>(images) / done.sec;
+      done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
+      done.data_bound = is_data_bound(done.data_wait_share);
+      in_epoch_.loss_sum += trained.loss * static_cast<double>(images);
+      in_epoch_.correct += trained.accuracy * static_cast<double>(images);
+    }
+    const auto seen =
+        static_cast<double>(std::min(in_epoch_.steps * options_.batch_size, prepared_.workload.train_images));
     done.train_loss = in_epoch_.loss_sum / seen;
     done.train_acc = in_epoch_.correct / seen;
     if (!std::isfinite(done.train_loss)) {

@@ -245,6 +245,71 @@ TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
   EXPECT_EQ(indices(folder.file("parts.csv")), indices(folder.file("whole.csv")));
 }
 
+/// A signal that comes just before this question: one is asked after every step and before every batch of an
+/// evaluation.
+std::function<bool()> stop_at(int question) {
+  return [question, asked = 0]() mutable { return ++asked == question; };
+}
+
+TEST(TrainNet, StoppedInAnEvaluationGoesOnThere) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 2;
+  options.out_dir = folder.file("whole");
+  const TrainNetResult whole = run(options);
+
+  // After the three steps of the first epoch, in the second of four batches of validation.
+  options.out_dir = folder.file("parts");
+  std::vector<std::string> lines;
+  const auto keep = [&](const std::string& line) { lines.push_back(line); };
+  TrainNetResult stopped = train_net(options, keep, stop_at(3 + 2));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_TRUE(stopped.epochs.empty());
+  EXPECT_EQ(lines.back(), "stopped after step 3 of 3 in epoch 1 of 2; last.pt goes on from there");
+  EXPECT_FALSE(fs::exists(options.out_dir + "/best.pt"));
+
+  // With an epoch's last step: nothing is evaluated any more.
+  options.resume = options.out_dir + "/last.pt";
+  lines.clear();
+  stopped = train_net(options, keep, stop_at(4 + 3));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_TRUE(said(lines, "going on after step 3 of 3 in epoch 1 of 2"));
+  EXPECT_EQ(lines.back(), "stopped after step 3 of 3 in epoch 2 of 2; last.pt goes on from there");
+  ASSERT_EQ(stopped.epochs.size(), 1U);
+  EXPECT_NEAR(stopped.epochs[0].train_loss, whole.epochs[0].train_loss, 1e-6);
+  EXPECT_EQ(stopped.epochs[0].train_acc, whole.epochs[0].train_acc);
+  EXPECT_EQ(stopped.epochs[0].val_loss, whole.epochs[0].val_loss);
+  EXPECT_EQ(stopped.epochs[0].sec, 0);
+  EXPECT_EQ(stopped.epochs[0].images_per_sec, 0);
+  EXPECT_FALSE(stopped.epochs[0].data_bound);
+
+  // In the test, after the training.
+  lines.clear();
+  stopped = train_net(options, keep, stop_at(4 + 1));
+  EXPECT_TRUE(stopped.stopped);
+  ASSERT_EQ(stopped.epochs.size(), 1U);
+  EXPECT_EQ(stopped.epochs[0].val_loss, whole.epochs[1].val_loss);
+  EXPECT_FALSE(stopped.test_acc);
+  EXPECT_EQ(lines.back(), "stopped in the test");
+
+  EXPECT_EQ(run(options).test_loss, whole.test_loss);
+  for (const char* name : {"/last.pt", "/best.pt", "/final.pt"}) {
+    expect_same(folder.file("whole") + name, options.out_dir + name);
+  }
+  options.evaluate = true;
+  EXPECT_TRUE(train_net(options, keep, stop_at(2)).stopped);
+  EXPECT_EQ(lines.back(), "stopped in the test");
+}
+
+TEST(TrainNet, StoppedInTheEvaluationOfAPartOfAnEpochItIsStopped) {
+  TrainNetOptions options = small();
+  options.max_iters = 1;
+  const TrainNetResult stopped = train_net(
+      options, [](const std::string&) {}, stop_at(1 + 2));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_TRUE(stopped.epochs.empty());
+}
+
 TEST(TrainNet, KilledBetweenItsCheckpointsItWritesThemAgain) {
   const TemporaryFolder folder;
   TrainNetOptions options = small();

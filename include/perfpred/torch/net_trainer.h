@@ -67,7 +67,8 @@ struct TrainNetResult {
 /// Trains a network, or evaluates or profiles it. What is resumed from a checkpoint, also inside an epoch, is bit for
 /// bit what would have followed.
 /// @param message  gets a line now and then: the device, progress with the time left, epochs
-/// @param stop     asked after every step; true ends the training, last.pt is written
+/// @param stop     asked after every step and before every batch of an evaluation; true ends the training, last.pt is
+///                 written
 /// @throws InputError for options, data or checkpoints that do not fit, DeviceError, OutOfMemory
 [[nodiscard]] PERFPRED_API TrainNetResult train_net(const TrainNetOptions& options,
                                                     const std::function<void(const std::string&)>& message,
