@@ -218,7 +218,8 @@ class NetTrainer {
     }
     if (!options_.evaluate) train();
     if (!result_.stopped) {
-      if (const auto test = evaluate(*prepared_.data.test)) {
+      const bool again = validated_ && prepared_.data.test == prepared_.data.validation;
+      if (const auto test = again ? validated_ : evaluate(*prepared_.data.test)) {
         result_.test_loss = test->loss;
         result_.test_acc = test->accuracy;
         message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", test->loss, test->accuracy));
@@ -324,18 +325,18 @@ class NetTrainer {
         throw;
       }
       const bool whole = in_epoch_.steps == steps_an_epoch_;
-      std::optional<Metrics> validated;
-      if (whole && !result_.stopped) validated = evaluate(*prepared_.data.validation);
-      if (!validated) {
+      validated_.reset();
+      if (whole && !result_.stopped) validated_ = evaluate(*prepared_.data.validation);
+      if (!validated_) {
         if (saves) save("last.pt", epoch);
         message_(fmt::format("stopped after {}; {}", place_in_epoch(epoch),
                              saves ? "last.pt goes on from there" : "without --out-dir nothing is kept"));
-        if (!result_.stopped) validated = evaluate(*prepared_.data.validation);
-        if (!validated) return;
+        if (!result_.stopped) validated_ = evaluate(*prepared_.data.validation);
+        if (!validated_) return;
       }
       in_epoch_ = {};
-      done.val_loss = validated->loss;
-      done.val_acc = validated->accuracy;
+      done.val_loss = validated_->loss;
+      done.val_acc = validated_->accuracy;
       result_.epochs.push_back(done);
       message_(fmt::format(
           "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}, accuracy "
@@ -469,6 +470,7 @@ class NetTrainer {
   std::int64_t steps_an_epoch_ = 0, total_steps_ = 0, steps_done_ = 0;
   int first_epoch_ = 1;
   double best_ = -1;
+  std::optional<Metrics> validated_;  // of the weights as they are
   InEpoch in_epoch_;
   bool saved_ = false;
   SteadyClock::time_point begin_, told_ = SteadyClock::now();

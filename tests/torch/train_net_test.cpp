@@ -602,6 +602,32 @@ TEST_F(Pictures, AreTrainedOn) {
   EXPECT_EQ(run(options_).epochs.size(), 1U);
 }
 
+TEST_F(Pictures, AllThatAreHeldOutAreScored) {
+  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
+  folder_.write("val/dog/c.jpeg", cmyk_jpeg());
+  const auto read = [&] { return read_image_folder(folder_.path(), {3, 16, 16}, 1, CorruptImages::refuse).data; };
+  EXPECT_EQ(read().validation->size(), 6);
+  EXPECT_EQ(read().test->size(), 6);
+  const TrainNetResult result = run(options_);
+  EXPECT_EQ(result.test_loss, result.epochs.at(0).val_loss);
+
+  folder_.write("test", "");
+  EXPECT_EQ(read().test->size(), 6);
+  fs::remove(folder_.file("test"));
+  fs::create_directory(folder_.file("test"));
+  folder_.write("test/unlabelled.jpg", small_jpeg());
+  EXPECT_EQ(read().test->size(), 6);
+  for (const char* kind : {"cat", "dog"}) {
+    fs::create_directory(folder_.file("test") + "/" + kind);
+    folder_.write(std::string("test/") + kind + "/a.jpg", small_jpeg());
+  }
+  EXPECT_EQ(read().validation->size(), 6);
+  EXPECT_EQ(read().test->size(), 2);
+  EXPECT_NE(run(options_).test_loss, result.test_loss);
+  fs::create_directory(folder_.file("test/bird"));
+  EXPECT_NE(refusal().find("/test: has other classes than "), std::string::npos);
+}
+
 TEST_F(Pictures, ACorruptOneIsNamedOrSkipped) {
   if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
   folder_.write("train/cat/broken.jpg", small_jpeg().substr(0, 100));

@@ -59,7 +59,8 @@ struct TrainNetEpoch {
 struct TrainNetResult {
   std::string device;  ///< its name
   std::vector<TrainNetEpoch> epochs;
-  std::optional<double> test_loss, test_acc;  ///< after the last epoch, or of `evaluate`
+  std::optional<double> test_loss,
+      test_acc;  ///< after the last epoch, or of `evaluate`; of the validation part where there is no other
   std::int64_t skipped_images = 0;
   bool stopped = false;
 };
