@@ -416,13 +416,16 @@ TEST(Checkpoint, WhatIsNoStateDictionaryIsSaid) {
   EXPECT_NE(weights_refusal(folder.write("b.pt", old)).find("old format"), std::string::npos);
   const std::string whole = perfpred::testing::slurp(saved_folder + "state_dict.pt");
   EXPECT_NE(weights_refusal(folder.write("c.pt", whole.substr(0, 900))).find("is no whole file"), std::string::npos);
-  // Every change of a byte of the pickle is read or refused, never more.
+  // Every change of a byte of the pickle is read or refused, never more, where no checksum tells of it.
   const std::size_t pickle = whole.find(
       "\x80\x02"
       "ccollections");
   ASSERT_NE(pickle, std::string::npos);
+  std::string unchecked = whole;
+  unchecked.replace(unchecked.find("PK\x07\x08", pickle) + 4, 4, 4, '\0');
+  EXPECT_EQ(weights_refusal(folder.write("d.pt", unchecked)), "");
   for (std::size_t at = pickle; at < pickle + 400; ++at) {
-    std::string changed = whole;
+    std::string changed = unchecked;
     changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
     static_cast<void>(weights_refusal(folder.write("d.pt", changed)));
   }
@@ -450,6 +453,21 @@ TEST(Checkpoint, WhatTheDiskRefusesIsOneLineAndLeavesNothing) {
   EXPECT_EQ(message, path + ": cannot be written: File too large");
   EXPECT_EQ(perfpred::testing::slurp(path), "the one before");
   EXPECT_EQ(folder.entries(), 1U);
+}
+
+TEST(Checkpoint, AChangedByteIsRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("last.pt");
+  save_checkpoint(two_megabytes(), path);
+  const std::string whole = perfpred::testing::slurp(path);
+  std::string changed = whole;
+  changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
+  folder.write("last.pt", changed);
+  const std::string message = perfpred::testing::refusal([&] { static_cast<void>(load_checkpoint(path)); });
+  EXPECT_EQ(message, path + ": is no whole file of torch.save(): it is cut off or damaged");
+  EXPECT_EQ(weights_refusal(path), message);
+  folder.write("last.pt", whole);
+  EXPECT_EQ(load_checkpoint(path).tensors.size(), 1U);
 }
 
 TEST(TrainNet, LogsIterations) {
