@@ -300,7 +300,10 @@ class NetTrainer {
   void train() {
     if (!options_.resume.empty()) resume(options_.resume);
     const bool saves = !options_.out_dir.empty();
-    if (saves) make_folder(options_.out_dir);
+    if (saves) {
+      make_folder(options_.out_dir);
+      remove_torn_checkpoints(options_.out_dir);
+    }
     if (first_epoch_ > options_.epochs) {
       message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
       if (saves) {

@@ -14,8 +14,10 @@
 #include <torch/csrc/jit/serialization/pickler_helper.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -422,6 +424,16 @@ SavedValue read_torch_file(const std::string& path) {
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path, error.what()));
   }
+}
+
+bool has_end(const std::string& path) {
+  constexpr std::string_view end_record = "PK\x05\x06";
+  constexpr std::streamoff end_size = 22;
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, end_record.size()> found{};
+  file.seekg(-end_size, std::ios::end);
+  file.read(found.data(), found.size());
+  return file && std::string_view(found.data(), found.size()) == end_record;
 }
 
 void write_torch_file(const std::vector<std::pair<std::string, std::string>>& texts, const std::string& tensors_name,

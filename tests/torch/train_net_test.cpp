@@ -340,6 +340,36 @@ TEST(TrainNet, KilledBetweenItsCheckpointsItWritesThemAgain) {
   }
 }
 
+TEST(TrainNet, CheckpointsTornByAKilledTrainingGo) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 1;
+  options.out_dir = folder.path();
+  static_cast<void>(run(options));
+  const std::string whole = perfpred::testing::slurp(folder.file("last.pt"));
+  const std::string torn = whole.substr(0, whole.size() / 2);
+  for (const char* name : {"last.pt.a1B2c3", "best.pt.ABCDEF", "epoch_12.pt.000000", "final.pt.zzzzzz"}) {
+    folder.write(name, torn);
+  }
+  folder.write("best.pt.Empty0", "");
+  const std::vector<std::string> others = {"last.pt.part", "weights.pt.a1B2c3", "last.pt.a1B-c3", "epoch_.pt.a1B2c3"};
+  for (const std::string& name : others) folder.write(name, torn);
+  folder.write("last.pt.backup", whole);  // six letters, but a user's
+  fs::create_directory(folder.file("last.pt.folder"));
+  options.evaluate = true;
+  static_cast<void>(run(options));
+  EXPECT_TRUE(fs::exists(folder.file("last.pt.a1B2c3")));
+  options.evaluate = false;
+  static_cast<void>(run(options));
+  for (const char* name : {"last.pt.a1B2c3", "best.pt.ABCDEF", "epoch_12.pt.000000", "final.pt.zzzzzz"}) {
+    EXPECT_FALSE(fs::exists(folder.file(name))) << name;
+  }
+  EXPECT_FALSE(fs::exists(folder.file("best.pt.Empty0")));
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder.file(name))) << name;
+  EXPECT_TRUE(fs::exists(folder.file("last.pt.backup")));
+  EXPECT_TRUE(fs::exists(folder.file("last.pt.folder")));
+}
+
 TEST(TrainNet, AFinishedTrainingIsHandedOn) {
   const TemporaryFolder folder;
   TrainNetOptions options = small();
