@@ -56,7 +56,7 @@ void check(const TrainNetOptions& options) {
   at_least("workers", options.workers, 1);
   at_least("threads", options.threads.value_or(1), 1);
   at_least("save-every", options.save_every, 0);
-  at_least("max-iters", static_cast<double>(options.max_iters), 0);
+  at_least("max-iters", static_cast<double>(options.max_iters.value_or(1)), 1);
   at_least("warmup-iters", static_cast<double>(options.warmup_iters), 0);
   at_least("train-images", static_cast<double>(options.train_images), 1);
   at_least("profile-warmup", options.profile_warmup, 0);
@@ -359,7 +359,7 @@ class NetTrainer {
     }
   }
 
-  [[nodiscard]] bool out_of_steps() const { return options_.max_iters > 0 && steps_done_ >= options_.max_iters; }
+  [[nodiscard]] bool out_of_steps() const { return options_.max_iters && steps_done_ >= *options_.max_iters; }
 
   TrainNetEpoch train_epoch(int epoch, BatchLoader& loader, IterationLog& log) {
     TrainNetEpoch done;
@@ -428,7 +428,7 @@ class NetTrainer {
     if (std::chrono::duration<double>(now - told_).count() < message_every_sec) return false;
     told_ = now;
     std::int64_t left = total_steps_ - (epoch - 1) * steps_an_epoch_ - in_epoch_.steps;
-    if (options_.max_iters > 0) left = std::min(left, options_.max_iters - steps_done_);
+    if (options_.max_iters) left = std::min(left, *options_.max_iters - steps_done_);
     const double each = std::chrono::duration<double>(now - begin_).count() / static_cast<double>(steps_done_);
     message_(fmt::format("epoch {}/{} step {}/{}, {:.0f} s to go", epoch, options_.epochs, in_epoch_.steps,
                          steps_an_epoch_, each * static_cast<double>(left)));

@@ -222,7 +222,7 @@ TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
   static_cast<void>(run(options, &lines));
   EXPECT_TRUE(said(lines, "stopped after step 1 of 3 in epoch 2 of 2; last.pt goes on from there"));
   EXPECT_FALSE(fs::exists(options.out_dir + "/final.pt"));
-  options.max_iters = 0;
+  options.max_iters = std::nullopt;
   options.resume = options.out_dir + "/last.pt";
 
   // A signal after another step.
@@ -572,7 +572,7 @@ TEST(TrainNet, RepeatedIterationsAreLoggedOnce) {
   // As a killed training leaves it: two rows of the second epoch, the last in part; and a row of another training.
   std::string text = perfpred::testing::slurp(options.log_file);
   text += "x,other,resnet18,32,7,1,32000,5,2\n,\"" + device + "\",mobilenet_v3_small,32,3,9,3555,6,2\n," + device;
-  options.max_iters = 0;
+  options.max_iters = std::nullopt;
   options.resume = options.out_dir + "/last.pt";
   folder.write("log.csv", "a,b\n1,2\n");
   EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("is no iteration log"),
@@ -734,6 +734,15 @@ TEST(TrainNet, RefusalsSayWhatIsWrong) {
   if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
   perfpred::testing::expect_refusal(perfpred::testing::spawn({program, "--torchscript", "a.pt", "--network", "vgg16"}),
                                     2, "--network excludes --torchscript");
+}
+
+TEST(TrainNet, RefusesWhatTrainsNothing) {
+  const auto says = [](const auto& spoil) {
+    TrainNetOptions options = small();
+    spoil(options);
+    return perfpred::testing::refusal([&] { static_cast<void>(run(options)); });
+  };
+  EXPECT_EQ(says([](auto& o) { o.max_iters = 0; }), "max-iters 0 is not at least 1");
 }
 
 TEST(TrainNet, RefusesOptionsOutOfRange) {
