@@ -209,6 +209,11 @@ class NetTrainer {
     if (trains && options.torchscript.empty()) check_last_batch(workload);
     steps_an_epoch_ = workload.steps_per_epoch();
     total_steps_ = steps_an_epoch_ * options.epochs;
+    if (trains && options.warmup > total_steps_) {
+      throw InputError(
+          fmt::format("warmup {} is more than the {} steps of the training, which would never reach the learning rate",
+                      options.warmup, total_steps_));
+    }
   }
 
   TrainNetResult run() {

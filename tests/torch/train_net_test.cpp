@@ -743,6 +743,10 @@ TEST(TrainNet, RefusesWhatTrainsNothing) {
     return perfpred::testing::refusal([&] { static_cast<void>(run(options)); });
   };
   EXPECT_EQ(says([](auto& o) { o.max_iters = 0; }), "max-iters 0 is not at least 1");
+  EXPECT_EQ(says([](auto& o) { o.warmup = 10; }),
+            "warmup 10 is more than the 9 steps of the training, which would never reach the learning rate");
+  EXPECT_EQ(says([](auto& o) { o.warmup = 9, o.max_iters = 1; }), "");
+  EXPECT_EQ(says([](auto& o) { o.warmup = 10, o.evaluate = true; }), "");
 }
 
 TEST(TrainNet, RefusesOptionsOutOfRange) {
