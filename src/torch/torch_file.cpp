@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include "atomic_file.h"
+#include "torch_errors.h"
 
 namespace perfpred {
 namespace {
@@ -419,8 +420,8 @@ SavedValue read_torch_file(const std::string& path) {
     const at::DataPtr pickle = file.read("data.pkl");
     return saved(*Unpickler({static_cast<const char*>(pickle.get()), file.size("data.pkl")}, file).run(), deepest);
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    throw InputError(fmt::format("{}: is no whole file of torch.save(): {}", path, text.substr(0, text.find('\n'))));
+    if (speaks_of_memory(error.what_without_backtrace())) throw;
+    throw InputError(fmt::format("{}: {}", path, damage));
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path, error.what()));
   }

@@ -500,6 +500,14 @@ TEST(Checkpoint, AChangedByteIsRefused) {
   EXPECT_EQ(load_checkpoint(path).tensors.size(), 1U);
 }
 
+TEST(Checkpoint, AFileThatIsCutOffIsSaidShortly) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("last.pt");
+  save_checkpoint(two_megabytes(), path);
+  fs::resize_file(path, 1'000'000);
+  EXPECT_EQ(weights_refusal(path), path + ": is no whole file of torch.save(): it is cut off or damaged");
+}
+
 TEST(TrainNet, LogsIterations) {
   const TemporaryFolder folder;
   TrainNetOptions options = small();
