@@ -184,12 +184,11 @@ class NetTrainer {
     check(options);
     settle_cpu(options.threads.value_or(default_cpu_threads()));
     result_.device = device_name(device_);
-    message_(fmt::format("training on {} ({})", device_.str(), result_.device));
     prepared_ = prepare(options);
     result_.skipped_images = static_cast<std::int64_t>(prepared_.skipped.size());
     if (!prepared_.skipped.empty()) {
-      message_(fmt::format("{} pictures do not decode and are left out: {}", prepared_.skipped.size(),
-                           first_few(prepared_.skipped)));
+      notes_.push_back(fmt::format("{} pictures do not decode and are left out: {}", prepared_.skipped.size(),
+                                   first_few(prepared_.skipped)));
     }
     Workload& workload = prepared_.workload;
     workload.device = result_.device;
@@ -204,7 +203,7 @@ class NetTrainer {
     if (!weights.empty()) {
       restore(step_->network_state(), load_weights(weights), weights);
     } else if (options.evaluate && options.torchscript.empty()) {
-      message_("the weights are random: neither --init nor --resume says where to take them from");
+      notes_.emplace_back("the weights are random: neither --init nor --resume says where to take them from");
     }
     if (trains && options.torchscript.empty()) check_last_batch(workload);
     steps_an_epoch_ = workload.steps_per_epoch();
@@ -214,9 +213,12 @@ class NetTrainer {
           fmt::format("warmup {} is more than the {} steps of the training, which would never reach the learning rate",
                       options.warmup, total_steps_));
     }
+    if (trains) prepare_training();
   }
 
   TrainNetResult run() {
+    message_(fmt::format("training on {} ({})", device_.str(), result_.device));
+    for (const std::string& note : notes_) message_(note);
     if (options_.profile_one_step) {
       profile();
       return std::move(result_);
@@ -267,7 +269,7 @@ class NetTrainer {
     first_epoch_ = static_cast<int>(number("epoch")) + 1;
     best_ = number("best");
     if (!progress.contains("step")) {
-      message_(fmt::format("going on after epoch {} of {}", first_epoch_ - 1, options_.epochs));
+      notes_.push_back(fmt::format("going on after epoch {} of {}", first_epoch_ - 1, options_.epochs));
       return;
     }
     in_epoch_.steps = static_cast<std::int64_t>(number("step"));
@@ -276,7 +278,7 @@ class NetTrainer {
     }
     in_epoch_.loss_sum = progress.value("loss_sum", json()).is_null() ? std::nan("") : number("loss_sum");
     in_epoch_.correct = number("correct");
-    message_(fmt::format("going on after {}", place_in_epoch(first_epoch_)));
+    notes_.push_back(fmt::format("going on after {}", place_in_epoch(first_epoch_)));
   }
 
   [[nodiscard]] std::string place_in_epoch(int epoch) const {
@@ -302,13 +304,20 @@ class NetTrainer {
     saved_ = true;
   }
 
-  void train() {
+  void prepare_training() {
     if (!options_.resume.empty()) resume(options_.resume);
-    const bool saves = !options_.out_dir.empty();
-    if (saves) {
+    if (!options_.out_dir.empty()) {
       make_folder(options_.out_dir);
       remove_torn_checkpoints(options_.out_dir);
     }
+    if (first_epoch_ > options_.epochs) return;
+    const std::int64_t next_step = (first_epoch_ - 1) * steps_an_epoch_ + in_epoch_.steps;
+    log_.emplace(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(next_step),
+                 IterationLog::Names{options_.env, result_.device, prepared_.workload.network, options_.batch_size});
+  }
+
+  void train() {
+    const bool saves = !options_.out_dir.empty();
     if (first_epoch_ > options_.epochs) {
       message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
       if (saves) {
@@ -318,16 +327,13 @@ class NetTrainer {
       return;
     }
     BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
-    const std::int64_t next_step = (first_epoch_ - 1) * steps_an_epoch_ + in_epoch_.steps;
-    IterationLog log(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(next_step),
-                     {options_.env, result_.device, prepared_.workload.network, options_.batch_size});
     begin_ = SteadyClock::now();
     for (int epoch = first_epoch_; epoch <= options_.epochs; ++epoch) {
       TrainNetEpoch done;
       try {
-        done = train_epoch(epoch, loader, log);
+        done = train_epoch(epoch, loader);
       } catch (const std::exception&) {
-        log.flush();
+        log_->flush();
         message_(fmt::format("failed after {}; {}", place_in_epoch(epoch),
                              saved_ ? "last.pt is from before that" : "no checkpoint was written"));
         throw;
@@ -366,7 +372,7 @@ class NetTrainer {
 
   [[nodiscard]] bool out_of_steps() const { return options_.max_iters && steps_done_ >= *options_.max_iters; }
 
-  TrainNetEpoch train_epoch(int epoch, BatchLoader& loader, IterationLog& log) {
+  TrainNetEpoch train_epoch(int epoch, BatchLoader& loader) {
     TrainNetEpoch done;
     done.epoch = epoch;
     const double waited_before = loader.waited_sec();
@@ -381,7 +387,7 @@ class NetTrainer {
         const std::int64_t index = (epoch - 1) * steps_an_epoch_ + logged;
         ended += sec;
         if (index >= options_.warmup_iters) {
-          log.add({epoch, index, sizes[static_cast<std::size_t>(logged - first)], sec, ended});
+          log_->add({epoch, index, sizes[static_cast<std::size_t>(logged - first)], sec, ended});
         }
         ++logged;
       }
@@ -404,14 +410,14 @@ class NetTrainer {
         result_.stopped = true;
         break;
       }
-      if (show_progress(epoch)) log.flush();
+      if (show_progress(epoch)) log_->flush();
       if (out_of_steps()) break;
     }
     if (images > 0) {  // a training that was stopped in the evaluation goes on with it
       const Metrics trained = step_->take_metrics();
       done.sec = std::chrono::duration<double>(SteadyClock::now() - epoch_begin).count();
       write(0);
-      log.flush();
+      log_->flush();
       done.images_per_sec = static_cast<double>(images) / done.sec;
       done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
       done.data_bound = is_data_bound(done.data_wait_share);
@@ -472,6 +478,7 @@ class NetTrainer {
   const std::function<void(const std::string&)>& message_;
   const std::function<bool()>& stop_;
   c10::Device device_;
+  std::vector<std::string> notes_;  // to be said once nothing is refused any more
   Prepared prepared_;
   TrainNetResult result_;
   std::unique_ptr<TrainingStep> step_;
@@ -480,6 +487,7 @@ class NetTrainer {
   double best_ = -1;
   std::optional<Metrics> validated_;  // of the weights as they are
   InEpoch in_epoch_;
+  std::optional<IterationLog> log_;  // of a training that has an epoch left
   bool saved_ = false;
   SteadyClock::time_point begin_, told_ = SteadyClock::now();
 };

@@ -744,6 +744,22 @@ TEST(TrainNet, RefusalsSayWhatIsWrong) {
                                     2, "--network excludes --torchscript");
 }
 
+TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
+  const TemporaryFolder folder;
+  const std::string junk = folder.write("junk", "");
+  for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
+           [](auto& o) { o.data = "cifar10:/nowhere"; }, [&](auto& o) { o.resume = junk; },
+           [&](auto& o) { o.init = junk; }, [&](auto& o) { o.torchscript = junk; }, [&](auto& o) { o.out_dir = junk; },
+           [](auto& o) { o.log_file = "/nowhere/log.csv"; }, [&](auto& o) { o.resume = junk, o.evaluate = true; }}) {
+    TrainNetOptions options = small();
+    options.input = "3x32x32";
+    spoil(options);
+    std::vector<std::string> lines;
+    EXPECT_THROW(static_cast<void>(run(options, &lines)), InputError);
+    EXPECT_EQ(lines, std::vector<std::string>{});
+  }
+}
+
 TEST(TrainNet, RefusesWhatTrainsNothing) {
   const auto says = [](const auto& spoil) {
     TrainNetOptions options = small();
