@@ -63,6 +63,9 @@ void check(const TrainNetOptions& options) {
   at_least("profile-iter", options.profile_iter, 1);
   at_least("label-smoothing", options.label_smoothing, 0);
   if (options.label_smoothing >= 1) throw InputError("label-smoothing is not below 1");
+  if (options.optimizer == Optimizer::none && !options.evaluate && !options.profile_one_step) {
+    throw InputError("optimizer none trains nothing");
+  }
   if (options.save_every > 0 && options.out_dir.empty()) throw InputError("--save-every needs --out-dir");
   if (!options.resume.empty() && !options.init.empty()) throw InputError("--resume and --init exclude each other");
 }

@@ -771,6 +771,9 @@ TEST(TrainNet, RefusesWhatTrainsNothing) {
             "warmup 10 is more than the 9 steps of the training, which would never reach the learning rate");
   EXPECT_EQ(says([](auto& o) { o.warmup = 9, o.max_iters = 1; }), "");
   EXPECT_EQ(says([](auto& o) { o.warmup = 10, o.evaluate = true; }), "");
+  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none; }), "optimizer none trains nothing");
+  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none, o.evaluate = true; }), "");
+  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none, o.profile_one_step = true; }), "");
 }
 
 TEST(TrainNet, RefusesOptionsOutOfRange) {
