@@ -361,8 +361,8 @@ class NetTrainer {
           epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
           done.data_bound ? " (data-bound)" : "", done.train_loss, done.train_acc, done.val_loss, done.val_acc));
       if (!whole) return;
-      const bool best = done.val_acc > best_;
-      best_ = std::max(best_, done.val_acc);
+      const bool best = std::isfinite(done.val_loss) && done.val_acc > best_;
+      if (best) best_ = done.val_acc;
       if (saves) {  // last.pt last: who resumes from it writes only what comes later
         if (best) save("best.pt", epoch);
         if (options_.save_every > 0 && epoch % options_.save_every == 0) save(fmt::format("epoch_{}.pt", epoch), epoch);

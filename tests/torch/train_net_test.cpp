@@ -613,6 +613,18 @@ TEST(TrainNet, ADivergedLossIsSaid) {
   EXPECT_EQ(said(lines, "(data-bound)"), result.epochs[0].data_bound);
 }
 
+TEST(TrainNet, ADivergedNetworkIsNeverTheBest) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.learning_rate = 1e30;
+  options.warmup = 0;
+  options.epochs = 1;
+  options.out_dir = folder.path();
+  EXPECT_FALSE(std::isfinite(run(options).epochs.at(0).val_loss));
+  EXPECT_TRUE(fs::exists(folder.file("last.pt")));
+  EXPECT_FALSE(fs::exists(folder.file("best.pt")));
+}
+
 TEST(TrainNet, ProfilingWithoutAGpuIsALine) {
   TrainNetOptions options = small();
   options.profile_one_step = true;
