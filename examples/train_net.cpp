@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   program.add_option("--resume", options.resume, "a checkpoint to go on from, bit for bit");
   program.add_option("--init", options.init, "weights to begin with: a checkpoint or a state dictionary");
   program.add_flag("--evaluate", options.evaluate, "only evaluate");
-  program.add_option("--max-iters", options.max_iters, "steps after which it ends");
+  program.add_option("--max-iters", options.max_iters, "steps after which it ends, at least 1 (default: all)");
   program.add_option("--warmup-iters", options.warmup_iters, "first steps that the iteration log leaves out");
   program.add_option("--log-file", options.log_file, "CSV with the time of every iteration");
   program.add_option("--env", options.env, "a tag for its rows");

@@ -7,7 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <regex>
 #include <string_view>
+#include <system_error>
 #include <variant>
 
 #include "torch_file.h"
@@ -45,6 +48,18 @@ std::vector<at::Generator> generators(c10::Device device) {
 void save_checkpoint(const Checkpoint& checkpoint, const std::string& path) {
   write_torch_file({{"format", format_name}, {"settings", checkpoint.settings}, {"progress", checkpoint.progress}},
                    tensors_name, checkpoint.tensors, path);
+}
+
+void remove_torn_checkpoints(const std::string& folder) {
+  namespace fs = std::filesystem;
+  static const std::regex temporary("(last|best|final|epoch_[0-9]+)\\.pt\\.[0-9A-Za-z]{6}");
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const bool ours = std::regex_match(item.path().filename().string(), temporary);
+    if (!ours || item.symlink_status().type() != fs::file_type::regular) continue;
+    if (has_end(item.path().string())) continue;  // a copy of the user's may be called last.pt.backup
+    std::error_code ignored;
+    fs::remove(item.path(), ignored);
+  }
 }
 
 Checkpoint load_checkpoint(const std::string& path) {

@@ -21,6 +21,10 @@ struct Checkpoint {
 /// Written whole or not at all. @throws InputError if no file can be made there, Error if the disk refuses
 PERFPRED_API void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
 
+/// Removes what a killed training left in its folder while it wrote: files NAME.pt.XXXXXX, as AtomicFile calls them,
+/// that have no end, of the names last, best, final and epoch_N.
+PERFPRED_API void remove_torn_checkpoints(const std::string& folder);
+
 /// @throws InputError if the file is missing or no checkpoint
 [[nodiscard]] PERFPRED_API Checkpoint load_checkpoint(const std::string& path);
 

@@ -420,13 +420,16 @@ void Collector::Impl::train_epochs(Run& run, MemoryPeak& peak, RunLogWriter& log
     } else {
       readings.clear();
     }
-    const Metrics validated = step.evaluate(validation, images.validation->size());
+    const auto validated = step.evaluate(validation, images.validation->size(), stop);
+    if (!validated) throw Stopped{};
     run.epoch_times.push_back(sec);
     run.epochs = epoch;
-    log.line(epoch_json({epoch, sec, trained.loss, trained.accuracy, validated.loss, validated.accuracy}));
+    log.line(epoch_json({epoch, sec, trained.loss, trained.accuracy, validated->loss, validated->accuracy}));
   }
   BatchLoader test(*images.test, images.shape, loader_options(workload));
-  run.test_acc = step.evaluate(test, images.test->size()).accuracy;
+  const auto tested = step.evaluate(test, images.test->size(), stop);
+  if (!tested) throw Stopped{};
+  run.test_acc = tested->accuracy;
   run.avg_time_sec = std::accumulate(run.epoch_times.begin() + 1, run.epoch_times.end(), 0.0) /
                      static_cast<double>(run.epoch_times.size() - 1);
   run.images_per_sec = static_cast<double>(workload.train_images) / *run.avg_time_sec;

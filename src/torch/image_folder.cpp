@@ -189,6 +189,12 @@ bool is_jpeg_name(const fs::path& path) {
   return extension == ".jpg" || extension == ".jpeg";
 }
 
+/// A test part without labels (ImageNet's) has none.
+bool has_folders(const fs::path& folder) {
+  return fs::is_directory(folder) &&
+         std::any_of(fs::directory_iterator(folder), {}, [](const auto& item) { return item.is_directory(); });
+}
+
 std::vector<std::string> class_names(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw InputError(fmt::format("{}: is not a folder", folder.string()));
   std::set<std::string> names;
@@ -243,11 +249,13 @@ ImageFolder read_image_folder(const std::string& folder, const std::vector<std::
     throw InputError(fmt::format("{}: pictures have 3 channels, the input is {}", folder, shape_text(shape)));
   }
   const fs::path train = fs::path(folder) / "train";
-  const fs::path held_out = fs::path(folder) / "val";
+  std::vector<fs::path> held_out = {fs::path(folder) / "val"};
+  if (const fs::path test = fs::path(folder) / "test"; has_folders(test)) held_out.push_back(test);
   ImageFolder result;
   result.classes = class_names(train);
-  if (class_names(held_out) != result.classes) {
-    throw InputError(fmt::format("{}: has other classes than {}", held_out.string(), train.string()));
+  for (const fs::path& part : held_out) {
+    if (class_names(part) == result.classes) continue;
+    throw InputError(fmt::format("{}: has other classes than {}", part.string(), train.string()));
   }
   const auto good = [&](const fs::path& part) {
     std::vector<Entry> entries = entries_of(part, result.classes);
@@ -272,16 +280,13 @@ ImageFolder read_image_folder(const std::string& folder, const std::vector<std::
     result.skipped.insert(result.skipped.end(), refused.begin(), refused.end());
     return kept;
   };
-  std::vector<Entry> held = good(held_out);
-  std::vector<Entry> validation;
-  std::vector<Entry> test;
-  for (std::size_t i = 0; i < held.size(); ++i) (i % 2 == 0 ? validation : test).push_back(std::move(held[i]));
+  const auto validation = std::make_shared<JpegImages>(good(held_out.front()), shape, false);
   result.data = {folder,
                  shape,
                  static_cast<std::int64_t>(result.classes.size()),
                  std::make_shared<JpegImages>(good(train), shape, true),
-                 std::make_shared<JpegImages>(std::move(validation), shape, false),
-                 std::make_shared<JpegImages>(std::move(test), shape, false)};
+                 validation,
+                 held_out.size() > 1 ? std::make_shared<JpegImages>(good(held_out.back()), shape, false) : validation};
   return result;
 }
 

@@ -19,10 +19,11 @@ struct ImageFolder {
 /// The first of the lines, and how many more there are, in one.
 [[nodiscard]] PERFPRED_API std::string first_few(const std::vector<std::string>& lines);
 
-/// JPEG files in `folder/train/<class>/` and `folder/val/<class>/`; half of the latter is the test part. Every picture
-/// is decoded once before use. While training: a random part of 8-100 % of the picture's area with sides 3:4 to 4:3,
-/// scaled to the size wanted, mirrored every other time. Else: scaled and cut from the middle (7/8 of the shorter
-/// side). CMYK becomes RGB by Adobe's convention. Values are normalised as ImageNet's.
+/// JPEG files in `folder/train/<class>/` and `folder/val/<class>/`. The latter are the test part, too, unless there are
+/// folders in `folder/test/`: then it is `folder/test/<class>/`. Every picture is decoded once before use. While
+/// training: a random part of 8-100 % of the picture's area with sides 3:4 to 4:3, scaled to the size wanted, mirrored
+/// every other time. Else: scaled and cut from the middle (7/8 of the shorter side). CMYK becomes RGB by Adobe's
+/// convention. Values are normalised as ImageNet's.
 /// @param threads  that decode while verifying
 /// @throws InputError for folders that are missing, empty or of different classes, for pictures that do not decode
 /// (unless such are skipped and each class keeps one), and in builds without libjpeg-turbo

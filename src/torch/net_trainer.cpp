@@ -56,13 +56,16 @@ void check(const TrainNetOptions& options) {
   at_least("workers", options.workers, 1);
   at_least("threads", options.threads.value_or(1), 1);
   at_least("save-every", options.save_every, 0);
-  at_least("max-iters", static_cast<double>(options.max_iters), 0);
+  at_least("max-iters", static_cast<double>(options.max_iters.value_or(1)), 1);
   at_least("warmup-iters", static_cast<double>(options.warmup_iters), 0);
   at_least("train-images", static_cast<double>(options.train_images), 1);
   at_least("profile-warmup", options.profile_warmup, 0);
   at_least("profile-iter", options.profile_iter, 1);
   at_least("label-smoothing", options.label_smoothing, 0);
   if (options.label_smoothing >= 1) throw InputError("label-smoothing is not below 1");
+  if (options.optimizer == Optimizer::none && !options.evaluate && !options.profile_one_step) {
+    throw InputError("optimizer none trains nothing");
+  }
   if (options.save_every > 0 && options.out_dir.empty()) throw InputError("--save-every needs --out-dir");
   if (!options.resume.empty() && !options.init.empty()) throw InputError("--resume and --init exclude each other");
 }
@@ -184,12 +187,11 @@ class NetTrainer {
     check(options);
     settle_cpu(options.threads.value_or(default_cpu_threads()));
     result_.device = device_name(device_);
-    message_(fmt::format("training on {} ({})", device_.str(), result_.device));
     prepared_ = prepare(options);
     result_.skipped_images = static_cast<std::int64_t>(prepared_.skipped.size());
     if (!prepared_.skipped.empty()) {
-      message_(fmt::format("{} pictures do not decode and are left out: {}", prepared_.skipped.size(),
-                           first_few(prepared_.skipped)));
+      notes_.push_back(fmt::format("{} pictures do not decode and are left out: {}", prepared_.skipped.size(),
+                                   first_few(prepared_.skipped)));
     }
     Workload& workload = prepared_.workload;
     workload.device = result_.device;
@@ -204,24 +206,36 @@ class NetTrainer {
     if (!weights.empty()) {
       restore(step_->network_state(), load_weights(weights), weights);
     } else if (options.evaluate && options.torchscript.empty()) {
-      message_("the weights are random: neither --init nor --resume says where to take them from");
+      notes_.emplace_back("the weights are random: neither --init nor --resume says where to take them from");
     }
     if (trains && options.torchscript.empty()) check_last_batch(workload);
     steps_an_epoch_ = workload.steps_per_epoch();
     total_steps_ = steps_an_epoch_ * options.epochs;
+    if (trains && options.warmup > total_steps_) {
+      throw InputError(
+          fmt::format("warmup {} is more than the {} steps of the training, which would never reach the learning rate",
+                      options.warmup, total_steps_));
+    }
+    if (trains) prepare_training();
   }
 
   TrainNetResult run() {
+    message_(fmt::format("training on {} ({})", device_.str(), result_.device));
+    for (const std::string& note : notes_) message_(note);
     if (options_.profile_one_step) {
       profile();
       return std::move(result_);
     }
     if (!options_.evaluate) train();
     if (!result_.stopped) {
-      const Metrics test = evaluate(*prepared_.data.test);
-      result_.test_loss = test.loss;
-      result_.test_acc = test.accuracy;
-      message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", test.loss, test.accuracy));
+      const bool again = validated_ && prepared_.data.test == prepared_.data.validation;
+      if (const auto test = again ? validated_ : evaluate(*prepared_.data.test)) {
+        result_.test_loss = test->loss;
+        result_.test_acc = test->accuracy;
+        message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", test->loss, test->accuracy));
+      } else {
+        message_("stopped in the test");
+      }
     }
     return std::move(result_);
   }
@@ -233,9 +247,12 @@ class NetTrainer {
             workload.layout, options_.workers};
   }
 
-  Metrics evaluate(const ImageSource& part) {
+  /// Nothing where it was stopped.
+  std::optional<Metrics> evaluate(const ImageSource& part) {
     BatchLoader loader(part, prepared_.data.shape, loader_options());
-    return step_->evaluate(loader, part.size());
+    const auto metrics = step_->evaluate(loader, part.size(), stop_);
+    if (!metrics) result_.stopped = true;
+    return metrics;
   }
 
   void resume(const std::string& path) {
@@ -255,16 +272,16 @@ class NetTrainer {
     first_epoch_ = static_cast<int>(number("epoch")) + 1;
     best_ = number("best");
     if (!progress.contains("step")) {
-      message_(fmt::format("going on after epoch {} of {}", first_epoch_ - 1, options_.epochs));
+      notes_.push_back(fmt::format("going on after epoch {} of {}", first_epoch_ - 1, options_.epochs));
       return;
     }
     in_epoch_.steps = static_cast<std::int64_t>(number("step"));
-    if (in_epoch_.steps < 1 || in_epoch_.steps >= steps_an_epoch_) {
+    if (in_epoch_.steps < 1 || in_epoch_.steps > steps_an_epoch_) {
       throw InputError(fmt::format("{}: stands at step {} of {}", path, in_epoch_.steps, steps_an_epoch_));
     }
     in_epoch_.loss_sum = progress.value("loss_sum", json()).is_null() ? std::nan("") : number("loss_sum");
     in_epoch_.correct = number("correct");
-    message_(fmt::format("going on after {}", place_in_epoch(first_epoch_)));
+    notes_.push_back(fmt::format("going on after {}", place_in_epoch(first_epoch_)));
   }
 
   [[nodiscard]] std::string place_in_epoch(int epoch) const {
@@ -290,44 +307,53 @@ class NetTrainer {
     saved_ = true;
   }
 
-  void train() {
+  void prepare_training() {
     if (!options_.resume.empty()) resume(options_.resume);
+    if (!options_.out_dir.empty()) {
+      make_folder(options_.out_dir);
+      remove_torn_checkpoints(options_.out_dir);
+    }
+    if (first_epoch_ > options_.epochs) return;
+    const std::int64_t next_step = (first_epoch_ - 1) * steps_an_epoch_ + in_epoch_.steps;
+    log_.emplace(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(next_step),
+                 IterationLog::Names{options_.env, result_.device, prepared_.workload.network, options_.batch_size});
+  }
+
+  void train() {
     const bool saves = !options_.out_dir.empty();
-    if (saves) make_folder(options_.out_dir);
     if (first_epoch_ > options_.epochs) {
       message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
       if (saves) {
-        save("last.pt", options_.epochs);
         save("final.pt", options_.epochs);
+        save("last.pt", options_.epochs);
       }
       return;
     }
     BatchLoader loader(*prepared_.data.train, prepared_.data.shape, loader_options());
-    const std::int64_t next_step = (first_epoch_ - 1) * steps_an_epoch_ + in_epoch_.steps;
-    IterationLog log(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(next_step),
-                     {options_.env, result_.device, prepared_.workload.network, options_.batch_size});
     begin_ = SteadyClock::now();
     for (int epoch = first_epoch_; epoch <= options_.epochs; ++epoch) {
       TrainNetEpoch done;
       try {
-        done = train_epoch(epoch, loader, log);
+        done = train_epoch(epoch, loader);
       } catch (const std::exception&) {
-        log.flush();
+        log_->flush();
         message_(fmt::format("failed after {}; {}", place_in_epoch(epoch),
                              saved_ ? "last.pt is from before that" : "no checkpoint was written"));
         throw;
       }
       const bool whole = in_epoch_.steps == steps_an_epoch_;
-      if (!whole) {
+      validated_.reset();
+      if (whole && !result_.stopped) validated_ = evaluate(*prepared_.data.validation);
+      if (!validated_) {
         if (saves) save("last.pt", epoch);
         message_(fmt::format("stopped after {}; {}", place_in_epoch(epoch),
                              saves ? "last.pt goes on from there" : "without --out-dir nothing is kept"));
+        if (!result_.stopped) validated_ = evaluate(*prepared_.data.validation);
+        if (!validated_) return;
       }
-      if (result_.stopped && !whole) return;
       in_epoch_ = {};
-      const Metrics validated = evaluate(*prepared_.data.validation);
-      done.val_loss = validated.loss;
-      done.val_acc = validated.accuracy;
+      done.val_loss = validated_->loss;
+      done.val_acc = validated_->accuracy;
       result_.epochs.push_back(done);
       message_(fmt::format(
           "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}, accuracy "
@@ -335,21 +361,21 @@ class NetTrainer {
           epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
           done.data_bound ? " (data-bound)" : "", done.train_loss, done.train_acc, done.val_loss, done.val_acc));
       if (!whole) return;
-      const bool best = done.val_acc > best_;
-      best_ = std::max(best_, done.val_acc);
-      if (saves) {
-        save("last.pt", epoch);
+      const bool best = std::isfinite(done.val_loss) && done.val_acc > best_;
+      if (best) best_ = done.val_acc;
+      if (saves) {  // last.pt last: who resumes from it writes only what comes later
         if (best) save("best.pt", epoch);
         if (options_.save_every > 0 && epoch % options_.save_every == 0) save(fmt::format("epoch_{}.pt", epoch), epoch);
         if (epoch == options_.epochs) save("final.pt", epoch);
+        save("last.pt", epoch);
       }
-      if (out_of_steps() || result_.stopped) return;
+      if (out_of_steps()) return;
     }
   }
 
-  [[nodiscard]] bool out_of_steps() const { return options_.max_iters > 0 && steps_done_ >= options_.max_iters; }
+  [[nodiscard]] bool out_of_steps() const { return options_.max_iters && steps_done_ >= *options_.max_iters; }
 
-  TrainNetEpoch train_epoch(int epoch, BatchLoader& loader, IterationLog& log) {
+  TrainNetEpoch train_epoch(int epoch, BatchLoader& loader) {
     TrainNetEpoch done;
     done.epoch = epoch;
     const double waited_before = loader.waited_sec();
@@ -364,7 +390,7 @@ class NetTrainer {
         const std::int64_t index = (epoch - 1) * steps_an_epoch_ + logged;
         ended += sec;
         if (index >= options_.warmup_iters) {
-          log.add({epoch, index, sizes[static_cast<std::size_t>(logged - first)], sec, ended});
+          log_->add({epoch, index, sizes[static_cast<std::size_t>(logged - first)], sec, ended});
         }
         ++logged;
       }
@@ -387,19 +413,22 @@ class NetTrainer {
         result_.stopped = true;
         break;
       }
-      if (show_progress(epoch)) log.flush();
+      if (show_progress(epoch)) log_->flush();
       if (out_of_steps()) break;
     }
-    const Metrics trained = step_->take_metrics();
-    done.sec = std::chrono::duration<double>(SteadyClock::now() - epoch_begin).count();
-    write(0);
-    log.flush();
-    done.images_per_sec = static_cast<double>(images) / done.sec;
-    done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
-    done.data_bound = is_data_bound(done.data_wait_share);
-    in_epoch_.loss_sum += trained.loss * static_cast<double>(images);
-    in_epoch_.correct += trained.accuracy * static_cast<double>(images);
-    const auto seen = static_cast<double>(first * options_.batch_size + images);
+    if (images > 0) {  // a training that was stopped in the evaluation goes on with it
+      const Metrics trained = step_->take_metrics();
+      done.sec = std::chrono::duration<double>(SteadyClock::now() - epoch_begin).count();
+      write(0);
+      log_->flush();
+      done.images_per_sec = static_cast<double>(images) / done.sec;
+      done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
+      done.data_bound = is_data_bound(done.data_wait_share);
+      in_epoch_.loss_sum += trained.loss * static_cast<double>(images);
+      in_epoch_.correct += trained.accuracy * static_cast<double>(images);
+    }
+    const auto seen =
+        static_cast<double>(std::min(in_epoch_.steps * options_.batch_size, prepared_.workload.train_images));
     done.train_loss = in_epoch_.loss_sum / seen;
     done.train_acc = in_epoch_.correct / seen;
     if (!std::isfinite(done.train_loss)) {
@@ -413,7 +442,7 @@ class NetTrainer {
     if (std::chrono::duration<double>(now - told_).count() < message_every_sec) return false;
     told_ = now;
     std::int64_t left = total_steps_ - (epoch - 1) * steps_an_epoch_ - in_epoch_.steps;
-    if (options_.max_iters > 0) left = std::min(left, options_.max_iters - steps_done_);
+    if (options_.max_iters) left = std::min(left, *options_.max_iters - steps_done_);
     const double each = std::chrono::duration<double>(now - begin_).count() / static_cast<double>(steps_done_);
     message_(fmt::format("epoch {}/{} step {}/{}, {:.0f} s to go", epoch, options_.epochs, in_epoch_.steps,
                          steps_an_epoch_, each * static_cast<double>(left)));
@@ -452,13 +481,16 @@ class NetTrainer {
   const std::function<void(const std::string&)>& message_;
   const std::function<bool()>& stop_;
   c10::Device device_;
+  std::vector<std::string> notes_;  // to be said once nothing is refused any more
   Prepared prepared_;
   TrainNetResult result_;
   std::unique_ptr<TrainingStep> step_;
   std::int64_t steps_an_epoch_ = 0, total_steps_ = 0, steps_done_ = 0;
   int first_epoch_ = 1;
   double best_ = -1;
+  std::optional<Metrics> validated_;  // of the weights as they are
   InEpoch in_epoch_;
+  std::optional<IterationLog> log_;  // of a training that has an epoch left
   bool saved_ = false;
   SteadyClock::time_point begin_, told_ = SteadyClock::now();
 };

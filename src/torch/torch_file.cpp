@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
+#include <caffe2/serialize/crc_alt.h>
 #include <caffe2/serialize/in_memory_adapter.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
@@ -13,19 +14,71 @@
 #include <torch/csrc/jit/serialization/pickler_helper.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <exception>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string_view>
 
 #include "atomic_file.h"
+#include "torch_errors.h"
 
 namespace perfpred {
 namespace {
 
-using caffe2::serialize::PyTorchStreamReader;
-
 constexpr std::size_t keys_shown = 6;
+
+constexpr const char* damage = "is no whole file of torch.save(): it is cut off or damaged";
+
+std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) value = value << 8U | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+/// The zip file, in memory.
+class Archive {
+ public:
+  /// @param bytes  must outlive this
+  explicit Archive(std::string_view bytes)
+      : bytes_(bytes),
+        reader_(
+            std::make_shared<caffe2::serialize::MemoryReadAdapter>(bytes.data(), static_cast<off_t>(bytes.size()))) {}
+
+  bool has(const std::string& record) { return reader_.hasRecord(record); }
+  std::size_t size(const std::string& record) { return reader_.getRecordSize(record); }
+
+  /// @throws InputError if the record is not what its checksum says, which LibTorch's reader leaves unread
+  at::DataPtr read(const std::string& record) {
+    auto [data, size] = reader_.getRecord(record);
+    const std::uint32_t stated = checksum(record, size);
+    if (stated != no_checksum && stated != crc32_fast(data.get(), size)) throw InputError(damage);
+    return std::move(data);
+  }
+
+ private:
+  static constexpr std::uint32_t no_checksum = 0;  // what torch.serialization.set_crc32_options(False) writes
+
+  std::uint64_t number(std::size_t at, std::size_t size) const {
+    if (at + size > bytes_.size()) throw InputError(damage);
+    return little_endian(bytes_.substr(at, size));
+  }
+
+  /// CRC-32: behind the data if bit 3 of the header's flags says so, else in the header (APPNOTE.TXT of PKWARE, 4.3).
+  std::uint32_t checksum(const std::string& record, std::size_t size) {
+    const std::size_t header = reader_.getRecordHeaderOffset(record);
+    const bool stored = number(header + 8, 2) == 0;
+    if (!stored || size == 0) return no_checksum;
+    const bool behind = (number(header + 6, 2) & 8U) != 0;
+    const std::size_t at = behind ? reader_.getRecordOffset(record) + size + 4 : header + 14;
+    return static_cast<std::uint32_t>(number(at, 4));
+  }
+
+  std::string_view bytes_;
+  caffe2::serialize::PyTorchStreamReader reader_;
+};
 
 /// What a pickle's machine works on. Shared, for the memo's entries are changed after they were stored.
 struct Item;
@@ -54,7 +107,7 @@ constexpr StorageType storage_types[] = {{"torch.FloatStorage", at::kFloat}, {"t
 /// stays an object of which only the type is known.
 class Unpickler {
  public:
-  Unpickler(std::string_view pickle, PyTorchStreamReader& file) : rest_(pickle), file_(file) {}
+  Unpickler(std::string_view pickle, Archive& file) : rest_(pickle), file_(file) {}
 
   ItemPtr run() {
     while (true) {
@@ -75,13 +128,7 @@ class Unpickler {
   }
   char byte() { return bytes(1).front(); }
 
-  /// Little-endian.
-  std::uint64_t unsigned_number(std::size_t size) {
-    std::uint64_t value = 0;
-    const std::string_view part = bytes(size);
-    for (std::size_t i = 0; i < size; ++i) value |= std::uint64_t{static_cast<unsigned char>(part[i])} << (8 * i);
-    return value;
-  }
+  std::uint64_t unsigned_number(std::size_t size) { return little_endian(bytes(size)); }
 
   std::string line() {
     const auto end = rest_.find('\n');
@@ -283,19 +330,16 @@ class Unpickler {
     if (!elements.defined()) {
       const std::string place = "data/" + record;
       const auto size = static_cast<std::int64_t>(at::elementSize(type->type));
-      if (count < 0 || !file_.hasRecord(place) ||
-          static_cast<std::int64_t>(file_.getRecordSize(place)) / size < count) {
-        damaged();
-      }
+      if (count < 0 || !file_.has(place) || static_cast<std::int64_t>(file_.size(place)) / size < count) damaged();
       elements = at::empty({count}, at::TensorOptions().dtype(type->type));
-      const auto [bytes, length] = file_.getRecord(place);
-      std::memcpy(elements.mutable_data_ptr(), bytes.get(), static_cast<std::size_t>(count * size));
+      const at::DataPtr data = file_.read(place);
+      std::memcpy(elements.mutable_data_ptr(), data.get(), static_cast<std::size_t>(count * size));
     }
     return {Item::storage, 0, {}, elements, {}};
   }
 
   std::string_view rest_;
-  PyTorchStreamReader& file_;
+  Archive& file_;
   std::vector<ItemPtr> stack_;
   std::map<std::uint64_t, ItemPtr> memo_;
   std::map<std::string, at::Tensor> storages_;
@@ -370,18 +414,27 @@ SavedValue read_torch_file(const std::string& path) {
                                      : "is no file of torch.save()"));
   }
   try {
-    PyTorchStreamReader file(
-        std::make_shared<caffe2::serialize::MemoryReadAdapter>(bytes.data(), static_cast<off_t>(bytes.size())));
-    if (!file.hasRecord("data.pkl")) throw InputError("is a zip file, but none of torch.save()");
-    if (file.hasRecord("constants.pkl")) throw InputError("is a TorchScript module, not a state dictionary");
-    const auto [pickle, size] = file.getRecord("data.pkl");
-    return saved(*Unpickler({static_cast<const char*>(pickle.get()), size}, file).run(), deepest);
+    Archive file(bytes);
+    if (!file.has("data.pkl")) throw InputError("is a zip file, but none of torch.save()");
+    if (file.has("constants.pkl")) throw InputError("is a TorchScript module, not a state dictionary");
+    const at::DataPtr pickle = file.read("data.pkl");
+    return saved(*Unpickler({static_cast<const char*>(pickle.get()), file.size("data.pkl")}, file).run(), deepest);
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    throw InputError(fmt::format("{}: is no whole file of torch.save(): {}", path, text.substr(0, text.find('\n'))));
+    if (speaks_of_memory(error.what_without_backtrace())) throw;
+    throw InputError(fmt::format("{}: {}", path, damage));
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path, error.what()));
   }
+}
+
+bool has_end(const std::string& path) {
+  constexpr std::string_view end_record = "PK\x05\x06";
+  constexpr std::streamoff end_size = 22;
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, end_record.size()> found{};
+  file.seekg(-end_size, std::ios::end);
+  file.read(found.data(), found.size());
+  return file && std::string_view(found.data(), found.size()) == end_record;
 }
 
 void write_torch_file(const std::vector<std::pair<std::string, std::string>>& texts, const std::string& tensors_name,
@@ -401,8 +454,13 @@ void write_torch_file(const std::vector<std::pair<std::string, std::string>>& te
   pickler.stop();
 
   AtomicFile out(path);
+  std::exception_ptr refused;  // the writer's destructor would end the process with it
   caffe2::serialize::PyTorchStreamWriter writer([&](const void* part, std::size_t size) {
-    out.write({static_cast<const char*>(part), size});
+    try {
+      if (!refused) out.write({static_cast<const char*>(part), size});
+    } catch (...) {
+      refused = std::current_exception();
+    }
     return size;
   });
   writer.writeRecord("data.pkl", pickle.data(), pickle.size());
@@ -412,6 +470,7 @@ void write_torch_file(const std::vector<std::pair<std::string, std::string>>& te
     writer.writeRecord(fmt::format("data/{}", number++), data.data(), data.sizeInBytes());
   }
   writer.writeEndOfFile();
+  if (refused) std::rethrow_exception(refused);
   out.commit();
 }
 

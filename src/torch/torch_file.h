@@ -34,6 +34,9 @@ struct SavedValue::Entry {
 /// @throws InputError, `path: ...`, for a file that is none, or is damaged
 [[nodiscard]] SavedValue read_torch_file(const std::string& path);
 
+/// Whether the file ends as one of torch.save() does: what was cut off while it was written does not.
+[[nodiscard]] bool has_end(const std::string& path);
+
 /// A file that Python's torch.load() reads with its defaults. Written whole or not at all.
 /// @throws InputError if no file can be made there, Error if the disk refuses
 void write_torch_file(const std::vector<std::pair<std::string, std::string>>& texts, const std::string& tensors_name,

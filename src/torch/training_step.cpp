@@ -179,8 +179,9 @@ Metrics TrainingStep::take_metrics() {
   });
 }
 
-Metrics TrainingStep::evaluate(BatchLoader& loader, std::int64_t images) {
-  return guard_torch([&] {
+std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, std::int64_t images,
+                                              const std::function<bool()>& stop) {
+  return guard_torch([&]() -> std::optional<Metrics> {
     const at::NoGradGuard no_grad;
     const Autocast autocast(device_.type(), workload_.precision);
     network_->train(false);
@@ -189,6 +190,10 @@ Metrics TrainingStep::evaluate(BatchLoader& loader, std::int64_t images) {
     std::int64_t samples = 0;
     loader.start(images, std::nullopt);
     while (const auto batch = loader.next()) {
+      if (stop()) {
+        network_->train(true);
+        return std::nullopt;
+      }
       const at::Tensor logits = forward(batch->inputs);
       loss_sum.add_(cross_entropy(logits, batch->targets, 0), static_cast<double>(batch->targets.numel()));
       correct.add_(logits.argmax(-1).eq(batch->targets).sum());

@@ -59,7 +59,9 @@ class PERFPRED_API TrainingStep {
   [[nodiscard]] Metrics take_metrics();
 
   /// Forward only, in evaluation mode. Waits for the device.
-  [[nodiscard]] Metrics evaluate(BatchLoader& loader, std::int64_t images);
+  /// @param stop  asked before every batch; nothing is returned once it says true
+  [[nodiscard]] std::optional<Metrics> evaluate(BatchLoader& loader, std::int64_t images,
+                                                const std::function<bool()>& stop);
 
   /// Whether the whole step is replayed from a CUDA graph by now.
   [[nodiscard]] bool captured() const;

@@ -66,6 +66,19 @@ TEST(Collector, OutOfMemoryIsAnOutcomeThatIsNotTriedAgain) {
   EXPECT_EQ(sweep(runs_csv, [] {}).skipped, 2);
 }
 
+TEST(Collector, ARunStoppedWhileItIsJudgedIsDropped) {
+  CollectOptions options;
+  options.epochs = 2;
+  options.device = "cpu";
+  Workload workload = Workload::cifar_cnn(1, 2, 8);
+  workload.train_images = 16;
+  for (const int question : {2 + 1, 2 + 63 + 2 + 63, 2 + 63 + 2 + 63 + 1}) {  // after two steps, 500 images, ...
+    int asked = 0;
+    EXPECT_FALSE(Collector(options).measure(workload, [&] { return ++asked >= question; }));
+    EXPECT_EQ(asked, question);
+  }
+}
+
 TEST(Collector, EpochsMeasuredInCompanySaySo) {
   CollectOptions options;
   options.epochs = 2;
@@ -73,13 +86,16 @@ TEST(Collector, EpochsMeasuredInCompanySaySo) {
   constexpr int steps = 15;
   Workload workload = Workload::cifar_cnn(1, 2, 8);
   workload.train_images = 8 * steps;
-  // While an epoch trains, and not while it is judged on thousands of pictures.
+  // While an epoch trains, and not while it is judged on 500 pictures.
+  constexpr int questions = steps + 63;
   std::optional<testing::Company> company;
   int asked = 0;
   const auto run = Collector(options).measure(workload, [&] {
-    if (asked++ % steps == 0) company.emplace();
+    const int place = asked++ % questions;
+    if (place >= steps || asked > options.epochs * questions) return false;
+    if (place == 0) company.emplace();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the kernel tells after a second
-    if (asked % steps == 0) company.reset();
+    if (place == steps - 1) company.reset();
     return false;
   });
   ASSERT_TRUE(run);

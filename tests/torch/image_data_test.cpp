@@ -122,7 +122,7 @@ double accuracy_after(const Workload& workload, const ImageData& data, int epoch
     while (const auto batch = train.next()) step.run(*batch);
   }
   BatchLoader test(*data.test, data.shape, loading);
-  return step.evaluate(test, data.test->size()).accuracy;
+  return step.evaluate(test, data.test->size(), [] { return false; })->accuracy;
 }
 
 /// Multinomial logistic regression on the pixels.

@@ -4,6 +4,7 @@
 #include <perfpred/torch/net_trainer.h>
 
 #include <ATen/ATen.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -221,7 +222,7 @@ TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
   static_cast<void>(run(options, &lines));
   EXPECT_TRUE(said(lines, "stopped after step 1 of 3 in epoch 2 of 2; last.pt goes on from there"));
   EXPECT_FALSE(fs::exists(options.out_dir + "/final.pt"));
-  options.max_iters = 0;
+  options.max_iters = std::nullopt;
   options.resume = options.out_dir + "/last.pt";
 
   // A signal after another step.
@@ -242,6 +243,131 @@ TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
   EXPECT_EQ(rest.epochs[0].val_loss, whole.epochs[1].val_loss);
   EXPECT_EQ(rest.test_loss, whole.test_loss);
   EXPECT_EQ(indices(folder.file("parts.csv")), indices(folder.file("whole.csv")));
+}
+
+/// A signal that comes just before this question: one is asked after every step and before every batch of an
+/// evaluation.
+std::function<bool()> stop_at(int question) {
+  return [question, asked = 0]() mutable { return ++asked == question; };
+}
+
+TEST(TrainNet, StoppedInAnEvaluationGoesOnThere) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 2;
+  options.out_dir = folder.file("whole");
+  const TrainNetResult whole = run(options);
+
+  // After the three steps of the first epoch, in the second of four batches of validation.
+  options.out_dir = folder.file("parts");
+  std::vector<std::string> lines;
+  const auto keep = [&](const std::string& line) { lines.push_back(line); };
+  TrainNetResult stopped = train_net(options, keep, stop_at(3 + 2));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_TRUE(stopped.epochs.empty());
+  EXPECT_EQ(lines.back(), "stopped after step 3 of 3 in epoch 1 of 2; last.pt goes on from there");
+  EXPECT_FALSE(fs::exists(options.out_dir + "/best.pt"));
+
+  // With an epoch's last step: nothing is evaluated any more.
+  options.resume = options.out_dir + "/last.pt";
+  lines.clear();
+  stopped = train_net(options, keep, stop_at(4 + 3));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_TRUE(said(lines, "going on after step 3 of 3 in epoch 1 of 2"));
+  EXPECT_EQ(lines.back(), "stopped after step 3 of 3 in epoch 2 of 2; last.pt goes on from there");
+  ASSERT_EQ(stopped.epochs.size(), 1U);
+  EXPECT_NEAR(stopped.epochs[0].train_loss, whole.epochs[0].train_loss, 1e-6);
+  EXPECT_EQ(stopped.epochs[0].train_acc, whole.epochs[0].train_acc);
+  EXPECT_EQ(stopped.epochs[0].val_loss, whole.epochs[0].val_loss);
+  EXPECT_EQ(stopped.epochs[0].sec, 0);
+  EXPECT_EQ(stopped.epochs[0].images_per_sec, 0);
+  EXPECT_FALSE(stopped.epochs[0].data_bound);
+
+  // In the test, after the training.
+  lines.clear();
+  stopped = train_net(options, keep, stop_at(4 + 1));
+  EXPECT_TRUE(stopped.stopped);
+  ASSERT_EQ(stopped.epochs.size(), 1U);
+  EXPECT_EQ(stopped.epochs[0].val_loss, whole.epochs[1].val_loss);
+  EXPECT_FALSE(stopped.test_acc);
+  EXPECT_EQ(lines.back(), "stopped in the test");
+
+  EXPECT_EQ(run(options).test_loss, whole.test_loss);
+  for (const char* name : {"/last.pt", "/best.pt", "/final.pt"}) {
+    expect_same(folder.file("whole") + name, options.out_dir + name);
+  }
+  options.evaluate = true;
+  EXPECT_TRUE(train_net(options, keep, stop_at(2)).stopped);
+  EXPECT_EQ(lines.back(), "stopped in the test");
+}
+
+TEST(TrainNet, StoppedInTheEvaluationOfAPartOfAnEpochItIsStopped) {
+  TrainNetOptions options = small();
+  options.max_iters = 1;
+  const TrainNetResult stopped = train_net(
+      options, [](const std::string&) {}, stop_at(1 + 2));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_TRUE(stopped.epochs.empty());
+}
+
+TEST(TrainNet, KilledBetweenItsCheckpointsItWritesThemAgain) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 2;
+  options.save_every = 2;
+  options.out_dir = folder.file("whole");
+  static_cast<void>(run(options));
+  struct Death {
+    const char *name, *line;
+  };
+  for (const Death& death :
+       {Death{"/best.pt", "epoch 1/2:"}, Death{"/epoch_2.pt", "epoch 2/2:"}, Death{"/final.pt", "epoch 2/2:"}}) {
+    options.out_dir = folder.file("killed") + death.name;
+    options.resume.clear();
+    const std::string blocked = options.out_dir + death.name;
+    const auto block = [&](const std::string& line) {
+      if (line.rfind(death.line, 0) == 0) fs::create_directory(blocked);
+    };
+    EXPECT_THROW(static_cast<void>(train_net(options, block, [] { return false; })), InputError);
+    fs::remove(blocked);
+    const std::string last = options.out_dir + "/last.pt";
+    if (fs::exists(last)) options.resume = last;
+    static_cast<void>(run(options));
+    for (const char* name : {"/best.pt", "/epoch_2.pt", "/final.pt", "/last.pt"}) {
+      ASSERT_TRUE(fs::exists(options.out_dir + name)) << name << " after " << death.name;
+      expect_same(folder.file("whole") + name, options.out_dir + name);
+    }
+  }
+}
+
+TEST(TrainNet, CheckpointsTornByAKilledTrainingGo) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.epochs = 1;
+  options.out_dir = folder.path();
+  static_cast<void>(run(options));
+  const std::string whole = perfpred::testing::slurp(folder.file("last.pt"));
+  const std::string torn = whole.substr(0, whole.size() / 2);
+  for (const char* name : {"last.pt.a1B2c3", "best.pt.ABCDEF", "epoch_12.pt.000000", "final.pt.zzzzzz"}) {
+    folder.write(name, torn);
+  }
+  folder.write("best.pt.Empty0", "");
+  const std::vector<std::string> others = {"last.pt.part", "weights.pt.a1B2c3", "last.pt.a1B-c3", "epoch_.pt.a1B2c3"};
+  for (const std::string& name : others) folder.write(name, torn);
+  folder.write("last.pt.backup", whole);  // six letters, but a user's
+  fs::create_directory(folder.file("last.pt.folder"));
+  options.evaluate = true;
+  static_cast<void>(run(options));
+  EXPECT_TRUE(fs::exists(folder.file("last.pt.a1B2c3")));
+  options.evaluate = false;
+  static_cast<void>(run(options));
+  for (const char* name : {"last.pt.a1B2c3", "best.pt.ABCDEF", "epoch_12.pt.000000", "final.pt.zzzzzz"}) {
+    EXPECT_FALSE(fs::exists(folder.file(name))) << name;
+  }
+  EXPECT_FALSE(fs::exists(folder.file("best.pt.Empty0")));
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder.file(name))) << name;
+  EXPECT_TRUE(fs::exists(folder.file("last.pt.backup")));
+  EXPECT_TRUE(fs::exists(folder.file("last.pt.folder")));
 }
 
 TEST(TrainNet, AFinishedTrainingIsHandedOn) {
@@ -320,16 +446,66 @@ TEST(Checkpoint, WhatIsNoStateDictionaryIsSaid) {
   EXPECT_NE(weights_refusal(folder.write("b.pt", old)).find("old format"), std::string::npos);
   const std::string whole = perfpred::testing::slurp(saved_folder + "state_dict.pt");
   EXPECT_NE(weights_refusal(folder.write("c.pt", whole.substr(0, 900))).find("is no whole file"), std::string::npos);
-  // Every change of a byte of the pickle is read or refused, never more.
+  // Every change of a byte of the pickle is read or refused, never more, where no checksum tells of it.
   const std::size_t pickle = whole.find(
       "\x80\x02"
       "ccollections");
   ASSERT_NE(pickle, std::string::npos);
+  std::string unchecked = whole;
+  unchecked.replace(unchecked.find("PK\x07\x08", pickle) + 4, 4, 4, '\0');
+  EXPECT_EQ(weights_refusal(folder.write("d.pt", unchecked)), "");
   for (std::size_t at = pickle; at < pickle + 400; ++at) {
-    std::string changed = whole;
+    std::string changed = unchecked;
     changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
     static_cast<void>(weights_refusal(folder.write("d.pt", changed)));
   }
+}
+
+Checkpoint two_megabytes() { return {"{}", "{}", {{"w", at::arange(1 << 19, at::kFloat)}}}; }
+
+TEST(Checkpoint, WhatTheDiskRefusesIsOneLineAndLeavesNothing) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("last.pt", "the one before");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit low = before;
+  low.rlim_cur = 1 << 20;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+  std::string message;
+  try {
+    save_checkpoint(two_megabytes(), path);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(message, path + ": cannot be written: File too large");
+  EXPECT_EQ(perfpred::testing::slurp(path), "the one before");
+  EXPECT_EQ(folder.entries(), 1U);
+}
+
+TEST(Checkpoint, AChangedByteIsRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("last.pt");
+  save_checkpoint(two_megabytes(), path);
+  const std::string whole = perfpred::testing::slurp(path);
+  std::string changed = whole;
+  changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
+  folder.write("last.pt", changed);
+  const std::string message = perfpred::testing::refusal([&] { static_cast<void>(load_checkpoint(path)); });
+  EXPECT_EQ(message, path + ": is no whole file of torch.save(): it is cut off or damaged");
+  EXPECT_EQ(weights_refusal(path), message);
+  folder.write("last.pt", whole);
+  EXPECT_EQ(load_checkpoint(path).tensors.size(), 1U);
+}
+
+TEST(Checkpoint, AFileThatIsCutOffIsSaidShortly) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("last.pt");
+  save_checkpoint(two_megabytes(), path);
+  fs::resize_file(path, 1'000'000);
+  EXPECT_EQ(weights_refusal(path), path + ": is no whole file of torch.save(): it is cut off or damaged");
 }
 
 TEST(TrainNet, LogsIterations) {
@@ -404,7 +580,7 @@ TEST(TrainNet, RepeatedIterationsAreLoggedOnce) {
   // As a killed training leaves it: two rows of the second epoch, the last in part; and a row of another training.
   std::string text = perfpred::testing::slurp(options.log_file);
   text += "x,other,resnet18,32,7,1,32000,5,2\n,\"" + device + "\",mobilenet_v3_small,32,3,9,3555,6,2\n," + device;
-  options.max_iters = 0;
+  options.max_iters = std::nullopt;
   options.resume = options.out_dir + "/last.pt";
   folder.write("log.csv", "a,b\n1,2\n");
   EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("is no iteration log"),
@@ -435,6 +611,18 @@ TEST(TrainNet, ADivergedLossIsSaid) {
   EXPECT_FALSE(std::isfinite(result.epochs.at(0).train_loss));
   EXPECT_TRUE(said(lines, "the training has diverged"));
   EXPECT_EQ(said(lines, "(data-bound)"), result.epochs[0].data_bound);
+}
+
+TEST(TrainNet, ADivergedNetworkIsNeverTheBest) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.learning_rate = 1e30;
+  options.warmup = 0;
+  options.epochs = 1;
+  options.out_dir = folder.path();
+  EXPECT_FALSE(std::isfinite(run(options).epochs.at(0).val_loss));
+  EXPECT_TRUE(fs::exists(folder.file("last.pt")));
+  EXPECT_FALSE(fs::exists(folder.file("best.pt")));
 }
 
 TEST(TrainNet, ProfilingWithoutAGpuIsALine) {
@@ -480,6 +668,32 @@ class Pictures : public ::testing::Test {
 TEST_F(Pictures, AreTrainedOn) {
   if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
   EXPECT_EQ(run(options_).epochs.size(), 1U);
+}
+
+TEST_F(Pictures, AllThatAreHeldOutAreScored) {
+  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
+  folder_.write("val/dog/c.jpeg", cmyk_jpeg());
+  const auto read = [&] { return read_image_folder(folder_.path(), {3, 16, 16}, 1, CorruptImages::refuse).data; };
+  EXPECT_EQ(read().validation->size(), 6);
+  EXPECT_EQ(read().test->size(), 6);
+  const TrainNetResult result = run(options_);
+  EXPECT_EQ(result.test_loss, result.epochs.at(0).val_loss);
+
+  folder_.write("test", "");
+  EXPECT_EQ(read().test->size(), 6);
+  fs::remove(folder_.file("test"));
+  fs::create_directory(folder_.file("test"));
+  folder_.write("test/unlabelled.jpg", small_jpeg());
+  EXPECT_EQ(read().test->size(), 6);
+  for (const char* kind : {"cat", "dog"}) {
+    fs::create_directory(folder_.file("test") + "/" + kind);
+    folder_.write(std::string("test/") + kind + "/a.jpg", small_jpeg());
+  }
+  EXPECT_EQ(read().validation->size(), 6);
+  EXPECT_EQ(read().test->size(), 2);
+  EXPECT_NE(run(options_).test_loss, result.test_loss);
+  fs::create_directory(folder_.file("test/bird"));
+  EXPECT_NE(refusal().find("/test: has other classes than "), std::string::npos);
 }
 
 TEST_F(Pictures, ACorruptOneIsNamedOrSkipped) {
@@ -540,6 +754,38 @@ TEST(TrainNet, RefusalsSayWhatIsWrong) {
   if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
   perfpred::testing::expect_refusal(perfpred::testing::spawn({program, "--torchscript", "a.pt", "--network", "vgg16"}),
                                     2, "--network excludes --torchscript");
+}
+
+TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
+  const TemporaryFolder folder;
+  const std::string junk = folder.write("junk", "");
+  for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
+           [](auto& o) { o.data = "cifar10:/nowhere"; }, [&](auto& o) { o.resume = junk; },
+           [&](auto& o) { o.init = junk; }, [&](auto& o) { o.torchscript = junk; }, [&](auto& o) { o.out_dir = junk; },
+           [](auto& o) { o.log_file = "/nowhere/log.csv"; }, [&](auto& o) { o.resume = junk, o.evaluate = true; }}) {
+    TrainNetOptions options = small();
+    options.input = "3x32x32";
+    spoil(options);
+    std::vector<std::string> lines;
+    EXPECT_THROW(static_cast<void>(run(options, &lines)), InputError);
+    EXPECT_EQ(lines, std::vector<std::string>{});
+  }
+}
+
+TEST(TrainNet, RefusesWhatTrainsNothing) {
+  const auto says = [](const auto& spoil) {
+    TrainNetOptions options = small();
+    spoil(options);
+    return perfpred::testing::refusal([&] { static_cast<void>(run(options)); });
+  };
+  EXPECT_EQ(says([](auto& o) { o.max_iters = 0; }), "max-iters 0 is not at least 1");
+  EXPECT_EQ(says([](auto& o) { o.warmup = 10; }),
+            "warmup 10 is more than the 9 steps of the training, which would never reach the learning rate");
+  EXPECT_EQ(says([](auto& o) { o.warmup = 9, o.max_iters = 1; }), "");
+  EXPECT_EQ(says([](auto& o) { o.warmup = 10, o.evaluate = true; }), "");
+  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none; }), "optimizer none trains nothing");
+  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none, o.evaluate = true; }), "");
+  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none, o.profile_one_step = true; }), "");
 }
 
 TEST(TrainNet, RefusesOptionsOutOfRange) {

@@ -58,7 +58,8 @@ class PERFPRED_API Collector {
   [[nodiscard]] Workload placed(Workload workload) const;
 
   /// Trains once and measures; what fails on the way is the run's outcome. Nothing is recorded.
-  /// @param stop  asked after every step; nothing is returned once it says true
+  /// @param stop  asked after every step and before every batch that the network is judged on; nothing is returned once
+  /// it says true
   [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
 
   /// Measures every workload, one that is there twice once, as often as options.repeats says, less what

@@ -55,7 +55,7 @@ class PERFPRED_API ImageSet final : public ImageSource {
   Augmentation augmentation_;
 };
 
-/// A data set in three parts that share no image.
+/// A data set in three parts that share no image, but that validation and test may be one and the same.
 struct ImageData {
   std::string name;  ///< where it came from: `generated`, or a folder
   std::vector<std::int64_t> shape;

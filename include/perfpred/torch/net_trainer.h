@@ -32,15 +32,15 @@ struct TrainNetOptions {
   std::optional<int> threads;  ///< of a CPU
   std::uint64_t seed = 0;
   std::string device = "auto";
-  std::string out_dir;            ///< checkpoints: last.pt, best.pt, epoch_N.pt, final.pt; none where empty
-  int save_every = 0;             ///< epochs between the periodic ones; 0 for none
-  std::string resume;             ///< a checkpoint to go on from; only its weights are taken where nothing is trained
-  std::string init;               ///< weights to begin with
-  bool evaluate = false;          ///< only evaluate
-  std::int64_t max_iters = 0;     ///< steps after which it ends; 0 for no limit
-  std::int64_t warmup_iters = 0;  ///< first steps that the iteration log leaves out
-  std::string log_file;           ///< iteration log (CSV)
-  std::string env;                ///< its tag
+  std::string out_dir;    ///< checkpoints: last.pt, best.pt, epoch_N.pt, final.pt; none where empty
+  int save_every = 0;     ///< epochs between the periodic ones; 0 for none
+  std::string resume;     ///< a checkpoint to go on from; only its weights are taken where nothing is trained
+  std::string init;       ///< weights to begin with
+  bool evaluate = false;  ///< only evaluate
+  std::optional<std::int64_t> max_iters;  ///< steps after which it ends, at least 1
+  std::int64_t warmup_iters = 0;          ///< first steps that the iteration log leaves out
+  std::string log_file;                   ///< iteration log (CSV)
+  std::string env;                        ///< its tag
   bool profile_one_step = false;
   int profile_warmup = 20;
   int profile_iter = 1;
@@ -59,7 +59,8 @@ struct TrainNetEpoch {
 struct TrainNetResult {
   std::string device;  ///< its name
   std::vector<TrainNetEpoch> epochs;
-  std::optional<double> test_loss, test_acc;  ///< after the last epoch, or of `evaluate`
+  std::optional<double> test_loss,
+      test_acc;  ///< after the last epoch, or of `evaluate`; of the validation part where there is no other
   std::int64_t skipped_images = 0;
   bool stopped = false;
 };
@@ -67,7 +68,8 @@ struct TrainNetResult {
 /// Trains a network, or evaluates or profiles it. What is resumed from a checkpoint, also inside an epoch, is bit for
 /// bit what would have followed.
 /// @param message  gets a line now and then: the device, progress with the time left, epochs
-/// @param stop     asked after every step; true ends the training, last.pt is written
+/// @param stop     asked after every step and before every batch of an evaluation; true ends the training, last.pt is
+///                 written
 /// @throws InputError for options, data or checkpoints that do not fit, DeviceError, OutOfMemory
 [[nodiscard]] PERFPRED_API TrainNetResult train_net(const TrainNetOptions& options,
                                                     const std::function<void(const std::string&)>& message,
