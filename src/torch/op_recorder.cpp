@@ -216,7 +216,8 @@ struct OpInfo {
   bool updates = false;       // gives nothing, writes its arguments `written`
   std::vector<std::size_t> written;
   ShapeRule shapes = nullptr;
-  std::vector<std::size_t> devices;  // arguments that say where to make a tensor
+  std::vector<std::size_t> devices;       // arguments that say where to make a tensor
+  std::optional<std::size_t> transposed;  // the argument that says whether a convolution is
 };
 
 OpInfo find_out(const c10::OperatorHandle& op) {
@@ -235,6 +236,7 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   info.pointwise = op.hasTag(at::Tag::pointwise);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].name() == "device") info.devices.push_back(i);
+    if (arguments[i].name() == "transposed") info.transposed = i;
   }
   if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
       !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
@@ -515,6 +517,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     stack->resize(begin);
     return;
   }
+  const bool transposed = info.transposed && (*stack)[begin + *info.transposed].toBool();
   try {
     call(op, info, *stack, begin, inputs);
   } catch (const c10::Error& error) {
@@ -534,7 +537,8 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     const bool named = info.kind == OpKind::unknown || info.kind == OpKind::other;
     const std::shared_ptr<const OpRule> rule =
         info.kind == OpKind::unknown ? registered_rule(op.schema().name()) : nullptr;
-    recorder->record(info.kind, named ? std::string_view(info.name) : std::string_view(), rule.get(), inputs, outputs);
+    recorder->record(info.kind, named ? std::string_view(info.name) : std::string_view(), rule.get(), inputs, outputs,
+                     transposed);
   }
   scratch = std::move(inputs);
 }
@@ -607,7 +611,7 @@ TensorId OpRecorder::id_of(const at::Tensor& tensor) {
 }
 
 void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
-                        std::span<const at::Tensor> outputs) {
+                        std::span<const at::Tensor> outputs, bool transposed) {
   inputs_.clear();
   outputs_.clear();
   for (const at::Tensor& tensor : inputs) {
@@ -630,7 +634,7 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     }
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
-  Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_);
+  Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_, transposed);
   if (!name.empty()) {
     const auto [found, is_new] =
         names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));

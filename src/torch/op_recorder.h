@@ -33,10 +33,11 @@ class OpRecorder {
   /// Says what a tensor is for, before or after it is first seen.
   void name_tensor(const at::Tensor& tensor, TensorRole role);
 
-  /// @param name  kept with operators that have no kind of their own; empty for the others
-  /// @param rule  counts the operator instead of its kind, unless null
+  /// @param name        kept with operators that have no kind of their own; empty for the others
+  /// @param rule        counts the operator instead of its kind, unless null
+  /// @param transposed  of a convolution
   void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
-              std::span<const at::Tensor> outputs);
+              std::span<const at::Tensor> outputs, bool transposed = false);
 
   /// The recorder of this thread that is recording, else null.
   static OpRecorder* current();

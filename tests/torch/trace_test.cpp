@@ -232,6 +232,22 @@ TEST(TorchScript, IsTracedFromItsFile) {
   EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, convolution);  // the input gets no gradient
   EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
   EXPECT_EQ(step.totals(Phase::optimizer).ops, 2);  // the count of steps, and the update
+TEST(TorchScript, CountsTransposedConvolutions) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    y = torch.conv_transpose2d(x, self.weight, None, [2, 2], [0, 0], [0, 0], 2)
+    y = torch.conv_transpose2d(y, self.weight, None, [1, 1], [0, 0], [0, 0], 2)
+    return y.mean([2, 3])
+)"));
+  const InputSpec input{{2, 6, 8, 8}, DataType::f32};
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::sgd);
+  const double first = 2.0 * (2 * 6 * 8 * 8) * (3 * 3 * 3);
+  const double second = 2.0 * (2 * 6 * 17 * 17) * (3 * 3 * 3);
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, first + second);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, first + 2 * second);
+}
+
 }
 
 TEST(TorchScript, IsNamedByItsSha256) {  // FIPS 180-2, appendix B, and the empty message
