@@ -248,6 +248,40 @@ def forward(self, x):
   EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, first + 2 * second);
 }
 
+TEST(TorchScript, FindsTensorsInWhatAModuleHolds) {
+  torch::jit::Module module("Net");
+  const at::Tensor weight = torch::ones({6, 5}, torch::requires_grad());
+  module.register_parameter("weight", weight, false);
+  const auto tensor = c10::TensorType::get();
+  const auto list = c10::ListType::create(tensor);
+  const c10::List<at::Tensor> tensors({weight});
+  module.register_attribute("list", list, tensors);
+  module.register_attribute("again", list, tensors);
+  c10::List<c10::List<at::Tensor>> nested;
+  nested.push_back(c10::List<at::Tensor>({weight}));
+  module.register_attribute("nested", c10::ListType::create(list), nested);
+  module.register_attribute("pair", c10::TupleType::create({tensor, list}),
+                            c10::ivalue::Tuple::create(weight, c10::List<at::Tensor>({weight})));
+  c10::Dict<std::string, at::Tensor> dict;
+  dict.insert("w", weight);
+  module.register_attribute("dict", c10::DictType::create(c10::StringType::get(), tensor), dict);
+  module.define(R"(
+def forward(self, x):
+    y = torch.mm(x, self.weight) + torch.mm(x, self.list[0]) + torch.mm(x, self.again[0])
+    y = y + torch.mm(x, self.nested[0][0]) + torch.mm(x, self.pair[0]) + torch.mm(x, self.pair[1][0])
+    return y + torch.mm(x, self.dict["w"])
+)");
+  const testing::TemporaryFolder folder;
+  module.save(folder.file("net.pt"));
+  StepTracer tracer = StepTracer::torchscript(folder.file("net.pt"), Precision::fp64);
+  EXPECT_EQ(tracer.params(), 6 * 5);
+  const InputSpec input{{4, 6}, DataType::f64};
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::sgd);
+  constexpr double product = 2.0 * 4 * 6 * 5;
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, 7 * product);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, 7 * product);  // all of them are the parameter
+}
+
 }
 
 TEST(TorchScript, IsNamedByItsSha256) {  // FIPS 180-2, appendix B, and the empty message
