@@ -456,6 +456,11 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake), stack);
     return;
   }
+  if (OpRecorder* recorder = OpRecorder::current(); recorder != nullptr && !recorder->admits_call()) {
+    failure = fmt::format("the forward pass executes more than {} operators: does a loop of it wait for a value?",
+                          OpRecorder::most_calls);
+    throw InputError(failure);
+  }
   const std::size_t begin = stack->size() - op.schema().arguments().size();
   thread_local std::vector<Tensor> scratch;
   std::vector<Tensor> inputs = std::move(scratch);

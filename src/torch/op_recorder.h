@@ -39,6 +39,11 @@ class OpRecorder {
   void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
               std::span<const at::Tensor> outputs, bool transposed = false);
 
+  static constexpr int most_calls = 500'000;
+
+  /// False after most_calls of them in the forward pass: a loop that values should end does not end.
+  [[nodiscard]] bool admits_call() { return phase_ != Phase::forward || ++calls_ <= most_calls; }
+
   /// The recorder of this thread that is recording, else null.
   static OpRecorder* current();
 
@@ -49,6 +54,7 @@ class OpRecorder {
 
   OpGraph graph_;
   Phase phase_ = Phase::forward;
+  int calls_ = 0;
   std::unordered_map<const c10::StorageImpl*, TensorId> ids_;
   // Keep addresses from being used again. Autograd adds in place to gradients whose memory nobody else holds.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> addresses_;

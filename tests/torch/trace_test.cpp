@@ -282,6 +282,19 @@ def forward(self, x):
   EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, 7 * product);  // all of them are the parameter
 }
 
+TEST(TorchScript, RefusesALoopThatDoesNotEnd) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    while bool(x.sum() > 0):
+        x = x * self.weight.sum()
+    return x
+)"));
+  const InputSpec input{{4, 6}, DataType::f32};
+  EXPECT_THAT(message_of([&] {
+                (void)tracer.trace({&input, 1}, Optimizer::sgd);
+              }),
+              AllOf(HasSubstr("more than 500000 operators"), ::testing::Not(HasSubstr("\n"))));
 }
 
 TEST(TorchScript, IsNamedByItsSha256) {  // FIPS 180-2, appendix B, and the empty message
