@@ -355,13 +355,18 @@ class Reader {
   }
 
   void decide() {
-    const auto look = [this](const Metric& metric, std::string_view value) {
-      if (decimal_ == 0) decimal_ = decimal_separator(value, metric.unit == Unit::count);
+    // Counts are whole, but not in thousands.
+    const auto look = [this](std::string_view value, bool whole) {
+      if (decimal_ == 0) decimal_ = decimal_separator(value, whole);
     };
     if (!columns_.metric) {
-      for (const auto& [column, metric] : columns_.wide) look(metric, fields_[column]);
+      for (std::size_t i = 0; i < columns_.wide.size(); ++i) {
+        const auto& [column, metric] = columns_.wide[i];
+        look(fields_[column], metric.unit == Unit::count && columns_.wide_factors[i] == metric.factor);
+      }
     } else if (const auto metric = metric_named(fields_[*columns_.metric])) {
-      look(*metric, fields_[*columns_.value]);
+      look(fields_[*columns_.value],
+           metric->unit == Unit::count && unit_factor(fields_[*columns_.unit], Unit::count) == 1);
     }
   }
 

@@ -120,6 +120,28 @@ TEST_F(NcuReportTest, CountsTellWhatASeparatorMeans) {
   const NcuReport report = read(long_header + row(0, "k", range("f"), "dram__bytes_read.sum", "byte", "0") + rows);
   EXPECT_DOUBLE_EQ(report.total.time_sec, 8.125e-6);
   EXPECT_DOUBLE_EQ(report.total.flops, 2 * 1234. + 110);
+TEST_F(NcuReportTest, CountsInThousandsAreNotWhole) {
+  const std::string op = "smsp__sass_thread_inst_executed_op_";
+  const auto rows = [&](const std::string& usec) {
+    return long_header + row(0, "k", "", op + "fadd_pred_on.sum", "Kinst", "1.024") +
+           row(0, "k", "", op + "fmul_pred_on.sum", "Kinst", "1.024") +
+           row(0, "k", "", op + "ffma_pred_on.sum", "Kinst", "1.024") +
+           row(0, "k", "", "gpu__time_duration.sum", "usecond", usec) +
+           row(0, "k", "", "dram__bytes.sum", "Kbyte", "4.096");
+  };
+  for (const char* usec : {"12.125", "12.1"}) {
+    const NcuReport report = read(rows(usec));
+    EXPECT_DOUBLE_EQ(report.total.flops, 4096) << usec;
+    EXPECT_DOUBLE_EQ(report.total.bytes, 4096) << usec;
+  }
+  const NcuReport wide =
+      read("\"ID\",\"Kernel Name\",\"" + op + "fadd_pred_on.sum\",\"" + op + "fmul_pred_on.sum\",\"" + op +
+           "ffma_pred_on.sum\",\"gpu__time_duration.sum\",\"dram__bytes.sum\"\n"
+           "\"\",\"\",\"Kinst\",\"Kinst\",\"Kinst\",\"usecond\",\"Kbyte\"\n"
+           "\"0\",\"k\",\"1.024\",\"1.024\",\"1.024\",\"12.1\",\"4.096\"\n");
+  EXPECT_DOUBLE_EQ(wide.total.flops, 4096);
+}
+
 }
 
 TEST_F(NcuReportTest, WideFormatTakesUnitsFromItsSecondRow) {
