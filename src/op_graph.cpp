@@ -111,8 +111,11 @@ double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inp
     case OpKind::bmm:
       return 2 * elements(outputs[0]) * static_cast<double>(graph.shape(inputs[0]).back());
     case OpKind::addmm:
-    case OpKind::baddbmm:
-      return 2 * elements(outputs[0]) * static_cast<double>(graph.shape(inputs[1]).back());
+    case OpKind::baddbmm: {
+      const Shape& left = graph.shape(inputs[1]);
+      const std::int64_t summed = graph.shape(outputs[0]).rank() < left.rank() ? left[0] : 1;  // addbmm
+      return 2 * elements(outputs[0]) * static_cast<double>(summed * left.back());
+    }
     case OpKind::nll_loss:
       return elements(inputs[1]);
     case OpKind::nll_loss_backward:

@@ -77,6 +77,15 @@ TEST(OpGraph, ProductsAreTwoMnk) {
   EXPECT_EQ(graph.add_op(OpKind::bmm, Phase::forward, -1, std::array{a, b}, std::array{c}).flops, 2.0 * 3 * 5 * 7 * 11);
 }
 
+TEST(OpGraph, ASumOfProductsIsOfEachMatrix) {
+  OpGraph graph;  // addbmm
+  const TensorId sum = graph.add_tensor({5, 11}, DataType::f32, TensorRole::activation);
+  const TensorId a = graph.add_tensor({3, 5, 7}, DataType::f32, TensorRole::activation);
+  const TensorId b = graph.add_tensor({3, 7, 11}, DataType::f32, TensorRole::activation);
+  EXPECT_EQ(graph.add_op(OpKind::baddbmm, Phase::forward, -1, std::array{sum, a, b}, std::array{sum}).flops,
+            2.0 * 3 * 5 * 7 * 11);
+}
+
 TEST(OpGraph, EveryOptimizerUpdatesEveryParameter) {
   struct Expected {
     Optimizer optimizer;

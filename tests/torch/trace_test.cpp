@@ -246,6 +246,16 @@ def forward(self, x):
   const double second = 2.0 * (2 * 6 * 17 * 17) * (3 * 3 * 3);
   EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, first + second);
   EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, first + 2 * second);
+TEST(TorchScript, CountsAllProductsOfASum) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    return torch.addbmm(x[0], x, x) * self.weight.sum()
+)"));
+  const InputSpec input{{16, 8, 8}, DataType::f32};
+  EXPECT_EQ(tracer.trace({&input, 1}, Optimizer::sgd).totals(Phase::forward).conv_matmul_flops, 2.0 * 16 * 8 * 8 * 8);
+}
+
 }
 
 TEST(TorchScript, FindsTensorsInWhatAModuleHolds) {
