@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "cli.h"
@@ -36,6 +38,15 @@ std::string label(const PlannedRun& run) {
     text += " " + std::to_string(*workload.depth) + "x" + std::to_string(*workload.base_filters);
   }
   return text + " batch " + std::to_string(workload.batch_size);
+}
+
+/// With the digits of the value beside it, and never below the number.
+std::string rounded_up(double number) {
+  char text[32];
+  for (double shown = number;; shown = std::nextafter(shown * (1 + 4e-11), HUGE_VAL)) {
+    std::snprintf(text, sizeof text, "%.10g", shown);
+    if (std::strtod(text, nullptr) >= number) return text;
+  }
 }
 
 void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
@@ -162,7 +173,7 @@ int main(int argc, char** argv) {
     std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
                 static_cast<long long>(plan.cost_sec), devices > 1 ? (std::to_string(devices) + " x ").c_str() : "",
                 static_cast<long long>(plan.budget_sec), plan.value,
-                plan.optimal ? "optimal" : ("at most " + std::to_string(plan.upper_bound) + " is possible").c_str());
+                plan.optimal ? "optimal" : ("at most " + rounded_up(plan.upper_bound) + " is possible").c_str());
     if (price_per_hour) std::printf("price %.2f\n", *price_per_hour * hours);
     print_rows(plan.runs, true);
     if (!plan.missed.empty()) {

@@ -139,6 +139,19 @@ TEST_F(PlanProgram, AssignsRunsToDevices) {
                  "no row is of device \"none\"");
 }
 
+TEST_F(PlanProgram, PrintsABoundThatIsNotBelowTheValue) {
+  std::string table = header;
+  for (int i = 0; i < 4; ++i)
+    table += row(2, 16, 32 << i, std::to_string(i + 1), "500", "0.000000" + std::to_string(15 + i));
+  const Finished finished = run({"--budget-sec", "50", "--epochs", "10", "--time-limit-sec", "0"}, table);
+  double value = 0, bound = 0;
+  const std::size_t at = finished.out.find("value ");
+  ASSERT_EQ(std::sscanf(finished.out.c_str() + at, "value %lf (at most %lf is possible)", &value, &bound), 2)
+      << finished.out;
+  EXPECT_GT(value, 0);
+  EXPECT_GE(bound, value);
+}
+
 TEST_F(PlanProgram, CoversWithSeveralDevices) {
   const auto cover = [](const char* budget) {
     return std::vector<std::string>{"--budget-sec",       budget,   "--epochs", "10", "--objective",
