@@ -265,7 +265,8 @@ std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const 
     if (budget <= (values.empty() ? plan.budget_sec : values.back().budget_sec)) continue;
     const Assignment larger = solve(problem, request, budget, limits.remaining(), brief);
     if (limits.expired()) break;
-    const double value = std::max(plan.value, larger.value);  // the plan itself fits, too
+    // What fits a smaller budget fits this one, too.
+    const double value = std::max(values.empty() ? plan.value : values.back().value, larger.value);
     values.push_back({budget, value, 60 * (value - plan.value) / static_cast<double>(budget - plan.budget_sec)});
     if (budget == enough) break;
   }

@@ -166,6 +166,47 @@ TEST(PlanRuns, CoversSafely) {
   }
 }
 
+struct MadeUpRun {
+  int depth;
+  double sec_per_epoch, value;
+};
+
+/// The same runs on each device. @param deviation  of the logarithm of each time, independent
+std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, PlanRequest& request) {
+  std::vector<PlanCandidate> candidates;
+  const auto n = static_cast<Eigen::Index>(runs.size());
+  JointPrediction times;
+  times.mean.resize(n);
+  times.covariance = Eigen::MatrixXd::Identity(n, n) * (deviation * deviation);
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    const PlanOption option{Workload::cifar_cnn(runs[j].depth, 8, 1 << j), runs[j].sec_per_epoch, runs[j].value};
+    candidates.emplace_back(request.devices.size(), option);
+    times.mean[static_cast<Eigen::Index>(j)] = std::log(runs[j].sec_per_epoch);
+  }
+  request.times = {times};
+  return candidates;
+}
+
+TEST(PlanRuns, MoreTimeIsWorthNoLess) {
+  PlanRequest request = safe_request(0.51, 1);
+  request.budget_sec = 824;
+  request.epochs = 10;
+  request.startup_sec = 29.115823520085151;
+  request.objective = PlanObjective::cover_depth;
+  const RunPlan plan =
+      plan_runs(made_up_runs({{1, 9, 9}, {3, 4, 4}, {1, 2, 2}, {1, 5, 5}, {1, 9, 9}, {1, 1, 1}, {2, 8, 8}, {2, 5, 5}},
+                             1.5 * std::sqrt(1.2), request),
+                request);
+  ASSERT_GE(plan.marginal.size(), 5U);
+  double before = plan.value;
+  for (const BudgetValue& more : plan.marginal) {
+    EXPECT_GE(more.value, before) << more.budget_sec;
+    EXPECT_DOUBLE_EQ(more.value_per_minute,
+                     60 * (more.value - plan.value) / static_cast<double>(more.budget_sec - plan.budget_sec));
+    before = more.value;
+  }
+}
+
 TEST(PlanRuns, RefusesTimesOfSomethingElse) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
