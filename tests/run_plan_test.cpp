@@ -207,6 +207,14 @@ TEST(PlanRuns, MoreTimeIsWorthNoLess) {
   }
 }
 
+TEST(PlanRuns, LossesAreOfTheValuesThemselves) {  // not of sums with a value that no budget holds
+  PlanRequest request = safe_request(0.9, 1);
+  request.budget_sec = 300;
+  const RunPlan plan = plan_runs(made_up_runs({{1, 10, 0.7}, {1, 10, 0.1}, {1, 1e6, 1e6}}, 0.02, request), request);
+  ASSERT_EQ(plan.missed.size(), 1U);
+  EXPECT_EQ(plan.missed[0].loss, 0.7 - 0.1);
+}
+
 TEST(PlanRuns, RefusesTimesOfSomethingElse) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
