@@ -260,6 +260,7 @@ class Reader {
  private:
   struct Columns {
     std::size_t count = 0, id = 0, kernel = 0;
+    bool quoted = true;  // the header; where it is not, a spreadsheet saved the file
     std::optional<std::size_t> process, capability, push_pop, start_stop, metric, unit, value;
     std::vector<std::pair<std::size_t, Metric>> wide;
     std::vector<double> wide_factors;  // empty until the row of units
@@ -280,7 +281,8 @@ class Reader {
     line_ = number;
     if (*line == '\0' || std::strncmp(line, "==", 2) == 0) return;
     const bool quoted = *line == '"';
-    if (columns_.count > 0 && !quoted) return;  // what the profiled program printed
+    const bool plain = !columns_.quoted && (*line == ',' || std::isdigit(static_cast<unsigned char>(*line)) != 0);
+    if (columns_.count > 0 && !quoted && !plain) return;  // what the profiled program printed
     if (!split_csv_fields(line, fields_)) {
       if (columns_.count == 0) return;
       fail("a quote is not closed");
@@ -288,6 +290,7 @@ class Reader {
     if (const auto header = parse_header()) {
       finish_launch();
       columns_ = *header;
+      columns_.quoted = quoted;
       if (!deciding_) {
         found_header_ = true;
         seen_.clear();
