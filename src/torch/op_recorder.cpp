@@ -582,6 +582,23 @@ Shape stored_shape(const Tensor& tensor) {
   return Shape(std::span<const std::int64_t>(sizes.data(), rank));
 }
 
+/// How often a convolution or product computes with each element that lies in memory: once but for expanded operands.
+double repetitions(OpKind kind, std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool transposed) {
+  const auto ratio = [](std::int64_t whole, std::int64_t stored) {
+    return stored > 0 ? static_cast<double>(whole) / static_cast<double>(stored) : 1;
+  };
+  const bool backward = kind == OpKind::convolution_backward;
+  if (kind == OpKind::convolution || backward) {
+    if (!backward && !transposed) return 1;
+    const Tensor& counted = inputs[backward && transposed ? 1 : 0];
+    return ratio(counted.numel(), stored_shape(counted).numel());
+  }
+  const Tensor& left = inputs[kind == OpKind::mm || kind == OpKind::bmm ? 0 : 1];
+  const Shape stored = stored_shape(left);
+  const bool summed = outputs[0].dim() < left.dim();  // addbmm
+  return ratio(left.size(-1), stored.back()) * (summed ? ratio(left.size(0), stored[0]) : 1);
+}
+
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&handle>()); }
 
 }  // namespace
@@ -640,6 +657,7 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
   Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_, transposed);
+  if (rule == nullptr && is_conv_or_matmul(kind)) op.flops *= repetitions(kind, inputs, outputs, transposed);
   if (!name.empty()) {
     const auto [found, is_new] =
         names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));

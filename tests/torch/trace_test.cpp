@@ -232,6 +232,8 @@ TEST(TorchScript, IsTracedFromItsFile) {
   EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, convolution);  // the input gets no gradient
   EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
   EXPECT_EQ(step.totals(Phase::optimizer).ops, 2);  // the count of steps, and the update
+}
+
 TEST(TorchScript, CountsTransposedConvolutions) {
   const testing::TemporaryFolder folder;
   StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
@@ -246,6 +248,8 @@ def forward(self, x):
   const double second = 2.0 * (2 * 6 * 17 * 17) * (3 * 3 * 3);
   EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, first + second);
   EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, first + 2 * second);
+}
+
 TEST(TorchScript, CountsAllProductsOfASum) {
   const testing::TemporaryFolder folder;
   StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
@@ -256,6 +260,26 @@ def forward(self, x):
   EXPECT_EQ(tracer.trace({&input, 1}, Optimizer::sgd).totals(Phase::forward).conv_matmul_flops, 2.0 * 16 * 8 * 8 * 8);
 }
 
+TEST(TorchScript, ComputesWithAllElementsOfWhatIsExpanded) {  // as the gradient of a sum is
+  const testing::TemporaryFolder folder;
+  StepTracer images = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    return torch.conv2d(x, self.weight, None, [1, 1], [1, 1]).sum([2, 3])
+)"));
+  const InputSpec image{{2, 3, 8, 8}, DataType::f32};
+  EXPECT_EQ(images.trace({&image, 1}, Optimizer::sgd).totals(Phase::backward).conv_matmul_flops,
+            2.0 * 2 * 6 * 64 * 27);  // the weight's
+
+  StepTracer vectors = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    weight = self.weight.flatten(1)
+    return torch.mm(torch.mm(x, weight), weight.t()).sum(1, True).expand(4, 5)
+)"));
+  const InputSpec vector{{4, 6}, DataType::f32};
+  const OpGraph step = vectors.trace({&vector, 1}, Optimizer::sgd);
+  constexpr double product = 2.0 * 4 * 6 * 27;
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, 2 * product);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, 3 * product);  // x gets no gradient
 }
 
 TEST(TorchScript, FindsTensorsInWhatAModuleHolds) {
