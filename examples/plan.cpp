@@ -1,9 +1,12 @@
 // Which runs to do in a time budget.
 #include <perfpred/run_plan.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "cli.h"
@@ -36,6 +39,15 @@ std::string label(const PlannedRun& run) {
     text += " " + std::to_string(*workload.depth) + "x" + std::to_string(*workload.base_filters);
   }
   return text + " batch " + std::to_string(workload.batch_size);
+}
+
+/// With the digits of the value beside it, and never below the number.
+std::string rounded_up(double number) {
+  char text[32];
+  for (double shown = number;; shown = std::nextafter(shown * (1 + 4e-11), HUGE_VAL)) {
+    std::snprintf(text, sizeof text, "%.10g", shown);
+    if (std::strtod(text, nullptr) >= number) return text;
+  }
 }
 
 void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
@@ -92,8 +104,7 @@ int main(int argc, char** argv) {
   program.add_option("--devices", filter.devices, "Names of the devices; rows pair by workload")
       ->delimiter(',')
       ->excludes(alike);
-  program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")
-      ->check(CLI::NonNegativeNumber);
+  program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency");
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
   program.add_flag("--pareto", pareto, "Also the runs that no other beats in both cost and value");
   program.add_option("--out", out, "Write the plan as CSV");
@@ -103,6 +114,9 @@ int main(int argc, char** argv) {
     filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
     const bool predicted = time_source == "predicted";
+    if (price_per_hour && *price_per_hour < 0) {
+      throw InputError(fmt::format("--price-per-hour {} is not a number >= 0", *price_per_hour));
+    }
     if (predicted != !model_file.empty()) throw InputError("--time-source predicted and --model go together");
     const std::vector<AggregateRow> rows = read_aggregate(table);
     std::vector<PlanCandidate> candidates;
@@ -162,7 +176,7 @@ int main(int argc, char** argv) {
     std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
                 static_cast<long long>(plan.cost_sec), devices > 1 ? (std::to_string(devices) + " x ").c_str() : "",
                 static_cast<long long>(plan.budget_sec), plan.value,
-                plan.optimal ? "optimal" : ("at most " + std::to_string(plan.upper_bound) + " is possible").c_str());
+                plan.optimal ? "optimal" : ("at most " + rounded_up(plan.upper_bound) + " is possible").c_str());
     if (price_per_hour) std::printf("price %.2f\n", *price_per_hour * hours);
     print_rows(plan.runs, true);
     if (!plan.missed.empty()) {

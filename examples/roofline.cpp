@@ -61,10 +61,10 @@ int main(int argc, char** argv) {
   program.add_option("--ncu", ncu, "CSV export of Nsight Compute");
   program.add_option("--ai", ai, "FLOPs a byte of one point");
   program.add_option("--gflops", gflops, "GFLOP/s of that point");
-  program.add_option("--device", devices, "Device, or ENVIRONMENT=DEVICE (may be repeated)");
+  auto* device = program.add_option("--device", devices, "Device, or ENVIRONMENT=DEVICE (may be repeated)");
   program.add_option("--devices", own, "Your own devices.csv: its rows are added");
-  program.add_option("--peak-flops", peak_flops, "Peak by hand, FLOP/s");
-  program.add_option("--peak-bw", peak_bw, "Bandwidth by hand, bytes/s");
+  program.add_option("--peak-flops", peak_flops, "Peak by hand, FLOP/s")->excludes(device);
+  program.add_option("--peak-bw", peak_bw, "Bandwidth by hand, bytes/s")->excludes(device);
   program.add_option("--precision", precision, "Of measurements that do not say theirs")->capture_default_str();
   program.add_option("--warmup", warmup, "Iterations dropped at the start of a log")->capture_default_str();
   program.add_option("--label", label, "Name of the point, or of the report");
@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
     if (!runs_agg.empty()) study.add(perfpred::read_aggregate(runs_agg));
     if (!ncu.empty()) study.add(perfpred::NcuReport::read(ncu), label.empty() ? "all kernels" : label);
     if (ai) study.add(label.empty() ? "point" : label, *ai, *gflops * 1e9);
+    study.check_devices();
     for (const std::string& warning : study.warnings()) fmt::print(stderr, "perfpred-roofline: warning: {}\n", warning);
     std::vector<std::string> files;
     if (!out_dir.empty()) files = study.write(out_dir);

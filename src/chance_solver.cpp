@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "knapsack_solver.h"
 
@@ -237,6 +240,7 @@ class ChanceAssigner {
       best_.upper_bound += most;
     }
     improve(best_.device);
+    if (has_groups(group_)) improve(tight_cover());
     std::vector<Eigen::VectorXd> at(problems_.size(), Eigen::VectorXd::Ones(static_cast<Eigen::Index>(jobs_)));
     constexpr std::size_t rounds = 8;
     for (std::size_t round = 0; round < rounds && !proved() && !limits_.expired(); ++round) {
@@ -314,6 +318,56 @@ class ChanceAssigner {
     return places;
   }
 
+  /// Whether no other run of its group is placed.
+  [[nodiscard]] bool is_alone(const JobDevices& places, std::size_t job) const {
+    if (!group_[job]) return false;
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      if (j != job && places[j] && group_[j] == group_[job]) return false;
+    }
+    return true;
+  }
+
+  /// The places after this device is solved alone; the same ones if that gains nothing over `before`.
+  [[nodiscard]] JobDevices solved_again(const JobDevices& places, std::size_t device, const ChanceProblem& alone,
+                                        double before) const {
+    const Plan plan = solve_chance(alone, limits_.remaining(), most_nodes_);
+    if (plan.value <= before * (1 + tolerance)) return places;
+    JobDevices next = places;
+    for (auto& place : next) {
+      if (place == device) place.reset();
+    }
+    for (const std::size_t job : plan.chosen) next[job] = device;
+    return next;
+  }
+
+  /// A run of each group, one after the other where it leaves the fullest device the most room.
+  [[nodiscard]] JobDevices tight_cover() const {
+    JobDevices places(jobs_);
+    std::set<std::size_t> open;
+    for (const auto& group : group_) {
+      if (group) open.insert(*group);
+    }
+    for (const std::size_t group : open) {
+      double least = std::numeric_limits<double>::infinity();
+      std::pair<std::size_t, std::size_t> best;
+      for (std::size_t j = 0; j < jobs_; ++j) {
+        if (group_[j] != group) continue;
+        for (std::size_t d = 0; d < devices_; ++d) {
+          places[j] = d;
+          const double share = problem_of(d).needed(set_on(places, d)) / problem_of(d).budget;
+          if (share < least) {
+            least = share;
+            best = {j, d};
+          }
+        }
+        places[j].reset();
+      }
+      if (least > 1) return JobDevices(jobs_);
+      places[best.first] = best.second;
+    }
+    return places;
+  }
+
   /// Solves one device at a time over its own runs, the free ones and, at their loss, those of the others, until no
   /// device gains.
   void improve(JobDevices places) {
@@ -329,14 +383,20 @@ class ChanceAssigner {
             alone.values[j] = std::max(0.0, alone.values[j] - problem_of(*places[j]).values[j]);
           }
         }
-        const Plan plan = solve_chance(alone, limits_.remaining(), most_nodes_);
-        if (plan.value <= before * (1 + tolerance)) continue;
-        JobDevices next = places;
-        for (auto& place : next) {
-          if (place == d) place.reset();
+        JobDevices next = solved_again(places, d, alone, before);
+        if (covers_groups(group_, places) && !covers_groups(group_, next)) {
+          // Again, what a group has alone here outweighing all else.
+          double all = 0;
+          for (const double value : alone.values) all += value;
+          for (std::size_t j = 0; j < jobs_; ++j) {
+            if (places[j] != d || !is_alone(places, j)) continue;
+            alone.values[j] += all;
+            before += all;
+          }
+          next = solved_again(places, d, alone, before);
+          if (!covers_groups(group_, next)) continue;
         }
-        for (const std::size_t job : plan.chosen) next[job] = d;
-        if (covers_groups(group_, places) && !covers_groups(group_, next)) continue;
+        if (next == places) continue;
         better = true;
         places = std::move(next);
       }

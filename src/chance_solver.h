@@ -37,13 +37,15 @@ struct ChanceProblem {
 
 /// The best set by value. Each tangent of the constraint makes a knapsack whose optimum is an upper bound; sets come
 /// from those optima, repaired and improved by exchanges; a branch and bound over the best tangent closes the gap if
-/// its tree has at most `most_nodes`. Called optimal if nothing is better by more than 1e-12 of the value.
+/// its tree has at most `most_nodes`. Called optimal if nothing is better by more than 1e-12 of the value. Runs worth 0
+/// are no candidates, though where errors are large one may lower what the others need: bound and proof are without
+/// them.
 [[nodiscard]] PERFPRED_API Plan solve_chance(const ChanceProblem& problem, const PlanLimits& limits,
                                              std::int64_t most_nodes);
 
 /// The same runs on several devices, each of which keeps its own budget, with a run of each group: one problem for each
 /// device, or one for all if they are alike. Tangents of all constraints make an assignment problem whose bound is one
-/// here; its plans are repaired and then solved again device by device.
+/// here; its plans are repaired and then solved again device by device. Runs worth 0 are placed for their group only.
 [[nodiscard]] PERFPRED_API Assignment assign_chance(std::span<const ChanceProblem> problems, std::size_t devices,
                                                     const JobGroups& group, const PlanLimits& limits,
                                                     std::int64_t most_nodes);

@@ -260,6 +260,7 @@ class Reader {
  private:
   struct Columns {
     std::size_t count = 0, id = 0, kernel = 0;
+    bool quoted = true;  // the header; where it is not, a spreadsheet saved the file
     std::optional<std::size_t> process, capability, push_pop, start_stop, metric, unit, value;
     std::vector<std::pair<std::size_t, Metric>> wide;
     std::vector<double> wide_factors;  // empty until the row of units
@@ -280,7 +281,8 @@ class Reader {
     line_ = number;
     if (*line == '\0' || std::strncmp(line, "==", 2) == 0) return;
     const bool quoted = *line == '"';
-    if (columns_.count > 0 && !quoted) return;  // what the profiled program printed
+    const bool plain = !columns_.quoted && (*line == ',' || std::isdigit(static_cast<unsigned char>(*line)) != 0);
+    if (columns_.count > 0 && !quoted && !plain) return;  // what the profiled program printed
     if (!split_csv_fields(line, fields_)) {
       if (columns_.count == 0) return;
       fail("a quote is not closed");
@@ -288,6 +290,7 @@ class Reader {
     if (const auto header = parse_header()) {
       finish_launch();
       columns_ = *header;
+      columns_.quoted = quoted;
       if (!deciding_) {
         found_header_ = true;
         seen_.clear();
@@ -355,13 +358,18 @@ class Reader {
   }
 
   void decide() {
-    const auto look = [this](const Metric& metric, std::string_view value) {
-      if (decimal_ == 0) decimal_ = decimal_separator(value, metric.unit == Unit::count);
+    // Counts are whole, but not in thousands.
+    const auto look = [this](std::string_view value, bool whole) {
+      if (decimal_ == 0) decimal_ = decimal_separator(value, whole);
     };
     if (!columns_.metric) {
-      for (const auto& [column, metric] : columns_.wide) look(metric, fields_[column]);
+      for (std::size_t i = 0; i < columns_.wide.size(); ++i) {
+        const auto& [column, metric] = columns_.wide[i];
+        look(fields_[column], metric.unit == Unit::count && columns_.wide_factors[i] == metric.factor);
+      }
     } else if (const auto metric = metric_named(fields_[*columns_.metric])) {
-      look(*metric, fields_[*columns_.value]);
+      look(fields_[*columns_.value],
+           metric->unit == Unit::count && unit_factor(fields_[*columns_.unit], Unit::count) == 1);
     }
   }
 

@@ -93,25 +93,29 @@ double update_flops(const OpGraph& graph, std::span<const TensorId> outputs, int
   return static_cast<double>(elements) * per_parameter / copies;
 }
 
-/// Multiply-adds into one output element of a convolution: input channels of a group times the kernel.
+/// Multiply-adds into one output element of a convolution: input channels of a group times the kernel. From one element
+/// of the image if it is transposed.
 double taps(const Shape& weight) { return static_cast<double>(weight.numel()) / static_cast<double>(weight[0]); }
 
-double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inputs,
-                std::span<const TensorId> outputs) {
+double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs,
+                bool transposed) {
   const auto elements = [&](TensorId id) { return static_cast<double>(graph.numel(id)); };
   switch (kind) {
     case OpKind::convolution:
-      return 2 * elements(outputs[0]) * taps(graph.shape(inputs[1]));
+      return 2 * elements(transposed ? inputs[0] : outputs[0]) * taps(graph.shape(inputs[1]));
     case OpKind::convolution_backward: {
       const int gradients = (outputs[0] != no_tensor ? 1 : 0) + (outputs[1] != no_tensor ? 1 : 0);
-      return gradients * 2 * elements(inputs[0]) * taps(graph.shape(inputs[2]));
+      return gradients * 2 * elements(inputs[transposed ? 1 : 0]) * taps(graph.shape(inputs[2]));
     }
     case OpKind::mm:
     case OpKind::bmm:
       return 2 * elements(outputs[0]) * static_cast<double>(graph.shape(inputs[0]).back());
     case OpKind::addmm:
-    case OpKind::baddbmm:
-      return 2 * elements(outputs[0]) * static_cast<double>(graph.shape(inputs[1]).back());
+    case OpKind::baddbmm: {
+      const Shape& left = graph.shape(inputs[1]);
+      const std::int64_t summed = graph.shape(outputs[0]).rank() < left.rank() ? left[0] : 1;  // addbmm
+      return 2 * elements(outputs[0]) * static_cast<double>(summed * left.back());
+    }
     case OpKind::nll_loss:
       return elements(inputs[1]);
     case OpKind::nll_loss_backward:
@@ -213,7 +217,7 @@ TensorId OpGraph::add_like(TensorId other, TensorRole role) {
 }
 
 Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
-                    std::span<const TensorId> outputs) {
+                    std::span<const TensorId> outputs, bool transposed) {
   Op& op = ops.emplace_back();
   op.kind = kind;
   op.phase = phase;
@@ -222,7 +226,7 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
   op.first_operand = static_cast<std::uint32_t>(operands_.size());
   op.input_count = static_cast<std::uint16_t>(inputs.size());
   op.output_count = static_cast<std::uint16_t>(outputs.size());
-  op.flops = flops_of(*this, kind, inputs, outputs);
+  op.flops = flops_of(*this, kind, inputs, outputs, transposed);
   op.bytes_read = bytes_read_by(*this, kind, inputs, outputs);
   for (const TensorId id : outputs) op.bytes_written += id == no_tensor ? 0 : bytes(id);
   for (const TensorId id : inputs) operands_.push_back(id);

@@ -117,6 +117,18 @@ const Roofline* RooflineStudy::roof_of(const std::string& environment, const std
   return roof.get();
 }
 
+void RooflineStudy::check_devices() const {
+  for (const auto& [environment, device] : devices_) {
+    if (environment.empty() || roof_by_environment_.contains(environment)) continue;
+    std::string known;
+    for (const std::string& name : environments_) {
+      if (!name.empty()) known += fmt::format("{}\"{}\"", known.empty() ? " but of " : ", ", name);
+    }
+    throw InputError(fmt::format("--device {}={}: no measurement is of environment \"{}\"{}", environment, device,
+                                 environment, known));
+  }
+}
+
 std::vector<const Roofline*> RooflineStudy::roofs() const {
   std::vector<const Roofline*> all;
   for (const std::string& environment : environments_) {
@@ -192,6 +204,9 @@ void RooflineStudy::add(std::span<const AggregateRow> rows) {
 void RooflineStudy::add(const NcuReport& report, const std::string& label) {
   const auto place = [&](const std::string& name, const NcuTotals& totals) {
     const auto ai = totals.arithmetic_intensity();
+    if (totals.kernels > 0 && !(totals.time_sec > 0)) {
+      warnings_.push_back(fmt::format("{}: its kernels took 0 s, so it has no rate and no point", name));
+    }
     if (ai && *ai > 0 && totals.time_sec > 0) add(name, *ai, totals.flops_per_sec());
   };
   place(label, report.total);
@@ -200,7 +215,7 @@ void RooflineStudy::add(const NcuReport& report, const std::string& label) {
 }
 
 void RooflineStudy::add(const std::string& label, double ai, double flops_per_sec) {
-  if (!by_hand_ && devices_.empty()) throw InputError("give --device, or --peak-flops and --peak-bw");
+  if (!by_hand_ && !devices_.contains("")) throw InputError("give --device, or --peak-flops and --peak-bw");
   const Roofline* roof = roof_of("", "");
   points_.push_back(roof->place(label, ai, flops_per_sec, precision_));
   precision_by_device_[roof->device().name] = precision_;

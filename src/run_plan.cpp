@@ -205,11 +205,18 @@ std::optional<double> value_with(AssignmentProblem problem, std::size_t job, std
   PlanItem& item = *problem.jobs[job][device];
   if (request.confidence > 0.5) {
     // An uncertain time leaves no rest of the budget to plan for, so the run gets a value that outweighs all others.
+    const double own = item.value;
     double all = 0;
     for (const PlanJob& other : problem.jobs) all += other[device]->value;
     item.value += all;
     const Assignment with = assign_safely(problem, request, limits, brief);
-    return with.device[job] == device ? std::optional(with.value - all) : std::nullopt;
+    if (with.device[job] != device) return std::nullopt;
+    item.value = own;
+    double value = 0;
+    for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
+      if (const auto place = with.device[j]) value += problem.jobs[j][*place]->value;
+    }
+    return value;
   }
   if (request.objective == PlanObjective::best) return item.value;
   const PlanItem taken = item;
@@ -265,7 +272,8 @@ std::vector<BudgetValue> larger_budgets(const AssignmentProblem& problem, const 
     if (budget <= (values.empty() ? plan.budget_sec : values.back().budget_sec)) continue;
     const Assignment larger = solve(problem, request, budget, limits.remaining(), brief);
     if (limits.expired()) break;
-    const double value = std::max(plan.value, larger.value);  // the plan itself fits, too
+    // What fits a smaller budget fits this one, too.
+    const double value = std::max(values.empty() ? plan.value : values.back().value, larger.value);
     values.push_back({budget, value, 60 * (value - plan.value) / static_cast<double>(budget - plan.budget_sec)});
     if (budget == enough) break;
   }

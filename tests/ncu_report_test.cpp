@@ -122,6 +122,53 @@ TEST_F(NcuReportTest, CountsTellWhatASeparatorMeans) {
   EXPECT_DOUBLE_EQ(report.total.flops, 2 * 1234. + 110);
 }
 
+TEST_F(NcuReportTest, CountsInThousandsAreNotWhole) {
+  const std::string op = "smsp__sass_thread_inst_executed_op_";
+  const auto rows = [&](const std::string& usec) {
+    return long_header + row(0, "k", "", op + "fadd_pred_on.sum", "Kinst", "1.024") +
+           row(0, "k", "", op + "fmul_pred_on.sum", "Kinst", "1.024") +
+           row(0, "k", "", op + "ffma_pred_on.sum", "Kinst", "1.024") +
+           row(0, "k", "", "gpu__time_duration.sum", "usecond", usec) +
+           row(0, "k", "", "dram__bytes.sum", "Kbyte", "4.096");
+  };
+  for (const char* usec : {"12.125", "12.1"}) {
+    const NcuReport report = read(rows(usec));
+    EXPECT_DOUBLE_EQ(report.total.flops, 4096) << usec;
+    EXPECT_DOUBLE_EQ(report.total.bytes, 4096) << usec;
+  }
+  const NcuReport wide =
+      read("\"ID\",\"Kernel Name\",\"" + op + "fadd_pred_on.sum\",\"" + op + "fmul_pred_on.sum\",\"" + op +
+           "ffma_pred_on.sum\",\"gpu__time_duration.sum\",\"dram__bytes.sum\"\n"
+           "\"\",\"\",\"Kinst\",\"Kinst\",\"Kinst\",\"usecond\",\"Kbyte\"\n"
+           "\"0\",\"k\",\"1.024\",\"1.024\",\"1.024\",\"12.1\",\"4.096\"\n");
+  EXPECT_DOUBLE_EQ(wide.total.flops, 4096);
+}
+
+TEST_F(NcuReportTest, ReadsWhatASpreadsheetSaved) {  // quotes only where a field needs them
+  const std::string op = "smsp__sass_thread_inst_executed_op_";
+  const std::string rows =
+      "epoch 1, loss 2.3\nID,Kernel Name,Metric Name,Metric Unit,Metric Value\nprinted by the program,,,,\n"
+      "0,\"gemm<a, b>\",gpu__time_duration.sum,usecond,10.5\n0,\"gemm<a, b>\",dram__bytes.sum,Kbyte,1.5\n0,\"gemm<a, "
+      "b>\"," +
+      op + "fadd_pred_on.sum,inst,100\n0,\"gemm<a, b>\"," + op + "fmul_pred_on.sum,inst,10\n0,\"gemm<a, b>\"," + op +
+      "ffma_pred_on.sum,inst,\"1,000\"\n1,relu,gpu__time_duration.sum,usecond,2\nthe end\n";
+  const NcuReport report = read(rows);
+  EXPECT_EQ(report.total.kernels, 2);
+  EXPECT_DOUBLE_EQ(report.total.time_sec, 12.5e-6);
+  EXPECT_DOUBLE_EQ(report.total.bytes, 1500);
+  EXPECT_DOUBLE_EQ(report.total.flops, 2 * 1000 + 110);
+  EXPECT_EQ(report.by_kernel[0].name, "gemm<a, b>");
+  EXPECT_THAT(refusal(rows + "2,relu\n"), HasSubstr(":11: 2 fields where the header has 5"));
+
+  const NcuReport wide = read("ID,Kernel Name,dram__bytes.sum,gpu__time_duration.sum," + op + "dadd_pred_on.sum," + op +
+                              "dmul_pred_on.sum," + op +
+                              "dfma_pred_on.sum\n"
+                              ",,Kbyte,us,inst,inst,inst\n"
+                              "0,k,1.5,2,5,7,11\n");
+  EXPECT_DOUBLE_EQ(wide.total.bytes, 1500);
+  EXPECT_DOUBLE_EQ(wide.total.flops, 5 + 7 + 2 * 11);
+}
+
 TEST_F(NcuReportTest, WideFormatTakesUnitsFromItsSecondRow) {
   const NcuReport report = read(
       "\"ID\",\"Kernel Name\",\"CC\",\"gpu__time_duration.sum\",\"dram__bytes_read.sum\",\"dram__bytes_write.sum\","

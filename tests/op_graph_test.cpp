@@ -56,12 +56,34 @@ TEST(OpGraph, CountsFollowTheRules) {
   EXPECT_EQ(squared.bytes_read, 200 + 4 * 2 * 12 * 64);  // an operand given twice is read once
 }
 
+TEST(OpGraph, ATransposedConvolutionMultipliesEachElementOfItsImage) {
+  OpGraph graph;
+  const TensorId x = graph.add_tensor({2, 8, 5, 5}, DataType::f32, TensorRole::activation);
+  const TensorId weight = graph.add_tensor({8, 6, 2, 2}, DataType::f32, TensorRole::parameter);  // two groups
+  const TensorId y = graph.add_tensor({2, 12, 10, 10}, DataType::f32, TensorRole::activation);
+  const double forward = 2.0 * (2 * 8 * 5 * 5) * (6 * 2 * 2);
+  EXPECT_EQ(graph.add_op(OpKind::convolution, Phase::forward, -1, std::array{x, weight}, std::array{y}, true).flops,
+            forward);
+  const Op backward = graph.add_op(OpKind::convolution_backward, Phase::backward, -1, std::array{y, x, weight},
+                                   std::array{x, weight, no_tensor}, true);
+  EXPECT_EQ(backward.flops, 2 * forward);
+}
+
 TEST(OpGraph, ProductsAreTwoMnk) {
   OpGraph graph;
   const TensorId a = graph.add_tensor({3, 5, 7}, DataType::f32, TensorRole::activation);
   const TensorId b = graph.add_tensor({3, 7, 11}, DataType::f32, TensorRole::activation);
   const TensorId c = graph.add_tensor({3, 5, 11}, DataType::f32, TensorRole::activation);
   EXPECT_EQ(graph.add_op(OpKind::bmm, Phase::forward, -1, std::array{a, b}, std::array{c}).flops, 2.0 * 3 * 5 * 7 * 11);
+}
+
+TEST(OpGraph, ASumOfProductsIsOfEachMatrix) {
+  OpGraph graph;  // addbmm
+  const TensorId sum = graph.add_tensor({5, 11}, DataType::f32, TensorRole::activation);
+  const TensorId a = graph.add_tensor({3, 5, 7}, DataType::f32, TensorRole::activation);
+  const TensorId b = graph.add_tensor({3, 7, 11}, DataType::f32, TensorRole::activation);
+  EXPECT_EQ(graph.add_op(OpKind::baddbmm, Phase::forward, -1, std::array{sum, a, b}, std::array{sum}).flops,
+            2.0 * 3 * 5 * 7 * 11);
 }
 
 TEST(OpGraph, EveryOptimizerUpdatesEveryParameter) {

@@ -198,6 +198,36 @@ TEST(RooflineStudy, DevicesAreMappedOrRefused) {
   EXPECT_THAT(cpu.warnings(), ElementsAre(HasSubstr("peaks are unknown")));
 }
 
+TEST(RooflineStudy, DevicesOfUnknownEnvironmentsAreRefused) {
+  IterationSummary summary;
+  summary.rows.push_back({"lab", "T4", "resnet18", 32, 10, 100, 1, 99, 101, 320, 320, false});
+  RooflineStudy study(DeviceCatalogue(), {{"labb", "L4"}, {"", "T4"}}, Precision::fp32);
+  study.add(summary);
+  EXPECT_THAT(testing::refusal([&] { study.check_devices(); }), AllOf(HasSubstr("\"labb\""), HasSubstr("\"lab\"")));
+  RooflineStudy right(DeviceCatalogue(), {{"lab", "L4"}, {"", "T4"}}, Precision::fp32);
+  right.add(summary);
+  EXPECT_EQ(testing::refusal([&] { right.check_devices(); }), "");
+  // A point by hand is of no environment.
+  RooflineStudy point(DeviceCatalogue(), {{"lab", "L4"}}, Precision::fp32);
+  EXPECT_THAT(testing::refusal([&] { point.add("x", 1, 1e9); }), HasSubstr("give --device"));
+}
+
+TEST(RooflineStudy, WarnsOfKernelsWithoutATime) {
+  NcuReport report;
+  NcuTotals& loss = report.ranges.emplace_back();
+  loss.name = "loss";
+  loss.kernels = 1;
+  loss.flops = 400;
+  loss.bytes = 1e4;
+  report.total = loss;
+  report.total.kernels = 2;
+  report.total.time_sec = 1e-3;
+  RooflineStudy study(DeviceCatalogue(), {{"", "T4"}}, Precision::fp32);
+  study.add(report, "step");
+  EXPECT_EQ(study.points().size(), 1U);
+  EXPECT_THAT(study.warnings(), ElementsAre(AllOf(HasSubstr("step loss"), HasSubstr("took 0 s"))));
+}
+
 TEST(RooflineStudy, WarnsOfWhatIsFasterThanTheRoof) {
   IterationSummary summary;
   summary.rows.push_back({"lab", "T4", "resnet18", 32, 10, 1, 0, 1, 1, 32000, 32000, false});

@@ -166,6 +166,90 @@ TEST(PlanRuns, CoversSafely) {
   }
 }
 
+struct MadeUpRun {
+  int depth;
+  double sec_per_epoch, value;
+};
+
+/// The same runs on each device. @param deviation  of the logarithm of each time, independent
+std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, PlanRequest& request) {
+  std::vector<PlanCandidate> candidates;
+  const auto n = static_cast<Eigen::Index>(runs.size());
+  JointPrediction times;
+  times.mean.resize(n);
+  times.covariance = Eigen::MatrixXd::Identity(n, n) * (deviation * deviation);
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    const PlanOption option{Workload::cifar_cnn(runs[j].depth, 8, 1 << j), runs[j].sec_per_epoch, runs[j].value};
+    candidates.emplace_back(request.devices.size(), option);
+    times.mean[static_cast<Eigen::Index>(j)] = std::log(runs[j].sec_per_epoch);
+  }
+  request.times = {times};
+  return candidates;
+}
+
+TEST(PlanRuns, MoreTimeIsWorthNoLess) {
+  PlanRequest request = safe_request(0.51, 1);
+  request.budget_sec = 824;
+  request.epochs = 10;
+  request.startup_sec = 29.115823520085151;
+  request.objective = PlanObjective::cover_depth;
+  const RunPlan plan =
+      plan_runs(made_up_runs({{1, 9, 9}, {3, 4, 4}, {1, 2, 2}, {1, 5, 5}, {1, 9, 9}, {1, 1, 1}, {2, 8, 8}, {2, 5, 5}},
+                             1.5 * std::sqrt(1.2), request),
+                request);
+  ASSERT_GE(plan.marginal.size(), 5U);
+  double before = plan.value;
+  for (const BudgetValue& more : plan.marginal) {
+    EXPECT_GE(more.value, before) << more.budget_sec;
+    EXPECT_DOUBLE_EQ(more.value_per_minute,
+                     60 * (more.value - plan.value) / static_cast<double>(more.budget_sec - plan.budget_sec));
+    before = more.value;
+  }
+}
+
+TEST(PlanRuns, LossesAreOfTheValuesThemselves) {  // not of sums with a value that no budget holds
+  PlanRequest request = safe_request(0.9, 1);
+  request.budget_sec = 300;
+  const RunPlan plan = plan_runs(made_up_runs({{1, 10, 0.7}, {1, 10, 0.1}, {1, 1e6, 1e6}}, 0.02, request), request);
+  ASSERT_EQ(plan.missed.size(), 1U);
+  EXPECT_EQ(plan.missed[0].loss, 0.7 - 0.1);
+}
+
+TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
+  PlanRequest request = safe_request(0.999, 1);
+  request.budget_sec = 9753;
+  request.epochs = 1;
+  request.objective = PlanObjective::cover_depth;
+  const double deviation = 1.5 * std::sqrt(1.2);
+  const RunPlan plan = plan_runs(made_up_runs({{3, 0.46760115461190271, 0},
+                                               {3, 372.73120026376836, 3},
+                                               {3, 14.720902796318349, 1},
+                                               {1, 0.017724849034297361, 3},
+                                               {1, 7756.9498673867192, 2},
+                                               {3, 28.585201034215654, 2},
+                                               {3, 0.062949456883758817, 0},
+                                               {2, 1.1881092031055525, 0},
+                                               {1, 2493.95174519495, 3}},
+                                              deviation, request),
+                                 request);
+  std::set<int> depths;
+  for (const PlannedRun& run : plan.runs) depths.insert(*run.workload.depth);
+  EXPECT_EQ(depths.size(), 3U);
+  EXPECT_LE(plan.value, 6);  // the best of all sets
+  EXPECT_GE(plan.upper_bound, 6);
+
+  // All that is worth something takes too long.
+  request.devices = {"a", "b"};
+  request.budget_sec = 378;
+  request.epochs = 3;
+  request.startup_sec = 18.75;
+  const RunPlan nothing =
+      plan_runs(made_up_runs({{2, 1.16738615243049, 2}, {2, 187.38914611193891, 3}, {2, 0.0097096438175239639, 0}},
+                             deviation, request),
+                request);
+  EXPECT_EQ(nothing.runs.size(), 1U);
+}
+
 TEST(PlanRuns, RefusesTimesOfSomethingElse) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);

@@ -158,8 +158,9 @@ class PERFPRED_API OpGraph {
   TensorId add_like(TensorId other, TensorRole role);  ///< new memory, shape and type of another tensor
 
   /// Appends an operator; FLOPs and bytes follow from its kind and the shapes.
+  /// @param transposed  of a convolution: elements of the image, not of the result, are counted
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
-             std::span<const TensorId> outputs);
+             std::span<const TensorId> outputs, bool transposed = false);
 
   void reserve(std::size_t op_count, std::size_t tensor_count);
 

@@ -38,6 +38,9 @@ class PERFPRED_API RooflineStudy {
 
   void set_roof(const Roofline& roof);  ///< peaks by hand, for every environment
 
+  /// @throws InputError if a device was given for an environment that nothing added is of
+  void check_devices() const;
+
   [[nodiscard]] const std::vector<RooflinePoint>& points() const { return points_; }  ///< `device` is the environment's
   [[nodiscard]] std::vector<const Roofline*> roofs() const;  ///< of the devices with points, in order of appearance
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }

@@ -216,7 +216,8 @@ struct OpInfo {
   bool updates = false;       // gives nothing, writes its arguments `written`
   std::vector<std::size_t> written;
   ShapeRule shapes = nullptr;
-  std::vector<std::size_t> devices;  // arguments that say where to make a tensor
+  std::vector<std::size_t> devices;       // arguments that say where to make a tensor
+  std::optional<std::size_t> transposed;  // the argument that says whether a convolution is
 };
 
 OpInfo find_out(const c10::OperatorHandle& op) {
@@ -235,6 +236,7 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   info.pointwise = op.hasTag(at::Tag::pointwise);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].name() == "device") info.devices.push_back(i);
+    if (arguments[i].name() == "transposed") info.transposed = i;
   }
   if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
       !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
@@ -454,6 +456,11 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake), stack);
     return;
   }
+  if (OpRecorder* recorder = OpRecorder::current(); recorder != nullptr && !recorder->admits_call()) {
+    failure = fmt::format("the forward pass executes more than {} operators: does a loop of it wait for a value?",
+                          OpRecorder::most_calls);
+    throw InputError(failure);
+  }
   const std::size_t begin = stack->size() - op.schema().arguments().size();
   thread_local std::vector<Tensor> scratch;
   std::vector<Tensor> inputs = std::move(scratch);
@@ -515,6 +522,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     stack->resize(begin);
     return;
   }
+  const bool transposed = info.transposed && (*stack)[begin + *info.transposed].toBool();
   try {
     call(op, info, *stack, begin, inputs);
   } catch (const c10::Error& error) {
@@ -534,7 +542,8 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
     const bool named = info.kind == OpKind::unknown || info.kind == OpKind::other;
     const std::shared_ptr<const OpRule> rule =
         info.kind == OpKind::unknown ? registered_rule(op.schema().name()) : nullptr;
-    recorder->record(info.kind, named ? std::string_view(info.name) : std::string_view(), rule.get(), inputs, outputs);
+    recorder->record(info.kind, named ? std::string_view(info.name) : std::string_view(), rule.get(), inputs, outputs,
+                     transposed);
   }
   scratch = std::move(inputs);
 }
@@ -573,6 +582,23 @@ Shape stored_shape(const Tensor& tensor) {
   return Shape(std::span<const std::int64_t>(sizes.data(), rank));
 }
 
+/// How often a convolution or product computes with each element that lies in memory: once but for expanded operands.
+double repetitions(OpKind kind, std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool transposed) {
+  const auto ratio = [](std::int64_t whole, std::int64_t stored) {
+    return stored > 0 ? static_cast<double>(whole) / static_cast<double>(stored) : 1;
+  };
+  const bool backward = kind == OpKind::convolution_backward;
+  if (kind == OpKind::convolution || backward) {
+    if (!backward && !transposed) return 1;
+    const Tensor& counted = inputs[backward && transposed ? 1 : 0];
+    return ratio(counted.numel(), stored_shape(counted).numel());
+  }
+  const Tensor& left = inputs[kind == OpKind::mm || kind == OpKind::bmm ? 0 : 1];
+  const Shape stored = stored_shape(left);
+  const bool summed = outputs[0].dim() < left.dim();  // addbmm
+  return ratio(left.size(-1), stored.back()) * (summed ? ratio(left.size(0), stored[0]) : 1);
+}
+
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&handle>()); }
 
 }  // namespace
@@ -607,7 +633,7 @@ TensorId OpRecorder::id_of(const at::Tensor& tensor) {
 }
 
 void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
-                        std::span<const at::Tensor> outputs) {
+                        std::span<const at::Tensor> outputs, bool transposed) {
   inputs_.clear();
   outputs_.clear();
   for (const at::Tensor& tensor : inputs) {
@@ -630,7 +656,8 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     }
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
-  Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_);
+  Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_, transposed);
+  if (rule == nullptr && is_conv_or_matmul(kind)) op.flops *= repetitions(kind, inputs, outputs, transposed);
   if (!name.empty()) {
     const auto [found, is_new] =
         names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));

@@ -33,10 +33,16 @@ class OpRecorder {
   /// Says what a tensor is for, before or after it is first seen.
   void name_tensor(const at::Tensor& tensor, TensorRole role);
 
-  /// @param name  kept with operators that have no kind of their own; empty for the others
-  /// @param rule  counts the operator instead of its kind, unless null
+  /// @param name        kept with operators that have no kind of their own; empty for the others
+  /// @param rule        counts the operator instead of its kind, unless null
+  /// @param transposed  of a convolution
   void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
-              std::span<const at::Tensor> outputs);
+              std::span<const at::Tensor> outputs, bool transposed = false);
+
+  static constexpr int most_calls = 500'000;
+
+  /// False after most_calls of them in the forward pass: a loop that values should end does not end.
+  [[nodiscard]] bool admits_call() { return phase_ != Phase::forward || ++calls_ <= most_calls; }
 
   /// The recorder of this thread that is recording, else null.
   static OpRecorder* current();
@@ -48,6 +54,7 @@ class OpRecorder {
 
   OpGraph graph_;
   Phase phase_ = Phase::forward;
+  int calls_ = 0;
   std::unordered_map<const c10::StorageImpl*, TensorId> ids_;
   // Keep addresses from being used again. Autograd adds in place to gradients whose memory nobody else holds.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> addresses_;

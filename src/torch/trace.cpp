@@ -38,20 +38,32 @@ class MemoryRemover {
  public:
   explicit MemoryRemover(bool doubles) : doubles_(doubles) {}
 
-  void remove(const torch::jit::Module& module) {
-    const auto& object = module._ivalue();
-    if (!seen_.insert(object.get()).second) return;
-    for (std::size_t slot = 0; slot < object->slots().size(); ++slot) {
-      const c10::IValue value = object->getSlot(slot);
-      if (value.isTensor() && value.toTensor().defined()) {
-        object->setSlot(slot, without_memory(value.toTensor()));
-      } else if (value.isModule()) {
-        remove(value.toModule());
-      }
-    }
-  }
+  void remove(const c10::IValue& module) { (void)without_memory(module); }
 
  private:
+  /// A tensor without memory; what holds others is changed in place.
+  c10::IValue without_memory(const c10::IValue& value) {
+    if (value.isTensor()) return value.toTensor().defined() ? without_memory(value.toTensor()) : value;
+    const bool holds = value.isObject() || value.isTuple() || value.isList() || value.isGenericDict();
+    if (!holds || !seen_.insert(value.internalToPointer()).second) return value;
+    if (value.isObject()) {
+      const auto& object = value.toObjectRef();
+      for (std::size_t slot = 0; slot < object.slots().size(); ++slot) {
+        value.toObject()->setSlot(slot, without_memory(object.getSlot(slot)));
+      }
+    } else if (value.isTuple()) {
+      std::vector<c10::IValue> elements = value.toTupleRef().elements().vec();
+      for (c10::IValue& element : elements) element = without_memory(element);
+      value.toTuple()->setElements(std::move(elements));
+    } else if (value.isList()) {
+      auto list = value.toList();
+      for (std::size_t i = 0; i < list.size(); ++i) list.set(i, without_memory(list.get(i)));
+    } else if (value.isGenericDict()) {
+      for (const auto& entry : value.toGenericDict()) entry.setValue(without_memory(entry.value()));
+    }
+    return value;
+  }
+
   Tensor without_memory(const Tensor& tensor) {
     const auto key = std::tuple(tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec());
     auto found = removed_.find(key);
@@ -178,7 +190,7 @@ struct StepTracer::Impl {
   Impl(const std::string& path, Precision of) : precision(of) {
     torch::jit::setGraphExecutorOptimize(false);
     auto module = std::make_shared<torch::jit::Module>(load_torchscript(path));
-    MemoryRemover(of == Precision::fp64).remove(*module);
+    MemoryRemover(of == Precision::fp64).remove(module->_ivalue());
     module->train();
     for (const at::Tensor& parameter : module->parameters()) add_parameter(parameter);
     for (const at::Tensor& buffer : module->buffers()) buffers.push_back(buffer);

@@ -141,6 +141,13 @@ TEST(Roofline, RefusesWhatItCannotPlace) {
   expect_refusal(spawn({program("roofline"), "--ai", "1", "--gflops", "1", "--device", "T4", "--precision", "bf16"}), 2,
                  "bf16");
   expect_refusal(spawn({program("roofline"), "--iterations", folder.write("a.csv", "env\n")}), 2, "is missing");
+  expect_refusal(spawn({program("roofline"), "--ai", "1", "--gflops", "1", "--device", "T4", "--peak-flops", "1e12",
+                        "--peak-bw", "1e11"}),
+                 2, "--device excludes");
+  expect_refusal(spawn({program("roofline"), "--ai", "1", "--gflops", "1", "--device", "lab=T4"}), 2, "--device");
+  expect_refusal(
+      spawn({program("roofline"), "--runs-agg", folder.write("runs_agg.csv", runs_agg), "--device", "lab=T4"}), 2,
+      "\"lab\"");
 }
 
 }  // namespace

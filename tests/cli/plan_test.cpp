@@ -139,6 +139,25 @@ TEST_F(PlanProgram, AssignsRunsToDevices) {
                  "no row is of device \"none\"");
 }
 
+TEST_F(PlanProgram, TakesTheSameDeviceTwice) {
+  const json two = run_json({"--budget-sec", "50", "--epochs", "10", "--devices", "card,card"});
+  EXPECT_EQ(two["cost_sec"], 95);  // as two gpus: 45 | 20 + 30
+  EXPECT_DOUBLE_EQ(two["value"], 0.7 + 0.9 + 0.95);
+}
+
+TEST_F(PlanProgram, PrintsABoundThatIsNotBelowTheValue) {
+  std::string table = header;
+  for (int i = 0; i < 4; ++i)
+    table += row(2, 16, 32 << i, std::to_string(i + 1), "500", "0.000000" + std::to_string(15 + i));
+  const Finished finished = run({"--budget-sec", "50", "--epochs", "10", "--time-limit-sec", "0"}, table);
+  double value = 0, bound = 0;
+  const std::size_t at = finished.out.find("value ");
+  ASSERT_EQ(std::sscanf(finished.out.c_str() + at, "value %lf (at most %lf is possible)", &value, &bound), 2)
+      << finished.out;
+  EXPECT_GT(value, 0);
+  EXPECT_GE(bound, value);
+}
+
 TEST_F(PlanProgram, CoversWithSeveralDevices) {
   const auto cover = [](const char* budget) {
     return std::vector<std::string>{"--budget-sec",       budget,   "--epochs", "10", "--objective",
@@ -178,6 +197,8 @@ TEST_F(PlanProgram, SaysWhatIsWrong) {
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--value", "gold"}), 2, "gold");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--time-limit-sec", "-1", "--gpus", "2"}), 2,
                  "time limit -1");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--price-per-hour", "-1"}), 2,
+                 "--price-per-hour -1 is not a number >= 0");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "0.9"}), 2, "needs predicted times");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "1"}), 2, "confidence 1");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, ""), 2, "is empty");

@@ -41,6 +41,30 @@ def transformer_models():
                      **SMALL)))
 
 
+class Upsampler(torch.nn.Module):
+    """Transposed convolutions, of several groups too."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 16, 4, 2, 1), torch.nn.ReLU(), torch.nn.ConvTranspose2d(16, 24, 4, 2, 1, groups=4),
+            torch.nn.ReLU(), torch.nn.ConvTranspose2d(24, 5, 3, 2, 1, 1))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(12, 16, num_layers=2, batch_first=True)
+        self.gru = torch.nn.GRU(16, 16, batch_first=True)
+        self.classes = torch.nn.Linear(16, 10)
+
+    def forward(self, x):
+        return self.classes(self.gru(self.lstm(x)[0])[0][:, -1])
+
+
 class Decoder(torch.nn.Module):
     """Gives the causal mask, which the library makes in a way that cannot be traced."""
 
@@ -102,6 +126,8 @@ def main():
     for name, size in SEGMENTATION:
         model = torchvision.models.get_model(name, weights_backbone=None)
         add(name, model, True, (2, 3, size, size), torch.float)
+    add("upsampler", Upsampler(), True, (2, 3, 16, 16), torch.float)
+    add("recurrent", Recurrent(), True, (2, 7, 12), torch.float)
     add("resnet18_traced", torchvision.models.resnet18(), False, (2, 3, 64, 64), torch.float)
     vit = torchvision.models.VisionTransformer(image_size=32, patch_size=8, num_layers=2, num_heads=4, hidden_dim=64,
                                                mlp_dim=128)

@@ -234,6 +234,103 @@ TEST(TorchScript, IsTracedFromItsFile) {
   EXPECT_EQ(step.totals(Phase::optimizer).ops, 2);  // the count of steps, and the update
 }
 
+TEST(TorchScript, CountsTransposedConvolutions) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    y = torch.conv_transpose2d(x, self.weight, None, [2, 2], [0, 0], [0, 0], 2)
+    y = torch.conv_transpose2d(y, self.weight, None, [1, 1], [0, 0], [0, 0], 2)
+    return y.mean([2, 3])
+)"));
+  const InputSpec input{{2, 6, 8, 8}, DataType::f32};
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::sgd);
+  const double first = 2.0 * (2 * 6 * 8 * 8) * (3 * 3 * 3);
+  const double second = 2.0 * (2 * 6 * 17 * 17) * (3 * 3 * 3);
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, first + second);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, first + 2 * second);
+}
+
+TEST(TorchScript, CountsAllProductsOfASum) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    return torch.addbmm(x[0], x, x) * self.weight.sum()
+)"));
+  const InputSpec input{{16, 8, 8}, DataType::f32};
+  EXPECT_EQ(tracer.trace({&input, 1}, Optimizer::sgd).totals(Phase::forward).conv_matmul_flops, 2.0 * 16 * 8 * 8 * 8);
+}
+
+TEST(TorchScript, ComputesWithAllElementsOfWhatIsExpanded) {  // as the gradient of a sum is
+  const testing::TemporaryFolder folder;
+  StepTracer images = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    return torch.conv2d(x, self.weight, None, [1, 1], [1, 1]).sum([2, 3])
+)"));
+  const InputSpec image{{2, 3, 8, 8}, DataType::f32};
+  EXPECT_EQ(images.trace({&image, 1}, Optimizer::sgd).totals(Phase::backward).conv_matmul_flops,
+            2.0 * 2 * 6 * 64 * 27);  // the weight's
+
+  StepTracer vectors = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    weight = self.weight.flatten(1)
+    return torch.mm(torch.mm(x, weight), weight.t()).sum(1, True).expand(4, 5)
+)"));
+  const InputSpec vector{{4, 6}, DataType::f32};
+  const OpGraph step = vectors.trace({&vector, 1}, Optimizer::sgd);
+  constexpr double product = 2.0 * 4 * 6 * 27;
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, 2 * product);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, 3 * product);  // x gets no gradient
+}
+
+TEST(TorchScript, FindsTensorsInWhatAModuleHolds) {
+  torch::jit::Module module("Net");
+  const at::Tensor weight = torch::ones({6, 5}, torch::requires_grad());
+  module.register_parameter("weight", weight, false);
+  const auto tensor = c10::TensorType::get();
+  const auto list = c10::ListType::create(tensor);
+  const c10::List<at::Tensor> tensors({weight});
+  module.register_attribute("list", list, tensors);
+  module.register_attribute("again", list, tensors);
+  c10::List<c10::List<at::Tensor>> nested;
+  nested.push_back(c10::List<at::Tensor>({weight}));
+  module.register_attribute("nested", c10::ListType::create(list), nested);
+  module.register_attribute("pair", c10::TupleType::create({tensor, list}),
+                            c10::ivalue::Tuple::create(weight, c10::List<at::Tensor>({weight})));
+  c10::Dict<std::string, at::Tensor> dict;
+  dict.insert("w", weight);
+  module.register_attribute("dict", c10::DictType::create(c10::StringType::get(), tensor), dict);
+  module.define(R"(
+def forward(self, x):
+    y = torch.mm(x, self.weight) + torch.mm(x, self.list[0]) + torch.mm(x, self.again[0])
+    y = y + torch.mm(x, self.nested[0][0]) + torch.mm(x, self.pair[0]) + torch.mm(x, self.pair[1][0])
+    return y + torch.mm(x, self.dict["w"])
+)");
+  const testing::TemporaryFolder folder;
+  module.save(folder.file("net.pt"));
+  StepTracer tracer = StepTracer::torchscript(folder.file("net.pt"), Precision::fp64);
+  EXPECT_EQ(tracer.params(), 6 * 5);
+  const InputSpec input{{4, 6}, DataType::f64};
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::sgd);
+  constexpr double product = 2.0 * 4 * 6 * 5;
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, 7 * product);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, 7 * product);  // all of them are the parameter
+}
+
+TEST(TorchScript, RefusesALoopThatDoesNotEnd) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    while bool(x.sum() > 0):
+        x = x * self.weight.sum()
+    return x
+)"));
+  const InputSpec input{{4, 6}, DataType::f32};
+  EXPECT_THAT(message_of([&] {
+                (void)tracer.trace({&input, 1}, Optimizer::sgd);
+              }),
+              AllOf(HasSubstr("more than 500000 operators"), ::testing::Not(HasSubstr("\n"))));
+}
+
 TEST(TorchScript, IsNamedByItsSha256) {  // FIPS 180-2, appendix B, and the empty message
   const testing::TemporaryFolder folder;
   const auto name_of = [&](const std::string& bytes) { return torchscript_name(folder.write("x.pt", bytes)); };
