@@ -22,6 +22,21 @@ namespace perfpred::cli {
 
 enum ExitCode { done = 0, failed = 1, wrong_input = 2 };
 
+/// What CLI11's checks of this kind say has the largest number in 309 digits.
+inline CLI::Validator number_where(const char* what, bool (*is_so)(double)) {
+  return CLI::Validator(
+      [what, is_so](const std::string& text) {
+        return is_so(std::strtod(text.c_str(), nullptr)) ? std::string() : text + " is not " + what;
+      },
+      "");
+}
+inline CLI::Validator positive() {
+  return number_where("positive", [](double x) { return x > 0; });
+}
+inline CLI::Validator not_negative() {
+  return number_where("a number >= 0", [](double x) { return x >= 0; });
+}
+
 /// A program `perfpred-<name>` with --help (ending in an example) and --version.
 class Program : public CLI::App {
  public:

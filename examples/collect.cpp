@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
       program
           .add_option("--suggest", suggested,
                       "measure only so many of the configurations: those that teach most per second")
-          ->check(CLI::PositiveNumber);
+          ->check(cli::positive());
   program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")
       ->needs(suggest_option);
 

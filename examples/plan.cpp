@@ -1,7 +1,6 @@
 // Which runs to do in a time budget.
 #include <perfpred/run_plan.h>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -104,7 +103,7 @@ int main(int argc, char** argv) {
   program.add_option("--devices", filter.devices, "Names of the devices; rows pair by workload")
       ->delimiter(',')
       ->excludes(alike);
-  program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency");
+  program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")->check(cli::not_negative());
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
   program.add_flag("--pareto", pareto, "Also the runs that no other beats in both cost and value");
   program.add_option("--out", out, "Write the plan as CSV");
@@ -114,9 +113,6 @@ int main(int argc, char** argv) {
     filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
     const bool predicted = time_source == "predicted";
-    if (price_per_hour && *price_per_hour < 0) {
-      throw InputError(fmt::format("--price-per-hour {} is not a number >= 0", *price_per_hour));
-    }
     if (predicted != !model_file.empty()) throw InputError("--time-source predicted and --model go together");
     const std::vector<AggregateRow> rows = read_aggregate(table);
     std::vector<PlanCandidate> candidates;

@@ -134,15 +134,15 @@ int main(int argc, char** argv) {
   asked.add_to(program);
   program.add_option("--configs", configs, "table of workloads");
   program.add_option("--out", out, "predictions.csv");
-  program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(CLI::PositiveNumber);
+  program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(cli::positive());
   program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(CLI::NonNegativeNumber);
+      ->check(cli::not_negative());
+  program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(cli::not_negative());
   program.add_flag("--json", json, "one JSON document on stdout");
   program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128");
   program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")
-      ->check(CLI::PositiveNumber);
+      ->check(cli::positive());
   program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line");
   return program.run(argc, argv, [&] {
     const TimeRegressor model = TimeRegressor::load(model_file);

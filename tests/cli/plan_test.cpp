@@ -198,7 +198,7 @@ TEST_F(PlanProgram, SaysWhatIsWrong) {
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--time-limit-sec", "-1", "--gpus", "2"}), 2,
                  "time limit -1");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--price-per-hour", "-1"}), 2,
-                 "--price-per-hour -1 is not a number >= 0");
+                 "--price-per-hour: -1 is not a number >= 0");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "0.9"}), 2, "needs predicted times");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "1"}), 2, "confidence 1");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, ""), 2, "is empty");
