@@ -94,6 +94,14 @@ TrainNetOptions small() {
   return options;
 }
 
+/// The same for so many epochs, with checkpoints.
+TrainNetOptions small(int epochs, const std::string& out_dir) {
+  TrainNetOptions options = small();
+  options.epochs = epochs;
+  options.out_dir = out_dir;
+  return options;
+}
+
 TrainNetResult run(const TrainNetOptions& options, std::vector<std::string>* lines = nullptr) {
   return train_net(
       options,
@@ -175,9 +183,7 @@ TEST(TrainNet, KilledAndResumedEndsBitForBitWhereItWouldHave) {
 
 TEST(TrainNet, RefusesMissingAndForeignCheckpoints) {
   const TemporaryFolder folder;
-  TrainNetOptions options = small();
-  options.epochs = 1;
-  options.out_dir = folder.file("out");
+  TrainNetOptions options = small(1, folder.file("out"));
   static_cast<void>(run(options));
   TrainNetOptions other = options;
   other.resume = folder.file("missing.pt");
@@ -209,9 +215,7 @@ bool said(const std::vector<std::string>& lines, const std::string& what) {
 
 TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
   const TemporaryFolder folder;
-  TrainNetOptions options = small();
-  options.epochs = 2;
-  options.out_dir = folder.file("whole");
+  TrainNetOptions options = small(2, folder.file("whole"));
   options.log_file = folder.file("whole.csv");
   const TrainNetResult whole = run(options);
 
@@ -253,9 +257,7 @@ std::function<bool()> stop_at(int question) {
 
 TEST(TrainNet, StoppedInAnEvaluationGoesOnThere) {
   const TemporaryFolder folder;
-  TrainNetOptions options = small();
-  options.epochs = 2;
-  options.out_dir = folder.file("whole");
+  TrainNetOptions options = small(2, folder.file("whole"));
   const TrainNetResult whole = run(options);
 
   // After the three steps of the first epoch, in the second of four batches of validation.
@@ -342,9 +344,7 @@ TEST(TrainNet, KilledBetweenItsCheckpointsItWritesThemAgain) {
 
 TEST(TrainNet, CheckpointsTornByAKilledTrainingGo) {
   const TemporaryFolder folder;
-  TrainNetOptions options = small();
-  options.epochs = 1;
-  options.out_dir = folder.path();
+  TrainNetOptions options = small(1, folder.path());
   static_cast<void>(run(options));
   const std::string whole = perfpred::testing::slurp(folder.file("last.pt"));
   const std::string torn = whole.substr(0, whole.size() / 2);
@@ -372,9 +372,7 @@ TEST(TrainNet, CheckpointsTornByAKilledTrainingGo) {
 
 TEST(TrainNet, AFinishedTrainingIsHandedOn) {
   const TemporaryFolder folder;
-  TrainNetOptions options = small();
-  options.epochs = 1;
-  options.out_dir = folder.file("first");
+  TrainNetOptions options = small(1, folder.file("first"));
   const TrainNetResult trained = run(options);
   options.resume = options.out_dir + "/last.pt";
   options.out_dir = folder.file("second");
@@ -387,9 +385,7 @@ TEST(TrainNet, AFinishedTrainingIsHandedOn) {
 
 TEST(TrainNet, EvaluatesTheModelOfACheckpoint) {
   const TemporaryFolder folder;
-  TrainNetOptions options = small();
-  options.epochs = 1;
-  options.out_dir = folder.file("out");
+  TrainNetOptions options = small(1, folder.file("out"));
   const TrainNetResult trained = run(options);
   options.evaluate = true;
   std::vector<std::string> lines;
@@ -408,9 +404,7 @@ TEST(TrainNet, EvaluatesTheModelOfACheckpoint) {
 
 TEST(TrainNet, InitialWeightsAreTaken) {
   const TemporaryFolder folder;
-  TrainNetOptions options = small();
-  options.epochs = 1;
-  options.out_dir = folder.file("out");
+  TrainNetOptions options = small(1, folder.file("out"));
   const TrainNetResult trained = run(options);
   options.init = options.out_dir + "/final.pt";
   options.evaluate = true;
@@ -741,12 +735,15 @@ TEST_F(Pictures, FoldersThatAreEmptyOrDifferAreRefused) {
   EXPECT_NE(refusal().find("is not a folder"), std::string::npos);
 }
 
+/// What a training says that options spoilt so do not begin.
+template <class Spoil>
+std::string says(const Spoil& spoil) {
+  TrainNetOptions options = small();
+  spoil(options);
+  return perfpred::testing::refusal([&] { static_cast<void>(run(options)); });
+}
+
 TEST(TrainNet, RefusalsSayWhatIsWrong) {
-  const auto says = [](const auto& spoil) {
-    TrainNetOptions options = small();
-    spoil(options);
-    return perfpred::testing::refusal([&] { static_cast<void>(run(options)); });
-  };
   EXPECT_NE(says([](auto& o) { o.network = "cifar_cnn"; }).find("without depth and base_filters"), std::string::npos);
   EXPECT_EQ(says([](auto& o) { o.data = "cifar10:"; }), "data \"cifar10:\" names no folder");
   EXPECT_EQ(says([](auto& o) { o.data = "imagefolder:"; }), "data \"imagefolder:\" names no folder");
@@ -773,11 +770,6 @@ TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
 }
 
 TEST(TrainNet, RefusesWhatTrainsNothing) {
-  const auto says = [](const auto& spoil) {
-    TrainNetOptions options = small();
-    spoil(options);
-    return perfpred::testing::refusal([&] { static_cast<void>(run(options)); });
-  };
   EXPECT_EQ(says([](auto& o) { o.max_iters = 0; }), "max-iters 0 is not at least 1");
   EXPECT_EQ(says([](auto& o) { o.warmup = 10; }),
             "warmup 10 is more than the 9 steps of the training, which would never reach the learning rate");
