@@ -78,8 +78,7 @@ WorkloadReader::WorkloadReader(const CsvReader& csv, Workload defaults) : defaul
   for (const WorkloadColumn& column : columns) columns_.push_back(csv.optional(column.name));
 }
 
-Workload WorkloadReader::read(const CsvReader& csv) const {
-  Workload workload = defaults_;
+Workload WorkloadReader::read(const CsvReader& csv, Workload workload) const {
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::string_view text = csv.text(columns_[i]);
     if (!text.empty()) columns[i].set(workload, text, csv.place(columns[i].name));

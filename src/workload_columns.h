@@ -27,7 +27,9 @@ struct WorkloadColumn {
 class PERFPRED_API WorkloadReader {
  public:
   WorkloadReader(const CsvReader& csv, Workload defaults);
-  [[nodiscard]] Workload read(const CsvReader& csv) const;  ///< @throws InputError with file and line
+  [[nodiscard]] Workload read(const CsvReader& csv) const { return read(csv, defaults_); }
+  /// With defaults of this row's own. @throws InputError with file and line
+  [[nodiscard]] Workload read(const CsvReader& csv, Workload workload) const;
 
  private:
   std::vector<CsvColumn> columns_;

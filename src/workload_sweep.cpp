@@ -73,25 +73,33 @@ std::vector<Workload> sweep_workloads(const Workload& base, const std::vector<Sw
 
 std::vector<Workload> read_configurations(const std::string& path, const Workload& base,
                                           const std::vector<SweptField>& fields) {
+  Workload unnamed = base;  // of rows without a network
+  std::vector<SweptField> others;
   for (const SweptField& field : fields) {
-    if ((field.name == "network" ? whole_networks(field.values) : field.values).size() > 1)
+    const bool names = field.name == "network";
+    const std::vector<std::string> values = names ? whole_networks(field.values) : field.values;
+    if (values.size() > 1)
       throw InputError(fmt::format("{}: beside a table of configurations it has one value", field.name));
+    if (!names) {
+      others.push_back(field);
+    } else if (!values.empty()) {
+      unnamed = with_network(base, values.front());
+    }
   }
   CsvReader csv(path);
   const CsvColumn network = csv.optional("network");
+  const WorkloadReader reader(csv, base);
   std::vector<Workload> workloads;
   while (csv.next()) {
-    Workload workload = base;
-    std::vector<SweptField> unsaid = fields;
+    Workload workload = unnamed;
     if (const std::string_view name = csv.text(network); !name.empty()) {
-      std::erase_if(unsaid, [](const SweptField& field) { return field.name == "network"; });
       try {
         workload = with_network(base, name);
       } catch (const InputError& error) {
         throw InputError(csv.place("").prefix() + error.what());
       }
     }
-    workloads.push_back(WorkloadReader(csv, sweep_workloads(workload, unsaid).front()).read(csv));
+    workloads.push_back(reader.read(csv, sweep_workloads(workload, others).front()));
   }
   if (workloads.empty()) throw InputError(path + ": has a header and no row");
   return workloads;
