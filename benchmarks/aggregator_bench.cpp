@@ -8,8 +8,8 @@
 #include <random>
 #include <string>
 
-#include "atomic_file.h"
-#include "csv.h"
+#include "text/atomic_file.h"
+#include "text/csv.h"
 
 namespace {
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "folds.h"
-#include "kind_hybrid.h"
+#include "evaluate/folds.h"
+#include "model/hybrid/hybrid.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "../tests/knapsack_instances.h"
-#include "plan_solver.h"
+#include "plan/plan_solver.h"
 
 namespace perfpred {
 namespace {

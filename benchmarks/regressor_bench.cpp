@@ -10,7 +10,7 @@
 #include <memory>
 #include <random>
 
-#include "ann.h"
+#include "model/kinds/ann.h"
 
 namespace {
 

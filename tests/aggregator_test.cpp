@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "csv.h"
+#include "text/csv.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "chance_solver.h"
+#include "plan/chance_solver.h"
 
 #include <gtest/gtest.h>
 

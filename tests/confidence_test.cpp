@@ -1,4 +1,4 @@
-#include "confidence.h"
+#include "statistics/confidence.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "csv.h"
-#include "nearest_name.h"
+#include "text/csv.h"
+#include "text/nearest_name.h"
 #include "temporary_folder.h"
 
 namespace perfpred {

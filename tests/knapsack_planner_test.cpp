@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "knapsack_instances.h"
-#include "knapsack_solver.h"
+#include "plan/knapsack/knapsack_solver.h"
 
 namespace perfpred {
 namespace {

@@ -8,7 +8,7 @@
 #include <array>
 #include <optional>
 
-#include "caching_allocator.h"
+#include "device/caching_allocator.h"
 
 namespace perfpred {
 namespace {

@@ -1,4 +1,4 @@
-#include "moments.h"
+#include "statistics/moments.h"
 
 #include <gtest/gtest.h>
 

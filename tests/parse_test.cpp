@@ -1,4 +1,4 @@
-#include "parse.h"
+#include "text/parse.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan_solver.h"
+#include "plan/plan_solver.h"
 
 #include <gtest/gtest.h>
 #include <perfpred/error.h>

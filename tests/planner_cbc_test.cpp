@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "knapsack_instances.h"
-#include "plan_solver.h"
+#include "plan/plan_solver.h"
 
 #ifdef PERFPRED_TEST_CBC
 #include <coin/Cbc_C_Interface.h>

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "chart.h"
+#include "tools/chart.h"
 #include "refusal.h"
 #include "temporary_folder.h"
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "csv.h"
+#include "text/csv.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
 

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "csv.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {

@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "csv.h"
+#include "text/csv.h"
 #include "temporary_folder.h"
 
 namespace perfpred {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "csv.h"
+#include "text/csv.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
 

@@ -22,10 +22,10 @@
 
 #include <unistd.h>
 
-#include "ann.h"
-#include "gaussian_process.h"
-#include "physics.h"
-#include "step_shape.h"
+#include "model/kinds/ann.h"
+#include "model/hybrid/residual_kernel.h"
+#include "model/hybrid/cost_model.h"
+#include "model/hybrid/step_shape.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "temporary_folder.h"
-#include "workload_columns.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {

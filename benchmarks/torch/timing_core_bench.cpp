@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "torch/batch_loader.h"
-#include "torch/device_monitor.h"
-#include "torch/runtime_device.h"
-#include "torch/training_step.h"
+#include "torch/data/batch_loader.h"
+#include "torch/device/device_monitor.h"
+#include "torch/device/runtime_device.h"
+#include "torch/train/training_step.h"
 
 namespace {
 

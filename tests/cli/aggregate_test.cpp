@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../sample_runs.h"
-#include "csv.h"
+#include "text/csv.h"
 #include "spawn.h"
 
 namespace perfpred {

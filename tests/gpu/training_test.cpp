@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "../temporary_folder.h"
-#include "torch/batch_loader.h"
-#include "torch/cuda_device.h"
-#include "torch/cuda_graph.h"
-#include "torch/memory_peak.h"
-#include "torch/nvtx_ranges.h"
-#include "torch/runtime_device.h"
-#include "torch/step_clock.h"
-#include "torch/training_step.h"
+#include "torch/data/batch_loader.h"
+#include "torch/device/cuda_device.h"
+#include "torch/train/cuda_graph.h"
+#include "torch/device/memory_peak.h"
+#include "torch/device/nvtx_ranges.h"
+#include "torch/device/runtime_device.h"
+#include "torch/measure/step_clock.h"
+#include "torch/train/training_step.h"
 
 namespace perfpred {
 namespace {

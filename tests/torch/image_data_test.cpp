@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "../temporary_folder.h"
-#include "torch/batch_loader.h"
-#include "torch/trainable_network.h"
-#include "torch/training_step.h"
+#include "torch/data/batch_loader.h"
+#include "torch/train/trainable_network.h"
+#include "torch/train/training_step.h"
 
 namespace perfpred {
 namespace {

@@ -1,4 +1,4 @@
-#include "torch/parameter_update.h"
+#include "torch/train/parameter_update.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

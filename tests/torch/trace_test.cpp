@@ -28,10 +28,10 @@
 #include <vector>
 
 #include "../temporary_folder.h"
-#include "torch/checkpoint.h"
-#include "torch/memory_peak.h"
-#include "torch/trainable_network.h"
-#include "torch/training_step.h"
+#include "torch/train/checkpoint.h"
+#include "torch/device/memory_peak.h"
+#include "torch/train/trainable_network.h"
+#include "torch/train/training_step.h"
 
 namespace perfpred {
 namespace {

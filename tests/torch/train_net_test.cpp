@@ -23,9 +23,9 @@
 
 #include "../cli/spawn.h"
 #include "../refusal.h"
-#include "csv.h"
-#include "torch/checkpoint.h"
-#include "torch/image_folder.h"
+#include "text/csv.h"
+#include "torch/train/checkpoint.h"
+#include "torch/data/image_folder.h"
 
 namespace perfpred {
 namespace {

@@ -1,4 +1,4 @@
-#include "torch/training_step.h"
+#include "torch/train/training_step.h"
 
 #include <gtest/gtest.h>
 #include <perfpred/error.h>

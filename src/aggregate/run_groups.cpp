@@ -1,0 +1,153 @@
+#include "aggregate/run_groups.h"
+
+#include <fmt/format.h>
+#include <perfpred/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "text/parse.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double apart = 1.10;             // epochs of a run, or runs of a workload, that disagree
+constexpr double diverged_accuracy = 1.2;  // times the accuracy of guessing
+constexpr double smallest = 1e-100;        // squares of what lies between are exact in sums
+constexpr double largest = 1e100;
+
+double median(std::span<double> values) {
+  if (values.size() == 2) return (values[0] + values[1]) / 2;  // the usual case
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+/// Of the mean of values that are not negative, over its square; 0 if all of them are 0.
+double relative_variance_of_mean(std::span<const double> values) {
+  const auto n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  if (mean <= 0) return 0;
+  double squares = 0;
+  for (const double value : values) squares += (value / mean - 1) * (value / mean - 1);
+  return squares / (n - 1) / n;
+}
+
+Rejection rejection_for(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::oom:
+      return Rejection::oom;
+    case Outcome::interrupted:
+      return Rejection::interrupted;
+    case Outcome::untrusted:
+      return Rejection::untrusted;
+    default:
+      return Rejection::failed;
+  }
+}
+
+void check_summable(std::string_view name, double value) {
+  if (!(value >= smallest && value <= largest)) {
+    throw_bad_value({{}, 0, name}, number_text(value), "between 1e-100 and 1e100");
+  }
+}
+
+}  // namespace
+
+std::optional<Rejection> RunGroup::add(const RunFigures& run, Aggregator::Label label) {
+  const auto images = static_cast<double>(workload.train_images);
+  std::optional<Rejection> rejection;
+  if (run.outcome != Outcome::ok) rejection = rejection_for(run.outcome);
+  std::optional<double> seconds = run.avg_time_sec;
+  std::optional<double> images_per_sec = run.images_per_sec;
+  const bool robust = label == Aggregator::Label::robust;
+  if (robust && !rejection) {
+    if (run.timing == Timing::epochs && run.epoch_times.size() > 1) {
+      const auto timed = run.epoch_times.subspan(1);
+      const auto [shortest, longest] = std::minmax_element(timed.begin(), timed.end());
+      if (*longest > apart * *shortest) {
+        rejection = Rejection::epochs_disagree;
+      } else {
+        seconds = median(timed);
+      }
+    }
+    if (!rejection) images_per_sec = std::nullopt;  // follows from the label
+  }
+  if (seconds) {
+    check_summable("the time of an epoch", *seconds);
+    if (!images_per_sec) images_per_sec = images / *seconds;
+    check_summable("images_per_sec", *images_per_sec);
+  }
+
+  least_params = least_params == 0 ? run.params : std::min(least_params, run.params);
+  most_params = std::max(most_params, run.params);
+  if (rejection) ++n_rejected;
+  oom = oom || rejection == Rejection::oom;
+  if (!seconds || (rejection && kept)) return rejection;
+  if (!rejection && !kept) {
+    kept = true;
+    time = throughput = accuracy = Moments();
+  }
+  time.add(*seconds);
+  throughput.add(*images_per_sec);
+  if (run.test_acc) accuracy.add(*run.test_acc);
+  if (!rejection && run.timing == Timing::epochs && run.epoch_times.size() > 2) {
+    epoch_rel_variance.add(relative_variance_of_mean(run.epoch_times.subspan(1)));
+  }
+  return rejection;
+}
+
+void RunGroup::merge(const RunGroup& other) {
+  least_params = least_params == 0 ? other.least_params : std::min(least_params, other.least_params);
+  most_params = std::max(most_params, other.most_params);
+  n_rejected += other.n_rejected;
+  oom = oom || other.oom;
+  if (other.kept && !kept) {
+    kept = true;
+    time = throughput = accuracy = Moments();
+  }
+  if (other.kept != kept) return;
+  time.merge(other.time);
+  throughput.merge(other.throughput);
+  accuracy.merge(other.accuracy);
+  epoch_rel_variance.merge(other.epoch_rel_variance);
+}
+
+AggregateRow RunGroup::row() const {
+  if (least_params != most_params) {
+    throw InputError(
+        fmt::format("runs of one workload differ in params, {} and {}: {}", least_params, most_params, workload.key()));
+  }
+  AggregateRow row;
+  row.workload = workload;
+  row.params = most_params;
+  row.n = time.n;
+  row.steps_per_epoch = workload.steps_per_epoch();
+  row.n_rejected = n_rejected;
+  row.flags.oom = time.n == 0 && oom;
+  if (time.n == 0) return row;
+  row.avg_time_mean = time.mean();
+  row.avg_time_std = time.deviation();
+  row.thr_mean = throughput.mean();
+  row.thr_std = throughput.deviation();
+  row.flags.unstable = !kept;
+  if (epoch_rel_variance.n > 0) row.epoch_rel_sem = std::sqrt(epoch_rel_variance.mean());
+  row.flags.disagree = kept && time.max > apart * time.min;
+  if (accuracy.n == 0) return row;
+  row.acc_mean = accuracy.mean();
+  row.acc_std = accuracy.deviation();
+  row.flags.diverged = *row.acc_mean <= diverged_accuracy / static_cast<double>(workload.classes);
+  return row;
+}
+
+std::size_t RunGroups::index_of(const Workload& workload) {
+  const auto [found, is_new] = index_.emplace(workload.key(), groups_.size());
+  if (is_new) groups_.emplace_back().workload = workload;
+  return found->second;
+}
+
+void RunGroups::merge(const RunGroup& group) { groups_[index_of(group.workload)].merge(group); }
+
+}  // namespace perfpred

@@ -1,0 +1,59 @@
+#pragma once
+#include <perfpred/aggregator.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "statistics/moments.h"
+
+namespace perfpred {
+
+/// What aggregation needs of a run besides its workload. `epoch_times` may be reordered.
+struct RunFigures {
+  Timing timing = Timing::epochs;
+  Outcome outcome = Outcome::ok;
+  std::int64_t params = 0;
+  std::span<double> epoch_times;
+  std::optional<double> avg_time_sec, images_per_sec, test_acc;
+};
+
+/// All that is kept of the runs of one workload.
+struct RunGroup {
+  Workload workload;
+  std::int64_t least_params = 0;
+  std::int64_t most_params = 0;
+  bool kept = false;  ///< the moments are of kept runs; else of timed runs that were all rejected
+  bool oom = false;   ///< a run was out of memory
+  std::int64_t n_rejected = 0;
+  Moments time, throughput, accuracy;
+  Moments epoch_rel_variance;  ///< of kept runs: relative variance of the mean of their timed epochs
+
+  /// @returns why the run was rejected, if it was
+  /// @throws InputError if a time or a throughput is too large or small to be summed
+  std::optional<Rejection> add(const RunFigures& run, Aggregator::Label label);
+  void merge(const RunGroup& other);
+  [[nodiscard]] AggregateRow row() const;  ///< @throws InputError if its runs differ in parameters
+};
+
+/// Groups by key.
+class RunGroups {
+ public:
+  [[nodiscard]] std::size_t index_of(const Workload& workload);  ///< adds a group if there is none
+  void merge(const RunGroup& group);
+
+  [[nodiscard]] RunGroup& operator[](std::size_t index) { return groups_[index]; }
+  [[nodiscard]] const std::vector<RunGroup>& all() const { return groups_; }
+  [[nodiscard]] bool contains(const std::string& key) const { return index_.count(key) != 0; }
+
+ private:
+  std::vector<RunGroup> groups_;
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+}  // namespace perfpred

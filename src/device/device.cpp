@@ -1,0 +1,240 @@
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <utility>
+
+#include "text/csv.h"
+#include "device/embedded_devices.h"
+#include "text/nearest_name.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double tera = 1e12;
+
+std::optional<double> scaled(const std::optional<double>& value, double factor) {
+  if (!value) return std::nullopt;
+  return *value * factor;
+}
+
+std::vector<std::string> split_aliases(std::string_view text) {
+  std::vector<std::string> aliases;
+  while (!text.empty()) {
+    const std::size_t bar = text.find('|');
+    if (bar != 0) aliases.emplace_back(text.substr(0, bar));
+    if (bar == std::string_view::npos) break;
+    text.remove_prefix(bar + 1);
+  }
+  return aliases;
+}
+
+struct DeviceColumn {
+  std::string_view name;
+  void (*set)(Device& device, std::string_view text, const ValuePlace& place);
+  std::string (*get)(const Device& device);
+};
+
+template <std::string Device::*member>
+constexpr DeviceColumn text_column(std::string_view name) {
+  return {name, [](Device& d, std::string_view t, const ValuePlace&) { d.*member = t; },
+          [](const Device& d) { return d.*member; }};
+}
+
+template <std::optional<double> Device::*member>
+constexpr DeviceColumn number_column(std::string_view name) {
+  return {name,
+          [](Device& d, std::string_view t, const ValuePlace& p) {
+            if (!t.empty()) d.*member = parse_positive(t, p);
+          },
+          [](const Device& d) { return number_text(d.*member); }};
+}
+
+constexpr std::array<DeviceColumn, 21> columns = {{
+    text_column<&Device::name>("name"),
+    {"aliases", [](Device& d, std::string_view t, const ValuePlace&) { d.aliases = split_aliases(t); },
+     [](const Device& d) { return fmt::format("{}", fmt::join(d.aliases, "|")); }},
+    text_column<&Device::vendor>("vendor"),
+    text_column<&Device::arch>("arch"),
+    number_column<&Device::year>("year"),
+    number_column<&Device::fp64_tflops>("fp64_tflops"),
+    number_column<&Device::fp32_tflops>("fp32_tflops"),
+    number_column<&Device::tf32_tflops>("tf32_tflops"),
+    number_column<&Device::bf16_tflops>("bf16_tflops"),
+    number_column<&Device::fp16_tflops>("fp16_tflops"),
+    number_column<&Device::fp64_vector_tflops>("fp64_vector_tflops"),
+    number_column<&Device::fp32_vector_tflops>("fp32_vector_tflops"),
+    number_column<&Device::fp16_vector_tflops>("fp16_vector_tflops"),
+    number_column<&Device::mem_gb>("mem_gb"),
+    number_column<&Device::mem_bw_gbs>("mem_bw_gbs"),
+    number_column<&Device::l2_mb>("l2_mb"),
+    number_column<&Device::sms>("sms"),
+    number_column<&Device::boost_mhz>("boost_mhz"),
+    number_column<&Device::tdp_w>("tdp_w"),
+    number_column<&Device::launch_us>("launch_us"),
+    text_column<&Device::source>("source"),
+}};
+
+/// Names are compared by their letters and digits alone.
+std::string bare(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return text;
+}
+
+/// `cpu`, or the name of this machine's.
+bool is_this_cpu(std::string_view name) {
+  return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
+}
+
+std::vector<Device> read_devices(CsvReader csv) {
+  std::vector<CsvColumn> fields;
+  for (const DeviceColumn& column : columns) {
+    fields.push_back(column.name == "name" ? csv.required(column.name) : csv.optional(column.name));
+  }
+  std::vector<Device> devices;
+  while (csv.next()) {
+    Device device;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      columns[i].set(device, csv.text(fields[i]), csv.place(columns[i].name));
+    }
+    if (bare(device.name).empty()) throw_bad_value(csv.place("name"), device.name, "the name of a device");
+    const auto same = [&device](const Device& other) { return bare(other.name) == bare(device.name); };
+    if (std::any_of(devices.begin(), devices.end(), same)) {
+      throw InputError(fmt::format("{}device \"{}\" appears twice", csv.place("").prefix(), device.name));
+    }
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+template <class Range>
+std::string listed(const Range& devices) {
+  std::vector<std::string_view> names;
+  for (const auto& device : devices) {
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(device)>>) {
+      names.push_back(device->name);
+    } else {
+      names.push_back(device.name);
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::optional<double> Device::matrix_flops(Precision precision) const {
+  switch (precision) {
+    case Precision::fp64:
+      return scaled(fp64_tflops, tera);
+    case Precision::tf32:
+      return scaled(tf32_tflops ? tf32_tflops : fp32_tflops, tera);
+    case Precision::bf16:
+      return scaled(bf16_tflops, tera);
+    case Precision::fp16:
+      return scaled(fp16_tflops, tera);
+    case Precision::fp32:
+      return scaled(fp32_tflops, tera);
+    case Precision::unknown:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> Device::vector_flops(Precision precision) const {
+  return scaled(precision == Precision::fp64 ? fp64_vector_tflops : fp32_vector_tflops, tera);
+}
+
+std::optional<double> Device::memory_bytes() const { return scaled(mem_gb, 1e9); }
+
+DeviceCatalogue::DeviceCatalogue() : devices_(read_devices(CsvReader::from_text("devices.csv", embedded_devices))) {}
+
+void DeviceCatalogue::add(const std::string& path) {
+  for (Device& device : read_devices(CsvReader(path))) {
+    const auto known = std::find_if(devices_.begin(), devices_.end(),
+                                    [&device](const Device& d) { return bare(d.name) == bare(device.name); });
+    if (known == devices_.end()) {
+      devices_.push_back(std::move(device));
+    } else {
+      *known = std::move(device);
+    }
+  }
+}
+
+std::vector<const Device*> DeviceCatalogue::candidates(std::string_view name) const& {
+  const std::string wanted = bare(name);
+  std::vector<const Device*> found;
+  for (const Device& device : devices_) {
+    if (bare(device.name) == wanted) return {&device};
+    if (std::any_of(device.aliases.begin(), device.aliases.end(),
+                    [&wanted](const std::string& alias) { return bare(alias) == wanted; })) {
+      found.push_back(&device);
+    }
+  }
+  return found;
+}
+
+Device DeviceCatalogue::find(std::string_view name) const {
+  return is_this_cpu(name) && candidates(name).empty() ? Device::measured_cpu() : named(name);
+}
+
+std::string DeviceCatalogue::full_name(std::string_view name) const {
+  if (name == "unknown") return "unknown";
+  return is_this_cpu(name) && candidates(name).empty() ? cpu_model_name() : named(name).name;
+}
+
+const Device& DeviceCatalogue::named(std::string_view name) const {
+  const auto found = candidates(name);
+  if (found.size() == 1) return *found.front();
+  if (found.size() > 1) {
+    throw InputError(fmt::format("device \"{}\" may be any of {}", shown(name), listed(found)));
+  }
+  NearestName nearest(bare(name));
+  for (const Device& device : devices_) {
+    nearest.offer(bare(device.name), device.name);
+    for (const std::string& alias : device.aliases) nearest.offer(bare(alias), alias);
+  }
+  throw InputError(fmt::format("device \"{}\" is not known{}; known are {}, cpu", shown(name),
+                               nearest.found() ? fmt::format(" (did you mean \"{}\"?)", *nearest.found()) : "",
+                               listed(devices_)));
+}
+
+const std::vector<std::string>& device_columns() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const DeviceColumn& column : columns) all.emplace_back(column.name);
+    return all;
+  }();
+  return names;
+}
+
+std::vector<std::string> device_fields(const Device& device) {
+  std::vector<std::string> fields;
+  for (const DeviceColumn& column : columns) fields.push_back(column.get(device));
+  return fields;
+}
+
+std::string cpu_model_name() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::size_t colon = line.find(':');
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) {
+      const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+      return begin == std::string::npos ? std::string() : line.substr(begin);
+    }
+  }
+  return {};
+}
+
+}  // namespace perfpred

@@ -1,0 +1,383 @@
+#include <perfpred/error.h>
+#include <perfpred/evaluation.h>
+#include <perfpred/suggestion.h>
+#include <perfpred/throughput_deriver.h>
+
+#include <Eigen/QR>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "text/csv.h"
+#include "model/kinds/features.h"
+#include "evaluate/folds.h"
+#include "workload/workload_columns.h"
+
+namespace perfpred {
+namespace {
+
+double images_per_sec(const AggregateRow& row) {
+  return ThroughputDeriver(row.workload.train_images).derive(*row.avg_time_mean);
+}
+
+TimeMetrics time_metrics(std::span<const AggregateRow> rows, const std::vector<double>& seconds,
+                         const std::vector<double>* throughput = nullptr) {
+  std::vector<double> measured, measured_throughput, derived;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    measured.push_back(*rows[i].avg_time_mean);
+    measured_throughput.push_back(images_per_sec(rows[i]));
+    derived.push_back(throughput != nullptr ? (*throughput)[i]
+                                            : ThroughputDeriver(rows[i].workload.train_images).derive(seconds[i]));
+  }
+  return {error_metrics(measured, seconds), error_metrics(measured_throughput, derived)};
+}
+
+std::vector<AggregateRow> timed(std::span<const AggregateRow> rows) {
+  std::vector<AggregateRow> kept;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(kept),
+               [](const AggregateRow& row) { return row.avg_time_mean.has_value(); });
+  return kept;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+/// Predictions of the free baselines for the scored rows, by name. Two parts each: seconds, images a second.
+struct BaselinePrediction {
+  std::string name;
+  std::vector<double> seconds;
+  std::vector<double> throughput;
+};
+
+bool same_architecture(const Workload& a, const Workload& b) {
+  return a.network == b.network && a.depth == b.depth && a.base_filters == b.base_filters && a.input == b.input;
+}
+
+double nearest_batch_log_time(std::span<const AggregateRow> rows, const Workload& asked) {
+  std::map<double, std::pair<double, double>> by_batch;  // log batch -> sum of log time, count
+  const bool known = std::any_of(rows.begin(), rows.end(),
+                                 [&](const AggregateRow& row) { return same_architecture(row.workload, asked); });
+  for (const AggregateRow& row : rows) {
+    if (known && !same_architecture(row.workload, asked)) continue;
+    auto& [sum, count] = by_batch[std::log(static_cast<double>(row.workload.batch_size))];
+    sum += std::log(*row.avg_time_mean);
+    count += 1;
+  }
+  const double x = std::log(static_cast<double>(asked.batch_size));
+  const auto mean = [](const auto& entry) { return entry.second.first / entry.second.second; };
+  const auto above = by_batch.lower_bound(x);
+  if (above == by_batch.end()) return mean(*std::prev(above));
+  if (above == by_batch.begin() || above->first == x) return mean(*above);
+  const auto below = std::prev(above);
+  const double weight = (x - below->first) / (above->first - below->first);
+  return (1 - weight) * mean(*below) + weight * mean(*above);
+}
+
+std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> fitted_on,
+                                                  std::span<const AggregateRow> scored) {
+  std::vector<BaselinePrediction> all;
+  if (fitted_on.empty()) return all;
+  const auto derive_throughput = [&](BaselinePrediction& baseline) {
+    for (std::size_t i = 0; i < scored.size(); ++i) {
+      baseline.throughput.push_back(ThroughputDeriver(scored[i].workload.train_images).derive(baseline.seconds[i]));
+    }
+  };
+  const double mean = log_times(fitted_on).mean();
+  BaselinePrediction& means =
+      all.emplace_back(BaselinePrediction{"mean", std::vector<double>(scored.size(), std::exp(mean)), {}});
+  derive_throughput(means);
+  BaselinePrediction& nearest = all.emplace_back(BaselinePrediction{"nearest_batch", {}, {}});
+  for (const AggregateRow& row : scored)
+    nearest.seconds.push_back(std::exp(nearest_batch_log_time(fitted_on, row.workload)));
+  derive_throughput(nearest);
+  try {
+    const TimeRegressor linear = TimeRegressor::fit(fitted_on, {.kind = "linear", .seed = 0});
+    BaselinePrediction fitted{"linear", {}, {}};
+    for (const AggregateRow& row : scored) fitted.seconds.push_back(linear.predict(row.workload).time_sec.p50);
+    derive_throughput(fitted);
+    all.push_back(std::move(fitted));
+
+    const Eigen::MatrixXd features = feature_matrix(fitted_on);
+    const Standardizer standardize(features);
+    Eigen::MatrixXd design(features.rows(), features.cols() + 1);
+    Eigen::VectorXd throughput(features.rows());
+    for (Eigen::Index i = 0; i < features.rows(); ++i) {
+      design(i, 0) = 1;
+      design.row(i).tail(features.cols()) = standardize(features.row(i).transpose()).transpose();
+      throughput[i] = images_per_sec(fitted_on[static_cast<std::size_t>(i)]);
+    }
+    const Eigen::VectorXd coefficients = design.completeOrthogonalDecomposition().solve(throughput);
+    BaselinePrediction direct{"throughput_linear", {}, {}};
+    for (const AggregateRow& row : scored) {
+      const double predicted =
+          coefficients[0] + coefficients.tail(features.cols()).dot(standardize(features_of(row.workload)));
+      direct.throughput.push_back(std::max(predicted, throughput.minCoeff()));  // a straight line may reach 0
+      direct.seconds.push_back(static_cast<double>(row.workload.train_images) / direct.throughput.back());
+    }
+    all.push_back(std::move(direct));
+  } catch (const InputError&) {
+    // Too few rows, or networks without these features: said in the contract of evaluate_baselines.
+  }
+  return all;
+}
+
+/// Means over repeats of metrics that were pooled within a repeat.
+ErrorMetrics average(const std::vector<ErrorMetrics>& parts) {
+  ErrorMetrics mean = parts.front();
+  const auto over = [&](std::optional<double> ErrorMetrics::*field) {
+    double sum = 0;
+    for (const ErrorMetrics& part : parts) {
+      if (!(part.*field)) return;
+      sum += *(part.*field);
+    }
+    mean.*field = sum / static_cast<double>(parts.size());
+  };
+  for (const auto field : {&ErrorMetrics::mae, &ErrorMetrics::rmse, &ErrorMetrics::r2, &ErrorMetrics::mape})
+    over(field);
+  return mean;
+}
+
+}  // namespace
+
+Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Prediction> predictions) {
+  if (measured.size() != predictions.size()) throw Error("evaluate: as many predictions as rows are needed");
+  std::vector<AggregateRow> rows;
+  std::vector<double> seconds, widths;
+  double inside = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (!measured[i].avg_time_mean) continue;
+    const Quantiles& q = predictions[i].time_sec;
+    rows.push_back(measured[i]);
+    seconds.push_back(q.p50);
+    widths.push_back((q.p95 - q.p05) / q.p50);
+    if (*measured[i].avg_time_mean >= q.p05 && *measured[i].avg_time_mean <= q.p95) inside += 1;
+  }
+  Evaluation evaluation{time_metrics(rows, seconds), std::nullopt, std::nullopt};
+  if (!rows.empty()) {
+    evaluation.coverage90 = inside / static_cast<double>(rows.size());
+    evaluation.width90_median = median(std::move(widths));
+  }
+  return evaluation;
+}
+
+std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
+                                             std::span<const AggregateRow> scored) {
+  const std::vector<AggregateRow> fit_rows = timed(fitted_on);
+  const std::vector<AggregateRow> score_rows = timed(scored);
+  std::vector<NamedMetrics> metrics;
+  for (const BaselinePrediction& baseline : predict_baselines(fit_rows, score_rows)) {
+    metrics.push_back({baseline.name, time_metrics(score_rows, baseline.seconds, &baseline.throughput)});
+  }
+  return metrics;
+}
+
+Split split_rows(std::span<const AggregateRow> rows, double test_fraction, double val_fraction, std::uint64_t seed) {
+  for (const double fraction : {test_fraction, val_fraction}) {
+    if (!(fraction >= 0 && fraction < 1)) throw InputError(fmt::format("fraction {} is not in [0, 1)", fraction));
+  }
+  std::vector<AggregateRow> order = timed(rows);
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
+  const auto n = static_cast<double>(order.size());
+  const auto test = static_cast<std::ptrdiff_t>(std::lround(test_fraction * n));
+  const auto val = static_cast<std::ptrdiff_t>(std::lround(val_fraction * n));
+  if (test + val >= std::ssize(order)) throw InputError(fmt::format("of {} rows none is left to fit on", order.size()));
+  return {{order.begin() + test + val, order.end()},
+          {order.begin() + test, order.begin() + test + val},
+          {order.begin(), order.begin() + test}};
+}
+
+Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
+  CsvReader csv(path);
+  const CsvColumn split_column = csv.required("split");
+  const CsvColumn key_column = csv.optional("key");
+  CsvColumn depth, base_filters, batch_size;
+  if (!key_column.index) {
+    depth = csv.required("depth");
+    base_filters = csv.required("base_filters");
+    batch_size = csv.required("batch_size");
+  }
+  Split split;
+  std::vector<std::size_t> line_of(rows.size());  // that named it; 0: none yet
+  while (csv.next()) {
+    const std::string_view part = csv.text(split_column);
+    if (part != "train" && part != "val" && part != "test")
+      throw_bad_value(csv.place("split"), part, "train, val or test");
+    std::vector<AggregateRow>& rows_of_part = part == "train" ? split.train : part == "val" ? split.val : split.test;
+    bool found = false;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Workload& workload = rows[i].workload;
+      const bool named = key_column.index ? workload.key() == csv.text(key_column)
+                                          : workload.depth == csv.positive_integer(depth) &&
+                                                workload.base_filters == csv.positive_integer(base_filters) &&
+                                                workload.batch_size == csv.positive_integer(batch_size);
+      if (!named) continue;
+      const ValuePlace place = csv.place("");
+      if (line_of[i] != 0) throw InputError(fmt::format("{}the row of line {} again", place.prefix(), line_of[i]));
+      line_of[i] = place.line;
+      found = true;
+      if (rows[i].avg_time_mean) rows_of_part.push_back(rows[i]);
+    }
+    if (!found) throw InputError(csv.place("").prefix() + "no measured row is this one");
+  }
+  if (split.train.empty()) throw InputError(fmt::format("{}: no row is for training", path));
+  return split;
+}
+
+ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Protocol protocol, const FitOptions& fit,
+                                     const ProtocolOptions& options) {
+  const std::vector<AggregateRow> rows = timed(all_rows);
+  const std::vector<Fold> folds = make_folds(rows, protocol, options);
+  struct Result {
+    std::vector<Prediction> predictions;
+    std::vector<BaselinePrediction> baselines;
+    std::size_t seen = 0;
+  };
+  std::vector<Result> results(folds.size());
+  parallel_for(folds.size(), options, [&](std::size_t i) {
+    const std::vector<AggregateRow> train = pick(rows, folds[i].train);
+    const std::vector<AggregateRow> test = pick(rows, folds[i].test);
+    const TimeRegressor model = TimeRegressor::fit(train, fit);
+    std::vector<Workload> asked;
+    for (const AggregateRow& row : test) {
+      asked.push_back(row.workload);
+      results[i].seen += model.was_fitted_on(row.workload) ? 1 : 0;
+    }
+    results[i].predictions = model.predict(asked);
+    results[i].baselines = predict_baselines(train, test);
+  });
+
+  ProtocolEvaluation out;
+  std::vector<ErrorMetrics> time, throughput;
+  double coverage = 0, width = 0;
+  std::map<std::string, std::pair<std::vector<ErrorMetrics>, std::vector<ErrorMetrics>>> baselines;
+  std::vector<std::string> baseline_order;
+  const int repeats = folds.back().repeat + 1;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    std::vector<AggregateRow> measured;
+    std::vector<Prediction> predictions;
+    std::map<std::string, BaselinePrediction> pooled;
+    for (std::size_t i = 0; i < folds.size(); ++i) {
+      if (folds[i].repeat != repeat) continue;
+      const std::vector<AggregateRow> test = pick(rows, folds[i].test);
+      const Evaluation fold = evaluate(test, results[i].predictions);
+      out.folds.push_back({folds[i].left_out, test.size(), fold.metrics.time, fold.coverage90});
+      out.seen += results[i].seen;
+      measured.insert(measured.end(), test.begin(), test.end());
+      predictions.insert(predictions.end(), results[i].predictions.begin(), results[i].predictions.end());
+      for (const BaselinePrediction& baseline : results[i].baselines) {
+        BaselinePrediction& pool = pooled[baseline.name];
+        pool.seconds.insert(pool.seconds.end(), baseline.seconds.begin(), baseline.seconds.end());
+        pool.throughput.insert(pool.throughput.end(), baseline.throughput.begin(), baseline.throughput.end());
+        if (std::find(baseline_order.begin(), baseline_order.end(), baseline.name) == baseline_order.end())
+          baseline_order.push_back(baseline.name);
+      }
+    }
+    const Evaluation pool = evaluate(measured, predictions);
+    out.scored.insert(out.scored.end(), measured.begin(), measured.end());
+    out.predictions.insert(out.predictions.end(), predictions.begin(), predictions.end());
+    time.push_back(pool.metrics.time);
+    throughput.push_back(pool.metrics.throughput);
+    coverage += pool.coverage90.value_or(0) / repeats;
+    width += pool.width90_median.value_or(0) / repeats;
+    for (const auto& [name, baseline] : pooled) {
+      if (baseline.seconds.size() != measured.size()) continue;  // not fitted in every fold
+      const TimeMetrics metrics = time_metrics(measured, baseline.seconds, &baseline.throughput);
+      baselines[name].first.push_back(metrics.time);
+      baselines[name].second.push_back(metrics.throughput);
+    }
+  }
+  out.all = {{average(time), average(throughput)}, coverage, width};
+  for (const std::string& name : baseline_order) {
+    if (const auto found = baselines.find(name); found != baselines.end()) {
+      out.baselines.push_back({name, {average(found->second.first), average(found->second.second)}});
+    }
+  }
+  return out;
+}
+
+std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, std::span<const std::size_t> sizes,
+                                       int subsets, const FitOptions& fit, const ProtocolOptions& options) {
+  const std::vector<AggregateRow> rows = timed(all_rows);
+  if (subsets < 1) throw InputError("subsets is not positive");
+  std::vector<std::size_t> used;
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(used),
+               [&](std::size_t size) { return size >= 1 && size < rows.size(); });
+  std::sort(used.begin(), used.end());
+  if (used.empty()) throw InputError(fmt::format("no size leaves any of {} rows to score", rows.size()));
+
+  const auto score = [&](const std::vector<std::size_t>& chosen) {
+    std::vector<bool> known(rows.size(), false);
+    for (const std::size_t i : chosen) known[i] = true;
+    std::vector<AggregateRow> test;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!known[i]) test.push_back(rows[i]);
+    }
+    const TimeRegressor model = TimeRegressor::fit(pick(rows, chosen), fit);
+    std::vector<Workload> asked;
+    for (const AggregateRow& row : test) asked.push_back(row.workload);
+    return evaluate(test, model.predict(asked));
+  };
+
+  const auto per_size = static_cast<std::size_t>(subsets);
+  std::vector<Evaluation> random_scores(used.size() * per_size), suggested_scores(used.size());
+  parallel_for(random_scores.size() + 1, options, [&](std::size_t task) {
+    if (task > 0) {
+      const std::size_t i = task - 1;
+      std::vector<std::size_t> order(rows.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::mt19937_64 random(options.seed * 1'000'003U + i % per_size);  // larger subsets hold the smaller ones
+      std::shuffle(order.begin(), order.end(), random);
+      order.resize(used[i / per_size]);
+      random_scores[i] = score(order);
+      return;
+    }
+    // One campaign, the longest task and so the first: measure what is suggested, five at a time, and look again.
+    constexpr std::size_t batch = 5;
+    std::vector<Workload> grid;
+    std::map<std::string, std::size_t> place;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      grid.push_back(rows[i].workload);
+      place[rows[i].workload.key()] = i;
+    }
+    std::vector<std::size_t> chosen;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      while (chosen.size() < used[i]) {
+        const std::size_t first = std::min<std::size_t>(used.front(), 10);
+        const std::size_t wanted = std::min(used[i] - chosen.size(), chosen.empty() ? first : batch);
+        const std::vector<Suggestion> next = suggest(pick(rows, chosen), grid, wanted, fit);
+        for (const Suggestion& suggestion : next) chosen.push_back(place.at(suggestion.workload.key()));
+      }
+      suggested_scores[i] = score(chosen);
+    }
+  });
+
+  std::vector<CurvePoint> curve;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    std::vector<double> mape;
+    double coverage = 0;
+    for (std::size_t k = 0; k < per_size; ++k) {
+      const Evaluation& one = random_scores[i * per_size + k];
+      mape.push_back(*one.metrics.time.mape);
+      coverage += *one.coverage90 / static_cast<double>(per_size);
+    }
+    std::sort(mape.begin(), mape.end());
+    const std::size_t p90 =
+        std::min(mape.size() - 1, static_cast<std::size_t>(std::ceil(0.9 * static_cast<double>(mape.size()))) - 1);
+    curve.push_back({used[i], "random", median(mape), mape[p90], coverage});
+    const double suggested = *suggested_scores[i].metrics.time.mape;
+    curve.push_back({used[i], "suggested", suggested, suggested, *suggested_scores[i].coverage90});
+  }
+  return curve;
+}
+
+}  // namespace perfpred

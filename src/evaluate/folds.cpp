@@ -1,0 +1,117 @@
+#include "evaluate/folds.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <thread>
+
+namespace perfpred {
+namespace {
+
+std::string left_out_name(Protocol protocol, const Workload& workload) {
+  if (!workload.depth || !workload.base_filters) {
+    throw InputError(fmt::format(
+        "protocols that leave an architecture, depth or width out take cifar_cnn rows only; {} is another network",
+        workload.network));
+  }
+  switch (protocol) {
+    case Protocol::loao:
+      return fmt::format("depth={};base_filters={}", *workload.depth, *workload.base_filters);
+    case Protocol::lodo:
+      return fmt::format("depth={}", *workload.depth);
+    default:
+      return fmt::format("base_filters={}", *workload.base_filters);
+  }
+}
+
+}  // namespace
+
+std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protocol, const ProtocolOptions& options) {
+  std::vector<Fold> folds;
+  const auto fill_train = [&](Fold& fold) {
+    std::vector<bool> held(rows.size(), false);
+    for (const std::size_t i : fold.test) held[i] = true;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!held[i]) fold.train.push_back(i);
+    }
+  };
+  if (protocol == Protocol::kfold) {
+    if (options.folds < 2 || static_cast<std::size_t>(options.folds) > rows.size()) {
+      throw InputError(fmt::format("{} rows cannot make {} folds", rows.size(), options.folds));
+    }
+    if (options.repeats < 1) throw InputError("repeats is not positive");
+    for (int repeat = 0; repeat < options.repeats; ++repeat) {
+      std::vector<std::size_t> order(rows.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::mt19937_64 random(options.seed * 1'000'003U + static_cast<std::uint64_t>(repeat));
+      std::shuffle(order.begin(), order.end(), random);
+      for (int part = 0; part < options.folds; ++part) {
+        Fold fold{fmt::format("repeat={};fold={}", repeat, part), repeat, {}, {}};
+        for (std::size_t i = static_cast<std::size_t>(part); i < order.size();
+             i += static_cast<std::size_t>(options.folds))
+          fold.test.push_back(order[i]);
+        fill_train(fold);
+        folds.push_back(std::move(fold));
+      }
+    }
+    return folds;
+  }
+  std::map<std::string, Fold> by_name;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string name = left_out_name(protocol, rows[i].workload);
+    by_name.try_emplace(name, Fold{name, 0, {}, {}}).first->second.test.push_back(i);
+  }
+  if (by_name.size() < 2)
+    throw InputError(
+        fmt::format("nothing to leave out: all rows have {}", by_name.empty() ? "no time" : by_name.begin()->first));
+  for (auto& [name, fold] : by_name) {
+    fill_train(fold);
+    folds.push_back(std::move(fold));
+  }
+  return folds;
+}
+
+void parallel_for(std::size_t count, const ProtocolOptions& options, const std::function<void(std::size_t)>& task) {
+  const unsigned hardware = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t threads =
+      std::min<std::size_t>(count, options.threads > 0 ? static_cast<std::size_t>(options.threads) : hardware);
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::size_t done = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        if (options.stop.stop_requested()) throw Error("stopped");
+        task(i);
+        const std::lock_guard lock(mutex);
+        ++done;
+        if (options.progress) options.progress(done, count);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = count;
+      }
+    }
+  };
+  std::vector<std::thread> pool;
+  for (std::size_t i = 1; i < threads; ++i) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+std::vector<AggregateRow> pick(std::span<const AggregateRow> rows, const std::vector<std::size_t>& places) {
+  std::vector<AggregateRow> picked;
+  for (const std::size_t i : places) picked.push_back(rows[i]);
+  return picked;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,120 @@
+#include "model/hybrid/step_shape.h"
+
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace perfpred {
+
+StepShape::StepShape(const Workload& workload) : block_(workload.threads ? 16 : 8) {
+  steps = static_cast<double>(workload.steps_per_epoch());
+  samples = static_cast<double>(workload.train_images);
+  if (workload.network == "cifar_cnn" && *workload.depth <= 5) {
+    add_cifar_cnn(workload);
+  } else {
+    add_graph(workload);
+  }
+}
+
+void StepShape::set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements,
+                                     double out_elements) const {
+  const auto filling = [&](double channels) { return std::ceil(channels / block_) * block_ / channels; };
+  const double fill_in = first ? 1 : filling(in), fill_out = filling(out);
+  layer.padded_flops = layer.flops * fill_in * fill_out;
+  layer.elements = in_elements * fill_in + out_elements * fill_out;
+}
+
+void StepShape::add_cifar_cnn(const Workload& workload) {
+  double in = static_cast<double>(workload.input[0]);
+  std::int64_t height = workload.input[1];
+  std::int64_t width = workload.input[2];
+  const auto add = [&](double from, double to, double positions, double taps) {
+    StepLayer& layer = few_[count_++];
+    layer.params = taps * from * to + to;
+    layer.flops = (count_ == 1 ? 2 : 3) * 2 * taps * from * to * positions;
+    layer.padded_flops = layer.flops;
+    layer.elements = (from + to) * positions;
+    layer.channels = to;
+    layer.positions = positions;
+    if (taps > 1) set_convolution_work(layer, count_ == 1, from, to, from * positions, to * positions);
+  };
+  for (int block = 0; block < *workload.depth; ++block) {
+    const double out = static_cast<double>(*workload.base_filters) * std::pow(2.0, block);
+    const auto positions = static_cast<double>(height * width);
+    for (const double from : {in, out}) {
+      add(from, out, positions, 9);
+      other_ops += 1;  // ReLU
+      other_elements += 2 * out * positions;
+    }
+    height /= 2;
+    width /= 2;
+    other_ops += 1;  // pooling
+    other_elements += out * (positions + static_cast<double>(height * width));
+    in = out;
+  }
+  const double flat = in * static_cast<double>(height * width);
+  const auto classes = static_cast<double>(workload.classes);
+  add(flat, 128, 1, 1);
+  other_ops += 1;
+  other_elements += 2 * 128;
+  add(128, classes, 1, 1);
+}
+
+void StepShape::add_graph(const Workload& workload) {
+  const OpGraph graph = workload.graph();
+  const auto batch = static_cast<double>(workload.batch_size);
+  for (const Op& op : graph.ops) {
+    if (op.kind == OpKind::unknown) {
+      throw InputError(
+          fmt::format("network \"{}\" has an operator without a rule: {}", workload.network, graph.name(op)));
+    }
+    if (op.phase != Phase::forward) continue;
+    double moved = 0;
+    double params = 0;
+    TensorId out = no_tensor;
+    for (const TensorId id : graph.inputs(op)) {
+      (graph.tensors[id].role == TensorRole::parameter ? params : moved) += static_cast<double>(graph.numel(id));
+    }
+    for (const TensorId id : graph.outputs(op)) {
+      if (id == no_tensor) continue;
+      if (out == no_tensor) out = id;
+      moved += static_cast<double>(graph.numel(id));
+    }
+    if (!is_conv_or_matmul(op.kind) || params == 0 || out == no_tensor) {
+      other_ops += 1;
+      other_elements += moved / batch;
+      continue;
+    }
+    StepLayer& layer = more_.emplace_back();
+    const auto rank = static_cast<std::size_t>(graph.shape(out).rank());
+    layer.params = params;
+    layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / batch;
+    layer.padded_flops = layer.flops;
+    layer.elements = moved / batch;
+    const bool image = op.kind == OpKind::convolution;
+    layer.channels = static_cast<double>(graph.shape(out)[image ? 1 : rank - 1]);
+    layer.positions = static_cast<double>(graph.numel(out)) / (batch * layer.channels);
+    if (!image) continue;
+    const TensorId x = graph.inputs(op)[0], weight = graph.inputs(op)[1];
+    const bool grouped = graph.shape(weight)[1] != graph.shape(x)[1];
+    if (grouped) continue;
+    set_convolution_work(layer, more_.size() == 1, static_cast<double>(graph.shape(x)[1]), layer.channels,
+                         static_cast<double>(graph.numel(x)) / batch, static_cast<double>(graph.numel(out)) / batch);
+  }
+  if (more_.empty())
+    throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
+}
+
+StepShape::Place StepShape::place(std::int64_t batch_size) const {
+  double spatial = 0;
+  for (const StepLayer& layer : layers()) spatial += layer.is_dense() ? 0 : 1;
+  const StepLayer& first = layers().front();
+  const bool power_of_two = (batch_size & (batch_size - 1)) == 0;
+  return {spatial / 2, std::log2(first.channels), std::log2(static_cast<double>(batch_size)), power_of_two ? 0.0 : 1.0,
+          std::log2(first.positions)};
+}
+
+}  // namespace perfpred

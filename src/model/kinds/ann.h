@@ -1,0 +1,40 @@
+#pragma once
+#include <perfpred/export.h>
+
+#include <Eigen/Core>
+
+#include <cstdint>
+
+#include "model/kinds/features.h"
+
+namespace perfpred {
+
+/// Multilayer perceptron 5-64-64-1 with ReLU, in single precision, on standardised inputs and target. Matrices are
+/// stored by input: `hidden_weights.col(j)` holds what input j adds to each unit.
+struct PERFPRED_API AnnNetwork {
+  static constexpr int units = 64;
+  Standardizer standardize;
+  double target_mean = 0, target_scale = 1;
+  alignas(64) Eigen::Matrix<float, units, Features::RowsAtCompileTime> input_weights;
+  Eigen::Matrix<float, units, 1> input_bias;
+  alignas(64) Eigen::Matrix<float, units, units> hidden_weights;
+  Eigen::Matrix<float, units, 1> hidden_bias;
+  Eigen::Matrix<float, units, 1> output_weights;
+  float output_bias = 0;
+
+  [[nodiscard]] double log_time(const Features& features) const;
+};
+
+/// Rows of features and log seconds; training stops early on the validation part.
+struct AnnTask {
+  Eigen::MatrixXd features, val_features;
+  Eigen::VectorXd log_times, val_log_times;
+  std::uint64_t seed = 0;
+};
+
+using AnnFitter = AnnNetwork (*)(const AnnTask& task);
+
+/// Core evaluates the network; who can train it registers here.
+PERFPRED_API void set_ann_fitter(AnnFitter fitter);
+
+}  // namespace perfpred

@@ -1,0 +1,155 @@
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "model/kinds/ann.h"
+#include "statistics/confidence.h"
+#include "model/lognormal.h"
+#include "model/regressor_kind.h"
+#include "statistics/vectorized.h"
+
+namespace perfpred {
+namespace {
+
+std::atomic<AnnFitter> ann_fitter{nullptr};
+
+class AnnModel final : public RegressorModel {
+ public:
+  AnnNetwork network;
+  double half_width = 0;
+
+  using RegressorModel::predict;
+  [[nodiscard]] Quantiles predict(const Workload& workload) const override {
+    return quantiles_about(network.log_time(features_of(workload)), half_width);
+  }
+
+  [[nodiscard]] nlohmann::json to_json() const override {
+    const auto widened = [](const auto& matrix) {
+      return perfpred::to_json(Eigen::MatrixXd(matrix.template cast<double>()));
+    };
+    return {{"mean", perfpred::to_json(Eigen::VectorXd(network.standardize.mean))},
+            {"inverse_scale", perfpred::to_json(Eigen::VectorXd(network.standardize.inverse_scale))},
+            {"target_mean", network.target_mean},
+            {"target_scale", network.target_scale},
+            {"input_weights", widened(network.input_weights)},
+            {"input_bias", widened(network.input_bias)},
+            {"hidden_weights", widened(network.hidden_weights)},
+            {"hidden_bias", widened(network.hidden_bias)},
+            {"output_weights", widened(network.output_weights)},
+            {"output_bias", network.output_bias},
+            {"half_width", half_width}};
+  }
+};
+
+std::unique_ptr<RegressorModel> fit_ann(const TrainingTable& table) {
+  const AnnFitter fitter = ann_fitter.load();
+  if (fitter == nullptr) throw Error("this build cannot fit kind ann: it takes LibTorch (the torch component)");
+  std::vector<AggregateRow> rows = table.rows;
+  std::vector<AggregateRow> val = table.val;
+  if (rows.size() + val.size() < 10) {
+    throw InputError(fmt::format("{} rows are too few for kind ann: it needs 10", rows.size() + val.size()));
+  }
+  if (val.empty()) {  // early stopping needs rows of its own
+    std::mt19937_64 random(table.seed);
+    std::shuffle(rows.begin(), rows.end(), random);
+    const std::size_t count = std::max<std::size_t>(2, rows.size() * 15 / 100);
+    val.assign(rows.end() - static_cast<std::ptrdiff_t>(count), rows.end());
+    rows.resize(rows.size() - count);
+  }
+  AnnTask task{feature_matrix(rows), feature_matrix(val), log_times(rows), log_times(val), table.seed};
+  auto model = std::make_unique<AnnModel>();
+  model->network = fitter(task);
+  std::vector<double> residuals;
+  for (Eigen::Index i = 0; i < task.val_features.rows(); ++i) {
+    residuals.push_back(task.val_log_times[i] - model->network.log_time(task.val_features.row(i).transpose()));
+  }
+  if (!std::all_of(residuals.begin(), residuals.end(), [](double r) { return std::isfinite(r); })) {
+    throw Error("the fit of kind ann diverged");
+  }
+  const double widening = student_factor(residuals.size());
+  model->half_width = conformal_half_width(std::move(residuals)) * widening;
+  return model;
+}
+
+template <typename Matrix>
+void read_matrix(const nlohmann::json& json, const char* name, Matrix& matrix) {
+  const Eigen::MatrixXd read = json_matrix(json, name);
+  if (read.rows() != matrix.rows() || read.cols() != matrix.cols()) {
+    throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+  }
+  matrix = read.cast<typename Matrix::Scalar>();
+}
+
+std::unique_ptr<RegressorModel> load_ann(const nlohmann::json& json) {
+  auto model = std::make_unique<AnnModel>();
+  AnnNetwork& network = model->network;
+  const auto features = [&](const char* name) {
+    const Eigen::VectorXd vector = json_vector(json, name);
+    if (vector.size() != Features::RowsAtCompileTime)
+      throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+    return Features(vector);
+  };
+  network.standardize.mean = features("mean");
+  network.standardize.inverse_scale = features("inverse_scale");
+  network.target_mean = json_number(json, "target_mean");
+  network.target_scale = json_number(json, "target_scale");
+  read_matrix(json, "input_weights", network.input_weights);
+  read_matrix(json, "input_bias", network.input_bias);
+  read_matrix(json, "hidden_weights", network.hidden_weights);
+  read_matrix(json, "hidden_bias", network.hidden_bias);
+  read_matrix(json, "output_weights", network.output_weights);
+  network.output_bias = static_cast<float>(json_number(json, "output_bias"));
+  model->half_width = json_number(json, "half_width");
+  return model;
+}
+
+// Plain loops so that the compiler can choose the widest registers that the machine has at run time. Columns are added
+// up, four a pass, and the output has 16 sums because a single one could not be vectorised without reordering.
+PERFPRED_VECTORIZED float perceptron(const float* input, int inputs, const float* input_weights,
+                                     const float* input_bias, const float* hidden_weights, const float* hidden_bias,
+                                     const float* output_weights, float output_bias) {
+  constexpr int units = AnnNetwork::units;
+  float first[units];
+  float second[units];
+  for (int i = 0; i < units; ++i) first[i] = input_bias[i];
+  for (int j = 0; j < inputs; ++j) {
+    for (int i = 0; i < units; ++i) first[i] += input_weights[j * units + i] * input[j];
+  }
+  for (int i = 0; i < units; ++i) {
+    first[i] = std::max(first[i], 0.0F);
+    second[i] = hidden_bias[i];
+  }
+  for (int j = 0; j < units; j += 4) {
+    const float *a = hidden_weights + j * units, *b = a + units, *c = b + units, *d = c + units;
+    for (int i = 0; i < units; ++i) {
+      second[i] += a[i] * first[j] + b[i] * first[j + 1] + c[i] * first[j + 2] + d[i] * first[j + 3];
+    }
+  }
+  constexpr int sums = 16;
+  float sum[sums] = {output_bias};
+  for (int i = 0; i < units; i += sums) {
+    for (int k = 0; k < sums; ++k) sum[k] += std::max(second[i + k], 0.0F) * output_weights[i + k];
+  }
+  return std::accumulate(sum, sum + sums, 0.0F);
+}
+
+}  // namespace
+
+void set_ann_fitter(AnnFitter fitter) { ann_fitter.store(fitter); }
+
+double AnnNetwork::log_time(const Features& features) const {
+  const Eigen::Matrix<float, Features::RowsAtCompileTime, 1> input = standardize(features).cast<float>();
+  const float out = perceptron(input.data(), static_cast<int>(input.size()), input_weights.data(), input_bias.data(),
+                               hidden_weights.data(), hidden_bias.data(), output_weights.data(), output_bias);
+  return target_mean + target_scale * static_cast<double>(out);
+}
+
+const RegressorKind ann_kind = {"ann", true, fit_ann, load_ann};
+
+}  // namespace perfpred

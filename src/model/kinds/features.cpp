@@ -1,0 +1,49 @@
+#include "model/kinds/features.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "text/parse.h"
+
+namespace perfpred {
+
+Features features_of(const Workload& workload) {
+  if (!workload.depth || !workload.base_filters) {
+    throw InputError(
+        fmt::format("network \"{}\" has no depth and base_filters: this kind of model knows the cifar_cnn "
+                    "family only",
+                    shown(workload.network)));
+  }
+  return Features(*workload.depth, *workload.base_filters, std::log2(static_cast<double>(workload.batch_size)),
+                  std::log10(static_cast<double>(workload.params())),
+                  std::log10(static_cast<double>(workload.steps_per_epoch())));
+}
+
+Eigen::MatrixXd feature_matrix(std::span<const AggregateRow> rows) {
+  Eigen::MatrixXd matrix(static_cast<Eigen::Index>(rows.size()), Features::RowsAtCompileTime);
+  Eigen::Index i = 0;
+  for (const AggregateRow& row : rows) matrix.row(i++) = features_of(row.workload).transpose();
+  return matrix;
+}
+
+Eigen::VectorXd log_times(std::span<const AggregateRow> rows) {
+  Eigen::VectorXd times(static_cast<Eigen::Index>(rows.size()));
+  Eigen::Index i = 0;
+  for (const AggregateRow& row : rows) times[i++] = std::log(*row.avg_time_mean);
+  return times;
+}
+
+Standardizer::Standardizer(const Eigen::MatrixXd& features) {
+  mean = features.colwise().mean().transpose();
+  for (Eigen::Index column = 0; column < features.cols(); ++column) {
+    const Eigen::ArrayXd centred = features.col(column).array() - mean[column];
+    const double scale = std::sqrt(centred.square().mean());
+    const bool constant = scale <= 1e-12 * std::max(1.0, std::abs(mean[column]));
+    inverse_scale[column] = constant ? 0.0 : 1.0 / scale;
+  }
+}
+
+}  // namespace perfpred

@@ -1,0 +1,89 @@
+#include <perfpred/error.h>
+
+#include <Eigen/QR>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "model/kinds/features.h"
+#include "model/lognormal.h"
+#include "model/regressor_kind.h"
+
+namespace perfpred {
+namespace {
+
+/// Least squares of log seconds on the standardised features. Constant columns do not enter.
+class LinearModel final : public RegressorModel {
+ public:
+  Standardizer standardize;
+  Features slope = Features::Zero();
+  double intercept = 0;
+  double half_width = 0;
+
+  using RegressorModel::predict;
+  [[nodiscard]] Quantiles predict(const Workload& workload) const override {
+    return quantiles_about(intercept + slope.dot(standardize(features_of(workload))), half_width);
+  }
+
+  [[nodiscard]] nlohmann::json to_json() const override {
+    return {{"mean", perfpred::to_json(Eigen::VectorXd(standardize.mean))},
+            {"inverse_scale", perfpred::to_json(Eigen::VectorXd(standardize.inverse_scale))},
+            {"slope", perfpred::to_json(Eigen::VectorXd(slope))},
+            {"intercept", intercept},
+            {"half_width", half_width}};
+  }
+};
+
+std::unique_ptr<RegressorModel> fit_linear(const TrainingTable& table) {
+  const Eigen::MatrixXd features = feature_matrix(table.rows);
+  const Eigen::VectorXd times = log_times(table.rows);
+  auto model = std::make_unique<LinearModel>();
+  model->standardize = Standardizer(features);
+  const Eigen::Index n = features.rows();
+  Eigen::MatrixXd design(n, 1 + features.cols());
+  for (Eigen::Index i = 0; i < n; ++i) {
+    design(i, 0) = 1;
+    design.row(i).tail(features.cols()) = model->standardize(features.row(i).transpose()).transpose();
+  }
+  // Minimum norm where columns are constant or depend on one another.
+  const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(design);
+  if (n <= qr.rank() || n < 3) {
+    throw InputError(fmt::format("{} rows are too few for a linear model: it has {} coefficients and needs a row more",
+                                 n, qr.rank()));
+  }
+  const Eigen::VectorXd coefficients = qr.solve(times);
+  model->intercept = coefficients[0];
+  model->slope = coefficients.tail(features.cols());
+  // Leave-one-out residuals in closed form: r / (1 - leverage).
+  const Eigen::VectorXd residuals = times - design * coefficients;
+  const Eigen::MatrixXd hat = design * qr.pseudoInverse();
+  std::vector<double> held_out;
+  for (Eigen::Index i = 0; i < n; ++i) {
+    if (hat(i, i) < 1 - 1e-9) held_out.push_back(residuals[i] / (1 - hat(i, i)));
+  }
+  model->half_width = conformal_half_width(std::move(held_out));
+  return model;
+}
+
+std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json) {
+  auto model = std::make_unique<LinearModel>();
+  const auto features = [&](const char* name) {
+    const Eigen::VectorXd vector = json_vector(json, name);
+    if (vector.size() != Features::RowsAtCompileTime)
+      throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+    return Features(vector);
+  };
+  model->standardize.mean = features("mean");
+  model->standardize.inverse_scale = features("inverse_scale");
+  model->slope = features("slope");
+  model->intercept = json_number(json, "intercept");
+  model->half_width = json_number(json, "half_width");
+  return model;
+}
+
+}  // namespace
+
+const RegressorKind linear_kind = {"linear", false, fit_linear, load_linear};
+
+}  // namespace perfpred

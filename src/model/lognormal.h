@@ -1,0 +1,23 @@
+#pragma once
+#include <perfpred/prediction.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "statistics/confidence.h"
+
+namespace perfpred {
+
+/// Seconds whose logarithm has this median and a 90 % interval of `half_width` to either side; within what a double
+/// holds, however far off a line is followed.
+inline Quantiles quantiles_about(double log_median, double half_width) {
+  constexpr double farthest = 350;  // e^700 is a double
+  const double median = std::exp(std::clamp(log_median, -farthest, farthest));
+  const double width = std::exp(std::min(half_width, farthest));
+  return {median / width, median, median * width};
+}
+
+/// Standard deviation of the logarithm of what has these quantiles, if it is log-normal.
+inline double log_deviation(const Quantiles& q) { return std::log(q.p95 / q.p05) / (2 * z90); }
+
+}  // namespace perfpred

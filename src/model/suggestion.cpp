@@ -1,0 +1,170 @@
+#include <perfpred/suggestion.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "model/regressor_kind.h"
+#include "model/hybrid/step_shape.h"
+
+namespace perfpred {
+namespace {
+
+constexpr std::size_t fewest_for_model = 8;
+constexpr double measured_epochs = 3;
+constexpr double startup_sec = 10;  // kernels are chosen and memory is warmed before the first timed epoch
+constexpr double single_run_variance = 0.01 * 0.01;
+
+using Point = std::array<double, 3>;
+
+double distance2(const Point& a, const Point& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return sum;
+}
+
+/// Depth, log2 width, log2 batch, each scaled to 0..1 over all workloads.
+std::vector<Point> unit_cube(const std::vector<Workload>& workloads) {
+  std::vector<Point> points;
+  Point low, high;
+  low.fill(std::numeric_limits<double>::infinity());
+  high.fill(-std::numeric_limits<double>::infinity());
+  for (const Workload& workload : workloads) {
+    const StepShape::Place place = StepShape(workload).place(workload.batch_size);
+    Point& point = points.emplace_back();
+    for (std::size_t i = 0; i < point.size(); ++i) {
+      point[i] = place[i];
+      low[i] = std::min(low[i], point[i]);
+      high[i] = std::max(high[i], point[i]);
+    }
+  }
+  for (Point& point : points) {
+    for (std::size_t i = 0; i < point.size(); ++i)
+      point[i] = high[i] > low[i] ? (point[i] - low[i]) / (high[i] - low[i]) : 0;
+  }
+  return points;
+}
+
+/// Each next one is the farthest from everything taken; the first is the nearest to the middle.
+std::vector<std::size_t> fill_space(const std::vector<Workload>& candidates, std::span<const AggregateRow> measured,
+                                    std::size_t n) {
+  std::vector<Workload> all = candidates;
+  for (const AggregateRow& row : measured) all.push_back(row.workload);
+  const std::vector<Point> points = unit_cube(all);
+  std::vector<double> nearest(candidates.size(), std::numeric_limits<double>::infinity());
+  const auto take = [&](const Point& point) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) nearest[i] = std::min(nearest[i], distance2(points[i], point));
+  };
+  for (std::size_t i = candidates.size(); i < points.size(); ++i) take(points[i]);
+  std::vector<std::size_t> taken;
+  while (taken.size() < std::min(n, candidates.size())) {
+    std::size_t best = 0;
+    if (taken.empty() && measured.empty()) {
+      constexpr Point middle = {0.5, 0.5, 0.5};
+      for (std::size_t i = 1; i < candidates.size(); ++i) {
+        if (distance2(points[i], middle) < distance2(points[best], middle)) best = i;
+      }
+    } else {
+      best = static_cast<std::size_t>(std::max_element(nearest.begin(), nearest.end()) - nearest.begin());
+    }
+    taken.push_back(best);
+    take(points[best]);
+    nearest[best] = -1;
+  }
+  return taken;
+}
+
+/// What may be measured of one group of workloads, and what was.
+struct GridGroup {
+  std::vector<Workload> candidates;
+  std::vector<AggregateRow> measured;
+  std::size_t rows = 0;              // different ones
+  std::vector<std::size_t> filling;  // places of candidates, for a group that has too few rows for a model
+  std::size_t next = 0;              // of those
+
+  [[nodiscard]] bool is_filled() const { return next == filling.size(); }
+};
+
+}  // namespace
+
+std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::span<const Workload> grid, std::size_t n,
+                                const FitOptions& options) {
+  std::vector<GridGroup> groups;
+  std::set<std::string> taken;
+  for (const AggregateRow& row : measured) taken.insert(row.workload.key());
+  const auto group_of = [&](const Workload& workload) {
+    return std::find_if(groups.begin(), groups.end(),
+                        [&](const GridGroup& group) { return same_group(group.candidates.front(), workload); });
+  };
+  for (const Workload& workload : grid) {
+    workload.validate();
+    if (!taken.insert(workload.key()).second) continue;
+    auto group = group_of(workload);
+    if (group == groups.end()) group = groups.emplace(groups.end());
+    group->candidates.push_back(workload);
+  }
+  std::set<std::string> counted;
+  for (const AggregateRow& row : measured) {
+    if (!row.avg_time_mean || row.n < 1) continue;
+    const auto group = group_of(row.workload);
+    if (group == groups.end()) continue;  // the grid does not ask for it
+    group->measured.push_back(row);
+    group->rows += counted.insert(row.workload.key()).second ? 1 : 0;
+  }
+  std::vector<AggregateRow> timed;
+  std::vector<Workload> candidates;
+  for (GridGroup& group : groups) {
+    if (group.rows < fewest_for_model) {
+      group.filling = fill_space(group.candidates, group.measured, n);
+    } else {
+      timed.insert(timed.end(), group.measured.begin(), group.measured.end());
+      candidates.insert(candidates.end(), group.candidates.begin(), group.candidates.end());
+    }
+  }
+  std::vector<Suggestion> suggestions;
+  // Groups that a model would know too little of, the one with fewest rows first.
+  const auto fill_up_to = [&](std::size_t rows) {
+    while (suggestions.size() < n) {
+      const auto poorest = std::min_element(groups.begin(), groups.end(), [](const GridGroup& a, const GridGroup& b) {
+        return std::pair(a.is_filled(), a.rows) < std::pair(b.is_filled(), b.rows);
+      });
+      if (poorest == groups.end() || poorest->is_filled() || poorest->rows >= rows) return;
+      suggestions.push_back({poorest->candidates[poorest->filling[poorest->next++]], std::nullopt});
+      ++poorest->rows;
+    }
+  };
+  if (candidates.empty()) {
+    fill_up_to(std::numeric_limits<std::size_t>::max());
+    return suggestions;
+  }
+  fill_up_to(fewest_for_model);
+  FitOptions hybrid = options;
+  hybrid.kind = "hybrid";
+  const TimeRegressor model = TimeRegressor::fit(timed, hybrid);
+  JointPrediction joint = model.joint(candidates);
+  Eigen::VectorXd cost = measured_epochs * joint.mean.array().exp() + startup_sec;
+  std::vector<bool> used(candidates.size(), false);
+  for (std::size_t left = candidates.size(); left > 0 && suggestions.size() < n; --left) {
+    Eigen::Index best = -1;
+    double best_gain = -1;
+    for (Eigen::Index i = 0; i < cost.size(); ++i) {
+      if (used[static_cast<std::size_t>(i)]) continue;
+      const double gain =
+          joint.covariance.col(i).squaredNorm() / (joint.covariance(i, i) + single_run_variance) / cost[i];
+      if (gain > best_gain) {
+        best_gain = gain;
+        best = i;
+      }
+    }
+    used[static_cast<std::size_t>(best)] = true;
+    suggestions.push_back({candidates[static_cast<std::size_t>(best)], cost[best]});
+    const Eigen::VectorXd column = joint.covariance.col(best);
+    joint.covariance -= column * column.transpose() / (column[best] + single_run_variance);
+  }
+  fill_up_to(std::numeric_limits<std::size_t>::max());
+  return suggestions;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,311 @@
+#include "network/network_builder.h"
+
+#include <perfpred/error.h>
+#include <perfpred/workload.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace perfpred {
+
+std::int64_t multiple_of(double width, std::int64_t divisor) {
+  const auto half = static_cast<double>(divisor) / 2;
+  const std::int64_t rounded = std::max(divisor, static_cast<std::int64_t>(width + half) / divisor * divisor);
+  return static_cast<double>(rounded) < 0.9 * width ? rounded + divisor : rounded;
+}
+
+NetworkBuilder::NetworkBuilder(Network& network, const Workload& workload) : network_(network), workload_(workload) {}
+
+void NetworkBuilder::enter(std::string_view prefix) {
+  prefix_ = prefix;
+  if (!prefix_.empty()) prefix_ += '.';
+}
+
+Layer& NetworkBuilder::add_layer(LayerKind kind, std::string_view name, std::initializer_list<LayerId> inputs) {
+  Layer& layer = network_.layers.emplace_back();
+  layer.kind = kind;
+  layer.name.reserve(prefix_.size() + name.size());
+  layer.name = prefix_;
+  layer.name += name;
+  layer.first_input = static_cast<std::uint32_t>(network_.edges.size());
+  layer.input_count = static_cast<std::uint32_t>(inputs.size());
+  network_.edges.insert(network_.edges.end(), inputs.begin(), inputs.end());
+  return layer;
+}
+
+std::int64_t NetworkBuilder::windows(std::int64_t size, const Window& window, bool ceil_mode,
+                                     const Layer& layer) const {
+  const std::int64_t reach = size + 2 * window.padding - window.kernel;
+  if (reach < 0) {
+    throw InputError(fmt::format("input {} is too small for {}: layer {} would see {} of the {} values of its window",
+                                 shape_text(workload_.input), network_.name, layer.name, size, window.kernel));
+  }
+  std::int64_t count = reach / window.stride + 1;
+  if (ceil_mode && reach % window.stride != 0) {
+    ++count;
+    if ((count - 1) * window.stride >= size + window.padding) --count;  // the last window must begin inside
+  }
+  return count;
+}
+
+LayerId NetworkBuilder::images() {
+  const auto& input = workload_.input;
+  if (input.size() != 3) {
+    throw InputError(
+        fmt::format("input {} does not fit {}: it takes channels x height x width", shape_text(input), network_.name));
+  }
+  const Shape batch = {workload_.batch_size, input[0], input[1], input[2]};
+  static_cast<void>(batch.numel());  // refuses what is too large before sizes are added up
+  add_layer(LayerKind::input, "input", {}).output = batch;
+  return last();
+}
+
+LayerId NetworkBuilder::words() {
+  const auto& input = workload_.input;
+  if (input.size() != 1) {
+    throw InputError(
+        fmt::format("input {} does not fit {}: it takes a sequence length", shape_text(input), network_.name));
+  }
+  network_.tokens = true;
+  const Shape batch = {workload_.batch_size, input[0]};
+  static_cast<void>(batch.numel());
+  add_layer(LayerKind::input, "input", {}).output = batch;
+  return last();
+}
+
+LayerId NetworkBuilder::conv(LayerId x, std::string_view name, std::int64_t channels, const Window& window, bool bias) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::conv2d, name, {x});
+  layer.bias = bias;
+  layer.in_channels = in[1];
+  layer.out_channels = channels;
+  layer.kernel = {window.kernel, window.kernel};
+  layer.stride = {window.stride, window.stride};
+  layer.padding = {window.padding, window.padding};
+  layer.groups = window.groups;
+  layer.output = {in[0], channels, windows(in[2], window, false, layer), windows(in[3], window, false, layer)};
+  return last();
+}
+
+LayerId NetworkBuilder::batch_norm(LayerId x, std::string_view name, double epsilon) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::batch_norm, name, {x});
+  layer.in_channels = layer.out_channels = in[1];
+  layer.value = epsilon;
+  layer.output = in;
+  return last();
+}
+
+LayerId NetworkBuilder::layer_norm(LayerId x, std::string_view name, double epsilon) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::layer_norm, name, {x});
+  layer.in_channels = layer.out_channels = in.back();
+  layer.value = epsilon;
+  layer.output = in;
+  return last();
+}
+
+LayerId NetworkBuilder::linear(LayerId x, std::string_view name, std::int64_t features, bool bias, LayerId tied_to) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::linear, name, {x});
+  layer.bias = bias;
+  layer.tied_to = tied_to;
+  layer.in_channels = in.back();
+  layer.out_channels = features;
+  layer.output = in.with(in.rank() - 1, features);
+  return last();
+}
+
+LayerId NetworkBuilder::embedding(LayerId indices, std::string_view name, std::int64_t rows, std::int64_t width) {
+  const Shape in = shape(indices);
+  Layer& layer = add_layer(LayerKind::embedding, name, {indices});
+  layer.in_channels = rows;
+  layer.out_channels = width;
+  layer.output = in.rank() == 1 ? Shape{in[0], width} : Shape{in[0], in[1], width};
+  return last();
+}
+
+LayerId NetworkBuilder::ids(LayerKind kind, LayerId words) {
+  const std::int64_t length = shape(words)[1];
+  add_layer(kind, to_string(kind), {words}).output = {length};
+  return last();
+}
+
+Layer& NetworkBuilder::add_elementwise(LayerKind kind, LayerId x) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(kind, to_string(kind), {x});
+  layer.output = in;
+  return layer;
+}
+
+LayerId NetworkBuilder::activation(LayerKind kind, LayerId x, bool in_place) {
+  add_elementwise(kind, x).in_place = in_place;
+  return last();
+}
+
+LayerId NetworkBuilder::pool(LayerKind kind, LayerId x, const Window& window, bool ceil_mode) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(kind, to_string(kind), {x});
+  layer.ceil_mode = ceil_mode;
+  layer.kernel = {window.kernel, window.kernel};
+  layer.stride = {window.stride, window.stride};
+  layer.padding = {window.padding, window.padding};
+  layer.output = {in[0], in[1], windows(in[2], window, ceil_mode, layer), windows(in[3], window, ceil_mode, layer)};
+  return last();
+}
+
+LayerId NetworkBuilder::adaptive_avg_pool(LayerId x, std::int64_t height, std::int64_t width) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::adaptive_avg_pool, "avgpool", {x});
+  layer.kernel = {height, width};
+  layer.output = {in[0], in[1], height, width};
+  return last();
+}
+
+LayerId NetworkBuilder::global_avg_pool(LayerId x) {
+  const Shape in = shape(x);
+  add_layer(LayerKind::global_avg_pool, "avgpool", {x}).output = {in[0], in[1], 1, 1};
+  return last();
+}
+
+LayerId NetworkBuilder::add(LayerId x, LayerId y, bool in_place) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::add, "add", {x, y});
+  layer.in_place = in_place;
+  layer.output = in;
+  return last();
+}
+
+LayerId NetworkBuilder::mul(LayerId x, LayerId scale) {
+  const Shape in = shape(x);
+  add_layer(LayerKind::mul, "mul", {x, scale}).output = in;
+  return last();
+}
+
+LayerId NetworkBuilder::with_value(LayerKind kind, LayerId x, double value) {
+  add_elementwise(kind, x).value = value;
+  return last();
+}
+
+LayerId NetworkBuilder::layer_scale(LayerId x, std::string_view name) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::layer_scale, name, {x});
+  layer.out_channels = in[1];
+  layer.output = in;
+  return last();
+}
+
+LayerId NetworkBuilder::squeeze_excitation(LayerId x, std::string_view name, std::int64_t squeezed, LayerKind inner,
+                                           LayerKind outer) {
+  const std::int64_t expanded = channels(x);
+  std::string layer_name(name);
+  layer_name += ".fc1";
+  const LayerId hidden = activation(inner, conv(global_avg_pool(x), layer_name, squeezed, {}, true));
+  layer_name.back() = '2';
+  return mul(x, activation(outer, conv(hidden, layer_name, expanded, {}, true)));
+}
+
+LayerId NetworkBuilder::concat(std::span<const LayerId> parts) {
+  Shape joined = shape(parts[0]);
+  std::int64_t width = 0;
+  for (const LayerId part : parts) width += shape(part)[1];
+  Layer& layer = add_layer(LayerKind::concat, "concat", {});
+  layer.input_count = static_cast<std::uint32_t>(parts.size());
+  network_.edges.insert(network_.edges.end(), parts.begin(), parts.end());
+  layer.output = joined.with(1, width);
+  return last();
+}
+
+LayerId NetworkBuilder::chunk(LayerId x, std::int32_t count) {
+  const Shape in = shape(x);
+  const std::size_t axis = in.rank() == 4 ? 1 : in.rank() - 1;
+  const LayerId first = last() + 1;
+  for (std::int32_t index = 0; index < count; ++index) {
+    Layer& layer = add_layer(LayerKind::chunk, "chunk", {x});
+    layer.index = index;
+    layer.count = count;
+    layer.output = in.with(axis, in[axis] / count);
+  }
+  return first;
+}
+
+LayerId NetworkBuilder::channel_shuffle(LayerId x, std::int64_t groups) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::channel_shuffle, "channel_shuffle", {x});
+  layer.groups = groups;
+  layer.output = in;
+  return last();
+}
+
+LayerId NetworkBuilder::flatten(LayerId x) {
+  const Shape in = shape(x);
+  add_layer(LayerKind::flatten, "flatten", {x}).output = {in[0], in.numel() / in[0]};
+  return last();
+}
+
+LayerId NetworkBuilder::view(LayerKind kind, LayerId x) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(kind, to_string(kind), {x});
+  switch (kind) {
+    case LayerKind::to_nhwc:
+      layer.output = {in[0], in[2], in[3], in[1]};
+      break;
+    case LayerKind::to_nchw:
+      layer.output = {in[0], in[3], in[1], in[2]};
+      break;
+    case LayerKind::to_tokens:
+      layer.output = {in[0], in[2] * in[3], in[1]};
+      break;
+    case LayerKind::first_token:
+      layer.output = {in[0], in[2]};
+      break;
+    default:
+      layer.output = in;
+      break;
+  }
+  return last();
+}
+
+LayerId NetworkBuilder::class_token(LayerId x, std::string_view name) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::class_token, name, {x});
+  layer.out_channels = in[2];
+  layer.output = in.with(1, in[1] + 1);
+  return last();
+}
+
+LayerId NetworkBuilder::position_embedding(LayerId x, std::string_view name) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::position_embedding, name, {x});
+  layer.in_channels = in[1];
+  layer.out_channels = in[2];
+  layer.output = in;
+  return last();
+}
+
+LayerId NetworkBuilder::split_heads(LayerId x, std::int64_t heads) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::split_heads, "split_heads", {x});
+  layer.groups = heads;
+  layer.output = {in[0] * heads, in[1], in[2] / heads};
+  return last();
+}
+
+LayerId NetworkBuilder::merge_heads(LayerId x, std::int64_t heads) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::merge_heads, "merge_heads", {x});
+  layer.groups = heads;
+  layer.output = {in[0] / heads, in[1], in[2] * heads};
+  return last();
+}
+
+LayerId NetworkBuilder::matmul(LayerId a, LayerId b, bool transposed) {
+  const Shape left = shape(a);
+  const Shape right = shape(b);
+  const LayerKind kind = transposed ? LayerKind::matmul_transposed : LayerKind::matmul;
+  add_layer(kind, to_string(kind), {a, b}).output = left.with(2, transposed ? right[1] : right[2]);
+  return last();
+}
+
+}  // namespace perfpred

@@ -1,0 +1,156 @@
+// GoogLeNet (without auxiliary heads), DenseNet and ShuffleNetV2 as in torchvision: branches that are concatenated.
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "network/zoo/zoo.h"
+
+namespace perfpred {
+namespace {
+
+LayerId conv_norm(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t channels, const Window& window) {
+  x = b.conv(x, fmt::format("{}.conv", name), channels, window);
+  return b.relu(b.batch_norm(x, fmt::format("{}.bn", name), 1e-3));
+}
+
+struct InceptionSpec {
+  std::string_view name;
+  std::int64_t single, triple_reduced, triple, second_reduced, second, pooled;
+  std::int64_t pooling_after;  // kernel; 0: none
+};
+
+constexpr std::array<InceptionSpec, 9> inceptions = {{
+    {"inception3a", 64, 96, 128, 16, 32, 32, 0},
+    {"inception3b", 128, 128, 192, 32, 96, 64, 3},
+    {"inception4a", 192, 96, 208, 16, 48, 64, 0},
+    {"inception4b", 160, 112, 224, 24, 64, 64, 0},
+    {"inception4c", 128, 128, 256, 24, 64, 64, 0},
+    {"inception4d", 112, 144, 288, 32, 64, 64, 0},
+    {"inception4e", 256, 160, 320, 32, 128, 128, 2},
+    {"inception5a", 256, 160, 320, 32, 128, 128, 0},
+    {"inception5b", 384, 192, 384, 48, 128, 128, 0},
+}};
+
+LayerId inception(NetworkBuilder& b, LayerId x, const InceptionSpec& spec) {
+  b.enter(spec.name);
+  const LayerId first = conv_norm(b, x, "branch1", spec.single, {});
+  const LayerId second =
+      conv_norm(b, conv_norm(b, x, "branch2.0", spec.triple_reduced, {}), "branch2.1", spec.triple, {3, 1, 1});
+  // torchvision's "5x5" branch has 3x3 kernels.
+  const LayerId third =
+      conv_norm(b, conv_norm(b, x, "branch3.0", spec.second_reduced, {}), "branch3.1", spec.second, {3, 1, 1});
+  const LayerId fourth = conv_norm(b, b.max_pool(x, {3, 1, 1}, true), "branch4.1", spec.pooled, {});
+  x = b.concat(std::array{first, second, third, fourth});
+  return spec.pooling_after == 0 ? x : b.max_pool(x, {spec.pooling_after, 2}, true);
+}
+
+void build_googlenet(NetworkBuilder& b, std::size_t) {
+  LayerId x = b.max_pool(conv_norm(b, b.images(), "conv1", 64, {7, 2, 3}), {3, 2}, true);
+  x = conv_norm(b, x, "conv2", 64, {});
+  x = b.max_pool(conv_norm(b, x, "conv3", 192, {3, 1, 1}), {3, 2}, true);
+  for (const InceptionSpec& spec : inceptions) x = inception(b, x, spec);
+  b.enter("");
+  x = b.with_value(LayerKind::dropout, b.flatten(b.global_avg_pool(x)), 0.2);
+  b.linear(x, "fc", b.classes());
+}
+
+struct DenseNetSpec {
+  std::string_view name;
+  std::int64_t growth, stem;
+  std::array<int, 4> blocks;
+};
+
+constexpr std::array<DenseNetSpec, 4> densenets = {{
+    {"densenet121", 32, 64, {6, 12, 24, 16}},
+    {"densenet161", 48, 96, {6, 12, 36, 24}},
+    {"densenet169", 32, 64, {6, 12, 32, 32}},
+    {"densenet201", 32, 64, {6, 12, 48, 32}},
+}};
+
+LayerId dense_block(NetworkBuilder& b, LayerId x, int number, int layers, std::int64_t growth) {
+  std::vector<LayerId> features = {x};
+  for (int layer = 1; layer <= layers; ++layer) {
+    b.enter(fmt::format("features.denseblock{}.denselayer{}", number, layer));
+    LayerId y = b.relu(b.batch_norm(b.concat(features), "norm1"));
+    y = b.relu(b.batch_norm(b.conv(y, "conv1", 4 * growth, {}), "norm2"));
+    features.push_back(b.conv(y, "conv2", growth, {3, 1, 1}));
+  }
+  return b.concat(features);
+}
+
+void build_densenet(NetworkBuilder& b, std::size_t row) {
+  const DenseNetSpec& spec = densenets[row];
+  LayerId x = b.images();
+  b.enter("features");
+  x = b.max_pool(b.relu(b.batch_norm(b.conv(x, "conv0", spec.stem, {7, 2, 3}), "norm0")), {3, 2, 1});
+  for (int block = 0; block < 4; ++block) {
+    x = dense_block(b, x, block + 1, spec.blocks[static_cast<std::size_t>(block)], spec.growth);
+    if (block == 3) break;
+    b.enter(fmt::format("features.transition{}", block + 1));
+    x = b.relu(b.batch_norm(x, "norm"));
+    x = b.pool(LayerKind::avg_pool, b.conv(x, "conv", b.channels(x) / 2, {}), {2, 2});
+  }
+  b.enter("");
+  x = b.relu(b.batch_norm(x, "features.norm5"));
+  b.linear(b.flatten(b.global_avg_pool(x)), "classifier", b.classes());
+}
+
+struct ShuffleNetSpec {
+  std::string_view name;
+  std::array<std::int64_t, 3> stages;
+  std::int64_t last;
+};
+
+constexpr std::array<ShuffleNetSpec, 4> shufflenets = {{
+    {"shufflenet_v2_x0_5", {48, 96, 192}, 1024},
+    {"shufflenet_v2_x1_0", {116, 232, 464}, 1024},
+    {"shufflenet_v2_x1_5", {176, 352, 704}, 1024},
+    {"shufflenet_v2_x2_0", {244, 488, 976}, 2048},
+}};
+constexpr std::array<int, 3> shufflenet_repeats = {4, 8, 4};
+
+LayerId shuffle_unit(NetworkBuilder& b, LayerId x, std::int64_t channels, std::int64_t stride) {
+  const std::int64_t half = channels / 2;
+  LayerId kept = x;
+  LayerId y = x;
+  if (stride > 1) {
+    kept = b.batch_norm(b.conv(x, "branch1.0", b.channels(x), {3, stride, 1, b.channels(x)}), "branch1.1");
+    kept = b.relu(b.batch_norm(b.conv(kept, "branch1.2", half, {}), "branch1.3"));
+  } else {
+    kept = b.chunk(x, 2);
+    y = kept + 1;
+  }
+  y = b.relu(b.batch_norm(b.conv(y, "branch2.0", half, {}), "branch2.1"));
+  y = b.batch_norm(b.conv(y, "branch2.3", half, {3, stride, 1, half}), "branch2.4");
+  y = b.relu(b.batch_norm(b.conv(y, "branch2.5", half, {}), "branch2.6"));
+  return b.channel_shuffle(b.concat(std::array{kept, y}), 2);
+}
+
+void build_shufflenet(NetworkBuilder& b, std::size_t row) {
+  const ShuffleNetSpec& spec = shufflenets[row];
+  LayerId x = b.relu(b.batch_norm(b.conv(b.images(), "conv1.0", 24, {3, 2, 1}), "conv1.1"));
+  x = b.max_pool(x, {3, 2, 1});
+  for (std::size_t stage = 0; stage < spec.stages.size(); ++stage) {
+    for (int unit = 0; unit < shufflenet_repeats[stage]; ++unit) {
+      b.enter(fmt::format("stage{}.{}", stage + 2, unit));
+      x = shuffle_unit(b, x, spec.stages[stage], unit == 0 ? 2 : 1);
+    }
+  }
+  b.enter("");
+  x = b.relu(b.batch_norm(b.conv(x, "conv5.0", spec.last, {}), "conv5.1"));
+  b.linear(b.flatten(b.global_avg_pool(x)), "fc", b.classes());
+}
+
+}  // namespace
+
+void add_branching_networks(std::vector<ZooEntry>& zoo) {
+  zoo.push_back({"googlenet", build_googlenet});
+  for (std::size_t row = 0; row < densenets.size(); ++row) zoo.push_back({densenets[row].name, build_densenet, row});
+  for (std::size_t row = 0; row < shufflenets.size(); ++row) {
+    zoo.push_back({shufflenets[row].name, build_shufflenet, row});
+  }
+}
+
+}  // namespace perfpred

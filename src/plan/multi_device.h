@@ -1,0 +1,10 @@
+#pragma once
+#include "plan/exact_assignment.h"
+
+namespace perfpred {
+
+/// Two devices or more, as assign() says.
+[[nodiscard]] Assignment assign_to_several(WholeProblem problem, const knapsack::Limits& limits,
+                                           const PlanEffort& effort);
+
+}  // namespace perfpred

@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+#include <perfpred/error.h>
+#include <perfpred/run_log.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "text/atomic_file.h"
+#include "text/parse.h"
+
+namespace perfpred {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 16> text_columns = {
+    "timestamp_utc", "framework", "network", "input", "optimizer", "precision", "layout",  "device",
+    "env",           "host",      "driver",  "cuda",  "cudnn",     "timing",    "outcome", "note"};
+
+struct MeasureKey {
+  std::string_view key;
+  std::optional<double> LoggedEpoch::*value;
+};
+
+constexpr std::array<MeasureKey, 4> measures = {{{"train_loss", &LoggedEpoch::train_loss},
+                                                 {"train_acc", &LoggedEpoch::train_acc},
+                                                 {"val_loss", &LoggedEpoch::val_loss},
+                                                 {"val_acc", &LoggedEpoch::val_acc}}};
+
+/// A loss that is not finite (a diverged run) has no JSON number.
+Json number_or_null(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+/// Bytes that are no UTF-8 (a driver's name, a file's) become replacement characters instead of an exception.
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string field_text(const Json& value, const ValuePlace& place) {
+  if (value.is_null()) return {};
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number() || value.is_array()) return value.dump();
+  throw_bad_value(place, value.dump(), "a number, a text or a list");
+}
+
+LoggedEpoch epoch_from_json(const Json& json, ValuePlace place) {
+  const auto number = [&](std::string_view key) -> std::optional<double> {
+    const auto found = json.find(key);
+    if (found == json.end() || found->is_null()) return std::nullopt;
+    place.name = key;
+    if (!found->is_number()) throw_bad_value(place, found->dump(), "a number");
+    return found->get<double>();
+  };
+  LoggedEpoch epoch;
+  const auto index = number("epoch");
+  if (!index || *index < 1 || *index > 1e9 || *index != std::floor(*index)) {
+    throw_bad_value(place, json.value("epoch", Json()).dump(), "a positive integer");
+  }
+  epoch.epoch = static_cast<int>(*index);
+  const auto sec = number("sec");
+  if (!sec || *sec < 0) throw_bad_value({place.file, place.line, "sec"}, json.value("sec", Json()).dump(), "a time");
+  epoch.sec = *sec;
+  for (const MeasureKey& measure : measures) epoch.*measure.value = number(measure.key);
+  return epoch;
+}
+
+Run run_from_json(const Json& json, ValuePlace place) {
+  std::vector<std::string> fields;
+  for (const std::string& column : run_columns()) {
+    place.name = column;
+    const auto found = json.find(column);
+    fields.push_back(found == json.end() ? std::string() : field_text(*found, place));
+  }
+  return run_from_fields(run_columns(), fields, fmt::format("{}:{}", place.file, place.line));
+}
+
+}  // namespace
+
+std::string epoch_json(const LoggedEpoch& epoch) {
+  Json json = {{"epoch", epoch.epoch}, {"sec", epoch.sec}};
+  for (const MeasureKey& measure : measures) json[std::string(measure.key)] = number_or_null(epoch.*measure.value);
+  return dumped(json);
+}
+
+std::string run_json(const Run& run) {
+  const std::vector<std::string> fields = run_fields(run);
+  Json json = Json::object();
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string& column = run_columns()[i];
+    if (std::find(text_columns.begin(), text_columns.end(), column) != text_columns.end()) {
+      json[column] = fields[i];
+    } else {
+      json[column] = fields[i].empty() ? Json(nullptr) : Json::parse(fields[i]);
+    }
+  }
+  return dumped(json);
+}
+
+RunLog read_run_log(const std::string& path) {
+  const std::string text = read_file(path);
+  RunLog log;
+  ValuePlace place{path, 0, {}};
+  for (std::string_view rest = text; !rest.empty();) {
+    ++place.line;
+    const std::size_t feed = rest.find('\n');
+    const std::string_view line = rest.substr(0, feed);
+    rest.remove_prefix(feed == std::string_view::npos ? rest.size() : feed + 1);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object()) {
+      if (feed == std::string_view::npos) break;
+      throw InputError(fmt::format("{}:{}: is not a JSON object", path, place.line));
+    }
+    if (json.contains("epoch") && json.contains("sec")) {
+      log.epochs.push_back(epoch_from_json(json, place));
+    } else if (json.contains("timestamp_utc") && json.contains("avg_time_sec")) {
+      if (log.run) throw InputError(fmt::format("{}:{}: a second row in one log", path, place.line));
+      log.run = run_from_json(json, place);
+    }
+  }
+  return log;
+}
+
+}  // namespace perfpred

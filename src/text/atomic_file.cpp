@@ -1,0 +1,112 @@
+#include "text/atomic_file.h"
+
+#include <perfpred/error.h>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace perfpred {
+namespace {
+
+constexpr std::size_t buffer_bytes = 1 << 20;
+
+/// A link is followed, so that what it points to is replaced and not the link.
+std::string link_target(const std::string& path) {
+  std::error_code error;
+  const auto target = std::filesystem::canonical(path, error);
+  return error ? path : target.string();
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  struct stat status {};
+  const bool exists = ::stat(path_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) throw InputError(fmt::format("{}: is a folder, not a file", path_));
+  if (exists && !S_ISREG(status.st_mode)) {
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    path_ = link_target(path_);
+    temporary_ = path_ + ".XXXXXX";
+    fd_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
+    if (fd_ >= 0) {
+      const mode_t mask = ::umask(0);
+      ::umask(mask);
+      ::fchmod(fd_, exists ? status.st_mode & 07777U : 0666U & ~mask);
+    }
+  }
+  if (fd_ < 0) throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail() const { throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno))); }
+
+void AtomicFile::write(std::string_view text) {
+  buffer_ += text;
+  if (buffer_.size() >= buffer_bytes) flush();
+}
+
+void AtomicFile::flush() {
+  std::string_view rest = buffer_;
+  while (!rest.empty()) {
+    const auto written = ::write(fd_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail();
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  buffer_.clear();
+}
+
+void AtomicFile::commit() {
+  flush();
+  if (!temporary_.empty()) {
+    if (::fsync(fd_) != 0) fail();
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
+  }
+  const int fd = std::exchange(fd_, -1);
+  if (::close(fd) != 0) fail();
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw InputError(fmt::format("{}: cannot be made: {}", path, error.message()));
+}
+
+std::string read_file(const std::string& path) {
+  std::string text;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw InputError(fmt::format("{}: {}", path, std::strerror(errno)));
+  std::array<char, 1 << 16> buffer{};
+  while (true) {
+    const auto got = ::read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    const int error = errno;
+    if (got <= 0) ::close(fd);
+    if (got < 0) throw InputError(fmt::format("{}: {}", path, std::strerror(error)));
+    if (got == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace perfpred

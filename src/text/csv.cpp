@@ -1,0 +1,247 @@
+#include "text/csv.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+// One reader at a time feeds one consumer here: a second thread would only cost start-up time.
+#define CSV_IO_NO_THREAD
+#include PERFPRED_FCCP_HEADER
+
+namespace perfpred {
+namespace {
+
+using QuotePolicy = io::double_quote_escape<',', '"'>;
+
+/// Fills the line reader's buffer; what it cannot represent (a failing disk, a NUL byte) is an error, not an end.
+class FileSource final : public io::ByteSourceBase {
+ public:
+  explicit FileSource(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) throw InputError(fmt::format("{}: {}", path, std::strerror(errno)));
+    struct stat status {};
+    if (::fstat(fd_, &status) == 0 && S_ISDIR(status.st_mode)) {
+      ::close(fd_);
+      throw InputError(fmt::format("{}: is a folder, not a file", path));
+    }
+  }
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+  ~FileSource() override { ::close(fd_); }
+
+  int read(char* buffer, int size) override {
+    int filled = 0;
+    while (filled < size) {
+      const auto got = ::read(fd_, buffer + filled, static_cast<std::size_t>(size - filled));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw InputError(fmt::format("{}: {}", path_, std::strerror(errno)));
+      if (got == 0) {
+        // The line reader looks at the byte behind a last line without line feed, where an older line feed may stand.
+        if (last_ != '\n') buffer[filled++] = last_ = '\n';
+        break;
+      }
+      filled += static_cast<int>(got);
+      last_ = buffer[filled - 1];
+    }
+    if (const void* nul = std::memchr(buffer, '\0', static_cast<std::size_t>(filled))) {
+      lines_ += std::count<const char*>(buffer, static_cast<const char*>(nul), '\n');
+      throw InputError(fmt::format("{}:{}: holds a NUL byte; this is not a CSV file", path_, lines_ + 1));
+    }
+    lines_ += std::count(buffer, buffer + filled, '\n');
+    return filled;
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+  std::ptrdiff_t lines_ = 0;
+  char last_ = '\n';
+};
+
+class TextSource final : public io::ByteSourceBase {
+ public:
+  explicit TextSource(std::string_view text) : rest_(text), ended_(text.empty() || text.back() == '\n') {}
+
+  int read(char* buffer, int size) override {
+    std::size_t copied = rest_.copy(buffer, static_cast<std::size_t>(size));
+    rest_.remove_prefix(copied);
+    if (rest_.empty() && !ended_ && copied < static_cast<std::size_t>(size)) {
+      buffer[copied++] = '\n';  // as above
+      ended_ = true;
+    }
+    return static_cast<int>(copied);
+  }
+
+ private:
+  std::string_view rest_;
+  bool ended_;  // by a line feed
+};
+
+}  // namespace
+
+struct LineReader::Impl {
+  Impl(const std::string& name, std::unique_ptr<io::ByteSourceBase> source)
+      : path(name), lines(name, std::move(source)) {}
+
+  std::string path;
+  io::LineReader lines;
+};
+
+LineReader::LineReader(const std::string& path)
+    : impl_(std::make_unique<Impl>(path, std::make_unique<FileSource>(path))) {}
+LineReader::LineReader(const std::string& name, std::string_view text)
+    : impl_(std::make_unique<Impl>(name, std::make_unique<TextSource>(text))) {}
+LineReader::~LineReader() = default;
+LineReader::LineReader(LineReader&&) noexcept = default;
+LineReader& LineReader::operator=(LineReader&&) noexcept = default;
+
+char* LineReader::next() {
+  try {
+    return impl_->lines.next_line();
+  } catch (const io::error::line_length_limit_exceeded&) {
+    throw InputError(fmt::format("{}:{}: the line is longer than 16 MB", path(), line()));
+  }
+}
+
+std::size_t LineReader::line() const { return impl_->lines.get_file_line(); }
+const std::string& LineReader::path() const { return impl_->path; }
+
+bool split_csv_fields(char* line, std::vector<std::string_view>& fields) {
+  fields.clear();
+  while (true) {
+    char* raw_end = line;
+    try {
+      raw_end += QuotePolicy::find_next_column_end(line) - line;
+    } catch (const io::error::escaped_string_not_closed&) {
+      return false;
+    }
+    const bool last = *raw_end == '\0';
+    char* begin = line;
+    char* end = raw_end;
+    QuotePolicy::unescape(begin, end);
+    fields.emplace_back(begin, static_cast<std::size_t>(end - begin));
+    if (last) return true;
+    line = raw_end + 1;
+  }
+}
+
+struct CsvReader::Impl {
+  explicit Impl(LineReader reader) : lines(std::move(reader)) {}
+
+  [[nodiscard]] std::string here() const { return fmt::format("{}:{}: ", lines.path(), lines.line()); }
+
+  /// The next line that is not blank, split; false at the end.
+  bool next_fields() {
+    char* line = nullptr;
+    do {
+      line = lines.next();
+      if (line == nullptr) return false;
+    } while (*line == '\0');
+    if (!split_csv_fields(line, fields)) throw InputError(here() + "a quote is not closed");
+    return true;
+  }
+
+  LineReader lines;
+  std::vector<std::string> header;
+  std::vector<std::string_view> fields;
+};
+
+CsvReader::CsvReader(const std::string& path) : CsvReader(std::make_unique<Impl>(LineReader(path))) {}
+
+CsvReader CsvReader::from_text(const std::string& name, std::string_view text) {
+  return CsvReader(std::make_unique<Impl>(LineReader(name, text)));
+}
+
+CsvReader::CsvReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  if (!impl_->next_fields()) throw InputError(path() + ": is empty; a header line was expected");
+  for (const std::string_view field : impl_->fields) {
+    const std::size_t first = field.find_first_not_of(" \t");
+    const std::size_t last = field.find_last_not_of(" \t");
+    std::string name(first == std::string_view::npos ? std::string_view() : field.substr(first, last - first + 1));
+    if (!name.empty() && std::find(impl_->header.begin(), impl_->header.end(), name) != impl_->header.end()) {
+      throw InputError(fmt::format("{}column \"{}\" appears twice", impl_->here(), shown(name)));
+    }
+    impl_->header.push_back(std::move(name));
+  }
+}
+
+CsvReader::~CsvReader() = default;
+CsvReader::CsvReader(CsvReader&&) noexcept = default;
+CsvReader& CsvReader::operator=(CsvReader&&) noexcept = default;
+
+CsvColumn CsvReader::optional(std::string_view name) const {
+  CsvColumn column{std::string(name), std::nullopt};
+  const auto found = std::find(impl_->header.begin(), impl_->header.end(), name);
+  if (found != impl_->header.end()) column.index = static_cast<std::size_t>(found - impl_->header.begin());
+  return column;
+}
+
+CsvColumn CsvReader::required(std::string_view name) const {
+  CsvColumn column = optional(name);
+  if (!column.index) throw InputError(fmt::format("{}:1: column \"{}\" is missing", path(), name));
+  return column;
+}
+
+bool CsvReader::next() {
+  if (!impl_->next_fields()) return false;
+  if (impl_->fields.size() != impl_->header.size()) {
+    throw InputError(
+        fmt::format("{}{} fields where the header has {}", impl_->here(), impl_->fields.size(), impl_->header.size()));
+  }
+  return true;
+}
+
+std::string_view CsvReader::text(const CsvColumn& column) const {
+  return column.index ? impl_->fields[*column.index] : std::string_view();
+}
+
+ValuePlace CsvReader::place(std::string_view name) const { return {path(), impl_->lines.line(), name}; }
+
+double CsvReader::finite(const CsvColumn& column) const { return parse_finite(text(column), place(column.name)); }
+
+double CsvReader::positive(const CsvColumn& column) const { return parse_positive(text(column), place(column.name)); }
+
+std::int64_t CsvReader::integer(const CsvColumn& column) const {
+  return parse_integer(text(column), place(column.name));
+}
+
+std::int64_t CsvReader::positive_integer(const CsvColumn& column) const {
+  return parse_positive_integer(text(column), place(column.name));
+}
+
+std::optional<double> CsvReader::finite_or_empty(const CsvColumn& column) const {
+  if (text(column).empty()) return std::nullopt;
+  return finite(column);
+}
+
+const std::string& CsvReader::path() const { return impl_->lines.path(); }
+
+const std::vector<std::string>& CsvReader::header() const { return impl_->header; }
+
+std::string csv_line(std::span<const std::string> fields) {
+  std::string line;
+  for (const std::string& field : fields) {
+    if (&field != &fields.front()) line += ',';
+    const bool quoted = field.find_first_of(",\"") != std::string::npos;
+    if (quoted) line += '"';
+    for (const char c : field) {
+      if (c == '"') line += '"';
+      line += c == '\n' || c == '\r' || c == '\0' ? ' ' : c;
+    }
+    if (quoted) line += '"';
+  }
+  return line + '\n';
+}
+
+std::vector<std::string> split_csv_line(std::string_view line, const std::string& prefix) {
+  std::string copy(line);
+  std::vector<std::string_view> fields;
+  if (!split_csv_fields(copy.data(), fields)) throw InputError(prefix + ": a quote is not closed");
+  return {fields.begin(), fields.end()};
+}
+
+}  // namespace perfpred

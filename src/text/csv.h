@@ -1,0 +1,91 @@
+#pragma once
+#include <perfpred/export.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/parse.h"
+
+namespace perfpred {
+
+/// Lines of a text file, one at a time in constant memory: LF or CRLF, a byte order mark accepted, each under 16 MB.
+/// What cannot be a text (a NUL byte) is an InputError with file and line.
+class PERFPRED_API LineReader {
+ public:
+  explicit LineReader(const std::string& path);  ///< @throws InputError if the file cannot be read
+  /// The same for a text in memory, which messages call `name`; it must outlive the reader.
+  LineReader(const std::string& name, std::string_view text);
+  ~LineReader();
+  LineReader(LineReader&&) noexcept;
+  LineReader& operator=(LineReader&&) noexcept;
+
+  /// The next line, ended by a NUL, to be changed at will until the next call; nullptr at the end.
+  [[nodiscard]] char* next();
+  [[nodiscard]] std::size_t line() const;  ///< number of the line read last, from 1
+  [[nodiscard]] const std::string& path() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A column of a table that is being read; `index` is empty where the table lacks it.
+struct CsvColumn {
+  std::string name;
+  std::optional<std::size_t> index;
+};
+
+/// Reads a CSV file with a header, one row at a time: columns by name in any order, RFC 4180 quoting without line
+/// breaks in fields, LF or CRLF, a byte order mark accepted, lines under 16 MB. Everything wrong is an InputError with
+/// file and line.
+class PERFPRED_API CsvReader {
+ public:
+  /// @throws InputError if the file cannot be read, is empty, or has a column twice
+  explicit CsvReader(const std::string& path);
+  /// The same for a text in memory, which messages call `name`; it must outlive the reader.
+  [[nodiscard]] static CsvReader from_text(const std::string& name, std::string_view text);
+  ~CsvReader();
+  CsvReader(CsvReader&&) noexcept;
+  CsvReader& operator=(CsvReader&&) noexcept;
+
+  [[nodiscard]] CsvColumn required(std::string_view name) const;  ///< @throws InputError if the header lacks it
+  [[nodiscard]] CsvColumn optional(std::string_view name) const;
+
+  /// Goes to the next row; blank lines are skipped. @returns false at the end
+  [[nodiscard]] bool next();
+
+  /// The field of this row; empty where the table lacks the column. Valid until next().
+  [[nodiscard]] std::string_view text(const CsvColumn& column) const;
+
+  [[nodiscard]] double finite(const CsvColumn& column) const;
+  [[nodiscard]] double positive(const CsvColumn& column) const;
+  [[nodiscard]] std::int64_t integer(const CsvColumn& column) const;
+  [[nodiscard]] std::int64_t positive_integer(const CsvColumn& column) const;
+  [[nodiscard]] std::optional<double> finite_or_empty(const CsvColumn& column) const;
+
+  [[nodiscard]] ValuePlace place(std::string_view name) const;  ///< of a field of this row
+  [[nodiscard]] const std::string& path() const;
+  [[nodiscard]] const std::vector<std::string>& header() const;
+
+ private:
+  struct Impl;
+  explicit CsvReader(std::unique_ptr<Impl> impl);  ///< reads the header
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One CSV line with its line feed; fields that need quotes get them. A line break or NUL in a field becomes a blank,
+/// since no reader takes one.
+[[nodiscard]] PERFPRED_API std::string csv_line(std::span<const std::string> fields);
+
+/// Splits a NUL-terminated line in place. @returns false if a quote is not closed
+[[nodiscard]] PERFPRED_API bool split_csv_fields(char* line, std::vector<std::string_view>& fields);
+
+/// The fields of one line (without line feed). @throws InputError, `prefix: ...`, for a quote that is not closed
+[[nodiscard]] PERFPRED_API std::vector<std::string> split_csv_line(std::string_view line, const std::string& prefix);
+
+}  // namespace perfpred

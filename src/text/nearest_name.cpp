@@ -1,0 +1,33 @@
+#include "text/nearest_name.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace perfpred {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before.swap(last);
+    last.swap(row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+NearestName::NearestName(std::string typed) : typed_(std::move(typed)), limit_(typed_.size() / 3 + 2) {}
+
+void NearestName::offer(std::string_view spelling, std::string_view name) {
+  const std::size_t distance = edit_distance(typed_, spelling);
+  if (distance >= limit_ || distance >= spelling.size()) return;
+  limit_ = distance;
+  name_ = name;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,43 @@
+#include <perfpred/features_file.h>
+
+#include "text/atomic_file.h"
+#include "text/csv.h"
+#include "model/kinds/features.h"
+#include "text/parse.h"
+#include "model/hybrid/step_shape.h"
+
+namespace perfpred {
+
+void write_features(const std::string& path, std::span<const AggregateRow> rows) {
+  AtomicFile file(path);
+  std::vector<std::string> names = {"key"};
+  names.insert(names.end(), feature_names.begin(), feature_names.end());
+  names.insert(names.end(), {"steps", "samples", "layers", "other_ops", "flops", "elements", "conv_params",
+                             "deep_params", "dense_params", "avg_time_mean"});
+  file.write(csv_line(names));
+  for (const AggregateRow& row : rows) {
+    std::vector<std::string> fields = {row.workload.key()};
+    if (row.workload.depth && row.workload.base_filters) {
+      for (const double value : features_of(row.workload)) fields.push_back(number_text(value));
+    } else {
+      fields.resize(fields.size() + feature_names.size());
+    }
+    const StepShape shape(row.workload);
+    double flops = 0, elements = shape.other_elements, conv = 0, deep = 0, dense = 0;
+    for (const StepLayer& layer : shape.layers()) {
+      flops += layer.flops;
+      elements += layer.elements;
+      (layer.is_dense() ? dense : layer.is_deep() ? deep : conv) += layer.params;
+    }
+    const auto layers = static_cast<double>(shape.layers().size());
+    for (const double value :
+         {shape.steps, shape.samples, layers, shape.other_ops, flops, elements, conv, deep, dense}) {
+      fields.push_back(number_text(value));
+    }
+    fields.push_back(number_text(row.avg_time_mean));
+    file.write(csv_line(fields));
+  }
+  file.commit();
+}
+
+}  // namespace perfpred

@@ -1,0 +1,62 @@
+#include <perfpred/error.h>
+#include <perfpred/predictions_file.h>
+#include <perfpred/throughput_deriver.h>
+
+#include "text/atomic_file.h"
+#include "text/csv.h"
+#include "workload/workload_columns.h"
+
+namespace perfpred {
+namespace {
+
+std::vector<std::string> header() {
+  std::vector<std::string> names;
+  for (const WorkloadColumn& column : workload_columns()) names.emplace_back(column.name);
+  for (const char* name : {"time_sec_p05", "time_sec_p50", "time_sec_p95", "images_per_sec_p05", "images_per_sec_p50",
+                           "images_per_sec_p95", "in_domain", "reason"}) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> fields_of(const Workload& workload, const Prediction& prediction) {
+  std::vector<std::string> fields;
+  for (const WorkloadColumn& column : workload_columns()) fields.push_back(column.get(workload));
+  const Quantiles throughput = ThroughputDeriver(workload.train_images).derive(prediction.time_sec);
+  for (const Quantiles* q : {&prediction.time_sec, &throughput}) {
+    for (const double value : {q->p05, q->p50, q->p95}) fields.push_back(number_text(value));
+  }
+  fields.emplace_back(prediction.in_domain() ? "true" : "false");
+  fields.emplace_back(to_string(prediction.reason));
+  return fields;
+}
+
+}  // namespace
+
+void write_predictions(const std::string& path, std::span<const Workload> workloads,
+                       std::span<const Prediction> predictions) {
+  if (workloads.size() != predictions.size())
+    throw Error("write_predictions: as many predictions as workloads are needed");
+  AtomicFile file(path);
+  file.write(csv_line(header()));
+  for (std::size_t i = 0; i < workloads.size(); ++i) file.write(csv_line(fields_of(workloads[i], predictions[i])));
+  file.commit();
+}
+
+void write_predictions(const std::string& path, std::span<const AggregateRow> measured,
+                       std::span<const Prediction> predictions) {
+  if (measured.size() != predictions.size()) throw Error("write_predictions: as many predictions as rows are needed");
+  AtomicFile file(path);
+  std::vector<std::string> names = header();
+  names.insert(names.end(), {"measured_time_sec", "measured_images_per_sec"});
+  file.write(csv_line(names));
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    std::vector<std::string> fields = fields_of(measured[i].workload, predictions[i]);
+    fields.push_back(number_text(measured[i].avg_time_mean));
+    fields.push_back(number_text(measured[i].thr_mean));
+    file.write(csv_line(fields));
+  }
+  file.commit();
+}
+
+}  // namespace perfpred

@@ -1,0 +1,269 @@
+#include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/torch/image_data.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numbers>
+#include <numeric>
+#include <utility>
+
+#include "text/atomic_file.h"
+#include "torch/data/random.h"
+
+namespace perfpred {
+namespace {
+
+constexpr std::int64_t cifar_file_images = 10'000;
+constexpr std::int64_t cifar_validation_images = 5'000;
+constexpr std::int64_t cifar_image_bytes = 3 * 32 * 32;
+constexpr std::int64_t cifar_classes = 10;
+constexpr std::int64_t largest_pool_bytes = 512'000'000;
+
+std::int64_t elements(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// Appends the records of one file: a label byte, then 3 x 32 x 32 bytes.
+void read_cifar_file(const std::string& path, std::vector<std::uint8_t>& pixels, std::vector<std::int32_t>& labels) {
+  constexpr std::size_t record = 1 + cifar_image_bytes;
+  const std::string bytes = read_file(path);
+  if (bytes.size() != record * cifar_file_images) {
+    throw InputError(
+        fmt::format("{}: {} bytes where a CIFAR-10 file has {}", path, bytes.size(), record * cifar_file_images));
+  }
+  for (std::size_t at = 0; at < bytes.size(); at += record) {
+    const auto label = static_cast<std::uint8_t>(bytes[at]);
+    if (label >= cifar_classes) {
+      throw InputError(fmt::format("{}: image {} has label {}; CIFAR-10 has 0 to 9", path, at / record, label));
+    }
+    labels.push_back(label);
+    const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data()) + at + 1;
+    pixels.insert(pixels.end(), begin, begin + cifar_image_bytes);
+  }
+}
+
+ImageSet cifar_set(const std::string& folder, const std::vector<std::string>& names) {
+  auto pixels = std::make_shared<std::vector<std::uint8_t>>();
+  std::vector<std::int32_t> labels;
+  pixels->reserve(names.size() * static_cast<std::size_t>(cifar_file_images * cifar_image_bytes));
+  for (const std::string& name : names) read_cifar_file(folder + "/" + name, *pixels, labels);
+  return {std::move(pixels), std::move(labels), {3, 32, 32}, {0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}};
+}
+
+/// Colour axes along which stripes of a class swing; channels beyond the third repeat.
+constexpr std::array<std::array<float, 3>, 2> axes = {{{1.0F, -1.0F, 0.0F}, {-0.6F, -0.6F, 1.0F}}};
+constexpr int directions = 5;
+
+/// A plane wave over the image; kept as a phasor so that a pixel costs a complex product and no sine.
+struct Stripes {
+  float angle, period, phase, amplitude;
+
+  template <class Use>
+  void each_pixel(std::int64_t height, std::int64_t width, const Use& use) const {
+    const float k = 2 * std::numbers::pi_v<float> / period;
+    const float kx = k * std::cos(angle);
+    const float ky = k * std::sin(angle);
+    const float step_re = std::cos(kx);
+    const float step_im = std::sin(kx);
+    for (std::int64_t y = 0; y < height; ++y) {
+      float re = amplitude * std::cos(phase + ky * static_cast<float>(y));
+      float im = amplitude * std::sin(phase + ky * static_cast<float>(y));
+      for (std::int64_t x = 0; x < width; ++x) {
+        use(y * width + x, re);
+        const float next = re * step_re - im * step_im;
+        im = re * step_im + im * step_re;
+        re = next;
+      }
+    }
+  }
+};
+
+class ImageGenerator {
+ public:
+  explicit ImageGenerator(const GeneratedImages& what)
+      : shape_(what.shape), classes_(what.classes), seed_(what.seed), swing_(plane()), other_(plane()) {}
+
+  void draw(std::int64_t index, std::int64_t label, std::uint8_t* out) {
+    constexpr float pi = std::numbers::pi_v<float>;
+    Random random(mix(seed_, static_cast<std::uint64_t>(index)));
+    const auto direction = static_cast<float>(label % directions);
+    const auto level = static_cast<float>(label / (directions * 2));  // of ten more classes each: longer stripes
+    const auto& axis = axes[static_cast<std::size_t>(label / directions % 2)];
+    const auto& other_axis = axes[static_cast<std::size_t>(random.below(2))];
+    const Stripes stripes{pi * (direction + random.uniform(-0.35F, 0.35F)) / directions,
+                          4.5F * std::pow(1.15F, level) * random.uniform(0.85F, 1.15F), random.uniform(0, 2 * pi),
+                          random.uniform(14, 44)};
+    const Stripes other{random.uniform(0, pi), random.uniform(3.5F, 12), random.uniform(0, 2 * pi),
+                        random.uniform(0, 20)};
+    stripes.each_pixel(shape_[1], shape_[2],
+                       [this](std::int64_t p, float v) { swing_[static_cast<std::size_t>(p)] = v; });
+    other.each_pixel(shape_[1], shape_[2],
+                     [this](std::int64_t p, float v) { other_[static_cast<std::size_t>(p)] = v; });
+    const float hue = 2 * pi * static_cast<float>(label) / static_cast<float>(classes_);
+    for (std::int64_t channel = 0; channel < shape_[0]; ++channel) {
+      const auto c = static_cast<std::size_t>(channel % 3);
+      const float tint = 128 + 9 * std::cos(hue + 2 * pi * static_cast<float>(c) / 3) + 26 * random.noise();
+      for (std::size_t pixel = 0; pixel < plane(); ++pixel) {
+        const float value = tint + axis[c] * swing_[pixel] + other_axis[c] * other_[pixel] + 42 * random.noise();
+        *out++ = static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F));
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::size_t plane() const { return static_cast<std::size_t>(shape_[1] * shape_[2]); }
+
+  std::vector<std::int64_t> shape_;
+  std::int64_t classes_;
+  std::uint64_t seed_;
+  std::vector<float> swing_, other_;
+};
+
+/// Random words: what a network of tokens computes does not depend on them.
+class RandomWords final : public ImageSource {
+ public:
+  RandomWords(std::int64_t size, std::int64_t words, std::uint64_t seed) : size_(size), words_(words), seed_(seed) {}
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
+  void read(std::int64_t index, std::uint64_t, std::span<float> out) const override {
+    Random random(mix(seed_, static_cast<std::uint64_t>(index)));
+    for (float& word : out) word = static_cast<float>(random.below(words_));
+  }
+
+ private:
+  std::int64_t size_, words_;
+  std::uint64_t seed_;
+};
+
+ImageData random_words(const Workload& workload, std::uint64_t seed) {
+  const std::int64_t words = build_network(workload).classes;
+  const auto part = [&](std::int64_t size, std::uint64_t stream) {
+    return std::make_shared<RandomWords>(size, words, mix(seed, stream));
+  };
+  constexpr std::int64_t held_out = 64;
+  return {"generated", workload.input, words, part(workload.train_images, 1), part(held_out, 2), part(held_out, 3)};
+}
+
+ImageData split(std::string name, const ImageSet& training, std::int64_t validation, const ImageSet& test,
+                const std::vector<std::int64_t>& shape, std::int64_t classes, const Augmentation& augmentation) {
+  ImageSet train = training.part(0, training.size() - validation);
+  train.augment(augmentation);
+  return {std::move(name),
+          shape,
+          classes,
+          std::make_shared<ImageSet>(std::move(train)),
+          std::make_shared<ImageSet>(training.part(training.size() - validation, validation)),
+          std::make_shared<ImageSet>(test)};
+}
+
+}  // namespace
+
+ImageSet::ImageSet(std::shared_ptr<const std::vector<std::uint8_t>> pixels, std::vector<std::int32_t> labels,
+                   std::vector<std::int64_t> shape, std::vector<float> mean, std::vector<float> deviation)
+    : pixels_(std::move(pixels)), labels_(std::move(labels)), shape_(std::move(shape)) {
+  for (std::size_t c = 0; c < mean.size(); ++c) {
+    scale_.push_back(1 / (255 * deviation[c]));
+    offset_.push_back(-mean[c] / deviation[c]);
+  }
+}
+
+std::int64_t ImageSet::label(std::int64_t index) const { return labels_.at(static_cast<std::size_t>(index)); }
+
+void ImageSet::read(std::int64_t index, std::uint64_t draw, std::span<float> out) const {
+  const std::int64_t height = shape_[1];
+  const std::int64_t width = shape_[2];
+  Random random(draw);
+  const bool mirrored = augmentation_.flip && (random.bits() & 1U) != 0;
+  const std::int64_t down = augmentation_.crop > 0 ? random.below(2 * augmentation_.crop + 1) - augmentation_.crop : 0;
+  const std::int64_t right = augmentation_.crop > 0 ? random.below(2 * augmentation_.crop + 1) - augmentation_.crop : 0;
+  const std::uint8_t* from = pixels_->data() + (first_ + index) * elements(shape_);
+  float* to = out.data();
+  for (std::int64_t channel = 0; channel < shape_[0]; ++channel) {
+    const float scale = scale_[static_cast<std::size_t>(channel)];
+    const float offset = offset_[static_cast<std::size_t>(channel)];
+    if (!mirrored && down == 0 && right == 0) {
+      for (std::int64_t i = 0; i < height * width; ++i) to[i] = static_cast<float>(from[i]) * scale + offset;
+    } else {
+      for (std::int64_t y = 0; y < height; ++y) {
+        for (std::int64_t x = 0; x < width; ++x) {
+          const std::int64_t source_y = y + down;
+          const std::int64_t source_x = (mirrored ? width - 1 - x : x) + right;
+          const bool inside = source_y >= 0 && source_y < height && source_x >= 0 && source_x < width;
+          const float value = inside ? static_cast<float>(from[source_y * width + source_x]) : 0;
+          to[y * width + x] = value * scale + offset;
+        }
+      }
+    }
+    from += height * width;
+    to += height * width;
+  }
+}
+
+ImageSet ImageSet::part(std::int64_t first, std::int64_t count) const {
+  ImageSet set = *this;
+  set.first_ = first_ + first;
+  set.labels_.assign(labels_.begin() + first, labels_.begin() + first + count);
+  return set;
+}
+
+ImageData read_cifar10(const std::string& folder, const Augmentation& augmentation) {
+  const ImageSet training = cifar_set(
+      folder, {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"});
+  const ImageSet test = cifar_set(folder, {"test_batch.bin"});
+  return split(folder, training, cifar_validation_images, test, {3, 32, 32}, cifar_classes, augmentation);
+}
+
+ImageData generate_images(const GeneratedImages& what, const Augmentation& augmentation) {
+  if (what.shape.size() != 3 || *std::min_element(what.shape.begin(), what.shape.end()) < 1) {
+    throw InputError(fmt::format("input {} is not channels x height x width", shape_text(what.shape)));
+  }
+  if (what.classes < 2 || what.train < 1 || what.validation < 1 || what.test < 1) {
+    throw InputError("generated images need at least two classes and one image in each part");
+  }
+  ImageGenerator generator(what);
+  std::int64_t index = 0;
+  const auto make = [&](std::int64_t count) {
+    const std::int64_t bytes = elements(what.shape);
+    auto pixels = std::make_shared<std::vector<std::uint8_t>>(static_cast<std::size_t>(count * bytes));
+    std::vector<std::int32_t> labels;
+    for (std::int64_t i = 0; i < count; ++i, ++index) {
+      const std::int64_t label = Random(mix(~what.seed, static_cast<std::uint64_t>(index))).below(what.classes);
+      labels.push_back(static_cast<std::int32_t>(label));
+      generator.draw(index, label, pixels->data() + i * bytes);
+    }
+    const auto channels = static_cast<std::size_t>(what.shape[0]);
+    return ImageSet(std::move(pixels), std::move(labels), what.shape, std::vector<float>(channels, 0.5F),
+                    std::vector<float>(channels, 0.25F));
+  };
+  const ImageSet training = make(what.train + what.validation);
+  return split("generated", training, what.validation, make(what.test), what.shape, what.classes, augmentation);
+}
+
+ImageData images_for(const Workload& workload, const std::string& folder, std::uint64_t seed) {
+  if (!folder.empty()) {
+    ImageData data = read_cifar10(folder);
+    if (workload.input != data.shape || workload.classes != data.classes) {
+      throw InputError(fmt::format("{}: CIFAR-10 has {} images of {} classes, not {} of {}", folder,
+                                   shape_text(data.shape), data.classes, shape_text(workload.input), workload.classes));
+    }
+    return data;
+  }
+  if (workload.input.size() == 1) return random_words(workload, seed);
+  GeneratedImages what;
+  what.shape = workload.input;
+  what.classes = workload.classes;
+  what.seed = seed;
+  const std::int64_t most =
+      std::max<std::int64_t>(largest_pool_bytes / std::max<std::int64_t>(elements(what.shape), 1), 64);
+  what.train = std::min(workload.train_images, most);
+  what.validation = std::clamp<std::int64_t>(what.train / 10, std::min<std::int64_t>(500, most), 5'000);
+  what.test = std::clamp<std::int64_t>(what.train / 5, std::min<std::int64_t>(1'000, most), 10'000);
+  return generate_images(what);
+}
+
+}  // namespace perfpred

@@ -1,0 +1,67 @@
+#include "torch/device/runtime_device.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <charconv>
+#include <climits>
+
+#include "torch/device/cuda_device.h"
+#include "torch/device/torch_errors.h"
+
+namespace perfpred {
+namespace {
+
+constexpr int top_pad_bytes = 256 << 20;
+
+c10::Device cuda(int index) {
+  const int count = cuda_device_count();
+  if (count == 0) throw DeviceError("device cuda: this machine has no CUDA device");
+  if (index >= count) throw DeviceError(fmt::format("device cuda:{}: this machine has {} CUDA devices", index, count));
+  guard_torch([] { at::globalContext().lazyInitDevice(at::kCUDA); });
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+}  // namespace
+
+c10::Device runtime_device(std::string_view text) {
+  if (text == "cpu") return c10::kCPU;
+  if (text == "auto") return cuda_device_count() > 0 ? cuda(0) : c10::Device(c10::kCPU);
+  if (text == "cuda") return cuda(0);
+  constexpr std::string_view prefix = "cuda:";
+  if (text.substr(0, prefix.size()) == prefix) {
+    int index = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + prefix.size(), end, index);
+    if (error == std::errc() && stop == end && index >= 0 && index <= 127) return cuda(index);
+  }
+  throw InputError(fmt::format("device \"{}\" is not auto, cpu, cuda or cuda:N", text));
+}
+
+std::string device_name(c10::Device device) {
+  if (device.is_cpu()) {
+    const std::string model = cpu_model_name();
+    return model.empty() ? "unknown" : model;
+  }
+  return guard_torch([device] { return cuda_device(device.index()).name; });
+}
+
+void settle_cpu(int threads) {
+  static const bool once = [] {
+    ::mallopt(M_MMAP_MAX, 0);
+    ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    ::mallopt(M_TOP_PAD, top_pad_bytes);
+    return true;
+  }();
+  static_cast<void>(once);
+  at::set_num_threads(threads);
+}
+
+int default_cpu_threads() { return at::get_num_threads(); }
+
+}  // namespace perfpred

@@ -1,0 +1,173 @@
+#include <perfpred/device.h>
+#include <perfpred/torch/system_info.h>
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "text/atomic_file.h"
+#include "torch/device/cuda_device.h"
+#include "torch/device/nvml.h"
+#include "torch/device/proc.h"
+#include "torch/device/torch_errors.h"
+
+namespace perfpred {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::optional<std::int64_t> cache_bytes(int level) {
+  for (int index = 0;; ++index) {
+    const auto folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
+    if (!std::filesystem::exists(folder)) return std::nullopt;
+    const auto type = first_line(folder + "type");
+    if (leading_number(first_line(folder + "level")) != level || type == "Instruction") continue;
+    const auto kib = leading_number(first_line(folder + "size"));
+    return kib ? std::optional(static_cast<std::int64_t>(*kib) * 1024) : std::nullopt;
+  }
+}
+
+int usable_threads() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return CPU_COUNT(&set);
+}
+
+std::optional<int> physical_cores() {
+  std::set<std::pair<std::string, std::string>> cores;
+  for (int cpu = 0;; ++cpu) {
+    const auto folder = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
+    const auto core = first_line(folder + "core_id");
+    const auto package = first_line(folder + "physical_package_id");
+    if (!core || !package) break;
+    cores.emplace(*package, *core);
+  }
+  return cores.empty() ? std::nullopt : std::optional(static_cast<int>(cores.size()));
+}
+
+std::string distribution() {
+  std::ifstream file("/etc/os-release");
+  std::string line;
+  constexpr std::string_view key = "PRETTY_NAME=";
+  while (std::getline(file, line)) {
+    if (line.rfind(key, 0) != 0) continue;
+    line.erase(0, key.size());
+    std::erase(line, '"');
+    return line;
+  }
+  return "unknown";
+}
+
+std::optional<std::int64_t> total_memory_bytes() {
+  const auto kib = leading_number(proc_value("/proc/meminfo", "MemTotal"));
+  return kib ? std::optional(static_cast<std::int64_t>(*kib) * 1024) : std::nullopt;
+}
+
+template <class T>
+ordered_json value_or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json document(const SystemInfo& info) {
+  ordered_json gpus = ordered_json::array();
+  for (const GpuInfo& gpu : info.gpus) {
+    gpus.push_back({{"name", gpu.name},
+                    {"capability", gpu.capability},
+                    {"memory_bytes", gpu.memory_bytes},
+                    {"l2_bytes", gpu.l2_bytes},
+                    {"sms", gpu.sms},
+                    {"sm_clock_mhz", value_or_null(gpu.sm_clock_mhz)},
+                    {"power_limit_w", value_or_null(gpu.power_limit_w)}});
+  }
+  return {
+      {"host", info.host},
+      {"system", info.system},
+      {"kernel", info.kernel},
+      {"cpu",
+       {{"model", info.cpu_model},
+        {"threads", info.cpu_threads},
+        {"cores", value_or_null(info.cpu_cores)},
+        {"mhz", value_or_null(info.cpu_mhz)},
+        {"l1d_bytes", value_or_null(info.l1d_bytes)},
+        {"l2_bytes", value_or_null(info.l2_bytes)},
+        {"l3_bytes", value_or_null(info.l3_bytes)}}},
+      {"memory",
+       {{"bytes", value_or_null(info.memory_bytes)}, {"available_bytes", value_or_null(info.memory_available_bytes)}}},
+      {"gpus", gpus},
+      {"driver", value_or_null(info.driver)},
+      {"cuda", info.cuda},
+      {"cudnn", value_or_null(info.cudnn)},
+      {"libtorch", info.libtorch}};
+}
+
+void add_lines(std::string& text, const std::string& prefix, const ordered_json& value) {
+  for (const auto& [key, item] : value.items()) {
+    const std::string name = prefix.empty() ? key : prefix + "." + key;
+    if (item.is_structured()) {
+      if (item.empty()) text += name + ": none\n";
+      add_lines(text, name, item);
+    } else {
+      text += fmt::format("{}: {}\n", name,
+                          item.is_null()     ? "unknown"
+                          : item.is_string() ? item.get<std::string>()
+                                             : item.dump());
+    }
+  }
+}
+
+}  // namespace
+
+SystemInfo read_system_info() {
+  SystemInfo info;
+  utsname names{};
+  if (::uname(&names) == 0) {
+    info.host = names.nodename;
+    info.kernel = fmt::format("{} {}", names.sysname, names.release);
+  }
+  info.system = distribution();
+  info.cpu_model = cpu_model_name();
+  info.cpu_threads = usable_threads();
+  info.cpu_cores = physical_cores();
+  info.cpu_mhz = cpu_clock_mhz();
+  info.l1d_bytes = cache_bytes(1);
+  info.l2_bytes = cache_bytes(2);
+  info.l3_bytes = cache_bytes(3);
+  info.memory_bytes = total_memory_bytes();
+  info.memory_available_bytes = available_memory_bytes();
+  guard_torch([&info] {
+    for (int i = 0; i < cuda_device_count(); ++i) {
+      const CudaDevice device = cuda_device(i);
+      void* handle = Nvml::instance().device(device.pci_bus_id);
+      info.gpus.push_back({device.name, device.capability, device.memory_bytes, device.l2_bytes, device.sms,
+                           Nvml::instance().sm_clock_mhz(handle), Nvml::instance().power_limit_w(handle)});
+    }
+  });
+  info.driver = Nvml::instance().driver_version();
+  info.cuda = cuda_version();
+  info.cudnn = cudnn_version();
+  info.libtorch = TORCH_VERSION;
+  return info;
+}
+
+std::string system_info_json(const SystemInfo& info) { return document(info).dump(2) + "\n"; }
+
+std::string system_info_text(const SystemInfo& info) {
+  std::string text;
+  add_lines(text, "", document(info));
+  return text;
+}
+
+void write_system_info(const SystemInfo& info, const std::string& name) {
+  write_file(name + ".json", system_info_json(info));
+  write_file(name + ".txt", system_info_text(info));
+}
+
+}  // namespace perfpred

@@ -1,0 +1,117 @@
+#include "torch/trace/mixed_precision.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace perfpred {
+namespace {
+
+using at::Tensor;
+
+enum class Policy : std::uint8_t { none, half, single, single_result, widest };
+
+thread_local at::ScalarType half_type = at::kHalf;
+thread_local std::unordered_map<const c10::TensorImpl*, Tensor> cast_weights;  // each once, as LibTorch does
+
+#define PERFPRED_NAME(name, ...) "aten::" #name,
+const std::unordered_map<std::string, Policy>& policies() {
+  static const std::unordered_map<std::string, Policy> policies = [] {
+    std::unordered_map<std::string, Policy> made;
+    for (const char* name : {AT_FORALL_LOWER_PRECISION_FP(PERFPRED_NAME)}) made[name] = Policy::half;
+    for (const char* name : {AT_FORALL_FP32(PERFPRED_NAME)}) made[name] = Policy::single;
+    for (const char* name : {AT_FORALL_FP32_SET_OPT_DTYPE(PERFPRED_NAME)}) made[name] = Policy::single_result;
+    for (const char* name : {AT_FORALL_PROMOTE(PERFPRED_NAME)}) made[name] = Policy::widest;
+    return made;
+  }();
+  return policies;
+}
+#undef PERFPRED_NAME
+
+Policy policy_of(const c10::OperatorHandle& op) {
+  thread_local std::unordered_map<const c10::FunctionSchema*, Policy> known;
+  const auto [found, is_new] = known.try_emplace(&op.schema(), Policy::none);
+  if (is_new) {
+    const auto listed = policies().find(op.schema().name());
+    if (listed != policies().end()) found->second = listed->second;
+  }
+  return found->second;
+}
+
+/// Single or half precision; double is left alone.
+bool is_eligible(const Tensor& tensor) {
+  return tensor.defined() && tensor.is_floating_point() && tensor.scalar_type() != at::kDouble;
+}
+
+Tensor cast(const Tensor& tensor, at::ScalarType type) {
+  if (!is_eligible(tensor) || tensor.scalar_type() == type) return tensor;
+  if (type == at::kFloat || !tensor.is_leaf() || !tensor.requires_grad()) return tensor.to(type);
+  const auto [found, is_new] = cast_weights.try_emplace(tensor.unsafeGetTensorImpl());
+  if (is_new) found->second = tensor.to(type);
+  return found->second;
+}
+
+template <class Visit>
+void for_each_tensor(c10::IValue& value, Visit visit) {
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const Tensor& tensor : value.toTensorVector()) visit(tensor);
+  }
+}
+
+void cast(c10::IValue& value, at::ScalarType type) {
+  if (value.isTensor()) {
+    value = cast(value.toTensor(), type);
+  } else if (value.isTensorList()) {
+    c10::List<Tensor> list;
+    for (const Tensor& tensor : value.toTensorVector()) list.push_back(cast(tensor, type));
+    value = std::move(list);
+  }
+}
+
+void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const Policy policy = policy_of(op);
+  if (policy == Policy::none) {
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::DeferredInit),
+                       stack);
+    return;
+  }
+  const c10::impl::ExcludeDispatchKeyGuard off(c10::DispatchKeySet(c10::DispatchKey::DeferredInit));
+  const auto& arguments = op.schema().arguments();
+  const std::size_t begin = stack->size() - arguments.size();
+  at::ScalarType type = policy == Policy::half ? half_type : at::kFloat;
+  if (policy == Policy::widest) {
+    bool any_single = false;
+    for (std::size_t i = begin; i < stack->size(); ++i) {
+      for_each_tensor((*stack)[i], [&](const Tensor& tensor) {
+        any_single = any_single || (is_eligible(tensor) && tensor.scalar_type() == at::kFloat);
+      });
+    }
+    type = any_single ? at::kFloat : half_type;
+  }
+  if (policy == Policy::single_result) {
+    const bool eligible = (*stack)[begin].isTensor() && is_eligible((*stack)[begin].toTensor());
+    for (std::size_t i = 0; i < arguments.size() && eligible; ++i) {
+      if (arguments[i].name() == "dtype" && (*stack)[begin + i].isNone()) (*stack)[begin + i] = at::kFloat;
+    }
+  } else {
+    for (std::size_t i = begin; i < stack->size(); ++i) cast((*stack)[i], type);
+  }
+  op.callBoxed(stack);
+}
+
+TORCH_LIBRARY_IMPL(_, DeferredInit, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&handle>()); }
+
+}  // namespace
+
+MixedPrecision::MixedPrecision(at::ScalarType half) { half_type = half; }
+
+MixedPrecision::~MixedPrecision() { cast_weights.clear(); }
+
+}  // namespace perfpred

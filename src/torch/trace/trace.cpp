@@ -1,0 +1,309 @@
+#include <perfpred/error.h>
+#include <perfpred/torch/network_module.h>
+#include <perfpred/torch/trace.h>
+
+#include <ATen/Functions.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "torch/train/gradient_scaler.h"
+#include "torch/trace/mixed_precision.h"
+#include "torch/trace/op_recorder.h"
+#include "torch/train/parameter_update.h"
+
+namespace perfpred {
+namespace {
+
+using at::Tensor;
+
+constexpr double learning_rate = 1e-3;  // any: nothing is computed
+
+// ---- TorchScript ----
+
+/// Replaces the tensors that a module holds by tensors without memory, in double precision if asked. What shares memory
+/// goes on sharing.
+class MemoryRemover {
+ public:
+  explicit MemoryRemover(bool doubles) : doubles_(doubles) {}
+
+  void remove(const c10::IValue& module) { (void)without_memory(module); }
+
+ private:
+  /// A tensor without memory; what holds others is changed in place.
+  c10::IValue without_memory(const c10::IValue& value) {
+    if (value.isTensor()) return value.toTensor().defined() ? without_memory(value.toTensor()) : value;
+    const bool holds = value.isObject() || value.isTuple() || value.isList() || value.isGenericDict();
+    if (!holds || !seen_.insert(value.internalToPointer()).second) return value;
+    if (value.isObject()) {
+      const auto& object = value.toObjectRef();
+      for (std::size_t slot = 0; slot < object.slots().size(); ++slot) {
+        value.toObject()->setSlot(slot, without_memory(object.getSlot(slot)));
+      }
+    } else if (value.isTuple()) {
+      std::vector<c10::IValue> elements = value.toTupleRef().elements().vec();
+      for (c10::IValue& element : elements) element = without_memory(element);
+      value.toTuple()->setElements(std::move(elements));
+    } else if (value.isList()) {
+      auto list = value.toList();
+      for (std::size_t i = 0; i < list.size(); ++i) list.set(i, without_memory(list.get(i)));
+    } else if (value.isGenericDict()) {
+      for (const auto& entry : value.toGenericDict()) entry.setValue(without_memory(entry.value()));
+    }
+    return value;
+  }
+
+  Tensor without_memory(const Tensor& tensor) {
+    const auto key = std::tuple(tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec());
+    auto found = removed_.find(key);
+    if (found == removed_.end()) {
+      auto options = tensor.options().device(at::kMeta);
+      if (doubles_ && tensor.is_floating_point()) options = options.dtype(at::kDouble);
+      Tensor made = at::empty_strided(tensor.sizes(), tensor.strides(), options);
+      made.set_requires_grad(tensor.requires_grad());
+      found = removed_.emplace(key, std::move(made)).first;
+    }
+    return found->second;
+  }
+
+  bool doubles_;
+  std::set<const void*> seen_;
+  std::map<std::tuple<const c10::StorageImpl*, std::int64_t, std::vector<std::int64_t>>, Tensor> removed_;
+};
+
+/// The first tensor in a module's output; undefined if there is none.
+Tensor first_tensor(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor();
+  std::vector<c10::IValue> parts;
+  if (value.isTuple()) {
+    parts = value.toTupleRef().elements().vec();
+  } else if (value.isList()) {
+    parts = value.toListRef().vec();
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) parts.push_back(entry.value());
+  }
+  for (const c10::IValue& part : parts) {
+    if (Tensor found = first_tensor(part); found.defined()) return found;
+  }
+  return {};
+}
+
+/// What LibTorch's message says, without where its source and the network's say it.
+std::string essence(const std::string& message) {
+  constexpr std::string_view marker = "RuntimeError: ";  // last in what TorchScript's interpreter reports
+  const std::size_t at = message.rfind(marker);
+  const std::string text = at == std::string::npos ? message : message.substr(at + marker.size());
+  return text.substr(0, text.find('\n'));
+}
+
+std::string sentence(const std::string& message) {
+  std::string text = essence(message);
+  // A failed check names its place in LibTorch first; the user's trouble stands behind it.
+  constexpr std::string_view place_end = "] . ";
+  if (const auto end = text.find(place_end); text.starts_with('[') && end != std::string::npos) {
+    text.erase(0, end + place_end.size());
+  }
+  return text.substr(0, text.find(". "));
+}
+
+torch::jit::Module load_torchscript(const std::string& path) {
+  if (!std::ifstream(path)) throw InputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  try {
+    return torch::jit::load(path, at::kCPU, false);
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    if (message.find("maximum supported version") != std::string::npos) {
+      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, sentence(message)));
+    }
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(message)));
+  } catch (const std::exception& error) {
+    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(error.what())));
+  }
+}
+
+// ---- One step ----
+
+std::optional<at::ScalarType> half_type(Precision precision) {
+  if (precision == Precision::fp16) return at::kHalf;
+  if (precision == Precision::bf16) return at::kBFloat16;
+  return std::nullopt;
+}
+
+at::ScalarType scalar_type(DataType type) {
+  switch (type) {
+    case DataType::f32:
+      return at::kFloat;
+    case DataType::f16:
+      return at::kHalf;
+    case DataType::bf16:
+      return at::kBFloat16;
+    case DataType::f64:
+      return at::kDouble;
+    case DataType::i64:
+      return at::kLong;
+    case DataType::i32:
+      return at::kInt;
+    case DataType::u8:
+      return at::kByte;
+  }
+  return at::kFloat;
+}
+
+Tensor meta(at::IntArrayRef shape, at::ScalarType type) { return at::empty(shape, at::device(at::kMeta).dtype(type)); }
+
+/// Rank 0 and 1: losses already. @param labels  gets the labels where there are any
+Tensor loss_of(Tensor output, Tensor& labels) {
+  if (output.dim() < 2) return output.dim() == 0 ? output : output.mean();
+  if (output.dim() == 3) output = output.flatten(0, 1);
+  std::vector<std::int64_t> shape = output.sizes().vec();
+  shape.erase(shape.begin() + 1);
+  labels = meta(shape, at::kLong);
+  return at::cross_entropy_loss(output, labels);
+}
+
+}  // namespace
+
+struct StepTracer::Impl {
+  std::vector<at::Tensor> parameters, buffers;
+  std::function<at::Tensor(const std::vector<at::Tensor>&)> forward;
+  std::map<Optimizer, ParameterUpdate> updates;
+  std::optional<GradientScaler> scaler;  // of fp16
+  std::shared_ptr<void> owner;
+  Precision precision;
+
+  Impl(const ModuleToTrace& made, Precision of) : forward(made.forward), owner(made.module), precision(of) {
+    for (const at::Tensor& parameter : made.module->parameters()) add_parameter(parameter);
+    buffers = made.module->buffers();
+  }
+
+  Impl(const std::string& path, Precision of) : precision(of) {
+    torch::jit::setGraphExecutorOptimize(false);
+    auto module = std::make_shared<torch::jit::Module>(load_torchscript(path));
+    MemoryRemover(of == Precision::fp64).remove(module->_ivalue());
+    module->train();
+    for (const at::Tensor& parameter : module->parameters()) add_parameter(parameter);
+    for (const at::Tensor& buffer : module->buffers()) buffers.push_back(buffer);
+    forward = [module, path](const std::vector<at::Tensor>& inputs) {
+      at::Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
+      if (!output.defined()) throw InputError(fmt::format("{}: the network gives no tensor", path));
+      return output;
+    };
+    owner = module;
+  }
+
+  void add_parameter(const at::Tensor& parameter) {
+    const bool known = std::any_of(parameters.begin(), parameters.end(),
+                                   [&](const at::Tensor& other) { return other.is_same(parameter); });
+    if (parameter.requires_grad() && !known) parameters.push_back(parameter);
+  }
+
+  void clear_gradients() {
+    for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  }
+
+  OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer) {
+    const WithoutMemory without_memory;
+    ParameterUpdate& update = updates.try_emplace(optimizer, optimizer, parameters).first->second;
+    if (precision == Precision::fp16 && !scaler) scaler.emplace(at::kMeta);
+    clear_gradients();
+
+    OpRecorder recorder;
+    std::vector<at::Tensor> inputs;
+    for (const InputSpec& spec : specs) {
+      inputs.push_back(meta(spec.shape, scalar_type(spec.type)));
+      recorder.name_tensor(inputs.back(), TensorRole::input);
+    }
+    for (const at::Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
+    for (const at::Tensor& buffer : buffers) recorder.name_tensor(buffer, TensorRole::buffer);
+    for (const auto& [name, tensor] : update.state()) recorder.name_tensor(tensor, TensorRole::optimizer_state);
+    if (scaler) {
+      for (const auto& [name, tensor] : scaler->state()) recorder.name_tensor(tensor, TensorRole::buffer);
+    }
+
+    std::optional<MixedPrecision> mixed;
+    if (const auto half = half_type(precision)) mixed.emplace(*half);
+    recorder.start(Phase::forward);
+    at::Tensor output = forward(inputs);
+    if (!output.is_floating_point()) {
+      throw InputError(fmt::format("the network's output is of type {}: no loss can be taken of it",
+                                   c10::toString(output.scalar_type())));
+    }
+    recorder.start(Phase::loss);
+    at::Tensor labels;
+    at::Tensor loss = loss_of(std::move(output), labels);
+    mixed.reset();
+    if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
+    if (loss.requires_grad()) {
+      recorder.start(Phase::backward);
+      (scaler ? scaler->scaled(loss) : loss).backward();
+      for (const at::Tensor& parameter : parameters) {
+        if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
+      }
+      std::optional<at::Tensor> found_inf;
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do from here on
+      if (scaler) found_inf = scaler->unscale(update.gradients());
+      recorder.start(Phase::optimizer);
+      update.step(learning_rate, found_inf);
+      if (scaler) scaler->update();
+    }
+    recorder.stop();
+    clear_gradients();
+    return recorder.take();
+  }
+};
+
+StepTracer::StepTracer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StepTracer::~StepTracer() = default;
+StepTracer::StepTracer(StepTracer&&) noexcept = default;
+StepTracer& StepTracer::operator=(StepTracer&&) noexcept = default;
+
+StepTracer::StepTracer(const std::function<ModuleToTrace()>& make, Precision precision) {
+  const WithoutMemory without_memory;
+  impl_ = std::make_unique<Impl>(make(), precision);
+}
+
+StepTracer StepTracer::torchscript(const std::string& path, Precision precision) {
+  return StepTracer(std::make_unique<Impl>(path, precision));
+}
+
+StepTracer StepTracer::network(const Network& network, Precision precision) {
+  const auto make = [&] {
+    ModuleOptions options;
+    options.device = at::kMeta;
+    options.type = precision == Precision::fp64 ? at::kDouble : at::kFloat;
+    auto module = std::make_shared<NetworkModule>(network, options);
+    return ModuleToTrace{module, [module = module.get()](const auto& inputs) { return module->forward(inputs.at(0)); }};
+  };
+  return StepTracer(make, precision);
+}
+
+OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer) {
+  take_op_failure();
+  try {
+    return impl_->trace(inputs, optimizer);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string failure = take_op_failure();
+    throw InputError(failure.empty() ? essence(error.what()) : failure);
+  }
+}
+
+std::int64_t StepTracer::params() const {
+  std::int64_t params = 0;
+  for (const at::Tensor& parameter : impl_->parameters) params += parameter.numel();
+  return params;
+}
+
+}  // namespace perfpred

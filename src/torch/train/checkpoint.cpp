@@ -1,0 +1,127 @@
+#include "torch/train/checkpoint.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <string_view>
+#include <system_error>
+#include <variant>
+
+#include "torch/train/torch_file.h"
+
+namespace perfpred {
+namespace {
+
+constexpr const char* tensors_name = "tensors";
+constexpr const char* format_name = "perfpred checkpoint 1";
+constexpr std::string_view network_prefix = "network.";
+
+const at::Tensor* find(const NamedTensors& tensors, std::string_view name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [name](const auto& t) { return t.first == name; });
+  return found == tensors.end() ? nullptr : &found->second;
+}
+
+NamedTensors tensors_of(const SavedValue& value) {
+  NamedTensors tensors;
+  if (const auto* items = std::get_if<SavedValue::Dictionary>(&value.is)) {
+    for (const auto& [name, item] : *items) {
+      if (const auto* tensor = std::get_if<at::Tensor>(&item.is)) tensors.emplace_back(name, *tensor);
+    }
+  }
+  return tensors;
+}
+
+std::vector<at::Generator> generators(c10::Device device) {
+  std::vector<at::Generator> list = {at::globalContext().defaultGenerator(at::kCPU)};
+  if (!device.is_cpu()) list.push_back(at::globalContext().defaultGenerator(device));
+  return list;
+}
+
+}  // namespace
+
+void save_checkpoint(const Checkpoint& checkpoint, const std::string& path) {
+  write_torch_file({{"format", format_name}, {"settings", checkpoint.settings}, {"progress", checkpoint.progress}},
+                   tensors_name, checkpoint.tensors, path);
+}
+
+void remove_torn_checkpoints(const std::string& folder) {
+  namespace fs = std::filesystem;
+  static const std::regex temporary("(last|best|final|epoch_[0-9]+)\\.pt\\.[0-9A-Za-z]{6}");
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const bool ours = std::regex_match(item.path().filename().string(), temporary);
+    if (!ours || item.symlink_status().type() != fs::file_type::regular) continue;
+    if (has_end(item.path().string())) continue;  // a copy of the user's may be called last.pt.backup
+    std::error_code ignored;
+    fs::remove(item.path(), ignored);
+  }
+}
+
+Checkpoint load_checkpoint(const std::string& path) {
+  const SavedValue value = read_torch_file(path);
+  const auto text = [&](const char* name) {
+    const SavedValue* item = value.find(name);
+    if (item == nullptr || !std::holds_alternative<std::string>(item->is)) {
+      throw InputError(fmt::format("{}: is no checkpoint of this program but {}", path, value.what()));
+    }
+    return std::get<std::string>(item->is);
+  };
+  if (const std::string format = text("format"); format != format_name) {
+    throw InputError(fmt::format("{}: is a checkpoint of format \"{}\", not \"{}\"", path, format, format_name));
+  }
+  const SavedValue* tensors = value.find(tensors_name);
+  return {text("settings"), text("progress"), tensors != nullptr ? tensors_of(*tensors) : NamedTensors{}};
+}
+
+NamedTensors load_weights(const std::string& path) {
+  const SavedValue value = read_torch_file(path);
+  NamedTensors weights;
+  if (const SavedValue* state = value.find(tensors_name)) {
+    for (const auto& [name, tensor] : tensors_of(*state)) {
+      if (name.rfind(network_prefix, 0) == 0) weights.emplace_back(name.substr(network_prefix.size()), tensor);
+    }
+  } else {
+    weights = tensors_of(value);
+  }
+  if (weights.empty()) {
+    throw InputError(fmt::format("{}: holds {}, not a state dictionary (names and tensors)", path, value.what()));
+  }
+  return weights;
+}
+
+void restore(const NamedTensors& to, const NamedTensors& from, const std::string& path) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : to) {
+    const at::Tensor* source = find(from, name);
+    if (source == nullptr) throw InputError(fmt::format("{}: has no tensor \"{}\"", path, name));
+    if (source->sizes() != tensor.sizes()) {
+      throw InputError(fmt::format("{}: tensor \"{}\" has another shape than the network's", path, name));
+    }
+    tensor.copy_(*source);
+  }
+}
+
+NamedTensors random_state(c10::Device device) {
+  NamedTensors states;
+  for (const at::Generator& generator : generators(device)) {
+    states.emplace_back(fmt::format("random.{}", states.size()), generator.get_state());
+  }
+  return states;
+}
+
+void restore_random_state(const NamedTensors& from, c10::Device device, const std::string& path) {
+  int i = 0;
+  for (at::Generator& generator : generators(device)) {
+    const std::string name = fmt::format("random.{}", i++);
+    const at::Tensor* state = find(from, name);
+    if (state == nullptr) throw InputError(fmt::format("{}: has no tensor \"{}\"", path, name));
+    generator.set_state(*state);
+  }
+}
+
+}  // namespace perfpred

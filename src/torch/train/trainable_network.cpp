@@ -1,0 +1,117 @@
+#include "torch/train/trainable_network.h"
+
+#include <ATen/core/grad_mode.h>
+#include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/torch/network_module.h>
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <stdexcept>
+
+#include "torch/device/torch_errors.h"
+
+namespace perfpred {
+namespace {
+
+at::ScalarType type_of(const Workload& workload) {
+  return workload.precision == Precision::fp64 ? at::kDouble : at::kFloat;
+}
+
+class ZooNetwork final : public TrainableNetwork {
+ public:
+  ZooNetwork(const Workload& workload, c10::Device device, std::uint64_t seed)
+      : module_(build_network(workload), ModuleOptions{seed, device, type_of(workload), workload.layout}) {}
+
+  at::Tensor forward(const at::Tensor& inputs) override { return module_.forward(inputs); }
+  void train(bool on) override { module_.train(on); }
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
+    return pairs(module_.named_parameters());
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> buffers() const override {
+    return pairs(module_.named_buffers());
+  }
+
+ private:
+  template <class Dict>
+  static std::vector<std::pair<std::string, at::Tensor>> pairs(const Dict& dict) {
+    std::vector<std::pair<std::string, at::Tensor>> list;
+    for (const auto& item : dict) list.emplace_back(item.key(), item.value());
+    return list;
+  }
+
+  NetworkModule module_;
+};
+
+class ScriptNetwork final : public TrainableNetwork {
+ public:
+  ScriptNetwork(const std::string& path, const Workload& workload, c10::Device device)
+      : path_(path), classes_(workload.classes), module_(torch::jit::load(path, device)) {
+    module_.to(type_of(workload));
+    module_.train();
+  }
+
+  at::Tensor forward(const at::Tensor& inputs) override {
+    const at::IValue result = call(inputs);
+    if (!result.isTensor() || result.toTensor().dim() < 2) {
+      throw InputError(fmt::format("{}: does not return one tensor of logits", path_));
+    }
+    at::Tensor logits = result.toTensor();
+    if (logits.size(-1) < classes_) {
+      throw InputError(fmt::format("{}: has {} outputs for {} classes", path_, logits.size(-1), classes_));
+    }
+    if (at::GradMode::is_enabled() && !logits.requires_grad()) {
+      throw InputError(fmt::format("{}: has no parameter that can be trained (is it frozen?)", path_));
+    }
+    return logits;
+  }
+  void train(bool on) override { module_.train(on); }
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
+    std::vector<std::pair<std::string, at::Tensor>> list;
+    for (const auto& item : module_.named_parameters()) list.emplace_back(item.name, item.value);
+    return list;
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> buffers() const override {
+    std::vector<std::pair<std::string, at::Tensor>> list;
+    for (const auto& item : module_.named_buffers()) list.emplace_back(item.name, item.value);
+    return list;
+  }
+
+ private:
+  at::IValue call(const at::Tensor& inputs) {
+    try {
+      return module_.forward({inputs});
+    } catch (const std::runtime_error& error) {
+      // The interpreter's own, which ends with the reason after a trace of the module's source.
+      std::string text = error.what();
+      text.erase(text.find_last_not_of(" \n") + 1);
+      const std::string reason = fmt::format("{}: {}", path_, text.substr(text.rfind('\n') + 1));
+      if (speaks_of_memory(text)) throw OutOfMemory(reason);
+      if (text.find("CUDA error") != std::string::npos) throw DeviceError(reason);
+      throw InputError(reason);
+    }
+  }
+
+  std::string path_;
+  std::int64_t classes_;
+  torch::jit::Module module_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device, std::uint64_t seed) {
+  return std::make_unique<ZooNetwork>(workload, device, seed);
+}
+
+std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,
+                                                   c10::Device device) {
+  try {
+    return std::make_unique<ScriptNetwork>(path, workload, device);
+  } catch (const c10::Error&) {
+    throw InputError(fmt::format("{}: is no TorchScript module that this LibTorch can read", path));
+  }
+}
+
+}  // namespace perfpred

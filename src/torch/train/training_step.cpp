@@ -1,0 +1,224 @@
+#include "torch/train/training_step.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/zeros.h>
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include "torch/train/cuda_graph.h"
+#include "torch/device/torch_errors.h"
+
+namespace perfpred {
+namespace {
+
+const std::string network_prefix = "network.";
+
+/// Kernels are chosen and memory is laid out in the first steps; none of that may happen inside a graph.
+constexpr int steps_before_capture = 11;
+
+bool half(Precision precision) { return precision == Precision::bf16 || precision == Precision::fp16; }
+
+/// Automatic mixed precision while it lives.
+class Autocast {
+ public:
+  Autocast(c10::DeviceType device, Precision precision) : device_(device), on_(half(precision)) {
+    if (!on_) return;
+    at::autocast::set_autocast_dtype(device, precision == Precision::bf16 ? at::kBFloat16 : at::kHalf);
+    at::autocast::set_autocast_enabled(device, true);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+  ~Autocast() {
+    if (!on_) return;
+    at::autocast::set_autocast_enabled(device_, false);
+    at::autocast::clear_cache();
+  }
+
+ private:
+  c10::DeviceType device_;
+  bool on_;
+};
+
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double smoothing) {
+  const at::Tensor rows = logits.dim() > 2 ? logits.flatten(0, -2) : logits;
+  return at::cross_entropy_loss(rows, targets.flatten(), {}, at::Reduction::Mean, -100, smoothing);
+}
+
+}  // namespace
+
+struct TrainingStep::Graph {
+  explicit Graph(c10::Device device) : cuda(device) {}
+  CudaGraph cuda;
+  Batch input;  // where the graph reads
+};
+
+void apply_precision(Precision precision) {
+  at::globalContext().setAllowTF32CuBLAS(precision == Precision::tf32);
+  at::globalContext().setAllowTF32CuDNN(precision == Precision::tf32);
+  at::globalContext().setBenchmarkCuDNN(true);
+}
+
+void check_trainable(const Workload& workload, c10::Device device) {
+  if (workload.precision == Precision::unknown) throw InputError("precision unknown cannot be trained with");
+  if (device.is_cpu() && workload.precision == Precision::tf32) {
+    throw InputError("precision tf32 needs a CUDA device");
+  }
+  if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
+  const bool waits = workload.optimizer == Optimizer::rmsprop || workload.optimizer == Optimizer::adadelta;
+  if (workload.cuda_graph && workload.precision == Precision::fp16 && waits) {
+    throw InputError(
+        fmt::format("cuda_graph with precision fp16 does not go with optimizer {}: it waits for the device",
+                    to_string(workload.optimizer)));
+  }
+}
+
+TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
+    : TrainingStep((check_trainable(workload, device),
+                    guard_torch([&] { return make_zoo_network(workload, device, options.seed); })),
+                   workload, device, options) {}
+
+TrainingStep::TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,
+                           const StepOptions& options)
+    : workload_(workload), device_(device), options_(options), network_(std::move(network)) {
+  check_trainable(workload, device);
+  apply_precision(workload.precision);
+  guard_torch([&] {
+    at::manual_seed(options.seed);  // dropout
+    std::vector<at::Tensor> learned;
+    for (const auto& [name, parameter] : network_->parameters()) {
+      if (parameter.requires_grad()) learned.push_back(parameter);
+    }
+    update_ = std::make_unique<ParameterUpdate>(workload.optimizer, std::move(learned), options.weight_decay);
+    const auto scalar = at::TensorOptions().device(device).dtype(at::kFloat);
+    loss_sum_ = at::zeros({}, scalar);
+    correct_ = at::zeros({}, scalar.dtype(at::kLong));
+    if (workload.precision == Precision::fp16) scaler_.emplace(device);
+    if (workload.cuda_graph) graph_ = std::make_unique<Graph>(device);
+  });
+}
+
+TrainingStep::~TrainingStep() = default;
+
+void TrainingStep::end_phase(Phase phase) const {
+  if (on_phase_) on_phase_(phase);
+}
+
+at::Tensor TrainingStep::forward(const at::Tensor& inputs) { return network_->forward(inputs); }
+
+void TrainingStep::run_eagerly(const Batch& batch) {
+  update_->clear_gradients();
+  at::Tensor logits;
+  at::Tensor loss;
+  {
+    const Autocast autocast(device_.type(), workload_.precision);
+    logits = forward(batch.inputs);
+    end_phase(Phase::forward);
+    loss = cross_entropy(logits, batch.targets, options_.label_smoothing);
+    end_phase(Phase::loss);
+  }
+  if (on_backward_thread_) {
+    loss.register_hook([this](const at::Tensor&) {
+      on_backward_thread_(true);
+      torch::autograd::Engine::get_default_engine().queue_callback([this] { on_backward_thread_(false); });
+    });
+  }
+  std::optional<at::Tensor> found_inf;
+  (scaler_ ? scaler_->scaled(loss) : loss).backward();
+  if (scaler_) found_inf = scaler_->unscale(update_->gradients());
+  end_phase(Phase::backward);
+  update_->step(options_.learning_rate, found_inf);
+  if (scaler_) scaler_->update();
+  const at::NoGradGuard no_grad;
+  loss_sum_.add_(loss.detach(), static_cast<double>(batch.targets.numel()));
+  correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
+  end_phase(Phase::optimizer);
+}
+
+void TrainingStep::run(const Batch& batch) {
+  guard_torch([&] {
+    samples_ += batch.targets.numel();
+    if (!graph_) {
+      run_eagerly(batch);
+      return;
+    }
+    const bool full = batch.targets.size(0) == workload_.batch_size;
+    if (!full || full_steps_ < steps_before_capture) {
+      graph_->cuda.run([&] { run_eagerly(batch); });
+      full_steps_ += full ? 1 : 0;
+      return;
+    }
+    if (!graph_->cuda.captured()) {
+      graph_->input = {batch.inputs.clone(), batch.targets.clone()};
+      update_->clear_gradients();
+      graph_->cuda.capture([&] { run_eagerly(graph_->input); });
+    }
+    graph_->input.inputs.copy_(batch.inputs, /*non_blocking=*/true);
+    graph_->input.targets.copy_(batch.targets, /*non_blocking=*/true);
+    graph_->cuda.replay();
+  });
+}
+
+bool TrainingStep::captured() const { return graph_ && graph_->cuda.captured(); }
+
+Metrics TrainingStep::take_metrics() {
+  return guard_torch([&] {
+    const auto samples = static_cast<double>(samples_);
+    const Metrics metrics{loss_sum_.item<double>() / samples,
+                          static_cast<double>(correct_.item<std::int64_t>()) / samples};
+    loss_sum_.zero_();
+    correct_.zero_();
+    samples_ = 0;
+    return metrics;
+  });
+}
+
+std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, std::int64_t images,
+                                              const std::function<bool()>& stop) {
+  return guard_torch([&]() -> std::optional<Metrics> {
+    const at::NoGradGuard no_grad;
+    const Autocast autocast(device_.type(), workload_.precision);
+    network_->train(false);
+    at::Tensor loss_sum = at::zeros_like(loss_sum_);
+    at::Tensor correct = at::zeros_like(correct_);
+    std::int64_t samples = 0;
+    loader.start(images, std::nullopt);
+    while (const auto batch = loader.next()) {
+      if (stop()) {
+        network_->train(true);
+        return std::nullopt;
+      }
+      const at::Tensor logits = forward(batch->inputs);
+      loss_sum.add_(cross_entropy(logits, batch->targets, 0), static_cast<double>(batch->targets.numel()));
+      correct.add_(logits.argmax(-1).eq(batch->targets).sum());
+      samples += batch->targets.numel();
+    }
+    network_->train(true);
+    const auto n = static_cast<double>(samples);
+    return Metrics{loss_sum.item<double>() / n, static_cast<double>(correct.item<std::int64_t>()) / n};
+  });
+}
+
+std::vector<std::pair<std::string, at::Tensor>> TrainingStep::network_state() const {
+  std::vector<std::pair<std::string, at::Tensor>> state = network_->parameters();
+  for (auto& buffer : network_->buffers()) state.push_back(std::move(buffer));
+  return state;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> TrainingStep::state() const {
+  std::vector<std::pair<std::string, at::Tensor>> state;
+  for (const auto& [name, tensor] : network_state()) state.emplace_back(network_prefix + name, tensor);
+  for (const auto& [name, tensor] : update_->state()) state.emplace_back("optimizer." + name, tensor);
+  if (scaler_) {
+    for (const auto& [name, tensor] : scaler_->state()) state.emplace_back("scaler." + name, tensor);
+  }
+  return state;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,102 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <perfpred/vocabulary.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "torch/data/batch_loader.h"
+#include "torch/train/gradient_scaler.h"
+#include "torch/train/parameter_update.h"
+#include "torch/train/trainable_network.h"
+
+namespace perfpred {
+
+struct StepOptions {
+  double learning_rate = 0;
+  double weight_decay = 0;
+  double label_smoothing = 0;
+  std::uint64_t seed = 0;  ///< of the initial weights
+};
+
+/// Mean loss and accuracy over the samples seen.
+struct Metrics {
+  double loss = 0;
+  double accuracy = 0;
+};
+
+/// A network and its optimizer on a device, trained one batch at a time: forward, loss, backward, update, with the
+/// workload's precision and layout. Nothing in a step waits for the device.
+class PERFPRED_API TrainingStep {
+ public:
+  /// @throws InputError for a network, input or precision that the device cannot run
+  TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options);
+  /// The same with a network of the caller's.
+  TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,
+               const StepOptions& options);
+  ~TrainingStep();
+  TrainingStep(const TrainingStep&) = delete;
+  TrainingStep& operator=(const TrainingStep&) = delete;
+
+  /// @throws OutOfMemory, DeviceError
+  void run(const Batch& batch);
+  void set_learning_rate(double rate) { options_.learning_rate = rate; }
+
+  /// Called at the end of each phase of a step, on the thread that runs it.
+  void on_phase(std::function<void(Phase)> callback) { on_phase_ = std::move(callback); }
+
+  /// Called as backward begins (true) and ends (false) on the thread that launches its kernels: autograd's own on CUDA.
+  void on_backward_thread(std::function<void(bool)> callback) { on_backward_thread_ = std::move(callback); }
+
+  /// Of the training batches since the last call; waits for the device.
+  [[nodiscard]] Metrics take_metrics();
+
+  /// Forward only, in evaluation mode. Waits for the device.
+  /// @param stop  asked before every batch; nothing is returned once it says true
+  [[nodiscard]] std::optional<Metrics> evaluate(BatchLoader& loader, std::int64_t images,
+                                                const std::function<bool()>& stop);
+
+  /// Whether the whole step is replayed from a CUDA graph by now.
+  [[nodiscard]] bool captured() const;
+
+  /// Everything that a later step depends on but random generators: parameters, buffers, optimizer and scaler.
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+
+  /// The network's parameters and buffers under its own names.
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> network_state() const;
+
+ private:
+  struct Graph;
+
+  void run_eagerly(const Batch& batch);
+  void end_phase(Phase phase) const;
+  at::Tensor forward(const at::Tensor& inputs);
+
+  Workload workload_;
+  c10::Device device_;
+  StepOptions options_;
+  std::unique_ptr<TrainableNetwork> network_;
+  std::unique_ptr<ParameterUpdate> update_;
+  std::function<void(Phase)> on_phase_;
+  std::function<void(bool)> on_backward_thread_;
+  at::Tensor loss_sum_, correct_;  // over the samples since the last take_metrics()
+  std::int64_t samples_ = 0;
+  std::optional<GradientScaler> scaler_;  // of fp16
+  std::unique_ptr<Graph> graph_;
+  int full_steps_ = 0;
+};
+
+/// @throws InputError for a network, precision or layout that cannot be trained on the device
+PERFPRED_API void check_trainable(const Workload& workload, c10::Device device);
+
+/// Sets what holds for the whole process: TF32, and that cuDNN chooses kernels by trial.
+PERFPRED_API void apply_precision(Precision precision);
+
+}  // namespace perfpred

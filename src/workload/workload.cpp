@@ -1,0 +1,143 @@
+#include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "text/parse.h"
+#include "workload/workload_columns.h"
+
+namespace perfpred {
+namespace {
+
+constexpr int largest_base = 65'536;  // parameter counts stay far inside 64 bits
+constexpr std::int64_t dense_units = 128;
+
+/// The network in closed form: a prediction asks for it, and must neither allocate nor wait for a network.
+std::int64_t cifar_cnn_params(const Workload& workload) {
+  std::int64_t in = workload.input.at(0);
+  std::int64_t params = 0;
+  for (int block = 0; block < *workload.depth; ++block) {
+    const std::int64_t out = static_cast<std::int64_t>(*workload.base_filters) << block;
+    params += 9 * in * out + out + 9 * out * out + out;
+    in = out;
+  }
+  const std::int64_t pixels = (workload.input.at(1) >> *workload.depth) * (workload.input.at(2) >> *workload.depth);
+  params += in * pixels * dense_units + dense_units;
+  return params + dense_units * workload.classes + workload.classes;
+}
+
+}  // namespace
+
+Workload Workload::cifar_cnn(int depth, int base_filters, std::int64_t batch) {
+  Workload workload;
+  workload.depth = depth;
+  workload.base_filters = base_filters;
+  workload.batch_size = batch;
+  workload.validate();
+  return workload;
+}
+
+std::int64_t Workload::params() const {
+  return network == "cifar_cnn" ? cifar_cnn_params(*this) : build_network(*this).params();
+}
+
+OpGraph Workload::graph() const { return training_step(build_network(*this), optimizer, precision); }
+
+std::int64_t Workload::steps_per_epoch() const {
+  return train_images / batch_size + (train_images % batch_size != 0 ? 1 : 0);
+}
+
+std::string Workload::key() const {
+  std::string key;
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (!key.empty()) key += ';';
+    key += column.name;
+    key += '=';
+    key += column.get(*this);
+  }
+  return key;
+}
+
+Workload Workload::from_key(std::string_view key) {
+  Workload workload;
+  workload.depth = workload.base_filters = workload.threads = std::nullopt;
+  std::string_view rest = key;
+  for (const WorkloadColumn& column : workload_columns()) {
+    const std::size_t end = std::min(rest.find(';'), rest.size());
+    std::string_view field = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (field.substr(0, column.name.size()) != column.name || field.substr(column.name.size(), 1) != "=") {
+      throw_bad_value({{}, 0, "key"}, key, "a workload key");
+    }
+    field.remove_prefix(column.name.size() + 1);
+    if (!field.empty()) column.set(workload, field, {{}, 0, column.name});
+  }
+  workload.validate();
+  if (!rest.empty() || workload.key() != key) throw_bad_value({{}, 0, "key"}, key, "a workload key");
+  return workload;
+}
+
+void Workload::validate() const {
+  const auto refuse = [](std::string_view what) { throw InputError(std::string(what)); };
+  if (network.empty()) refuse("network is empty");
+  if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
+  for (const std::string* text : {&network, &device}) {
+    const bool unfit = std::any_of(text->begin(), text->end(),
+                                   [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });
+    const ValuePlace place{{}, 0, text == &network ? "network" : "device"};
+    if (unfit) throw_bad_value(place, *text, "free of ; and control characters");
+    if (!is_utf8(*text)) throw_bad_value(place, *text, "valid UTF-8");
+  }
+  if (network == "cifar_cnn") {
+    if (!depth) refuse("depth is missing; cifar_cnn needs it");
+    if (!base_filters) refuse("base_filters is missing; cifar_cnn needs it");
+    if (*depth < 1 || *depth > 5) refuse(fmt::format("depth {} is not in 1..5", *depth));
+    if (*base_filters < 1 || *base_filters > largest_base) {
+      refuse(fmt::format("base_filters {} is not in 1..{}", *base_filters, largest_base));
+    }
+    if (input.size() != 3) refuse(fmt::format("input {} is not channels x height x width", shape_text(input)));
+    if (std::min(input[1], input[2]) >> *depth == 0) {
+      refuse(fmt::format("input {} is too small for depth {}", shape_text(input), *depth));
+    }
+  } else if (depth || base_filters) {
+    refuse(fmt::format("network {} has no depth and base_filters", shown(network)));
+  }
+  if (batch_size < 1) refuse(fmt::format("batch_size {} is not positive", batch_size));
+  if (train_images < 1) refuse(fmt::format("train_images {} is not positive", train_images));
+  if (classes < 2) refuse(fmt::format("classes {} is not at least 2", classes));
+  if (input.empty() || *std::min_element(input.begin(), input.end()) < 1)
+    refuse("input is not a list of positive sizes");
+  if (threads && *threads < 1) refuse(fmt::format("threads {} is not positive", *threads));
+}
+
+std::vector<std::int64_t> parse_shape(std::string_view text) {
+  std::vector<std::int64_t> shape;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t end = std::min(rest.find('x'), rest.size());
+    std::int64_t size = 0;
+    try {
+      size = parse_positive_integer(rest.substr(0, end), {});
+    } catch (const InputError&) {
+      throw_bad_value({{}, 0, "input"}, text, "positive integers joined by x, as in 3x32x32");
+    }
+    shape.push_back(size);
+    if (end == rest.size()) return shape;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size);
+  }
+  return text;
+}
+
+}  // namespace perfpred

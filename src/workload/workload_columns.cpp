@@ -1,0 +1,122 @@
+#include "workload/workload_columns.h"
+
+#include <perfpred/workload_field.h>
+
+#include <array>
+#include <limits>
+#include <utility>
+
+namespace perfpred {
+namespace {
+
+int positive_int(std::string_view text, const ValuePlace& place) {
+  const std::int64_t value = parse_positive_integer(text, place);
+  if (value > std::numeric_limits<int>::max()) throw_bad_value(place, text, "a positive integer of usual size");
+  return static_cast<int>(value);
+}
+
+/// Parsers know nothing of files; what they throw gets the place in front.
+template <class Parse>
+auto placed(Parse parse, std::string_view text, const ValuePlace& place) {
+  try {
+    return parse(text);
+  } catch (const InputError& error) {
+    throw InputError(place.prefix() + error.what());
+  }
+}
+
+std::string text_of(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
+
+constexpr std::array<WorkloadColumn, 13> columns = {{
+    {"network", [](Workload& w, std::string_view t, const ValuePlace&) { w.network = t; },
+     [](const Workload& w) { return w.network; }},
+    {"depth", [](Workload& w, std::string_view t, const ValuePlace& p) { w.depth = positive_int(t, p); },
+     [](const Workload& w) { return text_of(w.depth); }},
+    {"base_filters", [](Workload& w, std::string_view t, const ValuePlace& p) { w.base_filters = positive_int(t, p); },
+     [](const Workload& w) { return text_of(w.base_filters); }},
+    {"batch_size",
+     [](Workload& w, std::string_view t, const ValuePlace& p) { w.batch_size = parse_positive_integer(t, p); },
+     [](const Workload& w) { return std::to_string(w.batch_size); }},
+    {"input", [](Workload& w, std::string_view t, const ValuePlace& p) { w.input = placed(parse_shape, t, p); },
+     [](const Workload& w) { return shape_text(w.input); }},
+    {"classes", [](Workload& w, std::string_view t, const ValuePlace& p) { w.classes = parse_positive_integer(t, p); },
+     [](const Workload& w) { return std::to_string(w.classes); }},
+    {"train_images",
+     [](Workload& w, std::string_view t, const ValuePlace& p) { w.train_images = parse_positive_integer(t, p); },
+     [](const Workload& w) { return std::to_string(w.train_images); }},
+    {"optimizer",
+     [](Workload& w, std::string_view t, const ValuePlace& p) { w.optimizer = placed(parse_optimizer, t, p); },
+     [](const Workload& w) { return std::string(to_string(w.optimizer)); }},
+    {"precision",
+     [](Workload& w, std::string_view t, const ValuePlace& p) { w.precision = placed(parse_precision, t, p); },
+     [](const Workload& w) { return std::string(to_string(w.precision)); }},
+    {"layout", [](Workload& w, std::string_view t, const ValuePlace& p) { w.layout = placed(parse_layout, t, p); },
+     [](const Workload& w) { return std::string(to_string(w.layout)); }},
+    {"cuda_graph",
+     [](Workload& w, std::string_view t, const ValuePlace& p) {
+       if (t != "0" && t != "1") throw_bad_value(p, t, "0 or 1");
+       w.cuda_graph = t == "1";
+     },
+     [](const Workload& w) { return std::string(w.cuda_graph ? "1" : "0"); }},
+    {"device", [](Workload& w, std::string_view t, const ValuePlace&) { w.device = t; },
+     [](const Workload& w) { return w.device; }},
+    {"threads", [](Workload& w, std::string_view t, const ValuePlace& p) { w.threads = positive_int(t, p); },
+     [](const Workload& w) { return text_of(w.threads); }},
+}};
+
+}  // namespace
+
+std::span<const WorkloadColumn> workload_columns() { return columns; }
+
+Workload unstated_workload() {
+  Workload workload;
+  workload.precision = Precision::unknown;
+  return workload;
+}
+
+WorkloadReader::WorkloadReader(const CsvReader& csv, Workload defaults) : defaults_(std::move(defaults)) {
+  for (const WorkloadColumn& column : columns) columns_.push_back(csv.optional(column.name));
+}
+
+Workload WorkloadReader::read(const CsvReader& csv, Workload workload) const {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::string_view text = csv.text(columns_[i]);
+    if (!text.empty()) columns[i].set(workload, text, csv.place(columns[i].name));
+  }
+  if (workload.network != "cifar_cnn") workload.depth = workload.base_filters = std::nullopt;
+  try {
+    workload.validate();
+  } catch (const InputError& error) {
+    throw InputError(csv.place("").prefix() + error.what());
+  }
+  return workload;
+}
+
+std::vector<Workload> read_workloads(const std::string& path, const Workload& defaults) {
+  CsvReader csv(path);
+  const WorkloadReader reader(csv, defaults);
+  std::vector<Workload> workloads;
+  while (csv.next()) workloads.push_back(reader.read(csv));
+  if (workloads.empty()) throw InputError(path + ": has a header and no row");
+  return workloads;
+}
+
+namespace {
+
+const WorkloadColumn& column_named(std::string_view field) {
+  for (const WorkloadColumn& column : columns) {
+    if (column.name == field) return column;
+  }
+  throw_bad_value({{}, 0, "field"}, field, "a field of a workload");
+}
+
+}  // namespace
+
+Workload with_field(Workload workload, std::string_view field, std::string_view text) {
+  column_named(field).set(workload, text, {{}, 0, field});
+  return workload;
+}
+
+std::string field_text(const Workload& workload, std::string_view field) { return column_named(field).get(workload); }
+
+}  // namespace perfpred
