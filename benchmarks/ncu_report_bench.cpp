@@ -1,5 +1,4 @@
 // Reading Nsight Compute exports: bytes a second, and the memory it takes, by size of the file.
-#include <perfpred/ncu_report.h>
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -8,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tools/ncu_report.h"
 
 namespace {
 

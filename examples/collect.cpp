@@ -1,8 +1,7 @@
 // Measures training runs: a sweep of configurations, one row of runs.csv and one log for each.
-#include <perfpred/run_log.h>
+#include <perfpred/run.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/torch/collector.h>
-#include <perfpred/workload_sweep.h>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "cli.h"
 #include "passive_threads.h"
+#include "tools/workload_sweep.h"
 
 namespace {
 

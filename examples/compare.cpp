@@ -1,5 +1,4 @@
 // Compares two benchmark results: same, faster, slower, or not to be told.
-#include <perfpred/benchmark_comparison.h>
 
 #include <fmt/format.h>
 
@@ -7,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "tools/benchmark_comparison.h"
 
 int main(int argc, char** argv) {
   using namespace perfpred;

@@ -1,7 +1,6 @@
 // perfpred-evaluate: judges a model on measured rows, or a kind by leaving rows out and fitting anew.
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 #include <perfpred/evaluation.h>
-#include <perfpred/predictions_file.h>
 #include <perfpred/time_regressor.h>
 
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #endif
 
 #include "cli.h"
+#include "tools/predictions_file.h"
 
 using namespace perfpred;
 

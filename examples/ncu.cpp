@@ -1,10 +1,10 @@
 // perfpred-ncu: sums up a CSV export of Nsight Compute.
-#include <perfpred/ncu_report.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "tools/ncu_report.h"
 
 namespace {
 

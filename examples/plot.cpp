@@ -1,10 +1,10 @@
 // perfpred-plot: pictures of what the other programs wrote.
-#include <perfpred/plot.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "tools/plot.h"
 
 int main(int argc, char** argv) {
   perfpred::cli::Program program("plot",

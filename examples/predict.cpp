@@ -1,9 +1,8 @@
 // perfpred-predict: what a fitted model expects of workloads.
 #include <perfpred/device.h>
 #include <perfpred/forecast.h>
-#include <perfpred/predictions_file.h>
 #include <perfpred/time_regressor.h>
-#include <perfpred/workload_field.h>
+#include <perfpred/workload.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <iostream>
 
 #include "cli.h"
+#include "tools/predictions_file.h"
 #include "workload_options.h"
 
 using namespace perfpred;

@@ -1,10 +1,10 @@
 // perfpred-roofline: measured steps under the roofs of their devices.
-#include <perfpred/roofline_study.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "tools/roofline_study.h"
 
 namespace {
 

@@ -1,6 +1,5 @@
 #pragma once
 // What perfpred-inspect and perfpred-trace print of one training step.
-#include <perfpred/step_report.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "tools/step_report.h"
 
 namespace perfpred::cli {
 

@@ -1,6 +1,5 @@
 #pragma once
 // The options that perfpred-inspect and perfpred-trace share, and what they do with a step.
-#include <perfpred/complexity_tables.h>
 #include <perfpred/device.h>
 #include <perfpred/workload.h>
 
@@ -12,6 +11,7 @@
 
 #include "cli.h"
 #include "step_output.h"
+#include "tools/complexity_tables.h"
 
 namespace perfpred::cli {
 

@@ -1,7 +1,6 @@
 // perfpred-train: fits a regressor on measured rows, or proposes what to measure next.
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 #include <perfpred/evaluation.h>
-#include <perfpred/features_file.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/time_regressor.h>
 
@@ -13,6 +12,7 @@
 #endif
 
 #include "cli.h"
+#include "tools/features_file.h"
 
 using namespace perfpred;
 

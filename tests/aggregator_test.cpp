@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <perfpred/aggregator.h>
 #include <perfpred/error.h>
-#include <perfpred/run_log.h>
+#include <perfpred/run.h>
 
 #include <algorithm>
 #include <cctype>
@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "text/csv.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <perfpred/benchmark_comparison.h>
 #include <perfpred/error.h>
 
 #include <cmath>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "temporary_folder.h"
+#include "tools/benchmark_comparison.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,4 @@
 #include <perfpred/error.h>
-#include <perfpred/features_file.h>
 
 #include <gtest/gtest.h>
 
@@ -7,6 +6,7 @@
 #include <sstream>
 
 #include "temporary_folder.h"
+#include "tools/features_file.h"
 
 namespace perfpred {
 namespace {

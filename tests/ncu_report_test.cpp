@@ -1,5 +1,4 @@
 #include <perfpred/error.h>
-#include <perfpred/ncu_report.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +6,7 @@
 #include <cstdlib>
 
 #include "temporary_folder.h"
+#include "tools/ncu_report.h"
 
 namespace perfpred {
 namespace {

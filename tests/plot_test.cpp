@@ -1,5 +1,4 @@
 #include <perfpred/error.h>
-#include <perfpred/plot.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "tools/chart.h"
 #include "refusal.h"
 #include "temporary_folder.h"
+#include "tools/chart.h"
+#include "tools/plot.h"
 
 namespace perfpred {
 namespace {

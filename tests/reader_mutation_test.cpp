@@ -1,7 +1,7 @@
 // Readers against files that were damaged at random: whatever they hold, the outcome is rows or one InputError.
 #include <perfpred/aggregator.h>
 #include <perfpred/error.h>
-#include <perfpred/run_log.h>
+#include <perfpred/run.h>
 #include <perfpred/run_recorder.h>
 
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "text/csv.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {

@@ -1,8 +1,6 @@
 #include <perfpred/error.h>
-#include <perfpred/iteration_log.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/roofline.h>
-#include <perfpred/roofline_study.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
@@ -13,6 +11,8 @@
 
 #include "refusal.h"
 #include "temporary_folder.h"
+#include "tools/iteration_log.h"
+#include "tools/roofline_study.h"
 
 namespace perfpred {
 namespace {

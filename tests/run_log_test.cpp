@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
-#include <perfpred/run_log.h>
+#include <perfpred/run.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,11 @@
-#include <perfpred/complexity_tables.h>
 #include <perfpred/device.h>
 #include <perfpred/error.h>
-#include <perfpred/step_report.h>
 #include <perfpred/workload.h>
 
 #include <gtest/gtest.h>
+
+#include "tools/complexity_tables.h"
+#include "tools/step_report.h"
 
 namespace perfpred {
 namespace {

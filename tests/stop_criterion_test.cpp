@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
-#include <perfpred/stop_criterion.h>
+#include <perfpred/step_samples.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/suggestion.h>
@@ -22,10 +22,10 @@
 
 #include <unistd.h>
 
-#include "model/kinds/ann.h"
-#include "model/hybrid/residual_kernel.h"
 #include "model/hybrid/cost_model.h"
+#include "model/hybrid/residual_kernel.h"
 #include "model/hybrid/step_shape.h"
+#include "model/kinds/ann.h"
 
 namespace {
 

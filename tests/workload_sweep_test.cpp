@@ -1,5 +1,4 @@
 #include <perfpred/error.h>
-#include <perfpred/workload_sweep.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "temporary_folder.h"
+#include "tools/workload_sweep.h"
 
 namespace perfpred {
 namespace {

@@ -1,14 +1,28 @@
 #pragma once
-#include <perfpred/metrics.h>
+#include <perfpred/export.h>
 #include <perfpred/time_regressor.h>
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 namespace perfpred {
+
+/// How far predictions are from measurements.
+struct ErrorMetrics {
+  std::size_t n = 0;
+  std::optional<double> mae;   ///< mean |predicted - measured|; empty, as the others, if n is 0
+  std::optional<double> rmse;  ///< root of the mean square
+  std::optional<double> r2;    ///< 1 - squares about the prediction / squares about the mean; empty if all are equal
+  std::optional<double> mape;  ///< mean |predicted / measured - 1|, a fraction
+};
+
+/// @throws Error if the sizes differ; InputError if a measurement is 0 or a value is not finite
+[[nodiscard]] PERFPRED_API ErrorMetrics error_metrics(std::span<const double> measured,
+                                                      std::span<const double> predicted);
 
 /// Errors of predicted seconds per epoch and of the images a second that follow from them.
 struct TimeMetrics {

@@ -1,14 +1,57 @@
 #pragma once
-#include <perfpred/shape.h>
+#include <perfpred/export.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace perfpred {
+
+/// Sizes of a tensor, outermost first; rank 0 is a scalar. A value without heap memory.
+class PERFPRED_API Shape {
+ public:
+  static constexpr std::size_t max_rank = 8;
+  static constexpr std::int64_t largest_numel = std::int64_t{1} << 56;  ///< their bytes still fit 63 bits
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  /// @throws InputError for a negative size or more than max_rank of them
+  explicit Shape(std::span<const std::int64_t> sizes);
+
+  [[nodiscard]] std::size_t rank() const { return rank_; }
+  [[nodiscard]] std::int64_t operator[](std::size_t axis) const { return sizes_[axis]; }  ///< axis < rank()
+  [[nodiscard]] std::int64_t back() const { return sizes_[rank_ - 1]; }                   ///< rank() > 0
+  [[nodiscard]] const std::int64_t* begin() const { return sizes_.data(); }
+  [[nodiscard]] const std::int64_t* end() const { return sizes_.data() + rank_; }
+
+  /// Product of the sizes. @throws InputError above largest_numel: too large for any device
+  [[nodiscard]] std::int64_t numel() const {
+    std::int64_t product = 1;
+    for (const std::int64_t size : *this) {
+      if (__builtin_mul_overflow(product, size, &product) || product > largest_numel) refuse();
+    }
+    return product;
+  }
+
+  /// The same shape with another size on one axis.
+  [[nodiscard]] Shape with(std::size_t axis, std::int64_t size) const;
+
+  [[nodiscard]] std::string text() const;  ///< "32x64x7x7"; empty for a scalar
+
+  friend bool operator==(const Shape& a, const Shape& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+ private:
+  [[noreturn]] void refuse() const;
+
+  std::array<std::int64_t, max_rank> sizes_{};
+  std::uint8_t rank_ = 0;
+};
 
 struct Workload;
 

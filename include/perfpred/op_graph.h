@@ -1,5 +1,5 @@
 #pragma once
-#include <perfpred/shape.h>
+#include <perfpred/network.h>
 #include <perfpred/vocabulary.h>
 
 #include <array>

@@ -1,5 +1,5 @@
 #pragma once
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 #include <perfpred/knapsack_planner.h>
 #include <perfpred/time_regressor.h>
 

@@ -67,4 +67,11 @@ struct PERFPRED_API Workload {
 [[nodiscard]] PERFPRED_API std::vector<std::int64_t> parse_shape(std::string_view text);
 [[nodiscard]] PERFPRED_API std::string shape_text(const std::vector<std::int64_t>& shape);  ///< inverse of parse_shape
 
+/// A workload with one field, named as in keys and tables, replaced.
+/// @throws InputError if there is no such field or the text is no value of it
+[[nodiscard]] PERFPRED_API Workload with_field(Workload workload, std::string_view field, std::string_view text);
+
+/// The field's text as keys and tables have it. @throws InputError if there is no such field
+[[nodiscard]] PERFPRED_API std::string field_text(const Workload& workload, std::string_view field);
+
 }  // namespace perfpred

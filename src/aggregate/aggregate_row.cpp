@@ -1,5 +1,5 @@
 #include <fmt/format.h>
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 
 #include <array>

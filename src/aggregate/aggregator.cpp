@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <perfpred/aggregator.h>
 #include <perfpred/error.h>
-#include <perfpred/run_log.h>
+#include <perfpred/run.h>
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@
 #include <system_error>
 #include <tuple>
 
+#include "aggregate/partial_aggregate.h"
 #include "text/atomic_file.h"
 #include "text/csv.h"
 #include "text/parse.h"
-#include "aggregate/partial_aggregate.h"
 
 namespace perfpred {
 namespace {

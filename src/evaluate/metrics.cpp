@@ -1,5 +1,5 @@
 #include <perfpred/error.h>
-#include <perfpred/metrics.h>
+#include <perfpred/evaluation.h>
 
 #include <algorithm>
 #include <cmath>

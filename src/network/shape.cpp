@@ -1,5 +1,5 @@
 #include <perfpred/error.h>
-#include <perfpred/shape.h>
+#include <perfpred/network.h>
 
 #include <fmt/format.h>
 

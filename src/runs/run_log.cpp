@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 #include <perfpred/error.h>
-#include <perfpred/run_log.h>
+#include <perfpred/run.h>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 #include <perfpred/error.h>
-#include <perfpred/stop_criterion.h>
+#include <perfpred/step_samples.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-#include <perfpred/benchmark_comparison.h>
+#include "tools/benchmark_comparison.h"
+
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
@@ -9,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "text/atomic_file.h"
 #include "statistics/confidence.h"
+#include "text/atomic_file.h"
 
 namespace perfpred {
 namespace {

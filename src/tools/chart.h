@@ -1,5 +1,4 @@
 #pragma once
-#include <perfpred/export.h>
 
 #include <optional>
 #include <string>
@@ -42,9 +41,9 @@ struct Chart {
 
 /// Writes `stem`.png and `stem`.svg, each whole or not at all. @returns both paths
 /// @throws Error if gnuplot is missing or fails, InputError if no file can be made there
-PERFPRED_API std::vector<std::string> draw(const Chart& chart, const std::string& stem);
+std::vector<std::string> draw(const Chart& chart, const std::string& stem);
 
 /// A text as the name of a file: letters and digits in lower case, all else as `_`.
-[[nodiscard]] PERFPRED_API std::string file_stem(const std::string& text);
+[[nodiscard]] std::string file_stem(const std::string& text);
 
 }  // namespace perfpred

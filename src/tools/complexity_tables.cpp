@@ -1,4 +1,5 @@
-#include <perfpred/complexity_tables.h>
+#include "tools/complexity_tables.h"
+
 #include <perfpred/error.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/op_graph.h>

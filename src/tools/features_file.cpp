@@ -1,10 +1,10 @@
-#include <perfpred/features_file.h>
+#include "tools/features_file.h"
 
+#include "model/hybrid/step_shape.h"
+#include "model/kinds/features.h"
 #include "text/atomic_file.h"
 #include "text/csv.h"
-#include "model/kinds/features.h"
 #include "text/parse.h"
-#include "model/hybrid/step_shape.h"
 
 namespace perfpred {
 

@@ -1,5 +1,6 @@
+#include "tools/iteration_log.h"
+
 #include <perfpred/error.h>
-#include <perfpred/iteration_log.h>
 #include <perfpred/network.h>
 #include <perfpred/workload.h>
 

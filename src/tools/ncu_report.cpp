@@ -1,5 +1,6 @@
+#include "tools/ncu_report.h"
+
 #include <perfpred/error.h>
-#include <perfpred/ncu_report.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,8 @@
+#include "tools/plot.h"
+
 #include <perfpred/error.h>
-#include <perfpred/plot.h>
 #include <perfpred/prediction.h>
-#include <perfpred/run_log.h>
+#include <perfpred/run.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,8 +20,8 @@
 #include <utility>
 
 #include "text/atomic_file.h"
-#include "tools/chart.h"
 #include "text/csv.h"
+#include "tools/chart.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {

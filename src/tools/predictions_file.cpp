@@ -1,5 +1,6 @@
+#include "tools/predictions_file.h"
+
 #include <perfpred/error.h>
-#include <perfpred/predictions_file.h>
 #include <perfpred/throughput_deriver.h>
 
 #include "text/atomic_file.h"

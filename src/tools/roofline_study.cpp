@@ -1,6 +1,7 @@
+#include "tools/roofline_study.h"
+
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
-#include <perfpred/roofline_study.h>
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
@@ -15,8 +16,8 @@
 #include <utility>
 
 #include "text/atomic_file.h"
-#include "tools/chart.h"
 #include "text/csv.h"
+#include "tools/chart.h"
 
 namespace perfpred {
 namespace {

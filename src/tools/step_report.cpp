@@ -1,8 +1,10 @@
-#include <perfpred/complexity_tables.h>
+#include "tools/step_report.h"
+
 #include <perfpred/device.h>
 #include <perfpred/error.h>
 #include <perfpred/roofline.h>
-#include <perfpred/step_report.h>
+
+#include "tools/complexity_tables.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,6 @@
+#include "tools/workload_sweep.h"
+
 #include <perfpred/error.h>
-#include <perfpred/workload_sweep.h>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "workload/workload_columns.h"
 
-#include <perfpred/workload_field.h>
+#include <perfpred/workload.h>
 
 #include <array>
 #include <limits>

@@ -1,6 +1,6 @@
 // perfpred-aggregate as a user runs it.
-#include <perfpred/aggregate_row.h>
-#include <perfpred/run_log.h>
+#include <perfpred/aggregator.h>
+#include <perfpred/run.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "../sample_runs.h"
-#include "text/csv.h"
 #include "spawn.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {

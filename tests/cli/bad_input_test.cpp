@@ -1,5 +1,5 @@
 // Every program that reads tables, against tables and options that are wrong.
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 #include <perfpred/run.h>
-#include <perfpred/run_log.h>
 
 #include <algorithm>
 #include <chrono>

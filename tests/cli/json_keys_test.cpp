@@ -1,6 +1,6 @@
 // The keys that every program's --json promises. A key whose feature is not built yet is null; a missing key is an
 // error.
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "../sample_runs.h"
-#include "text/csv.h"
 #include "spawn.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {

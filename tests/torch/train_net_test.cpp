@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
-#include <perfpred/iteration_log.h>
 #include <perfpred/torch/net_trainer.h>
 
 #include <ATen/ATen.h>
@@ -24,8 +23,9 @@
 #include "../cli/spawn.h"
 #include "../refusal.h"
 #include "text/csv.h"
-#include "torch/train/checkpoint.h"
+#include "tools/iteration_log.h"
 #include "torch/data/image_folder.h"
+#include "torch/train/checkpoint.h"
 
 namespace perfpred {
 namespace {

@@ -1,6 +1,6 @@
 #include <perfpred/device.h>
 #include <perfpred/error.h>
-#include <perfpred/run_log.h>
+#include <perfpred/run.h>
 #include <perfpred/run_recorder.h>
 #include <perfpred/torch/collector.h>
 #include <perfpred/torch/image_data.h>
@@ -25,14 +25,14 @@
 
 #include "text/atomic_file.h"
 #include "torch/data/batch_loader.h"
+#include "torch/data/random.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/device_monitor.h"
 #include "torch/device/memory_peak.h"
-#include "torch/data/random.h"
-#include "torch/measure/run_log_writer.h"
 #include "torch/device/runtime_device.h"
-#include "torch/measure/step_clock.h"
 #include "torch/device/torch_errors.h"
+#include "torch/measure/run_log_writer.h"
+#include "torch/measure/step_clock.h"
 #include "torch/train/training_step.h"
 #include "workload/workload_columns.h"
 

@@ -1,7 +1,5 @@
 #pragma once
-#include <perfpred/aggregate_row.h>
-#include <perfpred/iteration_log.h>
-#include <perfpred/ncu_report.h>
+#include <perfpred/aggregator.h>
 #include <perfpred/roofline.h>
 
 #include <map>
@@ -11,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "tools/iteration_log.h"
+#include "tools/ncu_report.h"
+
 namespace perfpred {
 
 /// Measured training steps of several networks in several environments under the roofs of their devices: intensity and
 /// FLOPs from the networks' op graphs, rates from the measurements; tables, plots and a written report.
-class PERFPRED_API RooflineStudy {
+class RooflineStudy {
  public:
   /// @param catalogue   where devices are found by name
   /// @param devices     environment -> name of its device, where the measurements name none or a wrong one; the

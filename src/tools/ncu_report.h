@@ -1,5 +1,4 @@
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +8,7 @@
 namespace perfpred {
 
 /// What some profiled kernels did together.
-struct PERFPRED_API NcuTotals {
+struct NcuTotals {
   std::string name;  ///< of the kernel or the NVTX range; empty for all kernels
   std::int64_t kernels = 0;
   double flops = 0;                                 ///< a fused multiply-add is 2; vector and tensor units together
@@ -26,7 +25,7 @@ struct PERFPRED_API NcuTotals {
 };
 
 /// A CSV export of Nsight Compute, summed up. docs/profiling.md lists the metrics and the FLOPs that each counts.
-struct PERFPRED_API NcuReport {
+struct NcuReport {
   NcuTotals total;
   std::vector<NcuTotals> ranges;     ///< by NVTX range, in order of appearance; a kernel counts in each range around it
   std::vector<NcuTotals> by_kernel;  ///< by kernel name, the longest time first
@@ -45,6 +44,6 @@ struct PERFPRED_API NcuReport {
 };
 
 /// Writes the table. @throws InputError if no file can be made there, Error if the disk refuses
-PERFPRED_API void write_ncu_summary(const std::string& path, const NcuReport& report, const std::string& label);
+void write_ncu_summary(const std::string& path, const NcuReport& report, const std::string& label);
 
 }  // namespace perfpred

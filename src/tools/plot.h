@@ -1,5 +1,5 @@
 #pragma once
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 #include <perfpred/run.h>
 
 #include <span>
@@ -12,7 +12,7 @@ struct Chart;
 
 /// Draws what the pipeline wrote. Every plot is a PNG and an SVG file in one folder, drawn by gnuplot. All functions
 /// throw Error if gnuplot is missing or the disk refuses, InputError if the folder cannot be made.
-class PERFPRED_API Plotter {
+class Plotter {
  public:
   /// @param folder  made with the first plot if it is not there
   explicit Plotter(std::string folder);

@@ -1,5 +1,4 @@
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstdint>
 #include <span>
@@ -32,6 +31,6 @@ struct IterationSummary {
 /// wall time is taken, and a warning says so.
 /// @throws InputError, `file:line: ...`, for a file that cannot be read, a network that is not known, a number that is
 /// not positive, or a run with no iteration left
-[[nodiscard]] PERFPRED_API IterationSummary summarise_iterations(std::span<const std::string> paths, int warmup = 5);
+[[nodiscard]] IterationSummary summarise_iterations(std::span<const std::string> paths, int warmup = 5);
 
 }  // namespace perfpred

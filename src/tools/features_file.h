@@ -1,5 +1,5 @@
 #pragma once
-#include <perfpred/aggregate_row.h>
+#include <perfpred/aggregator.h>
 
 #include <span>
 #include <string>
@@ -12,6 +12,6 @@ namespace perfpred {
 /// of their layer's output: conv_params (32 or more), deep_params (2 to 31), dense_params (1); and the label,
 /// avg_time_mean.
 /// @throws InputError if a network has no description or no file can be made there; Error if the disk refuses
-PERFPRED_API void write_features(const std::string& path, std::span<const AggregateRow> rows);
+void write_features(const std::string& path, std::span<const AggregateRow> rows);
 
 }  // namespace perfpred

@@ -1,5 +1,4 @@
 #pragma once
-#include <perfpred/export.h>
 
 #include <optional>
 #include <string>
@@ -11,7 +10,7 @@ namespace perfpred {
 /// Whether a time has changed; `unknown`: the measurements do not tell.
 enum class Verdict { same, faster, slower, unknown };
 
-[[nodiscard]] PERFPRED_API std::string_view to_string(Verdict verdict);
+[[nodiscard]] std::string_view to_string(Verdict verdict);
 
 /// One benchmark in two results: new time / old time with its 95 % confidence interval; empty where there is none.
 struct ComparedBenchmark {
@@ -25,7 +24,7 @@ struct ComparedBenchmark {
 /// has one if it carries the counters `low_ms` and `high_ms` (bounds of its time). Within 3 % either way it is `same`;
 /// else `faster` or `slower` if the interval excludes 1.
 /// @throws InputError if a file cannot be read or is no such result
-[[nodiscard]] PERFPRED_API std::vector<ComparedBenchmark> compare_benchmarks(const std::string& old_path,
-                                                                             const std::string& new_path);
+[[nodiscard]] std::vector<ComparedBenchmark> compare_benchmarks(const std::string& old_path,
+                                                                const std::string& new_path);
 
 }  // namespace perfpred

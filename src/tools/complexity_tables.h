@@ -1,5 +1,4 @@
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstdint>
 #include <functional>
@@ -22,15 +21,14 @@ struct NetworkSteps {
 };
 
 /// Steps that are counted without tracing, whatever the workload's batch size.
-[[nodiscard]] PERFPRED_API NetworkSteps steps_of(const Workload& workload);
+[[nodiscard]] NetworkSteps steps_of(const Workload& workload);
 
 /// Writes what networks ask of a device into a folder (made where it is not there): models.csv, a row per network
 /// (parameters; FLOPs, bytes and kept activations of one image or sequence), and batches.csv, a row per network and
 /// batch size (of one training step, and its peak of memory).
 /// @returns the files
 /// @throws InputError for a batch size that is not positive, no network or no batch size, and what the steps throw
-PERFPRED_API std::vector<std::string> write_complexity_tables(const std::string& folder,
-                                                              std::span<const NetworkSteps> networks,
-                                                              std::span<const std::int64_t> batch_sizes);
+std::vector<std::string> write_complexity_tables(const std::string& folder, std::span<const NetworkSteps> networks,
+                                                 std::span<const std::int64_t> batch_sizes);
 
 }  // namespace perfpred

@@ -17,13 +17,12 @@ struct SweptField {
 /// the pieces into which a list's commas cut it.
 /// @param fields  `network`, if it is among them, comes first
 /// @throws InputError for a field that is not known, or a text that is no value of it
-[[nodiscard]] PERFPRED_API std::vector<Workload> sweep_workloads(const Workload& base,
-                                                                 const std::vector<SweptField>& fields);
+[[nodiscard]] std::vector<Workload> sweep_workloads(const Workload& base, const std::vector<SweptField>& fields);
 
 /// The configurations of a table, one a row, its columns named as the fields of a key. What a row leaves out is as the
 /// swept fields say, which have one value each, else the network's own input and classes, else the base's.
 /// @throws InputError with file and line for a row that is no workload; for a field with several values
-[[nodiscard]] PERFPRED_API std::vector<Workload> read_configurations(const std::string& path, const Workload& base,
-                                                                     const std::vector<SweptField>& fields);
+[[nodiscard]] std::vector<Workload> read_configurations(const std::string& path, const Workload& base,
+                                                        const std::vector<SweptField>& fields);
 
 }  // namespace perfpred

@@ -32,15 +32,15 @@ struct StepReport {
   std::optional<DeviceAnswer> device;
 
   /// Totals by what an operator does, by its name.
-  [[nodiscard]] PERFPRED_API std::map<std::string, OpTotals> kinds() const;
+  [[nodiscard]] std::map<std::string, OpTotals> kinds() const;
 
   /// How often each operator without a rule was met, by its name.
-  [[nodiscard]] PERFPRED_API std::map<std::string, std::int64_t> unknown_ops() const;
+  [[nodiscard]] std::map<std::string, std::int64_t> unknown_ops() const;
 };
 
 /// @param device  nothing: no device is asked
 /// @throws InputError as the network's steps do, or if the device's memory is not known
-[[nodiscard]] PERFPRED_API StepReport report_step(const NetworkSteps& network, std::int64_t batch_size,
-                                                  Precision precision, const std::optional<Device>& device);
+[[nodiscard]] StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Precision precision,
+                                     const std::optional<Device>& device);
 
 }  // namespace perfpred
