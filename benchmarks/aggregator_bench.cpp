@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Aggregation of files, row by row and in parallel, and of parts. The peer is benchmarks/peers/aggregate_duckdb.py.
 #include <perfpred/aggregator.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the constants of the hybrid's fit on a table of measured rows, by leaving rows of that table out.
 //   hybrid_constants --runs-agg FILE [--seed N]
 // One constant after the other, in the order below, starting from the first candidates, which are plain values. Another

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading Nsight Compute exports: bytes a second, and the memory it takes, by size of the file.
 
 #include <benchmark/benchmark.h>

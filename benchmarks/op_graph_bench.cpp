@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>

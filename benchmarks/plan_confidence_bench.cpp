@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often plans from predicted times overrun their budget: random splits of the reference collection, a model fitted
 // on one part, plans of runs of the other part judged by its measured times. Needs PERFPRED_REFERENCE_DIR.
 #include <benchmark/benchmark.h>

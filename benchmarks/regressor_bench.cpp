@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One prediction and batches of 10,000 for each kind, and the hybrid's fit, on as many rows as the reference collection
 // has.
 #include <perfpred/error.h>

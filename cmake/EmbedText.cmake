@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake -DINPUT=devices.csv -DOUTPUT=x.cpp -DHEADER=embedded_devices.h -DNAME=embedded_devices -P EmbedText.cmake:
 # a source with perfpred::<NAME>, the text of the file.
 file(READ ${INPUT} text)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds CBC, COIN-OR's branch and cut, by its C header (Debian: coinor-libcbc-dev).
 #
 # Defines Cbc_FOUND and the target Cbc::Cbc.

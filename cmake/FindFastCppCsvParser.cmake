@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds fast-cpp-csv-parser under the names that distributions give its one header.
 #
 # Defines FastCppCsvParser_FOUND and the target FastCppCsvParser::FastCppCsvParser, whose users write

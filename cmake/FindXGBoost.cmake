@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds libxgboost by its C header: Debian's own package configuration names a program that its -dev package lacks.
 #
 # Defines XGBoost_FOUND and the target XGBoost::XGBoost.

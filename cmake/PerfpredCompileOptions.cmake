@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # perfpred_compile_options(<target>): language level, warnings, visibility and sanitizers of everything built here.
 function(perfpred_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)

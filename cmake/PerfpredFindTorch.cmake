@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds LibTorch: the user's own (Torch_DIR, CMAKE_PREFIX_PATH), else the one that scripts/setup.sh keeps in the user's
 # cache. Sets Torch_FOUND and what TorchConfig.cmake sets. To be included at the top level of a project, not called from
 # a function: Torch enables a language.

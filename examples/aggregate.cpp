@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-aggregate: runs.csv, or logs of runs, to runs_agg.csv.
 #include <fmt/format.h>
 #include <perfpred/aggregator.h>

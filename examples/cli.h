@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the example programs share: one way to parse options, to fail, and to show progress.
 #include <perfpred/error.h>

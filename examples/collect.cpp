@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures training runs: a sweep of configurations, one row of runs.csv and one log for each.
 #include <perfpred/run.h>
 #include <perfpred/suggestion.h>

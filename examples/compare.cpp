@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares two benchmark results: same, faster, slower, or not to be told.
 
 #include <fmt/format.h>

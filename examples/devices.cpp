@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-devices: the device catalogue.
 #include <perfpred/device.h>
 

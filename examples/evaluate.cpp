@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-evaluate: judges a model on measured rows, or a kind by leaving rows out and fitting anew.
 #include <perfpred/aggregator.h>
 #include <perfpred/evaluation.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-inspect: what a training step of a network of the zoo asks of a device.
 #include <optional>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How train and evaluate show errors: as JSON and as lines of a table.
 #include <perfpred/evaluation.h>

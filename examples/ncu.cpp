@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-ncu: sums up a CSV export of Nsight Compute.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-observe: lets finished runs correct a model.
 #include <perfpred/run.h>
 #include <perfpred/time_regressor.h>

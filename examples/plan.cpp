@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which runs to do in a time budget.
 #include <perfpred/run_plan.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-plot: pictures of what the other programs wrote.
 
 #include <fmt/format.h>

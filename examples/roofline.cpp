@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-roofline: measured steps under the roofs of their devices.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What perfpred-inspect and perfpred-trace print of one training step.
 

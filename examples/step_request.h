@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The options that perfpred-inspect and perfpred-trace share, and what they do with a step.
 #include <perfpred/device.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Describes this machine: processor, memory, GPUs, driver and libraries.
 #include <perfpred/torch/system_info.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-trace: the operators of a training step of a user's own network, traced without executing it.
 #include <perfpred/network.h>
 #include <perfpred/torch/trace.h>

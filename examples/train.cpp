@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-train: fits a regressor on measured rows, or proposes what to measure next.
 #include <perfpred/aggregator.h>
 #include <perfpred/evaluation.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains, evaluates or profiles a network.
 #include <perfpred/torch/net_trainer.h>
 

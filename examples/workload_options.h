@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Options that name a workload, shared by the programs that predict.
 #include <perfpred/workload.h>

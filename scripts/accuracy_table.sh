@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Writes the tables of docs/accuracy.md between its markers, from perfpred-evaluate.
 #   scripts/accuracy_table.sh [BIN_DIR]      default: build/release/bin
 # The tables of the reference collection need PERFPRED_REFERENCE_DIR and are left as they are without it; those of our own

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Copies what perfpred is built with, LibTorch apart, from this Debian or Ubuntu machine into one folder, for a machine
 # that has neither a package manager nor a network: headers, their CMake files, a few shared libraries and the sources of
 # GoogleTest. There, PERFPRED_DEPS names the folder (see scripts/gpu_check.sh).
@@ -8,7 +9,7 @@ set -euo pipefail
 
 case ${1:-} in
   '' | -*)
-    sed -n '2,6s/^# \{0,1\}//p' "$0"
+    sed -n '3,7s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

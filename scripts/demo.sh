@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The whole pipeline on this machine: installs what is missing, builds, trains and times small networks, fits a predictor,
 # judges it on configurations that it has not seen, predicts one, plans a time budget, and draws plots.
 #
@@ -16,7 +17,7 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     -h | --help)
-      sed -n '2,7s/^# \{0,1\}//p' "$0"
+      sed -n '3,8s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     -*)

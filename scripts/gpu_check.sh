@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds perfpred on a machine with a CUDA GPU, runs the tests that need one, and measures: a grid of the CIFAR-10 CNN
 # and part of it again, networks of the zoo in several precisions, steps by the benchmark and beside PyTorch's, and one
 # step under Nsight Compute. Wants the CUDA toolkit, CMake, Ninja, a C++ compiler and a python3 with torch (and
@@ -17,7 +18,7 @@ set -euo pipefail
 
 case ${1:-} in
   '' | -*)
-    sed -n '2,16s/^# \{0,1\}//p' "$0"
+    sed -n '3,17s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

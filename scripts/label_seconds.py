@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How long the labels of `perfpred-collect --timing steps` took, beside three epochs of the same configurations.
 
     scripts/label_seconds.py LOG_DIR

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks the sources against .clang-format and .clang-tidy.
 #
 #   scripts/lint.sh [--fix] [--preset NAME] [FILE...]
@@ -19,7 +20,7 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     -h | --help)
-      sed -n '2,7s/^# \{0,1\}//p' "$0"
+      sed -n '3,8s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     -*)

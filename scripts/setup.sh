@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what perfpred is built with and is missing here. Run it as often as you like: what is there is left alone, and
 # nothing is exported, since CMake looks where this script puts things.
 #
@@ -31,7 +32,7 @@ for argument in "$@"; do
   case $argument in
     --core) with_torch=no ;;
     -h | --help)
-      sed -n '2,9s/^# \{0,1\}//p' "$0"
+      sed -n '3,10s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)

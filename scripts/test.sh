@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs all tests.
 #
 #   scripts/test.sh [--preset dev|core|asan|tsan]      default: dev
@@ -13,7 +14,7 @@ while [ $# -gt 0 ]; do
       shift 2
       ;;
     -h | --help)
-      sed -n '2,4s/^# \{0,1\}//p' "$0"
+      sed -n '3,5s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)

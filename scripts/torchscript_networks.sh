@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Exports networks of torchvision and transformers as TorchScript files with PyTorch's own FLOP counts, to test tracing
 # against: in a Python environment of its own on top of the LibTorch that scripts/setup.sh installed (1.5 GB in all, some
 # minutes; nothing is fetched but the packages).

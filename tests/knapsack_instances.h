@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Instances of the 0/1 knapsack problem as the literature tests solvers with them; for tests and benchmarks.
 // The first eight classes and their parameters: S. Martello, D. Pisinger, P. Toth, Manag. Sci. 45 (1999);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans against CBC, a branch-and-cut solver by others (Debian: coinor-libcbc-dev), where the build found it.
 #include <gtest/gtest.h>
 #include <perfpred/knapsack_planner.h>

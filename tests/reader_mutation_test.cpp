@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Readers against files that were damaged at random: whatever they hold, the outcome is rows or one InputError.
 #include <perfpred/aggregator.h>
 #include <perfpred/error.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples of real training steps, recorded by timing_core_bench with PERFPRED_BENCH_STREAMS: on one thread (under
 // taskset) of a shared virtual machine whose level wanders by some percent within the 20 s of a stream
 // (tests/data/step_streams.csv), and on one and two of another, where it wanders by tens

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
 #include <perfpred/run.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A folder of its own for one test, gone afterwards.
 #include <cstdlib>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates the same runs.csv with perfpred-aggregate and with DuckDB, by the same number of threads, turn by turn.
 
     benchmarks/peers/aggregate_duckdb.py --program build/release/bin/perfpred-aggregate [--rows 10000000] [--ours]

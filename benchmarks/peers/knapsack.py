@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The same knapsack files through perfpred, OR-Tools and CBC.
 
 Every solver gets each file alone, with the same limit in seconds; a solver that has not proved its answer by then counts

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compares the planner with OR-Tools and CBC: benchmarks/peers/knapsack.sh BUILD_DIR [options of knapsack.py]
 # Installs ortools (PyPI) into a private environment in the user's cache folder the first time.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes knapsack instances as files and solves such files with perfpred, for knapsack.py beside this source.
 //   knapsack_file write CLASS N RANGE SEED FILE
 //   knapsack_file solve FILE LIMIT_SEC      prints: median seconds, value, upper_bound, optimal

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Training steps here beside PyTorch's, in turns: the same network, batch and optimizer on the same machine.
 
     python benchmarks/peers/training_step.py --collect build/release/bin/perfpred-collect [--rounds 3] [--seconds 2]

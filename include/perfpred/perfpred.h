@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // All of perfpred::core, in the order in which data flows.
 // clang-format off

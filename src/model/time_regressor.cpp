@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 #include <perfpred/time_regressor.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "network/network_builder.h"
 
 #include <perfpred/error.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// In front of a function: compiled for AVX2 and AVX-512 too, of which the best that the machine has is taken.

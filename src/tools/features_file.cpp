@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/features_file.h"
 
 #include "model/hybrid/step_shape.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "workload/workload_columns.h"
 
 #include <perfpred/workload.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-aggregate as a user runs it.
 #include <perfpred/aggregator.h>
 #include <perfpred/run.h>

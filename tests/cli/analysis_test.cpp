@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-devices, perfpred-plot, perfpred-ncu and perfpred-roofline as a user runs them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every program that reads tables, against tables and options that are wrong.
 #include <perfpred/aggregator.h>
 

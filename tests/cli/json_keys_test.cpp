@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The keys that every program's --json promises. A key whose feature is not built yet is null; a missing key is an
 // error.
 #include <perfpred/aggregator.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs a program as a user's shell does and keeps what it said. Needs PERFPRED_BIN_DIR, the folder of the programs.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // perfpred-trace as a user runs it.
 #include <perfpred/network.h>
 #include <perfpred/op_graph.h>

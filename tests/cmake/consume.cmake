@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Configures, builds and runs the external project SOURCE in BINARY, as its author would:
 #   cmake -DSOURCE= -DBINARY= -DGENERATOR= -DCOMPILER= -DARGUMENTS= [-DWITHOUT_TORCH=ON] -P consume.cmake
 # WITHOUT_TORCH also hides every LibTorch from it, and checks that the program is linked to none.

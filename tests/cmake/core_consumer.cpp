@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a scheduler would write: asks for the size of a job through the installed headers.
 #include <perfpred/version.h>
 #include <perfpred/workload.h>

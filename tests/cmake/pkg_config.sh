@@ -1,4 +1,5 @@
 #!/bin/sh -e
+# SPDX-License-Identifier: Apache-2.0
 # pkg_config.sh LIBDIR COMPILER SOURCE PROGRAM [FLAG...]: builds and runs a consumer with pkg-config's flags alone.
 libdir=$1 compiler=$2 source=$3 program=$4
 shift 4

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What only a CUDA device can show. Without one every test is skipped.
 #include <gtest/gtest.h>
 #include <perfpred/error.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exports networks of torchvision and of transformers as TorchScript files into a folder, and counts the FLOPs of their
 convolutions and matrix products, forward and backward, with torch.utils.flop_counter: networks.csv beside the files.
 

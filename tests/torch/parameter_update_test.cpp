@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/train/parameter_update.h"
 
 #include <ATen/ATen.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <perfpred/torch/step_timer.h>
 
 #include <gtest/gtest.h>

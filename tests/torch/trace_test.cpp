@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Networks of the zoo as modules, and traced steps: of modules, of the zoo, of TorchScript files.
 #include <perfpred/device.h>
 #include <perfpred/error.h>

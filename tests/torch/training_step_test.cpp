@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/train/training_step.h"
 
 #include <gtest/gtest.h>

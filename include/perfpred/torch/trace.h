@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/op_graph.h>
 #include <perfpred/vocabulary.h>

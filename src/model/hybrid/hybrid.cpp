@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/hybrid/hybrid.h"
 
 #include <perfpred/error.h>

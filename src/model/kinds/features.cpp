@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model/kinds/features.h"
 
 #include <perfpred/error.h>

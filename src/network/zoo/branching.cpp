@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GoogLeNet (without auxiliary heads), DenseNet and ShuffleNetV2 as in torchvision: branches that are concatenated.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MobileNetV2, MobileNetV3, MNASNet and EfficientNet as in torchvision: inverted residual blocks.
 #include <fmt/format.h>
 

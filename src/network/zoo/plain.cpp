@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AlexNet, VGG and SqueezeNet as in torchvision: layers one after another.
 #include <fmt/format.h>
 

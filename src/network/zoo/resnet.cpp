@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CIFAR-10 CNN family; ResNet, ResNeXt, Wide ResNet and RegNet as in torchvision; ResNet for 32x32 images.
 #include <fmt/format.h>
 

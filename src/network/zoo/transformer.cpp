@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ConvNeXt and ViT as in torchvision; BERT and GPT-2 with their language-model heads. Attention is written out: batched
 // products with a softmax between, as LibTorch executes it without a fused kernel.
 #include <perfpred/error.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Exact 0/1 knapsack over integer profits and weights, after the literature:
 //   S. Martello, P. Toth, Knapsack Problems, Wiley 1990 (bounds, reduction);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/data/batch_loader.h"
 
 #include <ATen/TensorOperators.h>

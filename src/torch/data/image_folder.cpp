@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/data/image_folder.h"
 
 #include <perfpred/error.h>

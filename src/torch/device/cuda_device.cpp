@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/device/cuda_device.h"
 
 #include <ATen/cuda/CUDAContext.h>

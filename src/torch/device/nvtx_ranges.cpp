@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/device/nvtx_ranges.h"
 
 #include <nvtx3/nvToolsExt.h>

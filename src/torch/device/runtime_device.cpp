@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/device/runtime_device.h"
 
 #include <ATen/Context.h>

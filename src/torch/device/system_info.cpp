@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
 #include <perfpred/torch/system_info.h>
 

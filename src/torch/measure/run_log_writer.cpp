@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/measure/run_log_writer.h"
 
 #include <fcntl.h>

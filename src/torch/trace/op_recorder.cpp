@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/trace/op_recorder.h"
 
 #include <ATen/EmptyTensor.h>

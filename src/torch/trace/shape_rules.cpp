@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/trace/shape_rules.h"
 
 #include <ATen/EmptyTensor.h>

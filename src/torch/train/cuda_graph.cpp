@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/train/cuda_graph.h"
 
 #include <ATen/DeviceAccelerator.h>

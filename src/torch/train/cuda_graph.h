@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>

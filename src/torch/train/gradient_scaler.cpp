@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/train/gradient_scaler.h"
 
 #include <ATen/TensorOperators.h>

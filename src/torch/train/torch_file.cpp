@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "torch/train/torch_file.h"
 
 #include <ATen/core/Dict.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both components in one program: a network run once by LibTorch, with the size that the core computes.
 #include <perfpred/network.h>
 #include <perfpred/torch/network_module.h>
