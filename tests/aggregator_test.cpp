@@ -105,6 +105,43 @@ TEST(Aggregator, ScatterOfTimedEpochsIsTheStandardErrorOfTheirMean) {
   EXPECT_EQ(row_of({too_short_to_time}, Label::mean).epoch_rel_sem, 0);
 }
 
+// Where a run says how well its time is known, that counts: sqrt((0.08^2 + 0.02^2) / 2).
+TEST(Aggregator, ARunsOwnStandardErrorComesFirst) {
+  auto steps = run_of_epochs({9, 1});
+  steps.timing = Timing::steps;
+  steps.epoch_times.clear();
+  steps.epoch_rel_sem = 0.08;
+  const AggregateRow row = row_of({steps, run_of_epochs({9, 0.98, 1.02})});
+  EXPECT_EQ(row.n, 2);
+  EXPECT_EQ(row.n_rejected, 0);
+  EXPECT_NEAR(row.epoch_rel_sem.value(), std::sqrt((0.0064 + 0.0004) / 2), 1e-12);
+}
+
+TEST(Aggregator, RunsOfDifferentEnvStayApart) {
+  const TemporaryFolder folder;
+  auto quiet = run_of_epochs({9, 1, 1});
+  auto shared = run_of_epochs({9, 2, 2});
+  shared.env = "shared";
+  Aggregator aggregator;
+  std::string text = csv_line(run_columns());
+  for (const auto& run : {shared, quiet, shared}) text += csv_line(run_fields(run));
+  aggregator.add_file(folder.write("runs.csv", text));
+  for (int merged = 0; merged < 2; ++merged) {
+    const auto rows = aggregator.rows();
+    ASSERT_THAT(rows, SizeIs(2));
+    EXPECT_EQ(rows[0].workload, rows[1].workload);
+    EXPECT_EQ(rows[0].env, "");
+    EXPECT_EQ(rows[0].avg_time_mean, 1);
+    EXPECT_EQ(rows[1].env, "shared");
+    EXPECT_EQ(rows[1].avg_time_mean, 2);
+    EXPECT_EQ(rows[1].n, 2);
+    write_aggregate(folder.file("agg.csv"), rows);
+    EXPECT_EQ(read_aggregate(folder.file("agg.csv")), rows);
+    aggregator.write_partial(folder.file("p.json"));
+    aggregator = Aggregator::read_partial(folder.file("p.json"));
+  }
+}
+
 TEST(Aggregator, MeanLabelTakesTheRunsOwnFigures) {
   auto first = run_of_epochs({9, 1, 5});  // would be rejected otherwise
   first.images_per_sec = 7;               // not 50,000 / 3

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "text/csv.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {
@@ -65,6 +65,9 @@ TEST(Run, EveryColumnReadsBack) {
   run.mem_free_mb = 5;
   run.peak_mem_mb = 6;
   run.load = 0;
+  run.host_p50_ms = 7;
+  run.step_cv = 0.25;
+  run.epoch_rel_sem = 0.04;
   run.note = "n";
   auto steps = testing::run_of_epochs({9, 1, 1});
   steps.timing = Timing::steps;

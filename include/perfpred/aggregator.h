@@ -33,6 +33,7 @@ struct PERFPRED_API AggregateFlags {
 /// (n - 1 in the denominator), 0 for one run.
 struct AggregateRow {
   Workload workload;
+  std::string env;                      ///< the free tag of its runs; runs of different tags are different rows
   std::int64_t params = 0;              ///< trainable parameters
   std::int64_t n = 0;                   ///< runs behind the figures; 0 if nothing was timed
   std::int64_t steps_per_epoch = 0;     ///< ceil(train_images / batch_size)
@@ -44,8 +45,9 @@ struct AggregateRow {
   std::optional<double> acc_std;        ///< empty as acc_mean is
   std::int64_t n_rejected = 0;          ///< runs that the label left out
   AggregateFlags flags;
-  /// Relative standard error of one run's mean epoch by the scatter of its timed epochs, as the root mean square over
-  /// the runs that are kept; empty if none of them timed two. What differs from run to run is not in it.
+  /// Relative standard error of one run's time, as the root mean square over the kept runs: the run's own epoch_rel_sem
+  /// where it has one, else that of the mean of its timed epochs by their scatter. Empty if no kept run has either.
+  /// Run-to-run variation is not included.
   std::optional<double> epoch_rel_sem;
 
   friend bool operator==(const AggregateRow&, const AggregateRow&) = default;
@@ -54,7 +56,7 @@ struct AggregateRow {
 /// All rows of a runs_agg.csv, in its order. Columns that are missing have the values that a missing column of runs.csv
 /// has; n_rejected 0, no flags.
 /// @throws InputError, `file:line: ...`, for a file that cannot be read, lacks a mandatory column, has no row, holds a
-/// row that is not an aggregate, or has the same workload twice
+/// row that is not an aggregate, or has the same workload and env twice
 [[nodiscard]] PERFPRED_API std::vector<AggregateRow> read_aggregate(const std::string& path);
 
 /// Writes a runs_agg.csv whole or not at all; "/dev/stdout" is allowed. Numbers read back exactly.
@@ -76,9 +78,9 @@ struct RejectedRun {
   friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
 };
 
-/// Groups runs by Workload::key() into rows of runs_agg.csv. Memory grows with the number of workloads, not of runs
-/// (long lists of rejected runs go to a temporary file). Partial aggregates, of several files or machines, merge to the
-/// same rows in any order: sums are kept in twice the precision of a double.
+/// Groups runs by Workload::key() and env into rows of runs_agg.csv. Memory grows with the number of workloads, not of
+/// runs (long lists of rejected runs go to a temporary file). Partial aggregates, of several files or machines, merge
+/// to the same rows in any order: sums are kept in twice the precision of a double.
 class PERFPRED_API Aggregator {
  public:
   /// `robust`: a run counts by its median timed epoch (all but the first; `steps` runs by avg_time_sec), unless its
@@ -116,7 +118,7 @@ class PERFPRED_API Aggregator {
   [[nodiscard]] std::int64_t runs() const;  ///< added so far
   [[nodiscard]] std::int64_t rejected() const;
 
-  /// Rows sorted by network, depth, base_filters, batch_size, then key.
+  /// Rows sorted by network, depth, base_filters, batch_size, key, env.
   /// @throws InputError if runs of one workload differ in their number of parameters
   [[nodiscard]] std::vector<AggregateRow> rows() const;
 

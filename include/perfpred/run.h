@@ -33,10 +33,14 @@ struct PERFPRED_API Run {
   std::optional<double> test_acc;        ///< fraction, after the last epoch
   std::string env, host, driver, cuda, cudnn;
   std::optional<double> step_p05_ms, step_p50_ms, step_p95_ms;
+  std::optional<double> host_p50_ms;  ///< median time that the host needs to submit one training step
+  std::optional<double> step_cv;      ///< coefficient of variation of the step times: standard deviation / mean
   std::optional<double> clock_mhz, mem_free_mb;
   std::optional<double> peak_mem_mb, peak_reserved_mb;  ///< held by tensors; kept by the allocator
   std::optional<double> cuda_graph_speedup;             ///< step without / step with the graph
   std::optional<double> load;                           ///< of the machine (1 minute) as the run began
+  /// Relative standard error of avg_time_sec: half the width of its 95 % interval / 1.96 / avg_time_sec.
+  std::optional<double> epoch_rel_sem;
   Timing timing = Timing::epochs;
   Outcome outcome = Outcome::ok;
   std::string note;

@@ -17,9 +17,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "text/csv.h"
 #include "aggregate/partial_aggregate.h"
 #include "aggregate/run_scanner.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {
@@ -246,10 +246,11 @@ class ParallelFile {
     }
     try {
       Run run = run_of(columns_, line, path_);
-      const std::size_t group = worker.groups.index_of(run.workload);
+      const std::size_t group = worker.groups.index_of(run.workload, run.env);
       if (plain) worker.group_of_text.emplace(worker.scanner.workload_text(), group);
       add(worker, group,
-          {run.timing, run.outcome, run.params, run.epoch_times, run.avg_time_sec, run.images_per_sec, run.test_acc},
+          {run.timing, run.outcome, run.params, run.epoch_times, run.avg_time_sec, run.images_per_sec, run.test_acc,
+           run.epoch_rel_sem},
           run.timestamp_utc);
     } catch (const InputError&) {
       return false;  // told again, with its line, when the lines before it are counted
@@ -269,7 +270,7 @@ class ParallelFile {
     for (OwnedEntry& owned : worker.rejected) {
       while (worker.shared_index.size() <= owned.entry.group) {
         const auto& next = worker.groups.all()[worker.shared_index.size()];
-        worker.shared_index.push_back(result_.groups.index_of(next.workload));
+        worker.shared_index.push_back(result_.groups.index_of(next.workload, next.env));
       }
       owned.entry.group = worker.shared_index[owned.entry.group];
     }

@@ -25,11 +25,11 @@ constexpr std::array<FlagWord, 4> flag_words = {{{"unstable", &AggregateFlags::u
                                                  {"oom", &AggregateFlags::oom}}};
 
 /// The columns of the reference collection first, then the workload's other fields, then ours.
-constexpr std::array<std::string_view, 25> order = {
-    "depth",        "base_filters", "batch_size", "params",       "n",       "steps_per_epoch", "avg_time_mean",
-    "avg_time_std", "thr_mean",     "thr_std",    "acc_mean",     "acc_std", "network",         "input",
-    "classes",      "train_images", "optimizer",  "precision",    "layout",  "cuda_graph",      "device",
-    "threads",      "n_rejected",   "flags",      "epoch_rel_sem"};
+constexpr std::array<std::string_view, 26> order = {
+    "depth",        "base_filters", "batch_size", "params",        "n",       "steps_per_epoch", "avg_time_mean",
+    "avg_time_std", "thr_mean",     "thr_std",    "acc_mean",      "acc_std", "network",         "input",
+    "classes",      "train_images", "optimizer",  "precision",     "layout",  "cuda_graph",      "device",
+    "threads",      "n_rejected",   "flags",      "epoch_rel_sem", "env"};
 
 /// Columns of a number that may be unknown, and with what they are there.
 struct NumberColumn {
@@ -62,7 +62,8 @@ class AggregateReader {
         n_(csv_.required("n")),
         steps_(csv_.required("steps_per_epoch")),
         n_rejected_(csv_.optional("n_rejected")),
-        flags_(csv_.optional("flags")) {
+        flags_(csv_.optional("flags")),
+        env_(csv_.optional("env")) {
     for (const std::string_view name : {"depth", "base_filters", "batch_size"}) (void)csv_.required(name);
     for (const NumberColumn& column : number_columns) {
       const bool ours = column.with == NumberColumn::With::nothing;  // the reference collection has none
@@ -75,6 +76,7 @@ class AggregateReader {
   [[nodiscard]] AggregateRow row() const {
     AggregateRow row;
     row.workload = workload_.read(csv_);
+    row.env = csv_.text(env_);
     row.params = csv_.positive_integer(params_);
     row.n = count(csv_, n_);
     row.steps_per_epoch = csv_.positive_integer(steps_);
@@ -116,7 +118,7 @@ class AggregateReader {
 
   CsvReader csv_;
   WorkloadReader workload_;
-  CsvColumn params_, n_, steps_, n_rejected_, flags_;
+  CsvColumn params_, n_, steps_, n_rejected_, flags_, env_;
   std::vector<CsvColumn> numbers_;
 };
 
@@ -126,6 +128,7 @@ std::string field(const AggregateRow& row, std::string_view name) {
   if (name == "steps_per_epoch") return std::to_string(row.steps_per_epoch);
   if (name == "n_rejected") return std::to_string(row.n_rejected);
   if (name == "flags") return row.flags.text();
+  if (name == "env") return row.env;
   for (const NumberColumn& column : number_columns) {
     if (column.name == name) return number_text(row.*column.value);
   }
@@ -166,10 +169,10 @@ AggregateFlags AggregateFlags::parse(std::string_view text) {
 std::vector<AggregateRow> read_aggregate(const std::string& path) {
   AggregateReader reader(path);
   std::vector<AggregateRow> rows;
-  std::unordered_map<std::string, std::size_t> line_of_key;
+  std::unordered_map<std::string, std::size_t> line_of;  // by key and env
   while (reader.next()) {
     rows.push_back(reader.row());
-    const auto [first, is_new] = line_of_key.emplace(rows.back().workload.key(), reader.line());
+    const auto [first, is_new] = line_of.emplace(rows.back().workload.key() + '\n' + rows.back().env, reader.line());
     if (!is_new) reader.refuse(fmt::format("the workload of line {} again", first->second));
   }
   if (rows.empty()) throw InputError(fmt::format("{}: has a header and no row", path));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "aggregate/partial_aggregate.h"
 #include "text/atomic_file.h"
@@ -112,7 +113,8 @@ std::vector<AggregateRow> Aggregator::rows() const {
   std::sort(rows.begin(), rows.end(), [](const AggregateRow& a, const AggregateRow& b) {
     const auto sizes = [](const Workload& w) { return std::tie(w.network, w.depth, w.base_filters, w.batch_size); };
     if (sizes(a.workload) != sizes(b.workload)) return sizes(a.workload) < sizes(b.workload);
-    return a.workload.key() < b.workload.key();
+    const auto texts = [](const AggregateRow& row) { return std::pair(row.workload.key(), row.env); };
+    return texts(a) < texts(b);
   });
   return rows;
 }

@@ -28,6 +28,7 @@ Json to_json(const Moments& moments) {
 
 Json to_json(const RunGroup& group) {
   return {{"key", group.workload.key()},
+          {"env", group.env},
           {"params", Json::array({group.least_params, group.most_params})},
           {"kept", group.kept},
           {"oom", group.oom},
@@ -87,6 +88,7 @@ Moments moments_of(const Json& json) {
 RunGroup group_of(const Json& json) {
   RunGroup group;
   group.workload = field(json, "key", [](const Json& key) { return Workload::from_key(key.get<std::string>()); });
+  if (json.contains("env")) group.env = field(json, "env", as<std::string>);
   group.least_params = field(json, "params", [](const Json& params) { return count(params.at(0)); });
   group.most_params = field(json, "params", [](const Json& params) { return count(params.at(1)); });
   group.kept = field(json, "kept", as<bool>);
@@ -125,7 +127,7 @@ PartialAggregate partial_of(const Json& json) {
     for (const Json& element : list(groups)) {
       const RunGroup group = group_of(element);
       const std::size_t before = partial.groups.all().size();
-      if (partial.groups.index_of(group.workload) != before) refuse("the same workload twice");
+      if (partial.groups.index_of(group.workload, group.env) != before) refuse("the same workload twice");
       partial.groups.merge(group);
     }
   });
@@ -149,10 +151,11 @@ PartialAggregate partial_of(const Json& json) {
 }  // namespace
 
 void PartialAggregate::add(const Run& run) {
-  const std::size_t group = groups.index_of(run.workload);
+  const std::size_t group = groups.index_of(run.workload, run.env);
   std::vector<double> epoch_times = run.epoch_times;
-  const auto reason = groups[group].add(
-      {run.timing, run.outcome, run.params, epoch_times, run.avg_time_sec, run.images_per_sec, run.test_acc}, label);
+  const auto reason = groups[group].add({run.timing, run.outcome, run.params, epoch_times, run.avg_time_sec,
+                                         run.images_per_sec, run.test_acc, run.epoch_rel_sem},
+                                        label);
   ++runs;
   if (reason) rejected.add({group, *reason, run.avg_time_sec, run.timestamp_utc});
 }
@@ -161,7 +164,7 @@ void PartialAggregate::merge(const PartialAggregate& other) {
   runs += other.runs;
   std::vector<std::size_t> index;
   for (const RunGroup& group : other.groups.all()) {
-    index.push_back(groups.index_of(group.workload));
+    index.push_back(groups.index_of(group.workload, group.env));
     groups.merge(group);
   }
   other.rejected.for_each([&](RejectedEntry entry) {

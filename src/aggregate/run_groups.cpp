@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "statistics/quantiles.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -17,14 +18,6 @@ constexpr double apart = 1.10;             // epochs of a run, or runs of a work
 constexpr double diverged_accuracy = 1.2;  // times the accuracy of guessing
 constexpr double smallest = 1e-100;        // squares of what lies between are exact in sums
 constexpr double largest = 1e100;
-
-double median(std::span<double> values) {
-  if (values.size() == 2) return (values[0] + values[1]) / 2;  // the usual case
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
 
 /// Of the mean of values that are not negative, over its square; 0 if all of them are 0.
 double relative_variance_of_mean(std::span<const double> values) {
@@ -71,7 +64,7 @@ std::optional<Rejection> RunGroup::add(const RunFigures& run, Aggregator::Label 
       if (*longest > apart * *shortest) {
         rejection = Rejection::epochs_disagree;
       } else {
-        seconds = median(timed);
+        seconds = median({timed.begin(), timed.end()});
       }
     }
     if (!rejection) images_per_sec = std::nullopt;  // follows from the label
@@ -94,7 +87,9 @@ std::optional<Rejection> RunGroup::add(const RunFigures& run, Aggregator::Label 
   time.add(*seconds);
   throughput.add(*images_per_sec);
   if (run.test_acc) accuracy.add(*run.test_acc);
-  if (!rejection && run.timing == Timing::epochs && run.epoch_times.size() > 2) {
+  if (!rejection && run.epoch_rel_sem) {
+    epoch_rel_variance.add(*run.epoch_rel_sem * *run.epoch_rel_sem);
+  } else if (!rejection && run.timing == Timing::epochs && run.epoch_times.size() > 2) {
     epoch_rel_variance.add(relative_variance_of_mean(run.epoch_times.subspan(1)));
   }
   return rejection;
@@ -123,6 +118,7 @@ AggregateRow RunGroup::row() const {
   }
   AggregateRow row;
   row.workload = workload;
+  row.env = env;
   row.params = most_params;
   row.n = time.n;
   row.steps_per_epoch = workload.steps_per_epoch();
@@ -143,12 +139,16 @@ AggregateRow RunGroup::row() const {
   return row;
 }
 
-std::size_t RunGroups::index_of(const Workload& workload) {
-  const auto [found, is_new] = index_.emplace(workload.key(), groups_.size());
-  if (is_new) groups_.emplace_back().workload = workload;
+std::size_t RunGroups::index_of(const Workload& workload, const std::string& env) {
+  const auto [found, is_new] = index_.emplace(workload.key() + '\n' + env, groups_.size());
+  if (is_new) {
+    RunGroup& group = groups_.emplace_back();
+    group.workload = workload;
+    group.env = env;
+  }
   return found->second;
 }
 
-void RunGroups::merge(const RunGroup& group) { groups_[index_of(group.workload)].merge(group); }
+void RunGroups::merge(const RunGroup& group) { groups_[index_of(group.workload, group.env)].merge(group); }
 
 }  // namespace perfpred

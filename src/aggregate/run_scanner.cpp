@@ -57,7 +57,7 @@ RunScanner::Role RunScanner::role_of(std::string_view column) {
     std::string_view name;
     Role role;
   };
-  static constexpr std::array<Named, 16> named = {{{"timestamp_utc", Role::timestamp},
+  static constexpr std::array<Named, 17> named = {{{"timestamp_utc", Role::timestamp},
                                                    {"framework", Role::text},
                                                    {"epochs", Role::epochs},
                                                    {"params", Role::params},
@@ -65,14 +65,15 @@ RunScanner::Role RunScanner::role_of(std::string_view column) {
                                                    {"avg_time_sec", Role::avg_time_sec},
                                                    {"images_per_sec", Role::images_per_sec},
                                                    {"test_acc", Role::test_acc},
-                                                   {"env", Role::text},
+                                                   {"env", Role::workload},
                                                    {"host", Role::text},
                                                    {"driver", Role::text},
                                                    {"cuda", Role::text},
                                                    {"cudnn", Role::text},
                                                    {"note", Role::text},
                                                    {"timing", Role::timing},
-                                                   {"outcome", Role::outcome}}};
+                                                   {"outcome", Role::outcome},
+                                                   {"epoch_rel_sem", Role::epoch_rel_sem}}};
   for (const Named& entry : named) {
     if (entry.name == column) return entry.role;
   }
@@ -158,6 +159,9 @@ bool RunScanner::scan(std::string_view line) {
         break;
       case Role::test_acc:
         if (!scan_number(at, end, figures_.test_acc) || figures_.test_acc > 1.0) return false;
+        break;
+      case Role::epoch_rel_sem:
+        if (!scan_number(at, end, figures_.epoch_rel_sem)) return false;
         break;
       case Role::number:
         if (!scan_number(at, end, unused)) return false;

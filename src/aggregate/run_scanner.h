@@ -20,7 +20,9 @@ class RunScanner {
   [[nodiscard]] bool scan(std::string_view line);
 
   // Of the row scanned last. Views are valid as long as the line.
-  [[nodiscard]] std::string_view workload_text() const { return workload_text_; }  ///< the same text: the same workload
+  [[nodiscard]] std::string_view workload_text() const {
+    return workload_text_;
+  }  ///< the same text: the same workload and env
   [[nodiscard]] std::string_view timestamp_utc() const { return timestamp_; }
   [[nodiscard]] RunFigures figures();
 
@@ -35,6 +37,7 @@ class RunScanner {
     avg_time_sec,
     images_per_sec,
     test_acc,
+    epoch_rel_sem,
     number,
     timing,
     outcome

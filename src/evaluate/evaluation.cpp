@@ -15,9 +15,10 @@
 #include <random>
 #include <set>
 
-#include "text/csv.h"
-#include "model/kinds/features.h"
 #include "evaluate/folds.h"
+#include "model/kinds/features.h"
+#include "statistics/quantiles.h"
+#include "text/csv.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -44,12 +45,6 @@ std::vector<AggregateRow> timed(std::span<const AggregateRow> rows) {
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(kept),
                [](const AggregateRow& row) { return row.avg_time_mean.has_value(); });
   return kept;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
 /// Predictions of the free baselines for the scored rows, by name. Two parts each: seconds, images a second.
@@ -371,10 +366,7 @@ std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, s
       mape.push_back(*one.metrics.time.mape);
       coverage += *one.coverage90 / static_cast<double>(per_size);
     }
-    std::sort(mape.begin(), mape.end());
-    const std::size_t p90 =
-        std::min(mape.size() - 1, static_cast<std::size_t>(std::ceil(0.9 * static_cast<double>(mape.size()))) - 1);
-    curve.push_back({used[i], "random", median(mape), mape[p90], coverage});
+    curve.push_back({used[i], "random", median(mape), quantile(mape, 0.9), coverage});
     const double suggested = *suggested_scores[i].metrics.time.mape;
     curve.push_back({used[i], "suggested", suggested, suggested, *suggested_scores[i].coverage90});
   }

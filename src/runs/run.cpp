@@ -67,7 +67,7 @@ std::int64_t parameter_count(std::string_view text, const ValuePlace& place) {
   return parse_positive_integer(text, place);
 }
 
-constexpr std::array<RunColumn, 25> columns = {{
+constexpr std::array<RunColumn, 28> columns = {{
     text_column<&Run::timestamp_utc>("timestamp_utc", true),
     text_column<&Run::framework>("framework", true),
     {"epochs", true, [](Run& r, std::string_view t, const ValuePlace& p) { r.epochs = count(t, p); },
@@ -88,6 +88,9 @@ constexpr std::array<RunColumn, 25> columns = {{
     number_column<&Run::step_p05_ms>("step_p05_ms"),
     number_column<&Run::step_p50_ms>("step_p50_ms"),
     number_column<&Run::step_p95_ms>("step_p95_ms"),
+    number_column<&Run::host_p50_ms>("host_p50_ms"),
+    number_column<&Run::step_cv>("step_cv"),
+    number_column<&Run::epoch_rel_sem>("epoch_rel_sem"),
     number_column<&Run::clock_mhz>("clock_mhz"),
     number_column<&Run::mem_free_mb>("mem_free_mb"),
     number_column<&Run::peak_mem_mb>("peak_mem_mb"),
@@ -191,7 +194,7 @@ class RunParser {
 };
 
 /// The order of the reference collection, then ours.
-constexpr std::array<std::string_view, 38> order = {"timestamp_utc",
+constexpr std::array<std::string_view, 41> order = {"timestamp_utc",
                                                     "framework",
                                                     "depth",
                                                     "base_filters",
@@ -228,7 +231,10 @@ constexpr std::array<std::string_view, 38> order = {"timestamp_utc",
                                                     "outcome",
                                                     "note",
                                                     "peak_reserved_mb",
-                                                    "cuda_graph_speedup"};
+                                                    "cuda_graph_speedup",
+                                                    "host_p50_ms",
+                                                    "step_cv",
+                                                    "epoch_rel_sem"};
 
 }  // namespace
 
