@@ -65,12 +65,12 @@ TEST(JointTimes, KnowsTheChanceOfADisturbedRun) {
     const std::vector<JointPrediction> times = joint_times(candidates, model);
     ASSERT_EQ(times.size(), 1U);
     for (std::size_t j = 0; j < candidates.size(); ++j) {
-      const auto at = static_cast<Eigen::Index>(j);
+      const double variance = times[0].covariance[j * candidates.size() + j];
       const Quantiles alone = model.predict(candidates[j][0]->workload).time_sec;
       const double own = std::log(alone.p95 / alone.p05) / (2 * 1.6448536);
-      EXPECT_GE(times[0].covariance(at, at), least_variance(disturbed) + own * own - 1e-7);
-      EXPECT_LE(times[0].covariance(at, at), least_variance(disturbed) + 2 * own * own + 1e-7);
-      EXPECT_NEAR(times[0].mean[at], std::log(alone.p50) + 0.386294 * (disturbed + 0.5) / 37, 1e-6);
+      EXPECT_GE(variance, least_variance(disturbed) + own * own - 1e-7);
+      EXPECT_LE(variance, least_variance(disturbed) + 2 * own * own + 1e-7);
+      EXPECT_NEAR(times[0].mean[j], std::log(alone.p50) + 0.386294 * (disturbed + 0.5) / 37, 1e-6);
     }
   }
 }
@@ -175,14 +175,13 @@ struct MadeUpRun {
 /// The same runs on each device. @param deviation  of the logarithm of each time, independent
 std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, PlanRequest& request) {
   std::vector<PlanCandidate> candidates;
-  const auto n = static_cast<Eigen::Index>(runs.size());
   JointPrediction times;
-  times.mean.resize(n);
-  times.covariance = Eigen::MatrixXd::Identity(n, n) * (deviation * deviation);
+  times.covariance.assign(runs.size() * runs.size(), 0.0);
   for (std::size_t j = 0; j < runs.size(); ++j) {
     const PlanOption option{Workload::cifar_cnn(runs[j].depth, 8, 1 << j), runs[j].sec_per_epoch, runs[j].value};
     candidates.emplace_back(request.devices.size(), option);
-    times.mean[static_cast<Eigen::Index>(j)] = std::log(runs[j].sec_per_epoch);
+    times.mean.push_back(std::log(runs[j].sec_per_epoch));
+    times.covariance[j * runs.size() + j] = deviation * deviation;
   }
   request.times = {times};
   return candidates;

@@ -460,12 +460,13 @@ TEST(TimeRegressor, OneDepthWidthOrBatchSaysNothingOfAnother) {
   // Whatever that factor is, all runs of the other depth share it.
   const std::vector<Workload> both = {asked, Workload::cifar_cnn(3, 64, 1024), Workload::cifar_cnn(2, 32, 128)};
   const JointPrediction joint = fit([](const Workload& w) { return w.depth == 2; }).joint(both);
+  const Eigen::Map<const Eigen::Matrix3d> covariance(joint.covariance.data());
   const double variance = std::pow(std::log(3) / 1.645, 2);
-  EXPECT_GE(joint.covariance(0, 0), 0.99 * variance);
-  EXPECT_GE(joint.covariance(1, 1), 0.99 * variance);
-  EXPECT_GE(joint.covariance(0, 1), 0.5 * variance);
-  EXPECT_LT(joint.covariance(2, 2), 0.05 * variance);
-  EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(joint.covariance).eigenvalues().minCoeff(), -1e-9);
+  EXPECT_GE(covariance(0, 0), 0.99 * variance);
+  EXPECT_GE(covariance(1, 1), 0.99 * variance);
+  EXPECT_GE(covariance(0, 1), 0.5 * variance);
+  EXPECT_LT(covariance(2, 2), 0.05 * variance);
+  EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::Matrix3d>(covariance).eigenvalues().minCoeff(), -1e-9);
 }
 
 TEST(TimeRegressor, SaysWhyItCannotKnow) {
@@ -664,17 +665,20 @@ TEST(TimeRegressor, JointAgreesWithSinglePredictions) {
   const std::vector<Workload> workloads = {Workload::cifar_cnn(5, 64, 128), Workload::cifar_cnn(5, 64, 256),
                                            Workload::cifar_cnn(2, 16, 128), Workload::cifar_cnn(5, 64, 128)};
   const JointPrediction joint = model.joint(workloads);
-  for (Eigen::Index i = 0; i < 4; ++i) {
-    EXPECT_NEAR(joint.mean[i], std::log(model.predict(workloads[static_cast<std::size_t>(i)]).time_sec.p50), 1e-9);
-    EXPECT_GT(joint.covariance(i, i), 0);
+  ASSERT_EQ(joint.mean.size(), 4U);
+  ASSERT_EQ(joint.covariance.size(), 16U);
+  const Eigen::Map<const Eigen::Matrix4d> covariance(joint.covariance.data());
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(joint.mean[i], std::log(model.predict(workloads[i]).time_sec.p50), 1e-9);
+    EXPECT_GT(joint.covariance[4 * i + i], 0);
   }
   const auto correlation = [&](int i, int j) {
-    return joint.covariance(i, j) / std::sqrt(joint.covariance(i, i) * joint.covariance(j, j));
+    return covariance(i, j) / std::sqrt(covariance(i, i) * covariance(j, j));
   };
   EXPECT_NEAR(correlation(0, 3), 1, 1e-6);  // the same workload
   EXPECT_GT(correlation(0, 1), 0.5);        // one family, never measured
   EXPECT_LT(correlation(0, 2), correlation(0, 1));
-  EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(joint.covariance).eigenvalues().minCoeff(), -1e-12);
+  EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::Matrix4d>(covariance).eigenvalues().minCoeff(), -1e-12);
 }
 
 TEST(TimeRegressor, BreakdownAddsUp) {

@@ -4,8 +4,6 @@
 #include <perfpred/prediction.h>
 #include <perfpred/run.h>
 
-#include <Eigen/Core>
-
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -39,10 +37,11 @@ struct TimeTerm {
   double sec = 0;
 };
 
-/// Log seconds of several workloads together; their errors are not independent.
+/// Joint normal distribution of the natural logarithm of seconds per epoch of n workloads. Prediction errors of
+/// similar workloads are correlated.
 struct JointPrediction {
-  Eigen::VectorXd mean;        ///< natural logarithm of seconds per epoch
-  Eigen::MatrixXd covariance;  ///< of those, measurement noise excluded
+  std::vector<double> mean;
+  std::vector<double> covariance;  ///< n x n, row by row; measurement noise excluded
 };
 
 /// Predicts seconds per epoch from measured rows. Rows are grouped by where and how they ran (device, threads,

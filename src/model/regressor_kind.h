@@ -2,6 +2,8 @@
 #pragma once
 #include <perfpred/time_regressor.h>
 
+#include <Eigen/Core>
+
 #include <nlohmann/json.hpp>
 
 #include <memory>
@@ -23,6 +25,12 @@ struct TrainingTable {
   std::uint64_t seed = 0;
 };
 
+/// JointPrediction as the computation needs it.
+struct JointNormal {
+  Eigen::VectorXd mean;
+  Eigen::MatrixXd covariance;
+};
+
 /// A fitted model of one group of rows. Const members must be thread-safe.
 class RegressorModel {
  public:
@@ -30,7 +38,7 @@ class RegressorModel {
 
   [[nodiscard]] virtual Quantiles predict(const Workload& workload) const = 0;  ///< of seconds per epoch
   virtual void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const;
-  [[nodiscard]] virtual JointPrediction joint(std::span<const Workload> workloads) const;
+  [[nodiscard]] virtual JointNormal joint(std::span<const Workload> workloads) const;
   [[nodiscard]] virtual std::vector<TimeTerm> breakdown(const Workload& workload) const;
 
   /// Learns a measured row. @returns why it is set aside, or nothing if it was learnt

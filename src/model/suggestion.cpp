@@ -7,8 +7,8 @@
 #include <limits>
 #include <set>
 
-#include "model/regressor_kind.h"
 #include "model/hybrid/step_shape.h"
+#include "model/regressor_kind.h"
 
 namespace perfpred {
 namespace {
@@ -145,15 +145,17 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
   hybrid.kind = "hybrid";
   const TimeRegressor model = TimeRegressor::fit(timed, hybrid);
   JointPrediction joint = model.joint(candidates);
-  Eigen::VectorXd cost = measured_epochs * joint.mean.array().exp() + startup_sec;
+  const auto count = static_cast<Eigen::Index>(candidates.size());
+  Eigen::Map<Eigen::MatrixXd> covariance(joint.covariance.data(), count, count);
+  const Eigen::VectorXd cost =
+      measured_epochs * Eigen::Map<const Eigen::ArrayXd>(joint.mean.data(), count).exp() + startup_sec;
   std::vector<bool> used(candidates.size(), false);
   for (std::size_t left = candidates.size(); left > 0 && suggestions.size() < n; --left) {
     Eigen::Index best = -1;
     double best_gain = -1;
     for (Eigen::Index i = 0; i < cost.size(); ++i) {
       if (used[static_cast<std::size_t>(i)]) continue;
-      const double gain =
-          joint.covariance.col(i).squaredNorm() / (joint.covariance(i, i) + single_run_variance) / cost[i];
+      const double gain = covariance.col(i).squaredNorm() / (covariance(i, i) + single_run_variance) / cost[i];
       if (gain > best_gain) {
         best_gain = gain;
         best = i;
@@ -161,8 +163,8 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
     }
     used[static_cast<std::size_t>(best)] = true;
     suggestions.push_back({candidates[static_cast<std::size_t>(best)], cost[best]});
-    const Eigen::VectorXd column = joint.covariance.col(best);
-    joint.covariance -= column * column.transpose() / (column[best] + single_run_variance);
+    const Eigen::VectorXd column = covariance.col(best);
+    covariance -= column * column.transpose() / (column[best] + single_run_variance);
   }
   fill_up_to(std::numeric_limits<std::size_t>::max());
   return suggestions;

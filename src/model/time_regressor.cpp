@@ -17,10 +17,10 @@
 #include <shared_mutex>
 #include <tuple>
 
-#include "text/atomic_file.h"
 #include "model/lognormal.h"
-#include "text/parse.h"
 #include "model/regressor_kind.h"
+#include "text/atomic_file.h"
+#include "text/parse.h"
 
 namespace perfpred {
 namespace {
@@ -236,9 +236,9 @@ void RegressorModel::predict(std::span<const Workload> workloads, std::span<Quan
   for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = predict(workloads[i]);
 }
 
-JointPrediction RegressorModel::joint(std::span<const Workload> workloads) const {
+JointNormal RegressorModel::joint(std::span<const Workload> workloads) const {
   const auto n = static_cast<Eigen::Index>(workloads.size());
-  JointPrediction joint{Eigen::VectorXd(n), Eigen::MatrixXd::Zero(n, n)};
+  JointNormal joint{Eigen::VectorXd(n), Eigen::MatrixXd::Zero(n, n)};
   for (Eigen::Index i = 0; i < n; ++i) {
     const Quantiles quantiles = predict(workloads[static_cast<std::size_t>(i)]);
     joint.mean[i] = std::log(quantiles.p50);
@@ -528,8 +528,11 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
   for (const Workload& workload : workloads) workload.validate();
   const std::shared_lock lock(impl_->mutex);
   const auto n = static_cast<Eigen::Index>(workloads.size());
-  JointPrediction joint{Eigen::VectorXd(n), Eigen::MatrixXd::Zero(n, n)};
-  for (const Group& group : impl_->groups) {  // groups know nothing of one another
+  JointPrediction joint{std::vector<double>(workloads.size()),
+                        std::vector<double>(workloads.size() * workloads.size())};
+  Eigen::Map<Eigen::VectorXd> mean(joint.mean.data(), n);
+  Eigen::Map<Eigen::MatrixXd> covariance(joint.covariance.data(), n, n);  // symmetric: rows and columns are the same
+  for (const Group& group : impl_->groups) {                              // groups know nothing of one another
     std::vector<Eigen::Index> places;
     std::vector<Workload> mine;
     for (Eigen::Index i = 0; i < n; ++i) {
@@ -539,7 +542,7 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
       mine.push_back(workload);
     }
     if (mine.empty()) continue;
-    JointPrediction part = group.model->joint(mine);
+    JointNormal part = group.model->joint(mine);
     // What nothing measured says anything of is off by one factor, the same for all of it.
     Eigen::VectorXd shared = Eigen::VectorXd::Zero(part.mean.size());
     for (Eigen::Index i = 0; i < shared.size(); ++i) {
@@ -548,8 +551,8 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
       shared[i] = std::sqrt(std::max(0.0, std::pow(foreign_half_width / z90, 2) - part.covariance(i, i)));
     }
     part.covariance += shared * shared.transpose();
-    joint.mean(places) = part.mean;
-    joint.covariance(places, places) = part.covariance;
+    mean(places) = part.mean;
+    covariance(places, places) = part.covariance;
   }
   return joint;
 }

@@ -10,12 +10,12 @@
 #include <map>
 #include <utility>
 
-#include "text/atomic_file.h"
-#include "plan/chance_solver.h"
-#include "text/csv.h"
-#include "plan/knapsack/knapsack_solver.h"
 #include "model/lognormal.h"
+#include "plan/chance_solver.h"
+#include "plan/knapsack/knapsack_solver.h"
 #include "plan/plan_solver.h"
+#include "text/atomic_file.h"
+#include "text/csv.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -56,7 +56,7 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
       throw InputError("the times are of another number of devices");
     }
     for (const JointPrediction& times : request.times) {
-      if (times.mean.size() != static_cast<Eigen::Index>(candidates.size())) {
+      if (times.mean.size() != candidates.size()) {
         throw InputError("the times are of other candidates");
       }
     }
@@ -143,7 +143,9 @@ double normal_quantile(double p) {
 ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest& request, std::size_t device,
                                 double confidence) {
   const JointPrediction& times = request.times[device];
-  const Eigen::Index n = times.mean.size();
+  const auto n = static_cast<Eigen::Index>(times.mean.size());
+  const Eigen::Map<const Eigen::VectorXd> log_mean(times.mean.data(), n);
+  const Eigen::Map<const Eigen::MatrixXd> log_covariance(times.covariance.data(), n, n);
   const auto epochs = static_cast<double>(request.epochs);
   ChanceProblem problem;
   problem.mean.resize(n);
@@ -154,12 +156,12 @@ ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest
   for (Eigen::Index i = 0; i < n; ++i) {
     const PlanItem& item = *jobs.jobs[static_cast<std::size_t>(i)][device];
     problem.values.push_back(item.value);
-    problem.mean[i] = epochs * std::exp(times.mean[i] + times.covariance(i, i) / 2);
+    problem.mean[i] = epochs * std::exp(log_mean[i] + log_covariance(i, i) / 2);
     problem.fixed[i] += std::max(0.0, static_cast<double>(item.cost) - problem.mean[i] - problem.fixed[i]);
   }
   for (Eigen::Index i = 0; i < n; ++i) {
     for (Eigen::Index k = 0; k < n; ++k) {
-      problem.covariance(i, k) = problem.mean[i] * problem.mean[k] * std::expm1(times.covariance(i, k));
+      problem.covariance(i, k) = problem.mean[i] * problem.mean[k] * std::expm1(log_covariance(i, k));
     }
   }
   return problem;
@@ -440,9 +442,9 @@ std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidat
     for (std::size_t j = 0; j < workloads.size(); ++j) {
       // The interval of one run holds the noise of its measurement, the joint distribution does not.
       const double deviation = log_deviation(model.predict(workloads[j]).time_sec);
-      const auto at = static_cast<Eigen::Index>(j);
-      times.covariance(at, at) = std::max(times.covariance(at, at), deviation * deviation) + disturbance.variance;
-      times.mean[at] += disturbance.mean;
+      double& variance = times.covariance[j * workloads.size() + j];
+      variance = std::max(variance, deviation * deviation) + disturbance.variance;
+      times.mean[j] += disturbance.mean;
     }
   }
   return all;

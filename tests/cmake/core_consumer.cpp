@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scheduler would write: asks for the size of a job through the installed headers.
+// What a scheduler would write: asks for the size of a job through the installed headers,
+// which need nothing but the standard library.
+#include <perfpred/perfpred.h>
 #include <perfpred/version.h>
 #include <perfpred/workload.h>
 

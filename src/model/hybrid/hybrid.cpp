@@ -294,7 +294,7 @@ class HybridModel final : public RegressorModel {
     }
   }
 
-  [[nodiscard]] JointPrediction joint(std::span<const Workload> workloads) const override {
+  [[nodiscard]] JointNormal joint(std::span<const Workload> workloads) const override {
     const auto count = static_cast<Eigen::Index>(workloads.size());
     Eigen::MatrixXd places(count, ResidualKernel::inputs);
     std::vector<PhysicsView> physics;
@@ -309,7 +309,7 @@ class HybridModel final : public RegressorModel {
     const Eigen::MatrixXd covariance = kernel.covariance(scaled_, scaled);
     const Eigen::MatrixXd spread = inverse_factor_.triangularView<Eigen::Lower>() * covariance;
     const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
-    JointPrediction joint{Eigen::VectorXd(count), kernel.covariance(scaled, scaled) - spread.transpose() * spread};
+    JointNormal joint{Eigen::VectorXd(count), kernel.covariance(scaled, scaled) - spread.transpose() * spread};
     // The correlations are the process's; the variances are those that the intervals have.
     Eigen::VectorXd factor(count);
     for (Eigen::Index i = 0; i < count; ++i) {
