@@ -38,7 +38,7 @@ struct StepRequest {
         ->delimiter(',');
     program.add_option("--classes", classes, "default: the network's own");
     program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...")->capture_default_str();
-    program.add_option("--precision", precision, "fp32, tf32, bf16, fp16 or fp64")->capture_default_str();
+    program.add_option("--precision", precision, "fp32, tf32, default, bf16, fp16 or fp64")->capture_default_str();
     program.add_option("--device", device, "device of the catalogue that the step is to fit");
     program.add_option("--ops", ops, "write the operators to this CSV");
     auto* folder = program.add_option("--tables", tables, "write models.csv and batches.csv into this folder");

@@ -26,7 +26,7 @@ struct WorkloadOptions {
     program.add_option("--classes", classes, "classes");
     program.add_option("--train-images", train_images, "images an epoch");
     program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...");
-    program.add_option("--precision", precision, "fp32, tf32, bf16, fp16, fp64 or unknown");
+    program.add_option("--precision", precision, "fp32, tf32, default, bf16, fp16, fp64 or unknown");
     program.add_option("--layout", layout, "nchw or nhwc");
     program.add_option("--cuda-graph", cuda_graph, "0 or 1");
     program.add_option("--device", device, "name of the device");

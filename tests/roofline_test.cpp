@@ -94,6 +94,30 @@ TEST(Roofline, LimitsAreSumsOverOperators) {
   EXPECT_DOUBLE_EQ(limits.time_sec, 6);
 }
 
+TEST(Roofline, DefaultPrecisionComputesConvolutionsInTf32AndMatrixProductsInFp32) {
+  OpGraph graph;
+  const TensorId image = graph.add_tensor(Shape{1, 4, 8, 8}, DataType::f32, TensorRole::input);
+  const TensorId kernel = graph.add_tensor(Shape{2, 4, 1, 1}, DataType::f32, TensorRole::parameter);
+  const TensorId maps = graph.add_tensor(Shape{1, 2, 8, 8}, DataType::f32, TensorRole::activation);
+  const TensorId a = graph.add_tensor(Shape{2, 64}, DataType::f32, TensorRole::activation);
+  const TensorId b = graph.add_tensor(Shape{64, 10}, DataType::f32, TensorRole::parameter);
+  const TensorId c = graph.add_tensor(Shape{2, 10}, DataType::f32, TensorRole::activation);
+  graph.add_op(OpKind::convolution, Phase::forward, -1, std::array{image, kernel}, std::array{maps});
+  graph.add_op(OpKind::mm, Phase::forward, -1, std::array{a, b}, std::array{c});
+  const double convolution = 2. * 4 * 2 * 64, product = 2. * 2 * 64 * 10;
+
+  Device device;
+  device.fp32_tflops = 1e-6;
+  device.tf32_tflops = 8e-6;
+  device.mem_bw_gbs = 1;
+  const auto compute_sec = [&](Precision precision) { return Roofline(device).limits(graph, precision).compute_sec; };
+  EXPECT_DOUBLE_EQ(compute_sec(Precision::default_), convolution / 8e6 + product / 1e6);
+  EXPECT_DOUBLE_EQ(compute_sec(Precision::tf32), (convolution + product) / 8e6);
+  EXPECT_DOUBLE_EQ(compute_sec(Precision::fp32), (convolution + product) / 1e6);
+  device.tf32_tflops.reset();  // as before Ampere
+  EXPECT_DOUBLE_EQ(compute_sec(Precision::default_), (convolution + product) / 1e6);
+}
+
 class IterationLogTest : public ::testing::Test {
  protected:
   /// A log of `ms` iterations that really took `wall` seconds each.

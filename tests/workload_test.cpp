@@ -70,7 +70,7 @@ TEST(Workload, KeysReadBack) {
   workload.layout = Layout::nhwc;
   check();
   for (const Precision precision :
-       {Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp64, Precision::unknown}) {
+       {Precision::tf32, Precision::bf16, Precision::fp16, Precision::fp64, Precision::unknown, Precision::default_}) {
     workload.precision = precision;
     check();
   }

@@ -28,9 +28,11 @@ struct PERFPRED_API Device {
   std::optional<double> launch_us;  ///< between the starts of two kernels that do nothing
   std::string source;               ///< of these figures
 
-  /// FLOP/s of convolutions and matrix products in this precision: that of fp32 for `tf32` where the device has no
-  /// TF32.
+  /// FLOP/s of matrix products in this precision. A device without TF32 computes `tf32` at its fp32 rate.
   [[nodiscard]] std::optional<double> matrix_flops(Precision precision) const;
+
+  /// FLOP/s of convolutions: as matrix products, but `default` computes them in TF32.
+  [[nodiscard]] std::optional<double> convolution_flops(Precision precision) const;
 
   /// FLOP/s of everything else: half precision computes in fp32 there.
   [[nodiscard]] std::optional<double> vector_flops(Precision precision) const;

@@ -47,7 +47,8 @@ class PERFPRED_API Roofline {
   [[nodiscard]] std::span<const std::pair<std::string, double>> ceilings() const { return ceilings_; }
   [[nodiscard]] double bandwidth() const { return *device_.mem_bw_gbs * 1e9; }  ///< bytes/s
 
-  /// Peak of matrix products. @throws InputError if it is not known, naming the precisions that are
+  /// Peak of convolutions, and of matrix products too unless the precision is `default`.
+  /// @throws InputError if it is not known, naming the precisions that are
   [[nodiscard]] double peak(Precision precision) const;
   [[nodiscard]] double ridge(Precision precision) const { return peak(precision) / bandwidth(); }  ///< FLOPs a byte
   [[nodiscard]] double attainable(double ai, Precision precision) const;                           ///< FLOP/s
@@ -55,8 +56,9 @@ class PERFPRED_API Roofline {
   /// @throws InputError unless both numbers are positive, or as peak() does
   [[nodiscard]] RooflinePoint place(std::string label, double ai, double flops_per_sec, Precision precision) const;
 
-  /// Convolutions and matrix products run on the units of the precision, all else on vector units (on those of the
-  /// precision where the vector units' peak is not known). @throws InputError as peak() does
+  /// Convolutions and matrix products run on the units of the precision (`default`: convolutions at the rate of TF32,
+  /// matrix products at that of fp32), all else on vector units, or at the rate of matrix products where the vector
+  /// units' peak is not known. @throws InputError as peak() does
   [[nodiscard]] StepLimits limits(const OpGraph& step, Precision precision) const;
 
  private:

@@ -6,9 +6,10 @@
 
 namespace perfpred {
 
-/// Arithmetic of a training step. `fp32` turns TF32 off, `tf32` on, for matrix products and convolutions; `bf16` and
-/// `fp16` are automatic mixed precision (fp16 with a gradient scaler).
-enum class Precision { fp32, tf32, bf16, fp16, fp64, unknown };
+/// Arithmetic of a training step. `fp32` turns TF32 off, `tf32` turns it on, for matrix products and convolutions.
+/// `default_`, in text `default`, is what PyTorch does without settings: TF32 in convolutions, fp32 in matrix products.
+/// `bf16` and `fp16` are automatic mixed precision (fp16 with a gradient scaler).
+enum class Precision { fp32, tf32, bf16, fp16, fp64, unknown, default_ };
 
 /// `sgd` has no momentum, `nesterov` has momentum 0.9.
 enum class Optimizer { none, sgd, nesterov, adam, adamw, adagrad, adadelta, rmsprop };

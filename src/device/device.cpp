@@ -145,11 +145,16 @@ std::optional<double> Device::matrix_flops(Precision precision) const {
     case Precision::fp16:
       return scaled(fp16_tflops, tera);
     case Precision::fp32:
+    case Precision::default_:
       return scaled(fp32_tflops, tera);
     case Precision::unknown:
       break;
   }
   return std::nullopt;
+}
+
+std::optional<double> Device::convolution_flops(Precision precision) const {
+  return matrix_flops(precision == Precision::default_ ? Precision::tf32 : precision);
 }
 
 std::optional<double> Device::vector_flops(Precision precision) const {

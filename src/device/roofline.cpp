@@ -13,8 +13,8 @@
 namespace perfpred {
 namespace {
 
-constexpr std::array<Precision, 5> precisions = {Precision::fp64, Precision::fp32, Precision::tf32, Precision::bf16,
-                                                 Precision::fp16};
+constexpr std::array<Precision, 6> precisions = {Precision::fp64,     Precision::fp32, Precision::tf32,
+                                                 Precision::default_, Precision::bf16, Precision::fp16};
 
 Device device_by_hand(std::string name, double peak_flops, double peak_bytes) {
   for (const double value : {peak_flops, peak_bytes}) {
@@ -28,6 +28,8 @@ Device device_by_hand(std::string name, double peak_flops, double peak_bytes) {
   device.fp64_vector_tflops = device.fp32_vector_tflops = device.fp32_tflops;
   return device;
 }
+
+bool is_convolution(OpKind kind) { return kind == OpKind::convolution || kind == OpKind::convolution_backward; }
 
 }  // namespace
 
@@ -55,7 +57,7 @@ Roofline::Roofline(std::string name, double peak_flops, double peak_bytes)
 }
 
 double Roofline::peak(Precision precision) const {
-  if (const auto flops = device_.matrix_flops(precision)) return *flops;
+  if (const auto flops = device_.convolution_flops(precision)) return *flops;
   std::vector<std::string_view> known;
   for (const Precision other : precisions) {
     if (device_.matrix_flops(other)) known.push_back(to_string(other));
@@ -83,11 +85,13 @@ RooflinePoint Roofline::place(std::string label, double ai, double flops_per_sec
 }
 
 StepLimits Roofline::limits(const OpGraph& step, Precision precision) const {
-  const double matrix = peak(precision), vector = device_.vector_flops(precision).value_or(matrix);
+  const double convolution = peak(precision), matrix = device_.matrix_flops(precision).value_or(convolution);
+  const double vector = device_.vector_flops(precision).value_or(matrix);
   const double launch = device_.launch_us.value_or(0) * 1e-6;
   StepLimits limits;
   for (const Op& op : step.ops) {
-    const double compute = op.flops / (is_conv_or_matmul(op.kind) ? matrix : vector);
+    const double rate = !is_conv_or_matmul(op.kind) ? vector : is_convolution(op.kind) ? convolution : matrix;
+    const double compute = op.flops / rate;
     const double memory = static_cast<double>(op.bytes_read + op.bytes_written) / bandwidth();
     limits.compute_sec += compute;
     limits.memory_sec += memory;

@@ -15,7 +15,7 @@ namespace perfpred {
 namespace {
 
 // Each list is in the order of its enum.
-constexpr std::array<std::string_view, 6> precisions = {"fp32", "tf32", "bf16", "fp16", "fp64", "unknown"};
+constexpr std::array<std::string_view, 7> precisions = {"fp32", "tf32", "bf16", "fp16", "fp64", "unknown", "default"};
 constexpr std::array<std::string_view, 8> optimizers = {"none",  "sgd",     "nesterov", "adam",
                                                         "adamw", "adagrad", "adadelta", "rmsprop"};
 constexpr std::array<std::string_view, 2> layouts = {"nchw", "nhwc"};
@@ -26,7 +26,7 @@ template <class Enum, std::size_t n>
 Enum parse(const std::array<std::string_view, n>& names, std::string_view what, std::string_view text) {
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end()) {
-    throw InputError(fmt::format("{} \"{}\" is none of {}", what, shown(text), fmt::join(names, ", ")));
+    throw InputError(fmt::format("{} \"{}\" is not one of {}", what, shown(text), fmt::join(names, ", ")));
   }
   return static_cast<Enum>(found - names.begin());
 }
