@@ -22,9 +22,3 @@ function(perfpred_compile_options target)
     endif()
   endif()
 endfunction()
-
-# perfpred_private_headers(<target>): lets it include "csv.h" and the like from src/, only in quotes, so that no system
-# header of the same name is hidden.
-function(perfpred_private_headers target)
-  target_compile_options(${target} PRIVATE "SHELL:-iquote ${PROJECT_SOURCE_DIR}/src")
-endfunction()
