@@ -16,6 +16,7 @@ nlohmann::ordered_json to_json(const perfpred::Device& device) {
   };
   row["name"] = device.name;
   row["aliases"] = device.aliases;
+  row["kind"] = to_string(device.kind);
   row["vendor"] = device.vendor;
   row["arch"] = device.arch;
   row["year"] = device.year ? nlohmann::ordered_json(static_cast<int>(*device.year)) : nlohmann::ordered_json(nullptr);
@@ -70,7 +71,7 @@ int main(int argc, char** argv) {
     perfpred::DeviceCatalogue catalogue;
     if (!own.empty()) catalogue.add(own);
     std::vector<perfpred::Device> devices(catalogue.devices().begin(), catalogue.devices().end());
-    if (!name.empty()) devices = {catalogue.find(name)};
+    if (!name.empty()) devices = {catalogue.find_measured(name)};
     if (json) {
       nlohmann::ordered_json document = {{"devices", nlohmann::ordered_json::array()}};
       for (const auto& device : devices) document["devices"].push_back(to_json(device));

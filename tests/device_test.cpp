@@ -10,9 +10,9 @@
 #include <map>
 #include <set>
 
+#include "temporary_folder.h"
 #include "text/csv.h"
 #include "text/nearest_name.h"
-#include "temporary_folder.h"
 
 namespace perfpred {
 namespace {
@@ -139,6 +139,18 @@ TEST(DeviceCatalogue, OwnRowsAreAddedOrReplace) {
   EXPECT_EQ(catalogue.find("RTX 3090").fp32_tflops, 30);
 }
 
+TEST(DeviceCatalogue, KnowsWhatKindOfDeviceARowIs) {
+  const testing::TemporaryFolder folder;
+  DeviceCatalogue catalogue;
+  for (const Device& device : catalogue.devices()) {
+    EXPECT_EQ(device.kind, device.vendor == "AWS" ? DeviceKind::other : DeviceKind::gpu) << device.name;
+  }
+  catalogue.add(folder.write("own.csv", "name,kind\nA,cpu\nB,other\nC,\n"));
+  EXPECT_EQ(catalogue.find("A").kind, DeviceKind::cpu);
+  EXPECT_EQ(catalogue.find("B").kind, DeviceKind::other);
+  EXPECT_EQ(catalogue.find("C").kind, DeviceKind::gpu);
+}
+
 TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
   const testing::TemporaryFolder folder;
   const auto add = [&folder](const std::string& text) {
@@ -151,6 +163,7 @@ TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
   EXPECT_THAT(add("name,mem_gb\nx,nan\n"), StartsWith(place + ":2: mem_gb"));
   EXPECT_THAT(add("name\nx\ny\nX\n"), StartsWith(place + ":4: device \"X\" appears twice"));
   EXPECT_THAT(add("name,sms\n--,1\n"), StartsWith(place + ":2: name"));
+  EXPECT_THAT(add("name,kind\nx,tpu\n"), AllOf(StartsWith(place + ":2: kind \"tpu\""), HasSubstr("gpu, cpu or other")));
   EXPECT_THAT(add(""), HasSubstr("is empty"));
 }
 
@@ -177,8 +190,15 @@ TEST(Device, FieldsReadBack) {
   EXPECT_EQ(catalogue.find("MI300X"), device);
 }
 
-TEST(Device, CpuIsMeasured) {
-  const Device cpu = DeviceCatalogue().find("cpu");
+TEST(Device, CpuIsMeasuredOnlyWhereItIsAsked) {
+  const Device unmeasured = DeviceCatalogue().find("cpu");
+  EXPECT_EQ(unmeasured.kind, DeviceKind::cpu);
+  EXPECT_GT(unmeasured.mem_gb, 0);
+  EXPECT_GE(unmeasured.sms, 1);
+  EXPECT_EQ(unmeasured.fp32_tflops, std::nullopt);
+  EXPECT_EQ(unmeasured.mem_bw_gbs, std::nullopt);
+  const Device cpu = DeviceCatalogue().find_measured("cpu");
+  EXPECT_EQ(cpu.name, unmeasured.name);
   EXPECT_FALSE(cpu.name.empty());
   EXPECT_GT(cpu.fp32_tflops, 0);
   EXPECT_GT(cpu.fp64_tflops, 0);

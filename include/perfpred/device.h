@@ -10,11 +10,18 @@
 
 namespace perfpred {
 
+/// How PyTorch executes a training step on a device: by CUDA or ROCm kernels, by CPU threads, or by a back-end of the
+/// vendor (Trainium, Inferentia).
+enum class DeviceKind { gpu, cpu, other };
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(DeviceKind kind);
+
 /// What a device can do at most, as its vendor says or as it was measured: a row of devices.csv. Rates are dense, in
 /// 10^12 FLOP/s; what is unknown is empty.
 struct PERFPRED_API Device {
   std::string name;
   std::vector<std::string> aliases;  ///< what drivers and people call it; several devices may share one ("V100")
+  DeviceKind kind = DeviceKind::gpu;
   std::string vendor, arch;
   std::optional<double> year;
   /// Of the matrix units where there are some, else of the vector units; half precision accumulates in fp32.
@@ -40,8 +47,12 @@ struct PERFPRED_API Device {
   /// mem_gb * 10^9: with the vendor's GB = 2^30 bytes this leaves out what drivers and ECC take.
   [[nodiscard]] std::optional<double> memory_bytes() const;
 
-  /// The CPU this runs on, measured now with all cores that this process may use (about a second): fp32 and fp64 by a
-  /// small matrix product, bandwidth by a copy that no cache holds. Its name is the model name that the kernel gives.
+  /// The CPU of this machine without its rates: its name is the model name that the kernel gives, `cpu` if there is
+  /// none; `sms` are the cores that this process may use. @throws DeviceError if the kernel does not name them
+  [[nodiscard]] static Device this_cpu();
+
+  /// this_cpu() with its rates, measured now on all its cores, which takes about a second: fp32 and fp64 by a small
+  /// matrix product, bandwidth by a copy that no cache holds. @throws DeviceError as this_cpu() does
   [[nodiscard]] static Device measured_cpu();
 
   friend bool operator==(const Device&, const Device&) = default;
@@ -52,8 +63,8 @@ class PERFPRED_API DeviceCatalogue {
  public:
   DeviceCatalogue();
 
-  /// Adds the rows of a CSV with the columns of devices.csv, of which only `name` must be there. A row whose name is
-  /// known already replaces it.
+  /// Adds the rows of a CSV with the columns of devices.csv; only `name` is mandatory. A row whose name is known already
+  /// replaces that device.
   /// @throws InputError, `file:line: ...`, for a file that cannot be read, a name twice, a value that is not positive
   void add(const std::string& path);
 
@@ -61,9 +72,12 @@ class PERFPRED_API DeviceCatalogue {
   std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 
   /// The device with this name or alias, without regard to case, blanks, `-` and `_`; `cpu`, or the name of this
-  /// machine's CPU, is Device::measured_cpu().
+  /// machine's CPU, is Device::this_cpu(), whose rates are unknown.
   /// @throws InputError if there is none, naming the nearest and all, or if several share the alias, naming them
   [[nodiscard]] Device find(std::string_view name) const;
+
+  /// As find(), but this machine's CPU is measured now (Device::measured_cpu()).
+  [[nodiscard]] Device find_measured(std::string_view name) const;
 
   /// The name that rows and models carry for what a user calls a device: `cpu` is this machine's CPU, which is not
   /// measured here; `unknown` stays. @throws InputError as find()

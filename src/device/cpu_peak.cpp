@@ -150,17 +150,23 @@ double copy_rate(unsigned threads) {
 
 }  // namespace
 
-Device Device::measured_cpu() {
+Device Device::this_cpu() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) throw DeviceError("the kernel does not name our CPUs");
-  const auto threads = static_cast<unsigned>(std::max(CPU_COUNT(&allowed), 1));
   Device cpu;
   cpu.name = cpu_model_name();
   if (cpu.name.empty()) cpu.name = "cpu";
   cpu.aliases = {"cpu"};
-  cpu.sms = threads;
+  cpu.kind = DeviceKind::cpu;
+  cpu.sms = std::max(CPU_COUNT(&allowed), 1);
   cpu.mem_gb = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e9;
+  return cpu;
+}
+
+Device Device::measured_cpu() {
+  Device cpu = this_cpu();
+  const auto threads = static_cast<unsigned>(*cpu.sms);
   cpu.fp32_tflops = cpu.fp32_vector_tflops = matrix_product_rate<float>(threads) / 1e12;
   cpu.fp64_tflops = cpu.fp64_vector_tflops = matrix_product_rate<double>(threads) / 1e12;
   cpu.mem_bw_gbs = copy_rate(threads) / 1e9;

@@ -57,10 +57,20 @@ constexpr DeviceColumn number_column(std::string_view name) {
           [](const Device& d) { return number_text(d.*member); }};
 }
 
-constexpr std::array<DeviceColumn, 21> columns = {{
+constexpr std::array<DeviceKind, 3> kinds = {DeviceKind::gpu, DeviceKind::cpu, DeviceKind::other};
+
+void set_kind(Device& device, std::string_view text, const ValuePlace& place) {
+  if (text.empty()) return;
+  const auto* kind = std::find_if(kinds.begin(), kinds.end(), [text](DeviceKind k) { return to_string(k) == text; });
+  if (kind == kinds.end()) throw_bad_value(place, text, "gpu, cpu or other");
+  device.kind = *kind;
+}
+
+constexpr std::array<DeviceColumn, 22> columns = {{
     text_column<&Device::name>("name"),
     {"aliases", [](Device& d, std::string_view t, const ValuePlace&) { d.aliases = split_aliases(t); },
      [](const Device& d) { return fmt::format("{}", fmt::join(d.aliases, "|")); }},
+    {"kind", set_kind, [](const Device& d) { return std::string(to_string(d.kind)); }},
     text_column<&Device::vendor>("vendor"),
     text_column<&Device::arch>("arch"),
     number_column<&Device::year>("year"),
@@ -134,6 +144,18 @@ std::string listed(const Range& devices) {
 
 }  // namespace
 
+std::string_view to_string(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::gpu:
+      return "gpu";
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::other:
+      return "other";
+  }
+  return "";
+}
+
 std::optional<double> Device::matrix_flops(Precision precision) const {
   switch (precision) {
     case Precision::fp64:
@@ -191,6 +213,10 @@ std::vector<const Device*> DeviceCatalogue::candidates(std::string_view name) co
 }
 
 Device DeviceCatalogue::find(std::string_view name) const {
+  return is_this_cpu(name) && candidates(name).empty() ? Device::this_cpu() : named(name);
+}
+
+Device DeviceCatalogue::find_measured(std::string_view name) const {
   return is_this_cpu(name) && candidates(name).empty() ? Device::measured_cpu() : named(name);
 }
 

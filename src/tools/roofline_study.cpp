@@ -115,7 +115,7 @@ const Roofline* RooflineStudy::roof_of(const std::string& environment, const std
                     environment, environment));
     return nullptr;
   }
-  roof = std::make_shared<const Roofline>(catalogue_.find(name));
+  roof = std::make_shared<const Roofline>(catalogue_.find_measured(name));
   return roof.get();
 }
 
