@@ -107,7 +107,7 @@ TEST(OpGraph, EveryOptimizerUpdatesEveryParameter) {
     EXPECT_EQ(graph.totals(Phase::optimizer).ops, ops + counter);
     EXPECT_EQ(graph.totals(Phase::optimizer).flops, static_cast<double>(flops * graph.params() + counter));
     std::int64_t state = 0;
-    for (const Tensor& tensor : graph.tensors) {
+    for (const Tensor& tensor : graph.tensors()) {
       if (tensor.role == TensorRole::optimizer_state) state += tensor.bytes;
     }
     EXPECT_EQ(state, histories * 4 * graph.params() + 4 * counter);
@@ -158,15 +158,31 @@ TEST(OpGraph, HalfPrecisionHalvesTheBytesOfConvolutions) {
 TEST(OpGraph, ScalesWithTheBatch) {
   const OpGraph one = Workload::zoo("googlenet", 1).graph();
   const OpGraph eight = Workload::zoo("googlenet", 8).graph();
-  EXPECT_EQ(eight.ops.size(), one.ops.size());
+  EXPECT_EQ(eight.ops().size(), one.ops().size());
   EXPECT_EQ(eight.totals(Phase::forward).conv_matmul_flops, 8 * one.totals(Phase::forward).conv_matmul_flops);
   EXPECT_EQ(eight.totals(Phase::optimizer).bytes(), one.totals(Phase::optimizer).bytes());
 }
 
-TEST(OpGraph, ParametersByTheOperatorThatReadsThem) {
-  const OpGraph graph = Workload::cifar_cnn(2, 16, 32).graph();
-  EXPECT_EQ(graph.params(OpKind::convolution), 448 + 2320 + 4640 + 9248);
-  EXPECT_EQ(graph.params(OpKind::addmm), 2048 * 128 + 128 + 128 * 10 + 10);
+/// A network of two parallel linear layers; only the second one leads to the loss.
+TEST(TrainingStep, AParameterThatTheLossDoesNotDependOnIsRefused) {
+  Network network;
+  network.name = "fork";
+  const auto linear = [](std::uint32_t first_input) {
+    Layer layer;
+    layer.kind = LayerKind::linear;
+    layer.first_input = first_input;
+    layer.input_count = 1;
+    layer.in_channels = layer.out_channels = 4;
+    layer.output = {2, 4};
+    return layer;
+  };
+  Layer input;
+  input.output = {2, 4};
+  network.layers = {input, linear(0), linear(1)};
+  network.edges = {0, 1};  // one after the other
+  EXPECT_EQ(training_step(network, Optimizer::adam, Precision::fp32).totals(OpKind::fused_adam).ops, 1);
+  network.edges = {0, 0};
+  EXPECT_THROW(static_cast<void>(training_step(network, Optimizer::adam, Precision::fp32)), Error);
 }
 
 TEST(OpGraph, GradientsMeetWhereANetworkForks) {

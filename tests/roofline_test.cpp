@@ -73,7 +73,7 @@ TEST(Roofline, LimitsAreSumsOverOperators) {
   graph.add_op(OpKind::mm, Phase::forward, -1, in, std::array{c});
   graph.add_op(OpKind::relu, Phase::forward, -1, std::array{c}, std::array{d});
   const double product = 2. * 100 * 200 * 50, product_bytes = 4. * (100 * 200 + 200 * 50 + 100 * 50);
-  const double relu_bytes = 4. * 2 * 100 * 50, relu = graph.ops[1].flops;
+  const double relu_bytes = 4. * 2 * 100 * 50, relu = graph.ops()[1].flops;
 
   Device device;
   device.fp32_tflops = 2e-6;         // 2e6 FLOP/s

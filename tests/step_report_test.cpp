@@ -22,9 +22,8 @@ NetworkSteps product(std::int64_t n) {
     const TensorId y = step.add_tensor({n, n}, DataType::f32, TensorRole::activation);
     const std::array<TensorId, 2> inputs = {x, w};
     step.add_op(OpKind::mm, Phase::forward, -1, inputs, std::array{y});
-    Op& unknown = step.add_op(OpKind::unknown, Phase::forward, -1, std::array{y}, std::array{y});
-    unknown.name = static_cast<std::int32_t>(step.op_names.size());
-    step.op_names.emplace_back("mystery");
+    const std::int32_t name = step.add_op_name("mystery");
+    step.add_op(OpKind::unknown, Phase::forward, -1, std::array{y}, std::array{y}).name = name;
     return step;
   };
   return network;

@@ -111,7 +111,7 @@ TEST(StepShape, ClosedFormEqualsTheOpGraph) {
       for (const StepLayer& layer : shape.layers()) flops += layer.flops;
       EXPECT_NEAR(flops * 64 / graph.totals().conv_matmul_flops, 1, 1e-12) << depth << " " << base;
       double forward_others = 0;
-      for (const Op& op : graph.ops) {
+      for (const Op& op : graph.ops()) {
         if (op.phase == Phase::forward && !is_conv_or_matmul(op.kind)) forward_others += 1;
       }
       EXPECT_EQ(shape.other_ops, forward_others);

@@ -37,7 +37,7 @@ class Replay {
  public:
   Replay(const OpGraph& graph, Allocator allocator, int threads)
       : graph_(graph), caching_(allocator == Allocator::caching), threads_(threads) {
-    const std::size_t count = graph.tensors.size();
+    const std::size_t count = graph.tensors().size();
     first_use_.assign(count, never);
     last_use_.assign(count, 0);
     held_.assign(count, false);
@@ -48,11 +48,11 @@ class Replay {
 
   MemoryEstimate run() {
     if (caching_) allocate_bytes(cublas_workspace);
-    for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
-      if (is_permanent(graph_.tensors[id].role) && graph_.tensors[id].storage == id) allocate(id);
+    for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
+      if (is_permanent(graph_.tensors()[id].role) && graph_.tensors()[id].storage == id) allocate(id);
     }
     for (int step = 0; step < 2; ++step) {  // optimizer state comes into being in the first
-      for (std::size_t i = 0; i < graph_.ops.size(); ++i) execute(i);
+      for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
     }
     MemoryEstimate estimate;
@@ -81,11 +81,11 @@ class Replay {
   }
 
   void find_uses() {
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-      const Op& op = graph_.ops[i];
+    for (std::size_t i = 0; i < graph_.ops().size(); ++i) {
+      const Op& op = graph_.ops()[i];
       const auto use = [&](TensorId id) {
         if (id == no_tensor) return;
-        const TensorId storage = graph_.tensors[id].storage;
+        const TensorId storage = graph_.tensors()[id].storage;
         first_use_[storage] = std::min(first_use_[storage], i);
         last_use_[storage] = i;
         if (op.phase == Phase::loss) held_[storage] = held_[storage] || is_result(op, storage, i);
@@ -97,14 +97,14 @@ class Replay {
 
   /// What the training loop holds until the step is over: the logits, and the loss, a scalar.
   [[nodiscard]] bool is_result(const Op& op, TensorId storage, std::size_t i) const {
-    return first_use_[storage] < i ? graph_.ops[first_use_[storage]].phase == Phase::forward
+    return first_use_[storage] < i ? graph_.ops()[first_use_[storage]].phase == Phase::forward
                                    : op.kind == OpKind::nll_loss;
   }
 
   void allocate_bytes(std::int64_t bytes) { static_cast<void>(memory_.allocate(bytes)); }
 
   void allocate(TensorId storage) {
-    const Tensor& tensor = graph_.tensors[storage];
+    const Tensor& tensor = graph_.tensors()[storage];
     alive_[storage] = true;
     if (caching_) block_[storage] = memory_.allocate(tensor.bytes);
     bytes_[static_cast<std::size_t>(tensor.role)] += tensor.bytes;
@@ -112,7 +112,7 @@ class Replay {
   }
 
   void free(TensorId storage) {
-    const Tensor& tensor = graph_.tensors[storage];
+    const Tensor& tensor = graph_.tensors()[storage];
     alive_[storage] = false;
     if (caching_) memory_.free(block_[storage]);
     bytes_[static_cast<std::size_t>(tensor.role)] -= tensor.bytes;
@@ -144,7 +144,7 @@ class Replay {
 
   /// A view of a tensor that ends in the channels, as permuting images makes it.
   [[nodiscard]] bool channels_last(TensorId id) const {
-    const TensorId storage = graph_.tensors[id].storage;
+    const TensorId storage = graph_.tensors()[id].storage;
     if (storage == id || graph_.shape(storage).rank() == 0) return false;
     return graph_.shape(storage) != graph_.shape(id) && graph_.shape(storage).back() == graph_.shape(id)[1];
   }
@@ -152,7 +152,7 @@ class Replay {
   /// Whether LibTorch convolves by itself rather than by oneDNN (ConvParams::use_mkldnn in
   /// ATen/native/Convolution.cpp).
   [[nodiscard]] bool is_native(TensorId image, TensorId weight, TensorId result) const {
-    if (graph_.tensors[image].type == DataType::f64) return true;
+    if (graph_.tensors()[image].type == DataType::f64) return true;
     const Shape& in = graph_.shape(image);
     const Shape& window = graph_.shape(weight);
     const bool one = window[2] == 1 && window[3] == 1;
@@ -167,7 +167,7 @@ class Replay {
     const Shape& window = graph_.shape(weight);
     const Shape& out = graph_.shape(result);
     if (window[2] == 1 && window[3] == 1 && graph_.shape(image)[2] == out[2]) return 0;
-    return out[0] * out[2] * out[3] * window[1] * window[2] * window[3] * size_of(graph_.tensors[image].type);
+    return out[0] * out[2] * out[3] * window[1] * window[2] * window[3] * size_of(graph_.tensors()[image].type);
   }
 
   /// What convolutions hold beside their operands and results on a CPU.
@@ -220,19 +220,19 @@ class Replay {
   }
 
   void execute(std::size_t i) {
-    const Op& op = graph_.ops[i];
+    const Op& op = graph_.ops()[i];
     if (!caching_) note_convolution(op);
     const auto make = [&](TensorId id) {
-      if (id != no_tensor && !alive_[graph_.tensors[id].storage]) allocate(graph_.tensors[id].storage);
+      if (id != no_tensor && !alive_[graph_.tensors()[id].storage]) allocate(graph_.tensors()[id].storage);
     };
     for (const TensorId id : graph_.inputs(op)) make(id);  // made in place: its operator is the first to name it
     for (const TensorId id : graph_.outputs(op)) make(id);
     note(0);
     const auto release = [&](TensorId id) {
       if (id == no_tensor) return;
-      const TensorId storage = graph_.tensors[id].storage;
+      const TensorId storage = graph_.tensors()[id].storage;
       if (last_use_[storage] != i || !alive_[storage] || held_[storage]) return;
-      const TensorRole role = graph_.tensors[storage].role;
+      const TensorRole role = graph_.tensors()[storage].role;
       if (role == TensorRole::activation || role == TensorRole::temporary) free(storage);
     };
     for (const TensorId id : graph_.inputs(op)) release(id);
@@ -240,8 +240,8 @@ class Replay {
   }
 
   void free_after_step() {
-    for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
-      const TensorRole role = graph_.tensors[id].role;
+    for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
+      const TensorRole role = graph_.tensors()[id].role;
       if (alive_[id] && (role == TensorRole::gradient || held_[id])) free(id);
     }
   }

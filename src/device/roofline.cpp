@@ -29,8 +29,6 @@ Device device_by_hand(std::string name, double peak_flops, double peak_bytes) {
   return device;
 }
 
-bool is_convolution(OpKind kind) { return kind == OpKind::convolution || kind == OpKind::convolution_backward; }
-
 }  // namespace
 
 Roofline::Roofline(Device device) : device_(std::move(device)) {
@@ -89,7 +87,7 @@ StepLimits Roofline::limits(const OpGraph& step, Precision precision) const {
   const double vector = device_.vector_flops(precision).value_or(matrix);
   const double launch = device_.launch_us.value_or(0) * 1e-6;
   StepLimits limits;
-  for (const Op& op : step.ops) {
+  for (const Op& op : step.ops()) {
     const double rate = !is_conv_or_matmul(op.kind) ? vector : is_convolution(op.kind) ? convolution : matrix;
     const double compute = op.flops / rate;
     const double memory = static_cast<double>(op.bytes_read + op.bytes_written) / bandwidth();
@@ -100,7 +98,7 @@ StepLimits Roofline::limits(const OpGraph& step, Precision precision) const {
   std::vector<std::pair<double, Bound>> sums = {{limits.compute_sec, Bound::compute},
                                                 {limits.memory_sec, Bound::memory}};
   if (device_.launch_us) {
-    limits.launch_sec = launch * static_cast<double>(step.ops.size());
+    limits.launch_sec = launch * static_cast<double>(step.ops().size());
     sums.emplace_back(*limits.launch_sec, Bound::launch);
   }
   std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.first > b.first; });

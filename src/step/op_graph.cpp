@@ -2,82 +2,13 @@
 #include <perfpred/op_graph.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
+
+// A kind without a name does not compile.
+#pragma GCC diagnostic error "-Wswitch"
 
 namespace perfpred {
 namespace {
-
-constexpr std::array<std::string_view, 7> type_names = {"f32", "f16", "bf16", "f64", "i64", "i32", "u8"};
-
-// In the order of OpKind.
-constexpr std::array<std::string_view, 67> op_names_of_kinds = {"unknown",
-                                                                "convolution",
-                                                                "convolution_backward",
-                                                                "addmm",
-                                                                "mm",
-                                                                "bmm",
-                                                                "baddbmm",
-                                                                "batch_norm",
-                                                                "batch_norm_backward",
-                                                                "layer_norm",
-                                                                "layer_norm_backward",
-                                                                "group_norm",
-                                                                "group_norm_backward",
-                                                                "relu",
-                                                                "threshold_backward",
-                                                                "hardtanh",
-                                                                "hardtanh_backward",
-                                                                "hardswish",
-                                                                "hardswish_backward",
-                                                                "hardsigmoid",
-                                                                "hardsigmoid_backward",
-                                                                "silu",
-                                                                "silu_backward",
-                                                                "sigmoid",
-                                                                "sigmoid_backward",
-                                                                "tanh",
-                                                                "tanh_backward",
-                                                                "gelu",
-                                                                "gelu_backward",
-                                                                "softmax",
-                                                                "softmax_backward",
-                                                                "log_softmax",
-                                                                "log_softmax_backward",
-                                                                "nll_loss",
-                                                                "nll_loss_backward",
-                                                                "max_pool2d",
-                                                                "max_pool2d_backward",
-                                                                "avg_pool2d",
-                                                                "avg_pool2d_backward",
-                                                                "adaptive_avg_pool2d",
-                                                                "adaptive_avg_pool2d_backward",
-                                                                "mean",
-                                                                "sum",
-                                                                "add",
-                                                                "sub",
-                                                                "mul",
-                                                                "div",
-                                                                "sqrt",
-                                                                "addcmul",
-                                                                "addcdiv",
-                                                                "masked_fill",
-                                                                "bernoulli",
-                                                                "embedding",
-                                                                "embedding_backward",
-                                                                "cat",
-                                                                "copy",
-                                                                "fill",
-                                                                "select_backward",
-                                                                "slice_backward",
-                                                                "fused_sgd",
-                                                                "fused_momentum",
-                                                                "fused_adam",
-                                                                "fused_adamw",
-                                                                "fused_adagrad",
-                                                                "unscale_gradients",
-                                                                "update_scale",
-                                                                "other"};
-static_assert(op_names_of_kinds.size() == static_cast<std::size_t>(OpKind::custom));
 
 /// Elements that are read or written once: what "1 FLOP per element" counts.
 double element_flops(const OpGraph& graph, std::span<const TensorId> inputs, std::span<const TensorId> outputs) {
@@ -156,7 +87,7 @@ std::int64_t bytes_read_by(const OpGraph& graph, OpKind kind, std::span<const Te
     case OpKind::embedding:  // the chosen rows, and which
       return graph.bytes(outputs[0]) + graph.bytes(inputs[1]);
     case OpKind::nll_loss:  // one element for each label
-      return graph.numel(inputs[1]) * size_of(graph.tensors[inputs[0]].type) + graph.bytes(inputs[1]);
+      return graph.numel(inputs[1]) * size_of(graph.tensors()[inputs[0]].type) + graph.bytes(inputs[1]);
     case OpKind::nll_loss_backward:  // not the probabilities
       return graph.bytes(inputs[0]) + graph.bytes(inputs[2]) + graph.bytes(inputs[3]);
     default: {
@@ -173,11 +104,102 @@ std::int64_t bytes_read_by(const OpGraph& graph, OpKind kind, std::span<const Te
 
 }  // namespace
 
-std::string_view to_string(DataType type) { return type_names.at(static_cast<std::size_t>(type)); }
+#define PERFPRED_NAME(enumerator) \
+  case Kind::enumerator:          \
+    return #enumerator
+
+std::string_view to_string(DataType type) {
+  using Kind = DataType;
+  switch (type) {
+    PERFPRED_NAME(f32);
+    PERFPRED_NAME(f16);
+    PERFPRED_NAME(bf16);
+    PERFPRED_NAME(f64);
+    PERFPRED_NAME(i64);
+    PERFPRED_NAME(i32);
+    PERFPRED_NAME(u8);
+  }
+  return "";
+}
 
 std::string_view to_string(OpKind kind) {
-  return kind == OpKind::custom ? "custom" : op_names_of_kinds.at(static_cast<std::size_t>(kind));
+  using Kind = OpKind;
+  switch (kind) {
+    PERFPRED_NAME(unknown);
+    PERFPRED_NAME(convolution);
+    PERFPRED_NAME(convolution_backward);
+    PERFPRED_NAME(addmm);
+    PERFPRED_NAME(mm);
+    PERFPRED_NAME(bmm);
+    PERFPRED_NAME(baddbmm);
+    PERFPRED_NAME(batch_norm);
+    PERFPRED_NAME(batch_norm_backward);
+    PERFPRED_NAME(layer_norm);
+    PERFPRED_NAME(layer_norm_backward);
+    PERFPRED_NAME(group_norm);
+    PERFPRED_NAME(group_norm_backward);
+    PERFPRED_NAME(relu);
+    PERFPRED_NAME(threshold_backward);
+    PERFPRED_NAME(hardtanh);
+    PERFPRED_NAME(hardtanh_backward);
+    PERFPRED_NAME(hardswish);
+    PERFPRED_NAME(hardswish_backward);
+    PERFPRED_NAME(hardsigmoid);
+    PERFPRED_NAME(hardsigmoid_backward);
+    PERFPRED_NAME(silu);
+    PERFPRED_NAME(silu_backward);
+    PERFPRED_NAME(sigmoid);
+    PERFPRED_NAME(sigmoid_backward);
+    PERFPRED_NAME(tanh);
+    PERFPRED_NAME(tanh_backward);
+    PERFPRED_NAME(gelu);
+    PERFPRED_NAME(gelu_backward);
+    PERFPRED_NAME(softmax);
+    PERFPRED_NAME(softmax_backward);
+    PERFPRED_NAME(log_softmax);
+    PERFPRED_NAME(log_softmax_backward);
+    PERFPRED_NAME(nll_loss);
+    PERFPRED_NAME(nll_loss_backward);
+    PERFPRED_NAME(max_pool2d);
+    PERFPRED_NAME(max_pool2d_backward);
+    PERFPRED_NAME(avg_pool2d);
+    PERFPRED_NAME(avg_pool2d_backward);
+    PERFPRED_NAME(adaptive_avg_pool2d);
+    PERFPRED_NAME(adaptive_avg_pool2d_backward);
+    PERFPRED_NAME(mean);
+    PERFPRED_NAME(sum);
+    PERFPRED_NAME(add);
+    PERFPRED_NAME(sub);
+    PERFPRED_NAME(mul);
+    PERFPRED_NAME(div);
+    PERFPRED_NAME(sqrt);
+    PERFPRED_NAME(addcmul);
+    PERFPRED_NAME(addcdiv);
+    PERFPRED_NAME(masked_fill);
+    PERFPRED_NAME(bernoulli);
+    PERFPRED_NAME(embedding);
+    PERFPRED_NAME(embedding_backward);
+    PERFPRED_NAME(cat);
+    PERFPRED_NAME(copy);
+    PERFPRED_NAME(fill);
+    PERFPRED_NAME(select_backward);
+    PERFPRED_NAME(slice_backward);
+    PERFPRED_NAME(fused_sgd);
+    PERFPRED_NAME(fused_momentum);
+    PERFPRED_NAME(fused_adam);
+    PERFPRED_NAME(fused_adamw);
+    PERFPRED_NAME(fused_adagrad);
+    PERFPRED_NAME(unscale_gradients);
+    PERFPRED_NAME(update_scale);
+    PERFPRED_NAME(other);
+    PERFPRED_NAME(custom);
+  }
+  return "";
 }
+
+#undef PERFPRED_NAME
+
+bool is_convolution(OpKind kind) { return kind == OpKind::convolution || kind == OpKind::convolution_backward; }
 
 bool is_conv_or_matmul(OpKind kind) { return kind >= OpKind::convolution && kind <= OpKind::baddbmm; }
 
@@ -198,35 +220,35 @@ std::uint32_t OpGraph::add_shape(const Shape& shape) {
 }
 
 TensorId OpGraph::add_tensor(const Shape& shape, DataType type, TensorRole role) {
-  const auto id = static_cast<TensorId>(tensors.size());
-  tensors.push_back({shape.numel() * size_of(type), add_shape(shape), type, role, id});
+  const auto id = static_cast<TensorId>(tensors_.size());
+  tensors_.push_back({shape.numel() * size_of(type), add_shape(shape), type, role, id});
   return id;
 }
 
-TensorId OpGraph::add_view(TensorId of, const Shape& shape) {
-  const auto id = static_cast<TensorId>(tensors.size());
-  const Tensor base = tensors[of];
-  tensors.push_back({shape.numel() * size_of(base.type), add_shape(shape), base.type, base.role, base.storage});
+TensorId OpGraph::add_view(TensorId base, const Shape& shape) {
+  const auto id = static_cast<TensorId>(tensors_.size());
+  const Tensor own = tensors_[base];
+  tensors_.push_back({shape.numel() * size_of(own.type), add_shape(shape), own.type, own.role, own.storage});
   return id;
 }
 
 TensorId OpGraph::add_like(TensorId other, TensorRole role) {
-  const auto id = static_cast<TensorId>(tensors.size());
-  const Tensor model = tensors[other];
-  tensors.push_back({model.bytes, model.shape, model.type, role, id});
+  const auto id = static_cast<TensorId>(tensors_.size());
+  const Tensor model = tensors_[other];
+  tensors_.push_back({model.bytes, model.shape, model.type, role, id});
   return id;
 }
 
 Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
                     std::span<const TensorId> outputs, bool transposed) {
-  Op& op = ops.emplace_back();
+  Op& op = ops_.emplace_back();
   op.kind = kind;
   op.phase = phase;
   op.layer = layer;
-  op.type = !inputs.empty() ? tensors[inputs[0]].type : outputs.empty() ? DataType::f32 : tensors[outputs[0]].type;
-  op.first_operand = static_cast<std::uint32_t>(operands_.size());
-  op.input_count = static_cast<std::uint16_t>(inputs.size());
-  op.output_count = static_cast<std::uint16_t>(outputs.size());
+  op.type = !inputs.empty() ? tensors_[inputs[0]].type : outputs.empty() ? DataType::f32 : tensors_[outputs[0]].type;
+  op.first_operand_ = static_cast<std::uint32_t>(operands_.size());
+  op.input_count_ = static_cast<std::uint16_t>(inputs.size());
+  op.output_count_ = static_cast<std::uint16_t>(outputs.size());
   op.flops = flops_of(*this, kind, inputs, outputs, transposed);
   op.bytes_read = bytes_read_by(*this, kind, inputs, outputs);
   for (const TensorId id : outputs) op.bytes_written += id == no_tensor ? 0 : bytes(id);
@@ -235,38 +257,49 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
   return op;
 }
 
-void OpGraph::reserve(std::size_t op_count, std::size_t tensor_count) {
-  ops.reserve(op_count);
-  tensors.reserve(tensor_count);
+std::int32_t OpGraph::add_layer(std::string name) {
+  layer_names_.push_back(std::move(name));
+  return static_cast<std::int32_t>(layer_names_.size()) - 1;
+}
+
+std::int32_t OpGraph::add_op_name(std::string name) {
+  op_names_.push_back(std::move(name));
+  return static_cast<std::int32_t>(op_names_.size()) - 1;
+}
+
+void OpGraph::reserve(std::size_t layer_count, std::size_t op_count, std::size_t tensor_count) {
+  layer_names_.reserve(layer_count);
+  ops_.reserve(op_count);
+  tensors_.reserve(tensor_count);
   operands_.reserve(op_count * 3);
   shapes_.reserve(tensor_count / 3);
 }
 
 std::span<const TensorId> OpGraph::inputs(const Op& op) const {
-  return std::span(operands_).subspan(op.first_operand, op.input_count);
+  return std::span(operands_).subspan(op.first_operand_, op.input_count_);
 }
 
 std::span<const TensorId> OpGraph::outputs(const Op& op) const {
-  return std::span(operands_).subspan(op.first_operand + op.input_count, op.output_count);
+  return std::span(operands_).subspan(op.first_operand_ + op.input_count_, op.output_count_);
 }
 
 std::string_view OpGraph::name(const Op& op) const {
-  return op.name < 0 ? to_string(op.kind) : op_names.at(static_cast<std::size_t>(op.name));
+  return op.name < 0 ? to_string(op.kind) : op_names_.at(static_cast<std::size_t>(op.name));
 }
 
 std::string_view OpGraph::layer_name(const Op& op) const {
-  return op.layer < 0 ? std::string_view() : layer_names.at(static_cast<std::size_t>(op.layer));
+  return op.layer < 0 ? std::string_view() : layer_names_.at(static_cast<std::size_t>(op.layer));
 }
 
 OpTotals OpGraph::totals() const {
   OpTotals totals;
-  for (const Op& op : ops) totals += op;
+  for (const Op& op : ops_) totals += op;
   return totals;
 }
 
 OpTotals OpGraph::totals(Phase phase) const {
   OpTotals totals;
-  for (const Op& op : ops) {
+  for (const Op& op : ops_) {
     if (op.phase == phase) totals += op;
   }
   return totals;
@@ -274,7 +307,7 @@ OpTotals OpGraph::totals(Phase phase) const {
 
 OpTotals OpGraph::totals(OpKind kind) const {
   OpTotals totals;
-  for (const Op& op : ops) {
+  for (const Op& op : ops_) {
     if (op.kind == kind) totals += op;
   }
   return totals;
@@ -282,35 +315,20 @@ OpTotals OpGraph::totals(OpKind kind) const {
 
 std::int64_t OpGraph::params() const {
   std::int64_t params = 0;
-  for (TensorId id = 0; id < tensors.size(); ++id) {
-    if (tensors[id].role == TensorRole::parameter && tensors[id].storage == id) params += numel(id);
-  }
-  return params;
-}
-
-std::int64_t OpGraph::params(OpKind kind) const {
-  std::vector<bool> seen(tensors.size());
-  std::int64_t params = 0;
-  for (const Op& op : ops) {
-    if (op.phase != Phase::forward) break;
-    for (const TensorId id : inputs(op)) {
-      const TensorId storage = tensors[id].storage;
-      if (tensors[storage].role != TensorRole::parameter || seen[storage]) continue;
-      seen[storage] = true;
-      if (op.kind == kind) params += numel(storage);
-    }
+  for (TensorId id = 0; id < tensors_.size(); ++id) {
+    if (tensors_[id].role == TensorRole::parameter && tensors_[id].storage == id) params += numel(id);
   }
   return params;
 }
 
 std::int64_t OpGraph::activation_bytes() const {
-  std::vector<bool> kept(tensors.size());
+  std::vector<bool> kept(tensors_.size());
   std::int64_t kept_bytes = 0;
-  for (const Op& op : ops) {
+  for (const Op& op : ops_) {
     if (op.phase != Phase::backward) continue;
     for (const TensorId id : inputs(op)) {
-      const TensorId storage = tensors[id].storage;
-      if (tensors[storage].role != TensorRole::activation || kept[storage]) continue;
+      const TensorId storage = tensors_[id].storage;
+      if (tensors_[storage].role != TensorRole::activation || kept[storage]) continue;
       kept[storage] = true;
       kept_bytes += bytes(storage);
     }

@@ -22,8 +22,8 @@ std::string shapes(const OpGraph& step, std::span<const TensorId> tensors) {
 void write_ops(const OpGraph& step, const std::string& path) {
   AtomicFile file(path);
   file.write("index,phase,op,layer,type,inputs,outputs,flops,bytes_read,bytes_written\n");
-  for (std::size_t i = 0; i < step.ops.size(); ++i) {
-    const Op& op = step.ops[i];
+  for (std::size_t i = 0; i < step.ops().size(); ++i) {
+    const Op& op = step.ops()[i];
     file.write(fmt::format("{},{},{},{},{},{},{},{:.0f},{},{}\n", i, to_string(op.phase), step.name(op),
                            step.layer_name(op), to_string(op.type), shapes(step, step.inputs(op)),
                            shapes(step, step.outputs(op)), op.flops, op.bytes_read, op.bytes_written));

@@ -30,13 +30,13 @@ DeviceAnswer ask(const Device& device, const StepReport& report, const NetworkSt
 
 std::map<std::string, OpTotals> StepReport::kinds() const {
   std::map<std::string, OpTotals> kinds;
-  for (const Op& op : step.ops) kinds[std::string(step.name(op))] += op;
+  for (const Op& op : step.ops()) kinds[std::string(step.name(op))] += op;
   return kinds;
 }
 
 std::map<std::string, std::int64_t> StepReport::unknown_ops() const {
   std::map<std::string, std::int64_t> unknown;
-  for (const Op& op : step.ops) {
+  for (const Op& op : step.ops()) {
     if (op.kind == OpKind::unknown) ++unknown[std::string(step.name(op))];
   }
   return unknown;

@@ -173,7 +173,7 @@ TEST(StepTracer, CountsTheBytesOfUnknownOperatorsUntilTheirRuleIsRegistered) {
   const InputSpec input{{4, 8}, DataType::f32};
   const OpGraph before = tracer.trace({&input, 1}, Optimizer::sgd);
   ASSERT_EQ(before.totals(OpKind::unknown).ops, 1);
-  EXPECT_EQ(before.name(before.ops.at(0)), "perfpred_test::twice");
+  EXPECT_EQ(before.name(before.ops()[0]), "perfpred_test::twice");
   EXPECT_EQ(before.totals(OpKind::unknown).bytes_read, 4 * 8 * 4);
   EXPECT_EQ(before.totals(OpKind::unknown).bytes_written, 4 * 8 * 4);
 

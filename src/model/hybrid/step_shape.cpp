@@ -67,7 +67,7 @@ void StepShape::add_cifar_cnn(const Workload& workload) {
 void StepShape::add_graph(const Workload& workload) {
   const OpGraph graph = workload.graph();
   const auto batch = static_cast<double>(workload.batch_size);
-  for (const Op& op : graph.ops) {
+  for (const Op& op : graph.ops()) {
     if (op.kind == OpKind::unknown) {
       throw InputError(
           fmt::format("network \"{}\" has an operator without a rule: {}", workload.network, graph.name(op)));
@@ -77,7 +77,7 @@ void StepShape::add_graph(const Workload& workload) {
     double params = 0;
     TensorId out = no_tensor;
     for (const TensorId id : graph.inputs(op)) {
-      (graph.tensors[id].role == TensorRole::parameter ? params : moved) += static_cast<double>(graph.numel(id));
+      (graph.tensors()[id].role == TensorRole::parameter ? params : moved) += static_cast<double>(graph.numel(id));
     }
     for (const TensorId id : graph.outputs(op)) {
       if (id == no_tensor) continue;

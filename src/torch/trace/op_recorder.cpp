@@ -617,7 +617,7 @@ void OpRecorder::stop() {
   if (recording == this) recording = nullptr;
 }
 
-void OpRecorder::name_tensor(const at::Tensor& tensor, TensorRole role) { graph_.tensors[id_of(tensor)].role = role; }
+void OpRecorder::name_tensor(const at::Tensor& tensor, TensorRole role) { graph_.set_role(id_of(tensor), role); }
 
 TensorId OpRecorder::id_of(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
@@ -644,16 +644,16 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
       inputs_.push_back(inputs_[static_cast<std::size_t>(same - inputs.data())]);
       continue;
     }
-    const std::size_t before = graph_.tensors.size();
+    const std::size_t before = graph_.tensors().size();
     const TensorId id = id_of(tensor);
     inputs_.push_back(id);
     // What an operator only reads was made before: outside of the step if it is new. Optimizers make what they
     // remember in the first step, and overwrite it.
-    const bool is_new = id == before && graph_.tensors[id].storage == id;
+    const bool is_new = id == before && graph_.tensors()[id].storage == id;
     if (is_new && phase_ == Phase::optimizer) {
-      graph_.tensors[id].role = TensorRole::optimizer_state;
+      graph_.set_role(id, TensorRole::optimizer_state);
     } else if (is_new && std::none_of(outputs.begin(), outputs.end(), is_it)) {
-      graph_.tensors[id].role = TensorRole::buffer;
+      graph_.set_role(id, TensorRole::buffer);
     }
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
@@ -661,8 +661,8 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
   if (rule == nullptr && is_conv_or_matmul(kind)) op.flops *= repetitions(kind, inputs, outputs, transposed);
   if (!name.empty()) {
     const auto [found, is_new] =
-        names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names.size()));
-    if (is_new) graph_.op_names.push_back(found->first);
+        names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names().size()));
+    if (is_new) graph_.add_op_name(found->first);
     op.name = found->second;
   }
   if (rule != nullptr) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/layer_rules.h"
+#include "step/step_builder.h"
+
+namespace perfpred {
+namespace {
+
+void convolution_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input(0, step.compute_type());
+  step.read_weights(step.compute_type());
+  s.output = step.new_tensor(layer.output, step.compute_type());
+  if (layer.bias) {
+    step.add_op(OpKind::convolution, {x, s.weights[0], s.weights[1]}, {s.output});
+  } else {
+    step.add_op(OpKind::convolution, {x, s.weights[0]}, {s.output});
+  }
+}
+
+void convolution_backward(StepBuilder& step, const Layer& layer) {
+  const LayerState& s = step.state();
+  const bool wanted = step.input_needs_gradient(0);
+  const TensorId gx = wanted ? step.new_like(s.inputs[0]) : no_tensor;
+  const TensorId gw = step.new_like(s.weights[0]);
+  const TensorId gb = layer.bias ? step.new_like(s.weights[1]) : no_tensor;
+  step.add_op(OpKind::convolution_backward, {s.gradient, s.inputs[0], s.weights[0]}, {gx, gw, gb});
+  if (wanted) step.accumulate_grad(0, gx);
+  step.accumulate_parameter_grad(0, gw);
+  if (layer.bias) step.accumulate_parameter_grad(1, gb);
+}
+
+void batch_norm_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input();
+  step.read_weights(step.parameter_type());
+  const auto [mean, variance, batches] = step.buffers();
+  step.add_op(OpKind::add, {batches}, {batches});
+  s.output = step.new_like(x);
+  s.saved[0] = step.new_tensor({layer.out_channels}, step.parameter_type());
+  s.saved[1] = step.new_tensor({layer.out_channels}, step.parameter_type());
+  step.add_op(OpKind::batch_norm, {x, s.weights[0], s.weights[1], mean, variance}, {s.output, s.saved[0], s.saved[1]});
+}
+
+void batch_norm_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const auto [mean, variance, batches] = step.buffers();
+  const bool wanted = step.input_needs_gradient(0);
+  const TensorId gx = wanted ? step.new_like(s.inputs[0]) : no_tensor;
+  const TensorId gw = step.new_like(s.weights[0]);
+  const TensorId gb = step.new_like(s.weights[1]);
+  step.add_op(OpKind::batch_norm_backward,
+              {s.gradient, s.inputs[0], s.weights[0], mean, variance, s.saved[0], s.saved[1]}, {gx, gw, gb});
+  if (wanted) step.accumulate_grad(0, gx);
+  step.accumulate_parameter_grad(0, gw);
+  step.accumulate_parameter_grad(1, gb);
+}
+
+void max_pool_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input();
+  s.output = step.new_tensor(layer.output, step.type(x));
+  s.saved[0] = step.new_tensor(layer.output, DataType::i64);
+  step.add_op(OpKind::max_pool2d, {x}, {s.output, s.saved[0]});
+}
+
+void max_pool_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const TensorId gx = step.new_like(s.inputs[0]);
+  step.add_op(OpKind::max_pool2d_backward, {s.gradient, s.inputs[0], s.saved[0]}, {gx});
+  step.accumulate_grad(0, gx);
+}
+
+template <OpKind kind>
+void average_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId x = step.read_input();
+  const TensorId y = step.state().output = step.new_tensor(layer.output, step.type(x));
+  step.add_op(kind, {x}, {y});
+}
+
+template <OpKind kind>
+void average_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const TensorId gx = step.new_like(s.inputs[0]);
+  step.add_op(kind, {s.gradient, s.inputs[0]}, {gx});
+  step.accumulate_grad(0, gx);
+}
+
+/// The mean keeps only the input's shape. Its gradient has the strides of one channel after the other, where linear
+/// layers over channels need one pixel after the other.
+void global_average_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const Shape from = step.shape(s.inputs[0]);
+  const TensorId gx = step.new_tensor(from, step.type(s.gradient));
+  step.add_op(OpKind::div, {s.gradient}, {gx});
+  step.accumulate_grad(0, gx, true);
+}
+
+}  // namespace
+
+const LayerRule convolution_rule = {convolution_forward, convolution_backward};
+const LayerRule batch_norm_rule = {batch_norm_forward, batch_norm_backward};
+const LayerRule max_pool_rule = {max_pool_forward, max_pool_backward};
+const LayerRule avg_pool_rule = {average_forward<OpKind::avg_pool2d>, average_backward<OpKind::avg_pool2d_backward>};
+const LayerRule adaptive_avg_pool_rule = {average_forward<OpKind::adaptive_avg_pool2d>,
+                                          average_backward<OpKind::adaptive_avg_pool2d_backward>};
+const LayerRule global_avg_pool_rule = {average_forward<OpKind::mean>, global_average_backward};
+
+}  // namespace perfpred

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/layer_rules.h"
+#include "step/step_builder.h"
+
+namespace perfpred {
+namespace {
+
+template <OpKind kind>
+void pointwise_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId x = step.read_input();
+  const TensorId y = step.state().output = layer.in_place ? step.view(x, layer.output) : step.new_like(x);
+  step.add_op(kind, {x}, {y});
+}
+
+/// Activations whose derivative follows from their input.
+template <OpKind kind>
+void backward_from_input(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  step.accumulate_grad(0, step.apply(kind, {s.gradient, s.inputs[0]}));
+}
+
+/// Activations whose derivative follows from their output.
+template <OpKind kind>
+void backward_from_output(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  step.accumulate_grad(0, step.apply(kind, {s.gradient, s.output}));
+}
+
+void scale_backward(StepBuilder& step, const Layer&) {
+  step.accumulate_grad(0, step.apply(OpKind::mul, {step.state().gradient}));
+}
+
+void add_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = s.inputs[0] = step.input(0);
+  const TensorId y = s.inputs[1] = step.input(1);
+  const DataType wider = step.type(x) == step.type(y) ? step.type(x) : step.parameter_type();
+  const bool in_place = layer.in_place && step.type(x) == wider;
+  s.output = in_place ? step.view(x, layer.output) : step.new_tensor(layer.output, wider);
+  step.add_op(OpKind::add, {x, y}, {s.output});
+}
+
+void add_backward(StepBuilder& step, const Layer& layer) {
+  const LayerState& s = step.state();
+  step.accumulate_grad(0, s.gradient, s.strided);
+  if (!step.input_needs_gradient(1)) return;
+  const Shape second = step.shape(s.inputs[1]);
+  if (second == layer.output) {
+    step.accumulate_grad(1, s.gradient, s.strided);
+  } else {
+    step.accumulate_grad(1, step.sum_to(s.gradient, second));
+  }
+}
+
+void mul_forward(StepBuilder& step, const Layer&) {
+  const TensorId x = step.read_input(0);
+  const TensorId y = step.read_input(1);
+  step.state().output = step.apply(OpKind::mul, {x, y});
+}
+
+void mul_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const Shape second = step.shape(s.inputs[1]);
+  const TensorId gx = step.apply(OpKind::mul, {s.gradient, s.inputs[1]});
+  const TensorId product = step.apply(OpKind::mul, {s.gradient, s.inputs[0]});
+  step.accumulate_grad(0, gx);
+  step.accumulate_grad(1, step.sum_to(product, second));
+}
+
+/// Also stochastic depth, which draws one number a sample.
+void dropout_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input();
+  const bool samples = layer.kind == LayerKind::stochastic_depth;
+  s.saved[0] = step.new_tensor(samples ? Shape{layer.output[0], 1, 1, 1} : layer.output, step.type(x));
+  step.add_op(OpKind::bernoulli, {s.saved[0]}, {s.saved[0]});
+  step.add_op(OpKind::div, {s.saved[0]}, {s.saved[0]});
+  s.output = step.apply(OpKind::mul, {x, s.saved[0]});
+}
+
+void dropout_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  step.accumulate_grad(0, step.apply(OpKind::mul, {s.gradient, s.saved[0]}), s.strided);
+}
+
+void layer_scale_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input();
+  step.read_weights(step.parameter_type());
+  s.output = step.new_tensor(layer.output, step.parameter_type());
+  step.add_op(OpKind::mul, {s.weights[0], x}, {s.output});
+}
+
+void layer_scale_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const Shape channels = step.shape(s.weights[0]);
+  const TensorId product = step.apply(OpKind::mul, {s.gradient, s.inputs[0]});
+  const TensorId gw = step.sum_to(product, channels);
+  const TensorId gx = step.apply(OpKind::mul, {s.gradient, s.weights[0]});
+  step.accumulate_parameter_grad(0, gw);
+  step.accumulate_grad(0, gx, s.strided);
+}
+
+void position_embedding_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input();
+  step.read_weights(step.parameter_type());
+  s.output = step.new_tensor(layer.output, step.parameter_type());
+  step.add_op(OpKind::add, {x, s.weights[0]}, {s.output});
+}
+
+void position_embedding_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const TensorId g = s.gradient;
+  const Shape table = step.shape(s.weights[0]);
+  step.accumulate_grad(0, g);
+  const bool one_sample = step.shape(g) == table;  // the gradient is kept for the input, too, so it is copied
+  step.accumulate_parameter_grad(0, one_sample ? step.apply(OpKind::copy, {g}) : step.sum_to(g, table));
+}
+
+}  // namespace
+
+const LayerRule relu_rule = {pointwise_forward<OpKind::relu>, backward_from_output<OpKind::threshold_backward>};
+const LayerRule relu6_rule = {pointwise_forward<OpKind::hardtanh>, backward_from_input<OpKind::hardtanh_backward>};
+const LayerRule hardswish_rule = {pointwise_forward<OpKind::hardswish>,
+                                  backward_from_input<OpKind::hardswish_backward>};
+const LayerRule hardsigmoid_rule = {pointwise_forward<OpKind::hardsigmoid>,
+                                    backward_from_input<OpKind::hardsigmoid_backward>};
+const LayerRule silu_rule = {pointwise_forward<OpKind::silu>, backward_from_input<OpKind::silu_backward>};
+const LayerRule sigmoid_rule = {pointwise_forward<OpKind::sigmoid>, backward_from_output<OpKind::sigmoid_backward>};
+const LayerRule tanh_rule = {pointwise_forward<OpKind::tanh>, backward_from_output<OpKind::tanh_backward>};
+const LayerRule gelu_rule = {pointwise_forward<OpKind::gelu>, backward_from_input<OpKind::gelu_backward>};
+const LayerRule scale_rule = {pointwise_forward<OpKind::mul>, scale_backward};
+const LayerRule add_rule = {add_forward, add_backward};
+const LayerRule mul_rule = {mul_forward, mul_backward};
+const LayerRule dropout_rule = {dropout_forward, dropout_backward};
+const LayerRule layer_scale_rule = {layer_scale_forward, layer_scale_backward};
+const LayerRule position_embedding_rule = {position_embedding_forward, position_embedding_backward};
+
+}  // namespace perfpred

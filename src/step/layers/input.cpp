@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/layer_rules.h"
+#include "step/step_builder.h"
+
+namespace perfpred {
+namespace {
+
+void no_backward(StepBuilder&, const Layer&) {}
+
+void input_forward(StepBuilder& step, const Layer& layer) {
+  const bool tokens = step.network().tokens;
+  step.state().output =
+      step.new_tensor(layer.output, tokens ? DataType::i64 : step.parameter_type(), TensorRole::input);
+  const Shape labels = tokens ? Shape{layer.output[0] * layer.output[1]} : Shape{layer.output[0]};
+  step.set_labels(step.new_tensor(labels, DataType::i64, TensorRole::input));
+}
+
+void index_buffer_forward(StepBuilder& step, const Layer& layer) {
+  step.state().output = step.new_tensor(layer.output, DataType::i64, TensorRole::buffer);
+}
+
+}  // namespace
+
+const LayerRule input_rule = {input_forward, no_backward};
+const LayerRule index_buffer_rule = {index_buffer_forward, no_backward};
+
+}  // namespace perfpred

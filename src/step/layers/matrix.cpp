@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/layer_rules.h"
+#include "step/step_builder.h"
+
+namespace perfpred {
+namespace {
+
+/// The input's rows are flattened into one matrix.
+void linear_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  step.read_weights(step.compute_type());
+  TensorId x = step.read_input(0, step.compute_type());
+  const Shape in = step.shape(x);
+  const bool folded = in.rank() != 2;
+  if (folded) x = s.inputs[0] = step.view(x, {in.numel() / in.back(), in.back()});
+  const TensorId weight = step.transposed(s.weights[0]);
+  const Shape rows = step.shape(x);
+  const TensorId y = step.new_tensor({rows[0], layer.out_channels}, step.compute_type());
+  if (layer.bias) {
+    step.add_op(OpKind::addmm, {s.weights[1], x, weight}, {y});
+  } else {
+    step.add_op(OpKind::mm, {x, weight}, {y});
+  }
+  s.output = folded ? step.view(y, layer.output) : y;
+}
+
+void linear_backward(StepBuilder& step, const Layer& layer) {
+  const LayerState& s = step.state();
+  const TensorId x = s.inputs[0];
+  TensorId g = s.gradient;
+  const Shape rows = step.shape(x);
+  const Shape given = step.shape(g);
+  if (s.strided && given[0] > 1) g = step.apply(OpKind::copy, {g});
+  if (given.rank() != 2) g = step.view(g, {rows[0], layer.out_channels});
+  if (step.input_needs_gradient(0)) {
+    TensorId gx = step.new_tensor(rows, step.type(g));
+    step.add_op(OpKind::mm, {g, s.weights[0]}, {gx});
+    if (given.rank() != 2) gx = step.view(gx, given.with(given.rank() - 1, layer.in_channels));
+    step.accumulate_grad(0, gx);
+  }
+  const TensorId gw = step.new_tensor({layer.out_channels, layer.in_channels}, step.type(g));
+  step.add_op(OpKind::mm, {step.transposed(g), x}, {gw});
+  step.accumulate_parameter_grad(0, gw);
+  if (layer.bias) step.accumulate_parameter_grad(1, step.sum_to(g, {layer.out_channels}));
+}
+
+void embedding_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  step.read_weights(step.parameter_type());
+  s.inputs[0] = step.input(0);
+  s.output = step.new_tensor(layer.output, step.parameter_type());
+  step.add_op(OpKind::embedding, {s.weights[0], s.inputs[0]}, {s.output});
+}
+
+void embedding_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const TensorId gw = step.new_like(s.weights[0]);
+  step.add_op(OpKind::embedding_backward, {s.gradient, s.inputs[0]}, {gw});
+  step.accumulate_parameter_grad(0, gw);
+}
+
+void layer_norm_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input(0, step.parameter_type());
+  step.read_weights(step.parameter_type());
+  s.output = step.new_like(x);
+  const Shape statistics = layer.output.with(layer.output.rank() - 1, 1);
+  s.saved[0] = step.new_tensor(statistics, step.parameter_type());
+  s.saved[1] = step.new_tensor(statistics, step.parameter_type());
+  step.add_op(OpKind::layer_norm, {x, s.weights[0], s.weights[1]}, {s.output, s.saved[0], s.saved[1]});
+}
+
+void layer_norm_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const bool wanted = step.input_needs_gradient(0);
+  const TensorId gx = wanted ? step.new_like(s.inputs[0]) : no_tensor;
+  const TensorId gw = step.new_like(s.weights[0]);
+  const TensorId gb = step.new_like(s.weights[1]);
+  step.add_op(OpKind::layer_norm_backward,
+              {s.gradient, s.inputs[0], s.saved[0], s.saved[1], s.weights[0], s.weights[1]}, {gx, gw, gb});
+  if (wanted) step.accumulate_grad(0, gx);
+  step.accumulate_parameter_grad(0, gw);
+  step.accumulate_parameter_grad(1, gb);
+}
+
+template <bool transposed>
+void matmul_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId a = step.read_input(0, step.compute_type());
+  TensorId b = step.read_input(1, step.compute_type());
+  if constexpr (transposed) b = step.transposed(b);
+  const TensorId y = step.state().output = step.new_tensor(layer.output, step.compute_type());
+  step.add_op(OpKind::bmm, {a, b}, {y});
+}
+
+void matmul_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const TensorId ga = step.new_like(s.inputs[0]);
+  const TensorId gb = step.new_like(s.inputs[1]);
+  step.add_op(OpKind::bmm, {s.gradient, step.transposed(s.inputs[1])}, {ga});
+  step.add_op(OpKind::bmm, {step.transposed(s.inputs[0]), s.gradient}, {gb});
+  step.accumulate_grad(0, ga);
+  step.accumulate_grad(1, gb);
+}
+
+void matmul_transposed_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const TensorId ga = step.new_like(s.inputs[0]);
+  const TensorId gb = step.new_like(step.transposed(s.inputs[1]));
+  step.add_op(OpKind::bmm, {s.gradient, s.inputs[1]}, {ga});
+  step.add_op(OpKind::bmm, {step.transposed(s.inputs[0]), s.gradient}, {gb});
+  step.accumulate_grad(0, ga);
+  step.accumulate_grad(1, step.transposed(gb), true);
+}
+
+void causal_mask_forward(StepBuilder& step, const Layer&) {
+  const TensorId x = step.read_input();
+  step.state().output = step.apply(OpKind::masked_fill, {x, step.causal_mask()});
+}
+
+void causal_mask_backward(StepBuilder& step, const Layer&) {
+  step.accumulate_grad(0, step.apply(OpKind::masked_fill, {step.state().gradient, step.causal_mask()}));
+}
+
+void softmax_forward(StepBuilder& step, const Layer&) {
+  const TensorId x = step.read_input(0, step.parameter_type());
+  step.state().output = step.apply(OpKind::softmax, {x});
+}
+
+void softmax_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  step.accumulate_grad(0, step.apply(OpKind::softmax_backward, {s.gradient, s.output}));
+}
+
+}  // namespace
+
+const LayerRule linear_rule = {linear_forward, linear_backward};
+const LayerRule embedding_rule = {embedding_forward, embedding_backward};
+const LayerRule layer_norm_rule = {layer_norm_forward, layer_norm_backward};
+const LayerRule matmul_rule = {matmul_forward<false>, matmul_backward};
+const LayerRule matmul_transposed_rule = {matmul_forward<true>, matmul_transposed_backward};
+const LayerRule causal_mask_rule = {causal_mask_forward, causal_mask_backward};
+const LayerRule softmax_rule = {softmax_forward, softmax_backward};
+
+}  // namespace perfpred

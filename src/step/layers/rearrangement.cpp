@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include "step/layer_rules.h"
+#include "step/step_builder.h"
+
+namespace perfpred {
+namespace {
+
+void view_forward(StepBuilder& step, const Layer& layer) {
+  step.state().output = step.view(step.input(0), layer.output);
+}
+
+void view_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const Shape from = step.shape(step.input(0));
+  step.accumulate_grad(0, step.view(s.gradient, from), s.strided);
+}
+
+void concat_forward(StepBuilder& step, const Layer& layer) {
+  std::vector<TensorId> parts;
+  for (std::size_t i = 0; i < layer.input_count; ++i) parts.push_back(step.input(i));
+  DataType widest = step.type(parts[0]);
+  for (const TensorId part : parts) widest = step.type(part) == widest ? widest : step.parameter_type();
+  const TensorId joined = step.state().output = step.new_tensor(layer.output, widest);
+  step.add_op(OpKind::cat, parts, {&joined, 1});
+}
+
+void concat_backward(StepBuilder& step, const Layer& layer) {
+  const TensorId g = step.state().gradient;
+  for (std::size_t i = 0; i < layer.input_count; ++i) {
+    const Shape part = step.shape(step.input(i));
+    if (step.input_needs_gradient(i)) step.accumulate_grad(i, step.view(g, part));
+  }
+}
+
+/// Parts are consecutive layers, so the first one is reached last; autograd joins all their gradients at once.
+void chunk_backward(StepBuilder& step, const Layer& layer) {
+  if (layer.index != 0) return;
+  std::vector<TensorId> parts;
+  for (std::int32_t part = 0; part < layer.count; ++part) parts.push_back(step.later_state(part).gradient);
+  const TensorId gx = step.new_like(step.input(0));
+  step.add_op(OpKind::cat, parts, {&gx, 1});
+  step.accumulate_grad(0, gx);
+}
+
+void copy_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId x = step.read_input();
+  const TensorId y = step.state().output = step.new_tensor(layer.output, step.type(x));
+  step.add_op(OpKind::copy, {x}, {y});
+}
+
+void copy_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const Shape from = step.shape(s.inputs[0]);
+  if (s.strided) {  // the transposed gradient of attention's keys: its heads lie side by side already
+    step.accumulate_grad(0, step.view(s.gradient, from), true);
+    return;
+  }
+  const TensorId gx = step.new_tensor(from, step.type(s.gradient));
+  step.add_op(OpKind::copy, {s.gradient}, {gx});
+  step.accumulate_grad(0, gx);
+}
+
+/// The heads of one sample are a strided view.
+void split_heads_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId x = step.input(0);
+  if (step.shape(x)[0] != 1) {
+    copy_forward(step, layer);
+    return;
+  }
+  step.state().inputs[0] = x;
+  step.state().output = step.view(x, layer.output);
+}
+
+void merge_heads_backward(StepBuilder& step, const Layer& layer) {
+  const LayerState& s = step.state();
+  const Shape from = step.shape(s.inputs[0]);
+  if (from[0] == layer.groups) {  // one sample
+    step.accumulate_grad(0, step.view(s.gradient, from));
+  } else {
+    copy_backward(step, layer);
+  }
+}
+
+void class_token_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input();  // joining promotes the type by itself
+  step.read_weights(step.parameter_type());
+  s.output = step.new_tensor(layer.output, step.parameter_type());
+  step.add_op(OpKind::cat, {s.weights[0], x}, {s.output});
+}
+
+void class_token_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const TensorId g = s.gradient;
+  const Shape token = step.shape(s.weights[0]);
+  const Shape rest = step.shape(s.inputs[0]);
+  const TensorId of_token = step.view(g, token.with(0, rest[0]));
+  step.accumulate_parameter_grad(0, rest[0] == 1 ? of_token : step.sum_to(of_token, token));
+  step.accumulate_grad(0, step.view(g, rest));
+}
+
+void first_token_backward(StepBuilder& step, const Layer&) {
+  const TensorId g = step.state().gradient;
+  const Shape from = step.shape(step.input(0));
+  const TensorId gx = step.new_tensor(from, step.type(g));
+  step.add_op(OpKind::select_backward, {g}, {gx});
+  step.accumulate_grad(0, gx);
+}
+
+}  // namespace
+
+const LayerRule view_rule = {view_forward, view_backward};
+const LayerRule concat_rule = {concat_forward, concat_backward};
+const LayerRule chunk_rule = {view_forward, chunk_backward};
+const LayerRule shuffle_rule = {copy_forward, copy_backward};
+const LayerRule split_heads_rule = {split_heads_forward, copy_backward};
+const LayerRule merge_heads_rule = {copy_forward, merge_heads_backward};
+const LayerRule class_token_rule = {class_token_forward, class_token_backward};
+const LayerRule first_token_rule = {view_forward, first_token_backward};
+
+}  // namespace perfpred

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/step_builder.h"
+
+#include <perfpred/error.h>
+
+#include <utility>
+
+#include "step/layer_rules.h"
+
+namespace perfpred {
+
+StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision precision)
+    : network_(network), optimizer_(optimizer), states_(network.layers.size()) {
+  if (precision == Precision::fp64) parameter_type_ = DataType::f64;
+  half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
+  mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
+  scaled_ = precision == Precision::fp16;
+  reserve();
+  for (const Layer& layer : network.layers) graph_.add_layer(layer.name);
+  declare_tensors();
+}
+
+/// Room for a typical step, so that nothing is moved while the graph grows.
+void StepBuilder::reserve() {
+  std::size_t learned = 0;
+  for (const Layer& layer : network_.layers) learned += Network::parameters(layer).count;
+  const std::size_t layers = states_.size();
+  const std::size_t update_ops = optimizer_ == Optimizer::adadelta ? 11 : optimizer_ == Optimizer::rmsprop ? 5 : 0;
+  const std::size_t update_tensors = optimizer_ >= Optimizer::adam ? 2 : 1;
+  graph_.reserve(layers, layers * 4 + learned * update_ops, layers * 5 + learned * (2 + update_tensors));
+  learned_.reserve(learned);
+}
+
+void StepBuilder::declare_tensors() {
+  if (scaled_) {
+    scale_ = graph_.add_tensor({}, DataType::f32, TensorRole::buffer);
+    growth_ = graph_.add_tensor({}, DataType::i32, TensorRole::buffer);
+    found_inf_ = graph_.add_tensor({}, DataType::f32, TensorRole::buffer);
+  }
+  learned_of_layer_.assign(states_.size(), {-1, -1});
+  buffers_.assign(states_.size(), {no_tensor, no_tensor, no_tensor});
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    const LayerParameters own = Network::parameters(layer);
+    const std::size_t skip = layer.tied_to >= 0 ? 1 : 0;
+    if (skip == 1) learned_of_layer_[i][0] = learned_of_layer_[static_cast<std::size_t>(layer.tied_to)][0];
+    for (std::size_t p = 0; p < own.count; ++p) {
+      learned_of_layer_[i][p + skip] = static_cast<std::int32_t>(learned_.size());
+      learned_.push_back({graph_.add_tensor(own.shapes[p], parameter_type_, TensorRole::parameter)});
+    }
+    if (layer.kind == LayerKind::batch_norm) {
+      for (std::size_t k = 0; k < 2; ++k) {
+        buffers_[i][k] = graph_.add_tensor({layer.out_channels}, parameter_type_, TensorRole::buffer);
+      }
+      buffers_[i][2] = graph_.add_tensor({}, DataType::i64, TensorRole::buffer);
+    } else if (layer.kind == LayerKind::causal_mask && mask_ == no_tensor) {
+      mask_ = graph_.add_tensor({layer.output[1], layer.output[2]}, DataType::u8, TensorRole::buffer);
+    }
+  }
+}
+
+OpGraph StepBuilder::build() {
+  const auto count = static_cast<std::int32_t>(states_.size());
+  for (layer_ = 0; layer_ < count; ++layer_) {
+    LayerState& s = state();
+    s.needs_gradient = learned_of_layer_[static_cast<std::size_t>(layer_)][0] >= 0;
+    for (const std::int32_t i : network_.inputs(layer())) s.needs_gradient |= state_of(i).needs_gradient;
+    rule_of(layer().kind).forward(*this, layer());
+  }
+  layer_ = -1;
+  loss();
+  for (layer_ = count - 1; layer_ >= 0; --layer_) {
+    if (state().gradient == no_tensor) continue;
+    rule_of(layer().kind).backward(*this, layer());
+    release_grad(state().gradient);
+  }
+  layer_ = -1;
+  for (const LearnedTensor& parameter : learned_) {
+    if (parameter.gradient == no_tensor) {
+      throw Error("network " + network_.name + " has a parameter that its loss does not depend on");
+    }
+  }
+  if (scaled_) unscale_gradients();
+  phase_ = Phase::optimizer;
+  add_optimizer_update(*this, optimizer_);
+  if (scaled_) add_op(OpKind::update_scale, {scale_, growth_, found_inf_}, {scale_});
+  return std::move(graph_);
+}
+
+// ---- Tensors and operators ----
+
+TensorId StepBuilder::transposed(TensorId id) {
+  const Shape from = shape(id);
+  const std::size_t last = from.rank() - 1;
+  return view(id, from.with(last - 1, from[last]).with(last, from[last - 1]));
+}
+
+void StepBuilder::add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs) {
+  graph_.add_op(kind, phase_, layer_, inputs, outputs);
+}
+
+void StepBuilder::add_op(OpKind kind, std::initializer_list<TensorId> inputs, std::initializer_list<TensorId> outputs) {
+  add_op(kind, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()));
+}
+
+TensorId StepBuilder::apply(OpKind kind, std::initializer_list<TensorId> inputs) {
+  const TensorId result = new_like(*inputs.begin());
+  add_op(kind, inputs, {result});
+  return result;
+}
+
+TensorId StepBuilder::sum_to(TensorId id, const Shape& shape) {
+  const TensorId sum = new_tensor(shape, type(id));
+  add_op(OpKind::sum, {id}, {sum});
+  return sum;
+}
+
+// ---- Autocast ----
+
+TensorId StepBuilder::cast(TensorId id, DataType to) {
+  if (type(id) == to) return id;
+  const Shape same = shape(id);
+  const TensorId copy = new_tensor(same, to);
+  add_op(OpKind::copy, {id}, {copy});
+  return copy;
+}
+
+TensorId StepBuilder::read_input(std::size_t i, DataType compute) {
+  const TensorId id = cast(input(i), compute);
+  if (i < 2) state().inputs[i] = id;
+  return id;
+}
+
+void StepBuilder::read_weights(DataType compute) {
+  const auto& own = learned_of_layer_[static_cast<std::size_t>(layer_)];
+  for (std::size_t p = 0; p < 2; ++p) {
+    if (own[p] >= 0) state().weights[p] = cast(learned_[static_cast<std::size_t>(own[p])].weight, compute);
+  }
+}
+
+// ---- Loss and autograd ----
+
+/// Mean cross entropy of the last layer's output, and its gradient.
+void StepBuilder::loss() {
+  phase_ = Phase::loss;
+  const auto last = static_cast<std::int32_t>(states_.size()) - 1;
+  TensorId logits = state_of(last).output;
+  const Shape given = shape(logits);
+  if (given.rank() != 2) logits = view(logits, {given.numel() / given.back(), given.back()});
+  const TensorId raw = apply(OpKind::log_softmax, {logits});  // in the logits' type, whatever autocast does elsewhere
+  const TensorId log_probabilities = cast(raw, parameter_type_);
+  const TensorId loss = new_tensor({}, parameter_type_);
+  const TensorId total_weight = new_tensor({}, parameter_type_);
+  add_op(OpKind::nll_loss, {log_probabilities, labels_}, {loss, total_weight});
+
+  phase_ = Phase::backward;
+  const TensorId root = scaled_ ? apply(OpKind::mul, {loss, scale_}) : loss;
+  TensorId one = new_tensor({}, parameter_type_);
+  add_op(OpKind::fill, {root}, {one});
+  if (scaled_) one = apply(OpKind::mul, {one, scale_});
+  const TensorId by_probability = new_like(log_probabilities);
+  add_op(OpKind::nll_loss_backward, {one, log_probabilities, labels_, total_weight}, {by_probability});
+  TensorId gradient = apply(OpKind::log_softmax_backward, {cast(by_probability, type(raw)), raw});
+  if (given.rank() != 2) gradient = view(gradient, given);
+  accumulate_layer_grad(last, gradient, false);
+}
+
+/// A second gradient is added to the first: in place if the first owns its memory and no other layer still needs it,
+/// else into a new tensor.
+void StepBuilder::accumulate_layer_grad(std::int32_t layer, TensorId gradient, bool strided) {
+  LayerState& to = state_of(layer);
+  if (!to.needs_gradient) return;
+  gradient = cast(gradient, type(to.output));
+  if (to.gradient == no_tensor) {
+    to.gradient = gradient;
+    to.strided = strided;
+  } else {  // the sum has the first one's strides
+    const TensorId first = to.gradient;
+    release_grad(first);
+    to.gradient = can_overwrite(first) ? first : new_like(first);
+    add_op(OpKind::add, {first, gradient}, {to.gradient});
+  }
+  retain_grad(to.gradient);
+}
+
+void StepBuilder::retain_grad(TensorId gradient) {
+  const std::size_t storage = graph_.tensors()[gradient].storage;
+  if (retained_.size() <= storage) retained_.resize(graph_.tensors().size() * 2);
+  ++retained_[storage];
+}
+
+void StepBuilder::release_grad(TensorId gradient) { --retained_[graph_.tensors()[gradient].storage]; }
+
+/// True if no layer needs the gradient's memory any more and the gradient covers all of it.
+bool StepBuilder::can_overwrite(TensorId gradient) const {
+  const TensorId storage = graph_.tensors()[gradient].storage;
+  return retained_[storage] == 0 && graph_.bytes(gradient) == graph_.bytes(storage);
+}
+
+void StepBuilder::accumulate_parameter_grad(std::size_t which, TensorId gradient) {
+  const std::int32_t index = learned_of_layer_[static_cast<std::size_t>(layer_)][which];
+  LearnedTensor& parameter = learned_[static_cast<std::size_t>(index)];
+  gradient = cast(gradient, parameter_type_);
+  if (parameter.gradient == no_tensor) {
+    parameter.gradient = gradient;
+  } else {
+    add_op(OpKind::add, {parameter.gradient, gradient}, {parameter.gradient});
+  }
+  graph_.set_role(graph_.tensors()[parameter.gradient].storage, TensorRole::gradient);
+}
+
+/// Divides all gradients by the loss scale.
+void StepBuilder::unscale_gradients() {
+  add_op(OpKind::fill, {found_inf_}, {found_inf_});
+  const TensorId inverse = new_like(scale_);
+  const std::int32_t name = graph_.add_op_name("reciprocal");
+  graph_.add_op(OpKind::other, phase_, -1, {&scale_, 1}, {&inverse, 1}).name = name;
+  std::vector<TensorId> written;
+  for (const LearnedTensor& parameter : learned_) written.push_back(parameter.gradient);
+  written.push_back(found_inf_);
+  std::vector<TensorId> read = written;
+  read.push_back(inverse);
+  add_op(OpKind::unscale_gradients, read, written);
+}
+
+OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision) {
+  return StepBuilder(network, optimizer, precision).build();
+}
+
+}  // namespace perfpred

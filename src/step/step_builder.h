@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace perfpred {
+
+/// What a layer's forward pass keeps for its backward pass.
+struct LayerState {
+  TensorId output = no_tensor;
+  TensorId gradient = no_tensor;  ///< of the output
+  bool needs_gradient = false;
+  bool strided = false;  ///< the gradient's rows are not contiguous: flattening them for a linear layer copies
+  std::array<TensorId, 2> weights = {no_tensor, no_tensor};  ///< weight, bias: as the operators read them
+  std::array<TensorId, 2> inputs = {no_tensor, no_tensor};   ///< the first two: as the operators read them
+  std::array<TensorId, 3> saved = {no_tensor, no_tensor, no_tensor};
+};
+
+/// A parameter and its gradient.
+struct LearnedTensor {
+  TensorId weight = no_tensor;
+  TensorId gradient = no_tensor;
+};
+
+/// Builds the graph of a training step: executes layers on tensors without memory, as autograd and autocast do.
+/// Layer rules (layer_rules.h) call it for the current layer.
+class StepBuilder {
+ public:
+  StepBuilder(const Network& network, Optimizer optimizer, Precision precision);
+
+  /// The whole step. To be called once.
+  [[nodiscard]] OpGraph build();
+
+  // The current layer.
+  [[nodiscard]] const Layer& layer() const { return network_.layers[static_cast<std::size_t>(layer_)]; }
+  [[nodiscard]] LayerState& state() { return states_[static_cast<std::size_t>(layer_)]; }
+  [[nodiscard]] LayerState& later_state(std::int32_t offset) { return state_of(layer_ + offset); }
+  [[nodiscard]] const std::array<TensorId, 3>& buffers() const { return buffers_[static_cast<std::size_t>(layer_)]; }
+  [[nodiscard]] TensorId input(std::size_t i) { return state_of(input_layer(i)).output; }
+  [[nodiscard]] bool input_needs_gradient(std::size_t i) { return state_of(input_layer(i)).needs_gradient; }
+
+  // Tensors.
+  [[nodiscard]] const Shape& shape(TensorId id) const { return graph_.shape(id); }
+  [[nodiscard]] DataType type(TensorId id) const { return graph_.tensors()[id].type; }
+  TensorId new_tensor(const Shape& shape, DataType type) { return graph_.add_tensor(shape, type, role()); }
+  TensorId new_tensor(const Shape& shape, DataType type, TensorRole role) {
+    return graph_.add_tensor(shape, type, role);
+  }
+  TensorId new_like(TensorId id) { return graph_.add_like(id, role()); }
+  TensorId new_like(TensorId id, TensorRole role) { return graph_.add_like(id, role); }
+  TensorId view(TensorId base, const Shape& shape) { return graph_.add_view(base, shape); }
+  TensorId transposed(TensorId id);  ///< a view with the last two axes exchanged
+
+  // Operators.
+  void add_op(OpKind kind, std::initializer_list<TensorId> inputs, std::initializer_list<TensorId> outputs);
+  void add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs);
+
+  /// An operator with one new result, shaped as its first input.
+  TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs);
+  TensorId sum_to(TensorId id, const Shape& shape);
+
+  // Autocast. Matrix products and convolutions compute in the half type under mixed precision; operators that are
+  // sensitive to rounding compute in the parameters' type.
+  [[nodiscard]] DataType compute_type() const { return mixed_ ? half_ : parameter_type_; }
+  [[nodiscard]] DataType parameter_type() const { return parameter_type_; }
+  TensorId cast(TensorId id, DataType to);
+  TensorId read_input(std::size_t i, DataType compute);  ///< input i in this type, kept in LayerState::inputs
+  TensorId read_input(std::size_t i = 0) { return read_input(i, type(input(i))); }
+  void read_weights(DataType compute);  ///< parameters in this type, kept in LayerState::weights
+
+  // Autograd.
+  /// Adds a gradient of input i of the current layer to those that it has already.
+  void accumulate_grad(std::size_t i, TensorId gradient, bool strided = false) {
+    accumulate_layer_grad(input_layer(i), gradient, strided);
+  }
+  /// Adds a gradient of the current layer's weight (0) or bias (1).
+  void accumulate_parameter_grad(std::size_t which, TensorId gradient);
+
+  // What only some rules need.
+  [[nodiscard]] const Network& network() const { return network_; }
+  [[nodiscard]] TensorId causal_mask() const { return mask_; }
+  void set_labels(TensorId labels) { labels_ = labels; }
+
+  // What the optimizer's update needs (optimizer_update.cpp).
+  [[nodiscard]] std::span<const LearnedTensor> learned() const { return learned_; }
+  [[nodiscard]] bool scales_loss() const { return scaled_; }
+  [[nodiscard]] TensorId found_inf() const { return found_inf_; }
+
+ private:
+  [[nodiscard]] LayerState& state_of(std::int32_t index) { return states_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] std::int32_t input_layer(std::size_t i) const { return network_.inputs(layer())[i]; }
+  [[nodiscard]] TensorRole role() const {
+    return phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary;
+  }
+
+  void reserve();
+  void declare_tensors();
+  void loss();
+  void unscale_gradients();
+  void accumulate_layer_grad(std::int32_t layer, TensorId gradient, bool strided);
+  void retain_grad(TensorId gradient);
+  void release_grad(TensorId gradient);
+  [[nodiscard]] bool can_overwrite(TensorId gradient) const;
+
+  const Network& network_;
+  const Optimizer optimizer_;
+  OpGraph graph_;
+  std::vector<LayerState> states_;
+  std::vector<LearnedTensor> learned_;
+  std::vector<std::array<std::int32_t, 2>> learned_of_layer_;  // indices into learned_, -1: none
+  std::vector<std::array<TensorId, 3>> buffers_;               // running mean, running variance, number of batches
+  std::vector<int> retained_;                                  // by storage: layers that still need it as a gradient
+  TensorId labels_ = no_tensor;
+  TensorId mask_ = no_tensor;
+  TensorId scale_ = no_tensor, growth_ = no_tensor, found_inf_ = no_tensor;  // of the gradient scaler
+  std::int32_t layer_ = -1;
+  Phase phase_ = Phase::forward;
+  DataType parameter_type_ = DataType::f32;
+  DataType half_ = DataType::f16;
+  bool mixed_ = false;
+  bool scaled_ = false;
+};
+
+/// Appends the optimizer's update of all parameters, as ParameterUpdate of the torch component executes it.
+void add_optimizer_update(StepBuilder& step, Optimizer optimizer);
+
+}  // namespace perfpred
