@@ -27,13 +27,14 @@ struct StepRequest {
   std::vector<std::string> networks;
   std::vector<std::int64_t> batch_sizes;
   bool json = false;
+  CLI::Option* batch_option = nullptr;
 
   /// @returns the option --network
   CLI::Option* add_to(Program& program) {
     auto* option = program.add_option("--network", network, "a network of the zoo, cifar_cnn or transformer:...");
     program.add_option("--depth", depth, "blocks of cifar_cnn");
     program.add_option("--base-filters", base_filters, "channels of its first block");
-    program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
+    batch_option = program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
     program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
         ->delimiter(',');
     program.add_option("--classes", classes, "default: the network's own");
@@ -56,7 +57,7 @@ struct StepRequest {
   /// The workload of --network. @throws InputError
   [[nodiscard]] Workload workload() const {
     Workload made;
-    if (network == "cifar_cnn") {
+    if (CLI::detail::to_lower(network) == "cifar_cnn") {
       if (!depth || !base_filters) throw InputError("cifar_cnn needs --depth and --base-filters");
       made = Workload::cifar_cnn(*depth, *base_filters, batch_size);
     } else {
@@ -69,11 +70,13 @@ struct StepRequest {
     return with_training(std::move(made));
   }
 
-  /// Writes the tables that are asked for, and prints the step.
-  /// @param own     the network that is named, if one is
+  /// Writes the requested tables and prints the step.
+  /// @param own     the network or file of the request, if it names one
   /// @param of_zoo  gives the steps of a network of the zoo
+  /// @throws InputError also for an option that has no effect in this request
   void answer(const std::optional<NetworkSteps>& own,
               const std::function<NetworkSteps(const Workload& workload)>& of_zoo) const {
+    refuse_idle_options(own.has_value());
     if (!tables.empty()) write_tables(own, of_zoo);
     if (own) show(*own);
   }
@@ -83,6 +86,21 @@ struct StepRequest {
     workload.optimizer = parse_optimizer(optimizer);
     workload.precision = parse_precision(precision);
     return workload;
+  }
+
+  void refuse_idle_options(bool has_own) const {
+    const bool of_file = has_own && network.empty();
+    if (!networks.empty() && !of_file && (!inputs.empty() || classes)) {
+      throw InputError("--networks have their own input and classes: --input and --classes are for --network alone");
+    }
+    if (has_own) return;
+    const auto refuse = [](const char* option) {
+      throw InputError(fmt::format("{} is for --network; tables do not depend on it", option));
+    };
+    if (depth || base_filters) refuse(depth ? "--depth" : "--base-filters");
+    if (!device.empty()) refuse("--device");
+    if (!ops.empty()) refuse("--ops");
+    if (!batch_sizes.empty() && batch_option->count() > 0) refuse("--batch-size beside --batch-sizes");
   }
 
   void write_tables(const std::optional<NetworkSteps>& own,
@@ -98,7 +116,7 @@ struct StepRequest {
 
   void show(const NetworkSteps& steps) const {
     std::optional<Device> on;
-    if (!device.empty()) on = DeviceCatalogue().find(device);
+    if (!device.empty()) on = DeviceCatalogue().find_measured(device);
     const StepReport report = report_step(steps, batch_size, parse_precision(precision), on);
     if (report.device && !report.device->largest_batch_unknown.empty()) {
       fmt::print(stderr, "the largest batch is not known: {}\n", report.device->largest_batch_unknown);

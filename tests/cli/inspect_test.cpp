@@ -29,7 +29,7 @@ TEST(InspectProgram, HasTheKeysOfTheInterface) {
     EXPECT_TRUE(step.contains(key)) << key;
   }
   for (const char* key :
-       {"peak_bytes", "parameters", "gradients", "optimizer", "activations", "workspace", "context"}) {
+       {"peak_bytes", "parameters", "gradients", "optimizer", "activations", "loader", "workspace", "context"}) {
     EXPECT_TRUE(step["memory"].contains(key)) << key;
   }
   for (const char* key : {"name", "fits", "largest_batch", "bound", "time_at_peak_sec"}) {
@@ -53,13 +53,37 @@ TEST(InspectProgram, RefusesWithOneLine) {
                           {{"--network", "resnet50", "--input", "3x4"}, "channels x height x width"},
                           {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},
                           {{"--network", "resnet50", "--device", "no such card"}, "is not known"},
-                          {{"--network", "cifar_cnn"}, "cifar_cnn needs --depth and --base-filters"}}) {
+                          {{"--network", "cifar_cnn"}, "cifar_cnn needs --depth and --base-filters"},
+                          {{"--tables", "t", "--networks", "alexnet", "--input", "3x64x64"}, "have their own input"},
+                          {{"--tables", "t", "--networks", "alexnet", "--classes", "7"}, "have their own input"},
+                          {{"--tables", "t", "--networks", "alexnet", "--device", "T4"}, "--device is for --network"},
+                          {{"--tables", "t", "--networks", "alexnet", "--ops", "o.csv"}, "--ops is for --network"},
+                          {{"--tables", "t", "--networks", "alexnet", "--depth", "3"}, "--depth is for --network"},
+                          {{"--tables", "t", "--networks", "alexnet", "--batch-size", "3", "--batch-sizes", "1,2"},
+                           "--batch-size beside --batch-sizes"}}) {
     const Finished finished = inspect(wrong.arguments);
     EXPECT_EQ(finished.exit_code, 2);
     EXPECT_EQ(finished.out, "");
     EXPECT_NE(finished.err.find(wrong.message), std::string::npos) << finished.err;
     EXPECT_EQ(finished.err.find('\n'), finished.err.size() - 1);
   }
+}
+
+TEST(InspectProgram, CifarCnnIsFoundInAnyCase) {
+  const Finished finished = inspect({"--network", "CIFAR_CNN", "--depth", "3", "--base-filters", "8", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(json::parse(finished.out).at("network"), "cifar_cnn");
+}
+
+TEST(InspectProgram, MemoryOnTrainiumIsUnknown) {
+  const Finished finished = inspect({"--network", "resnet18", "--device", "Trainium2", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_NE(finished.err.find("how the device allocates memory is unknown"), std::string::npos) << finished.err;
+  const json step = json::parse(finished.out);
+  EXPECT_TRUE(step["memory"].is_null());
+  EXPECT_TRUE(step["device"]["fits"].is_null());
+  EXPECT_TRUE(step["device"]["largest_batch"].is_null());
+  EXPECT_EQ(inspect({"--network", "resnet18", "--device", "Trainium2"}).exit_code, 0);
 }
 
 TEST(InspectProgram, WritesOperatorsAndTables) {
