@@ -34,11 +34,17 @@ inline nlohmann::json to_json(const StepReport& report) {
   for (const auto& [name, sum] : report.kinds()) kinds[name] = to_json(sum);
   json unknown = json::array();
   for (const auto& [name, count] : report.unknown_ops()) unknown.push_back({{"name", name}, {"count", count}});
-  const MemoryEstimate& memory = report.memory;
+  json memory = nullptr;
+  if (report.memory) {
+    memory = {{"peak_bytes", report.memory->peak_bytes},   {"parameters", report.memory->parameters},
+              {"gradients", report.memory->gradients},     {"optimizer", report.memory->optimizer},
+              {"activations", report.memory->activations}, {"loader", report.memory->loader},
+              {"workspace", report.memory->workspace},     {"context", report.memory->context}};
+  }
   json device = nullptr;
   if (report.device) {
     device = {{"name", report.device->name},
-              {"fits", report.device->fits},
+              {"fits", or_null(report.device->fits)},
               {"largest_batch", or_null(report.device->largest_batch)},
               {"bound", report.device->bound ? json(to_string(*report.device->bound)) : json(nullptr)},
               {"time_at_peak_sec", or_null(report.device->time_at_peak_sec)}};
@@ -52,14 +58,7 @@ inline nlohmann::json to_json(const StepReport& report) {
           {"arithmetic_intensity", totals.intensity()},
           {"phases", phases},
           {"kinds", kinds},
-          {"memory",
-           {{"peak_bytes", memory.peak_bytes},
-            {"parameters", memory.parameters},
-            {"gradients", memory.gradients},
-            {"optimizer", memory.optimizer},
-            {"activations", memory.activations},
-            {"workspace", memory.workspace},
-            {"context", memory.context}}},
+          {"memory", memory},
           {"unknown_ops", unknown},
           {"device", device}};
 }
@@ -77,24 +76,28 @@ inline void print_text(const StepReport& report) {
   print_totals("total", report.step.totals());
   fmt::print("\n");
   for (const auto& [name, totals] : report.kinds()) print_totals(name, totals);
-  const MemoryEstimate& memory = report.memory;
   const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  fmt::print(
-      "\nmemory {:.1f} MB at the peak: parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, "
-      "workspace {:.1f}, context {:.1f}\n",
-      megabytes(memory.peak_bytes), megabytes(memory.parameters), megabytes(memory.gradients),
-      megabytes(memory.optimizer), megabytes(memory.activations), megabytes(memory.workspace),
-      megabytes(memory.context));
+  if (const auto& memory = report.memory) {
+    fmt::print(
+        "\nmemory {:.1f} MB at the peak: parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, "
+        "loader {:.1f}, workspace {:.1f}, context {:.1f}\n",
+        megabytes(memory->peak_bytes), megabytes(memory->parameters), megabytes(memory->gradients),
+        megabytes(memory->optimizer), megabytes(memory->activations), megabytes(memory->loader),
+        megabytes(memory->workspace), megabytes(memory->context));
+  } else {
+    fmt::print("\nmemory unknown: how the device allocates it is unknown\n");
+  }
   if (report.device) {
     const DeviceAnswer& device = *report.device;
-    fmt::print("{}: {}", device.name, device.fits ? "fits" : "does not fit");
+    fmt::print("{}: {}", device.name, !device.fits ? "fits unknown" : *device.fits ? "fits" : "does not fit");
     if (device.largest_batch) fmt::print(", largest batch {}", *device.largest_batch);
     if (device.bound) fmt::print(", bound by {}", to_string(*device.bound));
     if (device.time_at_peak_sec) fmt::print(", {:.3f} ms at its peak rates", 1e3 * *device.time_at_peak_sec);
     fmt::print("\n");
   }
   for (const auto& [name, count] : report.unknown_ops()) {
-    fmt::print("unknown operator {} ({} times): only its bytes are counted\n", name, count);
+    fmt::print("unknown operator {} ({} times): counted as one FLOP per element and the bytes of its operands\n", name,
+               count);
   }
 }
 

@@ -2,12 +2,18 @@
 #include <perfpred/device.h>
 #include <perfpred/error.h>
 #include <perfpred/memory_estimate.h>
+#include <perfpred/run.h>
 #include <perfpred/workload.h>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
 #include <optional>
+#include <vector>
 
 #include "device/caching_allocator.h"
 
@@ -45,6 +51,13 @@ TEST(CachingAllocator, ReusesWhatIsFreeAndJoinsNeighbours) {
   EXPECT_EQ(allocator.reserved(), 20 * mebibyte);
 }
 
+/// A CPU job without a loader: the batch lies there once.
+TrainingJob bare_step() {
+  TrainingJob job;
+  job.loader_batches = 1;
+  return job;
+}
+
 /// One linear-like step by hand: input 100, weight 40, activation 60, gradient 40.
 TEST(MemoryEstimate, FollowsTheLifeOfEveryTensor) {
   OpGraph graph;
@@ -59,12 +72,82 @@ TEST(MemoryEstimate, FollowsTheLifeOfEveryTensor) {
   graph.add_op(OpKind::mul, Phase::forward, -1, std::array{dropped}, std::array{last});
   graph.add_op(OpKind::mul, Phase::backward, -1, std::array{last, kept}, std::array{gw});
   graph.add_op(OpKind::add, Phase::optimizer, -1, std::array{w, gw}, std::array{w});
-  const MemoryEstimate estimate = estimate_memory(graph, Allocator::exact);
+  const MemoryEstimate estimate = estimate_memory(graph, bare_step());
   EXPECT_EQ(estimate.peak_bytes, 100 + 40 + 60 + 500 + 10);
   EXPECT_EQ(estimate.parameters, 40);
   EXPECT_EQ(estimate.gradients, 0);
   EXPECT_EQ(estimate.activations, 100 + 60 + 500 + 10);
   EXPECT_EQ(graph.activation_bytes(), 60 + 10);
+
+  TrainingJob job;
+  job.loader_batches = 4;
+  const MemoryEstimate loaded = estimate_memory(graph, job);
+  EXPECT_EQ(loaded.loader, 3 * 100);
+  EXPECT_EQ(loaded.peak_bytes, estimate.peak_bytes + 3 * 100);
+  EXPECT_EQ(loaded.activations, estimate.activations);
+}
+
+TEST(TrainingJob, HoldsTwoBatchesOfImagesAndLabels) {
+  const MemoryEstimate estimate = estimate_memory(Workload::cifar_cnn(2, 8, 64).graph(), TrainingJob());
+  EXPECT_EQ(estimate.loader, 64 * (4 * 3 * 32 * 32 + 8));
+}
+
+TEST(TrainingJob, NeedsAThreadAndABatch) {
+  TrainingJob job;
+  job.loader_batches = 0;
+  EXPECT_THROW(static_cast<void>(estimate_memory(OpGraph(), job)), InputError);
+  job.loader_batches = 1;
+  job.threads = 0;
+  EXPECT_THROW(static_cast<void>(estimate_memory(OpGraph(), job)), InputError);
+}
+
+TEST(TrainingJob, FollowsFromTheDevice) {
+  const DeviceCatalogue catalogue;
+  const TrainingJob a100 = TrainingJob::on(catalogue.find("A100-SXM4-80GB")).value();
+  EXPECT_EQ(a100.allocator, Allocator::caching);
+  EXPECT_EQ(a100.matrix_workspace_bytes, (2 * 4096 + 8 * 16) * 1024);  // cuBLAS's ":4096:2:16:8"
+  EXPECT_EQ(a100.context_bytes, 512 * mebibyte);
+  EXPECT_EQ(TrainingJob::on(catalogue.find("H200-SXM-141GB"))->matrix_workspace_bytes, 32 * mebibyte);
+  EXPECT_EQ(TrainingJob::on(catalogue.find("MI300X"))->matrix_workspace_bytes, 128 * mebibyte);
+  Device cpu;
+  cpu.kind = DeviceKind::cpu;
+  cpu.sms = 6;
+  const TrainingJob on_cpu = TrainingJob::on(cpu).value();
+  EXPECT_EQ(on_cpu.allocator, Allocator::exact);
+  EXPECT_EQ(on_cpu.threads, 6);
+  EXPECT_EQ(on_cpu.context_bytes, 0);
+}
+
+TEST(TrainingJob, IsNotKnownForOtherAccelerators) {
+  const Device trainium = DeviceCatalogue().find("Trainium2");
+  EXPECT_FALSE(TrainingJob::on(trainium));
+  EXPECT_THROW(static_cast<void>(largest_batch(Workload::zoo("resnet18", 1), trainium)), InputError);
+}
+
+/// x W forward, and the products of the backward pass if they are wanted: nothing but matrices of 4 MiB.
+OpGraph products(bool backward) {
+  OpGraph graph;
+  const TensorId x = graph.add_tensor({1024, 1024}, DataType::f32, TensorRole::input);
+  const TensorId w = graph.add_tensor({1024, 1024}, DataType::f32, TensorRole::parameter);
+  const TensorId y = graph.add_tensor({1024, 1024}, DataType::f32, TensorRole::activation);
+  graph.add_op(OpKind::mm, Phase::forward, -1, std::array{x, w}, std::array{y});
+  if (!backward) return graph;
+  const TensorId gw = graph.add_tensor({1024, 1024}, DataType::f32, TensorRole::gradient);
+  graph.add_op(OpKind::mm, Phase::backward, -1, std::array{x, y}, std::array{gw});
+  return graph;
+}
+
+TEST(TrainingJob, EachThreadThatMultipliesMatricesHasAWorkspace) {
+  TrainingJob job = TrainingJob::on(DeviceCatalogue().find("H200-SXM-141GB")).value();
+  job.loader_batches = 1;
+  // Matrices of 4 MiB come from segments of 20 MiB, five in each.
+  EXPECT_EQ(estimate_memory(products(false), job).peak_bytes, (512 + 32 + 20) * mebibyte);
+  EXPECT_EQ(estimate_memory(products(true), job).peak_bytes, (512 + 2 * 32 + 20) * mebibyte);
+  Workload convolutions = Workload::zoo("squeezenet1_1", 2);  // without a linear layer
+  convolutions.optimizer = Optimizer::sgd;
+  const MemoryEstimate with = estimate_memory(convolutions.graph(), job);
+  job.matrix_workspace_bytes = 0;
+  EXPECT_EQ(estimate_memory(convolutions.graph(), job).peak_bytes, with.peak_bytes);
 }
 
 TEST(MemoryEstimate, HoldsParametersGradientsAndStateWhenTheyRule) {
@@ -72,19 +155,21 @@ TEST(MemoryEstimate, HoldsParametersGradientsAndStateWhenTheyRule) {
   Workload workload = Workload::zoo("vgg11", 1, {3, 64, 64});
   const std::int64_t parameters = 4 * workload.params();
   workload.optimizer = Optimizer::sgd;
-  const MemoryEstimate sgd = estimate_memory(workload.graph(), Allocator::exact);
+  const MemoryEstimate sgd = estimate_memory(workload.graph(), bare_step());
   EXPECT_GE(sgd.peak_bytes, 2 * parameters);
   EXPECT_EQ(sgd.optimizer, 4);  // the count of steps
   workload.optimizer = Optimizer::adam;
-  const MemoryEstimate adam = estimate_memory(workload.graph(), Allocator::exact);
+  const MemoryEstimate adam = estimate_memory(workload.graph(), bare_step());
   EXPECT_EQ(adam.optimizer, 2 * parameters + 4);
   EXPECT_GE(adam.peak_bytes, 4 * parameters);
 }
 
 TEST(MemoryEstimate, IsTheSumOfItsParts) {
-  for (const Allocator allocator : {Allocator::exact, Allocator::caching}) {
-    const MemoryEstimate e = estimate_memory(Workload::zoo("densenet121", 4).graph(), allocator);
-    EXPECT_EQ(e.peak_bytes, e.parameters + e.gradients + e.optimizer + e.activations + e.workspace + e.context);
+  for (const char* device : {"cpu", "T4"}) {
+    const TrainingJob job = TrainingJob::on(DeviceCatalogue().find(device)).value();
+    const MemoryEstimate e = estimate_memory(Workload::zoo("densenet121", 4).graph(), job);
+    EXPECT_EQ(e.peak_bytes,
+              e.parameters + e.gradients + e.optimizer + e.activations + e.loader + e.workspace + e.context);
   }
 }
 
@@ -102,7 +187,7 @@ TEST(MemoryEstimate, LargestBatchIsTheLastThatFits) {
   ASSERT_TRUE(largest.has_value());
   const auto fits = [&](std::int64_t batch) {
     workload.batch_size = batch;
-    return estimate_memory(workload.graph(), allocator_of(device)).fits(device);
+    return estimate_memory(workload.graph(), TrainingJob::on(device).value()).fits(device);
   };
   EXPECT_TRUE(fits(*largest));
   EXPECT_FALSE(fits(*largest + 1));
@@ -111,6 +196,39 @@ TEST(MemoryEstimate, LargestBatchIsTheLastThatFits) {
 TEST(MemoryEstimate, SaysWhenNothingFits) {
   EXPECT_EQ(largest_batch(Workload::zoo("gpt2_xl", 1), device_of(16)), std::nullopt);
   EXPECT_THROW(static_cast<void>(MemoryEstimate().fits(Device())), InputError);
+}
+
+/// Peaks of training jobs that perfpred-collect measured on CPUs, against the estimate of the same job.
+TEST(MemoryEstimate, IsWhatTrainingJobsPeakAt) {
+  int tables = 0;
+  for (const auto& machine : std::filesystem::directory_iterator(PERFPRED_SOURCE_DIR "/data")) {
+    const std::filesystem::path table = machine.path() / "memory.csv";
+    if (!std::filesystem::exists(table)) continue;
+    ++tables;
+    SCOPED_TRACE(table);
+    std::vector<double> errors;
+    RunReader reader(table);
+    while (const std::optional<perfpred::Run> run = reader.next()) {
+      SCOPED_TRACE(run->workload.key());
+      ASSERT_TRUE(run->workload.threads && run->peak_mem_mb);
+      TrainingJob job;
+      job.threads = *run->workload.threads;
+      const MemoryEstimate estimate = estimate_memory(run->workload.graph(), job);
+      const double measured = *run->peak_mem_mb * 1e6;
+      errors.push_back(std::abs(static_cast<double>(estimate.peak_bytes) / measured - 1));
+      Device smaller;
+      smaller.mem_gb = 0.9999 * measured / 1e9;
+      EXPECT_FALSE(estimate.fits(smaller)) << estimate.peak_bytes << " bytes estimated, measured " << measured;
+    }
+    ASSERT_GE(errors.size(), 20U);
+    std::sort(errors.begin(), errors.end());
+    EXPECT_LE(errors[errors.size() / 2], 0.02);
+    EXPECT_LE(errors[errors.size() * 95 / 100], 0.05);
+    RecordProperty("median_error", std::to_string(errors[errors.size() / 2]));
+    std::cout << table << ": median error " << errors[errors.size() / 2] << ", 95 % within "
+              << errors[errors.size() * 95 / 100] << ", largest " << errors.back() << '\n';
+  }
+  if (tables == 0) GTEST_SKIP() << "no data/*/memory.csv: peaks of training jobs have not been measured";
 }
 
 }  // namespace

@@ -11,41 +11,61 @@ namespace perfpred {
 struct Device;
 struct Workload;
 
-/// How tensors get memory. `exact`: as many bytes as they have, what LibTorch asks of a CPU. `caching`: LibTorch's CUDA
-/// allocator, which rounds to 512 bytes and cuts from segments of 2 MiB, 20 MiB or more that it keeps.
+/// How tensors get memory. `exact`: the bytes that they have, as LibTorch does on a CPU. `caching`: LibTorch's
+/// allocator for CUDA and ROCm, which rounds to 512 bytes, cuts blocks from segments of 2 MiB, 20 MiB or more, and
+/// keeps the segments.
 enum class Allocator : std::uint8_t { exact, caching };
 
-/// Memory that training steps hold at their peak, in bytes, found by replaying the life of every tensor of two steps:
-/// an activation lives from the operator that makes it to the last that reads it, gradients until they are cleared
-/// before the next step, parameters, buffers, optimizer state and the batch always, the logits and the loss to the end.
+/// What a training job holds in the device's memory beside the tensors of a step.
+struct PERFPRED_API TrainingJob {
+  Allocator allocator = Allocator::exact;
+  int threads = 2;         ///< of a CPU, >= 1; oneDNN's convolutions depend on it
+  int loader_batches = 2;  ///< batches on the device at a time, >= 1: the one trained on, and those loaded ahead
+  std::int64_t matrix_workspace_bytes = 0;  ///< of one handle of the matrix library; forward and backward have one each
+  std::int64_t context_bytes = 0;           ///< of the driver
+
+  /// A job on this device with LibTorch's own settings, one thread for each core of a CPU: workspaces of cuBLAS are
+  /// 8,519,680 bytes, on Hopper and Blackwell 32 MiB; of hipBLAS 32 MiB, on CDNA3 128 MiB; the context of a GPU's
+  /// driver is an allowance of 512 MiB.
+  /// @returns nothing for an accelerator that is neither GPU nor CPU: how it gets memory is not known
+  [[nodiscard]] static std::optional<TrainingJob> on(const Device& device);
+};
+
+/// Memory that a training job holds at its peak, in bytes, found by replaying the life of every tensor of two steps:
+/// an activation lives from the operator that makes it to the last that reads it; gradients until they are cleared
+/// before the next step; parameters, buffers, optimizer state and the loader's batches always; the logits and the loss
+/// to the end of the step. Validation holds less than training: it keeps no activations. Workspaces of cuDNN are not
+/// included.
 struct PERFPRED_API MemoryEstimate {
   std::int64_t peak_bytes = 0;   ///< the sum of what follows
   std::int64_t parameters = 0;   ///< and buffers
-  std::int64_t gradients = 0;    ///< those there are at the peak
-  std::int64_t optimizer = 0;    ///< state
+  std::int64_t gradients = 0;    ///< those that exist at the peak
+  std::int64_t optimizer = 0;    ///< its state
   std::int64_t activations = 0;  ///< the batch, what is kept for the backward pass, temporaries
-  std::int64_t workspace = 0;    ///< what the allocator keeps beyond its tensors, and matrix libraries use
-  std::int64_t context = 0;      ///< of the CUDA driver: an allowance of 512 MiB, 0 on a CPU
+  std::int64_t loader = 0;       ///< batches loaded ahead
+  std::int64_t workspace = 0;    ///< of matrix libraries, and what the allocator holds beyond its tensors
+  std::int64_t context = 0;      ///< of the driver
 
-  /// @throws InputError if there is no such device memory: `device` has no mem_gb
   /// @param margin  share of the device's memory that must stay free, 0..1
+  /// @throws InputError if the memory size of `device` is unknown
   [[nodiscard]] bool fits(const Device& device, double margin = 0.03) const;
 };
 
-/// @param threads  of a CPU; with one, LibTorch has other kernels for 1x1 convolutions of small batches
-[[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator, int threads = 2);
+/// @param step  one training step, as training_step() or a trace gives it
+/// @throws InputError if the job has no thread or no batch
+[[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job);
 
-/// How tensors get memory on a device.
-[[nodiscard]] PERFPRED_API Allocator allocator_of(const Device& device);
+/// The largest batch size at which a job fits a device; nothing if not even one sample does.
+/// @param step  gives the step of a batch of this size
+/// @throws InputError as `step` does, if the memory size of `device` is unknown, or if memory does not grow with the
+///                    batch size
+[[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(
+    const std::function<OpGraph(std::int64_t batch)>& step, const TrainingJob& job, const Device& device,
+    double margin = 0.03);
 
-/// The largest batch whose step fits the device; nothing if not even one sample does.
-/// @throws InputError as Workload::graph() and MemoryEstimate::fits() do
+/// The same for a workload, on a device for which TrainingJob::on() has an answer; Workload::threads, if set, counts.
+/// @throws InputError also if TrainingJob::on() has none
 [[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(Workload workload, const Device& device,
                                                                      double margin = 0.03);
-
-/// The same for any step. @param step  the graph of a step of a batch
-/// @throws InputError also if its memory does not grow with the batch
-[[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(
-    const std::function<OpGraph(std::int64_t batch)>& step, const Device& device, double margin = 0.03);
 
 }  // namespace perfpred

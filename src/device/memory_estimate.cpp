@@ -10,33 +10,26 @@
 #include <vector>
 
 #include "device/caching_allocator.h"
+#include "device/convolution_workspace.h"
 
 namespace perfpred {
 namespace {
 
 constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
-constexpr std::int64_t cuda_context = 512 * mebibyte;
-constexpr std::int64_t cublas_workspace = 8'519'680;  // LibTorch's default, `:4096:2:16:8`
 constexpr std::size_t roles = 7;
-constexpr std::int64_t most_samples = std::int64_t{1} << 40;  // of a step
-
-/// Channels that oneDNN's blocked layouts hold together (of AVX-512).
-constexpr std::int64_t channel_block = 16;
-
-/// Rows and columns of the widest window for which oneDNN has kernels of its own.
-constexpr std::int64_t widest_window = 14;
+constexpr std::int64_t max_samples = std::int64_t{1} << 40;  // of a step
 
 double usable_bytes(const Device& device, double margin) {
   const std::optional<double> memory = device.memory_bytes();
-  if (!memory) throw InputError(fmt::format("device {} has no known memory", device.name));
+  if (!memory) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
   return *memory * (1 - margin);
 }
 
 /// Replays the life of every tensor.
 class Replay {
  public:
-  Replay(const OpGraph& graph, Allocator allocator, int threads)
-      : graph_(graph), caching_(allocator == Allocator::caching), threads_(threads) {
+  Replay(const OpGraph& graph, const TrainingJob& job)
+      : graph_(graph), job_(job), caching_(job.allocator == Allocator::caching) {
     const std::size_t count = graph.tensors().size();
     first_use_.assign(count, never);
     last_use_.assign(count, 0);
@@ -47,29 +40,32 @@ class Replay {
   }
 
   MemoryEstimate run() {
-    if (caching_) allocate_bytes(cublas_workspace);
+    if (caching_) allocate_matrix_workspaces();
+    MemoryEstimate estimate;
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
-      if (is_permanent(graph_.tensors()[id].role) && graph_.tensors()[id].storage == id) allocate(id);
+      const Tensor& tensor = graph_.tensors()[id];
+      if (!is_permanent(tensor.role) || tensor.storage != id) continue;
+      allocate(id);
+      for (int ahead = 1; tensor.role == TensorRole::input && ahead < job_.loader_batches; ++ahead) {
+        if (caching_) static_cast<void>(memory_.allocate(tensor.bytes));
+        estimate.loader += tensor.bytes;
+      }
     }
-    for (int step = 0; step < 2; ++step) {  // optimizer state comes into being in the first
+    now_ += estimate.loader;
+    for (int step = 0; step < 2; ++step) {  // the first step makes the optimizer's state
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
     }
-    MemoryEstimate estimate;
-    estimate.parameters = bytes_at_peak_[static_cast<std::size_t>(TensorRole::parameter)] +
-                          bytes_at_peak_[static_cast<std::size_t>(TensorRole::buffer)];
-    estimate.gradients = bytes_at_peak_[static_cast<std::size_t>(TensorRole::gradient)];
-    estimate.optimizer = bytes_at_peak_[static_cast<std::size_t>(TensorRole::optimizer_state)];
-    estimate.activations = bytes_at_peak_[static_cast<std::size_t>(TensorRole::input)] +
-                           bytes_at_peak_[static_cast<std::size_t>(TensorRole::activation)] +
-                           bytes_at_peak_[static_cast<std::size_t>(TensorRole::temporary)];
-    estimate.workspace = workspace_at_peak_;
-    if (caching_) {
-      estimate.context = cuda_context;
-      estimate.workspace = memory_.reserved() - peak_;
-    }
+    const auto at_peak = [this](TensorRole role) { return bytes_at_peak_[static_cast<std::size_t>(role)]; };
+    estimate.parameters = at_peak(TensorRole::parameter) + at_peak(TensorRole::buffer);
+    estimate.gradients = at_peak(TensorRole::gradient);
+    estimate.optimizer = at_peak(TensorRole::optimizer_state);
+    estimate.activations =
+        at_peak(TensorRole::input) + at_peak(TensorRole::activation) + at_peak(TensorRole::temporary);
+    estimate.workspace = caching_ ? memory_.reserved() - peak_ : workspace_at_peak_;
+    estimate.context = job_.context_bytes;
     estimate.peak_bytes = estimate.parameters + estimate.gradients + estimate.optimizer + estimate.activations +
-                          estimate.workspace + estimate.context;
+                          estimate.loader + estimate.workspace + estimate.context;
     return estimate;
   }
 
@@ -101,7 +97,15 @@ class Replay {
                                    : op.kind == OpKind::nll_loss;
   }
 
-  void allocate_bytes(std::int64_t bytes) { static_cast<void>(memory_.allocate(bytes)); }
+  /// LibTorch has a handle for each thread that multiplies matrices: that of the forward pass and autograd's.
+  void allocate_matrix_workspaces() {
+    for (const Phase phase : {Phase::forward, Phase::backward}) {
+      const bool multiplies = std::any_of(graph_.ops().begin(), graph_.ops().end(), [phase](const Op& op) {
+        return op.phase == phase && is_conv_or_matmul(op.kind) && !is_convolution(op.kind);
+      });
+      if (multiplies) static_cast<void>(memory_.allocate(job_.matrix_workspace_bytes));
+    }
+  }
 
   void allocate(TensorId storage) {
     const Tensor& tensor = graph_.tensors()[storage];
@@ -126,102 +130,9 @@ class Replay {
     std::copy(bytes_, bytes_ + roles, bytes_at_peak_);
   }
 
-  [[nodiscard]] std::int64_t bytes_of(TensorId id) const { return id == no_tensor ? 0 : graph_.bytes(id); }
-
-  /// Bytes of a copy in oneDNN's layout: channels (axis 1 of images, both channel axes of weights) are filled up.
-  [[nodiscard]] std::int64_t blocked(TensorId id, bool weight) const {
-    if (id == no_tensor) return 0;
-    const Shape& shape = graph_.shape(id);
-    double bytes = static_cast<double>(graph_.bytes(id));
-    for (std::size_t axis = weight ? 0 : 1; axis < 2; ++axis) {
-      const std::int64_t channels = shape[axis];
-      if (channels < channel_block) continue;
-      const std::int64_t filled = (channels + channel_block - 1) / channel_block * channel_block;
-      bytes *= static_cast<double>(filled) / static_cast<double>(channels);
-    }
-    return static_cast<std::int64_t>(bytes);
-  }
-
-  /// A view of a tensor that ends in the channels, as permuting images makes it.
-  [[nodiscard]] bool channels_last(TensorId id) const {
-    const TensorId storage = graph_.tensors()[id].storage;
-    if (storage == id || graph_.shape(storage).rank() == 0) return false;
-    return graph_.shape(storage) != graph_.shape(id) && graph_.shape(storage).back() == graph_.shape(id)[1];
-  }
-
-  /// Whether LibTorch convolves by itself rather than by oneDNN (ConvParams::use_mkldnn in
-  /// ATen/native/Convolution.cpp).
-  [[nodiscard]] bool is_native(TensorId image, TensorId weight, TensorId result) const {
-    if (graph_.tensors()[image].type == DataType::f64) return true;
-    const Shape& in = graph_.shape(image);
-    const Shape& window = graph_.shape(weight);
-    const bool one = window[2] == 1 && window[3] == 1;
-    if (one && in[2] == graph_.shape(result)[2] && in[0] < 16 && threads_ == 1) return true;
-    const bool grouped = window[1] != in[1];
-    const bool wide = window[2] > 3 && window[3] > 3;
-    return !grouped && !wide && in[0] == 1 && in.numel() <= 20'480;
-  }
-
-  /// Bytes of the matrix of windows that a native convolution multiplies; a 1x1 window's is the image itself.
-  [[nodiscard]] std::int64_t columns(TensorId image, TensorId weight, TensorId result) const {
-    const Shape& window = graph_.shape(weight);
-    const Shape& out = graph_.shape(result);
-    if (window[2] == 1 && window[3] == 1 && graph_.shape(image)[2] == out[2]) return 0;
-    return out[0] * out[2] * out[3] * window[1] * window[2] * window[3] * size_of(graph_.tensors()[image].type);
-  }
-
-  /// What convolutions hold beside their operands and results on a CPU.
-  void note_convolution(const Op& op) {
-    const bool forward = op.kind == OpKind::convolution;
-    if (!forward && op.kind != OpKind::convolution_backward) return;
-    const auto inputs = graph_.inputs(op);
-    const TensorId image = inputs[forward ? 0 : 1];
-    const TensorId weight = inputs[forward ? 1 : 2];
-    const TensorId result = forward ? graph_.outputs(op)[0] : inputs[0];
-    if (is_native(image, weight, result)) {
-      std::int64_t made = 0;
-      for (const TensorId id : graph_.outputs(op)) {
-        made += bytes_of(id);
-        note(columns(image, weight, result) + made);
-      }
-    } else {
-      note_copies(op);
-    }
-  }
-
-  /// oneDNN convolves copies of its operands, one product after the other.
-  void note_copies(const Op& op) {
-    const auto inputs = graph_.inputs(op);
-    const auto outputs = graph_.outputs(op);
-    if (op.kind == OpKind::convolution) {
-      const std::int64_t out = blocked(outputs[0], false);
-      note(std::max(blocked(inputs[0], false) + blocked(inputs[1], true) + out, out + bytes_of(outputs[0])));
-    } else {
-      const std::int64_t gradient = blocked(inputs[0], false);
-      const std::int64_t weight = blocked(inputs[2], true);
-      const std::int64_t of_input = blocked(outputs[0], false);
-      if (outputs[0] != no_tensor) {
-        note(std::max(gradient + weight + of_input, of_input + bytes_of(outputs[0])));
-      }
-      const Shape& window = graph_.shape(inputs[2]);
-      if (outputs[1] != no_tensor && std::min(window[2], window[3]) > widest_window) {
-        // By matrices of windows, one image a thread; it books four times the sums of the threads' weight gradients.
-        const std::int64_t columns_of_one = columns(inputs[1], inputs[2], inputs[0]) / graph_.shape(inputs[1])[0];
-        const std::int64_t of_thread = columns_of_one + 4 * bytes_of(inputs[2]);
-        note(bytes_of(outputs[0]) + bytes_of(inputs[0]) + bytes_of(outputs[1]) + threads_ * of_thread);
-      } else if (outputs[1] != no_tensor) {
-        // Without a kernel for depthwise weights in this layout, each group is filled to a block of its own.
-        const bool filled = graph_.shape(inputs[2])[1] == 1 && channels_last(inputs[0]);
-        const std::int64_t of_weight = filled ? weight * channel_block * channel_block : weight;
-        note(bytes_of(outputs[0]) +
-             std::max(gradient + blocked(inputs[1], false) + of_weight, of_weight + bytes_of(outputs[1])));
-      }
-    }
-  }
-
   void execute(std::size_t i) {
     const Op& op = graph_.ops()[i];
-    if (!caching_) note_convolution(op);
+    if (!caching_) note(convolution_workspace(graph_, op, job_.threads));
     const auto make = [&](TensorId id) {
       if (id != no_tensor && !alive_[graph_.tensors()[id].storage]) allocate(graph_.tensors()[id].storage);
     };
@@ -247,8 +158,8 @@ class Replay {
   }
 
   const OpGraph& graph_;
+  const TrainingJob& job_;
   const bool caching_;
-  const int threads_;
   std::vector<std::size_t> first_use_, last_use_;  // operators that name a storage
   std::vector<bool> held_, alive_;
   std::vector<CachingAllocator::Block> block_;
@@ -266,21 +177,38 @@ bool MemoryEstimate::fits(const Device& device, double margin) const {
   return static_cast<double>(peak_bytes) <= usable_bytes(device, margin);
 }
 
-Allocator allocator_of(const Device& device) {
-  const bool cpu = std::find(device.aliases.begin(), device.aliases.end(), "cpu") != device.aliases.end();
-  return cpu ? Allocator::exact : Allocator::caching;
+std::optional<TrainingJob> TrainingJob::on(const Device& device) {
+  TrainingJob job;
+  switch (device.kind) {
+    case DeviceKind::cpu:
+      if (device.sms) job.threads = std::max(1, static_cast<int>(*device.sms));
+      return job;
+    case DeviceKind::gpu:
+      job.allocator = Allocator::caching;
+      job.context_bytes = 512 * mebibyte;
+      if (device.vendor == "AMD") {  // parseChosenWorkspaceSize in ATen/cuda/CublasHandlePool.cpp
+        job.matrix_workspace_bytes = (device.arch == "CDNA3" ? 128 : 32) * mebibyte;
+      } else {
+        const bool large = device.arch == "Hopper" || device.arch == "Blackwell";
+        job.matrix_workspace_bytes = large ? 32 * mebibyte : 8'519'680;
+      }
+      return job;
+    case DeviceKind::other:
+      break;
+  }
+  return std::nullopt;
 }
 
-MemoryEstimate estimate_memory(const OpGraph& graph, Allocator allocator, int threads) {
-  return Replay(graph, allocator, threads).run();
+MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job) {
+  if (job.threads < 1 || job.loader_batches < 1) throw InputError("a training job has at least one thread and batch");
+  return Replay(step, job).run();
 }
 
-std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step, const Device& device,
-                                          double margin) {
-  const Allocator allocator = allocator_of(device);
+std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step,
+                                          const TrainingJob& job, const Device& device, double margin) {
   const double limit = usable_bytes(device, margin);
   const auto peak = [&](std::int64_t batch) {
-    return static_cast<double>(estimate_memory(step(batch), allocator).peak_bytes);
+    return static_cast<double>(estimate_memory(step(batch), job).peak_bytes);
   };
   std::int64_t low = 1;
   double at_low = peak(low);
@@ -293,7 +221,7 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
     if (at_high > at_low) {
       const double slope = (at_high - at_low) / static_cast<double>(high - low);
       step_up = static_cast<std::int64_t>(1.02 * (limit - at_high) / slope) + 1;
-    } else if (high > most_samples) {
+    } else if (high > max_samples) {
       throw InputError("the memory of the step does not grow with its batch size");
     }
     low = high;
@@ -313,11 +241,14 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
 }
 
 std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, double margin) {
+  std::optional<TrainingJob> job = TrainingJob::on(device);
+  if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
+  if (workload.threads) job->threads = *workload.threads;
   const auto step = [&workload](std::int64_t batch) {
     workload.batch_size = batch;
     return workload.graph();
   };
-  return largest_batch(step, device, margin);
+  return largest_batch(step, *job, device, margin);
 }
 
 }  // namespace perfpred

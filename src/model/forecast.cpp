@@ -55,13 +55,19 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
   if (workload.network.rfind("torchscript:", 0) == 0) return job;
 
   const OpGraph step = workload.graph();
-  const MemoryEstimate memory = workload.threads ? estimate_memory(step, Allocator::exact, *workload.threads)
-                                                 : estimate_memory(step, Allocator::caching);
-  job.memory_bytes = memory.peak_bytes;
   const std::vector<const Device*> named = devices.candidates(workload.device);
-  if (named.size() != 1) return job;
-  const Device& device = *named.front();
-  if (device.mem_gb) job.fits = memory.fits(device);
+  Device device;  // one that the catalogue does not know is a CPU if the workload has threads, else a GPU
+  if (named.size() == 1) {
+    device = *named.front();
+  } else if (workload.threads) {
+    device.kind = DeviceKind::cpu;
+  }
+  if (std::optional<TrainingJob> training = TrainingJob::on(device)) {
+    training->threads = workload.threads.value_or(training->threads);
+    const MemoryEstimate memory = estimate_memory(step, *training);
+    job.memory_bytes = memory.peak_bytes;
+    if (device.mem_gb) job.fits = memory.fits(device);
+  }
   if (job.bound) return job;
   if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
   return job;

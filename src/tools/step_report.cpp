@@ -10,16 +10,25 @@
 namespace perfpred {
 namespace {
 
-DeviceAnswer ask(const Device& device, const StepReport& report, const NetworkSteps& network, Precision precision) {
+DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, const StepReport& report,
+                 const NetworkSteps& network, Precision precision) {
   DeviceAnswer answer;
   answer.name = device.name;
-  answer.fits = report.memory.fits(device);
   if (const auto limits = limits_if_known(device, report.step, precision)) {
     answer.bound = limits->bound;
     answer.time_at_peak_sec = limits->time_sec;
   }
+  if (!job) {
+    answer.largest_batch_unknown = "how the device allocates memory is unknown";
+    return answer;
+  }
+  if (!device.mem_gb) {
+    answer.largest_batch_unknown = "the device's memory size is unknown";
+    return answer;
+  }
+  answer.fits = report.memory->fits(device);
   try {
-    answer.largest_batch = largest_batch(network.step, device);
+    answer.largest_batch = largest_batch(network.step, *job, device);
   } catch (const InputError& error) {  // a file that was traced may hold its batch size
     answer.largest_batch_unknown = error.what();
   }
@@ -48,8 +57,9 @@ StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Pre
   report.network = network.network;
   report.batch_size = batch_size;
   report.step = network.step(batch_size);
-  report.memory = estimate_memory(report.step, device ? allocator_of(*device) : Allocator::exact);
-  if (device) report.device = ask(*device, report, network, precision);
+  const std::optional<TrainingJob> job = device ? TrainingJob::on(*device) : TrainingJob();
+  if (job) report.memory = estimate_memory(report.step, *job);
+  if (device) report.device = ask(*device, job, report, network, precision);
   return report;
 }
 

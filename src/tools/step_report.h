@@ -13,34 +13,36 @@ namespace perfpred {
 struct Device;
 struct NetworkSteps;
 
-/// What a device has to say to a training step.
+/// How a training job fits on a device.
 struct DeviceAnswer {
   std::string name;
-  bool fits = false;
-  std::optional<std::int64_t> largest_batch;  ///< that fits; empty if none does, or for the reason that follows
-  std::string largest_batch_unknown;          ///< why; empty if it is known
-  /// What limits the step, and its least time; empty where the device's peak of the precision is not known.
+  std::optional<bool> fits;                   ///< empty if the device's memory, or how it is allocated, is not known
+  std::optional<std::int64_t> largest_batch;  ///< that fits; empty if none does, or if it is not known
+  std::string largest_batch_unknown;          ///< why it is not known; empty if it is
+  /// What limits the step, and its least time; empty if the device's peak of the precision is not known.
   std::optional<Bound> bound;
   std::optional<double> time_at_peak_sec;
 };
 
-/// What one training step of a network asks of a device.
+/// Work and memory of one training step of a network.
 struct StepReport {
   std::string network;
   std::int64_t batch_size = 0;
   OpGraph step;
-  MemoryEstimate memory;  ///< as the device allocates; exact where there is none
+  /// Of a training job on the device, or without one on a CPU of two threads; empty if it is not known how the device
+  /// allocates memory.
+  std::optional<MemoryEstimate> memory;
   std::optional<DeviceAnswer> device;
 
-  /// Totals by what an operator does, by its name.
+  /// Totals by operator name.
   [[nodiscard]] std::map<std::string, OpTotals> kinds() const;
 
-  /// How often each operator without a rule was met, by its name.
+  /// How often each operator without a rule occurs, by name.
   [[nodiscard]] std::map<std::string, std::int64_t> unknown_ops() const;
 };
 
-/// @param device  nothing: no device is asked
-/// @throws InputError as the network's steps do, or if the device's memory is not known
+/// @param device  if set, the report says how the job fits on it
+/// @throws InputError as the network's steps do
 [[nodiscard]] StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Precision precision,
                                      const std::optional<Device>& device);
 

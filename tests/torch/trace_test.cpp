@@ -66,7 +66,7 @@ void expect_equal(const OpGraph& analytic, const OpGraph& traced) {
   EXPECT_EQ(analytic.params(), traced.params());
   EXPECT_EQ(analytic.activation_bytes(), traced.activation_bytes());
   const auto peak = [](const OpGraph& step) {
-    return static_cast<double>(estimate_memory(step, Allocator::exact).peak_bytes);
+    return static_cast<double>(estimate_memory(step, TrainingJob()).peak_bytes);
   };
   EXPECT_NEAR(peak(traced) / peak(analytic), 1, 0.02);
   for (const Phase phase : phases) {
@@ -614,7 +614,9 @@ TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {
     const bool fixed = usual.input.at(1) < 64 || name.starts_with("vit_");  // by position embeddings
     for (const std::int64_t batch : {2, 6}) {
       const Workload workload = fixed ? Workload::zoo(name, batch) : Workload::zoo(name, batch, {3, 96, 96});
-      const MemoryEstimate memory = estimate_memory(workload.graph(), Allocator::exact, 1);
+      TrainingJob job;
+      job.threads = job.loader_batches = 1;
+      const MemoryEstimate memory = estimate_memory(workload.graph(), job);
       const auto estimate = static_cast<double>(memory.peak_bytes);
       const auto measured = static_cast<double>(measured_peak(workload));
       EXPECT_NEAR(estimate / measured, 1, 0.02) << name << ", batch " << batch;

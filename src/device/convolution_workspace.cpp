@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/convolution_workspace.h"
+
+#include <algorithm>
+
+namespace perfpred {
+namespace {
+
+/// Channels that oneDNN's blocked layouts hold together (of AVX-512).
+constexpr std::int64_t channel_block = 16;
+
+/// Rows and columns of the widest window for which oneDNN has kernels of its own.
+constexpr std::int64_t max_window = 14;
+
+/// A convolution's operands by what they are; the gradients are no_tensor in the forward pass or if not requested.
+struct Convolution {
+  TensorId image = no_tensor;
+  TensorId weight = no_tensor;
+  TensorId result = no_tensor;  // forward: the output; backward: its gradient
+  TensorId image_gradient = no_tensor;
+  TensorId weight_gradient = no_tensor;
+};
+
+class Workspace {
+ public:
+  Workspace(const OpGraph& step, const Op& op, int threads) : step_(step), op_(op), threads_(threads) {
+    const auto inputs = step.inputs(op);
+    const auto outputs = step.outputs(op);
+    if (op.kind == OpKind::convolution) {
+      operands_ = {inputs[0], inputs[1], outputs[0], no_tensor, no_tensor};
+    } else {
+      operands_ = {inputs[1], inputs[2], inputs[0], outputs[0], outputs[1]};
+    }
+  }
+
+  [[nodiscard]] std::int64_t peak() const {
+    if (is_native()) return native();
+    return op_.kind == OpKind::convolution ? blocked_forward() : std::max(blocked_image(), blocked_weight());
+  }
+
+ private:
+  [[nodiscard]] std::int64_t bytes(TensorId id) const { return id == no_tensor ? 0 : step_.bytes(id); }
+
+  /// Bytes of a copy in oneDNN's layout: channels (axis 1 of images, both channel axes of weights) are filled up.
+  [[nodiscard]] std::int64_t blocked(TensorId id, bool weight = false) const {
+    if (id == no_tensor) return 0;
+    const Shape& shape = step_.shape(id);
+    double bytes = static_cast<double>(step_.bytes(id));
+    for (std::size_t axis = weight ? 0 : 1; axis < 2; ++axis) {
+      const std::int64_t channels = shape[axis];
+      if (channels < channel_block) continue;
+      const std::int64_t filled = (channels + channel_block - 1) / channel_block * channel_block;
+      bytes *= static_cast<double>(filled) / static_cast<double>(channels);
+    }
+    return static_cast<std::int64_t>(bytes);
+  }
+
+  /// A view of a tensor that ends in the channels, as permuting images makes it.
+  [[nodiscard]] bool is_channels_last(TensorId id) const {
+    const TensorId storage = step_.tensors()[id].storage;
+    if (storage == id || step_.shape(storage).rank() == 0) return false;
+    return step_.shape(storage) != step_.shape(id) && step_.shape(storage).back() == step_.shape(id)[1];
+  }
+
+  /// Whether LibTorch convolves by itself rather than by oneDNN (ConvParams::use_mkldnn in
+  /// ATen/native/Convolution.cpp).
+  [[nodiscard]] bool is_native() const {
+    if (step_.tensors()[operands_.image].type == DataType::f64) return true;
+    const Shape& in = step_.shape(operands_.image);
+    const Shape& window = step_.shape(operands_.weight);
+    const bool one = window[2] == 1 && window[3] == 1;
+    if (one && in[2] == step_.shape(operands_.result)[2] && in[0] < 16 && threads_ == 1) return true;
+    const bool grouped = window[1] != in[1];
+    const bool wide = window[2] > 3 && window[3] > 3;
+    return !grouped && !wide && in[0] == 1 && in.numel() <= 20'480;
+  }
+
+  /// Bytes of the matrix of windows that a native convolution multiplies; a 1x1 window's is the image itself.
+  [[nodiscard]] std::int64_t window_matrix() const {
+    const Shape& window = step_.shape(operands_.weight);
+    const Shape& out = step_.shape(operands_.result);
+    if (window[2] == 1 && window[3] == 1 && step_.shape(operands_.image)[2] == out[2]) return 0;
+    return out[0] * out[2] * out[3] * window[1] * window[2] * window[3] *
+           size_of(step_.tensors()[operands_.image].type);
+  }
+
+  [[nodiscard]] std::int64_t native() const {
+    std::int64_t results = 0;
+    for (const TensorId id : step_.outputs(op_)) results += bytes(id);
+    return window_matrix() + results;
+  }
+
+  [[nodiscard]] std::int64_t blocked_forward() const {
+    const std::int64_t out = blocked(operands_.result);
+    return std::max(blocked(operands_.image) + blocked(operands_.weight, true) + out, out + bytes(operands_.result));
+  }
+
+  [[nodiscard]] std::int64_t blocked_image() const {
+    if (operands_.image_gradient == no_tensor) return 0;
+    const std::int64_t made = blocked(operands_.image_gradient);
+    return std::max(blocked(operands_.result) + blocked(operands_.weight, true) + made,
+                    made + bytes(operands_.image_gradient));
+  }
+
+  [[nodiscard]] std::int64_t blocked_weight() const {
+    if (operands_.weight_gradient == no_tensor) return 0;
+    const std::int64_t before = bytes(operands_.image_gradient);
+    const Shape& window = step_.shape(operands_.weight);
+    if (std::min(window[2], window[3]) > max_window) {
+      // By matrices of windows, one image a thread; oneDNN books four times the sums of the threads' weight gradients.
+      const std::int64_t of_image = window_matrix() / step_.shape(operands_.image)[0];
+      const std::int64_t of_thread = of_image + 4 * bytes(operands_.weight);
+      return before + bytes(operands_.result) + bytes(operands_.weight_gradient) + threads_ * of_thread;
+    }
+    // Without a kernel for depthwise weights in this layout, oneDNN fills each group to a block of its own.
+    const bool filled = window[1] == 1 && is_channels_last(operands_.result);
+    const std::int64_t made = blocked(operands_.weight, true) * (filled ? channel_block * channel_block : 1);
+    return before + std::max(blocked(operands_.result) + blocked(operands_.image) + made,
+                             made + bytes(operands_.weight_gradient));
+  }
+
+  const OpGraph& step_;
+  const Op& op_;
+  const int threads_;
+  Convolution operands_;
+};
+
+}  // namespace
+
+std::int64_t convolution_workspace(const OpGraph& step, const Op& op, int threads) {
+  return is_convolution(op.kind) ? Workspace(step, op, threads).peak() : 0;
+}
+
+}  // namespace perfpred
