@@ -5,37 +5,27 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
+
 #include "cli.h"
 
 namespace {
 
 nlohmann::ordered_json to_json(const perfpred::Device& device) {
+  constexpr std::array<std::string_view, 5> texts = {"name", "kind", "vendor", "arch", "source"};
   nlohmann::ordered_json row;
-  const auto number = [&row](const char* key, const std::optional<double>& value) {
-    row[key] = value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-  };
-  row["name"] = device.name;
-  row["aliases"] = device.aliases;
-  row["kind"] = to_string(device.kind);
-  row["vendor"] = device.vendor;
-  row["arch"] = device.arch;
-  row["year"] = device.year ? nlohmann::ordered_json(static_cast<int>(*device.year)) : nlohmann::ordered_json(nullptr);
-  number("fp64_tflops", device.fp64_tflops);
-  number("fp32_tflops", device.fp32_tflops);
-  number("tf32_tflops", device.tf32_tflops);
-  number("bf16_tflops", device.bf16_tflops);
-  number("fp16_tflops", device.fp16_tflops);
-  number("fp64_vector_tflops", device.fp64_vector_tflops);
-  number("fp32_vector_tflops", device.fp32_vector_tflops);
-  number("fp16_vector_tflops", device.fp16_vector_tflops);
-  number("mem_gb", device.mem_gb);
-  number("mem_bw_gbs", device.mem_bw_gbs);
-  number("l2_mb", device.l2_mb);
-  number("sms", device.sms);
-  number("boost_mhz", device.boost_mhz);
-  number("tdp_w", device.tdp_w);
-  number("launch_us", device.launch_us);
-  row["source"] = device.source;
+  const auto fields = perfpred::device_fields(device);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string& column = perfpred::device_columns()[i];
+    if (column == "aliases") {
+      row[column] = device.aliases;
+    } else if (std::find(texts.begin(), texts.end(), column) != texts.end()) {
+      row[column] = fields[i];
+    } else {
+      row[column] = fields[i].empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json::parse(fields[i]);
+    }
+  }
   return row;
 }
 

@@ -54,7 +54,7 @@ TEST(Roofline, RefusesWhatIsUnknown) {
   const DeviceCatalogue catalogue;
   const Roofline v100(catalogue.find("V100-SXM2-16GB"));
   EXPECT_THAT(testing::refusal([&] { (void)v100.peak(Precision::bf16); }),
-              AllOf(HasSubstr("bf16"), HasSubstr("fp64, fp32, tf32, fp16")));
+              AllOf(HasSubstr("bf16"), HasSubstr("fp64, fp32, tf32, default, fp16")));
   EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 0, 1, Precision::fp32); }), HasSubstr("positive"));
   EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 1, std::nan(""), Precision::fp32); }),
               HasSubstr("positive"));

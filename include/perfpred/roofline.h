@@ -12,21 +12,21 @@ namespace perfpred {
 
 class OpGraph;
 
-/// Where a measurement lies under a device's roof. What cannot be said without the device's peaks is empty.
+/// A measurement under a device's roof. What depends on an unknown peak is empty.
 struct RooflinePoint {
   std::string device, label;
-  double ai = 0;                     ///< FLOPs a byte, > 0
-  double flops_per_sec = 0;          ///< achieved, > 0
-  std::optional<Bound> bound;        ///< `memory` left of the ridge, `compute` right of it
-  std::optional<double> margin;      ///< 1 - (distance to the ridge): 0 at the ridge, towards 1 far from it
+  double ai = 0;                 ///< FLOPs a byte, > 0
+  double flops_per_sec = 0;      ///< achieved, > 0
+  std::optional<Bound> bound;    ///< `memory` left of the ridge, `compute` right of it
+  std::optional<double> margin;  ///< 1 - smaller / larger of intensity and ridge: 0 at the ridge, towards 1 far away
   std::optional<double> efficiency;  ///< achieved / attainable at this intensity, a fraction
 };
 
-/// The least time in which a device can execute a training step, by what limits it.
+/// The least time in which a device can execute a training step, in seconds, by what limits it.
 struct StepLimits {
   double compute_sec = 0;            ///< sum over operators of FLOPs / peak of the unit that executes them
   double memory_sec = 0;             ///< sum of bytes / bandwidth
-  std::optional<double> launch_sec;  ///< operators x launch overhead; unknown where the device's is
+  std::optional<double> launch_sec;  ///< operators x Device::launch_us; empty if that is unknown
   double time_sec = 0;               ///< sum over operators of the longest of the three
   Bound bound = Bound::compute;      ///< the longest of the three sums
   double margin = 0;                 ///< 1 - second longest / longest: 0 where two limits are equal
@@ -38,12 +38,15 @@ class PERFPRED_API Roofline {
   /// @throws InputError if the device has no bandwidth, or no peak of any precision
   explicit Roofline(Device device);
 
-  /// Peaks by hand, in FLOP/s (for every precision) and bytes/s. @throws InputError unless both are positive
+  /// A device of which only its name and two peaks are known.
+  /// @param peak_flops  FLOP/s in every precision
+  /// @param peak_bytes  bytes/s
+  /// @throws InputError unless both are positive
   Roofline(std::string name, double peak_flops, double peak_bytes);
 
   [[nodiscard]] const Device& device() const { return device_; }
 
-  /// Every peak that is known, the highest first: "fp16", "fp32", "fp32 vector" (where the matrix units differ), ...
+  /// Every known peak in FLOP/s, the highest first: "fp16", "fp32", "fp32 vector" (if it is not the matrix units'), ...
   [[nodiscard]] std::span<const std::pair<std::string, double>> ceilings() const { return ceilings_; }
   [[nodiscard]] double bandwidth() const { return *device_.mem_bw_gbs * 1e9; }  ///< bytes/s
 
@@ -53,6 +56,9 @@ class PERFPRED_API Roofline {
   [[nodiscard]] double ridge(Precision precision) const { return peak(precision) / bandwidth(); }  ///< FLOPs a byte
   [[nodiscard]] double attainable(double ai, Precision precision) const;                           ///< FLOP/s
 
+  /// Places a measurement under the roof.
+  /// @param ai             intensity, FLOPs a byte
+  /// @param flops_per_sec  achieved
   /// @throws InputError unless both numbers are positive, or as peak() does
   [[nodiscard]] RooflinePoint place(std::string label, double ai, double flops_per_sec, Precision precision) const;
 
@@ -66,7 +72,7 @@ class PERFPRED_API Roofline {
   std::vector<std::pair<std::string, double>> ceilings_;
 };
 
-/// Roofline::limits, or nothing where the device's bandwidth or its peak of the precision is not known.
+/// Roofline::limits(), or nothing if the device's bandwidth or its peak in this precision is unknown.
 [[nodiscard]] PERFPRED_API std::optional<StepLimits> limits_if_known(const Device& device, const OpGraph& step,
                                                                      Precision precision);
 

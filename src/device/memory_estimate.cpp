@@ -207,37 +207,19 @@ MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job) {
 std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step,
                                           const TrainingJob& job, const Device& device, double margin) {
   const double limit = usable_bytes(device, margin);
-  const auto peak = [&](std::int64_t batch) {
-    return static_cast<double>(estimate_memory(step(batch), job).peak_bytes);
+  const auto fits = [&](std::int64_t batch) {
+    return static_cast<double>(estimate_memory(step(batch), job).peak_bytes) <= limit;
   };
-  std::int64_t low = 1;
-  double at_low = peak(low);
-  if (at_low > limit) return std::nullopt;
-  // Memory grows nearly in proportion: a line through two batches says where to look.
-  std::int64_t high = 2;
-  double at_high = peak(high);
-  while (at_high <= limit) {
-    std::int64_t step_up = 7 * high;  // a small batch may hide in what the allocator takes at once
-    if (at_high > at_low) {
-      const double slope = (at_high - at_low) / static_cast<double>(high - low);
-      step_up = static_cast<std::int64_t>(1.02 * (limit - at_high) / slope) + 1;
-    } else if (high > max_samples) {
-      throw InputError("the memory of the step does not grow with its batch size");
-    }
+  std::int64_t low = 0, high = 1;  // the first fits, the second does not
+  for (; fits(high); high *= 2) {
+    if (high > max_samples) throw InputError("the memory of the step does not grow with its batch size");
     low = high;
-    at_low = at_high;
-    high += step_up;
-    at_high = peak(high);
   }
-  for (bool halve = false; high - low > 1; halve = !halve) {
-    const double share = halve ? 0.5 : (limit - at_low) / (at_high - at_low);
-    const auto inside = static_cast<std::int64_t>(share * static_cast<double>(high - low));
-    const std::int64_t middle = low + std::clamp<std::int64_t>(inside, 1, high - low - 1);
-    const double at_middle = peak(middle);
-    (at_middle <= limit ? low : high) = middle;
-    (at_middle <= limit ? at_low : at_high) = at_middle;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
   }
-  return low;
+  return low > 0 ? std::optional(low) : std::nullopt;
 }
 
 std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, double margin) {

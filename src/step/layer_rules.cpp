@@ -8,90 +8,59 @@
 
 namespace perfpred {
 
+#define PERFPRED_RULE(kind, rule) \
+  case LayerKind::kind:           \
+    return rule##_rule
+
 const LayerRule& rule_of(LayerKind kind) {
   switch (kind) {
-    case LayerKind::input:
-      return input_rule;
-    case LayerKind::conv2d:
-      return convolution_rule;
-    case LayerKind::batch_norm:
-      return batch_norm_rule;
-    case LayerKind::layer_norm:
-      return layer_norm_rule;
-    case LayerKind::linear:
-      return linear_rule;
-    case LayerKind::embedding:
-      return embedding_rule;
-    case LayerKind::position_ids:
-    case LayerKind::type_ids:
-      return index_buffer_rule;
-    case LayerKind::relu:
-      return relu_rule;
-    case LayerKind::relu6:
-      return relu6_rule;
-    case LayerKind::hardswish:
-      return hardswish_rule;
-    case LayerKind::hardsigmoid:
-      return hardsigmoid_rule;
-    case LayerKind::silu:
-      return silu_rule;
-    case LayerKind::sigmoid:
-      return sigmoid_rule;
-    case LayerKind::tanh:
-      return tanh_rule;
-    case LayerKind::gelu:
-    case LayerKind::gelu_tanh:
-      return gelu_rule;
-    case LayerKind::max_pool:
-      return max_pool_rule;
-    case LayerKind::avg_pool:
-      return avg_pool_rule;
-    case LayerKind::adaptive_avg_pool:
-      return adaptive_avg_pool_rule;
-    case LayerKind::global_avg_pool:
-      return global_avg_pool_rule;
-    case LayerKind::add:
-      return add_rule;
-    case LayerKind::mul:
-      return mul_rule;
-    case LayerKind::scale:
-      return scale_rule;
-    case LayerKind::dropout:
-    case LayerKind::stochastic_depth:
-      return dropout_rule;
-    case LayerKind::layer_scale:
-      return layer_scale_rule;
-    case LayerKind::concat:
-      return concat_rule;
-    case LayerKind::chunk:
-      return chunk_rule;
-    case LayerKind::channel_shuffle:
-      return shuffle_rule;
-    case LayerKind::flatten:
-    case LayerKind::to_nhwc:
-    case LayerKind::to_nchw:
-    case LayerKind::to_tokens:
-      return view_rule;
-    case LayerKind::class_token:
-      return class_token_rule;
-    case LayerKind::first_token:
-      return first_token_rule;
-    case LayerKind::position_embedding:
-      return position_embedding_rule;
-    case LayerKind::split_heads:
-      return split_heads_rule;
-    case LayerKind::merge_heads:
-      return merge_heads_rule;
-    case LayerKind::matmul:
-      return matmul_rule;
-    case LayerKind::matmul_transposed:
-      return matmul_transposed_rule;
-    case LayerKind::causal_mask:
-      return causal_mask_rule;
-    case LayerKind::softmax:
-      return softmax_rule;
+    PERFPRED_RULE(input, input);
+    PERFPRED_RULE(conv2d, convolution);
+    PERFPRED_RULE(batch_norm, batch_norm);
+    PERFPRED_RULE(layer_norm, layer_norm);
+    PERFPRED_RULE(linear, linear);
+    PERFPRED_RULE(embedding, embedding);
+    PERFPRED_RULE(position_ids, index_buffer);
+    PERFPRED_RULE(type_ids, index_buffer);
+    PERFPRED_RULE(relu, relu);
+    PERFPRED_RULE(relu6, relu6);
+    PERFPRED_RULE(hardswish, hardswish);
+    PERFPRED_RULE(hardsigmoid, hardsigmoid);
+    PERFPRED_RULE(silu, silu);
+    PERFPRED_RULE(sigmoid, sigmoid);
+    PERFPRED_RULE(tanh, tanh);
+    PERFPRED_RULE(gelu, gelu);
+    PERFPRED_RULE(gelu_tanh, gelu);
+    PERFPRED_RULE(max_pool, max_pool);
+    PERFPRED_RULE(avg_pool, avg_pool);
+    PERFPRED_RULE(adaptive_avg_pool, adaptive_avg_pool);
+    PERFPRED_RULE(global_avg_pool, global_avg_pool);
+    PERFPRED_RULE(add, add);
+    PERFPRED_RULE(mul, mul);
+    PERFPRED_RULE(scale, scale);
+    PERFPRED_RULE(dropout, dropout);
+    PERFPRED_RULE(stochastic_depth, dropout);
+    PERFPRED_RULE(layer_scale, layer_scale);
+    PERFPRED_RULE(concat, concat);
+    PERFPRED_RULE(chunk, chunk);
+    PERFPRED_RULE(channel_shuffle, shuffle);
+    PERFPRED_RULE(flatten, view);
+    PERFPRED_RULE(to_nhwc, view);
+    PERFPRED_RULE(to_nchw, view);
+    PERFPRED_RULE(to_tokens, view);
+    PERFPRED_RULE(class_token, class_token);
+    PERFPRED_RULE(first_token, first_token);
+    PERFPRED_RULE(position_embedding, position_embedding);
+    PERFPRED_RULE(split_heads, split_heads);
+    PERFPRED_RULE(merge_heads, merge_heads);
+    PERFPRED_RULE(matmul, matmul);
+    PERFPRED_RULE(matmul_transposed, matmul_transposed);
+    PERFPRED_RULE(causal_mask, causal_mask);
+    PERFPRED_RULE(softmax, softmax);
   }
   throw Error("a layer has no kind");
 }
+
+#undef PERFPRED_RULE
 
 }  // namespace perfpred

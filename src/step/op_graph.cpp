@@ -102,6 +102,15 @@ std::int64_t bytes_read_by(const OpGraph& graph, OpKind kind, std::span<const Te
   }
 }
 
+template <class Predicate>
+OpTotals totals_if(std::span<const Op> ops, const Predicate& counts) {
+  OpTotals totals;
+  for (const Op& op : ops) {
+    if (counts(op)) totals += op;
+  }
+  return totals;
+}
+
 }  // namespace
 
 #define PERFPRED_NAME(enumerator) \
@@ -292,25 +301,15 @@ std::string_view OpGraph::layer_name(const Op& op) const {
 }
 
 OpTotals OpGraph::totals() const {
-  OpTotals totals;
-  for (const Op& op : ops_) totals += op;
-  return totals;
+  return totals_if(ops_, [](const Op&) { return true; });
 }
 
 OpTotals OpGraph::totals(Phase phase) const {
-  OpTotals totals;
-  for (const Op& op : ops_) {
-    if (op.phase == phase) totals += op;
-  }
-  return totals;
+  return totals_if(ops_, [phase](const Op& op) { return op.phase == phase; });
 }
 
 OpTotals OpGraph::totals(OpKind kind) const {
-  OpTotals totals;
-  for (const Op& op : ops_) {
-    if (op.kind == kind) totals += op;
-  }
-  return totals;
+  return totals_if(ops_, [kind](const Op& op) { return op.kind == kind; });
 }
 
 std::int64_t OpGraph::params() const {

@@ -6,144 +6,117 @@
 namespace perfpred {
 namespace {
 
+using Tensors = std::vector<TensorId>;
+
 /// The update of one optimizer. Constants (rates, decays) are arguments of its operators, not tensors.
 class Update {
  public:
-  explicit Update(StepBuilder& step) : step_(step), learned_(step.learned()) {
-    steps_ = step.new_tensor({}, DataType::f32, TensorRole::optimizer_state);
-    step.add_op(OpKind::add, {steps_}, {steps_});
+  explicit Update(StepBuilder& step)
+      : step_(step), steps_(step.new_tensor({}, DataType::f32, TensorRole::optimizer_state)) {
+    in_place(OpKind::add, {steps_});
   }
 
   void run(Optimizer optimizer) {
-    switch (optimizer) {
-      case Optimizer::none:
-        break;
-      case Optimizer::sgd:
-        fused(OpKind::fused_sgd, 0, false);
-        break;
-      case Optimizer::nesterov:
-        fused(OpKind::fused_momentum, 1, false);
-        break;
-      case Optimizer::adam:
-        fused(OpKind::fused_adam, 2, true);
-        break;
-      case Optimizer::adamw:
-        fused(OpKind::fused_adamw, 2, true);
-        break;
-      case Optimizer::adagrad:
-        fused(OpKind::fused_adagrad, 1, true);
-        break;
-      case Optimizer::rmsprop:
-        rmsprop();
-        break;
-      case Optimizer::adadelta:
-        adadelta();
-        break;
-    }
+    add(optimizer);
     if (step_.scales_loss()) step_.add_op(OpKind::sub, {steps_, step_.found_inf()}, {steps_});
   }
 
  private:
-  using Tensors = std::vector<TensorId>;
-
-  /// A new state tensor for each parameter.
-  Tensors new_states() {
-    Tensors states;
-    states.reserve(learned_.size());
-    for (const LearnedTensor& p : learned_) states.push_back(step_.new_like(p.weight, TensorRole::optimizer_state));
-    return states;
+  void add(Optimizer optimizer) {
+    switch (optimizer) {
+      case Optimizer::none:
+        return;
+      case Optimizer::sgd:
+        return fused(OpKind::fused_sgd, 0, false);
+      case Optimizer::nesterov:
+        return fused(OpKind::fused_momentum, 1, false);
+      case Optimizer::adam:
+        return fused(OpKind::fused_adam, 2, true);
+      case Optimizer::adamw:
+        return fused(OpKind::fused_adamw, 2, true);
+      case Optimizer::adagrad:
+        return fused(OpKind::fused_adagrad, 1, true);
+      case Optimizer::rmsprop:
+        return rmsprop();
+      case Optimizer::adadelta:
+        return adadelta();
+    }
   }
 
   /// One kernel for all parameters.
   void fused(OpKind kind, int states, bool reads_steps) {
-    Tensors read;
-    for (const LearnedTensor& p : learned_) read.push_back(p.weight);
+    Tensors read = step_.parameters();
     Tensors written = read;
-    for (const LearnedTensor& p : learned_) read.push_back(p.gradient);
+    read.insert(read.end(), step_.gradients().begin(), step_.gradients().end());
     for (int i = 0; i < states; ++i) {
-      const Tensors made = new_states();
-      read.insert(read.end(), made.begin(), made.end());
-      written.insert(written.end(), made.begin(), made.end());
+      const Tensors state = new_state();
+      read.insert(read.end(), state.begin(), state.end());
+      written.insert(written.end(), state.begin(), state.end());
     }
     if (reads_steps) read.push_back(steps_);
     if (step_.scales_loss()) read.push_back(step_.found_inf());
     step_.add_op(kind, read, written);
   }
 
-  /// A grouped operator: it goes through all parameters before the next one starts.
-  template <class Operation>
-  void for_each(const Operation& operation) {
-    for (std::size_t i = 0; i < learned_.size(); ++i) operation(i);
-  }
-  void in_place(OpKind kind, const Tensors& self) {
-    for_each([&](std::size_t i) { step_.add_op(kind, {self[i]}, {self[i]}); });
-  }
-  void in_place(OpKind kind, const Tensors& self, const Tensors& other) {
-    for_each([&](std::size_t i) { step_.add_op(kind, {self[i], other[i]}, {self[i]}); });
-  }
-  Tensors apply(OpKind kind, const Tensors& self) {
-    Tensors results(self.size());
-    for_each([&](std::size_t i) { results[i] = step_.apply(kind, {self[i]}); });
-    return results;
-  }
-  void add_square(const Tensors& self, const Tensors& other) {
-    for_each([&](std::size_t i) { step_.add_op(OpKind::addcmul, {self[i], other[i], other[i]}, {self[i]}); });
-  }
-
-  /// Without a kernel that reads the flag, the host compares it with zero.
-  void check_for_infinities() {
-    if (step_.scales_loss()) step_.apply(OpKind::fill, {step_.found_inf()});
-  }
-
+  /// Without a fused kernel: grouped operators, each of which goes through all parameters before the next one starts.
   void rmsprop() {
     check_for_infinities();
-    const Tensors square = new_states();
+    const Tensors square = new_state();
     in_place(OpKind::mul, square);
-    add_square(square, gradients());
+    in_place(OpKind::addcmul, square, step_.gradients(), step_.gradients());
     const Tensors root = apply(OpKind::sqrt, square);
     in_place(OpKind::add, root);
-    for_each([&](std::size_t i) {
-      step_.add_op(OpKind::addcdiv, {learned_[i].weight, learned_[i].gradient, root[i]}, {learned_[i].weight});
-    });
+    in_place(OpKind::addcdiv, step_.parameters(), step_.gradients(), root);
   }
 
   void adadelta() {
     check_for_infinities();
-    const Tensors square = new_states();
-    const Tensors moved = new_states();
+    const Tensors square = new_state();
+    const Tensors moved = new_state();
     in_place(OpKind::mul, square);
-    add_square(square, gradients());
+    in_place(OpKind::addcmul, square, step_.gradients(), step_.gradients());
     const Tensors update = apply(OpKind::add, moved);
     in_place(OpKind::sqrt, update);
     const Tensors root = apply(OpKind::add, square);
     in_place(OpKind::sqrt, root);
     in_place(OpKind::div, update, root);
-    in_place(OpKind::mul, update, gradients());
+    in_place(OpKind::mul, update, step_.gradients());
     in_place(OpKind::mul, moved);
-    add_square(moved, update);
-    in_place(OpKind::add, weights(), update);
+    in_place(OpKind::addcmul, moved, update, update);
+    in_place(OpKind::add, step_.parameters(), update);
   }
 
-  [[nodiscard]] Tensors weights() const {
-    Tensors list;
-    for (const LearnedTensor& p : learned_) list.push_back(p.weight);
-    return list;
+  /// The host reads the flag, because no kernel of these updates does.
+  void check_for_infinities() {
+    if (step_.scales_loss()) step_.apply(OpKind::fill, {step_.found_inf()});
   }
-  [[nodiscard]] Tensors gradients() const {
-    Tensors list;
-    for (const LearnedTensor& p : learned_) list.push_back(p.gradient);
-    return list;
+
+  /// A new tensor for each parameter.
+  Tensors new_state() {
+    Tensors state;
+    for (const TensorId p : step_.parameters()) state.push_back(step_.new_like(p, TensorRole::optimizer_state));
+    return state;
+  }
+
+  template <class... Lists>
+  void in_place(OpKind kind, const Tensors& self, const Lists&... others) {
+    for (std::size_t i = 0; i < self.size(); ++i) step_.add_op(kind, {self[i], others[i]...}, {self[i]});
+  }
+
+  Tensors apply(OpKind kind, const Tensors& inputs) {
+    Tensors results;
+    for (const TensorId input : inputs) results.push_back(step_.apply(kind, {input}));
+    return results;
   }
 
   StepBuilder& step_;
-  std::span<const LearnedTensor> learned_;
-  TensorId steps_ = no_tensor;
+  TensorId steps_;
 };
 
 }  // namespace
 
 void add_optimizer_update(StepBuilder& step, Optimizer optimizer) {
-  if (optimizer != Optimizer::none && !step.learned().empty()) Update(step).run(optimizer);
+  if (optimizer != Optimizer::none && !step.parameters().empty()) Update(step).run(optimizer);
 }
 
 }  // namespace perfpred

@@ -3,6 +3,7 @@
 
 #include <perfpred/error.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "step/layer_rules.h"
@@ -22,13 +23,13 @@ StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision 
 
 /// Room for a typical step, so that nothing is moved while the graph grows.
 void StepBuilder::reserve() {
-  std::size_t learned = 0;
-  for (const Layer& layer : network_.layers) learned += Network::parameters(layer).count;
+  std::size_t parameters = 0;
+  for (const Layer& layer : network_.layers) parameters += Network::parameters(layer).count;
   const std::size_t layers = states_.size();
   const std::size_t update_ops = optimizer_ == Optimizer::adadelta ? 11 : optimizer_ == Optimizer::rmsprop ? 5 : 0;
   const std::size_t update_tensors = optimizer_ >= Optimizer::adam ? 2 : 1;
-  graph_.reserve(layers, layers * 4 + learned * update_ops, layers * 5 + learned * (2 + update_tensors));
-  learned_.reserve(learned);
+  graph_.reserve(layers, layers * 4 + parameters * update_ops, layers * 5 + parameters * (2 + update_tensors));
+  parameters_.reserve(parameters);
 }
 
 void StepBuilder::declare_tensors() {
@@ -37,16 +38,16 @@ void StepBuilder::declare_tensors() {
     growth_ = graph_.add_tensor({}, DataType::i32, TensorRole::buffer);
     found_inf_ = graph_.add_tensor({}, DataType::f32, TensorRole::buffer);
   }
-  learned_of_layer_.assign(states_.size(), {-1, -1});
+  parameters_of_layer_.assign(states_.size(), {-1, -1});
   buffers_.assign(states_.size(), {no_tensor, no_tensor, no_tensor});
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const Layer& layer = network_.layers[i];
     const LayerParameters own = Network::parameters(layer);
     const std::size_t skip = layer.tied_to >= 0 ? 1 : 0;
-    if (skip == 1) learned_of_layer_[i][0] = learned_of_layer_[static_cast<std::size_t>(layer.tied_to)][0];
+    if (skip == 1) parameters_of_layer_[i][0] = parameters_of_layer_[static_cast<std::size_t>(layer.tied_to)][0];
     for (std::size_t p = 0; p < own.count; ++p) {
-      learned_of_layer_[i][p + skip] = static_cast<std::int32_t>(learned_.size());
-      learned_.push_back({graph_.add_tensor(own.shapes[p], parameter_type_, TensorRole::parameter)});
+      parameters_of_layer_[i][p + skip] = static_cast<std::int32_t>(parameters_.size());
+      parameters_.push_back(graph_.add_tensor(own.shapes[p], parameter_type_, TensorRole::parameter));
     }
     if (layer.kind == LayerKind::batch_norm) {
       for (std::size_t k = 0; k < 2; ++k) {
@@ -57,13 +58,14 @@ void StepBuilder::declare_tensors() {
       mask_ = graph_.add_tensor({layer.output[1], layer.output[2]}, DataType::u8, TensorRole::buffer);
     }
   }
+  gradients_.assign(parameters_.size(), no_tensor);
 }
 
 OpGraph StepBuilder::build() {
   const auto count = static_cast<std::int32_t>(states_.size());
   for (layer_ = 0; layer_ < count; ++layer_) {
     LayerState& s = state();
-    s.needs_gradient = learned_of_layer_[static_cast<std::size_t>(layer_)][0] >= 0;
+    s.needs_gradient = parameters_of_layer_[static_cast<std::size_t>(layer_)][0] >= 0;
     for (const std::int32_t i : network_.inputs(layer())) s.needs_gradient |= state_of(i).needs_gradient;
     rule_of(layer().kind).forward(*this, layer());
   }
@@ -75,10 +77,8 @@ OpGraph StepBuilder::build() {
     release_grad(state().gradient);
   }
   layer_ = -1;
-  for (const LearnedTensor& parameter : learned_) {
-    if (parameter.gradient == no_tensor) {
-      throw Error("network " + network_.name + " has a parameter that its loss does not depend on");
-    }
+  if (std::find(gradients_.begin(), gradients_.end(), no_tensor) != gradients_.end()) {
+    throw Error("network " + network_.name + " has a parameter that its loss does not depend on");
   }
   if (scaled_) unscale_gradients();
   phase_ = Phase::optimizer;
@@ -132,9 +132,9 @@ TensorId StepBuilder::read_input(std::size_t i, DataType compute) {
 }
 
 void StepBuilder::read_weights(DataType compute) {
-  const auto& own = learned_of_layer_[static_cast<std::size_t>(layer_)];
+  const auto& own = parameters_of_layer_[static_cast<std::size_t>(layer_)];
   for (std::size_t p = 0; p < 2; ++p) {
-    if (own[p] >= 0) state().weights[p] = cast(learned_[static_cast<std::size_t>(own[p])].weight, compute);
+    if (own[p] >= 0) state().weights[p] = cast(parameters_[static_cast<std::size_t>(own[p])], compute);
   }
 }
 
@@ -198,15 +198,26 @@ bool StepBuilder::can_overwrite(TensorId gradient) const {
 }
 
 void StepBuilder::accumulate_parameter_grad(std::size_t which, TensorId gradient) {
-  const std::int32_t index = learned_of_layer_[static_cast<std::size_t>(layer_)][which];
-  LearnedTensor& parameter = learned_[static_cast<std::size_t>(index)];
+  const std::int32_t index = parameters_of_layer_[static_cast<std::size_t>(layer_)][which];
+  TensorId& sum = gradients_[static_cast<std::size_t>(index)];
   gradient = cast(gradient, parameter_type_);
-  if (parameter.gradient == no_tensor) {
-    parameter.gradient = gradient;
+  if (sum == no_tensor) {
+    sum = gradient;
   } else {
-    add_op(OpKind::add, {parameter.gradient, gradient}, {parameter.gradient});
+    add_op(OpKind::add, {sum, gradient}, {sum});
   }
-  graph_.set_role(graph_.tensors()[parameter.gradient].storage, TensorRole::gradient);
+  graph_.set_role(graph_.tensors()[sum].storage, TensorRole::gradient);
+}
+
+void StepBuilder::add_backward_op(OpKind kind, std::initializer_list<TensorId> inputs, bool has_bias) {
+  const LayerState& s = state();
+  const TensorId of_input = input_needs_gradient(0) ? new_like(s.inputs[0]) : no_tensor;
+  const TensorId of_weight = new_like(s.weights[0]);
+  const TensorId of_bias = has_bias ? new_like(s.weights[1]) : no_tensor;
+  add_op(kind, inputs, {of_input, of_weight, of_bias});
+  if (of_input != no_tensor) accumulate_grad(0, of_input);
+  accumulate_parameter_grad(0, of_weight);
+  if (has_bias) accumulate_parameter_grad(1, of_bias);
 }
 
 /// Divides all gradients by the loss scale.
@@ -215,8 +226,7 @@ void StepBuilder::unscale_gradients() {
   const TensorId inverse = new_like(scale_);
   const std::int32_t name = graph_.add_op_name("reciprocal");
   graph_.add_op(OpKind::other, phase_, -1, {&scale_, 1}, {&inverse, 1}).name = name;
-  std::vector<TensorId> written;
-  for (const LearnedTensor& parameter : learned_) written.push_back(parameter.gradient);
+  std::vector<TensorId> written = gradients_;
   written.push_back(found_inf_);
   std::vector<TensorId> read = written;
   read.push_back(inverse);

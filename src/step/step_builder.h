@@ -23,12 +23,6 @@ struct LayerState {
   std::array<TensorId, 3> saved = {no_tensor, no_tensor, no_tensor};
 };
 
-/// A parameter and its gradient.
-struct LearnedTensor {
-  TensorId weight = no_tensor;
-  TensorId gradient = no_tensor;
-};
-
 /// Builds the graph of a training step: executes layers on tensors without memory, as autograd and autocast do.
 /// Layer rules (layer_rules.h) call it for the current layer.
 class StepBuilder {
@@ -83,13 +77,17 @@ class StepBuilder {
   /// Adds a gradient of the current layer's weight (0) or bias (1).
   void accumulate_parameter_grad(std::size_t which, TensorId gradient);
 
+  /// An operator that computes the gradients of input 0, weight and bias at once, those that are needed.
+  void add_backward_op(OpKind kind, std::initializer_list<TensorId> inputs, bool has_bias = true);
+
   // What only some rules need.
   [[nodiscard]] const Network& network() const { return network_; }
   [[nodiscard]] TensorId causal_mask() const { return mask_; }
   void set_labels(TensorId labels) { labels_ = labels; }
 
   // What the optimizer's update needs (optimizer_update.cpp).
-  [[nodiscard]] std::span<const LearnedTensor> learned() const { return learned_; }
+  [[nodiscard]] const std::vector<TensorId>& parameters() const { return parameters_; }
+  [[nodiscard]] const std::vector<TensorId>& gradients() const { return gradients_; }  ///< of the parameters
   [[nodiscard]] bool scales_loss() const { return scaled_; }
   [[nodiscard]] TensorId found_inf() const { return found_inf_; }
 
@@ -113,10 +111,11 @@ class StepBuilder {
   const Optimizer optimizer_;
   OpGraph graph_;
   std::vector<LayerState> states_;
-  std::vector<LearnedTensor> learned_;
-  std::vector<std::array<std::int32_t, 2>> learned_of_layer_;  // indices into learned_, -1: none
-  std::vector<std::array<TensorId, 3>> buffers_;               // running mean, running variance, number of batches
-  std::vector<int> retained_;                                  // by storage: layers that still need it as a gradient
+  std::vector<TensorId> parameters_;
+  std::vector<TensorId> gradients_;                               // of the parameters
+  std::vector<std::array<std::int32_t, 2>> parameters_of_layer_;  // indices into parameters_, -1: none
+  std::vector<std::array<TensorId, 3>> buffers_;                  // running mean, running variance, number of batches
+  std::vector<int> retained_;                                     // by storage: layers that still need it as a gradient
   TensorId labels_ = no_tensor;
   TensorId mask_ = no_tensor;
   TensorId scale_ = no_tensor, growth_ = no_tensor, found_inf_ = no_tensor;  // of the gradient scaler

@@ -17,18 +17,18 @@ struct Workload;
 struct NetworkSteps {
   std::string network;
   std::string input;                    ///< one sample, as "3x224x224"
-  std::optional<std::int64_t> classes;  ///< not known of a file
+  std::optional<std::int64_t> classes;  ///< empty for a traced file
   std::function<OpGraph(std::int64_t batch)> step;
 };
 
-/// Steps that are counted without tracing, whatever the workload's batch size.
+/// Steps of a workload at any batch size, counted without tracing.
 [[nodiscard]] NetworkSteps steps_of(const Workload& workload);
 
-/// Writes what networks ask of a device into a folder (made where it is not there): models.csv, a row per network
-/// (parameters; FLOPs, bytes and kept activations of one image or sequence), and batches.csv, a row per network and
-/// batch size (of one training step, and its peak of memory).
-/// @returns the files
-/// @throws InputError for a batch size that is not positive, no network or no batch size, and what the steps throw
+/// Writes two tables into a folder, which is made if it is missing: models.csv, a row per network (parameters; FLOPs,
+/// bytes and kept activations of one image or sequence), and batches.csv, a row per network and batch size (one
+/// training step, and the peak memory of a CPU job).
+/// @returns the paths of both files
+/// @throws InputError if there is no network or no batch size, if a batch size is not positive, or as the steps do
 std::vector<std::string> write_complexity_tables(const std::string& folder, std::span<const NetworkSteps> networks,
                                                  std::span<const std::int64_t> batch_sizes);
 

@@ -19,14 +19,7 @@ void convolution_forward(StepBuilder& step, const Layer& layer) {
 
 void convolution_backward(StepBuilder& step, const Layer& layer) {
   const LayerState& s = step.state();
-  const bool wanted = step.input_needs_gradient(0);
-  const TensorId gx = wanted ? step.new_like(s.inputs[0]) : no_tensor;
-  const TensorId gw = step.new_like(s.weights[0]);
-  const TensorId gb = layer.bias ? step.new_like(s.weights[1]) : no_tensor;
-  step.add_op(OpKind::convolution_backward, {s.gradient, s.inputs[0], s.weights[0]}, {gx, gw, gb});
-  if (wanted) step.accumulate_grad(0, gx);
-  step.accumulate_parameter_grad(0, gw);
-  if (layer.bias) step.accumulate_parameter_grad(1, gb);
+  step.add_backward_op(OpKind::convolution_backward, {s.gradient, s.inputs[0], s.weights[0]}, layer.bias);
 }
 
 void batch_norm_forward(StepBuilder& step, const Layer& layer) {
@@ -44,15 +37,8 @@ void batch_norm_forward(StepBuilder& step, const Layer& layer) {
 void batch_norm_backward(StepBuilder& step, const Layer&) {
   const LayerState& s = step.state();
   const auto [mean, variance, batches] = step.buffers();
-  const bool wanted = step.input_needs_gradient(0);
-  const TensorId gx = wanted ? step.new_like(s.inputs[0]) : no_tensor;
-  const TensorId gw = step.new_like(s.weights[0]);
-  const TensorId gb = step.new_like(s.weights[1]);
-  step.add_op(OpKind::batch_norm_backward,
-              {s.gradient, s.inputs[0], s.weights[0], mean, variance, s.saved[0], s.saved[1]}, {gx, gw, gb});
-  if (wanted) step.accumulate_grad(0, gx);
-  step.accumulate_parameter_grad(0, gw);
-  step.accumulate_parameter_grad(1, gb);
+  step.add_backward_op(OpKind::batch_norm_backward,
+                       {s.gradient, s.inputs[0], s.weights[0], mean, variance, s.saved[0], s.saved[1]});
 }
 
 void max_pool_forward(StepBuilder& step, const Layer& layer) {

@@ -72,15 +72,8 @@ void layer_norm_forward(StepBuilder& step, const Layer& layer) {
 
 void layer_norm_backward(StepBuilder& step, const Layer&) {
   const LayerState& s = step.state();
-  const bool wanted = step.input_needs_gradient(0);
-  const TensorId gx = wanted ? step.new_like(s.inputs[0]) : no_tensor;
-  const TensorId gw = step.new_like(s.weights[0]);
-  const TensorId gb = step.new_like(s.weights[1]);
-  step.add_op(OpKind::layer_norm_backward,
-              {s.gradient, s.inputs[0], s.saved[0], s.saved[1], s.weights[0], s.weights[1]}, {gx, gw, gb});
-  if (wanted) step.accumulate_grad(0, gx);
-  step.accumulate_parameter_grad(0, gw);
-  step.accumulate_parameter_grad(1, gb);
+  step.add_backward_op(OpKind::layer_norm_backward,
+                       {s.gradient, s.inputs[0], s.saved[0], s.saved[1], s.weights[0], s.weights[1]});
 }
 
 template <bool transposed>

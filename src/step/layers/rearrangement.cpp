@@ -19,6 +19,7 @@ void view_backward(StepBuilder& step, const Layer&) {
 
 void concat_forward(StepBuilder& step, const Layer& layer) {
   std::vector<TensorId> parts;
+  parts.reserve(layer.input_count);
   for (std::size_t i = 0; i < layer.input_count; ++i) parts.push_back(step.input(i));
   DataType widest = step.type(parts[0]);
   for (const TensorId part : parts) widest = step.type(part) == widest ? widest : step.parameter_type();
