@@ -8,8 +8,9 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <vector>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/csv.h"
 
 namespace {
@@ -75,11 +76,13 @@ void aggregate_row_by_row(benchmark::State& state) {
 BENCHMARK(aggregate_row_by_row)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void merge_parts(benchmark::State& state) {
-  Aggregator part;
-  part.add_file(runs_file());
+  constexpr int parts_count = 10;
+  std::mt19937_64 random(2);
+  std::vector<Aggregator> parts(parts_count);
+  for (std::int64_t i = 0; i < rows; ++i) parts[static_cast<std::size_t>(i % parts_count)].add(run_of(random));
   for (auto _ : state) {
     Aggregator whole;
-    for (int i = 0; i < 10; ++i) whole.merge(part);
+    for (const Aggregator& part : parts) whole.merge(part);
     benchmark::DoNotOptimize(whole.rows());
   }
 }

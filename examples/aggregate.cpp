@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-aggregate: runs.csv, or logs of runs, to runs_agg.csv.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <perfpred/aggregator.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli.h"
@@ -21,25 +25,39 @@ struct Options {
   bool json = false;
 };
 
+/// Says on standard error what an input did not add.
+void report(const std::string& input, const AddedRuns& added) {
+  for (const std::string& line : added.skipped) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
+  if (added.repeated != 0) {
+    fmt::print(stderr, "perfpred-aggregate: {}: skipped {} of {} runs, which are in an earlier input\n", input,
+               added.repeated, added.added + added.repeated);
+  }
+}
+
+void merge(Aggregator& aggregator, const std::string& file) {
+  const Aggregator partial = Aggregator::read_partial(file);
+  try {
+    report(file, aggregator.merge(partial));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", file, error.what()));
+  }
+}
+
 Aggregator aggregate(const Options& options) {
   if (options.runs.empty() && options.logs.empty() && options.merge.empty()) {
     throw InputError("one of --runs, --logs, --merge is required");
   }
   Aggregator aggregator(parse_label(options.label));
-  for (const std::string& file : options.merge) {
-    const Aggregator partial = Aggregator::read_partial(file);
-    if (partial.label() != aggregator.label()) {
-      throw InputError(
-          fmt::format("{}: holds label {}; --label is {}", file, to_string(partial.label()), options.label));
-    }
-    aggregator.merge(partial);
+  for (const std::string& file : options.merge) merge(aggregator, file);
+  std::vector<std::string> empty;
+  for (const std::string& file : options.runs) {
+    const AddedRuns added = aggregator.add_file(file);
+    report(file, added);
+    if (added.added + added.repeated == 0) empty.push_back(file + ": holds no run");
   }
-  for (const std::string& file : options.runs) aggregator.add_file(file);
-  if (!options.logs.empty()) {
-    for (const std::string& log : aggregator.add_logs(options.logs)) {
-      fmt::print(stderr, "perfpred-aggregate: {}: holds no row; its run was cut off\n", log);
-    }
-  }
+  if (!options.logs.empty()) report(options.logs, aggregator.add_logs(options.logs));
+  if (aggregator.runs() == 0) throw InputError(empty.empty() ? "no input holds a run" : empty.front());
+  for (const std::string& line : empty) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
   return aggregator;
 }
 
@@ -66,17 +84,20 @@ void print_json(const Aggregator& aggregator, const std::vector<AggregateRow>& r
   fmt::print("]}}\n");
 }
 
+/// Sums up on standard error: rejected runs by reason, rows that rest on rejected runs alone.
 void report(const Aggregator& aggregator, const std::vector<AggregateRow>& rows) {
-  constexpr std::int64_t most_listed = 20;
-  fmt::print(stderr, "{} runs, {} workloads, {} runs rejected\n", aggregator.runs(), rows.size(),
-             aggregator.rejected());
-  std::int64_t listed = 0;
-  aggregator.for_each_rejected([&listed](const RejectedRun& run) {
-    if (listed++ >= most_listed) return;
-    const std::string sec = run.avg_time_sec ? fmt::format("{:.4g} s", *run.avg_time_sec) : std::string("no time");
-    fmt::print(stderr, "rejected: {} ({}, {}): {}\n", run.key, run.timestamp_utc, sec, to_string(run.reason));
-  });
-  if (listed > most_listed) fmt::print(stderr, "... and {} more; --rejected writes them all\n", listed - most_listed);
+  std::map<std::string_view, std::int64_t> by_reason;
+  aggregator.for_each_rejected([&by_reason](const RejectedRun& run) { ++by_reason[to_string(run.reason)]; });
+  std::vector<std::string> reasons;
+  for (const auto& [reason, n] : by_reason) reasons.push_back(fmt::format("{} {}", n, reason));
+  fmt::print(stderr, "{} runs, {} rows, {} runs rejected", aggregator.runs(), rows.size(), aggregator.rejected());
+  if (!reasons.empty()) fmt::print(stderr, " ({}; --rejected lists them)", fmt::join(reasons, ", "));
+  fmt::print(stderr, "\n");
+  const auto unstable =
+      std::count_if(rows.begin(), rows.end(), [](const AggregateRow& row) { return row.flags.unstable; });
+  if (unstable != 0) {
+    fmt::print(stderr, "{} of {} rows are unstable: all of their runs were rejected\n", unstable, rows.size());
+  }
 }
 
 }  // namespace
@@ -90,11 +111,10 @@ int main(int argc, char** argv) {
       ->type_name("DIR")
       ->excludes(runs);
   program.add_option("--merge", options.merge, "Partial aggregate to add (repeated)")->type_name("p.json");
-  program
-      .add_option("--label", options.label, "robust (default): runs that disagree with themselves do not count; mean")
+  program.add_option("--label", options.label, "robust (default): a run whose epochs disagree is rejected; or mean")
       ->type_name("LABEL");
   program.add_option("--out", options.out, "Where the rows go (default: standard output)")->type_name("runs_agg.csv");
-  program.add_option("--rejected", options.rejected, "Lists the runs that do not count, with the reason")
+  program.add_option("--rejected", options.rejected, "Where the rejected runs go, with their reasons")
       ->type_name("rejected.csv");
   program.add_option("--partial", options.partial, "Writes a partial aggregate, for --merge")->type_name("p.json");
   program.add_flag("--json", options.json, "Print one JSON document");

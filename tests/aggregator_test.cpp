@@ -255,13 +255,13 @@ std::vector<struct Run> many_runs(int n, std::uint64_t seed) {
     const auto batch = std::int64_t{32} << (random() % 6);
     auto run = run_of_epochs({9, noise(random), noise(random), noise(random) * (random() % 10 == 0 ? 2 : 1)}, batch);
     run.test_acc = std::generate_canonical<double, 53>(random);
-    run.timestamp_utc = "run " + std::to_string(i);
     if (random() % 20 == 0) run.outcome = Outcome::untrusted;
     if (batch == 1024) {
       run = run_without_time(Outcome::oom);
       run.workload.batch_size = batch;
     }
     if (batch == 512) run.outcome = Outcome::interrupted;
+    run.timestamp_utc = "run " + std::to_string(i);
     runs.push_back(run);
   }
   return runs;
@@ -368,6 +368,7 @@ TEST(Aggregator, ADamagedPartialIsToldByFileAndField) {
     }
   }
   for (const auto& [name, value] : whole.items()) {
+    if (name == "fingerprints") continue;  // older partial aggregates have none
     nlohmann::json changed = whole;
     changed.erase(name);
     EXPECT_EQ(complaint(changed),
@@ -489,7 +490,7 @@ TEST(AggregatorFile, ALineOfSixteenMegabytesIsTooLong) {
 TEST(Aggregator, ALongListOfRejectedRunsKeepsItsOrder) {
   Aggregator aggregator;
   auto run = run_of_epochs({9, 1, 2});
-  constexpr int n = 150'000;  // more than stays in memory
+  constexpr int n = 150'000;
   for (int i = 0; i < n; ++i) {
     run.timestamp_utc = std::to_string(i) + std::string(20, 't');
     aggregator.add(run);
@@ -512,7 +513,10 @@ TEST(Aggregator, RecoversRowsFromLogs) {
   folder.write("cut.jsonl", "{\"workload\":\"x\"}\n{\"epoch\":1,");
   folder.write("notes.txt", "not a log");
   Aggregator from_logs;
-  EXPECT_THAT(from_logs.add_logs(folder.path()), ElementsAre(folder.file("cut.jsonl")));
+  const AddedRuns added = from_logs.add_logs(folder.path());
+  EXPECT_EQ(added.added, 6);
+  EXPECT_THAT(added.skipped, ElementsAre(folder.file("cut.jsonl") + ": holds no row; its run was cut off"));
+  EXPECT_EQ(from_logs.add_logs(folder.path()).repeated, 6);
   Aggregator from_runs;
   for (const auto& run : runs) from_runs.add(run);
   expect_close(from_logs.rows(), from_runs.rows(), 1e-14);

@@ -139,7 +139,7 @@ std::string sample_csv() {
   return text;
 }
 
-TEST(ReaderMutation, TheFastReaderAgreesWithTheCarefulOne) {
+TEST(ReaderMutation, FilesReadInPiecesAgreeWithFilesReadRowByRow) {
   const TemporaryFolder folder;
   Mutator mutate(1);
   int accepted = 0;
@@ -151,7 +151,9 @@ TEST(ReaderMutation, TheFastReaderAgreesWithTheCarefulOne) {
       while (const auto run = reader.next()) careful.add(*run);
     });
     Aggregator fast;
-    const std::string got = complaint([&] { fast.add_file(path, 1 + round % 2); });
+    AddedRuns added;
+    std::string got = complaint([&] { added = fast.add_file(path, 1 + round % 2); });
+    if (!added.skipped.empty()) got = added.skipped[0].substr(0, added.skipped[0].rfind("; "));  // the last line
     ASSERT_EQ(got.empty(), expected.empty()) << "fast: " << got << "\ncareful: " << expected;
     if (!got.empty()) {
       // What add() refuses has no line yet. The careful reader, in large blocks, tells a NUL byte before anything else.
@@ -159,7 +161,7 @@ TEST(ReaderMutation, TheFastReaderAgreesWithTheCarefulOne) {
       if (expected.find("NUL") == std::string::npos) {
         ASSERT_EQ(placed ? got : got.substr(got.find(": ") + 2), expected);
       }
-      continue;
+      if (added.skipped.empty()) continue;
     }
     ++accepted;
     std::vector<AggregateRow> rows;
@@ -231,6 +233,20 @@ TEST(ReaderMutation, Keys) {
   }
 }
 
+/// Lines that are not blank, without byte order mark and line ends.
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  if (text.substr(0, byte_order_mark.size()) == byte_order_mark) text.remove_prefix(byte_order_mark.size());
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 TEST(ReaderMutation, ARecorderNeverLosesBytesOfAFileItRefusesOrRepairs) {
   const TemporaryFolder folder;
   Mutator mutate(6);
@@ -243,14 +259,15 @@ TEST(ReaderMutation, ARecorderNeverLosesBytesOfAFileItRefusesOrRepairs) {
     const std::string torn = testing::slurp(path + ".torn");
     if (!refused.empty()) {
       ASSERT_EQ(after, before);
-    } else if (torn.empty()) {
-      ASSERT_EQ(after.substr(0, before.size()), before);
-    } else {
-      const std::string kept = torn.substr(0, torn.size() - 1);
-      ASSERT_EQ(before.substr(before.size() - kept.size()), kept);
-      const std::string rest = before.substr(0, before.size() - kept.size());
-      ASSERT_EQ(after.substr(0, rest.size()), rest);
+      continue;
     }
+    const std::string kept = torn.substr(0, torn.empty() ? 0 : torn.size() - 1);
+    ASSERT_EQ(before.substr(before.size() - kept.size()), kept);
+    // Every line is still there; behind it there may be columns that the header lacked.
+    const auto lines = lines_of(before.substr(0, before.size() - kept.size()));
+    const auto lines_after = lines_of(after);
+    ASSERT_GE(lines_after.size(), lines.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) ASSERT_EQ(lines_after[i].substr(0, lines[i].size()), lines[i]);
   }
 }
 

@@ -62,6 +62,19 @@ TEST(RunLog, ARowHasTheColumnsOfRunsCsvWithNumbersAsNumbers) {
   EXPECT_EQ(json["host"], "");
 }
 
+TEST(RunLog, AnyTextReadsBackFromEveryTextColumn) {
+  const TemporaryFolder folder;
+  for (const std::string text : {"A100", "13.0", "null", "true", "[1", "{", "\"", "1e999", ""}) {
+    auto run = sample_run();
+    for (const auto member : {&Run::timestamp_utc, &Run::framework, &Run::env, &Run::host, &Run::driver, &Run::cuda,
+                              &Run::cudnn, &Run::note}) {
+      run.*member = text;
+    }
+    if (!text.empty()) run.workload.device = text;
+    EXPECT_EQ(read_run_log(folder.write("log.jsonl", run_json(run) + "\n")).run, run) << text;
+  }
+}
+
 TEST(RunLog, ALossThatIsNotANumberIsNull) {
   LoggedEpoch epoch{1, 2.0, std::numeric_limits<double>::quiet_NaN(), 0.1, {}, {}};
   EXPECT_TRUE(nlohmann::json::parse(epoch_json(epoch))["train_loss"].is_null());

@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "text/csv.h"
 #include "temporary_folder.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {
@@ -121,6 +121,40 @@ TEST(RunRecorder, KeepsTheOrderOfAFileAndLeavesItsOwnColumnsEmpty) {
   EXPECT_EQ(slurp(path).substr(0, text.size()), text);
 }
 
+TEST(RunRecorder, AgreesWithTheReaderOnBlankLinesAndBlanksInTheHeader) {
+  const TemporaryFolder folder;
+  std::string header = csv_line(run_columns());
+  header.insert(header.find(",depth") + 1, " ");
+  header.insert(header.find(",epochs"), "\t");
+  const std::string path = folder.write("runs.csv", "\xEF\xBB\xBF\r\n\n" + header);
+  EXPECT_THAT(read_runs(path), IsEmpty());
+  RunRecorder recorder(path);
+  recorder.append(sample_run(1));
+  EXPECT_THAT(read_runs(path), ElementsAre(sample_run(1)));
+  EXPECT_EQ(slurp(path).find(header), 6U) << "the header stays";
+}
+
+TEST(RunRecorder, AddsTheColumnsThatAnOlderFileLacks) {
+  const TemporaryFolder folder;
+  auto run = sample_run(1);
+  std::vector<std::string> header = run_columns(), fields = run_fields(run);
+  header.resize(20);
+  fields.resize(20);
+  header.insert(header.begin() + 12, "of somebody else");
+  fields.insert(fields.begin() + 12, "\"kept\", as it is");
+  const std::string path =
+      folder.write("runs.csv", csv_line(header) + csv_line(fields) + "\r\n" + csv_line(fields) + "torn");
+  RunRecorder recorder(path);
+  EXPECT_THAT(recorder.set_aside(), SizeIs(1));
+  auto second = sample_run(2);
+  second.epoch_rel_sem = 0.125;
+  recorder.append(second);
+  run.note.clear();  // its column was cut away
+  EXPECT_THAT(read_runs(path), ElementsAre(run, run, second));
+  EXPECT_THAT(slurp(path), HasSubstr(csv_line(fields).substr(0, csv_line(fields).size() - 1) + ",,,"));
+  EXPECT_EQ(slurp(path + ".torn"), "torn\n");
+}
+
 TEST(RunRecorder, RefusesAFileThatIsNoRunsCsvAndLeavesItAlone) {
   const TemporaryFolder folder;
   std::vector<std::string> twice = run_columns();
@@ -128,10 +162,10 @@ TEST(RunRecorder, RefusesAFileThatIsNoRunsCsvAndLeavesItAlone) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"depth,base_filters\n1,2\n", "runs.csv:1: column \"timestamp_utc\" is missing"},
       {"no line feed", "runs.csv:1: column \"timestamp_utc\" is missing"},
-      {"\n", "runs.csv:1: column \"timestamp_utc\" is missing"},
+      {"\n", "runs.csv: is empty"},
       {csv_line(twice), "runs.csv:1: column \"note\" appears twice"},
       {"\"never closed\n", "runs.csv:1: a quote is not closed"},
-      {std::string("\0\1\2\n", 4), "runs.csv:1: column \"timestamp_utc\" is missing"},
+      {std::string("\0\1\2\n", 4), "runs.csv:1: holds a NUL byte"},
       {std::string(1'000'000, 'x') + '\n', "runs.csv:1: column \"timestamp_utc\" is missing"},
   };
   for (const auto& [text, message] : cases) {

@@ -78,9 +78,17 @@ struct RejectedRun {
   friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
 };
 
-/// Groups runs by Workload::key() and env into rows of runs_agg.csv. Memory grows with the number of workloads, not of
-/// runs (long lists of rejected runs go to a temporary file). Partial aggregates, of several files or machines, merge
-/// to the same rows in any order: sums are kept in twice the precision of a double.
+/// What an input gave an Aggregator.
+struct AddedRuns {
+  std::int64_t added = 0;
+  /// Skipped runs: an earlier input has one with the same key, env, timestamp, host, time and accuracy.
+  std::int64_t repeated = 0;
+  std::vector<std::string> skipped;  ///< one line each: a row that its writer was cut off in, a log without a row
+};
+
+/// Groups runs by Workload::key() and env into rows of runs_agg.csv. Of a run, its share in the sums and 8
+/// bytes that identify it are kept; of a rejected run also its time and timestamp. Partial aggregates, of several files
+/// or machines, merge to the same rows in any order: sums are kept in twice the precision of a double.
 class PERFPRED_API Aggregator {
  public:
   /// `robust`: a run counts by its median timed epoch (all but the first; `steps` runs by avg_time_sec), unless its
@@ -96,21 +104,22 @@ class PERFPRED_API Aggregator {
   /// @throws InputError if a time or a throughput is beyond 1e-100..1e100
   void add(const Run& run);
 
-  /// Adds all rows of a runs.csv, a regular file in parallel. If it throws, nothing was added.
-  /// @param threads  0: as many as the process may use
+  /// Adds all rows of a runs.csv, a regular file in parallel, except runs that an earlier input has. A last row that
+  /// has no line feed and is not a run was cut off by its writer; it is skipped. If this throws, nothing was added.
+  /// @param threads  0: one for each usable CPU
   /// @throws InputError as RunReader and add() do
-  void add_file(const std::string& path, int threads = 0);
+  AddedRuns add_file(const std::string& path, int threads = 0);
 
-  /// Adds the rows of all logs (`*.jsonl`, in subfolders too) in a folder.
-  /// @returns the logs that hold no row, because their runs were cut off
+  /// Adds the rows of all logs (`*.jsonl`, in subfolders too) in a folder, except runs that an earlier input has.
   /// @throws InputError if the folder cannot be read or has no log, or as read_run_log does
-  std::vector<std::string> add_logs(const std::string& folder);
+  AddedRuns add_logs(const std::string& folder);
 
-  /// @throws InputError if the other's label is not the same
-  void merge(const Aggregator& other);
+  /// Adds all runs of the other, or none if earlier inputs have all of them.
+  /// @throws InputError if the other's label is not the same, or if earlier inputs have only some of its runs
+  AddedRuns merge(const Aggregator& other);
 
-  /// A partial aggregate as a JSON file, and back. @throws InputError for a file that is none, Error if the disk
-  /// refuses
+  /// Writes the state as a JSON file (a partial aggregate), and reads it back. @throws InputError if the file is not a
+  /// partial aggregate, Error if the disk refuses
   void write_partial(const std::string& path) const;
   [[nodiscard]] static Aggregator read_partial(const std::string& path);  ///< @copydoc write_partial
 

@@ -11,16 +11,16 @@
 
 namespace perfpred {
 
-/// How the epoch time of a run came about: whole epochs, or training steps times their number.
+/// How the epoch time of a run was measured: from whole epochs, or from training steps times their number.
 enum class Timing { epochs, steps };
 
-/// How a run ended. `untrusted`: it finished, but its times disagree with themselves or were disturbed.
+/// How a run ended. `untrusted`: it finished, but something else used the machine during its measurements.
 enum class Outcome { ok, oom, failed, interrupted, untrusted };
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(Timing timing);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Outcome outcome);
 
-/// One measured training run: a row of runs.csv. What is not known is empty.
+/// One measured training run: a row of runs.csv. Unknown values are empty.
 struct PERFPRED_API Run {
   Workload workload;
   std::string timestamp_utc;  ///< ISO 8601, when the run began
@@ -48,8 +48,9 @@ struct PERFPRED_API Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-/// Reads runs.csv row by row, in constant memory. Columns that are missing have the values that INTERFACES gives them:
-/// `cifar_cnn`, 3x32x32, 10 classes, 50,000 images, adam, precision and device unknown.
+/// Reads runs.csv row by row, in constant memory but for one copy of each workload. A workload field whose column is
+/// missing has its default: `cifar_cnn`, 3x32x32, 10 classes, 50,000 images, adam, nchw, no CUDA graph, precision and
+/// device unknown. Other missing columns are empty; timing is `epochs` and outcome `ok`.
 class PERFPRED_API RunReader {
  public:
   /// @throws InputError if the file cannot be read, is empty, or misses a mandatory column
@@ -60,8 +61,6 @@ class PERFPRED_API RunReader {
 
   /// The next row, or nothing at the end. @throws InputError, `file:line: ...`, for a row that is not a run
   [[nodiscard]] std::optional<Run> next();
-
-  [[nodiscard]] const std::vector<std::string>& columns() const;  ///< the file's header
 
  private:
   struct Impl;
@@ -87,7 +86,7 @@ struct LoggedEpoch {
   friend bool operator==(const LoggedEpoch&, const LoggedEpoch&) = default;
 };
 
-/// The log of one run: a JSON line with what was to be done, one for each epoch, last the row of runs.csv.
+/// The log of one run: a JSON line with its workload and options, one for each epoch, last the row of runs.csv.
 struct RunLog {
   std::vector<LoggedEpoch> epochs;
   std::optional<Run> run;  ///< empty if the run was cut off before its row
@@ -101,7 +100,7 @@ struct RunLog {
 [[nodiscard]] PERFPRED_API std::string run_json(const Run& run);  ///< @copydoc epoch_json
 
 /// Reads a log. A last line that was cut off counts as not written.
-/// @throws InputError, `file:line: ...`, if the file cannot be read or a whole line is no JSON object, epoch or row
+/// @throws InputError, `file:line: ...`, if the file cannot be read or a whole line is not a JSON object, epoch or row
 [[nodiscard]] PERFPRED_API RunLog read_run_log(const std::string& path);
 
 }  // namespace perfpred

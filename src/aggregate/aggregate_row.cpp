@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "text/atomic_file.h"
 #include "text/csv.h"
+#include "text/files.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "aggregate/partial_aggregate.h"
-#include "text/atomic_file.h"
 #include "text/csv.h"
+#include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -60,37 +60,57 @@ Aggregator::~Aggregator() = default;
 Aggregator::Aggregator(Aggregator&&) noexcept = default;
 Aggregator& Aggregator::operator=(Aggregator&&) noexcept = default;
 
-void Aggregator::add(const Run& run) { impl_->add(run); }
-
-void Aggregator::add_file(const std::string& path, int threads) {
-  impl_->merge(aggregate_file(path, impl_->label, threads));
+void Aggregator::add(const Run& run) {
+  static const EarlierRuns none;
+  impl_->add(run, impl_->groups.index_of(run.workload, run.env), none, 0);
 }
 
-std::vector<std::string> Aggregator::add_logs(const std::string& folder) {
-  std::vector<std::string> without_row;
-  PartialAggregate added(impl_->label);
+AddedRuns Aggregator::add_file(const std::string& path, int threads) {
+  std::optional<std::string> cut_off;
+  const PartialAggregate file = aggregate_file(path, impl_->label, threads, EarlierRuns(impl_->fingerprints), cut_off);
+  impl_->merge(file);
+  AddedRuns added{file.runs, file.repeated, {}};
+  if (cut_off) added.skipped.push_back(*cut_off + "; the last line was cut off by its writer and is skipped");
+  return added;
+}
+
+AddedRuns Aggregator::add_logs(const std::string& folder) {
+  AddedRuns added;
+  const EarlierRuns earlier(impl_->fingerprints);
+  PartialAggregate logs(impl_->label);
   for (const std::string& file : log_files(folder)) {
     const RunLog log = read_run_log(file);
     if (!log.run) {
-      without_row.push_back(file);
+      added.skipped.push_back(file + ": holds no row; its run was cut off");
       continue;
     }
     try {
-      added.add(*log.run);
+      logs.add(*log.run, logs.groups.index_of(log.run->workload, log.run->env), earlier, 0);
     } catch (const InputError& error) {
       throw InputError(fmt::format("{}: {}", file, error.what()));
     }
   }
-  impl_->merge(added);
-  return without_row;
+  impl_->merge(logs);
+  added.added = logs.runs;
+  added.repeated = logs.repeated;
+  return added;
 }
 
-void Aggregator::merge(const Aggregator& other) {
+AddedRuns Aggregator::merge(const Aggregator& other) {
   if (other.label() != label()) {
-    throw InputError(fmt::format("a partial aggregate of label {} cannot be merged into one of label {}",
-                                 to_string(other.label()), to_string(label())));
+    throw InputError(fmt::format("holds label {}, where {} is wanted", to_string(other.label()), to_string(label())));
+  }
+  const EarlierRuns earlier(impl_->fingerprints);
+  const auto& theirs = other.impl_->fingerprints;
+  const auto repeated =
+      std::count_if(theirs.begin(), theirs.end(), [&](Fingerprint run) { return earlier.contain(run); });
+  if (repeated == other.runs()) return {0, repeated, {}};
+  if (repeated != 0) {
+    throw InputError(fmt::format("{} of its {} runs are in an earlier input; give their runs.csv files instead",
+                                 repeated, other.runs()));
   }
   impl_->merge(*other.impl_);
+  return {other.runs(), 0, {}};
 }
 
 void Aggregator::write_partial(const std::string& path) const { write_partial_json(path, *impl_); }
@@ -103,7 +123,7 @@ Aggregator Aggregator::read_partial(const std::string& path) {
 
 Aggregator::Label Aggregator::label() const { return impl_->label; }
 std::int64_t Aggregator::runs() const { return impl_->runs; }
-std::int64_t Aggregator::rejected() const { return impl_->rejected.size(); }
+std::int64_t Aggregator::rejected() const { return std::ssize(impl_->rejected); }
 
 std::vector<AggregateRow> Aggregator::rows() const {
   std::vector<AggregateRow> rows;
@@ -131,10 +151,9 @@ void Aggregator::write_rejected(const std::string& path) const {
 }
 
 void Aggregator::for_each_rejected(const std::function<void(const RejectedRun&)>& call) const {
-  impl_->rejected.for_each([&](const RejectedEntry& entry) {
-    call({impl_->groups.all()[entry.group].workload.key(), std::string(entry.timestamp_utc), entry.avg_time_sec,
-          entry.reason});
-  });
+  for (const PartialAggregate::Rejected& run : impl_->rejected) {
+    call({impl_->groups.all()[run.group].workload.key(), run.timestamp_utc, run.avg_time_sec, run.reason});
+  }
 }
 
 }  // namespace perfpred

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <perfpred/error.h>
 
+#include <bit>
 #include <cstddef>
-#include <nlohmann/json.hpp>
+#include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
+#include "text/json.h"
 
 namespace perfpred {
 namespace {
@@ -29,7 +31,7 @@ Json to_json(const Moments& moments) {
 Json to_json(const RunGroup& group) {
   return {{"key", group.workload.key()},
           {"env", group.env},
-          {"params", Json::array({group.least_params, group.most_params})},
+          {"params", Json::array({group.min_params, group.max_params})},
           {"kept", group.kept},
           {"oom", group.oom},
           {"n_rejected", group.n_rejected},
@@ -39,7 +41,7 @@ Json to_json(const RunGroup& group) {
           {"epoch_rel_variance", to_json(group.epoch_rel_variance)}};
 }
 
-Json to_json(const RejectedEntry& entry) {
+Json to_json(const PartialAggregate::Rejected& entry) {
   return {{"group", entry.group},
           {"timestamp_utc", entry.timestamp_utc},
           {"avg_time_sec", entry.avg_time_sec ? Json(*entry.avg_time_sec) : Json(nullptr)},
@@ -89,8 +91,8 @@ RunGroup group_of(const Json& json) {
   RunGroup group;
   group.workload = field(json, "key", [](const Json& key) { return Workload::from_key(key.get<std::string>()); });
   if (json.contains("env")) group.env = field(json, "env", as<std::string>);
-  group.least_params = field(json, "params", [](const Json& params) { return count(params.at(0)); });
-  group.most_params = field(json, "params", [](const Json& params) { return count(params.at(1)); });
+  group.min_params = field(json, "params", [](const Json& params) { return count(params.at(0)); });
+  group.max_params = field(json, "params", [](const Json& params) { return count(params.at(1)); });
   group.kept = field(json, "kept", as<bool>);
   group.oom = field(json, "oom", as<bool>);
   group.n_rejected = field(json, "n_rejected", count);
@@ -125,52 +127,68 @@ PartialAggregate partial_of(const Json& json) {
   partial.runs = field(json, "runs", count);
   field(json, "groups", [&](const Json& groups) {
     for (const Json& element : list(groups)) {
-      const RunGroup group = group_of(element);
+      RunGroup group = group_of(element);
       const std::size_t before = partial.groups.all().size();
-      if (partial.groups.index_of(group.workload, group.env) != before) refuse("the same workload twice");
-      partial.groups.merge(group);
+      if (partial.groups.index_of(group.workload, group.env) != before) refuse("the same workload and env twice");
+      group.key_hash = partial.groups[before].key_hash;
+      partial.groups[before] = std::move(group);
     }
   });
   field(json, "rejected", [&](const Json& rejected) {
     for (const Json& element : list(rejected)) {
-      RejectedEntry entry;
-      entry.group = static_cast<std::uint64_t>(field(element, "group", count));
+      PartialAggregate::Rejected entry;
+      entry.group = static_cast<std::size_t>(field(element, "group", count));
       if (entry.group >= partial.groups.all().size()) refuse("a rejected run of no group");
       entry.avg_time_sec = field(element, "avg_time_sec", [](const Json& sec) {
         return sec.is_null() ? std::nullopt : std::optional(sec.get<double>());
       });
       entry.reason = field(element, "reason", [](const Json& text) { return reason_of(text.get<std::string>()); });
-      const auto timestamp = field(element, "timestamp_utc", as<std::string>);
-      entry.timestamp_utc = timestamp;
-      partial.rejected.add(entry);
+      entry.timestamp_utc = field(element, "timestamp_utc", as<std::string>);
+      partial.rejected.push_back(std::move(entry));
     }
   });
+  if (json.contains("fingerprints")) partial.fingerprints = field(json, "fingerprints", as<std::deque<Fingerprint>>);
   return partial;
+}
+
+Fingerprint fingerprint_of(const Run& run, const RunGroup& group) {
+  Fingerprint print = fnv1a(run.host, fnv1a(run.timestamp_utc, group.key_hash));
+  for (const auto& figure : {run.avg_time_sec, run.test_acc}) {
+    const double value = figure.value_or(-1);
+    print = (print ^ std::bit_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;  // an odd number of random bits
+    print ^= print >> 32U;
+  }
+  return print;
 }
 
 }  // namespace
 
-void PartialAggregate::add(const Run& run) {
-  const std::size_t group = groups.index_of(run.workload, run.env);
-  std::vector<double> epoch_times = run.epoch_times;
-  const auto reason = groups[group].add({run.timing, run.outcome, run.params, epoch_times, run.avg_time_sec,
-                                         run.images_per_sec, run.test_acc, run.epoch_rel_sem},
-                                        label);
+void PartialAggregate::add(const Run& run, std::size_t group, const EarlierRuns& earlier, std::uint64_t place) {
+  const bool identified = !run.timestamp_utc.empty();
+  const Fingerprint print = identified ? fingerprint_of(run, groups[group]) : 0;
+  if (identified && earlier.contain(print)) {
+    ++repeated;
+    return;
+  }
+  const auto reason = groups[group].add(run, label);
   ++runs;
-  if (reason) rejected.add({group, *reason, run.avg_time_sec, run.timestamp_utc});
+  if (reason) rejected.push_back({group, *reason, run.avg_time_sec, run.timestamp_utc, place});
+  if (identified) fingerprints.push_back(print);
 }
 
 void PartialAggregate::merge(const PartialAggregate& other) {
   runs += other.runs;
+  repeated += other.repeated;
   std::vector<std::size_t> index;
   for (const RunGroup& group : other.groups.all()) {
     index.push_back(groups.index_of(group.workload, group.env));
-    groups.merge(group);
+    groups[index.back()].merge(group);
   }
-  other.rejected.for_each([&](RejectedEntry entry) {
+  for (Rejected entry : other.rejected) {
     entry.group = index[entry.group];
-    rejected.add(entry);
-  });
+    rejected.push_back(std::move(entry));
+  }
+  fingerprints.insert(fingerprints.end(), other.fingerprints.begin(), other.fingerprints.end());
 }
 
 void write_partial_json(const std::string& path, const PartialAggregate& partial) {
@@ -186,19 +204,19 @@ void write_partial_json(const std::string& path, const PartialAggregate& partial
   for (const RunGroup& group : partial.groups.all()) write_group(to_json(group));
   file.write("],\n\"rejected\":[");
   auto write_rejected = write_element;
-  partial.rejected.for_each([&](const RejectedEntry& entry) { write_rejected(to_json(entry)); });
+  for (const PartialAggregate::Rejected& entry : partial.rejected) write_rejected(to_json(entry));
+  file.write("],\n\"fingerprints\":[");
+  const char* separator = "";
+  for (const Fingerprint print : partial.fingerprints)
+    file.write(fmt::format("{}{}", std::exchange(separator, ",\n"), print));
   file.write("]}\n");
   file.commit();
 }
 
 PartialAggregate read_partial_json(const std::string& path) {
-  const std::string text = read_file(path);
+  const Json json = read_json<Json>(path);
   try {
-    return partial_of(Json::parse(text));
-  } catch (const Json::parse_error& error) {
-    throw InputError(fmt::format("{}: is not JSON (byte {})", path, error.byte));
-  } catch (const Json::out_of_range&) {  // of the parser
-    throw InputError(fmt::format("{}: is not a partial aggregate: a number is too large", path));
+    return partial_of(json);
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: is not a partial aggregate: {}", path, error.what()));
   }

@@ -1,31 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "aggregate/rejected_list.h"
 #include "aggregate/run_groups.h"
 
 namespace perfpred {
 
-/// What is known after some of the runs: the state of an Aggregator.
+/// Identifies a run by its workload, timestamp, host, time and accuracy; equal on every machine.
+using Fingerprint = std::uint64_t;
+
+/// The runs of earlier inputs, to be skipped when they are given again.
+class EarlierRuns {
+ public:
+  EarlierRuns() = default;
+  explicit EarlierRuns(const std::deque<Fingerprint>& fingerprints)
+      : sorted_(fingerprints.begin(), fingerprints.end()) {
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+  [[nodiscard]] bool contain(Fingerprint run) const { return std::binary_search(sorted_.begin(), sorted_.end(), run); }
+
+ private:
+  std::vector<Fingerprint> sorted_;
+};
+
+/// The state of an Aggregator: what is known after some of the runs.
 struct PartialAggregate {
+  struct Rejected {
+    std::size_t group = 0;  ///< index into groups
+    Rejection reason = Rejection::epochs_disagree;
+    std::optional<double> avg_time_sec;
+    std::string timestamp_utc;
+    std::uint64_t place = 0;  ///< of the row in its file, to restore the order of rows read in parallel
+  };
+
   explicit PartialAggregate(Aggregator::Label l) : label(l) {}
 
-  void add(const Run& run);  ///< @throws InputError as RunGroup::add does
+  /// Adds a run of a group, unless it is one of the earlier runs. @throws InputError as RunGroup::add does
+  void add(const Run& run, std::size_t group, const EarlierRuns& earlier, std::uint64_t place);
   void merge(const PartialAggregate& other);
 
   Aggregator::Label label;
   std::int64_t runs = 0;
+  std::int64_t repeated = 0;  ///< runs that were skipped because an earlier input had them
   RunGroups groups;
-  RejectedList rejected;  ///< `group` is an index into groups
+  std::vector<Rejected> rejected;
+  std::deque<Fingerprint> fingerprints;  ///< of the added runs that have a timestamp
 };
 
-/// Aggregates a runs.csv: a regular file in pieces by several threads, anything else row by row. Every error is the one
-/// that RunReader would give, with its line.
-[[nodiscard]] PartialAggregate aggregate_file(const std::string& path, Aggregator::Label label, int threads);
+/// Aggregates a runs.csv: a regular file in pieces by several threads, anything else row by row. Every error names the
+/// line. A last row that has no line feed and is not a run was cut off by its writer: it is skipped.
+/// @param cut_off  what is wrong with the skipped row; unchanged if there is none
+[[nodiscard]] PartialAggregate aggregate_file(const std::string& path, Aggregator::Label label, int threads,
+                                              const EarlierRuns& earlier, std::optional<std::string>& cut_off);
 
-/// JSON of a partial aggregate, through an AtomicFile, and back.
+/// Writes a partial aggregate as JSON, through an AtomicFile, and reads it back.
 void write_partial_json(const std::string& path, const PartialAggregate& partial);
 [[nodiscard]] PartialAggregate read_partial_json(const std::string& path);
 

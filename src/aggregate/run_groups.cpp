@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "statistics/quantiles.h"
 #include "text/parse.h"
@@ -14,10 +15,10 @@
 namespace perfpred {
 namespace {
 
-constexpr double apart = 1.10;             // epochs of a run, or runs of a workload, that disagree
+constexpr double max_ratio = 1.10;         // of epochs of a run, or of runs of a workload, that agree
 constexpr double diverged_accuracy = 1.2;  // times the accuracy of guessing
-constexpr double smallest = 1e-100;        // squares of what lies between are exact in sums
-constexpr double largest = 1e100;
+constexpr double min_summable = 1e-100;    // squares between these two are exact in sums
+constexpr double max_summable = 1e100;
 
 /// Of the mean of values that are not negative, over its square; 0 if all of them are 0.
 double relative_variance_of_mean(std::span<const double> values) {
@@ -28,6 +29,9 @@ double relative_variance_of_mean(std::span<const double> values) {
   for (const double value : values) squares += (value / mean - 1) * (value / mean - 1);
   return squares / (n - 1) / n;
 }
+
+/// All epochs but the first, which warms up.
+std::span<const double> timed_epochs(const Run& run) { return std::span(run.epoch_times).subspan(1); }
 
 Rejection rejection_for(Outcome outcome) {
   switch (outcome) {
@@ -43,14 +47,14 @@ Rejection rejection_for(Outcome outcome) {
 }
 
 void check_summable(std::string_view name, double value) {
-  if (!(value >= smallest && value <= largest)) {
+  if (!(value >= min_summable && value <= max_summable)) {
     throw_bad_value({{}, 0, name}, number_text(value), "between 1e-100 and 1e100");
   }
 }
 
 }  // namespace
 
-std::optional<Rejection> RunGroup::add(const RunFigures& run, Aggregator::Label label) {
+std::optional<Rejection> RunGroup::add(const Run& run, Aggregator::Label label) {
   const auto images = static_cast<double>(workload.train_images);
   std::optional<Rejection> rejection;
   if (run.outcome != Outcome::ok) rejection = rejection_for(run.outcome);
@@ -59,9 +63,9 @@ std::optional<Rejection> RunGroup::add(const RunFigures& run, Aggregator::Label 
   const bool robust = label == Aggregator::Label::robust;
   if (robust && !rejection) {
     if (run.timing == Timing::epochs && run.epoch_times.size() > 1) {
-      const auto timed = run.epoch_times.subspan(1);
+      const auto timed = timed_epochs(run);
       const auto [shortest, longest] = std::minmax_element(timed.begin(), timed.end());
-      if (*longest > apart * *shortest) {
+      if (*longest > max_ratio * *shortest) {
         rejection = Rejection::epochs_disagree;
       } else {
         seconds = median({timed.begin(), timed.end()});
@@ -75,8 +79,8 @@ std::optional<Rejection> RunGroup::add(const RunFigures& run, Aggregator::Label 
     check_summable("images_per_sec", *images_per_sec);
   }
 
-  least_params = least_params == 0 ? run.params : std::min(least_params, run.params);
-  most_params = std::max(most_params, run.params);
+  min_params = min_params == 0 ? run.params : std::min(min_params, run.params);
+  max_params = std::max(max_params, run.params);
   if (rejection) ++n_rejected;
   oom = oom || rejection == Rejection::oom;
   if (!seconds || (rejection && kept)) return rejection;
@@ -90,14 +94,15 @@ std::optional<Rejection> RunGroup::add(const RunFigures& run, Aggregator::Label 
   if (!rejection && run.epoch_rel_sem) {
     epoch_rel_variance.add(*run.epoch_rel_sem * *run.epoch_rel_sem);
   } else if (!rejection && run.timing == Timing::epochs && run.epoch_times.size() > 2) {
-    epoch_rel_variance.add(relative_variance_of_mean(run.epoch_times.subspan(1)));
+    epoch_rel_variance.add(relative_variance_of_mean(timed_epochs(run)));
   }
   return rejection;
 }
 
 void RunGroup::merge(const RunGroup& other) {
-  least_params = least_params == 0 ? other.least_params : std::min(least_params, other.least_params);
-  most_params = std::max(most_params, other.most_params);
+  if (other.max_params == 0) return;  // it has no runs
+  min_params = min_params == 0 ? other.min_params : std::min(min_params, other.min_params);
+  max_params = std::max(max_params, other.max_params);
   n_rejected += other.n_rejected;
   oom = oom || other.oom;
   if (other.kept && !kept) {
@@ -112,14 +117,14 @@ void RunGroup::merge(const RunGroup& other) {
 }
 
 AggregateRow RunGroup::row() const {
-  if (least_params != most_params) {
+  if (min_params != max_params) {
     throw InputError(
-        fmt::format("runs of one workload differ in params, {} and {}: {}", least_params, most_params, workload.key()));
+        fmt::format("runs of one workload differ in params, {} and {}: {}", min_params, max_params, workload.key()));
   }
   AggregateRow row;
   row.workload = workload;
   row.env = env;
-  row.params = most_params;
+  row.params = max_params;
   row.n = time.n;
   row.steps_per_epoch = workload.steps_per_epoch();
   row.n_rejected = n_rejected;
@@ -131,7 +136,7 @@ AggregateRow RunGroup::row() const {
   row.thr_std = throughput.deviation();
   row.flags.unstable = !kept;
   if (epoch_rel_variance.n > 0) row.epoch_rel_sem = std::sqrt(epoch_rel_variance.mean());
-  row.flags.disagree = kept && time.max > apart * time.min;
+  row.flags.disagree = kept && time.max > max_ratio * time.min;
   if (accuracy.n == 0) return row;
   row.acc_mean = accuracy.mean();
   row.acc_std = accuracy.deviation();
@@ -145,10 +150,9 @@ std::size_t RunGroups::index_of(const Workload& workload, const std::string& env
     RunGroup& group = groups_.emplace_back();
     group.workload = workload;
     group.env = env;
+    group.key_hash = fnv1a(found->first);
   }
   return found->second;
 }
-
-void RunGroups::merge(const RunGroup& group) { groups_[index_of(group.workload, group.env)].merge(group); }
 
 }  // namespace perfpred

@@ -19,7 +19,7 @@
 
 #include "model/lognormal.h"
 #include "model/regressor_kind.h"
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {

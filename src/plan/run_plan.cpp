@@ -14,7 +14,7 @@
 #include "plan/chance_solver.h"
 #include "plan/knapsack/knapsack_solver.h"
 #include "plan/plan_solver.h"
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/csv.h"
 #include "workload/workload_columns.h"
 

@@ -3,23 +3,19 @@
 #include <perfpred/error.h>
 #include <perfpred/run.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "text/atomic_file.h"
+#include "runs/run_row.h"
+#include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::array<std::string_view, 16> text_columns = {
-    "timestamp_utc", "framework", "network", "input", "optimizer", "precision", "layout",  "device",
-    "env",           "host",      "driver",  "cuda",  "cudnn",     "timing",    "outcome", "note"};
 
 struct MeasureKey {
   std::string_view key;
@@ -36,7 +32,7 @@ Json number_or_null(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-/// Bytes that are no UTF-8 (a driver's name, a file's) become replacement characters instead of an exception.
+/// Bytes that are not UTF-8, as in a driver's or a file's name, become replacement characters instead of an exception.
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string field_text(const Json& value, const ValuePlace& place) {
@@ -89,12 +85,10 @@ std::string run_json(const Run& run) {
   const std::vector<std::string> fields = run_fields(run);
   Json json = Json::object();
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::string& column = run_columns()[i];
-    if (std::find(text_columns.begin(), text_columns.end(), column) != text_columns.end()) {
-      json[column] = fields[i];
-    } else {
-      json[column] = fields[i].empty() ? Json(nullptr) : Json::parse(fields[i]);
-    }
+    const RunColumn& column = run_table()[i];
+    Json& value = json[std::string(column.name)];
+    value = column.text ? Json(fields[i]) : Json::parse(fields[i], nullptr, false);
+    if (value.is_discarded()) value = nullptr;  // empty
   }
   return dumped(json);
 }

@@ -14,26 +14,21 @@
 #include <string_view>
 #include <utility>
 
+#include "runs/run_row.h"
 #include "text/csv.h"
+#include "text/files.h"
 
 namespace perfpred {
 namespace {
 
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::size_t block = 1 << 16;
-constexpr std::size_t longest_line = std::size_t{16} << 20;
 
-/// The file's columns, as the run's: `tf_version` is what the reference collection calls the framework.
-std::vector<std::string> columns_of(std::string_view header, const std::string& path) {
-  if (header.substr(0, byte_order_mark.size()) == byte_order_mark) header.remove_prefix(byte_order_mark.size());
-  if (!header.empty() && header.back() == '\r') header.remove_suffix(1);
-  std::vector<std::string> columns = split_csv_line(header, path + ":1");
+/// The columns of a file, as RunReader reads its header.
+/// @param head  of the file, up to the end of its header
+std::vector<std::string> columns_of(std::string_view head, const std::string& path) {
+  std::vector<std::string> columns = CsvReader::from_text(path, head).header();
   std::replace(columns.begin(), columns.end(), std::string("tf_version"), std::string("framework"));
-  for (const std::string& name : run_columns()) {
-    const auto times = std::count(columns.begin(), columns.end(), name);
-    if (times == 0) throw InputError(fmt::format("{}:1: column \"{}\" is missing, so no run can be added", path, name));
-    if (times > 1) throw InputError(fmt::format("{}:1: column \"{}\" appears twice", path, name));
-  }
+  (void)RunParser(columns, path + ":1");  // refuses a header that lacks a mandatory column
   return columns;
 }
 
@@ -61,7 +56,7 @@ class LockedFile {
     const std::size_t before = size();
     try {
       write_all(fd_, text, path_);
-      if (regular_ && ::fsync(fd_) != 0) fail(path_);
+      if (regular_) synchronise(fd_, path_);
     } catch (...) {
       // What the disk took of a row that it did not take whole; if even this fails, the next open sets it aside.
       if (regular_) (void)!::ftruncate(fd_, static_cast<off_t>(before));
@@ -72,15 +67,6 @@ class LockedFile {
  private:
   [[noreturn]] static void fail(const std::string& path) {
     throw Error(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
-  }
-
-  static void write_all(int fd, std::string_view text, const std::string& path) {
-    while (!text.empty()) {
-      const auto written = ::write(fd, text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail(path);
-      text.remove_prefix(static_cast<std::size_t>(written));
-    }
   }
 
   /// Opens and locks what the name stands for once the lock is held: somebody may have replaced the file meanwhile.
@@ -95,7 +81,7 @@ class LockedFile {
       while (::flock(fd_, LOCK_EX) != 0) {
         if (errno == EINTR) continue;
         const int error = errno;
-        ::close(fd_);
+        ::close(std::exchange(fd_, -1));
         throw Error(fmt::format("{}: cannot be locked: {}", path_, std::strerror(error)));
       }
       struct stat locked {};
@@ -134,13 +120,16 @@ class LockedFile {
       return;
     }
     const std::size_t end = size();
-    std::string head;  // the first line, or all there is
-    while (head.size() < std::min(end, longest_line)) {
+    std::string head;  // the lines up to the header, or all there is
+    while (head.size() < std::min(end, max_line_bytes)) {
       head += read(head.size(), std::min(end, head.size() + block));
-      const std::size_t line_end = head.find('\n');
-      if (line_end == std::string::npos) continue;
-      columns_ = columns_of(std::string_view(head).substr(0, line_end), path_);
-      set_torn_line_aside(end);
+      const std::size_t size = size_up_to_header(head);
+      if (size == 0) continue;
+      columns_ = columns_of(std::string_view(head).substr(0, size), path_);
+      const std::size_t whole = size_of_whole_lines(end);
+      const std::string wider = with_missing_columns(whole);
+      if (whole < end) move_aside(whole, end);
+      if (!wider.empty()) replace(wider);
       return;
     }
     columns_ = run_columns();
@@ -152,18 +141,44 @@ class LockedFile {
     } else {
       columns_ = columns_of(head, path_);
       append("\n");
+      prepare();
     }
   }
 
-  void set_torn_line_aside(std::size_t end) {
-    std::size_t begin = end;  // of what lies behind the last line feed
-    while (begin > 0) {
-      const std::size_t from = begin > block ? begin - block : 0;
-      const std::size_t feed = read(from, begin).rfind('\n');
-      begin = feed == std::string::npos ? from : from + feed + 1;
-      if (feed != std::string::npos) break;
+  /// The file with the columns that an older program did not write: their names behind the header, empty fields behind
+  /// the rows. @returns an empty text if no column is missing
+  [[nodiscard]] std::string with_missing_columns(std::size_t whole) const {
+    std::string names, fields, text;
+    for (const std::string& name : run_columns()) {
+      if (std::find(columns_.begin(), columns_.end(), name) != columns_.end()) continue;
+      names += ',' + name;
+      fields += ',';
     }
-    if (begin < end) move_aside(begin, end);
+    if (names.empty()) return {};
+    const std::string narrow = read(0, whole);
+    LineReader lines(path_, narrow);
+    while (const char* line = lines.next()) {
+      if (*line != '\0') text += line + (text.empty() ? names : fields) + '\n';
+    }
+    return text;
+  }
+
+  /// Puts a new file under the name, and goes on with that.
+  void replace(const std::string& text) {
+    write_file(path_, text);
+    ::close(std::exchange(fd_, -1));
+    open();
+    prepare();
+  }
+
+  [[nodiscard]] std::size_t size_of_whole_lines(std::size_t end) const {
+    while (end > 0) {
+      const std::size_t from = end > block ? end - block : 0;
+      const std::size_t feed = read(from, end).rfind('\n');
+      if (feed != std::string::npos) return from + feed + 1;
+      end = from;
+    }
+    return 0;
   }
 
   void move_aside(std::size_t begin, std::size_t end) {
@@ -172,13 +187,14 @@ class LockedFile {
     if (fd < 0) fail(sidecar);
     try {
       write_all(fd, read(begin, end) + "\n", sidecar);
-      if (::fsync(fd) != 0) fail(sidecar);
+      synchronise(fd, sidecar);
     } catch (...) {
       ::close(fd);
       throw;
     }
     ::close(fd);
-    if (::ftruncate(fd_, static_cast<off_t>(begin)) != 0 || ::fsync(fd_) != 0) fail(path_);
+    if (::ftruncate(fd_, static_cast<off_t>(begin)) != 0) fail(path_);
+    synchronise(fd_, path_);
     set_aside_.push_back(fmt::format("{}: the last line was torn ({} bytes without a line feed); it is kept in {}",
                                      path_, end - begin, sidecar));
   }

@@ -16,13 +16,13 @@ struct DoubleDouble {
   void add_square(double x);
 };
 
-/// Number, mean and standard deviation of values that come one by one or in parts. Sums in twice the precision make the
-/// result independent of order far beyond 1e-12, also where the values nearly agree.
+/// Number, mean and standard deviation of values that are added one by one or in parts. Sums in twice the precision of a
+/// double make the result independent of their order to far below 1e-12, also if the values are nearly equal.
 struct PERFPRED_API Moments {
   std::int64_t n = 0;
   DoubleDouble sum;
   DoubleDouble sum_of_squares;
-  double min = 0;  ///< of no values: 0
+  double min = 0;  ///< 0 without values
   double max = 0;
 
   void add(double x);

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 
 namespace perfpred {
 namespace {

@@ -19,10 +19,44 @@ namespace {
 
 using QuotePolicy = io::double_quote_escape<',', '"'>;
 
-/// Fills the line reader's buffer; what it cannot represent (a failing disk, a NUL byte) is an error, not an end.
-class FileSource final : public io::ByteSourceBase {
+/// What the line reader reads from. It looks at the byte behind a last line without line feed, where an older line feed
+/// may stand: a source ends every text with a line feed.
+class Source : public io::ByteSourceBase {
  public:
-  explicit FileSource(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit Source(std::string path) : path_(std::move(path)) {}
+
+  /// Whether the end has been read and had no line feed. Shared, as the line reader destroys a source that has ended.
+  [[nodiscard]] std::shared_ptr<const bool> added_line_feed() const { return added_line_feed_; }
+
+  int read(char* buffer, int size) final {
+    int filled = static_cast<int>(fill(buffer, static_cast<std::size_t>(size)));
+    if (filled < size && (filled > 0 ? buffer[filled - 1] : last_) != '\n') {
+      buffer[filled++] = '\n';
+      *added_line_feed_ = true;
+    }
+    if (filled > 0) last_ = buffer[filled - 1];
+    if (const void* nul = std::memchr(buffer, '\0', static_cast<std::size_t>(filled))) {
+      lines_ += std::count<const char*>(buffer, static_cast<const char*>(nul), '\n');
+      throw InputError(fmt::format("{}:{}: holds a NUL byte; this is not a CSV file", path_, lines_ + 1));
+    }
+    lines_ += std::count(buffer, buffer + filled, '\n');
+    return filled;
+  }
+
+ protected:
+  [[nodiscard]] virtual std::size_t fill(char* buffer, std::size_t size) = 0;  ///< less than size only at the end
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::ptrdiff_t lines_ = 0;
+  char last_ = '\n';
+  std::shared_ptr<bool> added_line_feed_ = std::make_shared<bool>(false);
+};
+
+class FileSource final : public Source {
+ public:
+  explicit FileSource(const std::string& path) : Source(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (fd_ < 0) throw InputError(fmt::format("{}: {}", path, std::strerror(errno)));
     struct stat status {};
     if (::fstat(fd_, &status) == 0 && S_ISDIR(status.st_mode)) {
@@ -34,68 +68,53 @@ class FileSource final : public io::ByteSourceBase {
   FileSource& operator=(const FileSource&) = delete;
   ~FileSource() override { ::close(fd_); }
 
-  int read(char* buffer, int size) override {
-    int filled = 0;
+ private:
+  std::size_t fill(char* buffer, std::size_t size) override {
+    std::size_t filled = 0;
     while (filled < size) {
-      const auto got = ::read(fd_, buffer + filled, static_cast<std::size_t>(size - filled));
+      const auto got = ::read(fd_, buffer + filled, size - filled);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw InputError(fmt::format("{}: {}", path_, std::strerror(errno)));
-      if (got == 0) {
-        // The line reader looks at the byte behind a last line without line feed, where an older line feed may stand.
-        if (last_ != '\n') buffer[filled++] = last_ = '\n';
-        break;
-      }
-      filled += static_cast<int>(got);
-      last_ = buffer[filled - 1];
+      if (got < 0) throw InputError(fmt::format("{}: {}", path(), std::strerror(errno)));
+      if (got == 0) break;
+      filled += static_cast<std::size_t>(got);
     }
-    if (const void* nul = std::memchr(buffer, '\0', static_cast<std::size_t>(filled))) {
-      lines_ += std::count<const char*>(buffer, static_cast<const char*>(nul), '\n');
-      throw InputError(fmt::format("{}:{}: holds a NUL byte; this is not a CSV file", path_, lines_ + 1));
-    }
-    lines_ += std::count(buffer, buffer + filled, '\n');
     return filled;
   }
 
- private:
-  std::string path_;
   int fd_;
-  std::ptrdiff_t lines_ = 0;
-  char last_ = '\n';
 };
 
-class TextSource final : public io::ByteSourceBase {
+class TextSource final : public Source {
  public:
-  explicit TextSource(std::string_view text) : rest_(text), ended_(text.empty() || text.back() == '\n') {}
-
-  int read(char* buffer, int size) override {
-    std::size_t copied = rest_.copy(buffer, static_cast<std::size_t>(size));
-    rest_.remove_prefix(copied);
-    if (rest_.empty() && !ended_ && copied < static_cast<std::size_t>(size)) {
-      buffer[copied++] = '\n';  // as above
-      ended_ = true;
-    }
-    return static_cast<int>(copied);
-  }
+  TextSource(const std::string& name, std::string_view text) : Source(name), rest_(text) {}
 
  private:
+  std::size_t fill(char* buffer, std::size_t size) override {
+    const std::size_t copied = rest_.copy(buffer, size);
+    rest_.remove_prefix(copied);
+    return copied;
+  }
+
   std::string_view rest_;
-  bool ended_;  // by a line feed
 };
 
 }  // namespace
 
 struct LineReader::Impl {
-  Impl(const std::string& name, std::unique_ptr<io::ByteSourceBase> source)
-      : path(name), lines(name, std::move(source)) {}
+  Impl(const std::string& name, std::unique_ptr<Source> from)
+      : path(name),
+        added_line_feed(from->added_line_feed()),
+        lines(name, std::unique_ptr<io::ByteSourceBase>(std::move(from))) {}
 
   std::string path;
+  std::shared_ptr<const bool> added_line_feed;
   io::LineReader lines;
 };
 
 LineReader::LineReader(const std::string& path)
     : impl_(std::make_unique<Impl>(path, std::make_unique<FileSource>(path))) {}
 LineReader::LineReader(const std::string& name, std::string_view text)
-    : impl_(std::make_unique<Impl>(name, std::make_unique<TextSource>(text))) {}
+    : impl_(std::make_unique<Impl>(name, std::make_unique<TextSource>(name, text))) {}
 LineReader::~LineReader() = default;
 LineReader::LineReader(LineReader&&) noexcept = default;
 LineReader& LineReader::operator=(LineReader&&) noexcept = default;
@@ -111,23 +130,40 @@ char* LineReader::next() {
 std::size_t LineReader::line() const { return impl_->lines.get_file_line(); }
 const std::string& LineReader::path() const { return impl_->path; }
 
+bool LineReader::cut_off() { return *impl_->added_line_feed && next() == nullptr; }
+
 bool split_csv_fields(char* line, std::vector<std::string_view>& fields) {
   fields.clear();
+  const char* quote = ::strchrnul(line, '"');  // the next one; fields that end before it need no care
   while (true) {
-    char* raw_end = line;
-    try {
-      raw_end += QuotePolicy::find_next_column_end(line) - line;
-    } catch (const io::error::escaped_string_not_closed&) {
-      return false;
+    char* end = ::strchrnul(line, ',');
+    char* field_begin = line;
+    char* field_end = end;
+    const bool quoted = end >= quote && *quote != '\0';
+    if (quoted) {
+      try {
+        field_end = end = line + (QuotePolicy::find_next_column_end(line) - line);
+      } catch (const io::error::escaped_string_not_closed&) {
+        return false;
+      }
+      quote = ::strchrnul(end, '"');
     }
-    const bool last = *raw_end == '\0';
-    char* begin = line;
-    char* end = raw_end;
-    QuotePolicy::unescape(begin, end);
-    fields.emplace_back(begin, static_cast<std::size_t>(end - begin));
+    const bool last = *end == '\0';
+    if (quoted) QuotePolicy::unescape(field_begin, field_end);  // may write a NUL before the end
+    fields.emplace_back(field_begin, static_cast<std::size_t>(field_end - field_begin));
     if (last) return true;
-    line = raw_end + 1;
+    line = end + 1;
   }
+}
+
+std::size_t size_up_to_header(std::string_view text) {
+  std::size_t begin = text.substr(0, byte_order_mark.size()) == byte_order_mark ? byte_order_mark.size() : 0;
+  for (std::size_t feed = text.find('\n', begin); feed != std::string_view::npos; feed = text.find('\n', begin)) {
+    const std::string_view line = text.substr(begin, feed - begin);
+    begin = feed + 1;
+    if (!line.empty() && line != "\r") return begin;
+  }
+  return 0;
 }
 
 struct CsvReader::Impl {
@@ -196,6 +232,8 @@ bool CsvReader::next() {
   return true;
 }
 
+std::span<const std::string_view> CsvReader::fields() const { return impl_->fields; }
+
 std::string_view CsvReader::text(const CsvColumn& column) const {
   return column.index ? impl_->fields[*column.index] : std::string_view();
 }
@@ -220,6 +258,8 @@ std::optional<double> CsvReader::finite_or_empty(const CsvColumn& column) const 
 }
 
 const std::string& CsvReader::path() const { return impl_->lines.path(); }
+
+bool CsvReader::cut_off() { return impl_->lines.cut_off(); }
 
 const std::vector<std::string>& CsvReader::header() const { return impl_->header; }
 

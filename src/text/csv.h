@@ -14,8 +14,11 @@
 
 namespace perfpred {
 
+inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+inline constexpr std::size_t max_line_bytes = std::size_t{16} << 20;  ///< lines must be shorter
+
 /// Lines of a text file, one at a time in constant memory: LF or CRLF, a byte order mark accepted, each under 16 MB.
-/// What cannot be a text (a NUL byte) is an InputError with file and line.
+/// A NUL byte, which no text has, is an InputError with file and line.
 class PERFPRED_API LineReader {
  public:
   explicit LineReader(const std::string& path);  ///< @throws InputError if the file cannot be read
@@ -29,6 +32,8 @@ class PERFPRED_API LineReader {
   [[nodiscard]] char* next();
   [[nodiscard]] std::size_t line() const;  ///< number of the line read last, from 1
   [[nodiscard]] const std::string& path() const;
+  /// Whether the text ends with the line read last and has no line feed there. To be called once, instead of next().
+  [[nodiscard]] bool cut_off();
 
  private:
   struct Impl;
@@ -60,6 +65,8 @@ class PERFPRED_API CsvReader {
   /// Goes to the next row; blank lines are skipped. @returns false at the end
   [[nodiscard]] bool next();
 
+  /// All fields of this row, one for each column of the header. Valid until next().
+  [[nodiscard]] std::span<const std::string_view> fields() const;
   /// The field of this row; empty where the table lacks the column. Valid until next().
   [[nodiscard]] std::string_view text(const CsvColumn& column) const;
 
@@ -72,6 +79,7 @@ class PERFPRED_API CsvReader {
   [[nodiscard]] ValuePlace place(std::string_view name) const;  ///< of a field of this row
   [[nodiscard]] const std::string& path() const;
   [[nodiscard]] const std::vector<std::string>& header() const;
+  [[nodiscard]] bool cut_off();  ///< @copydoc LineReader::cut_off
 
  private:
   struct Impl;
@@ -82,6 +90,10 @@ class PERFPRED_API CsvReader {
 /// One CSV line with its line feed; fields that need quotes get them. A line break or NUL in a field becomes a blank,
 /// since no reader takes one.
 [[nodiscard]] PERFPRED_API std::string csv_line(std::span<const std::string> fields);
+
+/// Size in bytes of the lines up to and including the header, the first line that is not blank; 0 if that has no line
+/// feed.
+[[nodiscard]] std::size_t size_up_to_header(std::string_view text);
 
 /// Splits a NUL-terminated line in place. @returns false if a quote is not closed
 [[nodiscard]] PERFPRED_API bool split_csv_fields(char* line, std::vector<std::string_view>& fields);

@@ -9,19 +9,19 @@
 
 namespace perfpred {
 
-/// Letters to insert, delete, replace or swap with their neighbour to get from one text to the other.
+/// Number of letters to insert, delete, replace or swap with a neighbour to turn one text into the other.
 [[nodiscard]] PERFPRED_API std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Finds what somebody who mistyped a name may have meant.
+/// Finds the known name that is closest to a mistyped one.
 class PERFPRED_API NearestName {
  public:
   explicit NearestName(std::string typed);
-  void offer(std::string_view spelling, std::string_view name);  ///< the name that this spelling stands for
+  void offer(std::string_view spelling, std::string_view name);  ///< a known name, by one of its spellings
   [[nodiscard]] const std::optional<std::string>& found() const { return name_; }
 
  private:
   std::string typed_;
-  std::size_t limit_;  // a distance must be below it: far-off names are no help
+  std::size_t limit_;  // only names at a smaller distance count
   std::optional<std::string> name_;
 };
 

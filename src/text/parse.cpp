@@ -100,22 +100,21 @@ std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& pla
   return *value;
 }
 
-std::vector<double> parse_seconds_list(std::string_view text, const ValuePlace& place) {
+void parse_seconds_list(std::string_view text, const ValuePlace& place, std::vector<double>& seconds) {
   constexpr std::string_view expected = "a JSON list of seconds";
   std::string_view rest = trimmed(text);
   if (rest.size() < 2 || rest.front() != '[' || rest.back() != ']') throw_bad_value(place, text, expected);
   rest = trimmed(rest.substr(1, rest.size() - 2));
-  std::vector<double> values;
+  seconds.clear();
   while (!rest.empty()) {
     const std::size_t comma = rest.find(',');
     const auto value = whole_number<double>(rest.substr(0, comma));
     if (!value || !std::isfinite(*value) || *value < 0) throw_bad_value(place, text, expected);
-    values.push_back(*value);
+    seconds.push_back(*value);
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
     if (trimmed(rest).empty()) throw_bad_value(place, text, expected);
   }
-  return values;
 }
 
 std::string number_text(double value) { return fmt::format("{}", value); }

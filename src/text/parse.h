@@ -14,17 +14,17 @@ namespace perfpred {
 /// Where a value stands, for messages: `runs.csv:17: batch_size`. Built only when something is wrong.
 struct ValuePlace {
   std::string_view file;  ///< empty where the value comes from an option
-  std::size_t line = 0;   ///< 0 where there is none
+  std::size_t line = 0;   ///< from 1; 0 if the value is not from a line
   std::string_view name;
 
-  [[nodiscard]] PERFPRED_API std::string prefix() const;  ///< `file:line: `, or less where less is known
+  [[nodiscard]] PERFPRED_API std::string prefix() const;  ///< `file:line: `, without the unknown parts
 };
 
 /// InputError `file:line: name "value" is not <expected>`; a long or unprintable value is shortened.
 [[noreturn]] PERFPRED_API void throw_bad_value(const ValuePlace& place, std::string_view value,
                                                std::string_view expected);
 
-/// A value as it may stand in a message: at most 40 characters, control characters and what is no UTF-8 as `?`.
+/// A value as messages show it: at most 40 characters, with `?` for control characters and for bytes that are not UTF-8.
 [[nodiscard]] PERFPRED_API std::string shown(std::string_view value);
 
 [[nodiscard]] PERFPRED_API bool is_utf8(std::string_view text);
@@ -37,7 +37,7 @@ struct ValuePlace {
 [[nodiscard]] PERFPRED_API std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place);
 
 /// `[]`, `[1.5, 2]`: a JSON list of numbers, none negative.
-[[nodiscard]] PERFPRED_API std::vector<double> parse_seconds_list(std::string_view text, const ValuePlace& place);
+PERFPRED_API void parse_seconds_list(std::string_view text, const ValuePlace& place, std::vector<double>& seconds);
 
 /// Shortest text that reads back as the same double.
 [[nodiscard]] PERFPRED_API std::string number_text(double value);

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "statistics/confidence.h"
-#include "text/atomic_file.h"
+#include "text/files.h"
 
 namespace perfpred {
 namespace {

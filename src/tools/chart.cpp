@@ -22,7 +22,7 @@
 #include <memory>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {

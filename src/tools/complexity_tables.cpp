@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/csv.h"
 
 namespace perfpred {

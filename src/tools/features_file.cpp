@@ -3,7 +3,7 @@
 
 #include "model/hybrid/step_shape.h"
 #include "model/kinds/features.h"
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/csv.h"
 #include "text/parse.h"
 

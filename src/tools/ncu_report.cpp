@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/csv.h"
 
 namespace perfpred {

@@ -20,7 +20,7 @@
 #include <set>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/json.h"
 #include "text/csv.h"
 #include "tools/chart.h"
 #include "workload/workload_columns.h"
@@ -417,7 +417,7 @@ void Plotter::pareto(const std::string& path) {
   Series front = {.label = "no run is cheaper and worth more", .style = Series::Style::lines_points, .color = 0};
   Series planned = {.label = "planned", .color = 1};
   try {
-    const auto plan = nlohmann::json::parse(read_file(path));
+    const auto plan = read_json<nlohmann::json>(path);
     for (auto& [series, key] : {std::pair(&front, "pareto"), std::pair(&planned, "items")}) {
       for (const auto& run : plan.at(key)) {
         series->x.push_back(run.at("cost_sec").get<double>());
@@ -425,7 +425,7 @@ void Plotter::pareto(const std::string& path) {
       }
     }
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("{}: is no plan: {}", path, shown(error.what())));
+    throw InputError(fmt::format("{}: is not a plan: {}", path, json_complaint(error)));
   }
   if (front.x.empty()) throw InputError(path + ": holds no front; perfpred-plan makes it with --pareto --json");
   sort_by_x(front);

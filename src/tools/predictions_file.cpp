@@ -4,7 +4,7 @@
 #include <perfpred/error.h>
 #include <perfpred/throughput_deriver.h>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/csv.h"
 #include "workload/workload_columns.h"
 

@@ -16,7 +16,7 @@
 #include <set>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/csv.h"
 #include "tools/chart.h"
 

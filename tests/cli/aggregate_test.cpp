@@ -51,8 +51,8 @@ TEST(AggregateProgram, WritesATableToStandardOutput) {
   EXPECT_EQ(rows[0].avg_time_mean, 3);
   EXPECT_EQ(rows[1].avg_time_mean, 1);
   EXPECT_EQ(rows[1].n_rejected, 1);
-  EXPECT_THAT(finished.err, HasSubstr("3 runs, 2 workloads, 2 runs rejected"));
-  EXPECT_THAT(finished.err, HasSubstr("epochs_disagree"));
+  EXPECT_THAT(finished.err, HasSubstr("3 runs, 2 rows, 2 runs rejected (2 epochs_disagree; --rejected lists them)\n"
+                                      "1 of 2 rows are unstable: all of their runs were rejected\n"));
 }
 
 TEST(AggregateProgram, JsonIsOneDocumentAndFilesAreWritten) {
@@ -117,7 +117,7 @@ TEST(AggregateProgram, BadFilesAreOneLineAndNoOutput) {
       {header + long_field + "\n", "runs.csv:2: 1 fields where the header has " + std::to_string(run_columns().size())},
       {header + std::string(1000, '\0'), "runs.csv:2: holds a NUL byte"},
       {std::string("\x89PNG\r\n\x1a\n\0\0", 10), "runs.csv:3: holds a NUL byte"},
-      {good_runs().substr(0, good_runs().size() - 40), "runs.csv:4: "},
+      {header, "runs.csv: holds no run"},
   };
   for (const auto& [text, message] : cases) {
     const std::string runs = folder.write("runs.csv", text);
@@ -133,11 +133,47 @@ TEST(AggregateProgram, BadFilesAreOneLineAndNoOutput) {
   expect_refusal(aggregate({"--logs", folder.file("none")}), 2, "none: No such file or directory");
 }
 
-TEST(AggregateProgram, HeaderOnlyAndOtherLineEndsAreFine) {
+TEST(AggregateProgram, ALastLineThatWasCutOffIsSkippedAndReported) {
   const TemporaryFolder folder;
-  const Finished empty = aggregate({"--runs", folder.write("runs.csv", csv_line(run_columns())), "--json"});
+  const std::string runs = folder.write("runs.csv", good_runs().substr(0, good_runs().size() - 60));
+  const Finished finished = aggregate({"--runs", runs, "--json"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(nlohmann::json::parse(finished.out)["runs"], 2);
+  EXPECT_THAT(finished.err, HasSubstr(runs + ":4: "));
+  EXPECT_THAT(finished.err, HasSubstr("the last line was cut off by its writer and is skipped"));
+  expect_refusal(aggregate({"--runs", folder.write("whole.csv", slurp(runs) + "\n")}), 2, "whole.csv:4: ");
+}
+
+TEST(AggregateProgram, ARunThatIsGivenTwiceCountsOnceAndIsReported) {
+  const TemporaryFolder folder;
+  const std::string a = folder.write("a.csv", good_runs());
+  const std::string b = folder.write("b.csv", good_runs() + csv_line(run_fields(run_of_epochs({9, 3, 3}, 32))));
+  const std::string once = aggregate({"--runs", a}).out;
+  const Finished twice = aggregate({"--runs", a, "--runs", a});
+  EXPECT_EQ(twice.exit_code, 0) << twice.err;
+  EXPECT_EQ(twice.out, once);
+  EXPECT_THAT(twice.err, HasSubstr("a.csv: skipped 3 of 3 runs, which are in an earlier input"));
+  const Finished grown = aggregate({"--runs", a, "--runs", b});
+  EXPECT_EQ(grown.out, aggregate({"--runs", b}).out);
+  EXPECT_THAT(grown.err, HasSubstr("b.csv: skipped 3 of 4 runs"));
+
+  ASSERT_EQ(aggregate({"--runs", a, "--partial", folder.file("a.json")}).exit_code, 0);
+  ASSERT_EQ(aggregate({"--runs", b, "--partial", folder.file("b.json")}).exit_code, 0);
+  const Finished merged = aggregate({"--merge", folder.file("a.json"), "--merge", folder.file("a.json"), "--runs", a});
+  EXPECT_EQ(merged.out, once);
+  EXPECT_THAT(merged.err, HasSubstr("a.json: skipped 3 of 3 runs"));
+  EXPECT_THAT(merged.err, HasSubstr("a.csv: skipped 3 of 3 runs"));
+  expect_refusal(aggregate({"--merge", folder.file("a.json"), "--merge", folder.file("b.json")}), 2,
+                 "b.json: 3 of its 4 runs are in an earlier input");
+}
+
+TEST(AggregateProgram, EmptyFilesBesideOthersAndOtherLineEndsAreFine) {
+  const TemporaryFolder folder;
+  const Finished empty = aggregate({"--runs", folder.write("empty.csv", csv_line(run_columns())), "--runs",
+                                    folder.write("runs.csv", good_runs()), "--json"});
   EXPECT_EQ(empty.exit_code, 0) << empty.err;
-  EXPECT_EQ(nlohmann::json::parse(empty.out)["rows"], 0);
+  EXPECT_EQ(nlohmann::json::parse(empty.out)["rows"], 2);
+  EXPECT_THAT(empty.err, HasSubstr("empty.csv: holds no run"));
   std::string text = "\xEF\xBB\xBF";
   for (const char c : good_runs()) text += c == '\n' ? "\r\n" : std::string(1, c);
   EXPECT_EQ(aggregate({"--runs", folder.write("crlf.csv", text)}).out,

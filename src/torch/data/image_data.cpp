@@ -13,7 +13,7 @@
 #include <numeric>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "torch/data/random.h"
 
 namespace perfpred {

@@ -20,7 +20,7 @@
 #include <thread>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "torch/data/random.h"
 
 namespace perfpred {

@@ -14,7 +14,7 @@
 #include <set>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/nvml.h"
 #include "torch/device/proc.h"

@@ -24,7 +24,7 @@
 #include <tuple>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "torch/data/batch_loader.h"
 #include "torch/data/random.h"
 #include "torch/device/cuda_device.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "text/csv.h"
 #include "text/parse.h"
 
@@ -83,13 +83,7 @@ void IterationLog::add(const Row& row) {
 }
 
 void IterationLog::flush() {
-  std::string_view rest = buffer_;
-  while (!rest.empty()) {
-    const auto written = ::write(fd_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
+  write_all(fd_, buffer_, path_);
   buffer_.clear();
 }
 

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "text/files.h"
+
 namespace perfpred {
 
 RunLogWriter::RunLogWriter(std::string path) : path_(std::move(path)) {
@@ -26,25 +28,17 @@ RunLogWriter::~RunLogWriter() {
   if (!kept_) ::unlink(path_.c_str());
 }
 
-void RunLogWriter::fail() const { throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno))); }
-
 void RunLogWriter::line(std::string_view text) {
   if (fd_ < 0) return;
   std::string bytes(text);
   bytes += '\n';
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    const auto written = ::write(fd_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail();
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
+  write_all(fd_, bytes, path_);
 }
 
 void RunLogWriter::keep() {
   if (fd_ < 0) return;
   kept_ = true;
-  if (::fsync(fd_) != 0) fail();
+  synchronise(fd_, path_);
 }
 
 }  // namespace perfpred

@@ -15,7 +15,7 @@
 #include <numbers>
 #include <utility>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "torch/data/batch_loader.h"
 #include "torch/train/checkpoint.h"
 #include "torch/data/image_folder.h"

@@ -23,7 +23,7 @@
 #include <memory>
 #include <string_view>
 
-#include "text/atomic_file.h"
+#include "text/files.h"
 #include "torch/device/torch_errors.h"
 
 namespace perfpred {

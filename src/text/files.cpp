@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/atomic_file.h"
+#include "text/files.h"
 
 #include <perfpred/error.h>
 
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -27,6 +28,21 @@ std::string link_target(const std::string& path) {
   return error ? path : target.string();
 }
 
+[[noreturn]] void fail(const std::string& path) {
+  throw Error(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+}
+
+/// Opens a new file beside `path`, with the permissions that open() gives it; `name` becomes its name.
+/// @returns -1, with errno, if that fails
+int open_beside(const std::string& path, std::string& name) {
+  static std::atomic<unsigned> counter{0};
+  while (true) {
+    name = fmt::format("{}.{}-{}.tmp", path, ::getpid(), counter++);
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
@@ -37,13 +53,8 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
     path_ = link_target(path_);
-    temporary_ = path_ + ".XXXXXX";
-    fd_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
-    if (fd_ >= 0) {
-      const mode_t mask = ::umask(0);
-      ::umask(mask);
-      ::fchmod(fd_, exists ? status.st_mode & 07777U : 0666U & ~mask);
-    }
+    fd_ = open_beside(path_, temporary_);
+    if (fd_ >= 0 && exists) ::fchmod(fd_, status.st_mode & 07777U);
   }
   if (fd_ < 0) throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
 }
@@ -54,32 +65,37 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::fail() const { throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno))); }
-
 void AtomicFile::write(std::string_view text) {
   buffer_ += text;
   if (buffer_.size() >= buffer_bytes) flush();
 }
 
 void AtomicFile::flush() {
-  std::string_view rest = buffer_;
-  while (!rest.empty()) {
-    const auto written = ::write(fd_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail();
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
+  write_all(fd_, buffer_, path_);
   buffer_.clear();
 }
 
 void AtomicFile::commit() {
   flush();
   if (!temporary_.empty()) {
-    if (::fsync(fd_) != 0) fail();
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
+    synchronise(fd_, path_);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_);
   }
   const int fd = std::exchange(fd_, -1);
-  if (::close(fd) != 0) fail();
+  if (::close(fd) != 0) fail(path_);
+}
+
+void write_all(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const auto written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void synchronise(int fd, const std::string& path) {
+  if (::fsync(fd) != 0) fail(path);
 }
 
 void write_file(const std::string& path, std::string_view text) {

@@ -8,7 +8,7 @@
 namespace perfpred {
 
 /// An output file that appears whole or not at all: written beside its name, synchronised, renamed by commit(). A name
-/// that exists and is no regular file (a pipe, /dev/stdout) is written directly.
+/// that exists and is not a regular file (a pipe, /dev/stdout) is written directly.
 class PERFPRED_API AtomicFile {
  public:
   /// @throws InputError if no file can be made there
@@ -21,7 +21,6 @@ class PERFPRED_API AtomicFile {
   void commit();                      ///< @throws Error if the disk refuses; call once, last
 
  private:
-  [[noreturn]] void fail() const;
   void flush();
 
   std::string path_;
@@ -30,10 +29,18 @@ class PERFPRED_API AtomicFile {
   int fd_ = -1;
 };
 
+/// Writes all of a text to an open file, however many calls the system needs.
+/// @param path  names the file in the message
+/// @throws Error if the disk refuses
+PERFPRED_API void write_all(int fd, std::string_view text, const std::string& path);
+
+/// Waits until the disk has what was written to an open file. @throws Error, which names `path`, if it refuses
+PERFPRED_API void synchronise(int fd, const std::string& path);
+
 /// Writes one whole file. @throws as AtomicFile does
 PERFPRED_API void write_file(const std::string& path, std::string_view text);
 
-/// Makes a folder and those above it, where they are not there. @throws InputError if that cannot be
+/// Creates a folder and its missing parents. @throws InputError if that fails
 PERFPRED_API void make_folder(const std::string& path);
 
 /// Reads one whole file. @throws InputError if it cannot be read

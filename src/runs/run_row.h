@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/run.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/parse.h"
+#include "workload/workload_columns.h"
+
+namespace perfpred {
+
+/// A column of runs.csv: a field of the workload, or one of the run itself.
+struct RunColumn {
+  std::string_view name;
+  bool mandatory = false;
+  bool text = false;                         ///< a text in the JSON of a row, else a number or a list
+  const WorkloadColumn* workload = nullptr;  ///< reads and writes the column if it is a field of the workload, else:
+  void (*set)(Run& run, std::string_view text, const ValuePlace& place) = nullptr;
+  std::string (*get)(const Run& run) = nullptr;
+};
+
+/// All columns, in the order of runs.csv: header, reader, writer and JSON follow this list.
+[[nodiscard]] const std::vector<RunColumn>& run_table();
+
+/// Reads the rows of one runs.csv.
+class PERFPRED_API RunParser {
+ public:
+  /// @throws InputError, `where: ...`, if a mandatory column is missing
+  RunParser(const std::vector<std::string>& header, const std::string& where);
+
+  /// The run of one row; valid until the next call.
+  /// @param fields  one for each column of the header
+  /// @throws InputError at the place if the row is not a run
+  const Run& parse(std::span<const std::string_view> fields, ValuePlace place);
+
+  /// Number of the workload and env of the row read last. Rows with equal texts in these columns share a number;
+  /// numbers count from 0 in the order in which the texts first appear.
+  [[nodiscard]] std::size_t group() const { return group_; }
+
+ private:
+  struct Field {
+    std::size_t index;
+    const RunColumn* column;
+  };
+
+  std::size_t width_;
+  std::vector<Field> workload_, rest_;
+  std::vector<std::size_t> grouping_;  // indices of the columns of the workload, and of env
+  Run run_;
+  std::string group_text_;
+  std::unordered_map<std::string, std::size_t> groups_;
+  std::vector<Workload> workloads_;  // by group
+  std::size_t group_ = 0;
+};
+
+}  // namespace perfpred
