@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 
 #include "metrics_output.h"
@@ -81,6 +82,20 @@ void show_curve(const std::vector<CurvePoint>& curve, bool json) {
   }
 }
 
+std::size_t timed_rows(const std::vector<AggregateRow>& rows) {
+  return static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [](const AggregateRow& row) { return row.avg_time_mean.has_value(); }));
+}
+
+/// Refuses options of another protocol.
+void refuse(const std::vector<CLI::Option*>& options, const std::string& of, const std::string& protocol) {
+  for (const CLI::Option* option : options) {
+    if (!option->empty()) {
+      throw InputError(fmt::format("{} is an option of protocol {}, not of {}", option->get_name(), of, protocol));
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -99,14 +114,17 @@ int main(int argc, char** argv) {
       program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
   program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
   program.add_option("--protocol", protocol_name, "kfold, loao, lodo, lowo or curve")->needs(rows_option);
-  program.add_option("--folds", options.folds, "of kfold")->capture_default_str();
-  program.add_option("--repeats", options.repeats, "of kfold")->capture_default_str();
-  program.add_option("--seed", options.seed, "of folds, subsets and fits")->capture_default_str();
-  program.add_option("--rows", sizes, "of curve: numbers of rows to fit on")->delimiter(',')->capture_default_str();
-  program.add_option("--subsets", subsets, "of curve: random subsets of each size")->capture_default_str();
+  const std::vector<CLI::Option*> of_kfold = {
+      program.add_option("--folds", options.folds, "kfold: parts of the rows, each left out once"),
+      program.add_option("--repeats", options.repeats, "kfold: how often the rows are divided anew")};
+  CLI::Option* sizes_option = program.add_option("--rows", sizes, "curve: numbers of rows to fit on")->delimiter(',');
+  const std::vector<CLI::Option*> of_curve = {
+      sizes_option, program.add_option("--subsets", subsets, "curve: random subsets of each size")};
+  for (CLI::Option* option : {of_kfold[0], of_kfold[1], of_curve[0], of_curve[1],
+                              program.add_option("--seed", options.seed, "of folds, subsets and fits")}) {
+    option->capture_default_str()->needs(rows_option);
+  }
   program.add_flag("--json", json, "one JSON document on stdout");
-  program.not_built_yet(
-      {"--ops-dir", "--test-ops-dir", "--probe-rows", "--steps-train", "--steps-test", "--probe-networks"});
   return program.run(argc, argv, [&] {
     if (!model_file.empty()) {
       if (measured.empty()) throw InputError("--measured is missing");
@@ -118,8 +136,10 @@ int main(int argc, char** argv) {
         {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
     const auto protocol = protocols.find(protocol_name);
     if (protocol == protocols.end() && protocol_name != "curve") {
-      throw InputError("--protocol is none of kfold, loao, lodo, lowo, curve");
+      throw InputError("--protocol is not one of kfold, loao, lodo, lowo, curve");
     }
+    if (protocol_name != "kfold") refuse(of_kfold, "kfold", protocol_name);
+    if (protocol_name != "curve") refuse(of_curve, "curve", protocol_name);
 #ifdef PERFPRED_WITH_TORCH
     enable_ann();
 #endif
@@ -131,7 +151,9 @@ int main(int argc, char** argv) {
     }
     if (protocol_name == "curve") {
       if (!out.empty()) throw InputError("--out: a curve has no predictions to write");
-      show_curve(evaluate_curve(read_aggregate(runs_agg), sizes, subsets, fit, options), json);
+      const std::vector<AggregateRow> rows = read_aggregate(runs_agg);
+      if (sizes_option->empty()) std::erase_if(sizes, [&](std::size_t size) { return size >= timed_rows(rows); });
+      show_curve(evaluate_curve(rows, sizes, subsets, fit, options), json);
       return;
     }
     const ProtocolEvaluation result = evaluate_protocol(read_aggregate(runs_agg), protocol->second, fit, options);

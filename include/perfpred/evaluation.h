@@ -36,7 +36,7 @@ struct NamedMetrics {
   TimeMetrics metrics;
 };
 
-/// How well predictions meet measured rows.
+/// How well predictions agree with measured rows. Rows without a time are left out.
 struct Evaluation {
   TimeMetrics metrics;
   std::optional<double> coverage90;      ///< share of rows inside [p05, p95]; empty without rows
@@ -47,19 +47,19 @@ struct Evaluation {
 [[nodiscard]] PERFPRED_API Evaluation evaluate(std::span<const AggregateRow> measured,
                                                std::span<const Prediction> predictions);
 
-/// What costs nothing: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
+/// Trivial baselines: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
 /// the batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind),
-/// `throughput_linear` (images a second regressed directly). What cannot be fitted on the rows is left out.
+/// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows are left out.
 [[nodiscard]] PERFPRED_API std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
                                                                         std::span<const AggregateRow> scored);
 
-/// Rows for fitting, choosing and judging.
+/// Rows to fit on, to choose a model by, and to test it with.
 struct Split {
   std::vector<AggregateRow> train, val, test;
 };
 
-/// Drawn by the seed; the fractions are of all rows, rounded. @throws InputError if a fraction is not in [0, 1) or
-/// nothing is left to fit on
+/// Drawn by the seed; the fractions are of all workloads, rounded; rows of one workload stay together. @throws
+/// InputError if a fraction is not in [0, 1) or nothing is left to fit on
 [[nodiscard]] PERFPRED_API Split split_rows(std::span<const AggregateRow> rows, double test_fraction,
                                             double val_fraction, std::uint64_t seed);
 
@@ -74,9 +74,9 @@ struct ProtocolOptions {
   int folds = 5;     ///< of kfold
   int repeats = 20;  ///< of kfold
   std::uint64_t seed = 0;
-  int threads = 0;  ///< 0: as many as the machine has; the numbers do not depend on it
-  std::stop_token stop;
-  std::function<void(std::size_t done, std::size_t all)> progress;  ///< called from any thread, one at a time
+  int threads = 0;  ///< 0: one for each usable CPU; the results do not depend on it
+  std::stop_token stop{};
+  std::function<void(std::size_t done, std::size_t all)> progress{};  ///< called from any thread, one at a time
 };
 
 struct FoldEvaluation {
@@ -104,12 +104,13 @@ struct ProtocolEvaluation {
 
 /// One size of a learning curve.
 struct CurvePoint {
-  std::size_t rows = 0;
+  std::size_t rows = 0;   ///< fitted on: workloads, each with all its rows
   std::string selection;  ///< `random` (many subsets) or `suggested` (one, grown step by step from nothing)
   double mape_median = 0, mape_p90 = 0, coverage90 = 0;
 };
 
-/// Fits on few rows, scores all others. Sizes that leave nothing to score are skipped.
+/// Fits on few rows, scores all others. @throws InputError if a size is 0 or leaves no row to score; as
+/// evaluate_protocol
 [[nodiscard]] PERFPRED_API std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> rows,
                                                                   std::span<const std::size_t> sizes, int subsets,
                                                                   const FitOptions& fit,

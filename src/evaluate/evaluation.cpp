@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 
@@ -180,16 +179,17 @@ Split split_rows(std::span<const AggregateRow> rows, double test_fraction, doubl
   for (const double fraction : {test_fraction, val_fraction}) {
     if (!(fraction >= 0 && fraction < 1)) throw InputError(fmt::format("fraction {} is not in [0, 1)", fraction));
   }
-  std::vector<AggregateRow> order = timed(rows);
+  const std::vector<AggregateRow> kept = timed(rows);
+  std::vector<std::vector<std::size_t>> order = rows_by_workload(kept);
   std::mt19937_64 random(seed);
   std::shuffle(order.begin(), order.end(), random);
   const auto n = static_cast<double>(order.size());
-  const auto test = static_cast<std::ptrdiff_t>(std::lround(test_fraction * n));
-  const auto val = static_cast<std::ptrdiff_t>(std::lround(val_fraction * n));
-  if (test + val >= std::ssize(order)) throw InputError(fmt::format("of {} rows none is left to fit on", order.size()));
-  return {{order.begin() + test + val, order.end()},
-          {order.begin() + test, order.begin() + test + val},
-          {order.begin(), order.begin() + test}};
+  const auto test = static_cast<std::size_t>(std::lround(test_fraction * n));
+  const auto val = static_cast<std::size_t>(std::lround(val_fraction * n));
+  if (test + val >= order.size()) throw InputError(fmt::format("no row of {} is left to fit on", kept.size()));
+  const std::span all(order);
+  return {pick(kept, flatten(all.subspan(test + val))), pick(kept, flatten(all.subspan(test, val))),
+          pick(kept, flatten(all.first(test)))};
 }
 
 Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
@@ -218,14 +218,15 @@ Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
                                                 workload.batch_size == csv.positive_integer(batch_size);
       if (!named) continue;
       const ValuePlace place = csv.place("");
-      if (line_of[i] != 0) throw InputError(fmt::format("{}the row of line {} again", place.prefix(), line_of[i]));
+      if (line_of[i] != 0)
+        throw InputError(fmt::format("{}names the row of line {} again", place.prefix(), line_of[i]));
       line_of[i] = place.line;
       found = true;
       if (rows[i].avg_time_mean) rows_of_part.push_back(rows[i]);
     }
-    if (!found) throw InputError(csv.place("").prefix() + "no measured row is this one");
+    if (!found) throw InputError(csv.place("").prefix() + "names no measured row");
   }
-  if (split.train.empty()) throw InputError(fmt::format("{}: no row is for training", path));
+  if (split.train.empty()) throw InputError(fmt::format("{}: no row has the split train", path));
   return split;
 }
 
@@ -304,12 +305,15 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
 std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, std::span<const std::size_t> sizes,
                                        int subsets, const FitOptions& fit, const ProtocolOptions& options) {
   const std::vector<AggregateRow> rows = timed(all_rows);
+  const std::vector<std::vector<std::size_t>> workloads = rows_by_workload(rows);
   if (subsets < 1) throw InputError("subsets is not positive");
-  std::vector<std::size_t> used;
-  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(used),
-               [&](std::size_t size) { return size >= 1 && size < rows.size(); });
+  for (const std::size_t size : sizes) {
+    if (size >= 1 && size < workloads.size()) continue;
+    throw InputError(
+        fmt::format("a curve of {} rows has sizes from 1 to {}, not {}", workloads.size(), workloads.size() - 1, size));
+  }
+  std::vector<std::size_t> used(sizes.begin(), sizes.end());
   std::sort(used.begin(), used.end());
-  if (used.empty()) throw InputError(fmt::format("no size leaves any of {} rows to score", rows.size()));
 
   const auto score = [&](const std::vector<std::size_t>& chosen) {
     std::vector<bool> known(rows.size(), false);
@@ -329,31 +333,29 @@ std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, s
   parallel_for(random_scores.size() + 1, options, [&](std::size_t task) {
     if (task > 0) {
       const std::size_t i = task - 1;
-      std::vector<std::size_t> order(rows.size());
-      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::vector<std::vector<std::size_t>> order = workloads;
       std::mt19937_64 random(options.seed * 1'000'003U + i % per_size);  // larger subsets hold the smaller ones
       std::shuffle(order.begin(), order.end(), random);
-      order.resize(used[i / per_size]);
-      random_scores[i] = score(order);
+      random_scores[i] = score(flatten(std::span(order).first(used[i / per_size])));
       return;
     }
     // One campaign, the longest task and so the first: measure what is suggested, five at a time, and look again.
     constexpr std::size_t batch = 5;
     std::vector<Workload> grid;
     std::map<std::string, std::size_t> place;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      grid.push_back(rows[i].workload);
-      place[rows[i].workload.key()] = i;
+    for (std::size_t i = 0; i < workloads.size(); ++i) {
+      grid.push_back(rows[workloads[i].front()].workload);
+      place[grid.back().key()] = i;
     }
-    std::vector<std::size_t> chosen;
+    std::vector<std::vector<std::size_t>> chosen;
     for (std::size_t i = 0; i < used.size(); ++i) {
       while (chosen.size() < used[i]) {
         const std::size_t first = std::min<std::size_t>(used.front(), 10);
         const std::size_t wanted = std::min(used[i] - chosen.size(), chosen.empty() ? first : batch);
-        const std::vector<Suggestion> next = suggest(pick(rows, chosen), grid, wanted, fit);
-        for (const Suggestion& suggestion : next) chosen.push_back(place.at(suggestion.workload.key()));
+        const std::vector<Suggestion> next = suggest(pick(rows, flatten(chosen)), grid, wanted, fit);
+        for (const Suggestion& suggestion : next) chosen.push_back(workloads[place.at(suggestion.workload.key())]);
       }
-      suggested_scores[i] = score(chosen);
+      suggested_scores[i] = score(flatten(chosen));
     }
   });
 

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <random>
-#include <thread>
+#include <unordered_map>
+
+#include "statistics/parallel.h"
 
 namespace perfpred {
 namespace {
@@ -44,20 +44,21 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
     }
   };
   if (protocol == Protocol::kfold) {
-    if (options.folds < 2 || static_cast<std::size_t>(options.folds) > rows.size()) {
-      throw InputError(fmt::format("{} rows cannot make {} folds", rows.size(), options.folds));
+    const std::vector<std::vector<std::size_t>> workloads = rows_by_workload(rows);
+    if (options.folds < 2 || static_cast<std::size_t>(options.folds) > workloads.size()) {
+      throw InputError(fmt::format("{} workloads cannot make {} folds", workloads.size(), options.folds));
     }
     if (options.repeats < 1) throw InputError("repeats is not positive");
     for (int repeat = 0; repeat < options.repeats; ++repeat) {
-      std::vector<std::size_t> order(rows.size());
-      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::vector<std::vector<std::size_t>> order = workloads;
       std::mt19937_64 random(options.seed * 1'000'003U + static_cast<std::uint64_t>(repeat));
       std::shuffle(order.begin(), order.end(), random);
       for (int part = 0; part < options.folds; ++part) {
         Fold fold{fmt::format("repeat={};fold={}", repeat, part), repeat, {}, {}};
         for (std::size_t i = static_cast<std::size_t>(part); i < order.size();
-             i += static_cast<std::size_t>(options.folds))
-          fold.test.push_back(order[i]);
+             i += static_cast<std::size_t>(options.folds)) {
+          fold.test.insert(fold.test.end(), order[i].begin(), order[i].end());
+        }
         fill_train(fold);
         folds.push_back(std::move(fold));
       }
@@ -80,33 +81,32 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
 }
 
 void parallel_for(std::size_t count, const ProtocolOptions& options, const std::function<void(std::size_t)>& task) {
-  const unsigned hardware = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t threads =
-      std::min<std::size_t>(count, options.threads > 0 ? static_cast<std::size_t>(options.threads) : hardware);
-  std::atomic<std::size_t> next{0};
   std::mutex mutex;
-  std::exception_ptr failure;
   std::size_t done = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        if (options.stop.stop_requested()) throw Error("stopped");
-        task(i);
-        const std::lock_guard lock(mutex);
-        ++done;
-        if (options.progress) options.progress(done, count);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-        next = count;
-      }
-    }
-  };
-  std::vector<std::thread> pool;
-  for (std::size_t i = 1; i < threads; ++i) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  parallel_for(count, options.threads, [&](std::size_t i, std::size_t) {
+    if (options.stop.stop_requested()) throw Error("stopped");
+    task(i);
+    const std::lock_guard lock(mutex);
+    ++done;
+    if (options.progress) options.progress(done, count);
+  });
+}
+
+std::vector<std::vector<std::size_t>> rows_by_workload(std::span<const AggregateRow> rows) {
+  std::vector<std::vector<std::size_t>> groups;
+  std::unordered_map<std::string, std::size_t> group_of;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto [found, is_new] = group_of.emplace(rows[i].workload.key(), groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(i);
+  }
+  return groups;
+}
+
+std::vector<std::size_t> flatten(std::span<const std::vector<std::size_t>> groups) {
+  std::vector<std::size_t> places;
+  for (const auto& group : groups) places.insert(places.end(), group.begin(), group.end());
+  return places;
 }
 
 std::vector<AggregateRow> pick(std::span<const AggregateRow> rows, const std::vector<std::size_t>& places) {

@@ -21,9 +21,17 @@ struct Fold {
 [[nodiscard]] PERFPRED_API std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protocol,
                                                         const ProtocolOptions& options);
 
-/// Runs tasks 0..count-1 on several threads; the first exception is thrown again here.
+/// parallel_for() of statistics/parallel.h with the threads, stop token and progress of the options.
+/// @throws Error if stopped; the first exception of a task
 PERFPRED_API void parallel_for(std::size_t count, const ProtocolOptions& options,
                                const std::function<void(std::size_t)>& task);
+
+/// Places of the rows of each workload, in the order in which workloads first appear. Rows of one workload that differ
+/// in env belong to the same side of every split: a model pools them.
+[[nodiscard]] std::vector<std::vector<std::size_t>> rows_by_workload(std::span<const AggregateRow> rows);
+
+/// The places of all groups, one group behind the other.
+[[nodiscard]] std::vector<std::size_t> flatten(std::span<const std::vector<std::size_t>> groups);
 
 [[nodiscard]] PERFPRED_API std::vector<AggregateRow> pick(std::span<const AggregateRow> rows,
                                                           const std::vector<std::size_t>& places);

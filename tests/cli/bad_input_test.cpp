@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "spawn.h"
@@ -206,6 +207,31 @@ TEST_F(BadInput, AFullDiskIsExitOne) {
     EXPECT_EQ(finished.exit_code, 1) << printer[0];
     EXPECT_THAT(finished.err, ::testing::HasSubstr("perfpred-" + printer[0] + ": "));
   }
+}
+
+TEST_F(BadInput, EvaluateRefusesOptionsThatTheModeDoesNotUse) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--model", model_, "--measured", good_, "--folds", "3"}, "--folds requires --runs-agg"},
+      {{"--model", model_, "--measured", good_, "--repeats", "0"}, "--repeats requires --runs-agg"},
+      {{"--model", model_, "--measured", good_, "--seed", "1"}, "--seed requires --runs-agg"},
+      {{"--model", model_, "--measured", good_, "--rows", "10"}, "--rows requires --runs-agg"},
+      {{"--runs-agg", good_, "--kind", "linear", "--protocol", "lodo", "--folds", "0"},
+       "--folds is an option of protocol kfold, not of lodo"},
+      {{"--runs-agg", good_, "--kind", "linear", "--protocol", "curve", "--repeats", "2"},
+       "--repeats is an option of protocol kfold, not of curve"},
+      {{"--runs-agg", good_, "--kind", "linear", "--protocol", "kfold", "--subsets", "2"},
+       "--subsets is an option of protocol curve, not of kfold"},
+      {{"--runs-agg", good_, "--kind", "linear", "--protocol", "kfold", "--folds", "-3"}, "cannot make -3 folds"},
+      {{"--runs-agg", good_, "--kind", "linear", "--protocol", "kfold", "--repeats", "0"}, "repeats"},
+      {{"--runs-agg", good_, "--kind", "linear", "--protocol", "curve", "--rows", "10,36"},
+       "a curve of 36 rows has sizes from 1 to 35, not 36"},
+      {{"--runs-agg", good_, "--protocol", "kfold", "--ops-dir", "."}, "--ops-dir"},
+  };
+  for (const auto& [options, message] : cases) expect_refusal(run("evaluate", options), 2, message);
+  const Finished curve =
+      run("evaluate", {"--runs-agg", good_, "--kind", "linear", "--protocol", "curve", "--subsets", "2"});
+  EXPECT_EQ(curve.exit_code, 0) << curve.err << "of the default sizes those that the table has";
+  EXPECT_EQ(curve.out.find(" 40 "), std::string::npos);
 }
 
 }  // namespace
