@@ -36,7 +36,7 @@ std::vector<AggregateRow> made_up_rows() {
 
 /// A network of random weights: what it costs to evaluate does not depend on what it learnt, and half of the units are
 /// out as in a trained one.
-AnnNetwork random_network(const AnnTask& task) {
+AnnNetwork random_network(const FeatureTask& task) {
   std::mt19937_64 random(task.seed);
   std::normal_distribution<float> normal;
   AnnNetwork network;

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
-#include <initializer_list>
 #include <new>
 #include <string>
 #include <system_error>
@@ -46,18 +45,6 @@ class Program : public CLI::App {
     set_version_flag("--version", std::string("perfpred-") + name + " " + PERFPRED_VERSION);
     footer("Example:\n  " + example);
     get_formatter()->column_width(34);
-  }
-
-  /// Options of features that do not exist yet are refused by name, never ignored.
-  void not_built_yet(std::initializer_list<const char*> options) {
-    for (const char* option : options) {
-      add_option_function<std::vector<std::string>>(
-          option,
-          [option](const std::vector<std::string>&) { throw InputError(std::string(option) + ": not built yet"); }, "")
-          ->expected(0, CLI::detail::expected_max_vector_size)
-          ->trigger_on_parse()
-          ->group("");
-    }
   }
 
   /// Parses, runs the body, and turns whatever is thrown into one line and an exit code.

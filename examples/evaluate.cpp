@@ -13,6 +13,9 @@
 #ifdef PERFPRED_WITH_TORCH
 #include <perfpred/torch/ann.h>
 #endif
+#ifdef PERFPRED_WITH_XGBOOST
+#include <perfpred/xgboost/trees.h>
+#endif
 
 #include "cli.h"
 #include "tools/predictions_file.h"
@@ -142,6 +145,9 @@ int main(int argc, char** argv) {
     if (protocol_name != "curve") refuse(of_curve, "curve", protocol_name);
 #ifdef PERFPRED_WITH_TORCH
     enable_ann();
+#endif
+#ifdef PERFPRED_WITH_XGBOOST
+    enable_xgboost();
 #endif
     fit.seed = options.seed;
     if (isatty(STDERR_FILENO) != 0) {

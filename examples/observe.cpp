@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// perfpred-observe: lets finished runs correct a model.
+// perfpred-observe: corrects a model by finished runs.
 #include <perfpred/run.h>
 #include <perfpred/time_regressor.h>
 
@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "rejected_output.h"
 
 using namespace perfpred;
 
@@ -21,15 +22,13 @@ int main(int argc, char** argv) {
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
     TimeRegressor model = TimeRegressor::load(model_file);
-    const Observed result = model.observe(read_runs(runs_file));
+    const UpdateResult result = model.observe(read_runs(runs_file));
     model.save(out);
     if (json) {
-      nlohmann::json set_aside = nlohmann::json::array();
-      for (const SetAside& run : result.set_aside) set_aside.push_back({{"key", run.key}, {"reason", run.reason}});
-      fmt::print("{}\n", nlohmann::json{{"observed", result.observed}, {"set_aside", set_aside}}.dump(2));
+      const nlohmann::json document = {{"observed", result.observed}, {"set_aside", cli::to_json(result.rejected)}};
+      fmt::print("{}\n", document.dump(2));
       return;
     }
-    fmt::print("{} runs observed, {} set aside\n", result.observed, result.set_aside.size());
-    for (const SetAside& run : result.set_aside) fmt::print("  {}: {}\n", run.key, run.reason);
+    fmt::print("{} runs observed, {}\n", result.observed, cli::summary(result.rejected));
   });
 }

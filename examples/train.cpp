@@ -5,14 +5,22 @@
 #include <perfpred/suggestion.h>
 #include <perfpred/time_regressor.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 
-#include "metrics_output.h"
 #ifdef PERFPRED_WITH_TORCH
 #include <perfpred/torch/ann.h>
 #endif
+#ifdef PERFPRED_WITH_XGBOOST
+#include <perfpred/xgboost/trees.h>
+#endif
+
+#include <unistd.h>
 
 #include "cli.h"
+#include "metrics_output.h"
+#include "rejected_output.h"
 #include "tools/features_file.h"
 
 using namespace perfpred;
@@ -21,7 +29,7 @@ namespace {
 
 void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& grid, std::size_t count,
                       const FitOptions& fit, bool json) {
-  Workload defaults;  // what the grid does not say is as in the rows
+  Workload defaults;  // fields that the grid lacks are taken from the rows
   if (!rows.empty()) defaults = rows.front().workload;
   const std::vector<Suggestion> suggestions = suggest(rows, read_workloads(grid, defaults), count, fit);
   if (json) {
@@ -37,6 +45,32 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
   }
 }
 
+/// Shows the share that is done and the time left, once a fit takes longer than two seconds.
+std::function<void(double)> progress_on_terminal() {
+  if (isatty(STDERR_FILENO) == 0) return nullptr;
+  return [start = std::chrono::steady_clock::now()](double share) {
+    const double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (sec < 2 || !(share > 0)) return;
+    fmt::print(stderr, "\rfitting: {:3.0f} %, {:.0f} s left {}", 100 * share, sec / share * (1 - share),
+               share < 1 ? "" : "\n");
+  };
+}
+
+/// Says what the errors below rest on.
+void print_notes(const TimeRegressor& model, const Split& split, std::size_t rows, std::size_t unstable,
+                 std::size_t disagree) {
+  if (unstable + disagree != 0) {
+    fmt::print(stderr, "perfpred-train: of {} rows, {} unstable and {} disagree: their labels are wide\n", rows,
+               unstable, disagree);
+  }
+  if (const std::vector<RejectedRow> dropped = model.dropped(); !dropped.empty())
+    fmt::print(stderr, "perfpred-train: {}\n", cli::summary(dropped));
+  if (!model.uses_validation() && !split.val.empty()) {
+    fmt::print(stderr, "perfpred-train: {} was fitted on the {} validation rows too, so there is no validation error\n",
+               model.kind(), split.val.size());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -48,27 +82,34 @@ int main(int argc, char** argv) {
   double test_fraction = 0.15, val_fraction = 0.15;
   bool json = false;
   program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate");
-  program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting")->capture_default_str();
+  CLI::Option* kind_option =
+      program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting")->capture_default_str();
   CLI::Option* split_option =
       program.add_option("--split", split_file, "table that says which row is train, val or test");
-  program.add_option("--test-fraction", test_fraction, "rows kept for the test")
-      ->capture_default_str()
-      ->excludes(split_option);
-  program.add_option("--val-fraction", val_fraction, "rows kept for validation")
-      ->capture_default_str()
-      ->excludes(split_option);
+  CLI::Option* test_option = program.add_option("--test-fraction", test_fraction, "rows kept for the test")
+                                 ->capture_default_str()
+                                 ->excludes(split_option);
+  CLI::Option* val_option = program.add_option("--val-fraction", val_fraction, "rows kept for validation")
+                                ->capture_default_str()
+                                ->excludes(split_option);
   program.add_option("--seed", fit.seed, "of the split and the fit")->capture_default_str();
-  program.add_option("--out", out, "model file");
+  CLI::Option* out_option = program.add_option("--out", out, "model file");
+  CLI::Option* features_option =
+      program.add_option("--features-out", features_out, "the inputs of the kinds for each row, as a table");
   CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
   CLI::Option* suggest_option =
-      program.add_option("--suggest", suggested, "propose so many of them instead of fitting")->needs(grid_option);
+      program.add_option("--suggest", suggested, "propose this many of them to measure next instead of fitting")
+          ->needs(grid_option);
   grid_option->needs(suggest_option);
+  for (CLI::Option* option : {kind_option, split_option, test_option, val_option, out_option, features_option})
+    suggest_option->excludes(option);
   program.add_flag("--json", json, "one JSON document on stdout");
-  program.add_option("--features-out", features_out, "what the kinds see of each row, as a table");
-  program.not_built_yet({"--ops-dir"});
   return program.run(argc, argv, [&] {
 #ifdef PERFPRED_WITH_TORCH
     enable_ann();
+#endif
+#ifdef PERFPRED_WITH_XGBOOST
+    enable_xgboost();
 #endif
     const std::vector<AggregateRow> rows = runs_agg.empty() ? std::vector<AggregateRow>{} : read_aggregate(runs_agg);
     if (!grid.empty()) {
@@ -79,6 +120,7 @@ int main(int argc, char** argv) {
     if (!features_out.empty()) write_features(features_out, rows);
     const Split split =
         split_file.empty() ? split_rows(rows, test_fraction, val_fraction, fit.seed) : read_split(split_file, rows);
+    fit.progress = progress_on_terminal();
     const auto start = std::chrono::steady_clock::now();
     const TimeRegressor model = TimeRegressor::fit(split.train, fit, split.val);
     const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -89,24 +131,33 @@ int main(int argc, char** argv) {
       for (const AggregateRow& row : part) predictions.push_back(model.predict(row.workload));
       return evaluate(part, predictions).metrics;
     };
-    const TimeMetrics train = score(split.train), val = score(split.val), test = score(split.test);
+    const TimeMetrics train = score(split.train), test = score(split.test);
+    const TimeMetrics val = model.uses_validation() ? score(split.val) : TimeMetrics{};
     std::vector<AggregateRow> known = split.train;
     known.insert(known.end(), split.val.begin(), split.val.end());
     const std::vector<NamedMetrics> baselines = evaluate_baselines(known, split.test);
-    for (const SetAside& row : model.dropped()) fmt::print(stderr, "dropped {}: {}\n", row.key, row.reason);
+    const auto flagged = [&](bool AggregateFlags::*flag) {
+      return static_cast<std::size_t>(
+          std::count_if(known.begin(), known.end(), [&](const AggregateRow& row) { return row.flags.*flag; }));
+    };
+    const std::size_t unstable = flagged(&AggregateFlags::unstable), disagree = flagged(&AggregateFlags::disagree);
+    print_notes(model, split, known.size(), unstable, disagree);
     if (json) {
-      nlohmann::json dropped = nlohmann::json::array();
-      for (const SetAside& row : model.dropped()) dropped.push_back({{"key", row.key}, {"reason", row.reason}});
-      const nlohmann::json document = {
-          {"kind", model.kind()},       {"train", cli::to_json(train)},         {"val", cli::to_json(val)},
-          {"test", cli::to_json(test)}, {"baselines", cli::to_json(baselines)}, {"dropped", dropped},
-          {"fit_sec", fit_sec}};
+      const nlohmann::json document = {{"kind", model.kind()},
+                                       {"train", cli::to_json(train)},
+                                       {"val", cli::to_json(val)},
+                                       {"test", cli::to_json(test)},
+                                       {"baselines", cli::to_json(baselines)},
+                                       {"dropped", cli::to_json(model.dropped())},
+                                       {"unstable", unstable},
+                                       {"disagree", disagree},
+                                       {"fit_sec", fit_sec}};
       fmt::print("{}\n", document.dump(2));
       return;
     }
     cli::print_metrics_header();
     cli::print_metrics("train", train);
-    if (!split.val.empty()) cli::print_metrics("val", val);
+    if (val.time.n != 0) cli::print_metrics("val", val);
     if (!split.test.empty()) {
       cli::print_metrics("test", test);
       for (const NamedMetrics& baseline : baselines) cli::print_metrics("test, " + baseline.name, baseline.metrics);

@@ -13,7 +13,7 @@ namespace perfpred {
 
 class DeviceCatalogue;
 
-/// What a user knows of a job beside its workload.
+/// Terms of a job besides its workload.
 struct JobTerms {
   double epochs = 1;                     ///< > 0
   double startup_sec = 0;                ///< before the first ordinary epoch, >= 0
@@ -21,13 +21,13 @@ struct JobTerms {
   std::optional<double> budget_sec;      ///< > 0
 };
 
-/// What can be said of a job before it is launched.
+/// Time, price and memory of a job before it is launched.
 struct Forecast {
   Prediction prediction;  ///< of one epoch
   Quantiles images_per_sec;
   Quantiles total_sec;                        ///< start-up and all epochs
   std::optional<Quantiles> price;             ///< of the total, where a price per hour is given
-  std::optional<Quantiles> epochs_in_budget;  ///< whole epochs; p05 is what a slow run reaches
+  std::optional<Quantiles> epochs_in_budget;  ///< whole epochs; p05 is the number for a slow run
   /// Peak of the job (memory_estimate.h). A device that the catalogue does not know is taken for a CPU if the workload
   /// has threads, else for a GPU. Empty for a network that only a trace describes, and where it is not known how the
   /// device allocates memory.
@@ -37,7 +37,7 @@ struct Forecast {
   std::vector<TimeTerm> breakdown;  ///< empty for kinds of model that know no causes
 };
 
-/// @throws InputError as TimeRegressor::predict
+/// @throws InputError as TimeRegressor::predict(), or naming the term that is out of range
 [[nodiscard]] PERFPRED_API Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices,
                                              const Workload& workload, const JobTerms& terms = {});
 

@@ -7,7 +7,7 @@
 
 namespace perfpred {
 
-/// Why a prediction is out of the domain that its model was fitted on.
+/// Why a workload lies outside the domain of the rows that the model was fitted on.
 enum class Reason {
   none,
   depth_out_of_range,
@@ -19,7 +19,6 @@ enum class Reason {
   other_precision,
   other_optimizer,
   other_layout,
-  unknown_op,
 };
 
 /// The reason's word in files and on the screen; empty for `none`.
@@ -32,12 +31,12 @@ struct Quantiles {
   double p95 = 0;
 };
 
-/// What a model expects of one workload.
+/// The time per epoch that a model expects for one workload.
 struct Prediction {
   Quantiles time_sec;  ///< seconds per epoch, > 0
   Reason reason = Reason::none;
-  std::uint64_t model_id = 0;         ///< of the fitted model that answered; changes when it learns
-  std::uint64_t training_set_id = 0;  ///< of the rows that it was fitted on, in whatever order
+  std::uint64_t model_id = 0;         ///< of the fitted model; changes when the model learns
+  std::uint64_t training_set_id = 0;  ///< of the rows that it was fitted on; their order does not matter
   [[nodiscard]] bool in_domain() const { return reason == Reason::none; }
 };
 

@@ -11,19 +11,20 @@ namespace perfpred {
 /// A configuration worth measuring.
 struct Suggestion {
   Workload workload;
-  std::optional<double> cost_sec;  ///< what measuring takes, start-up included; empty before there is a model to ask
+  std::optional<double> cost_sec;  ///< expected time of measuring, start-up included; empty without a model
 };
 
-/// Chooses n of the grid's workloads to measure next. With fewer than 8 measured rows: those farthest from one another
-/// and from what was measured, in depth, log width and log batch. From then on one after the other by what they teach
-/// per second of measuring: how far measuring it would lower the summed variance of log time over the grid, over the
-/// cost that a hybrid model of the measured rows predicts (three epochs and a start-up of ten seconds). Of a grid of
-/// several devices, precisions, optimizers or layouts, each counts its own rows, and those with fewer than 8 come
-/// first, until they have them; rows that are of none of them do not enter.
-/// @returns at most n, best first; workloads already measured are never among them
-/// @throws InputError as TimeRegressor::fit
+/// Chooses n of the grid's workloads to measure next. With fewer than 8 measured rows: the workloads farthest from one
+/// another and from the measured rows, in depth, log width and log batch. Then by information per second: each
+/// next workload is the one whose measurement lowers the variance of log time, summed over the grid, most per second of
+/// its cost. The cost is three epochs, predicted by a hybrid model of the measured rows, and a start-up of ten seconds.
+/// If the grid spans several groups (device, precision, ...), rows are counted per group; groups with fewer than 8 rows
+/// are filled first. Rows of other groups are ignored.
+/// @param fit  its kind has no effect: the model is a hybrid
+/// @returns at most n, best first, without workloads that are already measured
+/// @throws InputError as TimeRegressor::fit()
 [[nodiscard]] PERFPRED_API std::vector<Suggestion> suggest(std::span<const AggregateRow> measured,
                                                            std::span<const Workload> grid, std::size_t n,
-                                                           const FitOptions& options = {});
+                                                           const FitOptions& fit = {});
 
 }  // namespace perfpred

@@ -6,8 +6,8 @@
 
 namespace perfpred {
 
-/// Turns seconds per epoch into images a second, without a model of its own: train images / seconds. The order of the
-/// quantiles flips: the slow tail of time is the low tail of throughput.
+/// Converts seconds per epoch into images per second: train_images / seconds. The quantiles change places: p95 of the
+/// time gives p05 of the throughput.
 class PERFPRED_API ThroughputDeriver {
  public:
   /// @throws InputError if train_images is not positive

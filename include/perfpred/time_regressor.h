@@ -5,30 +5,33 @@
 #include <perfpred/run.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace perfpred {
 
 /// How a regressor is fitted.
 struct FitOptions {
-  std::string kind = "hybrid";  ///< one of regressor_kinds()
-  std::uint64_t seed = 0;       ///< of whatever is random in the kind
+  std::string kind = "hybrid";                     ///< hybrid, linear, ann, forest or boosting
+  std::uint64_t seed = 0;                          ///< of the random choices of the fit
+  std::stop_token stop = {};                       ///< ends the fit with an Error
+  std::function<void(double)> progress = nullptr;  ///< called during long fits with the share that is done, 0 to 1
 };
 
-/// A row that a model put aside, and why.
-struct SetAside {
+/// A row that a model did not learn, and why.
+struct RejectedRow {
   std::string key;
   std::string reason;
 };
 
-/// What observe() did with the runs that it was given.
-struct Observed {
+/// What observe() did with its runs.
+struct UpdateResult {
   std::size_t observed = 0;
-  std::vector<SetAside> set_aside;
+  std::vector<RejectedRow> rejected;
 };
 
 /// Part of an epoch's time by cause.
@@ -45,54 +48,70 @@ struct JointPrediction {
 };
 
 /// Predicts seconds per epoch from measured rows. Rows are grouped by where and how they ran (device, threads,
-/// precision, optimizer, layout, CUDA graph); every group has a model of its own. A workload of none is answered for by
-/// the group that agrees with it in the most of these, the device first, then the precision, and so on; of several by
-/// that with the most rows. All const members may be called from any number of threads, also while another one
-/// observes.
+/// precision, optimizer, layout, CUDA graph); every group has a model of its own. A workload that belongs to no group
+/// is answered by the closest one: device is compared first, then precision, optimizer and layout. Ties go to the group
+/// with more rows.
+///
+/// All const members may be called from any number of threads, also while another thread calls observe(): they take no
+/// lock and see the model as it was before or after.
 class PERFPRED_API TimeRegressor {
  public:
-  /// Rows without a time are left out. `val` chooses between models and stops training early; kinds that do neither fit
-  /// on it too. Two rows of one key are averaged, weighted by their runs.
-  /// The order of rows does not matter.
-  /// @throws InputError if the kind is not known or the rows of a group are too few, all for validation or cannot
-  /// describe it
-  /// @throws Error if this build lacks what fitting the kind takes
+  /// Rows without a time are ignored. Rows of one key are pooled: their times are averaged, weighted by their runs. A
+  /// row counts by the width of its label: by its runs, and by epoch_rel_sem where that exceeds the noise of a usual
+  /// run (hybrid). The order of rows does not matter.
+  /// @param val  rows that choose between models and stop training early; kinds that do neither fit on them too, see
+  ///             uses_validation()
+  /// @throws InputError if the kind is not known, or if the rows of a group are too few, are all for validation, or
+  /// have
+  ///         a workload that the kind cannot describe
+  /// @throws Error if this build lacks what fitting the kind needs, or if the fit is stopped
   [[nodiscard]] static TimeRegressor fit(std::span<const AggregateRow> rows, const FitOptions& options = {},
                                          std::span<const AggregateRow> val = {});
 
-  /// @throws InputError if the file cannot be read; ModelError, naming the field, if it is no model of format 1
+  /// @throws InputError if the file cannot be read
+  /// @throws ModelError naming the wrong field if it is not a model file of this build's format
   [[nodiscard]] static TimeRegressor load(const std::string& path);
 
   TimeRegressor(TimeRegressor&&) noexcept;
   TimeRegressor& operator=(TimeRegressor&&) noexcept;
   ~TimeRegressor();
 
-  /// Allocates no memory for `cifar_cnn`.
-  /// @throws InputError if nothing can be said of the workload: it is invalid, or its network has no description that
-  /// the
-  ///         kind understands
+  /// @throws InputError if the workload is invalid, or if the kind cannot describe its network
   [[nodiscard]] Prediction predict(const Workload& workload) const;
 
-  /// Many at once, faster than one by one. @throws as the other; Error if the sizes differ
+  /// Predicts many workloads, faster than one by one.
+  /// @throws InputError as predict(workload); Error if the sizes differ
   void predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const;
   [[nodiscard]] std::vector<Prediction> predict(std::span<const Workload> workloads) const;
 
-  /// Kinds other than hybrid see no covariance between different workloads. @throws as predict
+  /// The same job on each of several devices. On another device than the workload's own, the number of threads is that
+  /// of the rows measured there, empty if there are none.
+  /// @throws InputError as predict(workload)
+  [[nodiscard]] std::vector<Prediction> predict_on(const Workload& workload,
+                                                   std::span<const std::string> devices) const;
+
+  /// For kinds other than hybrid, different workloads have no covariance. @throws InputError as predict(workload)
   [[nodiscard]] JointPrediction joint(std::span<const Workload> workloads) const;
 
-  /// The median prediction by physical cause; empty for kinds that know none. The parts add up to p50.
+  /// The median prediction by physical cause; the parts add up to p50. Empty for kinds other than hybrid.
+  /// @throws InputError as predict(workload)
   [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const;
 
-  /// Corrects later predictions by finished runs (hybrid). Runs that the model's own rule finds outlying, or that did
-  /// not end well or that it cannot describe, are set aside. @throws InputError if the kind cannot learn from runs
-  Observed observe(std::span<const Run> runs);
+  /// Corrects later predictions by finished runs (hybrid). Outliers, failed runs, runs that were observed before (same
+  /// key and time stamp) and runs whose network the model cannot describe are rejected and reported. A run of a known
+  /// key is averaged with its row. A group keeps at most 5,000 rows: beyond, it forgets the rows that its other rows
+  /// predict best. Takes time in proportion to the cube of the group's rows.
+  /// @throws InputError if the kind cannot learn from runs
+  UpdateResult observe(std::span<const Run> runs);
 
-  void save(const std::string& path) const;  ///< @throws Error if it cannot be written
+  void save(const std::string& path) const;  ///< @throws Error if the file cannot be written
 
   [[nodiscard]] const std::string& kind() const;
+  /// Whether the kind keeps validation rows out of the fit; otherwise errors on them are training errors.
+  [[nodiscard]] bool uses_validation() const;
   [[nodiscard]] bool was_fitted_on(const Workload& workload) const;  ///< by key, observed runs included
-  [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;       ///< workloads and times, observed runs included
-  [[nodiscard]] std::vector<SetAside> dropped() const;               ///< training rows that did not enter the fit
+  [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;  ///< workloads, times and runs, observed runs included
+  [[nodiscard]] std::vector<RejectedRow> dropped() const;       ///< training rows that the fit rejected
   [[nodiscard]] const Workload& example() const;  ///< a workload fitted on; programs take their defaults from it
 
  private:
@@ -100,8 +119,5 @@ class PERFPRED_API TimeRegressor {
   explicit TimeRegressor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-/// Every kind that this build can evaluate, in alphabetical order.
-[[nodiscard]] PERFPRED_API std::vector<std::string> regressor_kinds();
 
 }  // namespace perfpred

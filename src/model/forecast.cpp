@@ -7,6 +7,8 @@
 #include <perfpred/roofline.h>
 #include <perfpred/throughput_deriver.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,6 +16,17 @@
 
 namespace perfpred {
 namespace {
+
+void check(const JobTerms& terms) {
+  const auto check_term = [](const char* name, std::optional<double> value, bool may_be_zero) {
+    if (!value || (std::isfinite(*value) && (*value > 0 || (may_be_zero && *value == 0)))) return;
+    throw InputError(fmt::format("{} {} is not {}", name, *value, may_be_zero ? "a number >= 0" : "positive"));
+  };
+  check_term("epochs", terms.epochs, false);
+  check_term("startup_sec", terms.startup_sec, true);
+  check_term("price_per_hour", terms.price_per_hour, true);
+  check_term("budget_sec", terms.budget_sec, false);
+}
 
 Quantiles scaled(const Quantiles& q, double factor, double offset = 0) {
   return {q.p05 * factor + offset, q.p50 * factor + offset, q.p95 * factor + offset};
@@ -38,6 +51,7 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown) {
 
 Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& workload,
                   const JobTerms& terms) {
+  check(terms);
   Forecast job;
   job.prediction = model.predict(workload);
   const Quantiles& epoch = job.prediction.time_sec;

@@ -7,7 +7,7 @@ namespace perfpred {
 namespace {
 
 // In the order of the enum.
-constexpr std::array<std::string_view, 11> reasons = {"",
+constexpr std::array<std::string_view, 10> reasons = {"",
                                                       "depth_out_of_range",
                                                       "width_out_of_range",
                                                       "batch_out_of_range",
@@ -16,8 +16,7 @@ constexpr std::array<std::string_view, 11> reasons = {"",
                                                       "other_device",
                                                       "other_precision",
                                                       "other_optimizer",
-                                                      "other_layout",
-                                                      "unknown_op"};
+                                                      "other_layout"};
 
 }  // namespace
 

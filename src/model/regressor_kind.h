@@ -6,29 +6,49 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace perfpred {
 
-/// Whether rows of the one say how long the other takes: same device, threads, precision, optimizer, layout and graph.
-[[nodiscard]] bool same_group(const Workload& a, const Workload& b);
+/// How a caller follows and stops a fit.
+struct FitControl {
+  std::stop_token stop;
+  std::function<void(double)> progress;
+
+  void check() const;  ///< @throws Error if the fit is to stop
+  void report(double share) const {
+    if (progress) progress(share);
+  }  ///< of the work, 0 to 1
+};
 
 /// Rows of one group, all with a time, no key twice.
 struct TrainingTable {
   std::vector<AggregateRow> rows;
-  std::vector<AggregateRow> val;  ///< empty for kinds that do not ask for it
+  std::vector<AggregateRow> val;  ///< empty for kinds that do not use validation
   std::uint64_t seed = 0;
+  FitControl control = {};
 };
 
 /// JointPrediction as the computation needs it.
 struct JointNormal {
   Eigen::VectorXd mean;
   Eigen::MatrixXd covariance;
+};
+
+class RegressorModel;
+
+/// What learning some rows gave.
+struct LearnResult {
+  std::unique_ptr<RegressorModel> model;             ///< null if no row was learnt
+  std::vector<std::optional<std::string>> rejected;  ///< for each row the reason why it was not learnt, or nothing
+  std::vector<std::string> forgotten;                ///< keys of rows that the model gave up for the new ones
 };
 
 /// A fitted model of one group of rows. Const members must be thread-safe.
@@ -41,35 +61,30 @@ class RegressorModel {
   [[nodiscard]] virtual JointNormal joint(std::span<const Workload> workloads) const;
   [[nodiscard]] virtual std::vector<TimeTerm> breakdown(const Workload& workload) const;
 
-  /// Learns a measured row. @returns why it is set aside, or nothing if it was learnt
-  virtual std::optional<std::string> observe(const AggregateRow& row);
+  /// A copy that has learnt measured rows; each is judged by this model. Only for kinds that learn.
+  [[nodiscard]] virtual LearnResult learn(std::span<const AggregateRow> measured) const;
 
-  [[nodiscard]] virtual std::vector<SetAside> dropped() const;
+  [[nodiscard]] virtual std::vector<RejectedRow> dropped() const;  ///< rows that the fit rejected
   [[nodiscard]] virtual nlohmann::json to_json() const = 0;
 };
 
-/// A kind of regressor: how it is fitted and how it is read back. Adding one takes a source file that defines it and
-/// its line in the table in time_regressor.cpp.
+/// A kind of regressor: how it is fitted and how it is read back. A new one takes a source file that defines it and a
+/// line in the table in regressor_kind.cpp.
 struct RegressorKind {
   std::string_view name;
-  bool uses_validation;  ///< otherwise validation rows are fitted on too
+  bool uses_validation;  ///< otherwise validation rows are fitted on like the others
+  bool learns;           ///< from observed runs
   std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table);
   std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model);
 };
 
 extern const RegressorKind ann_kind, boosting_kind, forest_kind, hybrid_kind, linear_kind;
 
-// A field of a model file. @throws ModelError naming it if it is missing or of another type
-[[nodiscard]] const nlohmann::json& json_field(const nlohmann::json& object, const char* name);
-[[nodiscard]] double json_number(const nlohmann::json& object, const char* name);
-[[nodiscard]] std::string json_text(const nlohmann::json& object, const char* name);
-[[nodiscard]] Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name);
-[[nodiscard]] Eigen::MatrixXd json_matrix(const nlohmann::json& object, const char* name);
-[[nodiscard]] nlohmann::json to_json(const Eigen::VectorXd& vector);
-[[nodiscard]] nlohmann::json to_json(const Eigen::MatrixXd& matrix);  ///< list of rows
+/// @throws InputError listing the kinds if there is none of that name
+[[nodiscard]] const RegressorKind& find_kind(std::string_view name);
 
 /// Half width of an interval of log time from held-out residuals (split conformal: the ceil(level (n + 1))-th smallest
 /// absolute residual, the largest if there are too few).
-[[nodiscard]] PERFPRED_API double conformal_half_width(std::vector<double> residuals, double level = 0.9);
+[[nodiscard]] double conformal_half_width(std::vector<double> residuals, double level = 0.9);
 
 }  // namespace perfpred

@@ -8,12 +8,12 @@
 #include <set>
 
 #include "model/hybrid/step_shape.h"
-#include "model/regressor_kind.h"
+#include "model/model_state.h"
 
 namespace perfpred {
 namespace {
 
-constexpr std::size_t fewest_for_model = 8;
+constexpr std::size_t min_rows_for_model = 8;
 constexpr double measured_epochs = 3;
 constexpr double startup_sec = 10;  // kernels are chosen and memory is warmed before the first timed epoch
 constexpr double single_run_variance = 0.01 * 0.01;
@@ -33,7 +33,7 @@ std::vector<Point> unit_cube(const std::vector<Workload>& workloads) {
   low.fill(std::numeric_limits<double>::infinity());
   high.fill(-std::numeric_limits<double>::infinity());
   for (const Workload& workload : workloads) {
-    const StepShape::Place place = StepShape(workload).place(workload.batch_size);
+    const Place place = StepShape(workload).place(workload.batch_size);
     Point& point = points.emplace_back();
     for (std::size_t i = 0; i < point.size(); ++i) {
       point[i] = place[i];
@@ -48,7 +48,7 @@ std::vector<Point> unit_cube(const std::vector<Workload>& workloads) {
   return points;
 }
 
-/// Each next one is the farthest from everything taken; the first is the nearest to the middle.
+/// Each next one is the farthest from all that are taken; the first is the nearest to the middle.
 std::vector<std::size_t> fill_space(const std::vector<Workload>& candidates, std::span<const AggregateRow> measured,
                                     std::size_t n) {
   std::vector<Workload> all = candidates;
@@ -77,13 +77,13 @@ std::vector<std::size_t> fill_space(const std::vector<Workload>& candidates, std
   return taken;
 }
 
-/// What may be measured of one group of workloads, and what was.
+/// The workloads of one group that may be measured, and the rows that were.
 struct GridGroup {
   std::vector<Workload> candidates;
   std::vector<AggregateRow> measured;
-  std::size_t rows = 0;              // different ones
-  std::vector<std::size_t> filling;  // places of candidates, for a group that has too few rows for a model
-  std::size_t next = 0;              // of those
+  std::size_t rows = 0;              // with different keys
+  std::vector<std::size_t> filling;  // candidates in the order to take them, if there are too few rows for a model
+  std::size_t next = 0;              // of these
 
   [[nodiscard]] bool is_filled() const { return next == filling.size(); }
 };
@@ -91,7 +91,7 @@ struct GridGroup {
 }  // namespace
 
 std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::span<const Workload> grid, std::size_t n,
-                                const FitOptions& options) {
+                                const FitOptions& fit) {
   std::vector<GridGroup> groups;
   std::set<std::string> taken;
   for (const AggregateRow& row : measured) taken.insert(row.workload.key());
@@ -117,7 +117,7 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
   std::vector<AggregateRow> timed;
   std::vector<Workload> candidates;
   for (GridGroup& group : groups) {
-    if (group.rows < fewest_for_model) {
+    if (group.rows < min_rows_for_model) {
       group.filling = fill_space(group.candidates, group.measured, n);
     } else {
       timed.insert(timed.end(), group.measured.begin(), group.measured.end());
@@ -125,7 +125,7 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
     }
   }
   std::vector<Suggestion> suggestions;
-  // Groups that a model would know too little of, the one with fewest rows first.
+  // Groups with too few rows for a model, the one with the fewest rows first.
   const auto fill_up_to = [&](std::size_t rows) {
     while (suggestions.size() < n) {
       const auto poorest = std::min_element(groups.begin(), groups.end(), [](const GridGroup& a, const GridGroup& b) {
@@ -140,8 +140,8 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
     fill_up_to(std::numeric_limits<std::size_t>::max());
     return suggestions;
   }
-  fill_up_to(fewest_for_model);
-  FitOptions hybrid = options;
+  fill_up_to(min_rows_for_model);
+  FitOptions hybrid = fit;
   hybrid.kind = "hybrid";
   const TimeRegressor model = TimeRegressor::fit(timed, hybrid);
   JointPrediction joint = model.joint(candidates);

@@ -7,22 +7,24 @@
 #include <algorithm>
 #include <cmath>
 
+#include "statistics/quantiles.h"
+
 namespace perfpred {
 namespace {
 
 constexpr double huber_threshold = 1.345;
-constexpr double least_scale = 0.005;  // of the residuals: a fit on few rows must not trust itself more
+constexpr double min_scale = 0.005;  // of the residuals: those of few rows can be too small by chance
 constexpr double launch_share = 0.2;
 constexpr double other_share = 0.1;
 constexpr double nominal_narrow = 30;  // channels
 
 constexpr int at(Cost cost) { return static_cast<int>(cost); }
 constexpr std::array<int, 3> weight_costs = {at(Cost::weights), at(Cost::deep_weights), at(Cost::dense_weights)};
-/// Elements that a step moves for a parameter under Adam: it is read forward and backward and by the update, its
-/// gradient written and read, two moments read and written, itself written.
+/// Elements that a step with Adam moves per parameter: the parameter is read in the forward and the backward pass and
+/// by the update, the gradient is written and read, two moments are read and written, the parameter is written.
 constexpr double moved_per_parameter = 10;
 
-double elements_moved(int cost) {  // for a unit of it; 0: not a cost of traffic
+double elements_moved(int cost) {  // per unit of the cost; 0 if it is not a cost of traffic
   if (cost == at(Cost::memory)) return 1;
   return std::find(weight_costs.begin(), weight_costs.end(), cost) != weight_costs.end() ? moved_per_parameter : 0;
 }
@@ -33,14 +35,8 @@ bool in_use(const PhysicsForm& form, int cost) {
   return true;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// Costs at which each term alone would take its nominal share of the rows' median time; what moves data costs
-/// the same an element.
+/// Costs at which each term takes its nominal share of the rows' median time. All kinds of data traffic cost the same
+/// per element.
 Costs nominal_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows) {
   Costs nominal = Costs::Ones();
   const Costs ones = Costs::Ones();
@@ -150,11 +146,11 @@ struct Residuals {
 };
 
 template <typename Whitening>
-void minimize(Residuals<Whitening>& residuals, int most_evaluations, Eigen::VectorXd& logs) {
+void minimize(Residuals<Whitening>& residuals, int max_evaluations, Eigen::VectorXd& logs) {
   Eigen::LevenbergMarquardt<Residuals<Whitening>> solver(residuals);
   solver.parameters.ftol = 1e-5;
   solver.parameters.xtol = 1e-5;
-  solver.parameters.maxfev = most_evaluations;
+  solver.parameters.maxfev = max_evaluations;
   solver.minimize(logs);
 }
 
@@ -170,7 +166,7 @@ EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShap
     const double slowed = flop_time * (1 + narrow / layer.channels);
     const double byte_time = layer.elements * batch * costs[at(Cost::memory)];
     double compute_part = slowed, memory_part = byte_time, steepness = 1;
-    if (form.roofline) {  // parts that add up to the root of the squares, and are its derivatives too
+    if (form.roofline) {  // the parts add up to the root of the squares and are its derivatives
       const double both = std::sqrt(slowed * slowed + byte_time * byte_time);
       steepness = slowed / both;
       compute_part = slowed * steepness;
@@ -238,7 +234,7 @@ Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, doubl
     Residuals<Eigen::DiagonalMatrix<double, Eigen::Dynamic>> residuals{form, rows, unknowns, root_weight.asDiagonal()};
     minimize(residuals, pass == 0 && start == nullptr ? 40 : 15, logs);
     const Eigen::VectorXd away = residuals.raw(logs).cwiseAbs();
-    scale = std::max(1.4826 * median({away.begin(), away.end()}), least_scale);
+    scale = std::max(1.4826 * median({away.begin(), away.end()}), min_scale);
     const Eigen::VectorXd next = (huber_threshold * scale / away.array().max(1e-300)).min(1.0).sqrt().matrix() / scale;
     const double change = (next - root_weight).cwiseAbs().maxCoeff() * scale;
     root_weight = next;

@@ -13,70 +13,70 @@
 
 namespace perfpred {
 
-/// What an epoch's time is made of; the coefficients are positive.
+/// The coefficients of the cost model, all positive.
 enum class Cost {
-  input,          ///< seconds a sample
-  fixed,          ///< seconds a step
-  launch,         ///< seconds an operator
-  compute,        ///< seconds a FLOP
+  input,          ///< seconds per sample
+  fixed,          ///< seconds per step
+  launch,         ///< seconds per operator
+  compute,        ///< seconds per FLOP
   narrow,         ///< channels at which a layer reaches half its speed
-  memory,         ///< seconds an activation element moved
-  weights,        ///< seconds a parameter of layers with 32 positions or more, a step
-  deep_weights,   ///< the same with 2 to 31 positions
-  dense_weights,  ///< the same of dense layers
-  root_weights,   ///< seconds a square root of a layer's parameters, a step
+  memory,         ///< seconds per activation element moved
+  weights,        ///< seconds per step and parameter of layers with 32 positions or more
+  deep_weights,   ///< the same for 2 to 31 positions
+  dense_weights,  ///< the same for dense layers
+  root_weights,   ///< seconds per step and square root of a layer's parameters
 };
 inline constexpr int cost_count = 10;
 using Costs = Eigen::Matrix<double, cost_count, 1>;
 
-/// One way to put the costs together. They agree where they were fitted and part where they were not.
+/// One variant of the cost model. The variants agree on the fitted range and diverge outside it; their spread is used
+/// as model uncertainty.
 struct PhysicsForm {
   std::string_view name;
-  bool roofline;       ///< a layer takes the root of the squares of its FLOP time and its byte time, else their sum
-  bool narrow;         ///< layers with few channels are slow
-  bool split_weights;  ///< weight traffic by positions, and by root; else one coefficient for all convolutions
+  bool roofline;       ///< a layer takes the root of the squares of its FLOP time and its byte time; else their sum
+  bool narrow;         ///< layers with few channels are slower
+  bool split_weights;  ///< deep_weights and root_weights are used; else all convolutions share `weights`
 };
 inline constexpr std::array<PhysicsForm, 4> physics_forms = {{{"sum", false, false, false},
                                                               {"sum_by_layer", false, true, true},
                                                               {"roofline", true, true, false},
                                                               {"roofline_by_layer", true, true, true}}};
 
-/// The time of an epoch by cause. `gradient`, where given, gets the derivative of the total to the log of each cost.
+/// The time of an epoch by cause, in seconds.
 struct EpochTime {
   double input = 0, launch = 0, compute = 0, memory = 0, weights = 0;
   [[nodiscard]] double total() const { return input + launch + compute + memory + weights; }
 };
-PERFPRED_API EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShape& shape,
-                                  Costs* gradient = nullptr);
+/// @param gradient  if not null: set to the derivatives of the total with respect to the log of each cost
+EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShape& shape, Costs* gradient = nullptr);
 
-/// A measured row as the physics sees it.
+/// A measured row as the cost model sees it.
 struct PhysicsRow {
   const StepShape* shape;
   double log_time;
 };
 
-/// Which of the form's costs the rows have nothing of. Only kinds of weights can be missing.
+/// Which of the form's costs the rows do not identify. That can only be kinds of weights that no row has.
 using Unseen = std::array<bool, cost_count>;
-[[nodiscard]] PERFPRED_API Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows);
+[[nodiscard]] Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows);
 
-/// Standard deviation of the log of what one kind of traffic costs an element (activations, each kind of weights)
-/// about the level that all kinds share: a factor of 4.5. So uncertain is a kind that no row shows.
+/// Prior standard deviation of the log cost per element of one kind of traffic (activations, each kind of weights)
+/// about the level that all kinds share: a factor of 4.5. It is the uncertainty of a kind that no row has.
 inline constexpr double traffic_deviation = 1.5;
 
 /// Maximum a posteriori of the log costs under a Huber loss on log time. The prior is wide and centred on the cost at
-/// which a term would take its nominal share of the rows' time, so that it serves any device. What moves data shares a
-/// level: a parameter of a kind that no row shows costs what the other kinds and the activations say.
-/// @param deviation  of a log cost's prior
-/// @param start      costs to begin from, of a fit on nearly the same rows; nullptr: the prior's centre
-[[nodiscard]] PERFPRED_API Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation,
-                                           const Costs* start = nullptr);
+/// which a term takes its nominal share of the rows' time, so that it suits any device. All kinds of traffic share a
+/// level, which determines the cost of a kind that no row has.
+/// @param deviation  standard deviation of a log cost's prior
+/// @param start      costs of a fit on nearly the same rows to begin from; nullptr: the prior's centre
+[[nodiscard]] Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation,
+                              const Costs* start = nullptr);
 
-/// The same where what the form leaves over is a Gaussian process with noise, instead of the Huber loss: generalised
-/// least squares. With the process's correction on top that is universal kriging (Matheron 1969): neighbouring rows
-/// that are off together are taken for one witness, not for many.
-/// @param inverse_factor  of the Cholesky factor of the rows' covariance
-[[nodiscard]] PERFPRED_API Costs krige_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows,
-                                             double deviation, const Costs& start,
-                                             const Eigen::MatrixXd& inverse_factor);
+/// The same with generalised least squares in place of the Huber loss: the residuals are a Gaussian process with noise.
+/// With the process's correction added this is universal kriging (Matheron 1969), in which neighbouring rows with a
+/// common error do not count as independent evidence.
+/// @param inverse_factor  inverse of the Cholesky factor of the rows' covariance
+[[nodiscard]] Costs krige_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation,
+                                const Costs& start, const Eigen::MatrixXd& inverse_factor);
 
 }  // namespace perfpred

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <cstddef>
 #include <memory>
 
-#include "model/hybrid/residual_kernel.h"
 #include "model/hybrid/cost_model.h"
+#include "model/hybrid/residual_kernel.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {
 
-/// What the fit of the hybrid takes as given. docs/accuracy.md says how each was chosen;
-/// benchmarks/hybrid_constants.cpp chooses anew on any table.
+/// Constants of the hybrid's fit. docs/notes/accuracy.md says how each was chosen; benchmarks/hybrid_constants.cpp
+/// chooses anew on any table.
 struct HybridConstants {
   KernelPrior process;
-  double cost_deviation = 3;  ///< of the prior of a log cost
-  /// Before held-out rows are seen.
+  double cost_deviation = 3;  ///< prior standard deviation of a log cost
+  /// Weights of the forms before held-out rows are seen.
   std::array<double, physics_forms.size()> form_weights = {0.25, 0.25, 0.25, 0.25};
-  double weight_pull = 0.3;       ///< how firmly the forms' weights stay there
+  double weight_pull = 0.3;       ///< penalty on log weights that differ from these
   double outlier_deviations = 4;  ///< of a leave-one-out residual
+  std::size_t search_rows = 400;  ///< sample that the process and the held-out errors of a larger table come from
+  std::size_t max_rows = 5000;    ///< the process is exact, so its cost grows with the cube of the rows
 };
 
 /// @throws InputError if the rows are too few
-[[nodiscard]] PERFPRED_API std::unique_ptr<RegressorModel> fit_hybrid(const TrainingTable& table,
-                                                                      const HybridConstants& constants);
+[[nodiscard]] std::unique_ptr<RegressorModel> fit_hybrid(const TrainingTable& table, const HybridConstants& constants);
 
 }  // namespace perfpred

@@ -12,11 +12,11 @@ namespace perfpred {
 namespace {
 
 constexpr double jitter = 1e-10;
-constexpr int most_evaluations = 40;
+constexpr int max_evaluations = 40;
 
 constexpr int amplitude = ResidualKernel::inputs, noise = amplitude + 1, rough = noise + 1;
 
-/// Of every parameter but the logit of the rough share, of which it is only where the search starts, and its scale.
+/// Prior of every parameter but the logit of the rough share, whose entries only start and scale the search.
 struct NormalPrior {
   ResidualKernel::Parameters mean, deviation;
 
@@ -31,12 +31,25 @@ struct NormalPrior {
 
 }  // namespace
 
+Eigen::MatrixXd place_matrix(std::span<const Place> places) {
+  Eigen::MatrixXd matrix(static_cast<Eigen::Index>(places.size()), ResidualKernel::inputs);
+  for (Eigen::Index i = 0; i < matrix.rows(); ++i)
+    matrix.row(i) = Eigen::Map<const Eigen::RowVectorXd>(places[static_cast<std::size_t>(i)].data(), matrix.cols());
+  return matrix;
+}
+
 double ResidualKernel::amplitude2() const { return std::exp(2 * theta[amplitude]); }
 double ResidualKernel::noise2() const { return std::exp(2 * theta[noise]); }
 double ResidualKernel::rough_share() const { return 1 / (1 + std::exp(-theta[rough])); }
 
 Eigen::MatrixXd ResidualKernel::scaled(const Eigen::MatrixXd& places) const {
   return places * (-theta.head<inputs>()).array().exp().matrix().asDiagonal();
+}
+
+Place ResidualKernel::scaled(const Place& place) const {
+  Place scaled;
+  for (std::size_t i = 0; i < place.size(); ++i) scaled[i] = place[i] * std::exp(-theta[static_cast<Eigen::Index>(i)]);
+  return scaled;
 }
 
 void ResidualKernel::covariance_column(const Eigen::MatrixXd& scaled, const double* place, double* out) const {
@@ -63,15 +76,18 @@ Eigen::MatrixXd ResidualKernel::covariance(const Eigen::MatrixXd& a, const Eigen
   return all;
 }
 
+Eigen::MatrixXd ResidualKernel::with_noise(Eigen::MatrixXd covariance, const Eigen::VectorXd& noise) const {
+  covariance.diagonal() += noise2() * noise + Eigen::VectorXd::Constant(noise.size(), jitter);
+  return covariance;
+}
+
 double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
                         const Eigen::VectorXd& run_noise, const KernelPrior& prior,
                         ResidualKernel::Parameters* gradient) {
   const Eigen::Index n = places.rows();
   const Eigen::MatrixXd scaled = kernel.scaled(places);
   const Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);
-  Eigen::MatrixXd noisy = covariance;
-  noisy.diagonal() += kernel.noise2() * run_noise + Eigen::VectorXd::Constant(n, jitter);
-  const Eigen::LLT<Eigen::MatrixXd> factor(noisy);
+  const Eigen::LLT<Eigen::MatrixXd> factor(kernel.with_noise(covariance, run_noise));
   const Eigen::VectorXd alpha = factor.solve(residuals);
   double objective = 0.5 * residuals.dot(alpha) + Eigen::MatrixXd(factor.matrixL()).diagonal().array().log().sum();
   const NormalPrior normal(prior);
@@ -111,7 +127,7 @@ ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& 
                           const Eigen::VectorXd& run_noise, const KernelPrior& prior, const ResidualKernel* start) {
   nlopt::opt search(nlopt::LD_LBFGS, ResidualKernel::parameters);
   search.set_ftol_abs(1e-3);  // of a log posterior
-  search.set_maxeval(most_evaluations);
+  search.set_maxeval(max_evaluations);
   const NormalPrior normal(prior);
   const ResidualKernel::Parameters from = start != nullptr ? start->theta : normal.mean;
   const ResidualKernel::Parameters low = normal.mean - 8 * normal.deviation, high = normal.mean + 8 * normal.deviation;
@@ -144,7 +160,7 @@ KernelCovariance laplace_covariance(const ResidualKernel& kernel, const Eigen::M
   KernelCovariance curvature;
   for (int p = 0; p < ResidualKernel::parameters; ++p) curvature.col(p) = (slope_at(p, apart) - here) / apart;
   const Eigen::SelfAdjointEigenSolver<KernelCovariance> axes(0.5 * (curvature + curvature.transpose()));
-  // Along no axis do the rows know less than the prior.
+  // Along every axis the rows tell at least as much as the prior.
   const double least = 1 / (prior.deviation * prior.deviation);
   return axes.eigenvectors() * axes.eigenvalues().cwiseMax(least).cwiseInverse().asDiagonal() *
          axes.eigenvectors().transpose();

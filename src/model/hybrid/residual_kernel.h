@@ -1,36 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
 
+#include <span>
+
+#include "model/hybrid/step_shape.h"
+
 namespace perfpred {
 
-/// Covariance of the residual of two workloads, d their difference over the length of each input:
+/// Places as a matrix, one row each.
+[[nodiscard]] Eigen::MatrixXd place_matrix(std::span<const Place> places);
+
+/// Covariance of the residuals of two workloads. d is the difference of an input over its length scale:
 /// sf^2 exp(-sum_architecture (r |d| + (1 - r) d^2 / 2) - sum_others d^2 / 2).
-/// The first two inputs are the architecture's. How rough the residual is there (r = 1: what one depth or width shows
-/// says less of the next than a squared exponential has it) the rows decide.
-struct PERFPRED_API ResidualKernel {
-  static constexpr int inputs = 5;
-  static constexpr int architecture_inputs = 2;
+/// The rough share r is fitted: r = 0 is a squared exponential, r = 1 an exponential kernel, with which one depth or
+/// width says less about the next.
+struct ResidualKernel {
+  static constexpr int inputs = static_cast<int>(PlaceInput::count);
+  static constexpr int architecture_inputs = static_cast<int>(PlaceInput::log2_batch);
   static constexpr int parameters = inputs + 3;
   using Parameters = Eigen::Matrix<double, parameters, 1>;
 
-  Parameters theta;  ///< logs of the lengths, of the amplitude sf, of the noise of a single run; the logit of r
+  Parameters theta;  ///< logs of the length scales, of the amplitude sf, of the noise of a single run; the logit of r
 
   [[nodiscard]] double amplitude2() const;
   [[nodiscard]] double noise2() const;
   [[nodiscard]] double rough_share() const;  ///< r
 
-  /// Inputs divided by their lengths, an input a column. The covariance of scaled inputs follows without lengths.
+  /// Inputs divided by their length scales, one input per column. covariance() takes scaled inputs.
   [[nodiscard]] Eigen::MatrixXd scaled(const Eigen::MatrixXd& places) const;
+  [[nodiscard]] Place scaled(const Place& place) const;  ///< allocates nothing
   [[nodiscard]] Eigen::MatrixXd covariance(const Eigen::MatrixXd& scaled_a, const Eigen::MatrixXd& scaled_b) const;
-  /// Of scaled places with one: a number a row of `scaled`, nothing allocated.
+  /// Covariance of each row of `scaled` with one scaled place; allocates nothing.
   void covariance_column(const Eigen::MatrixXd& scaled, const double* place, double* out) const;
+  /// The covariance of rows with their noise, and a jitter of 1e-10, on the diagonal.
+  /// @param noise  variance of each row in units of a single run's
+  [[nodiscard]] Eigen::MatrixXd with_noise(Eigen::MatrixXd covariance, const Eigen::VectorXd& noise) const;
 };
 
-/// What is assumed of a kernel before rows are seen: log-normal priors, and any rough share as likely as another.
+/// Log-normal priors of a kernel's parameters; the rough share has a uniform prior.
 struct KernelPrior {
   double length = 3;         ///< of every input
   double amplitude = 0.05;   ///< relative
@@ -41,26 +51,26 @@ struct KernelPrior {
 /// Maximum a posteriori hyper-parameters of a zero-mean process, by L-BFGS with gradients.
 /// @param places  n x inputs
 /// @param noise   variance of each row in units of a single run's
-[[nodiscard]] PERFPRED_API ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
-                                                     const Eigen::VectorXd& noise, const KernelPrior& prior,
-                                                     const ResidualKernel* start = nullptr);
+[[nodiscard]] ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
+                                        const Eigen::VectorXd& noise, const KernelPrior& prior,
+                                        const ResidualKernel* start = nullptr);
 
-/// The negative log posterior and its gradient, for that search.
-[[nodiscard]] PERFPRED_API double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
-                                                   const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
-                                                   const KernelPrior& prior, ResidualKernel::Parameters* gradient);
+/// The negative log posterior that fit_kernel() minimises, and its gradient.
+[[nodiscard]] double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
+                                      const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
+                                      const KernelPrior& prior, ResidualKernel::Parameters* gradient);
 
-/// Of the parameters under their posterior at its maximum `kernel`, by its curvature there (Laplace).
+/// Posterior covariance of the parameters at the maximum `kernel`, from the curvature there (Laplace approximation).
 using KernelCovariance = Eigen::Matrix<double, ResidualKernel::parameters, ResidualKernel::parameters>;
-[[nodiscard]] PERFPRED_API KernelCovariance laplace_covariance(const ResidualKernel& kernel,
-                                                               const Eigen::MatrixXd& places,
-                                                               const Eigen::VectorXd& residuals,
-                                                               const Eigen::VectorXd& noise, const KernelPrior& prior);
+[[nodiscard]] KernelCovariance laplace_covariance(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
+                                                  const Eigen::VectorXd& residuals, const Eigen::VectorXd& noise,
+                                                  const KernelPrior& prior);
 
-/// Nearly what fit_kernel() finds for some of the rows that `kernel` and its `covariance` are of, for one gradient: a
-/// Newton step, of at most a prior deviation (approximate cross-validation: Beirami et al., NeurIPS 2017).
-[[nodiscard]] PERFPRED_API ResidualKernel refit_kernel(const ResidualKernel& kernel, const KernelCovariance& covariance,
-                                                       const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
-                                                       const Eigen::VectorXd& noise, const KernelPrior& prior);
+/// Approximates fit_kernel() on a part of the rows that `kernel` and its `covariance` were fitted on, for the price of
+/// one gradient: one Newton step, at most one prior deviation long (approximate cross-validation: Beirami et al.,
+/// NeurIPS 2017).
+[[nodiscard]] ResidualKernel refit_kernel(const ResidualKernel& kernel, const KernelCovariance& covariance,
+                                          const Eigen::MatrixXd& places, const Eigen::VectorXd& residuals,
+                                          const Eigen::VectorXd& noise, const KernelPrior& prior);
 
 }  // namespace perfpred

@@ -109,13 +109,18 @@ void StepShape::add_graph(const Workload& workload) {
     throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));
 }
 
-StepShape::Place StepShape::place(std::int64_t batch_size) const {
+Place StepShape::place(std::int64_t batch_size) const {
   double spatial = 0;
   for (const StepLayer& layer : layers()) spatial += layer.is_dense() ? 0 : 1;
   const StepLayer& first = layers().front();
   const bool power_of_two = (batch_size & (batch_size - 1)) == 0;
-  return {spatial / 2, std::log2(first.channels), std::log2(static_cast<double>(batch_size)), power_of_two ? 0.0 : 1.0,
-          std::log2(first.positions)};
+  Place place;
+  place[PlaceInput::depth] = spatial / 2;
+  place[PlaceInput::log2_width] = std::log2(first.channels);
+  place[PlaceInput::log2_batch] = std::log2(static_cast<double>(batch_size));
+  place[PlaceInput::odd_batch] = power_of_two ? 0 : 1;
+  place[PlaceInput::log2_positions] = std::log2(first.positions);
+  return place;
 }
 
 }  // namespace perfpred

@@ -8,29 +8,42 @@
 
 namespace perfpred {
 
-/// A convolution or matrix product with parameters, per sample.
+/// A convolution or matrix product with parameters; FLOPs and elements are per sample.
 struct StepLayer {
-  double flops = 0;         ///< of training: forward, weight gradient, and input gradient unless it is the first
-  double padded_flops = 0;  ///< those, of convolutions with channels filled up to whole vector blocks
-  double elements = 0;      ///< activations read and written by the forward pass, channels filled up likewise
+  double flops = 0;         ///< of training: forward, weight gradient, and input gradient (which the first layer skips)
+  double padded_flops = 0;  ///< the same; channels of convolutions are filled up to whole vector blocks
+  double elements = 0;      ///< activations that the forward pass reads and writes; channels are filled up likewise
   double params = 0;
   double channels = 0;   ///< of the output
   double positions = 0;  ///< of the output: height x width, or tokens
 
-  // As far as the traffic of weights goes, a layer is dense (behind the flattening), deep, or neither.
+  // Weights of dense layers (one position) and of deep layers (2 to 31 positions) have a cost of their own.
   [[nodiscard]] bool is_dense() const { return positions <= 1; }
   [[nodiscard]] bool is_deep() const { return positions > 1 && positions < 32; }
 };
 
-/// What the physical model sees of a training epoch.
-/// A vector block is 16 channels on a CPU (a 512-bit register of fp32) and 8 elsewhere (what matrix units take); the
-/// network's own input and grouped convolutions are not filled up.
-class PERFPRED_API StepShape {
+/// The inputs of the residual process, in the order of a Place. Those before log2_batch describe the architecture.
+struct PlaceInput {
+  enum : std::size_t {
+    depth,       ///< half the number of layers with more than one position
+    log2_width,  ///< of the first layer's channels
+    log2_batch,
+    odd_batch,       ///< 0 if the batch is a power of two, which kernels divide into tiles without a rest; else 1
+    log2_positions,  ///< of the first layer's output
+    count,
+  };
+};
+using Place = std::array<double, PlaceInput::count>;
+
+/// What the cost model sees of a training epoch.
+/// Channels are filled up to whole vector blocks: 16 channels on a CPU (a 512-bit register of fp32), 8 elsewhere (what
+/// matrix units take). The network's own input and grouped convolutions are not filled up.
+class StepShape {
  public:
   double steps = 0;
-  double samples = 0;         ///< an epoch
-  double other_ops = 0;       ///< forward operators that are no layer
-  double other_elements = 0;  ///< that those read and write, per sample
+  double samples = 0;         ///< per epoch
+  double other_ops = 0;       ///< forward operators that are not a layer
+  double other_elements = 0;  ///< elements that these read and write, per sample
 
   /// `cifar_cnn` in closed form, without allocating; anything else from its OpGraph.
   /// @throws InputError for a network that is not known or has an operator without a rule
@@ -41,10 +54,6 @@ class PERFPRED_API StepShape {
     return more_.empty() ? std::span<const StepLayer>(few_).first(count_) : std::span<const StepLayer>(more_);
   }
 
-  /// Where the residual process sees a workload: depth (half the layers with positions), log2 of the first layer's
-  /// channels, log2 batch, whether the batch is a power of two (kernels tile those without a rest), log2 of the first
-  /// layer's positions.
-  using Place = std::array<double, 5>;
   [[nodiscard]] Place place(std::int64_t batch_size) const;
 
  private:

@@ -4,15 +4,13 @@
 
 #include <Eigen/Core>
 
-#include <cstdint>
-
 #include "model/kinds/features.h"
 
 namespace perfpred {
 
 /// Multilayer perceptron 5-64-64-1 with ReLU, in single precision, on standardised inputs and target. Matrices are
-/// stored by input: `hidden_weights.col(j)` holds what input j adds to each unit.
-struct PERFPRED_API AnnNetwork {
+/// stored by input: `hidden_weights.col(j)` holds the weights of input j in each unit.
+struct AnnNetwork {
   static constexpr int units = 64;
   Standardizer standardize;
   double target_mean = 0, target_scale = 1;
@@ -26,16 +24,9 @@ struct PERFPRED_API AnnNetwork {
   [[nodiscard]] double log_time(const Features& features) const;
 };
 
-/// Rows of features and log seconds; training stops early on the validation part.
-struct AnnTask {
-  Eigen::MatrixXd features, val_features;
-  Eigen::VectorXd log_times, val_log_times;
-  std::uint64_t seed = 0;
-};
+using AnnFitter = AnnNetwork (*)(const FeatureTask& task);
 
-using AnnFitter = AnnNetwork (*)(const AnnTask& task);
-
-/// Core evaluates the network; who can train it registers here.
+/// Core evaluates the network. The component torch trains it, once enable_ann() has registered its function here.
 PERFPRED_API void set_ann_fitter(AnnFitter fitter);
 
 }  // namespace perfpred

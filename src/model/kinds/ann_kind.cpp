@@ -10,9 +10,10 @@
 #include <random>
 
 #include "model/kinds/ann.h"
-#include "statistics/confidence.h"
 #include "model/lognormal.h"
+#include "model/model_json.h"
 #include "model/regressor_kind.h"
+#include "statistics/confidence.h"
 #include "statistics/vectorized.h"
 
 namespace perfpred {
@@ -50,20 +51,22 @@ class AnnModel final : public RegressorModel {
 
 std::unique_ptr<RegressorModel> fit_ann(const TrainingTable& table) {
   const AnnFitter fitter = ann_fitter.load();
-  if (fitter == nullptr) throw Error("this build cannot fit kind ann: it takes LibTorch (the torch component)");
+  if (fitter == nullptr)
+    throw Error("this build cannot fit kind ann: that takes LibTorch, the component torch (enable_ann())");
   std::vector<AggregateRow> rows = table.rows;
   std::vector<AggregateRow> val = table.val;
   if (rows.size() + val.size() < 10) {
     throw InputError(fmt::format("{} rows are too few for kind ann: it needs 10", rows.size() + val.size()));
   }
-  if (val.empty()) {  // early stopping needs rows of its own
+  if (val.empty()) {  // early stopping needs its own rows
     std::mt19937_64 random(table.seed);
     std::shuffle(rows.begin(), rows.end(), random);
     const std::size_t count = std::max<std::size_t>(2, rows.size() * 15 / 100);
     val.assign(rows.end() - static_cast<std::ptrdiff_t>(count), rows.end());
     rows.resize(rows.size() - count);
   }
-  AnnTask task{feature_matrix(rows), feature_matrix(val), log_times(rows), log_times(val), table.seed};
+  FeatureTask task{feature_matrix(rows), feature_matrix(val), log_times(rows),
+                   log_times(val),       table.seed,          table.control};
   auto model = std::make_unique<AnnModel>();
   model->network = fitter(task);
   std::vector<double> residuals;
@@ -110,8 +113,8 @@ std::unique_ptr<RegressorModel> load_ann(const nlohmann::json& json) {
   return model;
 }
 
-// Plain loops so that the compiler can choose the widest registers that the machine has at run time. Columns are added
-// up, four a pass, and the output has 16 sums because a single one could not be vectorised without reordering.
+// Plain loops, which the compiler vectorises for the widest registers of the machine. Columns are added up, four per
+// pass, and the output has 16 sums because a single one could not be vectorised without reordering.
 PERFPRED_VECTORIZED float perceptron(const float* input, int inputs, const float* input_weights,
                                      const float* input_bias, const float* hidden_weights, const float* hidden_bias,
                                      const float* output_weights, float output_bias) {
@@ -151,6 +154,7 @@ double AnnNetwork::log_time(const Features& features) const {
   return target_mean + target_scale * static_cast<double>(out);
 }
 
-const RegressorKind ann_kind = {"ann", true, fit_ann, load_ann};
+const RegressorKind ann_kind = {
+    .name = "ann", .uses_validation = true, .learns = false, .fit = fit_ann, .load = load_ann};
 
 }  // namespace perfpred

@@ -5,24 +5,35 @@
 #include <Eigen/Core>
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "model/regressor_kind.h"
+
 namespace perfpred {
 
-/// What the kinds without physics see of a member of the CIFAR family.
+/// Inputs of the kinds that have no cost model; defined for the cifar_cnn family only.
 inline constexpr std::array<std::string_view, 5> feature_names = {"depth", "base_filters", "log2_batch_size",
                                                                   "log10_params", "log10_steps_per_epoch"};
 using Features = Eigen::Matrix<double, 5, 1>;
 
 /// @throws InputError if the network is not cifar_cnn
-[[nodiscard]] PERFPRED_API Features features_of(const Workload& workload);
+[[nodiscard]] Features features_of(const Workload& workload);
 
-[[nodiscard]] PERFPRED_API Eigen::MatrixXd feature_matrix(std::span<const AggregateRow> rows);  ///< a row each
-[[nodiscard]] PERFPRED_API Eigen::VectorXd log_times(std::span<const AggregateRow> rows);
+[[nodiscard]] Eigen::MatrixXd feature_matrix(std::span<const AggregateRow> rows);  ///< a row each
+[[nodiscard]] Eigen::VectorXd log_times(std::span<const AggregateRow> rows);
+
+/// What fitting on features takes. Kinds that stop early do so by the validation part, which may be empty.
+struct FeatureTask {
+  Eigen::MatrixXd features, val_features;
+  Eigen::VectorXd log_times, val_log_times;
+  std::uint64_t seed = 0;
+  FitControl control = {};
+};
 
 /// Standardises columns; constant ones become 0.
-struct PERFPRED_API Standardizer {
+struct Standardizer {
   Features mean = Features::Zero();
   Features inverse_scale = Features::Zero();
 

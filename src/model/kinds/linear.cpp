@@ -9,6 +9,7 @@
 
 #include "model/kinds/features.h"
 #include "model/lognormal.h"
+#include "model/model_json.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {
@@ -50,8 +51,8 @@ std::unique_ptr<RegressorModel> fit_linear(const TrainingTable& table) {
   // Minimum norm where columns are constant or depend on one another.
   const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(design);
   if (n <= qr.rank() || n < 3) {
-    throw InputError(fmt::format("{} rows are too few for a linear model: it has {} coefficients and needs a row more",
-                                 n, qr.rank()));
+    throw InputError(fmt::format(
+        "{} rows are too few for a linear model: it has {} coefficients and needs one row more", n, qr.rank()));
   }
   const Eigen::VectorXd coefficients = qr.solve(times);
   model->intercept = coefficients[0];
@@ -85,6 +86,7 @@ std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json) {
 
 }  // namespace
 
-const RegressorKind linear_kind = {"linear", false, fit_linear, load_linear};
+const RegressorKind linear_kind = {
+    .name = "linear", .uses_validation = false, .learns = false, .fit = fit_linear, .load = load_linear};
 
 }  // namespace perfpred

@@ -18,7 +18,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int most_epochs = 4000;
+constexpr int max_epochs = 4000;
 constexpr int patience = 300;  // epochs without a better validation loss
 
 struct Layers {
@@ -63,7 +63,7 @@ void copy_matrix(const at::Tensor& from, Matrix& to) {
   }
 }
 
-AnnNetwork fit(const AnnTask& task) {
+AnnNetwork fit(const FeatureTask& task) {
   // The generator of the process is seeded and the order of its draws matters: one fit at a time.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -84,7 +84,9 @@ AnnNetwork fit(const AnnTask& task) {
   double best = std::numeric_limits<double>::infinity();
   int best_epoch = 0;
   std::vector<at::Tensor> kept;
-  for (int epoch = 0; epoch < most_epochs && epoch - best_epoch <= patience; ++epoch) {
+  for (int epoch = 0; epoch < max_epochs && epoch - best_epoch <= patience; ++epoch) {
+    task.control.check();
+    task.control.report(static_cast<double>(epoch) / max_epochs);
     adam.zero_grad();
     at::mse_loss(layers(x), y).backward();
     adam.step();

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "model/hybrid/cost_model.h"
+#include "statistics/confidence.h"
+
+namespace perfpred {
+
+struct HybridConstants;
+
+inline constexpr std::size_t forms = physics_forms.size();
+using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;  ///< one number for each form of the cost model
+
+/// What was left out when a row was predicted, besides the row itself.
+enum LeftOut : std::size_t { row_alone, architecture, depth, width, left_out_kinds };
+
+/// How far errors on left-out rows exceed what the residual process and the forms' disagreement predict:
+///   variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
+/// where share is process / amplitude^2. The 90 % interval is this many deviations to either side as covered the
+/// left-out rows; there is one quantile for rows, architectures, depths and widths each. Between the median shares of
+/// rows, architectures and depths (or widths) the quantile is interpolated.
+struct Calibration {
+  double process_log = 0;
+  double novelty = 0;
+  double disagreement_log = 0;
+  std::array<double, left_out_kinds> shares = {0, 0, 1, 1};
+  std::array<double, left_out_kinds> quantiles = {z90, z90, z90, z90};
+  double most_share = 1;  ///< largest share that was left out; larger ones are treated like it
+
+  [[nodiscard]] double quantile(double share, bool new_depth, bool new_width) const {
+    const auto interpolate = [&](double from, LeftOut near, LeftOut far) {
+      const double way = shares[far] - shares[near];
+      return from + (way > 0 ? std::clamp((share - shares[near]) / way, 0.0, 1.0) : 1.0) * (quantiles[far] - from);
+    };
+    const double near = interpolate(quantiles[row_alone], row_alone, architecture);
+    double farthest = near;
+    if (new_depth) farthest = std::max(farthest, interpolate(near, architecture, depth));
+    if (new_width) farthest = std::max(farthest, interpolate(near, architecture, width));
+    return farthest;
+  }
+
+  /// Variance without noise.
+  [[nodiscard]] double latent(double process, double share, double disagreement) const {
+    return process * std::exp(process_log + novelty * std::min(share, most_share)) +
+           std::exp(disagreement_log) * disagreement;
+  }
+};
+
+/// A row that was predicted without its group.
+struct HeldOut {
+  FormVector by_form;  ///< log seconds
+  FormVector unseen;   ///< variance
+  double log_time = 0;
+  double process = 0;  ///< variance
+  double share = 0;    ///< of the process's variance far from all rows
+  double noise = 0;    ///< variance
+  double weight = 1;   ///< every kind of group has the same total weight
+  LeftOut left_out = row_alone;
+};
+
+/// Weights of the forms, >= 0 with sum 1, that minimise the mean absolute error of the held-out rows. Few rows leave
+/// them near `constants.form_weights`.
+[[nodiscard]] FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridConstants& constants);
+
+/// @param groups   number of groups of each kind that were left out
+/// @param dropped  rows that were dropped as outliers; they count as not covered
+[[nodiscard]] Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights,
+                                    const std::array<std::size_t, left_out_kinds>& groups, std::size_t dropped);
+
+}  // namespace perfpred

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hybrid's part of a model file.
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/hybrid/hybrid.h"
+#include "model/hybrid/hybrid_model.h"
+#include "model/model_json.h"
+
+namespace perfpred {
+namespace {
+
+/// A list of `count` numbers.
+Eigen::VectorXd sized_vector(const nlohmann::json& object, const char* name, Eigen::Index count) {
+  Eigen::VectorXd vector = json_vector(object, name);
+  if (vector.size() != count) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+  return vector;
+}
+
+template <std::size_t count>
+std::array<double, count> array_of(const nlohmann::json& object, const char* name) {
+  const Eigen::VectorXd vector = sized_vector(object, name, static_cast<Eigen::Index>(count));
+  std::array<double, count> values{};
+  std::copy(vector.begin(), vector.end(), values.begin());
+  return values;
+}
+
+HybridRow read_row(const nlohmann::json& json) {
+  HybridRow row;
+  row.key = json_text(json, "key");
+  row.place = array_of<PlaceInput::count>(json, "place");
+  row.log_time = json_number(json, "log_time");
+  row.noise = json_number(json, "noise");
+  row.log_physics = sized_vector(json, "log_physics", forms);
+  return row;
+}
+
+FittedPhysics read_physics(const nlohmann::json& json) {
+  if (json.size() != forms) throw ModelError("field \"forms\" has a wrong size");
+  FittedPhysics physics;
+  for (std::size_t f = 0; f < forms; ++f) {
+    if (json_text(json[f], "form") != physics_forms[f].name) throw ModelError("field \"form\" is not known");
+    physics.costs[f] = sized_vector(json[f], "costs", cost_count);
+    const nlohmann::json& unseen = json_field(json[f], "unseen");
+    if (!unseen.is_array() || unseen.size() != cost_count ||
+        !std::all_of(unseen.begin(), unseen.end(), [](const nlohmann::json& one) { return one.is_boolean(); })) {
+      throw ModelError("field \"unseen\" is not a list of truth values, one per cost");
+    }
+    for (std::size_t cost = 0; cost < unseen.size(); ++cost) physics.unseen[f][cost] = unseen[cost].get<bool>();
+  }
+  return physics;
+}
+
+std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
+  auto model = std::make_unique<HybridModel>();
+  for (const nlohmann::json& row : json_list(json, "rows")) model->rows.push_back(read_row(row));
+  model->physics = read_physics(json_list(json, "forms"));
+  model->weights = sized_vector(json, "weights", forms);
+  model->kernel.theta = sized_vector(json, "kernel", ResidualKernel::parameters);
+  const nlohmann::json& calibration = json_field(json, "calibration");
+  model->calibration = {json_number(calibration, "process_log"),
+                        json_number(calibration, "novelty"),
+                        json_number(calibration, "disagreement_log"),
+                        array_of<left_out_kinds>(calibration, "shares"),
+                        array_of<left_out_kinds>(calibration, "quantiles"),
+                        json_number(calibration, "most_share")};
+  model->run_noise = json_number(json, "run_noise");
+  const double max_rows = json_number(json, "max_rows");
+  if (!(model->run_noise > 0)) throw ModelError("field \"run_noise\" is not positive");
+  if (!(max_rows >= 1 && max_rows <= 1e9)) throw ModelError("field \"max_rows\" is out of range");
+  model->max_rows = static_cast<std::size_t>(max_rows);
+  for (const nlohmann::json& item : json_list(json, "dropped")) {
+    model->rejected.push_back({json_text(item, "key"), json_text(item, "reason")});
+  }
+  model->prepare();
+  return model;
+}
+
+std::unique_ptr<RegressorModel> fit_by_default(const TrainingTable& table) { return fit_hybrid(table, {}); }
+
+}  // namespace
+
+nlohmann::json HybridModel::to_json() const {
+  nlohmann::json json_rows = nlohmann::json::array();
+  for (const HybridRow& row : rows) {
+    json_rows.push_back({{"key", row.key},
+                         {"place", row.place},
+                         {"log_time", row.log_time},
+                         {"noise", row.noise},
+                         {"log_physics", perfpred::to_json(Eigen::VectorXd(row.log_physics))}});
+  }
+  nlohmann::json json_forms = nlohmann::json::array();
+  for (std::size_t f = 0; f < forms; ++f) {
+    json_forms.push_back({{"form", physics_forms[f].name},
+                          {"costs", perfpred::to_json(Eigen::VectorXd(physics.costs[f]))},
+                          {"unseen", physics.unseen[f]}});
+  }
+  nlohmann::json json_dropped = nlohmann::json::array();
+  for (const RejectedRow& row : rejected) json_dropped.push_back({{"key", row.key}, {"reason", row.reason}});
+  return {{"rows", json_rows},
+          {"forms", json_forms},
+          {"weights", perfpred::to_json(Eigen::VectorXd(weights))},
+          {"kernel", perfpred::to_json(Eigen::VectorXd(kernel.theta))},
+          {"calibration",
+           {{"process_log", calibration.process_log},
+            {"novelty", calibration.novelty},
+            {"disagreement_log", calibration.disagreement_log},
+            {"shares", calibration.shares},
+            {"quantiles", calibration.quantiles},
+            {"most_share", calibration.most_share}}},
+          {"run_noise", run_noise},
+          {"max_rows", max_rows},
+          {"dropped", json_dropped}};
+}
+
+const RegressorKind hybrid_kind = {
+    .name = "hybrid", .uses_validation = false, .learns = true, .fit = fit_by_default, .load = load_hybrid};
+
+}  // namespace perfpred

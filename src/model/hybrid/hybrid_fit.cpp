@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+
+#include <Eigen/Cholesky>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "model/hybrid/hybrid.h"
+#include "model/hybrid/hybrid_model.h"
+#include "model/hybrid/step_shape.h"
+#include "statistics/quantiles.h"
+
+namespace perfpred {
+namespace {
+
+constexpr std::size_t min_rows = 5;
+constexpr double min_repeats = 3;          // beyond the first runs, before the run noise is taken from them
+constexpr std::size_t random_parts = 5;    // that rows are left out in, beside depths, widths and architectures
+constexpr std::size_t few_rows = 8;        // with fewer, each row is left out alone and min_rows - 1 rows are fitted
+constexpr double max_dropped_share = 0.1;  // of the rows, as outliers
+
+std::vector<std::size_t> all_places(std::size_t count) {
+  std::vector<std::size_t> places(count);
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  return places;
+}
+
+/// Sampled at random: taking every k-th row of an ordered grid would cover only a few batch sizes.
+std::vector<std::size_t> random_places(std::size_t count, std::size_t most, std::mt19937_64& random) {
+  std::vector<std::size_t> places = all_places(count);
+  if (count <= most) return places;
+  std::shuffle(places.begin(), places.end(), random);
+  places.resize(most);
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+/// Relative standard deviation of a usual run: pooled from repeats, once there are enough. Before, the prior, or what
+/// the epochs of half of the runs show if that is more. Rows that are flagged count by their own scatter.
+double usual_run_noise(const std::vector<AggregateRow>& rows, double prior) {
+  double squares = 0, degrees = 0;
+  std::vector<double> epochs;
+  for (const AggregateRow& row : rows) {
+    if (row.epoch_rel_sem) epochs.push_back(*row.epoch_rel_sem);
+    if (row.n < 2 || !row.avg_time_std || row.flags.unstable || row.flags.disagree) continue;
+    const double relative = *row.avg_time_std / *row.avg_time_mean;
+    squares += static_cast<double>(row.n - 1) * relative * relative;
+    degrees += static_cast<double>(row.n - 1);
+  }
+  if (degrees >= min_repeats) return std::clamp(std::sqrt(squares / degrees), 1e-4, 0.1);
+  return epochs.empty() ? prior : std::clamp(median(epochs), prior, 0.1);
+}
+
+/// Fits in this order: cost model, process, outliers, cost model given the process, held-out groups, weights of the
+/// forms, intervals.
+class HybridFit {
+ public:
+  HybridFit(const TrainingTable& table, const HybridConstants& constants)
+      : constants_(constants), control_(table.control), seed_(table.seed) {
+    if (table.rows.size() < min_rows) {
+      throw InputError(fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), min_rows));
+    }
+    constants_.process.run_noise = usual_run_noise(table.rows, constants.process.run_noise);
+    model_->weights = Eigen::Map<const FormVector>(constants.form_weights.data());
+    model_->run_noise = constants_.process.run_noise;
+    model_->max_rows = constants.max_rows;
+    std::mt19937_64 random(table.seed);
+    const std::vector<std::size_t> taken = random_places(table.rows.size(), constants.max_rows, random);
+    for (std::size_t i = 0; i < table.rows.size(); ++i) {
+      const AggregateRow& measured = table.rows[i];
+      if (!std::binary_search(taken.begin(), taken.end(), i)) {
+        model_->rejected.push_back(
+            {measured.workload.key(), fmt::format("beyond the {} rows that a model takes", constants.max_rows)});
+        continue;
+      }
+      shapes_.emplace_back(measured.workload);
+      HybridRow& row = rows_.emplace_back();
+      row.key = measured.workload.key();
+      row.place = shapes_.back().place(measured.workload.batch_size);
+      row.log_time = std::log(*measured.avg_time_mean);
+      row.noise = label_noise(measured, model_->run_noise);
+    }
+  }
+
+  std::unique_ptr<RegressorModel> run() {
+    max_dropped_ = static_cast<std::size_t>(max_dropped_share * static_cast<double>(rows_.size()));
+    fit_costs_to_all();
+    fit_kernel_without_outliers();
+    if (rows_.size() > constants_.search_rows) drop_outliers_of_all();
+    const std::vector<std::size_t> searched = sample();
+    krige_physics(searched);
+    const std::vector<HeldOut> held_out = hold_out(searched);
+    model_->weights = choose_weights(held_out, constants_);
+    model_->calibration = calibrate(held_out, model_->weights, groups_, dropped_);
+    model_->rows = std::move(rows_);
+    model_->prepare();
+    return std::move(model_);
+  }
+
+ private:
+  std::unique_ptr<HybridModel> model_ = std::make_unique<HybridModel>();
+  std::vector<StepShape> shapes_;
+  std::vector<HybridRow> rows_;
+  HybridConstants constants_;
+  FitControl control_;
+  std::uint64_t seed_;
+  std::array<std::size_t, left_out_kinds> groups_{};  // that were left out
+  std::size_t dropped_ = 0;                           // rows, as outliers
+  std::size_t max_dropped_ = 0;
+
+  [[nodiscard]] std::vector<PhysicsRow> physics_rows(const std::vector<std::size_t>& places) const {
+    std::vector<PhysicsRow> picked;
+    for (const std::size_t i : places) picked.push_back({&shapes_[i], rows_[i].log_time});
+    return picked;
+  }
+
+  [[nodiscard]] std::vector<HybridRow> pick(const std::vector<std::size_t>& places) const {
+    std::vector<HybridRow> picked;
+    for (const std::size_t i : places) picked.push_back(rows_[i]);
+    return picked;
+  }
+
+  /// The same rows each time it is called, as long as no row is dropped.
+  [[nodiscard]] std::vector<std::size_t> sample() const {
+    std::mt19937_64 random(seed_);
+    return random_places(rows_.size(), constants_.search_rows, random);
+  }
+
+  void fit_costs_to_all(bool again = false) {
+    const std::vector<PhysicsRow> rows = physics_rows(all_places(rows_.size()));
+    for (std::size_t f = 0; f < forms; ++f) {
+      control_.check();
+      const Costs start = model_->physics.costs[f];
+      model_->physics.costs[f] = fit_costs(physics_forms[f], rows, constants_.cost_deviation, again ? &start : nullptr);
+      model_->physics.unseen[f] = unseen_costs(physics_forms[f], rows);
+    }
+    update_physics();
+  }
+
+  /// Fits the costs anew, given the process of what the first fit left over.
+  void krige_physics(const std::vector<std::size_t>& searched) {
+    const std::vector<PhysicsRow> rows = physics_rows(searched);
+    const std::vector<HybridRow> some = pick(searched);
+    const Eigen::MatrixXd inverse_factor =
+        inverse_factor_of(model_->kernel, model_->kernel.scaled(places_of(some)), some);
+    for (std::size_t f = 0; f < forms; ++f) {
+      const Costs before = model_->physics.costs[f];
+      model_->physics.costs[f] = krige_costs(physics_forms[f], rows, constants_.cost_deviation, before, inverse_factor);
+      const Unseen unseen = unseen_costs(physics_forms[f], rows);
+      for (std::size_t cost = 0; cost < unseen.size(); ++cost) {  // keep what only rows outside the sample have shown
+        const auto at = static_cast<Eigen::Index>(cost);
+        if (unseen[cost] && !model_->physics.unseen[f][cost]) model_->physics.costs[f][at] = before[at];
+      }
+    }
+    update_physics();
+  }
+
+  void update_physics() {
+    for (const Costs& costs : model_->physics.costs) {
+      if (!costs.allFinite()) throw Error("the fit of the cost model diverged");
+    }
+    for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].log_physics = model_->physics.view(shapes_[i]).log_time;
+  }
+
+  /// Drops the row that is farthest from what the other rows predict, if it is an outlier.
+  /// @param precision  inverse covariance of the rows
+  /// @param places     of those rows in rows_; the dropped one keeps its place there until remove()
+  /// @returns its index in `places`, -1 if there is no outlier
+  Eigen::Index drop_worst(const Eigen::MatrixXd& precision, const Eigen::VectorXd& residuals,
+                          const std::vector<std::size_t>& places) {
+    if (dropped_ >= max_dropped_) return -1;
+    // Leave-one-out residuals in closed form: (K^-1 r)_i / (K^-1)_ii, with variance 1 / (K^-1)_ii.
+    const Eigen::VectorXd scale = precision.diagonal().cwiseMax(1e-300).cwiseSqrt();
+    const Eigen::VectorXd standardised = (precision * residuals).cwiseQuotient(scale);
+    Eigen::Index worst = 0;
+    if (standardised.cwiseAbs().maxCoeff(&worst) <= constants_.outlier_deviations) return -1;
+    const HybridRow& row = rows_[places[static_cast<std::size_t>(worst)]];
+    model_->rejected.push_back(
+        {row.key,
+         fmt::format("outlier: {:.4g} s, where the other rows predict {:.4g} s, {:.1f} standard deviations away",
+                     std::exp(row.log_time), std::exp(row.log_time - standardised[worst] / scale[worst]),
+                     standardised[worst])});
+    ++dropped_;
+    return worst;
+  }
+
+  void remove(std::size_t place) {
+    rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(place));
+    shapes_.erase(shapes_.begin() + static_cast<std::ptrdiff_t>(place));
+  }
+
+  /// Fits the kernel to the sample, until the sample has no outlier.
+  void fit_kernel_without_outliers() {
+    for (bool again = false;; again = true) {
+      control_.check();
+      const std::vector<std::size_t> searched = sample();
+      const std::vector<HybridRow> some = pick(searched);
+      const Eigen::VectorXd residuals = residuals_of(some) * model_->weights;
+      const Eigen::MatrixXd places = places_of(some);
+      const Eigen::VectorXd noise = noise_of(some);
+      const ResidualKernel start = model_->kernel;
+      model_->kernel = fit_kernel(places, residuals, noise, constants_.process, again ? &start : nullptr);
+      const Eigen::MatrixXd scaled = model_->kernel.scaled(places);
+      const Eigen::MatrixXd precision = model_->kernel.with_noise(model_->kernel.covariance(scaled, scaled), noise)
+                                            .llt()
+                                            .solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
+      const Eigen::Index worst = drop_worst(precision, residuals, searched);
+      if (worst < 0) return;
+      remove(searched[static_cast<std::size_t>(worst)]);
+      fit_costs_to_all(true);
+    }
+  }
+
+  /// Drops the outliers among all rows, under the kernel of the sample.
+  void drop_outliers_of_all() {
+    const std::vector<std::size_t> places = all_places(rows_.size());
+    const Eigen::VectorXd residuals = residuals_of(rows_) * model_->weights;
+    Eigen::MatrixXd precision;
+    {
+      const Eigen::MatrixXd inverse_factor =
+          inverse_factor_of(model_->kernel, model_->kernel.scaled(places_of(rows_)), rows_);
+      precision = inverse_factor.transpose() * inverse_factor;
+    }
+    std::vector<std::size_t> outliers;
+    for (Eigen::Index worst = 0; (worst = drop_worst(precision, residuals, places)) >= 0;) {
+      control_.check();
+      // Precision of the other rows; the row's own becomes 0.
+      const Eigen::VectorXd column = precision.col(worst);
+      precision -= column * column.transpose() / column[worst];
+      precision.row(worst).setZero();
+      precision.col(worst).setZero();
+      outliers.push_back(static_cast<std::size_t>(worst));
+    }
+    if (outliers.empty()) return;
+    std::sort(outliers.rbegin(), outliers.rend());
+    for (const std::size_t place : outliers) remove(place);
+    fit_costs_to_all(true);
+  }
+
+  /// Predicts groups from the other rows, with costs and kernel fitted anew.
+  [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) {
+    std::vector<HeldOut> held_out;
+    const std::vector<HybridRow> some = pick(searched);
+    const KernelCovariance kernel_covariance = laplace_covariance(
+        model_->kernel, places_of(some), residuals_of(some) * model_->weights, noise_of(some), constants_.process);
+    const bool few = searched.size() < few_rows;
+    const std::size_t min_known = few ? min_rows - 1 : min_rows;
+    double kinds_done = 0;
+    const auto hold = [&](LeftOut left_out, const auto& group_of) {
+      std::map<decltype(group_of(std::size_t{0})), std::vector<std::size_t>> groups;
+      for (const std::size_t i : searched) groups[group_of(i)].push_back(i);
+      if (groups.size() >= 2) {
+        // Few rows lose noticeable degrees of freedom to the forms' weights, which the same errors choose.
+        groups_[left_out] = left_out == row_alone ? searched.size() - (few ? forms - 1 : 0) : groups.size();
+        const std::size_t first = held_out.size();
+        double done = 0;
+        for (const auto& [name, out] : groups) {
+          control_.check();
+          control_.report((kinds_done + done++ / static_cast<double>(groups.size())) / double{left_out_kinds});
+          std::vector<std::size_t> in;
+          std::set_difference(searched.begin(), searched.end(), out.begin(), out.end(), std::back_inserter(in));
+          if (in.size() >= min_known) predict_without(in, out, kernel_covariance, held_out);
+        }
+        for (std::size_t i = first; i < held_out.size(); ++i) {
+          held_out[i].weight = 1.0 / static_cast<double>(held_out.size() - first);
+          held_out[i].left_out = left_out;
+        }
+      }
+      ++kinds_done;
+    };
+    const auto input = [&](std::size_t i, std::size_t which) { return rows_[i].place[which]; };
+    hold(depth, [&](std::size_t i) { return input(i, PlaceInput::depth); });
+    hold(width, [&](std::size_t i) { return input(i, PlaceInput::log2_width); });
+    hold(architecture,
+         [&](std::size_t i) { return std::pair(input(i, PlaceInput::depth), input(i, PlaceInput::log2_width)); });
+    std::vector<std::size_t> part(rows_.size());
+    std::vector<std::size_t> order = searched;
+    std::mt19937_64 random(seed_);
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t i = 0; i < order.size(); ++i) part[order[i]] = few ? i : i % random_parts;
+    hold(row_alone, [&](std::size_t i) { return part[i]; });
+    return held_out;
+  }
+
+  void predict_without(const std::vector<std::size_t>& in, const std::vector<std::size_t>& out,
+                       const KernelCovariance& kernel_covariance, std::vector<HeldOut>& held_out) const {
+    std::vector<HybridRow> known = pick(in);
+    const std::vector<HybridRow> asked = pick(out);
+    const std::vector<PhysicsRow> rows = physics_rows(in);
+    const Eigen::MatrixXd places = places_of(known);
+    // First the costs, given the kernel of all rows; then the kernel of the known rows, given those costs.
+    const Eigen::MatrixXd inverse_factor_of_all =
+        inverse_factor_of(model_->kernel, model_->kernel.scaled(places), known);
+    FittedPhysics physics;
+    for (std::size_t f = 0; f < forms; ++f) {
+      physics.costs[f] = krige_costs(physics_forms[f], rows, constants_.cost_deviation, model_->physics.costs[f],
+                                     inverse_factor_of_all);
+      physics.unseen[f] = unseen_costs(physics_forms[f], rows);
+    }
+    for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = physics.view(shapes_[in[i]]).log_time;
+    const ResidualKernel kernel =
+        refit_kernel(model_->kernel, kernel_covariance, places, residuals_of(known) * model_->weights, noise_of(known),
+                     constants_.process);
+    const Eigen::MatrixXd scaled = kernel.scaled(places);
+    const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, known);
+    const Eigen::MatrixXd alpha = solved(inverse_factor, residuals_of(known));
+    const Eigen::MatrixXd across = kernel.covariance(scaled, kernel.scaled(places_of(asked)));
+    const Eigen::MatrixXd spread = inverse_factor.triangularView<Eigen::Lower>() * across;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const auto column = static_cast<Eigen::Index>(i);
+      const PhysicsView view = physics.view(shapes_[out[i]]);
+      HeldOut row;
+      row.unseen = view.unseen;
+      row.by_form = view.log_time + alpha.transpose() * across.col(column);
+      row.log_time = asked[i].log_time;
+      row.process = std::max(0.0, kernel.amplitude2() - spread.col(column).squaredNorm());
+      row.share = row.process / kernel.amplitude2();
+      row.noise = asked[i].noise * kernel.noise2();
+      held_out.push_back(row);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<RegressorModel> fit_hybrid(const TrainingTable& table, const HybridConstants& constants) {
+  return HybridFit(table, constants).run();
+}
+
+}  // namespace perfpred

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/hybrid/hybrid_model.h"
+
+#include <perfpred/error.h>
+
+#include <Eigen/Cholesky>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/hybrid/lower_product.h"
+#include "model/hybrid/step_shape.h"
+#include "model/lognormal.h"
+#include "statistics/confidence.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double same_level = 0.1;                  // depths or log2 widths that differ by less count as one
+constexpr double outlier_deviations = 4;            // of an observed run
+constexpr double widest = z90 * traffic_deviation;  // largest half width of log time: of a run all of unseen costs
+constexpr Eigen::Index stack_rows = 1024;           // a one-row prediction keeps its buffers on the stack up to here
+constexpr Eigen::Index block_columns = 128;         // predictions that share a pass over the process's matrices
+
+/// Averages two labels of one workload by their precision.
+void merge_into(HybridRow& row, const HybridRow& other) {
+  const double weight = 1 / row.noise, more = 1 / other.noise;
+  row.log_time = (weight * row.log_time + more * other.log_time) / (weight + more);
+  row.noise = 1 / (weight + more);
+}
+
+void add_level(std::vector<double>& levels, double value) {
+  if (std::find(levels.begin(), levels.end(), value) == levels.end()) levels.push_back(value);
+}
+
+bool is_new(const std::vector<double>& levels, double value) {
+  return std::none_of(levels.begin(), levels.end(), [&](double one) { return std::abs(one - value) < same_level; });
+}
+
+}  // namespace
+
+PhysicsView FittedPhysics::view(const StepShape& shape) const {
+  PhysicsView seen;
+  for (std::size_t f = 0; f < forms; ++f) {
+    const auto at = static_cast<Eigen::Index>(f);
+    if (std::none_of(unseen[f].begin(), unseen[f].end(), [](bool one) { return one; })) {
+      seen.log_time[at] = std::log(epoch_time(physics_forms[f], costs[f], shape).total());
+      continue;
+    }
+    Costs gradient;
+    const double total = epoch_time(physics_forms[f], costs[f], shape, &gradient).total();
+    seen.log_time[at] = std::log(total);
+    for (std::size_t cost = 0; cost < unseen[f].size(); ++cost) {
+      if (unseen[f][cost])
+        seen.unseen[at] += std::pow(traffic_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
+    }
+  }
+  return seen;
+}
+
+double label_noise(const AggregateRow& row, double run_noise) {
+  double run = row.epoch_rel_sem.value_or(0);
+  if ((row.flags.unstable || row.flags.disagree) && row.n > 1 && row.avg_time_std)
+    run = std::max(run, *row.avg_time_std / *row.avg_time_mean);
+  return std::max(1.0, std::pow(run / run_noise, 2)) / static_cast<double>(row.n);
+}
+
+Eigen::MatrixXd places_of(std::span<const HybridRow> rows) {
+  std::vector<Place> places;
+  for (const HybridRow& row : rows) places.push_back(row.place);
+  return place_matrix(places);
+}
+
+Eigen::VectorXd noise_of(std::span<const HybridRow> rows) {
+  Eigen::VectorXd noise(static_cast<Eigen::Index>(rows.size()));
+  for (Eigen::Index i = 0; i < noise.size(); ++i) noise[i] = rows[static_cast<std::size_t>(i)].noise;
+  return noise;
+}
+
+Eigen::MatrixXd residuals_of(std::span<const HybridRow> rows) {
+  Eigen::MatrixXd residuals(static_cast<Eigen::Index>(rows.size()), static_cast<Eigen::Index>(forms));
+  for (Eigen::Index i = 0; i < residuals.rows(); ++i) {
+    const HybridRow& row = rows[static_cast<std::size_t>(i)];
+    residuals.row(i) = (FormVector::Constant(row.log_time) - row.log_physics).transpose();
+  }
+  return residuals;
+}
+
+Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled,
+                                  std::span<const HybridRow> rows) {
+  const Eigen::LLT<Eigen::MatrixXd> factor(kernel.with_noise(kernel.covariance(scaled, scaled), noise_of(rows)));
+  if (factor.info() != Eigen::Success) throw ModelError("the covariance of the rows is not positive definite");
+  Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(scaled.rows(), scaled.rows());
+  factor.matrixL().solveInPlace(inverse);
+  return inverse;
+}
+
+Eigen::MatrixXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::MatrixXd& residuals) {
+  const Eigen::MatrixXd half = inverse_factor.triangularView<Eigen::Lower>() * residuals;
+  return inverse_factor.transpose().triangularView<Eigen::Upper>() * half;
+}
+
+void HybridModel::prepare() {
+  scaled_ = kernel.scaled(places_of(rows));
+  inverse_factor_ = inverse_factor_of(kernel, scaled_, rows);
+  alpha_ = solved(inverse_factor_, residuals_of(rows));
+  depths_.clear();
+  widths_.clear();
+  for (const HybridRow& row : rows) {
+    add_level(depths_, row.place[PlaceInput::depth]);
+    add_level(widths_, row.place[PlaceInput::log2_width]);
+  }
+}
+
+// ---- prediction
+
+Quantiles HybridModel::predict(const Workload& workload) const { return quantiles(estimate(workload)); }
+
+void HybridModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
+  const auto n = static_cast<Eigen::Index>(rows.size());
+  std::vector<double> buffer(static_cast<std::size_t>(2 * n));
+  std::array<double, block_columns> explained;
+  for (std::size_t begin = 0; begin < workloads.size(); begin += static_cast<std::size_t>(block_columns)) {
+    const Asked asked =
+        ask(workloads.subspan(begin, std::min(workloads.size() - begin, static_cast<std::size_t>(block_columns))));
+    const Eigen::Index count = asked.places.rows();
+    const Eigen::MatrixXd covariance = kernel.covariance(scaled_, kernel.scaled(asked.places));
+    for (Eigen::Index i = 0; i < count; i += 2) {
+      const Eigen::Index other = std::min(i + 1, count - 1);
+      lower_product_norm2(inverse_factor_.data(), covariance.col(i).data(), covariance.col(other).data(), buffer.data(),
+                          buffer.data() + n, n, &explained[static_cast<std::size_t>(i)]);
+    }
+    const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double process = std::max(0.0, kernel.amplitude2() - explained[at]);
+      out[begin + at] = quantiles(combine(asked.physics[at], corrections.col(i), process,
+                                          asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width)));
+    }
+  }
+}
+
+JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
+  const Asked asked = ask(workloads);
+  const Eigen::Index count = asked.places.rows();
+  const Eigen::MatrixXd scaled = kernel.scaled(asked.places);
+  const Eigen::MatrixXd covariance = kernel.covariance(scaled_, scaled);
+  const Eigen::MatrixXd spread = inverse_factor_.triangularView<Eigen::Lower>() * covariance;
+  const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
+  JointNormal joint{Eigen::VectorXd(count), kernel.covariance(scaled, scaled) - spread.transpose() * spread};
+  // Correlations come from the process, variances from the calibrated intervals.
+  Eigen::VectorXd factor(count);
+  for (Eigen::Index i = 0; i < count; ++i) {
+    const double process = std::max(joint.covariance(i, i), 1e-12);
+    const Estimate estimate = combine(asked.physics[static_cast<std::size_t>(i)], corrections.col(i), process,
+                                      asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width));
+    joint.mean[i] = estimate.mean;
+    const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), traffic_deviation);
+    factor[i] = deviation / std::sqrt(process);
+    joint.covariance(i, i) = process;
+  }
+  joint.covariance = factor.asDiagonal() * joint.covariance * factor.asDiagonal();
+  return joint;
+}
+
+std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload) const {
+  const StepShape shape(workload);
+  EpochTime share;
+  double log_total = 0;
+  for (std::size_t f = 0; f < forms; ++f) {
+    const EpochTime time = epoch_time(physics_forms[f], physics.costs[f], shape);
+    const double weight = weights[static_cast<Eigen::Index>(f)] / time.total();
+    share.input += weight * time.input;
+    share.launch += weight * time.launch;
+    share.compute += weight * time.compute;
+    share.memory += weight * time.memory;
+    share.weights += weight * time.weights;
+    log_total += weights[static_cast<Eigen::Index>(f)] * std::log(time.total());
+  }
+  const double total = std::exp(log_total);
+  return {
+      {"input", share.input * total},     {"launch", share.launch * total},
+      {"compute", share.compute * total}, {"memory", share.memory * total},
+      {"weights", share.weights * total}, {"residual", quantiles(estimate(shape, workload.batch_size)).p50 - total}};
+}
+
+HybridModel::Asked HybridModel::ask(std::span<const Workload> workloads) const {
+  std::vector<Place> places;
+  Asked asked;
+  for (const Workload& workload : workloads) {
+    const StepShape shape(workload);
+    places.push_back(shape.place(workload.batch_size));
+    asked.physics.push_back(physics.view(shape));
+  }
+  asked.places = place_matrix(places);
+  return asked;
+}
+
+HybridModel::Estimate HybridModel::estimate(const Workload& workload) const {
+  return estimate(StepShape(workload), workload.batch_size);
+}
+
+HybridModel::Estimate HybridModel::estimate(const StepShape& shape, std::int64_t batch_size) const {
+  const Place place = shape.place(batch_size);
+  const Eigen::Index n = scaled_.rows();
+  double stack[2 * stack_rows];
+  thread_local std::vector<double> heap;
+  double* buffer = stack;
+  if (n > stack_rows) {
+    heap.resize(static_cast<std::size_t>(2 * n));
+    buffer = heap.data();
+  }
+  kernel.covariance_column(scaled_, kernel.scaled(place).data(), buffer);
+  const Eigen::Map<const Eigen::VectorXd> covariance(buffer, n);
+  const double explained = lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n);
+  FormVector correction;
+  for (Eigen::Index f = 0; f < correction.size(); ++f) correction[f] = alpha_.col(f).dot(covariance);
+  return combine(physics.view(shape), correction, std::max(0.0, kernel.amplitude2() - explained),
+                 place[PlaceInput::depth], place[PlaceInput::log2_width]);
+}
+
+HybridModel::Estimate HybridModel::combine(const PhysicsView& view, const FormVector& correction, double process,
+                                           double depth, double width) const {
+  Estimate estimate;
+  const FormVector by_form = view.log_time + correction;
+  estimate.mean = weights.dot(by_form);
+  estimate.process = process;
+  estimate.disagreement = weights.dot((by_form.array() - estimate.mean).square().matrix());
+  estimate.unseen = weights.dot(view.unseen);
+  estimate.new_depth = is_new(depths_, depth);
+  estimate.new_width = is_new(widths_, width);
+  return estimate;
+}
+
+double HybridModel::latent(const Estimate& estimate) const {
+  return calibration.latent(estimate.process, share(estimate), estimate.disagreement) + estimate.unseen;
+}
+
+double HybridModel::share(const Estimate& estimate) const { return estimate.process / kernel.amplitude2(); }
+
+double HybridModel::quantile(const Estimate& estimate) const {
+  return calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width);
+}
+
+double HybridModel::half_width(const Estimate& estimate) const {
+  return std::min(quantile(estimate) * std::sqrt(kernel.noise2() + latent(estimate)), widest);
+}
+
+Quantiles HybridModel::quantiles(const Estimate& estimate) const {
+  return quantiles_about(estimate.mean, half_width(estimate));
+}
+
+// ---- learning
+
+HybridRow HybridModel::row_of(const AggregateRow& measured, const StepShape& shape) const {
+  HybridRow row;
+  row.key = measured.workload.key();
+  row.place = shape.place(measured.workload.batch_size);
+  row.log_time = std::log(*measured.avg_time_mean);
+  row.noise = label_noise(measured, run_noise);
+  row.log_physics = physics.view(shape).log_time;
+  return row;
+}
+
+std::optional<std::string> HybridModel::outlier(const HybridRow& row, const Estimate& expected) const {
+  const double deviation =
+      std::max(std::sqrt(expected.process + kernel.noise2() * row.noise), half_width(expected) / z90);
+  const double away = (row.log_time - expected.mean) / deviation;
+  if (std::abs(away) <= outlier_deviations) return std::nullopt;
+  return fmt::format("outlier: {:.4g} s, where {:.4g} s was expected, {:.1f} standard deviations away",
+                     std::exp(row.log_time), std::exp(expected.mean), away);
+}
+
+LearnResult HybridModel::learn(std::span<const AggregateRow> measured) const {
+  LearnResult result;
+  auto model = std::make_unique<HybridModel>(*this);
+  bool changed = false;
+  for (const AggregateRow& one : measured) {
+    std::optional<std::string>& reason = result.rejected.emplace_back();
+    try {
+      const StepShape shape(one.workload);
+      HybridRow row = row_of(one, shape);
+      reason = outlier(row, estimate(shape, one.workload.batch_size));
+      if (reason) continue;
+      changed = true;
+      const auto known = std::find_if(model->rows.begin(), model->rows.end(),
+                                      [&](const HybridRow& other) { return other.key == row.key; });
+      if (known == model->rows.end()) {
+        model->rows.push_back(std::move(row));
+      } else {
+        merge_into(*known, row);
+      }
+    } catch (const InputError& error) {
+      reason = error.what();
+    }
+  }
+  if (!changed) return result;
+  model->prepare();
+  result.forgotten = model->forget_redundant_rows();
+  result.model = std::move(model);
+  return result;
+}
+
+/// Forgets rows until there are at most max_rows: each time the one that the others already determine best, which has
+/// the smallest leave-one-out variance in units of its own noise. @returns their keys
+std::vector<std::string> HybridModel::forget_redundant_rows() {
+  std::vector<std::string> forgotten;
+  if (rows.size() <= max_rows) return forgotten;
+  Eigen::MatrixXd precision = inverse_factor_.transpose() * inverse_factor_;
+  std::vector<bool> gone(rows.size(), false);
+  for (std::size_t left = rows.size(); left > max_rows; --left) {
+    Eigen::Index worst = -1;
+    double most = 0;  // 1 / (leave-one-out variance / noise)
+    for (Eigen::Index i = 0; i < precision.rows(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (gone[at] || precision(i, i) * rows[at].noise <= most) continue;
+      most = precision(i, i) * rows[at].noise;
+      worst = i;
+    }
+    const Eigen::VectorXd column = precision.col(worst);
+    precision -= column * column.transpose() / column[worst];
+    gone[static_cast<std::size_t>(worst)] = true;
+    forgotten.push_back(rows[static_cast<std::size_t>(worst)].key);
+  }
+  std::vector<HybridRow> kept;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!gone[i]) kept.push_back(std::move(rows[i]));
+  }
+  rows = std::move(kept);
+  prepare();
+  return forgotten;
+}
+
+}  // namespace perfpred

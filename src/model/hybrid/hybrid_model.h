@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/hybrid/cost_model.h"
+#include "model/hybrid/hybrid_calibration.h"
+#include "model/hybrid/residual_kernel.h"
+#include "model/regressor_kind.h"
+
+namespace perfpred {
+
+/// A measured row as the model keeps it.
+struct HybridRow {
+  std::string key;
+  Place place{};
+  double log_time = 0;
+  double noise = 1;  ///< variance of log_time in units of a single run's
+  FormVector log_physics = FormVector::Zero();
+};
+
+/// The cost model's estimate of a workload, by each form.
+struct PhysicsView {
+  FormVector log_time;
+  FormVector unseen = FormVector::Zero();  ///< variance of log time due to costs that no row has shown
+};
+
+/// The fitted costs of all forms.
+struct FittedPhysics {
+  std::array<Costs, forms> costs;
+  std::array<Unseen, forms> unseen{};
+
+  [[nodiscard]] PhysicsView view(const StepShape& shape) const;
+};
+
+/// Variance of a row's label in units of a single run's: 1 / n, or more where its epochs, or its runs, are known to
+/// scatter more than runs usually do.
+/// @param run_noise  relative standard deviation of a usual run
+[[nodiscard]] double label_noise(const AggregateRow& row, double run_noise);
+
+[[nodiscard]] Eigen::MatrixXd places_of(std::span<const HybridRow> rows);
+[[nodiscard]] Eigen::VectorXd noise_of(std::span<const HybridRow> rows);
+/// log_time - log_physics, one column per form.
+[[nodiscard]] Eigen::MatrixXd residuals_of(std::span<const HybridRow> rows);
+/// Inverse of the Cholesky factor of the rows' covariance, noise included.
+/// @throws ModelError if the covariance is not positive definite
+[[nodiscard]] Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled,
+                                                std::span<const HybridRow> rows);
+/// covariance^-1 * residuals
+[[nodiscard]] Eigen::MatrixXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::MatrixXd& residuals);
+
+/// A cost model in several forms, weighted, and a Gaussian process of what they leave over.
+class HybridModel final : public RegressorModel {
+ public:
+  std::vector<HybridRow> rows;  ///< fitted on or observed
+  FittedPhysics physics;
+  FormVector weights;
+  ResidualKernel kernel;
+  Calibration calibration;
+  double run_noise = 0;      ///< relative standard deviation of a usual run, as label_noise() takes it
+  std::size_t max_rows = 0;  ///< see HybridConstants
+  std::vector<RejectedRow> rejected;
+
+  /// Computes the private members from the public ones, in O(rows^3). @throws ModelError as inverse_factor_of()
+  void prepare();
+
+  using RegressorModel::predict;
+  [[nodiscard]] Quantiles predict(const Workload& workload) const override;
+  void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const override;
+  [[nodiscard]] JointNormal joint(std::span<const Workload> workloads) const override;
+  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const override;
+  [[nodiscard]] LearnResult learn(std::span<const AggregateRow> measured) const override;
+  [[nodiscard]] std::vector<RejectedRow> dropped() const override { return rejected; }
+  [[nodiscard]] nlohmann::json to_json() const override;
+
+ private:
+  /// The median in log seconds and its uncertainty, as variances.
+  struct Estimate {
+    double mean = 0;
+    double process = 0;
+    double disagreement = 0;
+    double unseen = 0;
+    bool new_depth = false;  ///< no row has a depth near it
+    bool new_width = false;
+  };
+  /// Workloads as the process and the cost model see them.
+  struct Asked {
+    Eigen::MatrixXd places;
+    std::vector<PhysicsView> physics;
+  };
+
+  std::vector<double> depths_, widths_;  // that rows have, each once
+  Eigen::MatrixXd scaled_;               // places of the rows over the kernel's length scales
+  Eigen::MatrixXd inverse_factor_;       // of the Cholesky factor of the rows' covariance, noise included
+  Eigen::MatrixXd alpha_;                // covariance^-1 * residuals, one column per form
+
+  [[nodiscard]] HybridRow row_of(const AggregateRow& measured, const StepShape& shape) const;
+  /// Why a measured row is an outlier; nothing if it is not.
+  [[nodiscard]] std::optional<std::string> outlier(const HybridRow& row, const Estimate& expected) const;
+  std::vector<std::string> forget_redundant_rows();
+
+  [[nodiscard]] Asked ask(std::span<const Workload> workloads) const;
+  [[nodiscard]] Estimate estimate(const Workload& workload) const;
+  [[nodiscard]] Estimate estimate(const StepShape& shape, std::int64_t batch_size) const;
+  [[nodiscard]] Estimate combine(const PhysicsView& view, const FormVector& correction, double process, double depth,
+                                 double width) const;
+  [[nodiscard]] double latent(const Estimate& estimate) const;
+  [[nodiscard]] double share(const Estimate& estimate) const;
+  [[nodiscard]] double quantile(const Estimate& estimate) const;
+  [[nodiscard]] double half_width(const Estimate& estimate) const;
+  [[nodiscard]] Quantiles quantiles(const Estimate& estimate) const;
+};
+
+}  // namespace perfpred

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+#include <perfpred/version.h>
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "model/model_json.h"
+#include "model/model_state.h"
+#include "text/parse.h"
+
+namespace perfpred {
+namespace {
+
+constexpr int model_format = 2;
+
+nlohmann::json range_json(const Range& range) {
+  return range.low <= range.high ? nlohmann::json{range.low, range.high} : nlohmann::json(nullptr);
+}
+
+Range read_range(const nlohmann::json& ranges, const char* name) {
+  Range range;
+  if (json_field(ranges, name).is_null()) return range;
+  const Eigen::VectorXd ends = json_vector(ranges, name);
+  if (ends.size() != 2) throw ModelError(fmt::format("field \"{}\" is not a range", name));
+  range.add(ends[0]);
+  range.add(ends[1]);
+  return range;
+}
+
+std::string id_text(std::uint64_t id) { return fmt::format("{:016x}", id); }
+
+std::uint64_t read_id(const nlohmann::json& json, const char* name) {
+  const std::string text = json_text(json, name);
+  std::uint64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id, 16);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw ModelError(fmt::format("field \"{}\" is not a hexadecimal number", name));
+  return id;
+}
+
+/// The key as this build writes it: names of networks and devices are canonical.
+std::string canonical_key(const std::string& key) { return Workload::from_key(key).key(); }
+
+}  // namespace
+
+nlohmann::json to_json(const ModelState& state) {
+  nlohmann::json fitted = nlohmann::json::array();
+  for (const auto& [key, row] : state.fitted) {
+    fitted.push_back({{"key", key}, {"time_sec", row.sec}, {"n", row.n}, {"observed", row.observed}});
+  }
+  nlohmann::json groups = nlohmann::json::array();
+  for (const Group& group : state.groups) {
+    groups.push_back({{"example", group.example.key()},
+                      {"networks", group.networks},
+                      {"ranges",
+                       {{"depth", range_json(group.depth)},
+                        {"base_filters", range_json(group.base_filters)},
+                        {"batch_size", range_json(group.batch_size)},
+                        {"sample", range_json(group.sample)}}},
+                      {"model", group.model->to_json()}});
+  }
+  return {{"format", model_format},
+          {"kind", state.kind->name},
+          {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
+          {"model_id", id_text(state.model_id)},
+          {"training_set", id_text(state.training_set_id)},
+          {"fitted", fitted},
+          {"groups", groups}};
+}
+
+ModelState read_state(const nlohmann::json& json) {
+  if (!json.is_object()) throw ModelError("not a model file");
+  const nlohmann::json& format = json_field(json, "format");
+  if (format != model_format) {
+    throw ModelError(
+        fmt::format("format {} is not known; this build reads format {}", shown(format.dump()), model_format));
+  }
+  ModelState state;
+  try {
+    state.kind = &find_kind(json_text(json, "kind"));
+  } catch (const InputError& error) {
+    throw ModelError(error.what());
+  }
+  state.model_id = read_id(json, "model_id");
+  state.training_set_id = read_id(json, "training_set");
+  for (const nlohmann::json& item : json_list(json, "fitted")) {
+    FittedRow row{json_number(item, "time_sec"), static_cast<std::int64_t>(json_number(item, "n")),
+                  json_texts(item, "observed")};
+    if (!(row.sec > 0) || row.n < 1) throw ModelError("field \"fitted\" has a row without a time");
+    state.fitted.emplace(canonical_key(json_text(item, "key")), std::move(row));
+  }
+  const nlohmann::json& groups = json_list(json, "groups");
+  if (groups.empty()) throw ModelError("field \"groups\" is empty");
+  for (const nlohmann::json& part : groups) {
+    Group& group = state.groups.emplace_back();
+    group.example = Workload::from_key(json_text(part, "example"));
+    for (std::string& network : json_texts(part, "networks")) group.networks.insert(std::move(network));
+    const nlohmann::json& ranges = json_field(part, "ranges");
+    group.depth = read_range(ranges, "depth");
+    group.base_filters = read_range(ranges, "base_filters");
+    group.batch_size = read_range(ranges, "batch_size");
+    group.sample = read_range(ranges, "sample");
+    group.model = state.kind->load(json_field(part, "model"));
+  }
+  return state;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/prediction.h>
+#include <perfpred/time_regressor.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/regressor_kind.h"
+
+namespace perfpred {
+
+/// Whether two workloads belong to one group: same device, threads, precision, optimizer, layout and CUDA graph.
+[[nodiscard]] bool same_group(const Workload& a, const Workload& b);
+
+/// The workload's group as messages name it.
+[[nodiscard]] std::string group_text(const Workload& workload);
+
+/// An interval of values that were measured; empty at first.
+struct Range {
+  double low = HUGE_VAL;
+  double high = -HUGE_VAL;
+
+  void add(double value);
+  [[nodiscard]] bool contains(double value) const { return value >= low && value <= high; }
+  /// All measured values are the same, and not this one.
+  [[nodiscard]] bool is_one_other_than(double value) const { return low == high && value != low; }
+};
+
+/// Rows of one group, what they cover, and the model fitted on them.
+struct Group {
+  Workload example;
+  std::set<std::string, std::less<>> networks;
+  Range depth, base_filters, batch_size, sample;
+  std::shared_ptr<const RegressorModel> model;
+
+  void cover(const Workload& workload);
+  /// Why the workload is out of the domain of the group's rows.
+  [[nodiscard]] Reason reason(const Workload& workload) const;
+  /// Whether the rows tell nothing about the workload: it has another device, precision, network ..., or another depth,
+  /// width, batch or size where all rows have the same.
+  /// @param reason  of that workload
+  [[nodiscard]] bool says_nothing_of(const Workload& workload, Reason reason) const;
+};
+
+/// Half width of an interval of log time where nothing measured says how much slower a workload is.
+inline const double foreign_half_width = std::log(3.0);
+
+/// A workload that the model was fitted on or has observed.
+struct FittedRow {
+  double sec = 0;                     ///< mean over its runs
+  std::int64_t n = 0;                 ///< runs
+  std::vector<std::string> observed;  ///< time stamps of the runs that were observed
+};
+
+/// Everything that a regressor knows; never changed once it is published.
+struct ModelState {
+  const RegressorKind* kind = nullptr;
+  std::uint64_t model_id = 0;
+  std::uint64_t training_set_id = 0;
+  std::map<std::string, FittedRow, std::less<>> fitted;  ///< by key
+  std::vector<Group> groups;                             ///< never empty; those with more rows first
+
+  /// The workload's own group, else the closest one: the first that agrees in the most important property.
+  [[nodiscard]] const Group& group_of(const Workload& workload) const;
+  [[nodiscard]] Prediction finish(const Group& group, const Workload& workload, Quantiles quantiles) const;
+};
+
+// Model files. @throws ModelError naming the field that is missing or wrong
+[[nodiscard]] nlohmann::json to_json(const ModelState& state);
+[[nodiscard]] ModelState read_state(const nlohmann::json& json);
+
+}  // namespace perfpred

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/aggregator.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+/// The rows that have a time, sorted by key. Rows of one key, for instance of different `env`, are pooled.
+/// @throws InputError for a row whose time is not positive, or whose workload is invalid
+[[nodiscard]] std::vector<AggregateRow> training_rows(std::span<const AggregateRow> rows);
+
+/// Pools the runs of two rows of one key.
+void pool(AggregateRow& row, const AggregateRow& other);
+
+/// Identifies a set of rows, in whatever order: the sum of a hash of each.
+[[nodiscard]] std::uint64_t set_id(std::span<const AggregateRow> rows);
+
+/// 64-bit FNV-1a.
+[[nodiscard]] std::uint64_t hash(std::string_view text);
+
+}  // namespace perfpred

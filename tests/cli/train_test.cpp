@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// perfpred-train and perfpred-observe as a user runs them.
+#include <perfpred/aggregator.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "../made_up_rows.h"
+#include "spawn.h"
+
+namespace perfpred {
+namespace {
+
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::program;
+using testing::spawn;
+
+class Train : public ::testing::Test {
+ protected:
+  std::string table(std::vector<AggregateRow> rows) const {
+    for (AggregateRow& row : rows) {
+      row.thr_mean = 50'000 / *row.avg_time_mean;
+      row.thr_std = 0;
+    }
+    write_aggregate(folder_.file("runs_agg.csv"), rows);
+    return folder_.file("runs_agg.csv");
+  }
+
+  Finished train(std::vector<std::string> options) const {
+    options.insert(options.begin(), program("train"));
+    return spawn(options);
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(Train, ReportsNoValidationErrorOnRowsThatItWasFittedOn) {
+  const std::string rows = table(made_up_rows());
+  for (const char* kind : {"hybrid", "linear"}) {
+    const Finished finished = train({"--runs-agg", rows, "--kind", kind, "--json"});
+    ASSERT_EQ(finished.exit_code, 0) << finished.err;
+    const nlohmann::json json = nlohmann::json::parse(finished.out);
+    EXPECT_EQ(json["val"]["n"], 0) << kind;
+    EXPECT_TRUE(json["val"]["time"]["mape"].is_null()) << kind;
+    EXPECT_GT(json["test"]["n"], 0) << kind;
+    EXPECT_THAT(finished.err, HasSubstr("validation rows too"));
+  }
+}
+
+TEST_F(Train, SumsUpRejectedAndFlaggedRowsInOneLineEach) {
+  std::vector<AggregateRow> rows = made_up_rows();
+  for (const std::size_t i : {3U, 17U}) rows[i].avg_time_mean = 1.5 * *rows[i].avg_time_mean;
+  rows[5].flags.unstable = true;
+  rows[6].flags.disagree = rows[7].flags.disagree = true;
+  const Finished finished = train({"--runs-agg", table(rows), "--test-fraction", "0", "--val-fraction", "0", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr("2 rejected: 2 outlier\n"));
+  EXPECT_THAT(finished.err, HasSubstr("of 36 rows, 1 unstable and 2 disagree"));
+  const nlohmann::json json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["dropped"].size(), 2U);
+  EXPECT_EQ(json["unstable"], 1);
+  EXPECT_EQ(json["disagree"], 2);
+}
+
+TEST_F(Train, RefusesOptionsThatSuggestDoesNotUse) {
+  const std::string rows = table(made_up_rows());
+  const std::vector<std::string> suggest = {"--runs-agg", rows, "--suggest", "2", "--grid", rows};
+  EXPECT_EQ(train(suggest).exit_code, 0);
+  const std::vector<std::pair<std::string, std::string>> unused = {{"--out", folder_.file("model.json")},
+                                                                   {"--features-out", folder_.file("features.csv")},
+                                                                   {"--split", folder_.file("missing.csv")},
+                                                                   {"--kind", "nonsense"},
+                                                                   {"--test-fraction", "0.2"},
+                                                                   {"--val-fraction", "0.2"}};
+  for (const auto& [option, value] : unused) {
+    std::vector<std::string> options = suggest;
+    options.insert(options.end(), {option, value});
+    const Finished finished = train(options);
+    EXPECT_EQ(finished.exit_code, 2) << option;
+    EXPECT_THAT(finished.err, HasSubstr(option));
+  }
+  EXPECT_EQ(folder_.entries(), 1U);
+  EXPECT_EQ(train({"--runs-agg", rows, "--ops-dir", "x"}).exit_code, 2);
+}
+
+TEST_F(Train, ARunObservedTwiceIsReported) {
+  const std::string model = folder_.file("model.json");
+  ASSERT_EQ(train({"--runs-agg", table(made_up_rows()), "--out", model}).exit_code, 0);
+  const Workload workload = Workload::cifar_cnn(4, 64, 700);
+  std::string text;
+  {
+    std::string header;
+    for (const std::string& column : run_columns()) header += (header.empty() ? "" : ",") + column;
+    text = header + "\n";
+    const std::vector<std::string> fields = run_fields(run_of(workload, made_up_time(workload, 0)));
+    for (std::size_t i = 0; i < fields.size(); ++i) text += (i == 0 ? "\"" : ",\"") + fields[i] + "\"";
+    text += "\n";
+  }
+  const std::string runs = folder_.write("runs.csv", text);
+  const auto observe = [&] {
+    return spawn({program("observe"), "--model", model, "--runs", runs, "--out", model}).out;
+  };
+  EXPECT_EQ(observe(), "1 runs observed, 0 rejected\n");
+  EXPECT_EQ(observe(), "0 runs observed, 1 rejected: 1 already observed\n");
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+#include <perfpred/forecast.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "made_up_rows.h"
+#include "refusal.h"
+
+namespace perfpred {
+namespace {
+
+TEST(Forecast, TermsOutOfRangeAreRefused) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const DeviceCatalogue devices;
+  const Workload job = Workload::cifar_cnn(3, 32, 128);
+  const auto refusal = [&](auto change) {
+    JobTerms terms;
+    change(terms);
+    return testing::refusal([&] { (void)forecast(model, devices, job, terms); });
+  };
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = -1; }), "epochs -1 is not positive");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = 0; }), "epochs 0 is not positive");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.startup_sec = -3; }), "startup_sec -3 is not a number >= 0");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.price_per_hour = -0.5; }), "price_per_hour -0.5 is not a number >= 0");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.budget_sec = 0; }), "budget_sec 0 is not positive");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = HUGE_VAL; }), "epochs inf is not positive");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.price_per_hour = 0; }), "");
+}
+
+TEST(Forecast, QuantilesOfTimePriceAndBudgetKeepTheirOrder) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Forecast job = forecast(model, DeviceCatalogue(), Workload::cifar_cnn(3, 32, 128),
+                                {.epochs = 10, .startup_sec = 5, .price_per_hour = 3.6, .budget_sec = 60});
+  const Quantiles& epoch = job.prediction.time_sec;
+  EXPECT_DOUBLE_EQ(job.total_sec.p05, 10 * epoch.p05 + 5);
+  EXPECT_DOUBLE_EQ(job.price->p95, (10 * epoch.p95 + 5) / 1000);
+  EXPECT_DOUBLE_EQ(job.images_per_sec.p05, 50'000 / epoch.p95);
+  EXPECT_DOUBLE_EQ(job.epochs_in_budget->p05, std::floor(55 / epoch.p95));
+  EXPECT_LE(job.epochs_in_budget->p05, job.epochs_in_budget->p95);
+}
+
+}  // namespace
+}  // namespace perfpred

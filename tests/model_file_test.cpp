@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+#include <perfpred/time_regressor.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+#include "made_up_rows.h"
+#ifdef PERFPRED_WITH_XGBOOST
+#include <perfpred/xgboost/trees.h>
+#endif
+
+namespace perfpred {
+namespace {
+
+class EveryKind : public testing::TestWithParam<const char*> {
+#ifdef PERFPRED_WITH_XGBOOST
+  void SetUp() override { enable_xgboost(); }
+#endif
+};
+
+TEST_P(EveryKind, SavesAndLoadsBitIdentically) {
+  const std::string file = scratch(GetParam());
+  TimeRegressor model = TimeRegressor::fit(made_up_rows(), {.kind = GetParam(), .seed = 4});
+  if (model.kind() == "hybrid") {
+    const Workload seen = Workload::cifar_cnn(3, 32, 512);
+    ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.004))}).observed, 1U);
+  }
+  model.save(file);
+  const TimeRegressor again = TimeRegressor::load(file);
+  for (const int batch : {32, 50, 777, 4096}) {
+    const Workload workload = Workload::cifar_cnn(5, 48, batch);
+    const Prediction a = model.predict(workload), b = again.predict(workload);
+    EXPECT_TRUE(same(a.time_sec, b.time_sec));
+    EXPECT_EQ(a.reason, b.reason);
+    EXPECT_EQ(a.model_id, b.model_id);
+    EXPECT_EQ(a.training_set_id, b.training_set_id);
+  }
+  const std::vector<AggregateRow> before = model.fitted_rows(), after = again.fitted_rows();
+  ASSERT_EQ(before.size(), after.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(before[i].workload, after[i].workload);
+    EXPECT_EQ(before[i].avg_time_mean, after[i].avg_time_mean);
+  }
+  again.save(file + ".2");
+  std::ifstream one(file), two(file + ".2");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(one), {}), std::string(std::istreambuf_iterator<char>(two), {}));
+  std::filesystem::remove(file);
+  std::filesystem::remove(file + ".2");
+}
+
+TEST_P(EveryKind, ManyAtOnceEqualsOneByOne) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows(), {.kind = GetParam(), .seed = 4});
+  std::vector<Workload> workloads;
+  for (int i = 0; i < 300; ++i) workloads.push_back(Workload::cifar_cnn(2 + i % 4, 16 + i, 32 + 5 * i));
+  const std::vector<Prediction> many = model.predict(workloads);
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    EXPECT_NEAR(many[i].time_sec.p95 / model.predict(workloads[i]).time_sec.p95, 1, 1e-9);
+    EXPECT_NEAR(many[i].time_sec.p50 / model.predict(workloads[i]).time_sec.p50, 1, 1e-9);
+  }
+}
+
+#ifdef PERFPRED_WITH_XGBOOST
+const auto kinds = testing::Values("hybrid", "linear", "forest", "boosting");
+#else
+const auto kinds = testing::Values("hybrid", "linear");
+#endif
+INSTANTIATE_TEST_SUITE_P(TimeRegressor, EveryKind, kinds);
+
+TEST(TimeRegressor, TheOrderOfRowsInAFileDoesNotMatter) {
+  const std::string file = scratch("order");
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  model.save(file);
+  nlohmann::json json = nlohmann::json::parse(std::ifstream(file));
+  std::reverse(json["fitted"].begin(), json["fitted"].end());
+  std::ofstream(file) << json.dump();
+  EXPECT_EQ(TimeRegressor::load(file).fitted_rows(), model.fitted_rows());
+  std::filesystem::remove(file);
+}
+
+TEST(TimeRegressor, BadModelFilesAreNamed) {
+  const std::string file = scratch("bad");
+  TimeRegressor::fit(made_up_rows()).save(file);
+  const nlohmann::json good = nlohmann::json::parse(std::ifstream(file));
+  const auto complaint = [&](const nlohmann::json& json) {
+    std::ofstream(file) << json.dump();
+    try {
+      (void)TimeRegressor::load(file);
+    } catch (const ModelError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  for (const char* name : {"format", "kind", "fitted", "groups", "training_set", "model_id"}) {
+    nlohmann::json json = good;
+    json.erase(name);
+    EXPECT_THAT(complaint(json), testing::HasSubstr(name));
+  }
+  nlohmann::json json = good;
+  json["format"] = 1;
+  EXPECT_THAT(complaint(json), testing::HasSubstr("format 1 is not known"));
+  json = good;
+  json["groups"][0]["model"].erase("weights");
+  EXPECT_THAT(complaint(json), testing::HasSubstr("weights"));
+  EXPECT_THAT(complaint(nlohmann::json::array()), testing::HasSubstr("not a model file"));
+  std::filesystem::remove(file);
+  EXPECT_THROW((void)TimeRegressor::load(file), Error);
+}
+
+}  // namespace
+}  // namespace perfpred

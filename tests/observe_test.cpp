@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+#include <perfpred/time_regressor.h>
+
+#include <Eigen/Dense>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "made_up_rows.h"
+#include "model/hybrid/cost_model.h"
+#include "model/hybrid/hybrid.h"
+#include "model/hybrid/residual_kernel.h"
+#include "model/published.h"
+
+namespace perfpred {
+namespace {
+
+TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
+  // Expected from the model file alone: the posterior of all rows by a dense solve.
+  const std::string file = scratch("observe");
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload seen = Workload::cifar_cnn(4, 32, 512);
+  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.01))}).observed, 1U);
+  EXPECT_TRUE(model.was_fitted_on(seen));
+  model.save(file);
+  const nlohmann::json json = nlohmann::json::parse(std::ifstream(file))["groups"][0]["model"];
+  std::filesystem::remove(file);
+
+  ResidualKernel kernel;
+  for (int i = 0; i < ResidualKernel::parameters; ++i) kernel.theta[i] = json["kernel"][static_cast<std::size_t>(i)];
+  const nlohmann::json& rows = json["rows"];
+  const auto n = static_cast<Eigen::Index>(rows.size());
+  Eigen::MatrixXd places(n, ResidualKernel::inputs);
+  Eigen::VectorXd residuals(n), noise(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const nlohmann::json& row = rows[static_cast<std::size_t>(i)];
+    for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = row["place"][static_cast<std::size_t>(j)];
+    noise[i] = row["noise"];
+    residuals[i] = row["log_time"];
+    for (std::size_t f = 0; f < physics_forms.size(); ++f) {
+      residuals[i] -= json["weights"][f].get<double>() * row["log_physics"][f].get<double>();
+    }
+  }
+  const Eigen::MatrixXd scaled = kernel.scaled(places);
+  Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);
+  covariance.diagonal() += kernel.noise2() * noise + Eigen::VectorXd::Constant(n, 1e-10);
+  const Eigen::VectorXd alpha = covariance.fullPivLu().solve(residuals);
+  for (const int batch : {64, 512, 700}) {
+    const Workload asked = Workload::cifar_cnn(4, 32, batch);
+    const StepShape shape(asked);
+    const Place place = shape.place(batch);
+    const Eigen::MatrixXd at =
+        kernel.scaled(Eigen::Map<const Eigen::Matrix<double, 1, ResidualKernel::inputs>>(place.data()));
+    double expected = (alpha.transpose() * kernel.covariance(scaled, at))(0, 0);
+    for (std::size_t f = 0; f < physics_forms.size(); ++f) {
+      Costs costs;
+      for (int c = 0; c < cost_count; ++c) costs[c] = json["forms"][f]["costs"][static_cast<std::size_t>(c)];
+      expected += json["weights"][f].get<double>() * std::log(epoch_time(physics_forms[f], costs, shape).total());
+    }
+    EXPECT_NEAR(std::log(model.predict(asked).time_sec.p50), expected, 1e-9);
+  }
+}
+
+TEST(TimeRegressor, ObservingMovesThePredictionAndRejectsOutliers) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload seen = Workload::cifar_cnn(4, 64, 700);
+  const double before = model.predict(seen).time_sec.p50;
+  perfpred::Run contended = run_of(seen, 3 * before);
+  perfpred::Run unequal = run_of(seen, before);
+  unequal.epoch_times = {3, before, 1.3 * before};
+  perfpred::Run elsewhere = run_of(seen, before);
+  elsewhere.workload.device = "another";
+  perfpred::Run failed = run_of(seen, before);
+  failed.outcome = Outcome::failed;
+  const UpdateResult refused = model.observe(std::vector<perfpred::Run>{contended, unequal, elsewhere, failed});
+  EXPECT_EQ(refused.observed, 0U);
+  ASSERT_EQ(refused.rejected.size(), 4U);
+  EXPECT_THAT(refused.rejected[0].reason, testing::HasSubstr("standard deviations"));
+  EXPECT_EQ(refused.rejected[2].reason, "other_device");
+  EXPECT_DOUBLE_EQ(model.predict(seen).time_sec.p50, before);
+
+  const std::uint64_t old_id = model.predict(seen).model_id;
+  const Quantiles old = model.predict(seen).time_sec;
+  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, 1.015 * before)}).observed, 1U);
+  const Prediction after = model.predict(seen);
+  EXPECT_GT(after.time_sec.p50, before);
+  EXPECT_LT(after.time_sec.p50, 1.015 * before);
+  EXPECT_LE(after.time_sec.p95 / after.time_sec.p05, old.p95 / old.p05);
+  EXPECT_NE(after.model_id, old_id);
+}
+
+TEST(TimeRegressor, ObservingRejectsARunThatItCannotDescribe) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload seen = Workload::cifar_cnn(4, 64, 700), later = Workload::cifar_cnn(2, 32, 300);
+  const std::uint64_t old_id = model.predict(seen).model_id;
+  perfpred::Run traced = run_of(seen, 2);
+  traced.workload.network = "torchscript:0123456789ab";
+  traced.workload.depth = traced.workload.base_filters = std::nullopt;
+  perfpred::Run invalid = run_of(seen, 2);
+  invalid.workload.depth = 9;
+  const UpdateResult refused = model.observe(std::vector<perfpred::Run>{traced, invalid});
+  EXPECT_EQ(refused.observed, 0U);
+  ASSERT_EQ(refused.rejected.size(), 2U);
+  EXPECT_THAT(refused.rejected[0].reason, testing::HasSubstr("torchscript:0123456789ab"));
+  EXPECT_THAT(refused.rejected[1].reason, testing::HasSubstr("depth 9"));
+  EXPECT_EQ(model.predict(seen).model_id, old_id);
+
+  const UpdateResult observed = model.observe(
+      std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0)), traced, run_of(later, made_up_time(later, 0))});
+  EXPECT_EQ(observed.observed, 2U);
+  EXPECT_EQ(observed.rejected.size(), 1U);
+  EXPECT_TRUE(model.was_fitted_on(seen));
+  EXPECT_TRUE(model.was_fitted_on(later));
+  EXPECT_NE(model.predict(seen).model_id, old_id);
+
+  TimeRegressor linear = TimeRegressor::fit(made_up_rows(), {.kind = "linear", .seed = 0});
+  EXPECT_THROW((void)linear.observe(std::vector<perfpred::Run>{run_of(seen, 2)}), InputError);
+}
+
+TEST(TimeRegressor, ARunObservedTwiceCountsOnce) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload seen = Workload::cifar_cnn(4, 64, 700);
+  const perfpred::Run run = run_of(seen, made_up_time(seen, 0.005));
+  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run, run}).observed, 1U);
+  const Quantiles once = model.predict(seen).time_sec;
+  const auto expect_rejected = [&](TimeRegressor& one) {
+    const UpdateResult again = one.observe(std::vector<perfpred::Run>{run});
+    EXPECT_EQ(again.observed, 0U);
+    ASSERT_EQ(again.rejected.size(), 1U);
+    EXPECT_EQ(again.rejected[0].reason, "already observed");
+    EXPECT_TRUE(same(one.predict(seen).time_sec, once));
+  };
+  expect_rejected(model);
+  const std::string file = scratch("twice");
+  model.save(file);
+  TimeRegressor loaded = TimeRegressor::load(file);
+  std::filesystem::remove(file);
+  expect_rejected(loaded);
+  EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.005), 1)}).observed, 1U);
+}
+
+TEST(TimeRegressor, ARunOfAKnownKeyIsAveragedWithItsRow) {
+  const std::vector<AggregateRow> rows = made_up_rows();
+  TimeRegressor model = TimeRegressor::fit(rows);
+  const Workload known = rows[7].workload;
+  const double first = *rows[7].avg_time_mean;
+  double sum = first, log_sum = std::log(first);
+  for (int i = 0; i < 30; ++i) {
+    const double sec = first * std::exp(0.002 * (i % 3));
+    sum += sec;
+    log_sum += std::log(sec);
+    ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(known, sec, i)}).observed, 1U);
+  }
+  const std::vector<AggregateRow> fitted = model.fitted_rows();
+  ASSERT_EQ(fitted.size(), rows.size());
+  const auto row = std::find_if(fitted.begin(), fitted.end(), [&](const auto& one) { return one.workload == known; });
+  EXPECT_EQ(row->n, 31);
+  EXPECT_NEAR(*row->avg_time_mean, sum / 31, 1e-12 * sum);
+  const std::string file = scratch("known");
+  model.save(file);
+  const nlohmann::json kept = nlohmann::json::parse(std::ifstream(file))["groups"][0]["model"]["rows"];
+  std::filesystem::remove(file);
+  ASSERT_EQ(kept.size(), rows.size());
+  for (const nlohmann::json& one : kept) {
+    if (one["key"] != known.key()) continue;
+    EXPECT_NEAR(one["noise"].get<double>(), 1.0 / 31, 1e-12);
+    EXPECT_NEAR(one["log_time"].get<double>(), log_sum / 31, 1e-12);
+  }
+}
+
+TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
+  const std::vector<AggregateRow> rows = made_up_rows();
+  std::vector<AggregateRow> more;
+  for (const auto& [depth, batch] : {std::pair(5, 64), std::pair(5, 900), std::pair(2, 40), std::pair(3, 200)}) {
+    AggregateRow& row = more.emplace_back(rows.front());
+    row.workload = Workload::cifar_cnn(depth, 32, batch);
+    row.avg_time_mean = made_up_time(row.workload, 0);
+    row.n = 2;
+  }
+  const auto learn = [&](std::size_t max_rows) {
+    HybridConstants constants;
+    constants.max_rows = max_rows;
+    LearnResult result = fit_hybrid({rows, {}, 0}, constants)->learn(more);
+    for (const auto& reason : result.rejected) EXPECT_EQ(reason, std::nullopt);
+    return result;
+  };
+  const nlohmann::json all = learn(rows.size() + more.size()).model->to_json();
+  const LearnResult bounded = learn(rows.size());
+  EXPECT_EQ(bounded.model->to_json()["rows"].size(), rows.size());
+
+  // Brute force: the leave-one-out variance of every row by a dense solve without it.
+  ResidualKernel kernel;
+  for (int i = 0; i < ResidualKernel::parameters; ++i) kernel.theta[i] = all["kernel"][static_cast<std::size_t>(i)];
+  std::vector<nlohmann::json> left(all["rows"].begin(), all["rows"].end());
+  ASSERT_EQ(left.size(), rows.size() + more.size());
+  std::vector<std::string> expected;
+  while (left.size() > rows.size()) {
+    const auto n = static_cast<Eigen::Index>(left.size());
+    std::vector<Place> places;
+    Eigen::VectorXd noise(n);
+    for (Eigen::Index i = 0; i < n; ++i) {
+      places.push_back(left[static_cast<std::size_t>(i)]["place"].get<Place>());
+      noise[i] = left[static_cast<std::size_t>(i)]["noise"];
+    }
+    const Eigen::MatrixXd scaled = kernel.scaled(place_matrix(places));
+    const Eigen::MatrixXd covariance = kernel.with_noise(kernel.covariance(scaled, scaled), noise);
+    Eigen::Index worst = -1;
+    double least = HUGE_VAL;
+    for (Eigen::Index i = 0; i < n; ++i) {
+      std::vector<Eigen::Index> others;
+      for (Eigen::Index j = 0; j < n; ++j) {
+        if (j != i) others.push_back(j);
+      }
+      const Eigen::MatrixXd rest = covariance(others, others);
+      const Eigen::VectorXd across = covariance(others, i);
+      const double variance = covariance(i, i) - across.dot(rest.fullPivLu().solve(across));
+      if (variance / noise[i] >= least) continue;
+      least = variance / noise[i];
+      worst = i;
+    }
+    expected.push_back(left[static_cast<std::size_t>(worst)]["key"]);
+    left.erase(left.begin() + worst);
+  }
+  EXPECT_EQ(bounded.forgotten, expected);
+}
+
+TEST(Published, ReadersSeeWholeValuesAndOldOnesAreDeleted) {
+  struct Value {
+    long first = 0, second = 0;
+    std::atomic<int>* alive;
+    Value(long number, std::atomic<int>* count) : first(number), second(number), alive(count) { ++*alive; }
+    Value(const Value&) = delete;
+    Value& operator=(const Value&) = delete;
+    ~Value() {
+      first = -1;
+      --*alive;
+    }
+  };
+  std::atomic<int> alive{0};
+  {
+    Published<Value> published(std::make_unique<const Value>(0, &alive));
+    std::atomic<bool> stop{false};
+    std::atomic<long> torn{0};
+    std::vector<std::thread> readers;
+    for (int t = 0; t < 6; ++t) {
+      readers.emplace_back([&] {
+        long last = 0;
+        while (!stop) {
+          const auto value = published.read();
+          if (value->first != value->second || value->first < last) ++torn;
+          last = value->first;
+        }
+      });
+    }
+    for (long i = 1; i <= 300; ++i) {
+      published.replace(std::make_unique<const Value>(i, &alive));
+      EXPECT_EQ(alive.load(), 1);
+    }
+    stop = true;
+    for (std::thread& reader : readers) reader.join();
+    EXPECT_EQ(torn.load(), 0);
+    EXPECT_EQ(published.read()->second, 300);
+  }
+  EXPECT_EQ(alive.load(), 0);
+}
+
+TEST(TimeRegressor, PredictsWhileAnotherThreadObserves) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  std::atomic<bool> stop{false};
+  std::atomic<long> bad{0};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 8; ++t) {
+    readers.emplace_back([&, t] {
+      while (!stop) {
+        const Prediction prediction = model.predict(Workload::cifar_cnn(2 + t % 3, 32, 100 + t));
+        if (!(prediction.time_sec.p50 > 0)) ++bad;
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    const Workload workload = Workload::cifar_cnn(3, 32, 100 + 10 * i);
+    EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run_of(workload, made_up_time(workload, 0))}).observed, 1U);
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(bad.load(), 0);
+}
+
+}  // namespace
+}  // namespace perfpred
