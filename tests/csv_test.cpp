@@ -52,8 +52,39 @@ TEST(Csv, ReadsWhatTheFormatAllows) {
       {"a,b", {}},
       {"a\n1\n", {{"1"}}},
       {"a,,\n1,2,3\n", {{"1", "2", "3"}}},
+      {"a,b\nx\"y,z\"w,2\n", {{"x\"y,z\"w", "2"}}},
+      {"a,b\n1,\"2\"\n\"3\",4\n\"5\",\"6,\"\"7\"\n", {{"1", "2"}, {"3", "4"}, {"5", "6,\"7"}}},
   };
   for (const auto& [text, rows] : cases) EXPECT_EQ(rows_of(folder.write("t.csv", text)), rows) << text;
+}
+
+TEST(Csv, ALastLineWithoutLineFeedIsRecognised) {
+  const TemporaryFolder folder;
+  const auto cut_off = [&](const std::string& text, const std::string& complaint) {
+    CsvReader csv(folder.write("t.csv", text));
+    EXPECT_THAT(
+        [&] {
+          while (csv.next()) continue;
+        },
+        ThrowsMessage<InputError>(HasSubstr(complaint)));
+    return csv.cut_off();
+  };
+  EXPECT_TRUE(cut_off("a,b\n1,2\n3", "t.csv:3: 1 fields"));
+  EXPECT_TRUE(cut_off("a,b\n1,2\n3,\"4", "t.csv:3: a quote is not closed"));
+  EXPECT_FALSE(cut_off("a,b\n1,2\n3\n", "t.csv:3: 1 fields"));
+  EXPECT_FALSE(cut_off("a,b\n1\n3,4", "t.csv:2: 1 fields"));
+}
+
+TEST(Csv, SizeUpToTheHeader) {
+  const std::vector<std::pair<std::string, std::size_t>> cases = {{"", 0},
+                                                                  {"a,b", 0},
+                                                                  {"a,b\n", 4},
+                                                                  {"a,b\n1,2\n", 4},
+                                                                  {"\n\r\na\n1\n", 5},
+                                                                  {"\n\n\r\n", 0},
+                                                                  {"\xEF\xBB\xBF\n", 0},
+                                                                  {"\xEF\xBB\xBF\nab\n", 7}};
+  for (const auto& [text, size] : cases) EXPECT_EQ(size_up_to_header(text), size) << text;
 }
 
 TEST(Csv, ColumnsAreFoundByName) {

@@ -13,29 +13,29 @@
 
 namespace perfpred {
 
-/// What is to be known about a row of runs_agg.csv before it is relied on.
+/// Reasons not to rely on a row of runs_agg.csv.
 struct PERFPRED_API AggregateFlags {
-  bool unstable = false;  ///< every run was rejected: the figures are plain means over all timed runs
+  bool unstable = false;  ///< every run was rejected: the values are plain means over all timed runs
   bool disagree = false;  ///< the kept runs are more than 10 % apart
-  bool diverged = false;  ///< accuracy of at most 1.2 / classes: nothing was learnt
+  bool diverged = false;  ///< accuracy of at most 1.2 / classes: the network learnt nothing
   bool oom = false;       ///< nothing was timed and a run was out of memory
 
   [[nodiscard]] bool any() const { return unstable || disagree || diverged || oom; }
-  /// The words of those that are set, joined by `+`; empty if none is.
+  /// The words of the flags that are set, joined by `+`; empty without flags.
   [[nodiscard]] std::string text() const;
-  /// Inverse of text(). @throws InputError naming a word that is no flag
+  /// Inverse of text(). @throws InputError if a word is not a flag
   [[nodiscard]] static AggregateFlags parse(std::string_view text);
 
   friend bool operator==(const AggregateFlags&, const AggregateFlags&) = default;
 };
 
-/// One row of runs_agg.csv: what all runs of one workload say together. Standard deviations are those of a sample
+/// One row of runs_agg.csv: all runs of one workload and env together. Standard deviations are those of a sample
 /// (n - 1 in the denominator), 0 for one run.
 struct AggregateRow {
   Workload workload;
   std::string env;                      ///< the free tag of its runs; runs of different tags are different rows
   std::int64_t params = 0;              ///< trainable parameters
-  std::int64_t n = 0;                   ///< runs behind the figures; 0 if nothing was timed
+  std::int64_t n = 0;                   ///< number of runs in the means; 0 if no run has a time
   std::int64_t steps_per_epoch = 0;     ///< ceil(train_images / batch_size)
   std::optional<double> avg_time_mean;  ///< seconds per epoch, > 0; empty if and only if n is 0
   std::optional<double> avg_time_std;   ///< seconds; empty as avg_time_mean is
@@ -43,7 +43,7 @@ struct AggregateRow {
   std::optional<double> thr_std;        ///< images/s; empty as avg_time_mean is
   std::optional<double> acc_mean;       ///< fraction; empty if no run knows its accuracy
   std::optional<double> acc_std;        ///< empty as acc_mean is
-  std::int64_t n_rejected = 0;          ///< runs that the label left out
+  std::int64_t n_rejected = 0;          ///< number of rejected runs
   AggregateFlags flags;
   /// Relative standard error of one run's time, as the root mean square over the kept runs: the run's own epoch_rel_sem
   /// where it has one, else that of the mean of its timed epochs by their scatter. Empty if no kept run has either.
@@ -63,12 +63,12 @@ struct AggregateRow {
 /// @throws InputError if no file can be made there, Error if the disk refuses
 PERFPRED_API void write_aggregate(const std::string& path, const std::vector<AggregateRow>& rows);
 
-/// Why a run does not count. `epochs_disagree`: its longest timed epoch took more than 1.10 times its shortest.
+/// Why a run was rejected. `epochs_disagree`: its longest timed epoch took more than 1.10 times its shortest.
 enum class Rejection { epochs_disagree, oom, failed, interrupted, untrusted };
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(Rejection reason);
 
-/// A run that the label left out.
+/// A rejected run.
 struct RejectedRun {
   std::string key;  ///< of its workload
   std::string timestamp_utc;

@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 26> order = {
     "classes",      "train_images", "optimizer",  "precision",     "layout",  "cuda_graph",      "device",
     "threads",      "n_rejected",   "flags",      "epoch_rel_sem", "env"};
 
-/// Columns of a number that may be unknown, and with what they are there.
+/// Columns of numbers that may be empty, and what requires a value.
 struct NumberColumn {
   std::string_view name;
   std::optional<double> AggregateRow::*value;
@@ -66,7 +66,7 @@ class AggregateReader {
         env_(csv_.optional("env")) {
     for (const std::string_view name : {"depth", "base_filters", "batch_size"}) (void)csv_.required(name);
     for (const NumberColumn& column : number_columns) {
-      const bool ours = column.with == NumberColumn::With::nothing;  // the reference collection has none
+      const bool ours = column.with == NumberColumn::With::nothing;  // which the reference collection lacks
       numbers_.push_back(ours ? csv_.optional(column.name) : csv_.required(column.name));
     }
   }

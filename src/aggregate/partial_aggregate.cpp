@@ -50,7 +50,7 @@ Json to_json(const PartialAggregate::Rejected& entry) {
 
 [[noreturn]] void refuse(std::string_view what) { throw InputError(std::string(what)); }
 
-/// What `read` makes of a field; what is wrong with it is said with its name.
+/// Reads a field of an object by `read`; an error names the field.
 template <class Read>
 auto field(const Json& object, const char* name, Read read) {
   try {

@@ -203,7 +203,7 @@ Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
     batch_size = csv.required("batch_size");
   }
   Split split;
-  std::vector<std::size_t> line_of(rows.size());  // that named it; 0: none yet
+  std::vector<std::size_t> line_of(rows.size());  // that names the row; 0: not named yet
   while (csv.next()) {
     const std::string_view part = csv.text(split_column);
     if (part != "train" && part != "val" && part != "test")
@@ -339,7 +339,7 @@ std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, s
       random_scores[i] = score(flatten(std::span(order).first(used[i / per_size])));
       return;
     }
-    // One campaign, the longest task and so the first: measure what is suggested, five at a time, and look again.
+    // A campaign: measure the suggestions, five at a time, and ask again. The longest task, so it starts first.
     constexpr std::size_t batch = 5;
     std::vector<Workload> grid;
     std::map<std::string, std::size_t> place;

@@ -27,7 +27,7 @@ constexpr std::array<MeasureKey, 4> measures = {{{"train_loss", &LoggedEpoch::tr
                                                  {"val_loss", &LoggedEpoch::val_loss},
                                                  {"val_acc", &LoggedEpoch::val_acc}}};
 
-/// A loss that is not finite (a diverged run) has no JSON number.
+/// JSON has no number for a loss that is not finite, as of a diverged run.
 Json number_or_null(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }

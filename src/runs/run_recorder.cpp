@@ -58,7 +58,7 @@ class LockedFile {
       write_all(fd_, text, path_);
       if (regular_) synchronise(fd_, path_);
     } catch (...) {
-      // What the disk took of a row that it did not take whole; if even this fails, the next open sets it aside.
+      // Removes an incomplete row. If even this fails, the next recorder moves it aside.
       if (regular_) (void)!::ftruncate(fd_, static_cast<off_t>(before));
       throw;
     }
@@ -69,7 +69,7 @@ class LockedFile {
     throw Error(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
   }
 
-  /// Opens and locks what the name stands for once the lock is held: somebody may have replaced the file meanwhile.
+  /// Opens the file and locks it, again if another process replaced the file before the lock was held.
   void open() {
     while (true) {
       struct stat status {};

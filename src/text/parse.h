@@ -24,7 +24,8 @@ struct ValuePlace {
 [[noreturn]] PERFPRED_API void throw_bad_value(const ValuePlace& place, std::string_view value,
                                                std::string_view expected);
 
-/// A value as messages show it: at most 40 characters, with `?` for control characters and for bytes that are not UTF-8.
+/// A value as messages show it: at most 40 characters, with `?` for control characters and for bytes that are not
+/// UTF-8.
 [[nodiscard]] PERFPRED_API std::string shown(std::string_view value);
 
 [[nodiscard]] PERFPRED_API bool is_utf8(std::string_view text);
@@ -36,7 +37,7 @@ struct ValuePlace {
 [[nodiscard]] PERFPRED_API std::int64_t parse_integer(std::string_view text, const ValuePlace& place);
 [[nodiscard]] PERFPRED_API std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place);
 
-/// `[]`, `[1.5, 2]`: a JSON list of numbers, none negative.
+/// Reads a JSON list of numbers >= 0, as `[]` or `[1.5, 2]`.
 PERFPRED_API void parse_seconds_list(std::string_view text, const ValuePlace& place, std::vector<double>& seconds);
 
 /// Shortest text that reads back as the same double.
