@@ -60,8 +60,8 @@ std::function<void(double)> progress_on_terminal() {
 void print_notes(const TimeRegressor& model, const Split& split, std::size_t rows, std::size_t unstable,
                  std::size_t disagree) {
   if (unstable + disagree != 0) {
-    fmt::print(stderr, "perfpred-train: of {} rows, {} unstable and {} disagree: their labels are wide\n", rows,
-               unstable, disagree);
+    fmt::print(stderr, "perfpred-train: flagged rows: {} unstable, {} disagree, of {}; their times are less certain\n",
+               unstable, disagree, rows);
   }
   if (const std::vector<RejectedRow> dropped = model.dropped(); !dropped.empty())
     fmt::print(stderr, "perfpred-train: {}\n", cli::summary(dropped));

@@ -9,8 +9,8 @@
 
 namespace perfpred {
 
-/// Seconds whose logarithm has this median and a 90 % interval of `half_width` to either side; within what a double
-/// holds, however far off a line is followed.
+/// Quantiles of seconds, from the median of their logarithm and the half width of its 90 % interval. Both are clamped
+/// so that the quantiles are finite and positive.
 inline Quantiles quantiles_about(double log_median, double half_width) {
   constexpr double farthest = 350;  // e^700 is a double
   const double median = std::exp(std::clamp(log_median, -farthest, farthest));
@@ -18,7 +18,7 @@ inline Quantiles quantiles_about(double log_median, double half_width) {
   return {median / width, median, median * width};
 }
 
-/// Standard deviation of the logarithm of what has these quantiles, if it is log-normal.
+/// Standard deviation of the logarithm of a log-normal quantity with these quantiles.
 inline double log_deviation(const Quantiles& q) { return std::log(q.p95 / q.p05) / (2 * z90); }
 
 }  // namespace perfpred

@@ -60,7 +60,7 @@ TEST_F(Train, SumsUpRejectedAndFlaggedRowsInOneLineEach) {
   const Finished finished = train({"--runs-agg", table(rows), "--test-fraction", "0", "--val-fraction", "0", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("2 rejected: 2 outlier\n"));
-  EXPECT_THAT(finished.err, HasSubstr("of 36 rows, 1 unstable and 2 disagree"));
+  EXPECT_THAT(finished.err, HasSubstr("flagged rows: 1 unstable, 2 disagree, of 36"));
   const nlohmann::json json = nlohmann::json::parse(finished.out);
   EXPECT_EQ(json["dropped"].size(), 2U);
   EXPECT_EQ(json["unstable"], 1);

@@ -30,7 +30,7 @@ std::array<double, count> array_of(const nlohmann::json& object, const char* nam
 
 HybridRow read_row(const nlohmann::json& json) {
   HybridRow row;
-  row.key = json_text(json, "key");
+  row.key = Workload::from_key(json_text(json, "key")).key();  // names are canonical in this build
   row.place = array_of<PlaceInput::count>(json, "place");
   row.log_time = json_number(json, "log_time");
   row.noise = json_number(json, "noise");

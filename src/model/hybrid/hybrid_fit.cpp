@@ -97,7 +97,8 @@ class HybridFit {
     krige_physics(searched);
     const std::vector<HeldOut> held_out = hold_out(searched);
     model_->weights = choose_weights(held_out, constants_);
-    model_->calibration = calibrate(held_out, model_->weights, groups_, dropped_);
+    const std::size_t dropped = dropped_ * searched.size() / rows_.size();  // as many as in a sample of this size
+    model_->calibration = calibrate(held_out, model_->weights, groups_, dropped);
     model_->rows = std::move(rows_);
     model_->prepare();
     return std::move(model_);
