@@ -467,11 +467,13 @@ TEST(TimeRegressor, TheSameRowsInAnyOrderGiveTheSameModel) {
   const AnnOfOneAnswer ann;
   std::mt19937_64 random(2);
   for (const char* kind : {"hybrid", "linear", "ann"}) {
-    const std::uint64_t id = TimeRegressor::fit(rows, {.kind = kind, .seed = 5}).predict(rows[0].workload).model_id;
+    const Prediction expected = TimeRegressor::fit(rows, {.kind = kind, .seed = 5}).predict(rows[0].workload);
     std::vector<AggregateRow> shuffled = rows;
     for (int round = 0; round < 3; ++round) {
       std::shuffle(shuffled.begin(), shuffled.end(), random);
-      EXPECT_EQ(TimeRegressor::fit(shuffled, {.kind = kind, .seed = 5}).predict(rows[0].workload).model_id, id) << kind;
+      const Prediction got = TimeRegressor::fit(shuffled, {.kind = kind, .seed = 5}).predict(rows[0].workload);
+      EXPECT_EQ(got.model_id, expected.model_id) << kind;
+      EXPECT_TRUE(same(got.time_sec, expected.time_sec)) << kind;
     }
   }
 }

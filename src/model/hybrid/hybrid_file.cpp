@@ -67,9 +67,9 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
                         array_of<left_out_kinds>(calibration, "shares"),
                         array_of<left_out_kinds>(calibration, "quantiles"),
                         json_number(calibration, "most_share")};
-  model->run_noise = json_number(json, "run_noise");
+  model->usual_noise = json_number(json, "usual_noise");
   const double max_rows = json_number(json, "max_rows");
-  if (!(model->run_noise > 0)) throw ModelError("field \"run_noise\" is not positive");
+  if (!(model->usual_noise > 0)) throw ModelError("field \"usual_noise\" is not positive");
   if (!(max_rows >= 1 && max_rows <= 1e9)) throw ModelError("field \"max_rows\" is out of range");
   model->max_rows = static_cast<std::size_t>(max_rows);
   for (const nlohmann::json& item : json_list(json, "dropped")) {
@@ -111,7 +111,7 @@ nlohmann::json HybridModel::to_json() const {
             {"shares", calibration.shares},
             {"quantiles", calibration.quantiles},
             {"most_share", calibration.most_share}}},
-          {"run_noise", run_noise},
+          {"usual_noise", usual_noise},
           {"max_rows", max_rows},
           {"dropped", json_dropped}};
 }

@@ -41,20 +41,27 @@ std::vector<std::size_t> random_places(std::size_t count, std::size_t most, std:
   return places;
 }
 
-/// Relative standard deviation of a usual run: pooled from repeats, once there are enough. Before, the prior, or what
-/// the epochs of half of the runs show if that is more. Rows that are flagged count by their own scatter.
+/// Relative standard error of the mean epoch of a usual run; 0 if no row has one.
+double usual_epoch_sem(const std::vector<AggregateRow>& rows) {
+  std::vector<double> sems;
+  for (const AggregateRow& row : rows) {
+    if (row.epoch_rel_sem) sems.push_back(*row.epoch_rel_sem);
+  }
+  return sems.empty() ? 0 : median(std::move(sems));
+}
+
+/// Relative standard deviation of a usual run: pooled from repeats, once there are enough; before, the prior, or what
+/// the epochs show if that is more. Flagged rows count by their own scatter.
 double usual_run_noise(const std::vector<AggregateRow>& rows, double prior) {
   double squares = 0, degrees = 0;
-  std::vector<double> epochs;
   for (const AggregateRow& row : rows) {
-    if (row.epoch_rel_sem) epochs.push_back(*row.epoch_rel_sem);
     if (row.n < 2 || !row.avg_time_std || row.flags.unstable || row.flags.disagree) continue;
     const double relative = *row.avg_time_std / *row.avg_time_mean;
     squares += static_cast<double>(row.n - 1) * relative * relative;
     degrees += static_cast<double>(row.n - 1);
   }
   if (degrees >= min_repeats) return std::clamp(std::sqrt(squares / degrees), 1e-4, 0.1);
-  return epochs.empty() ? prior : std::clamp(median(epochs), prior, 0.1);
+  return std::clamp(usual_epoch_sem(rows), prior, 0.1);
 }
 
 /// Fits in this order: cost model, process, outliers, cost model given the process, held-out groups, weights of the
@@ -68,7 +75,7 @@ class HybridFit {
     }
     constants_.process.run_noise = usual_run_noise(table.rows, constants.process.run_noise);
     model_->weights = Eigen::Map<const FormVector>(constants.form_weights.data());
-    model_->run_noise = constants_.process.run_noise;
+    model_->usual_noise = std::max(constants_.process.run_noise, usual_epoch_sem(table.rows));
     model_->max_rows = constants.max_rows;
     std::mt19937_64 random(table.seed);
     const std::vector<std::size_t> taken = random_places(table.rows.size(), constants.max_rows, random);
@@ -84,7 +91,7 @@ class HybridFit {
       row.key = measured.workload.key();
       row.place = shapes_.back().place(measured.workload.batch_size);
       row.log_time = std::log(*measured.avg_time_mean);
-      row.noise = label_noise(measured, model_->run_noise);
+      row.noise = label_noise(measured, model_->usual_noise);
     }
   }
 

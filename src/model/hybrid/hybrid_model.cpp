@@ -60,11 +60,11 @@ PhysicsView FittedPhysics::view(const StepShape& shape) const {
   return seen;
 }
 
-double label_noise(const AggregateRow& row, double run_noise) {
+double label_noise(const AggregateRow& row, double usual_noise) {
   double run = row.epoch_rel_sem.value_or(0);
   if ((row.flags.unstable || row.flags.disagree) && row.n > 1 && row.avg_time_std)
     run = std::max(run, *row.avg_time_std / *row.avg_time_mean);
-  return std::max(1.0, std::pow(run / run_noise, 2)) / static_cast<double>(row.n);
+  return std::max(1.0, std::pow(run / usual_noise, 2)) / static_cast<double>(row.n);
 }
 
 Eigen::MatrixXd places_of(std::span<const HybridRow> rows) {
@@ -259,7 +259,7 @@ HybridRow HybridModel::row_of(const AggregateRow& measured, const StepShape& sha
   row.key = measured.workload.key();
   row.place = shape.place(measured.workload.batch_size);
   row.log_time = std::log(*measured.avg_time_mean);
-  row.noise = label_noise(measured, run_noise);
+  row.noise = label_noise(measured, usual_noise);
   row.log_physics = physics.view(shape).log_time;
   return row;
 }

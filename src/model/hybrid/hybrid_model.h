@@ -37,10 +37,10 @@ struct FittedPhysics {
   [[nodiscard]] PhysicsView view(const StepShape& shape) const;
 };
 
-/// Variance of a row's label in units of a single run's: 1 / n, or more where its epochs, or its runs, are known to
-/// scatter more than runs usually do.
-/// @param run_noise  relative standard deviation of a usual run
-[[nodiscard]] double label_noise(const AggregateRow& row, double run_noise);
+/// Variance of a row's label in units of a single run's: 1 / n, or more where its epochs, or its flagged runs, scatter
+/// more than usual.
+/// @param usual_noise  relative standard deviation that a run's epochs and runs show at most in most rows
+[[nodiscard]] double label_noise(const AggregateRow& row, double usual_noise);
 
 [[nodiscard]] Eigen::MatrixXd places_of(std::span<const HybridRow> rows);
 [[nodiscard]] Eigen::VectorXd noise_of(std::span<const HybridRow> rows);
@@ -61,7 +61,7 @@ class HybridModel final : public RegressorModel {
   FormVector weights;
   ResidualKernel kernel;
   Calibration calibration;
-  double run_noise = 0;      ///< relative standard deviation of a usual run, as label_noise() takes it
+  double usual_noise = 0;    ///< see label_noise()
   std::size_t max_rows = 0;  ///< see HybridConstants
   std::vector<RejectedRow> rejected;
 
