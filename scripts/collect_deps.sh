@@ -49,6 +49,12 @@ for package in "${packages[@]}"; do
   done < <(dpkg -L "$package")
 done
 
+# All of Boost is 150 MB: only the headers that the sources include.
+root=$(cd "$(dirname "$0")/.." && pwd)
+{ grep -rhoE '#include <boost/[^>]+>' "$root/src" | sort -u; echo '#include <boost/version.hpp>'; } |
+  g++ -std=c++20 -M -x c++ - | grep -oE '/usr/include/boost/[^ ]+' |
+  while read -r path; do copy "$path"; done
+
 mkdir -p "$folder/src/googletest"
 (cd /usr/src/googletest && find . -type f ! -path '*/test/*' ! -path '*/samples/*' ! -path '*/docs/*' -print0 |
   xargs -0 cp --parents -t "$folder/src/googletest")

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace perfpred {
 namespace {
 
@@ -19,13 +21,21 @@ TEST(StudentQuantile, IsThatOfTheTables) {
   }
 }
 
-TEST(StudentQuantile, FallsWithEveryPartOfADegree) {
-  for (double freedom = 1; freedom < 40; freedom += 0.25) {
-    EXPECT_LT(student_quantile(z95, freedom + 0.25), student_quantile(z95, freedom)) << freedom;
+TEST(StudentQuantile, TakesPartsOfADegree) {
+  // By numerical integration.
+  EXPECT_NEAR(student_quantile(z95, 1.5), 6.016, 1e-3);
+  EXPECT_NEAR(student_quantile(z95, 2.5), 3.574, 1e-3);
+}
+
+TEST(NormalQuantile, IsThatOfTheTables) {
+  EXPECT_NEAR(normal_quantile(0.5), 0, 1e-15);
+  EXPECT_NEAR(normal_quantile(0.9), 1.2815515655446004, 1e-14);
+  EXPECT_NEAR(normal_quantile(0.95), z90, 1e-14);
+  EXPECT_NEAR(normal_quantile(0.975), z95, 1e-14);
+  EXPECT_NEAR(normal_quantile(0.99), 2.3263478740408408, 1e-14);
+  for (const double p : {0.51, 0.999, 1 - 1e-9}) {
+    EXPECT_NEAR(std::erfc(normal_quantile(p) / std::sqrt(2.0)) / 2, 1 - p, 1e-12 * (1 - p) + 1e-16) << p;
   }
-  // Numerical integration: 1.5 and 2.5 degrees.
-  EXPECT_NEAR(student_quantile(z95, 1.5), 6.016, 0.03 * 6.016);
-  EXPECT_NEAR(student_quantile(z95, 2.5), 3.574, 0.03 * 3.574);
 }
 
 }  // namespace
