@@ -36,7 +36,8 @@ std::array<Judged, confidences.size()> judge_split(std::vector<AggregateRow> row
   const std::vector<PlanCandidate> candidates = predicted_candidates(all.first(left_out), PlanFilter{}, model);
   PlanRequest request;
   request.epochs = 50;
-  request.budget_sec = 600 + static_cast<std::int64_t>(random() % 3001);
+  const auto budget_sec = 600 + static_cast<std::int64_t>(random() % 3001);
+  request.devices = {{"", budget_sec}};
   request.times = joint_times(candidates, model);
   request.limits.time_sec = 5;
   std::array<Judged, confidences.size()> judged;
@@ -46,7 +47,7 @@ std::array<Judged, confidences.size()> judge_split(std::vector<AggregateRow> row
     double taken = 0;
     for (const PlannedRun& run : plan.runs)
       taken += static_cast<double>(request.epochs) * measured.at(run.workload.key());
-    judged[c] = {taken / static_cast<double>(request.budget_sec), plan.optimal};
+    judged[c] = {taken / static_cast<double>(budget_sec), plan.status == PlanStatus::optimal};
   }
   return judged;
 }

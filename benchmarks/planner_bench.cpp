@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <random>
 
+#ifdef PERFPRED_WITH_CBC
+#include <perfpred/cbc/enable_cbc.h>
+#endif
+
 #include "../tests/knapsack_instances.h"
 #include "plan/plan_solver.h"
 
@@ -66,7 +70,7 @@ void plan_for_devices(benchmark::State& state) {
       }
       const Assignment assignment = assign(problem, {}, effort);
       gap += assignment.upper_bound / assignment.value - 1;
-      proved += assignment.optimal ? 1 : 0;
+      proved += assignment.optimal() ? 1 : 0;
     }
   }
   state.counters["gap_pct"] = 100 * gap / draws;
@@ -79,6 +83,9 @@ BENCHMARK(plan_for_devices)
     ->Iterations(1);
 
 [[maybe_unused]] const bool registered = [] {
+#ifdef PERFPRED_WITH_CBC
+  enable_cbc();
+#endif
   for (std::size_t i = 0; i < 8; ++i) {
     const testing::KnapsackClass kind = testing::knapsack_classes[i];
     benchmark::RegisterBenchmark(("plan/" + std::string(testing::name(kind))).c_str(), plan, kind)

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which runs to do in a time budget.
 #include <perfpred/run_plan.h>
+#ifdef PERFPRED_WITH_CBC
+#include <perfpred/cbc/enable_cbc.h>
+#endif
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <string_view>
 
 #include "cli.h"
 
@@ -29,7 +35,9 @@ json to_json(const PlannedRun& run) {
           {"cost_sec", run.cost_sec},
           {"value", run.value},
           {"device", run.device},
-          {"start_sec", run.start_sec}};
+          {"start_sec", run.start_sec},
+          {"in_domain", run.reason == Reason::none},
+          {"reason", to_string(run.reason)}};
 }
 
 std::string label(const PlannedRun& run) {
@@ -41,13 +49,40 @@ std::string label(const PlannedRun& run) {
   return text + " batch " + std::to_string(workload.batch_size);
 }
 
-/// With the digits of the value beside it, and never below the number.
+/// With as many digits as the value beside it has, and never below the number.
 std::string rounded_up(double number) {
   char text[32];
   for (double shown = number;; shown = std::nextafter(shown * (1 + 4e-11), HUGE_VAL)) {
     std::snprintf(text, sizeof text, "%.10g", shown);
     if (std::strtod(text, nullptr) >= number) return text;
   }
+}
+
+/// In a plan from predicted times, the runs of which the model knows little.
+void print_out_of_domain(const std::vector<PlannedRun>& runs) {
+  std::map<std::string_view, int> count;
+  for (const PlannedRun& run : runs) {
+    if (run.reason != Reason::none) ++count[to_string(run.reason)];
+  }
+  for (const auto& [reason, n] : count) {
+    std::printf("outside the model's domain: %d of these runs (%s); their times are rough\n", n,
+                std::string(reason).c_str());
+  }
+}
+
+/// Why there is no plan.
+[[noreturn]] void refuse(const RunPlan& plan, const PlanRequest& request, std::int64_t budget_sec) {
+  const std::string budget = std::to_string(budget_sec) + " s" + (request.devices.size() > 1 ? " of each device" : "") +
+                             (request.confidence > 0.5 ? fmt::format(" at confidence {}", request.confidence) : "");
+  if (plan.status == PlanStatus::unknown) {
+    throw Error("the search stopped before it found a plan with a run of each kind within " + budget);
+  }
+  std::int64_t all = 0;
+  for (const PlanDevice& device : request.devices) all += device.budget_sec;
+  if (plan.cover_sec > all) {
+    throw Error(fmt::format("a run of each kind takes at least {} s; the budget is {} s", plan.cover_sec, all));
+  }
+  throw Error("there is no plan with a run of each kind within " + budget);
 }
 
 void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
@@ -75,6 +110,7 @@ int main(int argc, char** argv) {
   std::size_t gpus = 1;
   bool as_json = false;
   bool pareto = false;
+  std::int64_t budget_sec = 0;
   PlanFilter filter;
   PlanRequest request;
   const std::map<std::string, PlanObjective> objectives = {{"sum", PlanObjective::sum},
@@ -82,9 +118,9 @@ int main(int argc, char** argv) {
                                                            {"cover-depth", PlanObjective::cover_depth},
                                                            {"cover-architecture", PlanObjective::cover_architecture}};
   program.add_option("--runs-agg", table, "Measured rows: a runs_agg.csv")->required();
-  program.add_option("--budget-sec", request.budget_sec, "Seconds that the plan may take on each device")->required();
+  program.add_option("--budget-sec", budget_sec, "Seconds that the plan may take on each device")->required();
   program.add_option("--epochs", request.epochs, "Epochs of each run")->required();
-  program.add_option("--min-acc", filter.min_acc, "Leave out what is less accurate (a fraction)");
+  program.add_option("--min-acc", filter.min_acc, "Leave out runs that are less accurate (a fraction)");
   program.add_option("--value", value, "What a run is worth: acc or thr")
       ->check(CLI::IsMember({"acc", "thr"}))
       ->capture_default_str();
@@ -95,22 +131,26 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"measured", "predicted"}))
       ->capture_default_str();
   program.add_option("--model", model_file, "A fitted model, for predicted times");
-  program.add_option("--confidence", request.confidence, "Probability that predicted times keep the budget")
+  program
+      .add_option("--confidence", request.confidence, "Probability, at least 0.5, that predicted times keep the budget")
       ->capture_default_str();
   program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str();
-  auto* alike = program.add_option("--gpus", gpus, "Number of devices, all like the one measured")
+  auto* alike = program.add_option("--gpus", gpus, "Number of devices, all alike")
                     ->check(CLI::Range(1, 10'000))
                     ->capture_default_str();
-  program.add_option("--devices", filter.devices, "Names of the devices; rows pair by workload")
+  program.add_option("--devices", filter.devices, "Names of devices; their rows of one workload are one run")
       ->delimiter(',')
       ->excludes(alike);
   program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")->check(cli::not_negative());
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
-  program.add_flag("--pareto", pareto, "Also the runs that no other beats in both cost and value");
+  program.add_flag("--pareto", pareto, "Also the runs that no cheaper run equals in value");
   program.add_option("--out", out, "Write the plan as CSV");
   program.add_flag("--json", as_json, "Print one JSON document");
 
   return program.run(argc, argv, [&] {
+#ifdef PERFPRED_WITH_CBC
+    enable_cbc();
+#endif
     filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
     const bool predicted = time_source == "predicted";
@@ -124,35 +164,37 @@ int main(int argc, char** argv) {
     } else {
       candidates = measured_candidates(rows, filter);
     }
-    if (!filter.devices.empty()) request.devices = filter.devices;
+    request.devices.assign(std::max(gpus, filter.devices.size()), {"", budget_sec});
     if (gpus > 1) {
-      request.devices.clear();
-      for (std::size_t i = 0; i < gpus; ++i) request.devices.push_back("gpu" + std::to_string(i));
+      for (std::size_t i = 0; i < gpus; ++i) request.devices[i].name = "gpu" + std::to_string(i);
       for (PlanCandidate& candidate : candidates) candidate.resize(gpus, candidate.front());
     }
     const RunPlan plan = plan_runs(candidates, request);
+    const bool optimal = plan.status == PlanStatus::optimal;
+    if (!optimal && plan.status != PlanStatus::feasible) refuse(plan, request, budget_sec);
     const std::vector<PlannedRun> front = pareto ? pareto_runs(candidates, request) : std::vector<PlannedRun>();
     if (!out.empty()) write_plan(out, plan);
     const double hours = static_cast<double>(plan.cost_sec) / 3600;
 
     if (as_json) {
-      json document = {{"optimal", plan.optimal},
+      json document = {{"optimal", optimal},
                        {"n", plan.runs.size()},
                        {"candidates", plan.candidates},
                        {"cost_sec", plan.cost_sec},
-                       {"budget_sec", plan.budget_sec},
+                       {"budget_sec", budget_sec},
                        {"value", plan.value},
                        {"upper_bound", plan.upper_bound},
-                       {"confidence", plan.confidence},
+                       {"confidence", request.confidence},
                        {"items", json::array()},
                        {"marginal", json::array()},
                        {"missed", json::array()},
                        {"pareto", json::array()},
                        {"price", price_per_hour ? json(*price_per_hour * hours) : json()}};
       for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
-      for (const BudgetValue& more : plan.marginal) {
-        document["marginal"].push_back(
-            {{"budget_sec", more.budget_sec}, {"value", more.value}, {"value_per_minute", more.value_per_minute}});
+      for (const LargerBudget& more : plan.marginal) {
+        document["marginal"].push_back({{"budget_sec", budget_sec + more.extra_sec},
+                                        {"value", more.value},
+                                        {"value_per_minute", more.value_per_minute}});
       }
       for (const MissedRun& missed : plan.missed) {
         json row = to_json(missed.run);
@@ -172,12 +214,13 @@ int main(int argc, char** argv) {
     const std::size_t devices = request.devices.size();
     std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
                 static_cast<long long>(plan.cost_sec), devices > 1 ? (std::to_string(devices) + " x ").c_str() : "",
-                static_cast<long long>(plan.budget_sec), plan.value,
-                plan.optimal ? "optimal" : ("at most " + rounded_up(plan.upper_bound) + " is possible").c_str());
+                static_cast<long long>(budget_sec), plan.value,
+                optimal ? "optimal" : ("at most " + rounded_up(plan.upper_bound) + " is possible").c_str());
     if (price_per_hour) std::printf("price %.2f\n", *price_per_hour * hours);
     print_rows(plan.runs, true);
+    print_out_of_domain(plan.runs);
     if (!plan.missed.empty()) {
-      std::printf("just missed (what the value loses with the run in the plan)\n");
+      std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
       for (const MissedRun& missed : plan.missed) {
         std::printf("  %-34s %12lld %12.6g  loses %.6g\n", label(missed.run).c_str(),
                     static_cast<long long>(missed.run.cost_sec), missed.run.value, missed.loss);
@@ -185,13 +228,13 @@ int main(int argc, char** argv) {
     }
     if (!plan.marginal.empty()) {
       std::printf("with more time\n  %12s %14s %18s\n", "budget_sec", "value", "value a minute");
-      for (const BudgetValue& more : plan.marginal) {
-        std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(more.budget_sec), more.value,
+      for (const LargerBudget& more : plan.marginal) {
+        std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(budget_sec + more.extra_sec), more.value,
                     more.value_per_minute);
       }
     }
     if (pareto) {
-      std::printf("no run is cheaper and worth more than\n");
+      std::printf("Pareto front of cost and value\n");
       print_rows(front, false);
     }
   });

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <Eigen/Cholesky>
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <random>
+
+#include "plan/chance_assignment.h"
 
 namespace perfpred {
 namespace {
@@ -67,9 +71,9 @@ TEST(SolveChance, AgreesWithAllSubsets) {
   }
 }
 
-class AssignChance : public ::testing::TestWithParam<bool> {};
+class AssignChanceOf : public ::testing::TestWithParam<bool> {};
 
-TEST_P(AssignChance, BoundsWhatAllPlacesReach) {
+TEST_P(AssignChanceOf, BoundsWhatAllPlacesReach) {
   const bool grouped = GetParam();
   std::mt19937_64 random(14);
   double shortfall = 0;
@@ -106,8 +110,9 @@ TEST_P(AssignChance, BoundsWhatAllPlacesReach) {
       if (first.needed(on_first) <= first.budget && second.needed(on_second) <= second.budget)
         best = std::max(best, value);
     }
-    const Assignment assignment = assign_chance(problems, 2, group, {}, 100'000);
-    if (!assignment.covers) {
+    const std::array budgets = {first.budget, second.budget};
+    const Assignment assignment = assign_chance(problems, budgets, group, {}, 100'000);
+    if (!assignment.found()) {
       missed += best >= 0 ? 1 : 0;
       continue;
     }
@@ -126,7 +131,7 @@ TEST_P(AssignChance, BoundsWhatAllPlacesReach) {
     EXPECT_DOUBLE_EQ(assignment.value, value) << instance;
     EXPECT_GE(assignment.upper_bound, best * (1 - 1e-12)) << instance;
     EXPECT_LE(assignment.value, best * (1 + 1e-12)) << instance;
-    if (assignment.optimal) {
+    if (assignment.optimal()) {
       EXPECT_NEAR(assignment.value, best, 1e-12 * best) << instance;
     }
     shortfall += best > 0 ? 1 - assignment.value / best : 0;
@@ -134,7 +139,7 @@ TEST_P(AssignChance, BoundsWhatAllPlacesReach) {
   EXPECT_LT(shortfall / instances, 0.02);
   EXPECT_EQ(missed, 0);
 }
-INSTANTIATE_TEST_SUITE_P(WithAndWithoutGroups, AssignChance, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutGroups, AssignChanceOf, ::testing::Bool());
 
 TEST(SolveChance, IsProvedOrBoundedForAHundredRuns) {
   std::mt19937_64 random(12);
@@ -181,6 +186,47 @@ TEST(SolveChance, NeedsTheTimeThatIsKeptAsOftenAsItSays) {
     const double deviation = std::sqrt(level.probability * (1 - level.probability) / draws);
     EXPECT_GE(kept / double{draws}, level.probability - 4 * deviation);
     EXPECT_LE(kept / double{draws}, level.probability + 0.25 * (1 - level.probability)) << "wasteful";
+  }
+}
+
+TEST(SolveChance, StopsWithABoundWhenTheTimeIsUp) {
+  std::mt19937_64 random(15);
+  for (int instance = 0; instance < 20; ++instance) {
+    const ChanceProblem problem = random_problem(random, instance == 0 ? 1 : 40);
+    const double all = std::accumulate(problem.values.begin(), problem.values.end(), 0.0);
+    const double best = solve_chance(problem, {}, 1'000'000).value;
+    for (const double time_sec : {0.0, 1e-5, 1e-4, 1e-3}) {
+      PlanLimits limits;
+      limits.time_sec = time_sec;
+      const Plan plan = solve_chance(problem, limits, 1'000'000);
+      EXPECT_LE(plan.value, best * (1 + 1e-12));
+      EXPECT_GE(plan.upper_bound, best * (1 - 1e-12));
+      EXPECT_LE(plan.upper_bound, all * (1 + 1e-12));
+      EXPECT_GE(plan.value, 0.5 * best);
+    }
+  }
+}
+
+TEST(AssignChance, StopsWithABoundWhenTheTimeIsUp) {
+  std::mt19937_64 random(16);
+  PlanLimits no_time;
+  no_time.time_sec = 0;
+  for (int instance = 0; instance < 20; ++instance) {
+    const std::vector<ChanceProblem> problem = {random_problem(random, 20)};
+    const std::array budgets = {problem[0].budget, 0.5 * problem[0].budget, 0.1 * problem[0].budget};
+    JobGroups group(20);
+    if (instance % 2 == 1) group[0] = group[1] = 0;
+    const Assignment stopped = assign_chance(problem, budgets, group, no_time, 100'000);
+    const Assignment best = assign_chance(problem, budgets, group, {}, 100'000);
+    EXPECT_GE(stopped.upper_bound, best.value);
+    EXPECT_LE(stopped.value, best.upper_bound);
+    for (std::size_t d = 0; d < budgets.size(); ++d) {
+      Eigen::VectorXd set = Eigen::VectorXd::Zero(20);
+      for (std::size_t j = 0; j < 20; ++j) {
+        if (stopped.device[j] == d) set[static_cast<Eigen::Index>(j)] = 1;
+      }
+      EXPECT_LE(problem[0].needed(set), budgets[d]);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 #include <set>
+#include <stop_token>
 #include <utility>
 
 namespace perfpred {
@@ -39,12 +40,17 @@ std::vector<AggregateRow> made_up_rows(int disturbed) {
 
 PlanRequest safe_request(double confidence, std::size_t devices) {
   PlanRequest request;
-  request.budget_sec = 300;
+  request.devices.assign(devices, {"", 300});
   request.epochs = 20;
   request.confidence = confidence;
-  request.devices.assign(devices, "");
   return request;
 }
+
+void set_budget(PlanRequest& request, std::int64_t budget_sec) {
+  for (PlanDevice& device : request.devices) device.budget_sec = budget_sec;
+}
+
+bool found(const RunPlan& plan) { return plan.status == PlanStatus::optimal || plan.status == PlanStatus::feasible; }
 
 std::vector<PlanCandidate> on_devices(std::vector<PlanCandidate> candidates, std::size_t devices) {
   for (PlanCandidate& candidate : candidates) candidate.resize(devices, candidate.front());
@@ -65,11 +71,10 @@ TEST(JointTimes, KnowsTheChanceOfADisturbedRun) {
     const std::vector<JointPrediction> times = joint_times(candidates, model);
     ASSERT_EQ(times.size(), 1U);
     for (std::size_t j = 0; j < candidates.size(); ++j) {
-      const double variance = times[0].covariance[j * candidates.size() + j];
       const Quantiles alone = model.predict(candidates[j][0]->workload).time_sec;
       const double own = std::log(alone.p95 / alone.p05) / (2 * 1.6448536);
-      EXPECT_GE(variance, least_variance(disturbed) + own * own - 1e-7);
-      EXPECT_LE(variance, least_variance(disturbed) + 2 * own * own + 1e-7);
+      EXPECT_GE(times[0].covariance[j * candidates.size() + j], least_variance(disturbed) + own * own - 1e-7);
+      EXPECT_LE(times[0].covariance[j * candidates.size() + j], least_variance(disturbed) + 2 * own * own + 1e-7);
       EXPECT_NEAR(times[0].mean[j], std::log(alone.p50) + 0.386294 * (disturbed + 0.5) / 37, 1e-6);
     }
   }
@@ -83,7 +88,7 @@ TEST(PlanRuns, KeepsTheBudgetOfEachDeviceMoreSafelyWithMoreConfidence) {
     double before = 0;
     for (const double confidence : {0.99, 0.9, 0.5}) {
       PlanRequest request = safe_request(confidence, devices);
-      request.budget_sec = 100;
+      set_budget(request, 100);
       request.times = joint_times(one, model);
       const RunPlan plan = plan_runs(on_devices(one, devices), request);
       EXPECT_GE(plan.value, before);
@@ -102,7 +107,7 @@ TEST(PlanRuns, TakesOneRunSafely) {
   for (const std::size_t devices : {1U, 2U}) {
     PlanRequest request = safe_request(0.95, devices);
     request.objective = PlanObjective::best;
-    request.budget_sec = 12;
+    set_budget(request, 12);
     request.times = joint_times(one, model);
     const RunPlan plan = plan_runs(on_devices(one, devices), request);
     ASSERT_EQ(plan.runs.size(), 1U);
@@ -116,10 +121,10 @@ TEST(PlanRuns, SaysWhatASafePlanJustMissed) {
   const TimeRegressor model = TimeRegressor::fit(rows);
   const std::vector<PlanCandidate> candidates = predicted_candidates(rows, PlanFilter{}, model);
   PlanRequest request = safe_request(0.95, 1);
-  request.budget_sec = 100;
+  set_budget(request, 100);
   request.times = joint_times(candidates, model);
   const RunPlan plan = plan_runs(candidates, request);
-  ASSERT_TRUE(plan.optimal);
+  ASSERT_EQ(plan.status, PlanStatus::optimal);
   ASSERT_EQ(plan.missed.size(), 5U);
   // A run enters the plan when it is worth a little more than its loss, and not for a little less.
   const auto holds = [&](const MissedRun& missed, double more) {
@@ -128,7 +133,7 @@ TEST(PlanRuns, SaysWhatASafePlanJustMissed) {
       if (candidate[0]->workload.key() == missed.run.workload.key()) candidate[0]->value += more;
     }
     const RunPlan other = plan_runs(changed, request);
-    EXPECT_TRUE(other.optimal);
+    EXPECT_EQ(other.status, PlanStatus::optimal);
     return std::any_of(other.runs.begin(), other.runs.end(),
                        [&](const PlannedRun& run) { return run.workload.key() == missed.run.workload.key(); });
   };
@@ -150,7 +155,7 @@ TEST(PlanRuns, CoversSafely) {
   for (const std::size_t devices : {1U, 2U}) {
     PlanRequest request = safe_request(0.95, devices);
     request.objective = PlanObjective::cover_architecture;
-    request.budget_sec = 200;
+    set_budget(request, 200);
     request.times = joint_times(one, model);
     const RunPlan plan = plan_runs(on_devices(one, devices), request);
     std::set<std::pair<int, int>> covered;
@@ -162,8 +167,8 @@ TEST(PlanRuns, CoversSafely) {
     EXPECT_LE(plan.value, free.upper_bound);
     EXPECT_GE(plan.value, 0.9 * plan.upper_bound);
     request.objective = PlanObjective::cover_architecture;
-    request.budget_sec = 20;
-    EXPECT_THROW((void)plan_runs(on_devices(one, devices), request), Error);
+    set_budget(request, 20);
+    EXPECT_FALSE(found(plan_runs(on_devices(one, devices), request)));
   }
 }
 
@@ -176,7 +181,7 @@ struct MadeUpRun {
 std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, PlanRequest& request) {
   std::vector<PlanCandidate> candidates;
   JointPrediction times;
-  times.covariance.assign(runs.size() * runs.size(), 0.0);
+  times.covariance.resize(runs.size() * runs.size());
   for (std::size_t j = 0; j < runs.size(); ++j) {
     const PlanOption option{Workload::cifar_cnn(runs[j].depth, 8, 1 << j), runs[j].sec_per_epoch, runs[j].value};
     candidates.emplace_back(request.devices.size(), option);
@@ -189,7 +194,7 @@ std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, doub
 
 TEST(PlanRuns, MoreTimeIsWorthNoLess) {
   PlanRequest request = safe_request(0.51, 1);
-  request.budget_sec = 824;
+  set_budget(request, 824);
   request.epochs = 10;
   request.startup_sec = 29.115823520085151;
   request.objective = PlanObjective::cover_depth;
@@ -199,17 +204,16 @@ TEST(PlanRuns, MoreTimeIsWorthNoLess) {
                 request);
   ASSERT_GE(plan.marginal.size(), 5U);
   double before = plan.value;
-  for (const BudgetValue& more : plan.marginal) {
-    EXPECT_GE(more.value, before) << more.budget_sec;
-    EXPECT_DOUBLE_EQ(more.value_per_minute,
-                     60 * (more.value - plan.value) / static_cast<double>(more.budget_sec - plan.budget_sec));
+  for (const LargerBudget& more : plan.marginal) {
+    EXPECT_GE(more.value, before) << more.extra_sec;
+    EXPECT_DOUBLE_EQ(more.value_per_minute, 60 * (more.value - plan.value) / static_cast<double>(more.extra_sec));
     before = more.value;
   }
 }
 
 TEST(PlanRuns, LossesAreOfTheValuesThemselves) {  // not of sums with a value that no budget holds
   PlanRequest request = safe_request(0.9, 1);
-  request.budget_sec = 300;
+  set_budget(request, 300);
   const RunPlan plan = plan_runs(made_up_runs({{1, 10, 0.7}, {1, 10, 0.1}, {1, 1e6, 1e6}}, 0.02, request), request);
   ASSERT_EQ(plan.missed.size(), 1U);
   EXPECT_EQ(plan.missed[0].loss, 0.7 - 0.1);
@@ -217,7 +221,7 @@ TEST(PlanRuns, LossesAreOfTheValuesThemselves) {  // not of sums with a value th
 
 TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
   PlanRequest request = safe_request(0.999, 1);
-  request.budget_sec = 9753;
+  set_budget(request, 9753);
   request.epochs = 1;
   request.objective = PlanObjective::cover_depth;
   const double deviation = 1.5 * std::sqrt(1.2);
@@ -239,8 +243,7 @@ TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
   EXPECT_GE(plan.upper_bound, 6);
 
   // All that is worth something takes too long.
-  request.devices = {"a", "b"};
-  request.budget_sec = 378;
+  request.devices = {{"a", 378}, {"b", 378}};
   request.epochs = 3;
   request.startup_sec = 18.75;
   const RunPlan nothing =
@@ -248,6 +251,104 @@ TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
                              deviation, request),
                 request);
   EXPECT_EQ(nothing.runs.size(), 1U);
+}
+
+TEST(PlanRuns, GivesEachDeviceItsBudget) {
+  // One run of 60 s fits either device, the other of 100 s one of them only.
+  std::vector<PlanCandidate> candidates;
+  candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 1), 60, 0.6}));
+  candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 2), 100, 0.9}));
+  PlanRequest request;
+  request.devices = {{"small", 70}, {"large", 110}};
+  const RunPlan plan = plan_runs(candidates, request);
+  EXPECT_EQ(plan.status, PlanStatus::optimal);
+  ASSERT_EQ(plan.runs.size(), 2U);
+  EXPECT_EQ(plan.runs[0].device, "small");
+  EXPECT_EQ(plan.runs[0].cost_sec, 60);
+  EXPECT_EQ(plan.runs[1].device, "large");
+  request.devices[1].budget_sec = 0;
+  EXPECT_DOUBLE_EQ(plan_runs(candidates, request).value, 0.6);
+  // The same with times that are almost certain, shared by both devices.
+  request.devices[1].budget_sec = 110;
+  request.confidence = 0.9;
+  request.times = {{{std::log(60.0), std::log(100.0)}, {1e-8, 0, 0, 1e-8}}};
+  EXPECT_DOUBLE_EQ(plan_runs(candidates, request).value, 1.5);
+  request.devices[1].budget_sec = 0;
+  EXPECT_DOUBLE_EQ(plan_runs(candidates, request).value, 0.6);
+  request.objective = PlanObjective::best;
+  EXPECT_DOUBLE_EQ(plan_runs(candidates, request).value, 0.6);
+}
+
+TEST(PlanRuns, LargerBudgetsAddTheSameTimeToEachDevice) {
+  std::vector<PlanCandidate> candidates;
+  candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 1), 100, 0.6}));
+  candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 2), 120, 0.9}));
+  PlanRequest request;
+  request.devices = {{"a", 80}, {"b", 100}};
+  const RunPlan plan = plan_runs(candidates, request);
+  EXPECT_DOUBLE_EQ(plan.value, 0.6);
+  ASSERT_FALSE(plan.marginal.empty());
+  for (const LargerBudget& more : plan.marginal) {
+    // 20 s more: either run on b, the shorter on a.
+    EXPECT_DOUBLE_EQ(more.value, more.extra_sec < 20 ? 0.6 : 1.5) << more.extra_sec;
+  }
+  EXPECT_EQ(plan.marginal.back().extra_sec, 100);
+}
+
+TEST(PlanRuns, WithoutCandidatesThereIsNothingToBuy) {
+  for (const double confidence : {0.5, 0.9}) {
+    PlanRequest request = safe_request(confidence, 1);
+    request.times = {JointPrediction()};
+    const RunPlan plan = plan_runs({}, request);
+    EXPECT_EQ(plan.status, PlanStatus::optimal);
+    EXPECT_TRUE(plan.runs.empty());
+    EXPECT_TRUE(plan.marginal.empty());
+  }
+}
+
+TEST(PlanRuns, RefusesACoverOfNothing) {
+  Workload workload = Workload::zoo("resnet18", 32);
+  PlanRequest request = safe_request(0.5, 1);
+  request.objective = PlanObjective::cover_depth;
+  const std::vector<PlanCandidate> candidates(1, PlanCandidate(1, PlanOption{workload, 1, 1}));
+  EXPECT_THROW((void)plan_runs(candidates, request), InputError);
+}
+
+TEST(PlanRuns, StopsWhenItIsAsked) {
+  PlanRequest request = safe_request(0.5, 3);
+  std::vector<PlanCandidate> candidates;
+  for (int i = 0; i < 60; ++i) {
+    PlanCandidate& candidate = candidates.emplace_back();
+    for (int d = 0; d < 3; ++d) {
+      candidate.push_back(
+          PlanOption{Workload::cifar_cnn(1, 8, i + 1), 1.0 + 0.01 * ((7 * i + 5 * d) % 31), 1.0 + 0.01 * i});
+    }
+  }
+  set_budget(request, 97);
+  std::stop_source source;
+  source.request_stop();
+  request.limits.stop = source.get_token();
+  const RunPlan stopped = plan_runs(candidates, request);
+  EXPECT_NE(stopped.status, PlanStatus::infeasible);
+  EXPECT_LE(stopped.value, stopped.upper_bound);
+  EXPECT_TRUE(stopped.marginal.empty());
+}
+
+TEST(PlanRuns, KeepsTheReasonWhyATimeIsAGuess) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  PlanFilter filter;
+  filter.devices = {"Tesla T4", "T4"};
+  const std::vector<PlanCandidate> candidates = predicted_candidates(rows, filter, model);
+  EXPECT_EQ(candidates.front()[0]->workload.device, candidates.front()[1]->workload.device);  // a name and its alias
+  PlanRequest request = safe_request(0.5, 2);
+  const RunPlan plan = plan_runs(candidates, request);
+  ASSERT_FALSE(plan.runs.empty());
+  for (const PlannedRun& run : plan.runs) EXPECT_EQ(run.reason, Reason::other_device);
+  filter.devices = {rows.front().workload.device};
+  EXPECT_EQ(predicted_candidates(rows, filter, model).front()[0]->reason, Reason::none);
+  filter.devices = {"Foo"};
+  EXPECT_THROW((void)predicted_candidates(rows, filter, model), InputError);
 }
 
 TEST(PlanRuns, RefusesTimesOfSomethingElse) {
@@ -261,6 +362,26 @@ TEST(PlanRuns, RefusesTimesOfSomethingElse) {
   request = safe_request(0.95, 3);
   request.times = joint_times(on_devices(one, 2), model);
   EXPECT_THROW((void)plan_runs(on_devices(one, 3), request), InputError);
+  request = safe_request(0.95, 1);
+  request.times = joint_times(one, model);
+  request.times[0].covariance.pop_back();
+  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  request.times[0].covariance.push_back(std::nan(""));
+  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  // One set of times stands for devices that are alike only.
+  request = safe_request(0.95, 2);
+  request.times = joint_times(one, model);
+  std::vector<PlanCandidate> unlike = on_devices(one, 2);
+  EXPECT_NO_THROW((void)plan_runs(unlike, request));
+  unlike[3][1]->sec_per_epoch *= 2;
+  EXPECT_THROW((void)plan_runs(unlike, request), InputError);
+  unlike[3][1] = unlike[3][0];
+  unlike[3][1]->value += 1;
+  EXPECT_THROW((void)plan_runs(unlike, request), InputError);
+  for (const double confidence : {0.2, 0.49, 1.0, std::nan("")}) {
+    request = safe_request(confidence, 1);
+    EXPECT_THROW((void)plan_runs(one, request), InputError) << confidence;
+  }
   std::vector<PlanCandidate> partial = on_devices(one, 2);
   partial[4][1].reset();
   EXPECT_THROW((void)joint_times(partial, model), InputError);

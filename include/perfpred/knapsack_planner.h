@@ -6,33 +6,38 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace perfpred {
 
-/// One job that may be run: what it costs and what it is worth.
+/// One job: what it costs and what it is worth.
 struct PlanItem {
   std::int64_t cost;  ///< whole units of the budget (the programs use seconds), > 0
-  double value;       ///< what it is worth, >= 0 (accuracy, images/s, ...)
+  double value;       ///< >= 0, in any unit (accuracy, images/s, ...)
 };
 
-/// A set of jobs and the proof that goes with it.
+/// A set of jobs and a bound on every other set.
 struct Plan {
   std::vector<std::size_t> chosen;  ///< indices into the items, ascending; a job worth 0 is never chosen
   std::int64_t cost = 0;            ///< sum of the chosen costs, <= budget
   double value = 0;                 ///< sum of the chosen values, rounded once
   double upper_bound = 0;           ///< no plan within the budget is worth more; equals value if optimal
-  bool optimal = false;             ///< nothing better exists: proved, in exact arithmetic
+  bool optimal = false;             ///< proved in exact arithmetic: nothing better exists
 };
 
-/// When to stop without a proof. What was found until then is returned with its bound.
+/// How much is known of a plan. `infeasible`: there is provably none. `unknown`: the search stopped before it found a
+/// plan or a proof.
+enum class PlanStatus { optimal, feasible, infeasible, unknown };
+
+/// When a search stops without a proof. It then returns the best plan so far and its bound.
 struct PlanLimits {
   double time_sec = std::numeric_limits<double>::infinity();  ///< wall time, >= 0
-  std::size_t memory_bytes = std::size_t{1} << 30U;           ///< for partial plans kept at once; the items come on top
+  std::size_t memory_bytes = std::size_t{1} << 30U;           ///< for partial plans; the items come on top
+  std::stop_token stop = {};                                  ///< a request to stop acts as if the time were up
 };
 
-/// Chooses jobs under a budget: 0/1 knapsack, solved exactly. Values are taken as the doubles that they are: sums and
-/// comparisons do not round.
+/// Chooses jobs under a budget: the 0/1 knapsack problem, solved exactly. Sums and comparisons of values do not round.
 ///
 /// Method: dynamic programming with dominance over a core that grows outwards from the break item (Pisinger, Oper. Res.
 /// 45, 1997), surrogate relaxation with a bound on the number of jobs and completion of partial plans (Martello,
@@ -43,7 +48,7 @@ class PERFPRED_API KnapsackPlanner {
   /// @throws InputError if budget < 0 or a limit is negative or not a number
   explicit KnapsackPlanner(std::int64_t budget, PlanLimits limits = {});
 
-  /// Up to 2^32 - 2 items; thread-safe.
+  /// Takes up to 2^32 - 2 items; may be called from several threads.
   /// @throws InputError if a cost is not positive or a value is negative or not finite; names the item
   [[nodiscard]] Plan plan(std::span<const PlanItem> items) const;
 

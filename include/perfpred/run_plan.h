@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/aggregator.h>
+#include <perfpred/device.h>
 #include <perfpred/knapsack_planner.h>
+#include <perfpred/prediction.h>
 #include <perfpred/time_regressor.h>
 
 #include <cstdint>
@@ -12,103 +14,120 @@
 
 namespace perfpred {
 
+/// What a run is worth.
 enum class PlanValue { accuracy, throughput };
 
-/// `sum` of the values; `best` single run; `cover_*`: the sum, with at least one run for each depth, or for each
-/// (depth, base_filters), among the candidates.
+/// `sum`: the sum of the values. `best`: one run, the most valuable. `cover_depth`, `cover_architecture`: the sum, with
+/// at least one run of each depth, or of each (depth, base_filters), that the candidates have.
 enum class PlanObjective { sum, best, cover_depth, cover_architecture };
 
-/// What one run of a candidate takes and is worth on one device.
+/// One run of a candidate on one device.
 struct PlanOption {
   Workload workload;
-  double sec_per_epoch = 0;  ///< > 0
-  double value = 0;          ///< >= 0
+  double sec_per_epoch = 0;      ///< > 0
+  double value = 0;              ///< >= 0
+  Reason reason = Reason::none;  ///< why the predicted time is outside the model's domain
 };
 
-/// A run that may be planned: one option for each device, empty where nothing is known of it there.
+/// A run that may be planned: one option for each device, empty where the run cannot go.
 using PlanCandidate = std::vector<std::optional<PlanOption>>;
 
-/// Which measured rows are candidates.
+/// Which rows become candidates.
 struct PlanFilter {
-  PlanValue value = PlanValue::accuracy;  ///< acc_mean (a row without is no candidate) or thr_mean
-  std::optional<double> min_acc;          ///< a row without accuracy does not reach it
-  std::vector<std::string> devices;       ///< rows of these pair by key without device; empty: all rows, one device
+  PlanValue value = PlanValue::accuracy;  ///< rows without acc_mean have no accuracy and are left out
+  std::optional<double> min_acc;          ///< rows below it, and rows without an accuracy, are left out
+  /// Names or aliases. Rows of these devices that differ in the device only become one candidate. Empty: every row is
+  /// a candidate, for one device.
+  std::vector<std::string> devices;
+  DeviceCatalogue catalogue;  ///< resolves names of devices that are neither in the rows nor in the model
 };
 
 /// Candidates by measured times, in the order of the rows. Rows without a time are left out.
-/// @throws InputError if a device has no row; Error, naming the best accuracy, if nothing reaches min_acc
+/// @throws InputError if a device has no row; Error, naming the best accuracy, if no row reaches min_acc
 [[nodiscard]] PERFPRED_API std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows,
                                                                           const PlanFilter& filter);
 
-/// The same by a model's times: the median for each row's workload (on each device), whether the row has a time or not.
-/// The throughput is that of the median. @throws as measured_candidates; as TimeRegressor::predict
+/// Candidates by a model's median times: one for each row's workload, on each device of the filter, whether the row has
+/// a time or not. The throughput is that of the median.
+/// @throws InputError if a device is neither in the rows, nor in the model, nor in the catalogue; Error as
+/// measured_candidates; as TimeRegressor::predict
 [[nodiscard]] PERFPRED_API std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows,
                                                                            const PlanFilter& filter,
                                                                            const TimeRegressor& model);
 
-/// For each device: logarithm of seconds per epoch of one run of each candidate, measurement noise and the chance of a
-/// disturbed run included. @throws InputError if a candidate lacks a device
+/// For each device: the joint distribution of log seconds per epoch, one entry per candidate, including measurement
+/// noise and the probability that a run is disturbed.
+/// @throws InputError if a candidate has no option for a device
 [[nodiscard]] PERFPRED_API std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidates,
                                                                     const TimeRegressor& model);
 
-struct PlanRequest {
-  std::int64_t budget_sec = 0;  ///< of each device, >= 0
-  std::int64_t epochs = 1;      ///< of each run, >= 1
-  double startup_sec = 0;       ///< of each run, >= 0
-  PlanObjective objective = PlanObjective::sum;
-  std::vector<std::string> devices = {""};  ///< one name for each option of a candidate; "": the workload's own
-  /// Probability that the budget is kept, by all devices together. Above 0.5 it needs `times`; see docs/planning.md.
-  double confidence = 0.5;
-  std::vector<JointPrediction> times;  ///< of the candidates: one for each device, or one for all if they are alike
-  PlanLimits limits;                   ///< of the plan and of what lies near it, together
+/// A device and the time that it may be used.
+struct PlanDevice {
+  std::string name;             ///< for the schedule; empty: the workload's own device
+  std::int64_t budget_sec = 0;  ///< >= 0
 };
 
-/// A run in its place: a row of the schedule.
+struct PlanRequest {
+  std::vector<PlanDevice> devices;  ///< at least one; device d runs option d of a candidate
+  std::int64_t epochs = 1;          ///< of each run, >= 1
+  double startup_sec = 0;           ///< of each run, >= 0
+  PlanObjective objective = PlanObjective::sum;
+  /// Probability, at least 0.5, that all devices together keep their budgets. Above 0.5 it needs `times`.
+  double confidence = 0.5;
+  /// Times of the candidates as joint_times() gives them: one entry for each device, or one for all devices if every
+  /// candidate has the same seconds and value on each.
+  std::vector<JointPrediction> times;
+  PlanLimits limits;  ///< for the plan, the missed runs and the larger budgets together
+};
+
+/// A run in the schedule.
 struct PlannedRun {
   Workload workload;
   std::int64_t cost_sec = 0;  ///< max(1, round(sec_per_epoch * epochs + startup_sec)), ties to even
   double value = 0;
   std::string device;
   std::int64_t start_sec = 0;
+  Reason reason = Reason::none;  ///< as that of the option
 };
 
-/// A candidate that is not in the plan, and by how much the best plan with it falls short.
+/// A candidate that is not in the plan, and how much less the best plan that contains it is worth.
 struct MissedRun {
   PlannedRun run;
-  double loss = 0;  ///< >= 0, in units of the value; for several devices or a confidence an upper bound
+  double loss = 0;  ///< >= 0, in units of the value; an upper bound for several devices or a confidence
 };
 
-/// The value of the best plan for another budget; for several devices, of the best one that a short search finds.
-struct BudgetValue {
-  std::int64_t budget_sec = 0;
+/// The value of the best plan if every device had more time; on several devices, of the best that a short search finds.
+struct LargerBudget {
+  std::int64_t extra_sec = 0;  ///< added to the budget of each device, > 0
   double value = 0;
-  double value_per_minute = 0;  ///< gained over the plan, for each further minute
+  double value_per_minute = 0;  ///< value gained for each extra minute
 };
 
-/// A plan for a time budget, with its proof and what lies near it.
+/// Which runs to do, where and when, and what lies near that plan.
 struct RunPlan {
-  bool optimal = false;
+  PlanStatus status = PlanStatus::unknown;
   std::size_t candidates = 0;
-  std::int64_t cost_sec = 0;  ///< of all devices together
-  std::int64_t budget_sec = 0;
+  std::int64_t cost_sec = 0;   ///< of all devices together
+  std::int64_t cover_sec = 0;  ///< what the cheapest run of each kind takes together; 0 unless the objective is a cover
   double value = 0;
-  double upper_bound = 0;
-  double confidence = 0.5;
-  std::vector<PlannedRun> runs;       ///< by device, then by start
-  std::vector<MissedRun> missed;      ///< at most five, least loss first; of an optimal plan
-  std::vector<BudgetValue> marginal;  ///< larger budgets, ascending, until everything fits; of an optimal plan
+  double upper_bound = 0;              ///< no plan is worth more; equals value if optimal
+  std::vector<PlannedRun> runs;        ///< by device, then by start
+  std::vector<MissedRun> missed;       ///< at most five, least loss first; only if optimal
+  std::vector<LargerBudget> marginal;  ///< ascending, until all candidates fit; only if optimal
 };
 
-/// The best set of candidates for the budget, assigned to devices, with start times.
-/// @throws InputError if a number of the request or a candidate is out of range
-/// @throws Error if no plan with a cover is found
+/// The best set of candidates for the budgets, assigned to devices, with start times.
+/// @throws InputError if a number of the request or a candidate is out of range, if sizes differ, or if the objective
+/// is a cover and no candidate has a depth
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request);
 
-/// Runs that no other beats in both cost and value, cheapest first. The budget plays no part.
+/// The runs for which no other costs as little and is worth as much (the Pareto front), cheapest first, whatever the
+/// budget. @throws as plan_runs
 [[nodiscard]] PERFPRED_API std::vector<PlannedRun> pareto_runs(std::span<const PlanCandidate> candidates,
                                                                const PlanRequest& request);
 
-/// Writes a plan as a table: the columns of `items`, then the workload's other fields.
+/// Writes the runs as CSV: key, cost_sec, value, device, start_sec, then the workload's other columns.
+/// @throws Error if the file cannot be written
 PERFPRED_API void write_plan(const std::string& path, const RunPlan& plan);
 
 }  // namespace perfpred

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/cbc.h"
-
-#ifdef PERFPRED_WITH_CBC
+#include <perfpred/cbc/enable_cbc.h>
 
 #include <coin/Cbc_C_Interface.h>
 
@@ -10,10 +8,12 @@
 #include <map>
 #include <memory>
 
+#include "plan/branch_and_cut.h"
+
 namespace perfpred {
 namespace {
 
-/// Rows of one kind, gathered column by column.
+/// A row of the program, gathered column by column.
 struct Row {
   std::vector<int> columns;
   std::vector<double> factors;
@@ -24,10 +24,8 @@ void add(Cbc_Model* model, Row& row, char sense, double limit) {
   Cbc_addRow(model, "", static_cast<int>(row.columns.size()), row.columns.data(), row.factors.data(), sense, limit);
 }
 
-}  // namespace
-
-std::optional<CutAnswer> branch_and_cut(const WholeProblem& problem, const std::vector<bool>& needed, double value,
-                                        double seconds) {
+std::optional<CutAnswer> solve(const WholeProblem& problem, const std::vector<bool>& needed, double value,
+                               double seconds) {
   const std::unique_ptr<Cbc_Model, decltype(&Cbc_deleteModel)> owner(Cbc_newModel(), &Cbc_deleteModel);
   Cbc_Model* model = owner.get();
   Cbc_setLogLevel(model, 0);
@@ -68,6 +66,7 @@ std::optional<CutAnswer> branch_and_cut(const WholeProblem& problem, const std::
   CutAnswer answer;
   if (Cbc_isProvenInfeasible(model) != 0) {
     answer.upper_bound = value;
+    answer.infeasible = true;
     return answer;
   }
   answer.upper_bound = -Cbc_getBestPossibleObjValue(model);
@@ -83,17 +82,8 @@ std::optional<CutAnswer> branch_and_cut(const WholeProblem& problem, const std::
   return answer;
 }
 
-}  // namespace perfpred
+}  // namespace
 
-#else
-
-namespace perfpred {
-
-std::optional<CutAnswer> branch_and_cut(const WholeProblem& /*problem*/, const std::vector<bool>& /*needed*/,
-                                        double /*value*/, double /*seconds*/) {
-  return std::nullopt;
-}
+void enable_cbc() { set_branch_and_cut(&solve); }
 
 }  // namespace perfpred
-
-#endif

@@ -2,22 +2,22 @@
 #include "plan/cover_solver.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+
+#include "plan/knapsack/linear_bound.h"
 
 namespace perfpred {
 namespace {
 
-using knapsack::Limits;
-
-/// Dynamic programming, group after group: partial plans that hold a job of each group so far and that no other beats
-/// in both cost and profit. Dantzig's bound over the later groups prunes.
+/// Dynamic programming, group after group: partial plans that hold a job of each group so far, without those that cost
+/// no less than another one of no less profit. Dantzig's bound on the jobs to come prunes.
 class CoverSolver {
  public:
-  /// `group` is of each job that a candidate names. Profits are >= 0.
   CoverSolver(std::span<const Candidate> candidates, const JobGroups& group, std::int64_t budget, const Limits& limits)
       : budget_(budget), limits_(limits) {
     std::map<std::size_t, std::size_t> place;
-    groups_.emplace_back();  // of the jobs that cover nothing
+    groups_.emplace_back();  // of the jobs without a group
     for (const Candidate& candidate : candidates) {
       std::size_t index = 0;
       if (group[candidate.job]) {
@@ -34,16 +34,16 @@ class CoverSolver {
     }
   }
 
-  /// Empty if the budget does not hold a job of each group.
   std::optional<Chosen> solve() {
     if (required_[1] > budget_) return std::nullopt;
     start_greedily();
-    best_.bound = knapsack_of(all(0), budget_, limits_).bound;
+    best_.bound = knapsack_of(jobs_from(0, 0), budget_, limits_).bound;
     if (best_.bound <= best_.profit) return best_;
     std::vector<State> states = {{0, 0, none}};
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      states = after_group(states, g);
-      if (gave_up_) return best_;
+      auto next = after_group(states, g);
+      if (!next) return best_;
+      states = *std::move(next);
     }
     for (const State& state : states) {
       if (state.profit <= best_.profit) continue;
@@ -60,19 +60,18 @@ class CoverSolver {
   struct State {
     std::int64_t cost;
     Int128 profit;
-    std::uint32_t last;
+    std::uint32_t last;  // the step that led here
   };
   struct Step {
     std::uint32_t before;
     std::uint32_t job;
   };
 
-  [[nodiscard]] std::vector<Candidate> all(std::size_t first_group) const {
-    std::vector<Candidate> candidates;
-    for (std::size_t g = first_group; g < groups_.size(); ++g) {
-      candidates.insert(candidates.end(), groups_[g].begin(), groups_[g].end());
-    }
-    return candidates;
+  /// The jobs of group g from one of its candidates on, and those of all later groups.
+  [[nodiscard]] std::vector<Candidate> jobs_from(std::size_t g, std::size_t candidate) const {
+    std::vector<Candidate> jobs(groups_[g].begin() + static_cast<std::ptrdiff_t>(candidate), groups_[g].end());
+    while (++g < groups_.size()) jobs.insert(jobs.end(), groups_[g].begin(), groups_[g].end());
+    return jobs;
   }
 
   /// The cheapest job of each group, then the best of the rest.
@@ -85,7 +84,7 @@ class CoverSolver {
       best_.profit += cheapest.profit;
       room -= cheapest.cost;
     }
-    std::vector<Candidate> rest = all(0);
+    std::vector<Candidate> rest = jobs_from(0, 0);
     std::erase_if(rest, [&](const Candidate& candidate) {
       return std::find(best_.jobs.begin(), best_.jobs.end(), candidate.job) != best_.jobs.end();
     });
@@ -94,59 +93,51 @@ class CoverSolver {
     best_.jobs.insert(best_.jobs.end(), more.jobs.begin(), more.jobs.end());
   }
 
-  std::vector<State> after_group(const std::vector<State>& before, std::size_t g) {
-    // The jobs that come later, best ratio first, with running sums: Dantzig's bound of any room by bisection.
-    std::vector<Candidate> later = all(g + 1);
-    std::sort(later.begin(), later.end(), better_ratio);
-    std::vector<Int128> costs = {0};
-    std::vector<Int128> profits = {0};
-    for (const Candidate& candidate : later) {
-      costs.push_back(costs.back() + candidate.cost);
-      profits.push_back(profits.back() + candidate.profit);
+  /// Empty if a limit is met.
+  std::optional<std::vector<State>> after_group(const std::vector<State>& before, std::size_t g) {
+    std::vector<State> with = g == 0 ? before : std::vector<State>();  // those that hold a job of this group
+    constexpr std::size_t first_pruning = 1000;
+    std::size_t prune_at = first_pruning;
+    for (std::size_t c = 0; c < groups_[g].size(); ++c) {
+      if (limits_.expired() || memory_of_step(before.size(), with.size()) > limits_.memory_bytes ||
+          steps_.size() + before.size() + with.size() >= none) {
+        return std::nullopt;
+      }
+      with = undominated(with, extended(with, groups_[g][c], g));
+      if (g > 0) with = undominated(with, extended(before, groups_[g][c], g));
+      if (with.size() < prune_at) continue;
+      prune(with, g, c + 1);
+      prune_at = std::max(first_pruning, 2 * with.size());
     }
-    const auto hopeless = [&](const State& state) {
-      const std::int64_t room = budget_ - state.cost;
-      if (room < required_[g + 1]) return true;
-      const auto full =
-          static_cast<std::size_t>(std::upper_bound(costs.begin(), costs.end(), Int128{room}) - costs.begin() - 1);
-      Int128 bound = state.profit + profits[full];
-      if (full < later.size()) {
-        // A part of the profit, in long double with room for its rounding; profits are whole, so the bound is, too.
-        const auto part = static_cast<long double>(room - costs[full]) / static_cast<long double>(later[full].cost);
-        bound += static_cast<Int128>(static_cast<long double>(later[full].profit) * part * (1 + 1e-15L));
-      }
-      return bound <= best_.profit;
-    };
-    std::vector<State> with = g == 0 ? before : std::vector<State>();
-    std::vector<State> fresh;
-    std::vector<State> merged;
-    for (const Candidate& candidate : groups_[g]) {
-      const auto extend = [&](const std::vector<State>& from) {
-        std::vector<State> extended;
-        for (const State& state : from) {
-          if (state.cost > budget_ - candidate.cost) break;
-          const State next{state.cost + candidate.cost, state.profit + candidate.profit, state.last};
-          if (budget_ - next.cost < required_[g + 1]) break;
-          steps_.push_back({state.last, static_cast<std::uint32_t>(candidate.job)});
-          extended.push_back({next.cost, next.profit, static_cast<std::uint32_t>(steps_.size() - 1)});
-        }
-        return extended;
-      };
-      fresh = extend(with);
-      with = undominated(with, fresh);
-      if (g > 0) {
-        // The first of its group.
-        fresh = extend(before);
-        with = undominated(with, fresh);
-      }
-      constexpr std::size_t most_steps = 40'000'000;
-      if (steps_.size() > most_steps || limits_.expired()) {
-        gave_up_ = true;
-        return with;
-      }
-    }
-    std::erase_if(with, hopeless);
+    prune(with, g, groups_[g].size());
     return with;
+  }
+
+  /// An upper bound on the bytes in use while a job is added. A vector of steps that grows is copied.
+  [[nodiscard]] std::size_t memory_of_step(std::size_t before, std::size_t with) const {
+    return (2 * before + 5 * with) * sizeof(State) + 3 * (steps_.size() + before + with) * sizeof(Step);
+  }
+
+  std::vector<State> extended(const std::vector<State>& from, const Candidate& candidate, std::size_t g) {
+    std::vector<State> states;
+    for (const State& state : from) {
+      if (state.cost > budget_ - candidate.cost - required_[g + 1]) break;
+      steps_.push_back({state.last, static_cast<std::uint32_t>(candidate.job)});
+      states.push_back({state.cost + candidate.cost, state.profit + candidate.profit,
+                        static_cast<std::uint32_t>(steps_.size() - 1)});
+    }
+    return states;
+  }
+
+  /// Drops the states that no choice of the jobs to come makes better than the best plan.
+  void prune(std::vector<State>& states, std::size_t g, std::size_t candidate) const {
+    std::vector<Candidate> later = jobs_from(g, candidate);
+    std::sort(later.begin(), later.end(), better_ratio);
+    knapsack::LinearBound<Int128> linear;
+    for (const Candidate& job : later) linear.add(job.profit, job.cost);
+    std::erase_if(states, [&](const State& state) {
+      return state.profit + linear.bound(linear.fill(0, budget_ - state.cost)) <= best_.profit;
+    });
   }
 
   static std::vector<State> undominated(const std::vector<State>& a, const std::vector<State>& b) {
@@ -167,16 +158,15 @@ class CoverSolver {
   std::int64_t budget_;
   const Limits& limits_;
   std::vector<std::vector<Candidate>> groups_;
-  std::vector<std::int64_t> required_;
+  std::vector<std::int64_t> required_;  // cost of the cheapest jobs of this group and all later ones
   std::vector<Step> steps_;
   Chosen best_;
-  bool gave_up_ = false;
 };
 
 }  // namespace
 
 std::optional<Chosen> solve_cover(std::span<const Candidate> candidates, const JobGroups& group, std::int64_t budget,
-                                  const knapsack::Limits& limits) {
+                                  const Limits& limits) {
   return CoverSolver(candidates, group, budget, limits).solve();
 }
 

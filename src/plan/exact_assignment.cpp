@@ -3,6 +3,8 @@
 
 #include <perfpred/error.h>
 
+#include "plan/knapsack/solve.h"
+
 namespace perfpred {
 
 WholeProblem::WholeProblem(const AssignmentProblem& problem) : budgets(problem.budgets), group(problem.group) {
@@ -48,32 +50,23 @@ Assignment to_assignment(const WholeProblem& problem, const Places& places, Int1
   Assignment assignment;
   if (places.profit < 0) {
     assignment.device.resize(problem.jobs.size());
-    assignment.covers = false;
+    assignment.status = bound < 0 ? PlanStatus::infeasible : PlanStatus::unknown;
     assignment.upper_bound = problem.unit.value(std::max(bound, Int128{0}), true);
     return assignment;
   }
   assignment.device = places.device;
   assignment.value = problem.unit.value(places.profit);
-  assignment.optimal = bound <= places.profit;
-  assignment.upper_bound = assignment.optimal ? assignment.value : problem.unit.value(bound, true);
+  assignment.status = bound <= places.profit ? PlanStatus::optimal : PlanStatus::feasible;
+  assignment.upper_bound = assignment.optimal() ? assignment.value : problem.unit.value(bound, true);
   return assignment;
 }
 
-Chosen knapsack_of(std::span<const Candidate> candidates, std::int64_t budget, const knapsack::Limits& limits) {
+Chosen knapsack_of(std::span<const Candidate> candidates, std::int64_t budget, const Limits& limits) {
   knapsack::Problem<Int128> problem;
   problem.capacity = budget;
-  Chosen all;
-  Int128 cost = 0;
   for (const Candidate& candidate : candidates) {
     if (candidate.cost > budget || candidate.profit <= 0) continue;
     problem.items.push_back({0, candidate.profit, candidate.cost, static_cast<std::uint32_t>(candidate.job)});
-    cost += candidate.cost;
-    all.profit += candidate.profit;
-    all.jobs.push_back(candidate.job);
-  }
-  if (cost <= budget) {
-    all.bound = all.profit;
-    return all;
   }
   knapsack::Incumbent<Int128> incumbent;
   Chosen chosen;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plan/knapsack/exact_values.h"
-#include "plan/knapsack/knapsack_solver.h"
+#include "plan/limits.h"
 #include "plan/plan_solver.h"
 
 namespace perfpred {
@@ -27,7 +27,7 @@ struct Candidate {
   Int128 profit;
 };
 
-/// An assignment problem in exact arithmetic, without what can never be chosen.
+/// An assignment problem in exact arithmetic. Items that cost more than their device's budget are left out.
 struct WholeProblem {
   /// @throws InputError if no common unit of the values makes their sum fit
   explicit WholeProblem(const AssignmentProblem& problem);
@@ -44,12 +44,13 @@ struct WholeProblem {
   JobGroups group;
 };
 
-/// Places of all jobs with their total profit; a profit below 0 stands for no plan.
+/// Places of all jobs and their total profit; a negative profit stands for no plan.
 struct Places {
   JobDevices device;
   Int128 profit = 0;
 };
 
+/// @param bound  on the profit of every plan; negative if there is proved to be no plan
 [[nodiscard]] Assignment to_assignment(const WholeProblem& problem, const Places& places, Int128 bound);
 
 [[nodiscard]] inline bool better_ratio(const Candidate& a, const Candidate& b) {
@@ -63,7 +64,6 @@ struct Chosen {
   Int128 bound = 0;
 };
 
-[[nodiscard]] Chosen knapsack_of(std::span<const Candidate> candidates, std::int64_t budget,
-                                 const knapsack::Limits& limits);
+[[nodiscard]] Chosen knapsack_of(std::span<const Candidate> candidates, std::int64_t budget, const Limits& limits);
 
 }  // namespace perfpred

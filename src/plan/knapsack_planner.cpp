@@ -4,7 +4,8 @@
 #include <perfpred/knapsack_planner.h>
 
 #include "plan/knapsack/exact_values.h"
-#include "plan/knapsack/knapsack_solver.h"
+#include "plan/knapsack/solve.h"
+#include "plan/limits.h"
 
 namespace perfpred {
 namespace {
@@ -13,11 +14,10 @@ using knapsack::Int128;
 
 bool is_candidate(const PlanItem& item, std::int64_t budget) { return item.value > 0 && item.cost <= budget; }
 
-/// What all candidates (worth something and within the budget) have in common.
+/// Properties of all candidates: items worth more than 0 that fit the budget.
 struct Survey {
   knapsack::ValueUnit unit;
   std::int64_t cost_divisor = 0;
-  Int128 total_cost = 0;
   std::size_t candidates = 0;
 };
 
@@ -32,15 +32,13 @@ Survey survey_of(std::span<const PlanItem> items, std::int64_t budget) {
     if (!is_candidate(item, budget)) continue;
     survey.unit.add(item.value);
     if (survey.cost_divisor != 1) survey.cost_divisor = std::gcd(survey.cost_divisor, item.cost);
-    survey.total_cost += item.cost;
     ++survey.candidates;
   }
   return survey;
 }
 
 template <class P>
-Plan plan_exactly(std::span<const PlanItem> items, std::int64_t budget, const Survey& survey,
-                  const knapsack::Limits& limits) {
+Plan plan_exactly(std::span<const PlanItem> items, std::int64_t budget, const Survey& survey, const Limits& limits) {
   knapsack::Problem<P> problem;
   problem.capacity = budget / survey.cost_divisor;
   problem.items.reserve(survey.candidates);
@@ -50,16 +48,7 @@ Plan plan_exactly(std::span<const PlanItem> items, std::int64_t budget, const Su
         {0, survey.unit.whole<P>(items[i].value), items[i].cost / survey.cost_divisor, static_cast<std::uint32_t>(i)});
   }
   knapsack::Incumbent<P> incumbent;
-  P bound = 0;
-  if (survey.total_cost <= budget) {
-    for (const auto& item : problem.items) {
-      incumbent.profit += item.profit;
-      incumbent.chosen.push_back(item.index);
-    }
-    bound = incumbent.profit;
-  } else {
-    bound = knapsack::solve(std::move(problem), incumbent, limits);
-  }
+  const P bound = knapsack::solve(std::move(problem), incumbent, limits);
   Plan plan;
   plan.chosen.assign(incumbent.chosen.begin(), incumbent.chosen.end());
   std::sort(plan.chosen.begin(), plan.chosen.end());
@@ -74,11 +63,11 @@ Plan plan_exactly(std::span<const PlanItem> items, std::int64_t budget, const Su
 
 KnapsackPlanner::KnapsackPlanner(std::int64_t budget, PlanLimits limits) : budget_(budget), limits_(limits) {
   if (budget < 0) throw InputError(fmt::format("budget {} is negative", budget));
-  if (!(limits.time_sec >= 0)) throw InputError(fmt::format("time limit {} is not a number >= 0", limits.time_sec));
+  static_cast<void>(Limits(limits_));  // refuses a bad limit now
 }
 
 Plan KnapsackPlanner::plan(std::span<const PlanItem> items) const {
-  const auto limits = knapsack::Limits::from(limits_);
+  const Limits limits(limits_);
   const Survey survey = survey_of(items, budget_);
   if (survey.candidates == 0) {
     Plan nothing;

@@ -9,31 +9,31 @@
 #include <random>
 #include <span>
 
-#include "plan/cbc.h"
+#include "plan/assignment_tree.h"
+#include "plan/branch_and_cut.h"
 #include "plan/cover_solver.h"
 
 namespace perfpred {
 namespace {
 
-using knapsack::Limits;
-
-/// Multiple knapsacks: alike devices (S. Martello, P. Toth, Knapsack Problems, ch. 6; D. Pisinger, An exact algorithm
-/// for large multiple knapsack problems, EJOR 114, 1999) or the generalized assignment problem (ch. 7).
-class SeveralSolver {
+/// The multiple knapsack problem if devices are alike (S. Martello, P. Toth, Knapsack Problems, ch. 6; D. Pisinger, An
+/// exact algorithm for large multiple knapsack problems, EJOR 114, 1999), else the generalized assignment problem
+/// (ch. 7).
+class MultiDeviceSolver {
  public:
-  SeveralSolver(WholeProblem problem, const Limits& limits, const PlanEffort& effort)
+  MultiDeviceSolver(WholeProblem problem, const Limits& limits, const PlanEffort& effort)
       : problem_(std::move(problem)),
         limits_(limits),
         effort_(effort),
         devices_(problem_.budgets.size()),
         alike_(are_alike()),
-        price_(problem_.jobs.size(), 0),
         needed_(problem_.jobs.size(), false) {
     std::map<std::size_t, std::size_t> number;
     for (auto& group : problem_.group) {
       if (group) group = number.emplace(*group, number.size()).first->second;
     }
-    bonus_.assign(number.size(), 0);
+    multipliers_.price.assign(problem_.jobs.size(), 0);
+    multipliers_.bonus.assign(number.size(), 0);
     best_.device.assign(problem_.jobs.size(), std::nullopt);
     if (covers()) best_.profit = -1;
   }
@@ -42,37 +42,45 @@ class SeveralSolver {
     bound_ = alike_ ? summed_budget_bound() : lagrangian_bound();
     if (best_.profit < bound_) improve_from(JobDevices(problem_.jobs.size()));
     restart();
-    if (problem_.jobs.size() <= most_jobs) {
+    if (problem_.jobs.size() <= max_jobs) {
       for (int i = 0; i < effort_.reductions && !alike_ && best_.profit < bound_ && reduce(); ++i) {
         bound_ = std::min(bound_, lagrangian_bound());
       }
-      if (best_.profit < bound_) branch_and_bound();
-      if (best_.profit < bound_ && effort_.cut_sec > 0) cut();
+      if (best_.profit < bound_ &&
+          search_assignment_tree(problem_, alike_, multipliers_, needed_, best_, bound_, effort_.nodes, limits_)) {
+        bound_ = best_.profit;
+      }
+      if (best_.profit < bound_ && effort_.cut_sec > 0 && !limits_.expired()) cut();
     }
     Assignment assignment = to_assignment(problem_, best_, bound_);
     if (cut_bound_ < assignment.upper_bound) {
       constexpr double tolerance = 2e-9;  // its own, for its plan and for its bound
-      assignment.optimal = assignment.covers && cut_bound_ <= assignment.value * (1 + tolerance);
-      assignment.upper_bound = assignment.optimal ? assignment.value : cut_bound_;
+      if (assignment.found() && cut_bound_ <= assignment.value * (1 + tolerance)) {
+        assignment.status = PlanStatus::optimal;
+      }
+      assignment.upper_bound = assignment.optimal() ? assignment.value : cut_bound_;
     }
     return assignment;
   }
 
  private:
-  /// Of more jobs no search ends; rounds and restarts become fewer as each takes longer.
-  static constexpr std::size_t most_jobs = 500;
+  /// With more jobs no search ends; rounds and restarts become fewer as each takes longer.
+  static constexpr std::size_t max_jobs = 500;
 
   [[nodiscard]] int in_proportion(int times) const {
-    return static_cast<int>(static_cast<std::size_t>(times) * most_jobs / std::max(most_jobs, problem_.jobs.size()));
+    return static_cast<int>(static_cast<std::size_t>(times) * max_jobs / std::max(max_jobs, problem_.jobs.size()));
   }
 
-  /// What is left, by CBC. It computes in floating point: what it finds is checked, what it proves holds to a
+  /// Branch and cut on what is left. CBC computes in floating point: its plans are checked here, its proofs hold to a
   /// tolerance.
   void cut() {
+    const BranchAndCut solver = branch_and_cut();
+    if (solver == nullptr) return;
     const double seconds = limits_.remaining().time_sec;
-    const auto answer = branch_and_cut(problem_, needed_, best_.profit < 0 ? -1 : problem_.unit.value(best_.profit),
-                                       std::isinf(seconds) ? effort_.cut_sec : seconds);
+    const auto answer = solver(problem_, needed_, best_.profit < 0 ? -1 : problem_.unit.value(best_.profit),
+                               std::isinf(seconds) ? effort_.cut_sec : seconds);
     if (!answer) return;
+    if (answer->infeasible && best_.profit < 0) bound_ = -1;
     if (answer->device && fits(*answer->device)) keep(*answer->device);
     cut_bound_ = std::max(0.0, answer->upper_bound);
   }
@@ -96,7 +104,7 @@ class SeveralSolver {
     return true;
   }
 
-  [[nodiscard]] bool covers() const { return !bonus_.empty(); }
+  [[nodiscard]] bool covers() const { return !multipliers_.bonus.empty(); }
 
   [[nodiscard]] Int128 profit_of(std::size_t job, std::size_t d) const { return problem_.jobs[job][d]->profit; }
   [[nodiscard]] std::int64_t cost_of(std::size_t job, std::size_t d) const { return problem_.jobs[job][d]->cost; }
@@ -111,7 +119,7 @@ class SeveralSolver {
     best_.profit = profit;
   }
 
-  /// One knapsack with all budgets together; then its jobs are packed, fullest device first, in several orders.
+  /// One knapsack with all budgets together gives the bound; its jobs are packed in several orders.
   Int128 summed_budget_bound() {
     const std::int64_t budget = summed(problem_.budgets);
     const std::vector<Candidate> candidates = problem_.candidates_on(0);
@@ -140,7 +148,7 @@ class SeveralSolver {
       std::swap(jobs[i], jobs[i + random() % std::min<std::size_t>(8, jobs.size() - i)]);
   }
 
-  /// Longest job first onto the emptiest device, or device after device filled as far as it goes.
+  /// Fills device after device as far as possible, or puts each job on the emptiest device.
   void pack(const std::vector<std::size_t>& jobs, bool fill) {
     JobDevices device(problem_.jobs.size());
     if (fill) {
@@ -163,8 +171,8 @@ class SeveralSolver {
     improve_from(std::move(device));
   }
 
-  /// Solves one device at a time, over its own jobs, the free ones, and at their loss those of the others, until no
-  /// device gains.
+  /// Solves one device at a time until none gains, over its own jobs, the unplaced ones, and those of other devices
+  /// less their profit there.
   void improve_from(JobDevices device) {
     if (covers() && !cover(device)) return;
     bool better = true;
@@ -192,11 +200,11 @@ class SeveralSolver {
     keep(device);
   }
 
-  /// The best of the candidates for a device; of the groups that no other device covers it must hold a job each.
+  /// The best of the candidates for a device, with a job of each group that no other device covers.
   [[nodiscard]] Chosen best_on(std::size_t d, std::span<const Candidate> candidates, const JobDevices& device) const {
     Chosen chosen = knapsack_of(candidates, problem_.budgets[d], limits_);
     if (!covers()) return chosen;
-    std::vector<bool> covered(bonus_.size());
+    std::vector<bool> covered(multipliers_.bonus.size());
     for (std::size_t j = 0; j < device.size(); ++j) {
       if (problem_.group[j] && device[j] && device[j] != d) covered[*problem_.group[j]] = true;
     }
@@ -214,11 +222,11 @@ class SeveralSolver {
     return solve_cover(candidates, group, problem_.budgets[d], limits_).value_or(Chosen());
   }
 
-  /// Gives a job of each group a device, where there is most room, in place of the least profitable jobs that their
-  /// groups can spare. False if that leads nowhere.
+  /// Places a job of each group where there is most room, after removing the least profitable jobs that are not the
+  /// only ones of their groups. Returns whether all groups are covered.
   bool cover(JobDevices& device) const {
     std::vector<std::int64_t> room = problem_.budgets;
-    std::vector<int> placed(bonus_.size());
+    std::vector<int> placed(multipliers_.bonus.size());
     for (std::size_t j = 0; j < device.size(); ++j) {
       if (!device[j]) continue;
       room[*device[j]] -= cost_of(j, *device[j]);
@@ -250,7 +258,7 @@ class SeveralSolver {
     return covers_groups(problem_.group, device);
   }
 
-  /// Frees a device of the least profitable jobs that their groups can spare until a cost fits.
+  /// Removes the least profitable jobs that are not the only ones of their groups from a device until a cost fits.
   bool make_room(std::size_t d, std::int64_t cost, JobDevices& device, std::vector<std::int64_t>& room,
                  std::vector<int>& placed) const {
     std::vector<Candidate> spare;
@@ -270,20 +278,18 @@ class SeveralSolver {
     return room[d] >= cost;
   }
 
-  /// What a job costs the relaxed problem wherever it goes: its price less the bonus of its group.
-  [[nodiscard]] Int128 price_of(std::size_t job) const {
-    return price_[job] - (problem_.group[job] ? bonus_[*problem_.group[job]] : 0);
-  }
+  [[nodiscard]] Int128 price_of(std::size_t job) const { return multipliers_.of(problem_, job); }
 
-  /// Plans from nothing: devices in random order, each by a knapsack over profits with noise less the prices, then
-  /// improved.
+  /// Makes plans from nothing: devices in random order, each by a knapsack over noisy profits less the prices; then
+  /// improves them.
   void restart() {
     std::mt19937_64 random(1);
     std::uniform_real_distribution<double> uniform;
     std::normal_distribution<double> normal;
     std::vector<std::size_t> order(devices_);
     std::iota(order.begin(), order.end(), 0);
-    const int restarts = in_proportion(covers() ? effort_.restarts / 10 : effort_.restarts);  // each ten times as long
+    const int restarts =
+        in_proportion(covers() ? effort_.restarts / 10 : effort_.restarts);  // each takes ten times as long
     for (int i = 0; i < restarts && best_.profit < bound_ && !limits_.expired(); ++i) {
       std::shuffle(order.begin(), order.end(), random);
       constexpr double most_noise = 0.02;
@@ -304,8 +310,8 @@ class SeveralSolver {
   }
 
   [[nodiscard]] Int128 sum_of_prices() const {
-    return std::accumulate(price_.begin(), price_.end(), Int128{0}) -
-           std::accumulate(bonus_.begin(), bonus_.end(), Int128{0});
+    const auto sum = [](const std::vector<Int128>& all) { return std::accumulate(all.begin(), all.end(), Int128{0}); };
+    return sum(multipliers_.price) - sum(multipliers_.bonus);
   }
 
   /// The jobs that a device can run, by profits less the prices.
@@ -322,8 +328,8 @@ class SeveralSolver {
     return knapsack_of(candidates, budget, limits_).bound;
   }
 
-  /// Takes away each place of a job, and its absence, with which the Lagrangian bound is no better than the best plan.
-  /// True if it took one.
+  /// Removes each place of a job, or its absence, with which the Lagrangian bound is no better than the best plan.
+  /// Returns whether it removed one.
   bool reduce() {
     const Int128 prices = sum_of_prices();
     bool reduced = false;
@@ -349,21 +355,21 @@ class SeveralSolver {
     return reduced;
   }
 
-  /// Each device alone, profits less a price for each job plus a bonus for each group, plus the prices, less the
-  /// bonuses: a bound for any prices and bonuses >= 0. Subgradient steps from the last ones lower it; choices, freed of
-  /// jobs chosen twice, start plans.
+  /// The sum of the best profits of each device alone, less a price for each job plus a bonus for each group, plus all
+  /// prices, less all bonuses: a bound for any prices and bonuses >= 0. Subgradient steps lower it. Every eighth
+  /// solution, with each job on one device only, starts a plan.
   Int128 lagrangian_bound() {
-    std::vector<Int128> least_price = price_;
-    std::vector<Int128> least_bonus = bonus_;
+    Multipliers least_multipliers = multipliers_;
+    auto& [price, bonus] = multipliers_;
     std::optional<Int128> least;
     double pace = 1;
     int stale = 0;
-    // 200 rounds come close to the bound whatever the size.
+    // 200 rounds come close to the lowest bound whatever the size.
     const int rounds = std::min(effort_.rounds, std::max(200, in_proportion(effort_.rounds)));
     for (int round = 0; round < rounds && pace > 1e-6 && !limits_.expired(); ++round) {
       Int128 bound = sum_of_prices();
       std::vector<int> uses(problem_.jobs.size());
-      std::vector<int> placed(bonus_.size());
+      std::vector<int> placed(multipliers_.bonus.size());
       JobDevices device(problem_.jobs.size());
       for (std::size_t d = 0; d < devices_; ++d) {
         const Chosen chosen = knapsack_of(priced_on(d), problem_.budgets[d], limits_);
@@ -376,8 +382,7 @@ class SeveralSolver {
       }
       if (!least || bound < *least) {
         least = bound;
-        least_price = price_;
-        least_bonus = bonus_;
+        least_multipliers = multipliers_;
         stale = 0;
       } else if (++stale >= 10) {
         pace /= 2;
@@ -387,22 +392,21 @@ class SeveralSolver {
       if (*least <= best_.profit) break;
       double norm = 0;
       for (std::size_t j = 0; j < uses.size(); ++j) {
-        if (uses[j] > 1 || price_[j] > 0) norm += (uses[j] - 1.0) * (uses[j] - 1.0);
+        if (uses[j] > 1 || price[j] > 0) norm += (uses[j] - 1.0) * (uses[j] - 1.0);
       }
       for (std::size_t g = 0; g < placed.size(); ++g) {
-        if (placed[g] == 0 || bonus_[g] > 0) norm += (placed[g] - 1.0) * (placed[g] - 1.0);
+        if (placed[g] == 0 || bonus[g] > 0) norm += (placed[g] - 1.0) * (placed[g] - 1.0);
       }
       if (norm == 0) break;
       const double length = pace * static_cast<double>(bound - best_.profit) / norm;
       for (std::size_t j = 0; j < uses.size(); ++j) {
-        price_[j] = std::max<Int128>(0, price_[j] + static_cast<Int128>(length * (uses[j] - 1)));
+        price[j] = std::max<Int128>(0, price[j] + static_cast<Int128>(length * (uses[j] - 1)));
       }
       for (std::size_t g = 0; g < placed.size(); ++g) {
-        bonus_[g] = std::max<Int128>(0, bonus_[g] - static_cast<Int128>(length * (placed[g] - 1)));
+        bonus[g] = std::max<Int128>(0, bonus[g] - static_cast<Int128>(length * (placed[g] - 1)));
       }
     }
-    price_ = std::move(least_price);
-    bonus_ = std::move(least_bonus);
+    multipliers_ = std::move(least_multipliers);
     return std::min(least.value_or(most_profit()), most_profit());
   }
 
@@ -416,103 +420,6 @@ class SeveralSolver {
     return sum;
   }
 
-  /// Depth first over the jobs, those with one place left first, then best ratio first. Alike devices: Dantzig's bound
-  /// over the summed room. Others: that of each device by profits less the prices, plus the prices. Ends early, without
-  /// a proof, when the tree is too large.
-  void branch_and_bound() {
-    for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
-      Candidate easiest{j, most_cost, 0};
-      for (const auto& item : problem_.jobs[j]) {
-        if (!item || (item->profit == 0 && !problem_.group[j])) continue;
-        easiest.cost = std::min(easiest.cost, item->cost);
-        easiest.profit = std::max(easiest.profit, item->profit);
-      }
-      if (easiest.cost < most_cost) order_.push_back(easiest);
-    }
-    std::sort(order_.begin(), order_.end(), better_ratio);
-    std::stable_partition(order_.begin(), order_.end(), [&](const Candidate& candidate) {
-      const auto& job = problem_.jobs[candidate.job];
-      return needed_[candidate.job] && std::count(job.begin(), job.end(), std::nullopt) + 1 == std::ssize(job);
-    });
-    current_.assign(problem_.jobs.size(), std::nullopt);
-    if (!alike_) set_prices();
-    descend(0, problem_.budgets, 0);
-    if (nodes_ < effort_.nodes) bound_ = best_.profit;
-  }
-
-  void set_prices() {
-    price_from_.assign(order_.size() + 1, 0);
-    priced_.assign(devices_, {});
-    for (std::size_t place = order_.size(); place-- > 0;) {
-      const std::size_t job = order_[place].job;
-      price_from_[place] = price_from_[place + 1] + price_[job];
-      for (std::size_t d = 0; d < devices_; ++d) {
-        const auto& item = problem_.jobs[job][d];
-        if (item && item->profit > price_[job]) priced_[d].push_back({place, item->cost, item->profit - price_[job]});
-      }
-    }
-    for (std::vector<Candidate>& items : priced_) std::sort(items.begin(), items.end(), better_ratio);
-  }
-
-  /// What the jobs from this place of the order on may add at most.
-  [[nodiscard]] Int128 most_from(std::size_t depth, const std::vector<std::int64_t>& room) const {
-    if (alike_) {
-      Int128 left = 0;
-      for (const std::int64_t one : room) left += one;
-      return relaxed(order_.begin() + static_cast<std::ptrdiff_t>(depth), order_.end(), left, 0);
-    }
-    Int128 most = price_from_[depth];
-    for (std::size_t d = 0; d < devices_; ++d) most += relaxed(priced_[d].begin(), priced_[d].end(), room[d], depth);
-    return most;
-  }
-
-  /// Dantzig's bound over items in order of their ratios, those of a job before `least` left out.
-  [[nodiscard]] static Int128 relaxed(std::vector<Candidate>::const_iterator item,
-                                      std::vector<Candidate>::const_iterator end, Int128 room, std::size_t least) {
-    Int128 sum = 0;
-    for (; item != end; ++item) {
-      if (item->job < least) continue;
-      if (item->cost > room) {
-        // A part of the profit, in long double with room for its rounding; profits are whole, so the bound is, too.
-        const long double part = static_cast<long double>(room) / static_cast<long double>(item->cost);
-        return sum + static_cast<Int128>(static_cast<long double>(item->profit) * part * (1 + 1e-15L));
-      }
-      room -= item->cost;
-      sum += item->profit;
-    }
-    return sum;
-  }
-
-  void descend(std::size_t depth, std::vector<std::int64_t> room, Int128 profit) {
-    if (profit > best_.profit && (!covers() || covers_groups(problem_.group, current_))) {
-      best_.profit = profit;
-      best_.device = current_;
-    }
-    if (depth == order_.size() || best_.profit >= bound_) return;
-    if (++nodes_ >= effort_.nodes) return;
-    if (nodes_ % 4096 == 0 && limits_.expired()) {
-      nodes_ = effort_.nodes;
-      return;
-    }
-    if (profit + most_from(depth, room) <= best_.profit) return;
-    const std::size_t job = order_[depth].job;
-    for (std::size_t d = 0; d < devices_; ++d) {
-      const auto& item = problem_.jobs[job][d];
-      if (!item || item->cost > room[d]) continue;
-      // Alike devices with equal room are one choice.
-      if (alike_ && std::find(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(d), room[d]) !=
-                        room.begin() + static_cast<std::ptrdiff_t>(d)) {
-        continue;
-      }
-      room[d] -= item->cost;
-      current_[job] = d;
-      descend(depth + 1, room, profit + item->profit);
-      current_[job].reset();
-      room[d] += item->cost;
-    }
-    if (!needed_[job]) descend(depth + 1, std::move(room), profit);
-  }
-
   WholeProblem problem_;
   const Limits& limits_;
   PlanEffort effort_;
@@ -521,20 +428,14 @@ class SeveralSolver {
   Places best_;
   Int128 bound_ = 0;
   double cut_bound_ = std::numeric_limits<double>::infinity();
-  std::vector<Int128> price_;  // of each job, where the Lagrangian bound was least; 0 for alike devices
-  std::vector<Int128> bonus_;  // of each group, likewise; empty without groups
-  std::vector<bool> needed_;   // of each job: no better plan lacks it
-  std::vector<Candidate> order_;
-  std::vector<Int128> price_from_;              // of the jobs from a place of the order on
-  std::vector<std::vector<Candidate>> priced_;  // by device: profit less price, the place in the order as job
-  JobDevices current_;
-  std::int64_t nodes_ = 0;
+  Multipliers multipliers_;   // with the lowest Lagrangian bound; 0 if devices are alike
+  std::vector<bool> needed_;  // of each job: no better plan lacks it
 };
 
 }  // namespace
 
-Assignment assign_to_several(WholeProblem problem, const knapsack::Limits& limits, const PlanEffort& effort) {
-  return SeveralSolver(std::move(problem), limits, effort).solve();
+Assignment assign_to_several(WholeProblem problem, const Limits& limits, const PlanEffort& effort) {
+  return MultiDeviceSolver(std::move(problem), limits, effort).solve();
 }
 
 }  // namespace perfpred

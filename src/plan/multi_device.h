@@ -5,7 +5,6 @@
 namespace perfpred {
 
 /// Two devices or more, as assign() says.
-[[nodiscard]] Assignment assign_to_several(WholeProblem problem, const knapsack::Limits& limits,
-                                           const PlanEffort& effort);
+[[nodiscard]] Assignment assign_to_several(WholeProblem problem, const Limits& limits, const PlanEffort& effort);
 
 }  // namespace perfpred

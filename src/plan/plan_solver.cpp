@@ -6,6 +6,7 @@
 
 #include "plan/cover_solver.h"
 #include "plan/exact_assignment.h"
+#include "plan/limits.h"
 #include "plan/multi_device.h"
 
 namespace perfpred {
@@ -25,11 +26,11 @@ Assignment assign_to_one(const AssignmentProblem& problem, const PlanLimits& lim
   for (const std::size_t index : plan.chosen) assignment.device[job_of[index]] = 0;
   assignment.value = plan.value;
   assignment.upper_bound = plan.upper_bound;
-  assignment.optimal = plan.optimal;
+  assignment.status = plan.optimal ? PlanStatus::optimal : PlanStatus::feasible;
   return assignment;
 }
 
-Assignment cover_on_one(const WholeProblem& problem, const knapsack::Limits& limits) {
+Assignment cover_on_one(const WholeProblem& problem, const Limits& limits) {
   Places places{JobDevices(problem.jobs.size()), -1};
   const auto chosen = solve_cover(problem.candidates_on(0), problem.group, problem.budgets[0], limits);
   if (!chosen) return to_assignment(problem, places, -1);
@@ -69,7 +70,7 @@ std::int64_t least_cover(const AssignmentProblem& problem) {
 
 Assignment assign(const AssignmentProblem& problem, const PlanLimits& given, const PlanEffort& effort) {
   if (problem.budgets.size() == 1 && !has_groups(problem.group)) return assign_to_one(problem, given);
-  const auto limits = knapsack::Limits::from(given);
+  const Limits limits(given);
   WholeProblem whole(problem);
   if (!whole.can_cover()) return to_assignment(whole, {JobDevices(whole.jobs.size()), -1}, -1);
   if (problem.budgets.size() == 1) return cover_on_one(whole, limits);

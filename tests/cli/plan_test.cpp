@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -169,7 +170,7 @@ TEST_F(PlanProgram, CoversWithSeveralDevices) {
   EXPECT_DOUBLE_EQ(plan["value"], 0.5 + 0.9 + 0.95);
   EXPECT_EQ(plan["optimal"], true);
   expect_refusal(run(cover("42")), 1, "at least 85 s; the budget is 84 s");
-  expect_refusal(run(cover("44")), 1, "no plan with a run of each kind was found within 44 s of each device");
+  expect_refusal(run(cover("44")), 1, "there is no plan with a run of each kind within 44 s of each device");
 }
 
 TEST_F(PlanProgram, TakesExtremeBudgets) {
@@ -179,6 +180,75 @@ TEST_F(PlanProgram, TakesExtremeBudgets) {
   EXPECT_EQ(run_json({"--budget-sec", "9", "--epochs", "10"})["n"], 0);  // nothing fits
   EXPECT_EQ(run_json({"--budget-sec", "9", "--epochs", "10"})["optimal"], true);
   EXPECT_EQ(run_json({"--budget-sec", "4611686018427387904", "--epochs", "10", "--gpus", "3"})["n"], 4);
+}
+
+TEST_F(PlanProgram, TellsALimitFromACoverThatCannotBe) {
+  // Every run must be made, and only an exact partition of their times fits: there is one, but no search finds it at
+  // once.
+  std::string table = header;
+  std::mt19937_64 random(1);
+  std::int64_t left_over = 0;
+  std::int64_t budget = 0;
+  for (int i = 0; i < 40; ++i) {
+    const auto drawn = static_cast<std::int64_t>(500'000'000 + random() % 400'000'000 - (i % 2) * 200'000'000);
+    const std::int64_t sec = i < 39 ? drawn : left_over;
+    left_over += i % 2 == 0 ? sec : -sec;
+    if (i % 2 == 0) budget += sec;
+    table += row(1 + i % 5, 8 * (1 + i / 5), 32, std::to_string(sec), "500", "0.5");
+  }
+  const auto cover = [](std::int64_t budget_sec) {
+    return std::vector<std::string>{"--budget-sec",     std::to_string(budget_sec),
+                                    "--epochs",         "1",
+                                    "--objective",      "cover-architecture",
+                                    "--gpus",           "2",
+                                    "--time-limit-sec", "0"};
+  };
+  expect_refusal(run(cover(budget), table), 1, "the search stopped before it found a plan");
+  expect_refusal(run(cover(budget - 1), table), 1, "a run of each kind takes at least");
+}
+
+TEST_F(PlanProgram, SaysWhichTimesAreRough) {
+  std::string table = header;
+  for (const int depth : {2, 3, 4}) {
+    for (const int filters : {8, 16, 32}) {
+      for (const int batch : {64, 256}) {
+        table += row(depth, filters, batch, std::to_string(0.3 + 0.001 * depth * filters + 20.0 / batch), "500", "0.5",
+                     "T4");
+      }
+    }
+  }
+  const std::string rows = folder_.write("rows.csv", table);
+  const std::string model = folder_.file("model.json");
+  const Finished fitted = spawn({program("train"), "--runs-agg", rows, "--out", model});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.err;
+  const auto predicted = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"--budget-sec",  "50",        "--epochs", "10",
+                                          "--time-source", "predicted", "--model",  model};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const json own = run_json(predicted({"--devices", "T4"}), table);
+  ASSERT_GT(own["n"], 0);
+  for (const json& item : own["items"]) {
+    EXPECT_EQ(item["in_domain"], true);
+    EXPECT_EQ(item["reason"], "");
+  }
+  const json alias = run_json(predicted({"--devices", "Tesla T4"}), table);
+  EXPECT_EQ(alias["items"], own["items"]);
+  const json other = run_json(predicted({"--devices", "T4,V100-SXM2-16GB"}), table);
+  int rough = 0;
+  for (const json& item : other["items"]) {
+    EXPECT_EQ(item["in_domain"], item["device"] == "T4") << item;
+    rough += item["reason"] == "other_device" ? 1 : 0;
+  }
+  EXPECT_GT(rough, 0);
+  const Finished screen = run(predicted({"--devices", "T4,V100-SXM2-16GB"}), table);
+  EXPECT_NE(screen.out.find("outside the model's domain: " + std::to_string(rough)), std::string::npos) << screen.out;
+  expect_refusal(run(predicted({"--devices", "Foo,T4"}), table), 2, "Foo");
+  // A limit of 0 s with a confidence: a plan or its bound, not a crash.
+  const json stopped = run_json(predicted({"--confidence", "0.9", "--time-limit-sec", "0"}), table);
+  EXPECT_LE(stopped["value"], stopped["upper_bound"]);
+  EXPECT_EQ(run(predicted({"--confidence", "0.9", "--time-limit-sec", "0", "--gpus", "3"}), table).exit_code, 0);
 }
 
 TEST_F(PlanProgram, WritesThePlan) {
@@ -202,6 +272,7 @@ TEST_F(PlanProgram, SaysWhatIsWrong) {
                  "--price-per-hour: -1 is not a number >= 0");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "0.9"}), 2, "needs predicted times");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "1"}), 2, "confidence 1");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "0.2"}), 2, "confidence 0.2");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, ""), 2, "is empty");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header), 2, "no row");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, small_table() + row(2, 16, 32, "1", "5", "0.5")), 2,

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
-#include "plan/knapsack/knapsack_solver.h"
+#include "plan/knapsack/problem.h"
 
 namespace perfpred::knapsack {
 
@@ -18,16 +19,11 @@ struct Binary {
 };
 
 inline Binary to_binary(double value) {
-  const auto bits = std::bit_cast<std::uint64_t>(value);
-  const auto biased = static_cast<int>(bits >> 52U);
-  std::uint64_t mantissa = bits & ((std::uint64_t{1} << 52U) - 1);
-  int exponent = -1074;
-  if (biased != 0) {
-    mantissa |= std::uint64_t{1} << 52U;
-    exponent = biased - 1075;
-  }
+  constexpr int digits = std::numeric_limits<double>::digits;
+  int exponent = 0;
+  const auto mantissa = static_cast<std::uint64_t>(std::ldexp(std::frexp(value, &exponent), digits));
   const int zeros = std::countr_zero(mantissa);
-  return {static_cast<std::int64_t>(mantissa >> static_cast<unsigned>(zeros)), exponent + zeros};
+  return {static_cast<std::int64_t>(mantissa >> static_cast<unsigned>(zeros)), exponent - digits + zeros};
 }
 
 /// The unit in which given positive doubles are whole numbers: divisor * 2^exponent.
@@ -42,7 +38,7 @@ class ValueUnit {
     ++count_;
   }
 
-  /// Bits that the sum of all takes at most, before it is divided.
+  /// Upper bound on the bits of the sum of all values, before it is divided.
   [[nodiscard]] int sum_bits() const {
     return count_ == 0 ? 0 : highest_ - lowest_ + static_cast<int>(std::bit_width(count_));
   }
@@ -50,17 +46,17 @@ class ValueUnit {
   template <class P>
   [[nodiscard]] P whole(double value) const {
     const Binary parts = to_binary(value);
-    return P(parts.odd / divisor_) << (parts.exponent - lowest_);
+    return static_cast<P>(P(parts.odd / divisor_) << (parts.exponent - lowest_));
   }
 
-  /// The nearest double, or the least that is not below.
+  /// The nearest double, or the smallest that is not below.
   template <class P>
   [[nodiscard]] double value(const P& profit, bool upwards = false) const {
     if (count_ == 0) return 0;
     const P whole = profit * divisor_;
     const int dropped = std::max(0, bit_width(whole) - 64);
     auto leading = static_cast<Uint128>(static_cast<Int128>(whole >> dropped));
-    // A last bit for all that was dropped keeps the rounding right.
+    // A last bit that stands for the dropped ones keeps the rounding right.
     if (P(whole >> dropped) << dropped != whole) leading |= 1U;
     auto rounded = static_cast<double>(leading);
     if (upwards && static_cast<Uint128>(rounded) < leading) {

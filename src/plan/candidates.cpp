@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <perfpred/error.h>
+#include <perfpred/run_plan.h>
+#include <perfpred/throughput_deriver.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "model/lognormal.h"
+
+namespace perfpred {
+namespace {
+
+/// Gathers options into candidates; with named devices, by the workload without its device. The first of two options
+/// for one place stays.
+class CandidateTable {
+ public:
+  CandidateTable(std::span<const AggregateRow> rows, const PlanFilter& filter) : filter_(filter) {
+    if (rows.empty()) throw InputError("there is no row to plan with");
+  }
+
+  [[nodiscard]] bool passes(const AggregateRow& row) {
+    if (row.acc_mean) best_acc_ = std::max(best_acc_.value_or(0), *row.acc_mean);
+    return !filter_.min_acc || (row.acc_mean && *row.acc_mean >= *filter_.min_acc);
+  }
+
+  void add(std::size_t device, PlanOption option) {
+    std::size_t index = candidates_.size();
+    if (!filter_.devices.empty()) {
+      Workload anywhere = option.workload;
+      anywhere.device.clear();
+      index = place_.emplace(anywhere.key(), index).first->second;
+    }
+    if (index == candidates_.size()) candidates_.emplace_back(std::max<std::size_t>(1, filter_.devices.size()));
+    auto& place = candidates_[index][device];
+    if (!place) place = std::move(option);
+  }
+
+  [[nodiscard]] std::vector<PlanCandidate> finish() {
+    if (filter_.min_acc && candidates_.empty()) {
+      throw Error(best_acc_
+                      ? fmt::format("no run reaches an accuracy of {}; the best has {}", *filter_.min_acc, *best_acc_)
+                      : fmt::format("no run reaches an accuracy of {}: no row has one", *filter_.min_acc));
+    }
+    return std::move(candidates_);
+  }
+
+ private:
+  const PlanFilter& filter_;
+  std::vector<PlanCandidate> candidates_;
+  std::map<std::string, std::size_t> place_;  // by key without device
+  std::optional<double> best_acc_;
+};
+
+std::set<std::string> devices_of(std::span<const AggregateRow> rows) {
+  std::set<std::string> names;
+  for (const AggregateRow& row : rows) names.insert(row.workload.device);
+  return names;
+}
+
+/// Mean and variance that the probability of a disturbance adds to the logarithm of a run's time.
+struct Disturbance {
+  double mean;
+  double variance;
+};
+
+/// The probability is estimated from the fitted rows that lie far above their interval, by Jeffreys' rule, so that it
+/// is never 0. A disturbed run takes 1 + u times as long, u uniform in [0, 1], as if it shared its device with another
+/// job.
+Disturbance disturbance_of(const TimeRegressor& model) {
+  constexpr double far_above = 1.1;  // as two repeats of one run may differ before they count as disagreeing
+  const std::vector<AggregateRow> rows = model.fitted_rows();
+  const auto disturbed = std::count_if(rows.begin(), rows.end(), [&](const AggregateRow& row) {
+    return *row.avg_time_mean > far_above * model.predict(row.workload).time_sec.p95;
+  });
+  const double probability = (static_cast<double>(disturbed) + 0.5) / (static_cast<double>(rows.size()) + 1);
+  constexpr double ln2 = 0.6931471805599453;
+  constexpr double mean = 2 * ln2 - 1;                    // of ln(1 + u)
+  constexpr double square = 2 * ln2 * ln2 - 4 * ln2 + 2;  // of its square
+  return {probability * mean, probability * square - probability * mean * probability * mean};
+}
+
+}  // namespace
+
+std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows, const PlanFilter& filter) {
+  CandidateTable table(rows, filter);
+  std::vector<std::string> devices = filter.devices;
+  const std::set<std::string> measured = devices_of(rows);
+  for (std::string& device : devices) {
+    const auto known = filter.catalogue.candidates(device);
+    if (!measured.contains(device) && known.size() == 1) device = known.front()->name;
+    if (!measured.contains(device)) throw InputError(fmt::format("no row is of device \"{}\"", device));
+  }
+  for (const AggregateRow& row : rows) {
+    if (!row.avg_time_mean) continue;
+    const auto value = filter.value == PlanValue::accuracy ? row.acc_mean : row.thr_mean;
+    const auto add = [&](std::size_t d) {
+      if (table.passes(row) && value) table.add(d, {row.workload, *row.avg_time_mean, *value});
+    };
+    if (devices.empty()) add(0);
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      if (devices[d] == row.workload.device) add(d);
+    }
+  }
+  return table.finish();
+}
+
+std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows, const PlanFilter& filter,
+                                                const TimeRegressor& model) {
+  CandidateTable table(rows, filter);
+  std::vector<std::string> devices = filter.devices;
+  std::set<std::string> known = devices_of(rows);
+  known.merge(devices_of(model.fitted_rows()));
+  for (std::string& device : devices) {
+    if (!known.contains(device)) device = filter.catalogue.full_name(device);
+  }
+  for (const AggregateRow& row : rows) {
+    if (!table.passes(row) || (filter.value == PlanValue::accuracy && !row.acc_mean)) continue;
+    for (std::size_t d = 0; d < std::max<std::size_t>(1, devices.size()); ++d) {
+      Workload workload = row.workload;
+      if (!devices.empty()) workload.device = devices[d];
+      const Prediction prediction = model.predict(workload);
+      const double sec = prediction.time_sec.p50;
+      const double value =
+          filter.value == PlanValue::accuracy ? *row.acc_mean : ThroughputDeriver(workload.train_images).derive(sec);
+      table.add(d, {std::move(workload), sec, value, prediction.reason});
+    }
+  }
+  return table.finish();
+}
+
+std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidates, const TimeRegressor& model) {
+  const Disturbance disturbance = disturbance_of(model);
+  std::vector<JointPrediction> all;
+  const std::size_t devices = candidates.empty() ? 1 : candidates.front().size();
+  for (std::size_t d = 0; d < devices; ++d) {
+    std::vector<Workload> workloads;
+    for (const PlanCandidate& candidate : candidates) {
+      if (candidate.size() != devices || !candidate[d]) throw InputError("joint times need every time on every device");
+      workloads.push_back(candidate[d]->workload);
+    }
+    JointPrediction& times = all.emplace_back(model.joint(workloads));
+    for (std::size_t j = 0; j < workloads.size(); ++j) {
+      // The interval of one run includes the noise of its measurement, the joint distribution does not.
+      const double deviation = log_deviation(model.predict(workloads[j]).time_sec);
+      double& variance = times.covariance[j * workloads.size() + j];
+      variance = std::max(variance, deviation * deviation) + disturbance.variance;
+      times.mean[j] += disturbance.mean;
+    }
+  }
+  return all;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <span>
+#include <vector>
+
+#include "plan/limits.h"
+#include "plan/request_problem.h"
+
+namespace perfpred {
+
+/// The five candidates outside an optimal plan that it would lose least with. Empty if the time is up.
+[[nodiscard]] std::vector<MissedRun> missed_runs(std::span<const PlanCandidate> candidates,
+                                                 const AssignmentProblem& problem, const Assignment& best,
+                                                 const PlanRequest& request, const Limits& limits);
+
+/// Values for larger budgets: at first what takes the cheapest run if there is no plan yet, then steps of 5 to 100 per
+/// cent, until all candidates fit or the time is up.
+[[nodiscard]] std::vector<LargerBudget> larger_budgets(const AssignmentProblem& problem, double value,
+                                                       const PlanRequest& request, const Limits& limits);
+
+}  // namespace perfpred
