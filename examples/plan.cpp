@@ -58,7 +58,7 @@ std::string rounded_up(double number) {
   }
 }
 
-/// In a plan from predicted times, the runs of which the model knows little.
+/// How many runs have a predicted time outside the model's domain.
 void print_out_of_domain(const std::vector<PlannedRun>& runs) {
   std::map<std::string_view, int> count;
   for (const PlannedRun& run : runs) {
@@ -70,7 +70,7 @@ void print_out_of_domain(const std::vector<PlannedRun>& runs) {
   }
 }
 
-/// Why there is no plan.
+/// Says why there is no plan.
 [[noreturn]] void refuse(const RunPlan& plan, const PlanRequest& request, std::int64_t budget_sec) {
   const std::string budget = std::to_string(budget_sec) + " s" + (request.devices.size() > 1 ? " of each device" : "") +
                              (request.confidence > 0.5 ? fmt::format(" at confidence {}", request.confidence) : "");

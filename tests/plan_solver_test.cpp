@@ -131,7 +131,7 @@ TEST(Assign, CoversEveryGroup) {
     AssignmentProblem problem = random_problem(dice, 1 + static_cast<std::size_t>(dice.below(12)), 1, true);
     group_randomly(problem, dice);
     const double best = best_of_all(problem);
-    ASSERT_EQ(best<0, least_cover(problem)> problem.budgets[0]) << instance;
+    ASSERT_EQ(best<0, cheapest_cover(problem)> problem.budgets[0]) << instance;
     const Assignment assignment = assign(problem, {});
     ASSERT_EQ(assignment.status, best >= 0 ? PlanStatus::optimal : PlanStatus::infeasible) << instance;
     expect_valid(problem, assignment);

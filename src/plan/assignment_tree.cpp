@@ -36,13 +36,13 @@ class AssignmentTree {
   /// Jobs with one place left first, then by ratio.
   void set_order() {
     for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
-      Candidate easiest{j, most_cost, 0};
+      Candidate easiest{j, max_cost, 0};
       for (const auto& item : problem_.jobs[j]) {
         if (!item || (item->profit == 0 && !problem_.group[j])) continue;
         easiest.cost = std::min(easiest.cost, item->cost);
         easiest.profit = std::max(easiest.profit, item->profit);
       }
-      if (easiest.cost < most_cost) order_.push_back(easiest);
+      if (easiest.cost < max_cost) order_.push_back(easiest);
     }
     std::sort(order_.begin(), order_.end(), better_ratio);
     std::stable_partition(order_.begin(), order_.end(), [&](const Candidate& candidate) {
@@ -67,7 +67,7 @@ class AssignmentTree {
   }
 
   /// What the jobs from this place of the order on may add at most.
-  [[nodiscard]] Int128 most_from(std::size_t depth, const std::vector<std::int64_t>& room) const {
+  [[nodiscard]] Int128 max_gain_from(std::size_t depth, const std::vector<std::int64_t>& room) const {
     if (alike_) {
       Int128 left = 0;
       for (const std::int64_t one : room) left += one;
@@ -101,7 +101,7 @@ class AssignmentTree {
       nodes_ = max_nodes_;
       return;
     }
-    if (profit + most_from(depth, room) <= best_.profit) return;
+    if (profit + max_gain_from(depth, room) <= best_.profit) return;
     const std::size_t job = order_[depth].job;
     for (std::size_t d = 0; d < devices_; ++d) {
       const auto& item = problem_.jobs[job][d];

@@ -10,8 +10,8 @@
 namespace perfpred {
 namespace {
 
-/// Dynamic programming, group after group: partial plans that hold a job of each group so far, without those that cost
-/// no less than another one of no less profit. Dantzig's bound on the jobs to come prunes.
+/// Dynamic programming, group after group, over partial plans that hold a job of each group so far. Plans that another
+/// one dominates in cost and profit are dropped; Dantzig's bound on the jobs to come prunes.
 class CoverSolver {
  public:
   CoverSolver(std::span<const Candidate> candidates, const JobGroups& group, std::int64_t budget, const Limits& limits)
@@ -28,7 +28,7 @@ class CoverSolver {
     }
     required_.assign(groups_.size() + 1, 0);
     for (std::size_t g = groups_.size(); g-- > 1;) {
-      std::int64_t least = most_cost;
+      std::int64_t least = max_cost;
       for (const Candidate& candidate : groups_[g]) least = std::min(least, candidate.cost);
       required_[g] = saturated_sum(required_[g + 1], least);
     }

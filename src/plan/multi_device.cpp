@@ -292,8 +292,8 @@ class MultiDeviceSolver {
         in_proportion(covers() ? effort_.restarts / 10 : effort_.restarts);  // each takes ten times as long
     for (int i = 0; i < restarts && best_.profit < bound_ && !limits_.expired(); ++i) {
       std::shuffle(order.begin(), order.end(), random);
-      constexpr double most_noise = 0.02;
-      const double noise = most_noise * uniform(random);
+      constexpr double max_noise = 0.02;
+      const double noise = max_noise * uniform(random);
       JobDevices device(problem_.jobs.size());
       for (const std::size_t d : order) {
         std::vector<Candidate> candidates;
@@ -359,7 +359,7 @@ class MultiDeviceSolver {
   /// prices, less all bonuses: a bound for any prices and bonuses >= 0. Subgradient steps lower it. Every eighth
   /// solution, with each job on one device only, starts a plan.
   Int128 lagrangian_bound() {
-    Multipliers least_multipliers = multipliers_;
+    Multipliers best_multipliers = multipliers_;
     auto& [price, bonus] = multipliers_;
     std::optional<Int128> least;
     double pace = 1;
@@ -382,7 +382,7 @@ class MultiDeviceSolver {
       }
       if (!least || bound < *least) {
         least = bound;
-        least_multipliers = multipliers_;
+        best_multipliers = multipliers_;
         stale = 0;
       } else if (++stale >= 10) {
         pace /= 2;
@@ -406,11 +406,11 @@ class MultiDeviceSolver {
         bonus[g] = std::max<Int128>(0, bonus[g] - static_cast<Int128>(length * (placed[g] - 1)));
       }
     }
-    multipliers_ = std::move(least_multipliers);
-    return std::min(least.value_or(most_profit()), most_profit());
+    multipliers_ = std::move(best_multipliers);
+    return std::min(least.value_or(max_profit()), max_profit());
   }
 
-  [[nodiscard]] Int128 most_profit() const {
+  [[nodiscard]] Int128 max_profit() const {
     Int128 sum = 0;
     for (const auto& job : problem_.jobs) {
       Int128 most = 0;

@@ -4,7 +4,7 @@
 
 namespace perfpred {
 
-/// Two devices or more, as assign() says.
+/// assign() for two devices or more.
 [[nodiscard]] Assignment assign_to_several(WholeProblem problem, const Limits& limits, const PlanEffort& effort);
 
 }  // namespace perfpred

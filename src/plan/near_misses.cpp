@@ -49,9 +49,9 @@ std::int64_t cost_of_all(std::span<const PlanJob> jobs) {
   return total;
 }
 
-/// most_cost if there is no job.
+/// max_cost if there is no job.
 std::int64_t cheapest(std::span<const PlanJob> jobs) {
-  std::int64_t cost = most_cost;
+  std::int64_t cost = max_cost;
   for (const PlanJob& job : jobs) {
     for (const auto& item : job) cost = std::min(cost, item ? item->cost : cost);
   }
@@ -69,7 +69,7 @@ std::vector<MissedRun> missed_runs(std::span<const PlanCandidate> candidates, co
     std::size_t device;
     double rank;
   };
-  // Value per cost, or the value where a plan is one run, picks those that are worth solving for.
+  // Those of the highest value per cost are solved for, or of the highest value where a plan is one run.
   std::vector<Left> left;
   for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
     if (best.device[j]) continue;
@@ -104,10 +104,10 @@ std::vector<LargerBudget> larger_budgets(const AssignmentProblem& problem, doubl
   std::vector<LargerBudget> values;
   const auto [smallest, largest] = std::minmax_element(problem.budgets.begin(), problem.budgets.end());
   const std::int64_t first_run = cheapest(problem.jobs);
-  if (first_run == most_cost) return values;
-  const std::int64_t enough = request.confidence > 0.5 ? most_cost : cost_of_all(problem.jobs);
+  if (first_run == max_cost) return values;
+  const std::int64_t enough = request.confidence > 0.5 ? max_cost : cost_of_all(problem.jobs);
   if (*smallest >= enough) return values;
-  const std::int64_t max_extra = std::min(enough - *smallest, most_cost - *largest);
+  const std::int64_t max_extra = std::min(enough - *smallest, max_cost - *largest);
   const auto base = static_cast<double>(std::max(*largest, first_run));
   for (const double factor : {1.0, 1.05, 1.1, 1.25, 1.5, 2.0}) {
     const std::int64_t before = values.empty() ? 0 : values.back().extra_sec;

@@ -13,8 +13,8 @@ namespace perfpred {
                                                  const AssignmentProblem& problem, const Assignment& best,
                                                  const PlanRequest& request, const Limits& limits);
 
-/// Values for larger budgets: at first what takes the cheapest run if there is no plan yet, then steps of 5 to 100 per
-/// cent, until all candidates fit or the time is up.
+/// Values for larger budgets. The first holds the cheapest run if the request's budgets do not; then come steps of 5 to
+/// 100 per cent, until all candidates fit or the time is up.
 [[nodiscard]] std::vector<LargerBudget> larger_budgets(const AssignmentProblem& problem, double value,
                                                        const PlanRequest& request, const Limits& limits);
 

@@ -53,7 +53,7 @@ bool covers_groups(const JobGroups& group, const JobDevices& device) {
   return std::all_of(covered.begin(), covered.end(), [](const auto& one) { return one.second; });
 }
 
-std::int64_t least_cover(const AssignmentProblem& problem) {
+std::int64_t cheapest_cover(const AssignmentProblem& problem) {
   std::map<std::size_t, std::int64_t> least;
   for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
     if (!problem.group[j]) continue;

@@ -37,10 +37,10 @@ struct Assignment {
   [[nodiscard]] bool found() const { return optimal() || status == PlanStatus::feasible; }
 };
 
-constexpr std::int64_t most_cost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t max_cost = std::numeric_limits<std::int64_t>::max();
 
 [[nodiscard]] constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
-  return a > most_cost - b ? most_cost : a + b;
+  return a > max_cost - b ? max_cost : a + b;
 }
 
 /// The budgets of all devices together.
@@ -54,7 +54,7 @@ constexpr std::int64_t most_cost = std::numeric_limits<std::int64_t>::max();
 [[nodiscard]] bool covers_groups(const JobGroups& group, const JobDevices& device);
 
 /// What the cheapest job of each group costs, summed; 0 without groups.
-[[nodiscard]] std::int64_t least_cover(const AssignmentProblem& problem);
+[[nodiscard]] std::int64_t cheapest_cover(const AssignmentProblem& problem);
 
 /// How long a search on several devices goes on before it returns a bound.
 struct PlanEffort {

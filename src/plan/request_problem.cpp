@@ -167,7 +167,7 @@ Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& reque
 std::int64_t whole_seconds(double seconds) {
   const double rounded = std::nearbyint(seconds);
   constexpr double too_long = 9.2e18;
-  if (rounded >= too_long) return most_cost;
+  if (rounded >= too_long) return max_cost;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(rounded));
 }
 

@@ -18,7 +18,7 @@ RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& 
   const AssignmentProblem problem = to_problem(candidates, request);
   RunPlan plan;
   plan.candidates = candidates.size();
-  plan.cover_sec = least_cover(problem);
+  plan.cover_sec = cheapest_cover(problem);
   if (plan.cover_sec > summed(problem.budgets)) {
     plan.status = PlanStatus::infeasible;
     return plan;

@@ -7,7 +7,7 @@
 
 namespace perfpred::knapsack {
 
-/// Solves a problem of which nothing is decided yet, as far as the limits allow. Starts from an empty incumbent.
+/// Solves a problem without fixed items as far as the limits allow. Starts from an empty incumbent.
 /// @returns an upper bound on every solution's profit
 template <class P>
 P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits);
