@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "temporary_folder.h"
 #include "tools/complexity_tables.h"
 #include "tools/step_report.h"
 
@@ -61,6 +62,22 @@ TEST(StepReport, TheDeviceSaysWhatBoundsTheStep) {
   const StepReport other = report_step(product(64), 1, Precision::bf16, device_of(40));
   EXPECT_FALSE(other.device->bound);  // its peak of bf16 is not known
   EXPECT_FALSE(other.device->time_at_peak_sec);
+}
+
+TEST(StepReport, LaunchesBoundAStepOnlyOnADeviceWhoseLaunchTimeIsKnown) {
+  const testing::TemporaryFolder folder;
+  DeviceCatalogue catalogue;
+  for (const Device& device : catalogue.devices()) EXPECT_FALSE(device.launch_us) << device.name;
+  catalogue.add(folder.write("own.csv",
+                             "name,fp32_tflops,mem_gb,mem_bw_gbs,launch_us\n"
+                             "with,10,40,100,50\n"
+                             "without,10,40,100,\n"));
+  const auto answer = [&](const char* name) {
+    return report_step(product(64), 1, Precision::fp32, catalogue.find(name)).device.value();
+  };
+  EXPECT_EQ(answer("with").bound, Bound::launch);
+  EXPECT_NEAR(*answer("with").time_at_peak_sec, 2 * 50e-6, 1e-12);  // two operators, each shorter than a launch
+  EXPECT_EQ(answer("without").bound, Bound::memory);
 }
 
 TEST(StepReport, AStepThatDoesNotFitHasASmallerLargestBatch) {

@@ -9,6 +9,11 @@ namespace {
 /// Channels that oneDNN's blocked layouts hold together (of AVX-512).
 constexpr std::int64_t channel_block = 16;
 
+/// The fewest channels that are filled up to a block: an image's three are not, and weight gradients have kernels for
+/// up to eight.
+constexpr std::int64_t min_filled = 4;
+constexpr std::int64_t min_filled_of_weight_gradient = 9;
+
 /// Rows and columns of the widest window for which oneDNN has kernels of its own.
 constexpr std::int64_t max_window = 14;
 
@@ -42,13 +47,13 @@ class Workspace {
   [[nodiscard]] std::int64_t bytes(TensorId id) const { return id == no_tensor ? 0 : step_.bytes(id); }
 
   /// Bytes of a copy in oneDNN's layout: channels (axis 1 of images, both channel axes of weights) are filled up.
-  [[nodiscard]] std::int64_t blocked(TensorId id, bool weight = false) const {
+  [[nodiscard]] std::int64_t blocked(TensorId id, std::int64_t least = min_filled) const {
     if (id == no_tensor) return 0;
     const Shape& shape = step_.shape(id);
     double bytes = static_cast<double>(step_.bytes(id));
-    for (std::size_t axis = weight ? 0 : 1; axis < 2; ++axis) {
+    for (std::size_t axis = id == operands_.weight ? 0 : 1; axis < 2; ++axis) {
       const std::int64_t channels = shape[axis];
-      if (channels < channel_block) continue;
+      if (channels < least) continue;
       const std::int64_t filled = (channels + channel_block - 1) / channel_block * channel_block;
       bytes *= static_cast<double>(filled) / static_cast<double>(channels);
     }
@@ -92,13 +97,13 @@ class Workspace {
 
   [[nodiscard]] std::int64_t blocked_forward() const {
     const std::int64_t out = blocked(operands_.result);
-    return std::max(blocked(operands_.image) + blocked(operands_.weight, true) + out, out + bytes(operands_.result));
+    return std::max(blocked(operands_.image) + blocked(operands_.weight) + out, out + bytes(operands_.result));
   }
 
   [[nodiscard]] std::int64_t blocked_image() const {
     if (operands_.image_gradient == no_tensor) return 0;
     const std::int64_t made = blocked(operands_.image_gradient);
-    return std::max(blocked(operands_.result) + blocked(operands_.weight, true) + made,
+    return std::max(blocked(operands_.result) + blocked(operands_.weight) + made,
                     made + bytes(operands_.image_gradient));
   }
 
@@ -114,8 +119,9 @@ class Workspace {
     }
     // Without a kernel for depthwise weights in this layout, oneDNN fills each group to a block of its own.
     const bool filled = window[1] == 1 && is_channels_last(operands_.result);
-    const std::int64_t made = blocked(operands_.weight, true) * (filled ? channel_block * channel_block : 1);
-    return before + std::max(blocked(operands_.result) + blocked(operands_.image) + made,
+    const std::int64_t least = min_filled_of_weight_gradient;
+    const std::int64_t made = blocked(operands_.weight, least) * (filled ? channel_block * channel_block : 1);
+    return before + std::max(blocked(operands_.result, least) + blocked(operands_.image, least) + made,
                              made + bytes(operands_.weight_gradient));
   }
 

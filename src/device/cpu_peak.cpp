@@ -88,9 +88,9 @@ std::vector<PanelKernel<Number>> kernels() {
   return all;
 }
 
-/// Blocks a second that the threads do together while all of them work, from the tenth fastest of a hundred blocks of
-/// each: whatever else runs on the machine takes whole time slices, which are longer than a block.
-/// @param prepare  called in its thread; gives what does one block
+/// Blocks a second of all threads together while all of them work, from the tenth fastest of a hundred blocks of
+/// each: other processes take whole time slices, which are longer than a block.
+/// @param prepare  called in each thread; returns the function that does one block
 double blocks_per_sec(unsigned threads, int blocks, const std::function<std::function<void(int)>(unsigned)>& prepare) {
   std::barrier gate(static_cast<std::ptrdiff_t>(threads));
   std::vector<double> rates(threads);

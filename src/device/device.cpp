@@ -103,7 +103,7 @@ std::string bare(std::string_view name) {
   return text;
 }
 
-/// `cpu`, or the name of this machine's.
+/// `cpu`, or the model name of this machine's CPU.
 bool is_this_cpu(std::string_view name) {
   return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
 }

@@ -10,7 +10,7 @@
 namespace perfpred {
 namespace {
 
-/// Elements that are read or written once: what "1 FLOP per element" counts.
+/// Elements of the first input or the first output, whichever has more: one FLOP each.
 double element_flops(const OpGraph& graph, std::span<const TensorId> inputs, std::span<const TensorId> outputs) {
   std::int64_t elements = 0;
   if (!inputs.empty()) elements = graph.numel(inputs[0]);
@@ -18,15 +18,15 @@ double element_flops(const OpGraph& graph, std::span<const TensorId> inputs, std
   return static_cast<double>(elements);
 }
 
-/// FLOPs of an update of the tensors that it writes, `copies` of which belong together: a parameter and its state.
+/// FLOPs of an optimizer that writes so many `copies` for each parameter: the parameter itself and its state.
 double update_flops(const OpGraph& graph, std::span<const TensorId> outputs, int per_parameter, int copies) {
   std::int64_t elements = 0;
   for (const TensorId id : outputs) elements += graph.numel(id);
   return static_cast<double>(elements) * per_parameter / copies;
 }
 
-/// Multiply-adds into one output element of a convolution: input channels of a group times the kernel. From one element
-/// of the image if it is transposed.
+/// Multiply-adds for one output element of a convolution: input channels of a group times the kernel's area. For one
+/// element of the image if the convolution is transposed.
 double taps(const Shape& weight) { return static_cast<double>(weight.numel()) / static_cast<double>(weight[0]); }
 
 double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs,
