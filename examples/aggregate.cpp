@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-aggregate: runs.csv, or logs of runs, to runs_agg.csv.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <perfpred/aggregator.h>
 
 #include <algorithm>
@@ -9,10 +8,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cli.h"
+#include "rejected_output.h"
 
 namespace {
 
@@ -86,13 +85,10 @@ void print_json(const Aggregator& aggregator, const std::vector<AggregateRow>& r
 
 /// Sums up on standard error: rejected runs by reason, rows that rest on rejected runs alone.
 void report(const Aggregator& aggregator, const std::vector<AggregateRow>& rows) {
-  std::map<std::string_view, std::int64_t> by_reason;
-  aggregator.for_each_rejected([&by_reason](const RejectedRun& run) { ++by_reason[to_string(run.reason)]; });
-  std::vector<std::string> reasons;
-  for (const auto& [reason, n] : by_reason) reasons.push_back(fmt::format("{} {}", n, reason));
-  fmt::print(stderr, "{} runs, {} rows, {} runs rejected", aggregator.runs(), rows.size(), aggregator.rejected());
-  if (!reasons.empty()) fmt::print(stderr, " ({}; --rejected lists them)", fmt::join(reasons, ", "));
-  fmt::print(stderr, "\n");
+  std::map<std::string, std::size_t> by_reason;
+  aggregator.for_each_rejected(
+      [&by_reason](const RejectedRun& run) { ++by_reason[std::string(to_string(run.reason))]; });
+  fmt::print(stderr, "{} runs, {} rows, {}\n", aggregator.runs(), rows.size(), cli::summary(by_reason));
   const auto unstable =
       std::count_if(rows.begin(), rows.end(), [](const AggregateRow& row) { return row.flags.unstable; });
   if (unstable != 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How train and observe show rejected rows: all of them as JSON, one line on the screen.
+// How programs show rejected rows: all of them as JSON, one line on the screen.
 #include <perfpred/time_regressor.h>
 
 #include <fmt/format.h>
@@ -18,16 +18,21 @@ inline nlohmann::json to_json(const std::vector<RejectedRow>& rows) {
   return list;
 }
 
-/// `3 rejected: 2 outlier, 1 other_device`: a reason counts up to its first colon.
+/// `3 rejected: 2 outlier, 1 other_device`, from the number of rows by reason.
+inline std::string summary(const std::map<std::string, std::size_t>& counts) {
+  std::size_t total = 0;
+  std::string reasons;
+  for (const auto& [reason, count] : counts) {
+    total += count;
+    reasons += fmt::format("{}{} {}", reasons.empty() ? ": " : ", ", count, reason);
+  }
+  return fmt::format("{} rejected{}", total, reasons);
+}
+/// The same for rows; a reason counts up to its first colon.
 inline std::string summary(const std::vector<RejectedRow>& rows) {
   std::map<std::string, std::size_t> counts;
   for (const RejectedRow& row : rows) ++counts[row.reason.substr(0, row.reason.find(": "))];
-  std::string text = fmt::format("{} rejected", rows.size());
-  for (const char* separator = ": "; const auto& [reason, count] : counts) {
-    text += fmt::format("{}{} {}", separator, count, reason);
-    separator = ", ";
-  }
-  return text;
+  return summary(counts);
 }
 
 }  // namespace perfpred::cli

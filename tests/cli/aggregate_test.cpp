@@ -51,7 +51,7 @@ TEST(AggregateProgram, WritesATableToStandardOutput) {
   EXPECT_EQ(rows[0].avg_time_mean, 3);
   EXPECT_EQ(rows[1].avg_time_mean, 1);
   EXPECT_EQ(rows[1].n_rejected, 1);
-  EXPECT_THAT(finished.err, HasSubstr("3 runs, 2 rows, 2 runs rejected (2 epochs_disagree; --rejected lists them)\n"
+  EXPECT_THAT(finished.err, HasSubstr("3 runs, 2 rows, 2 rejected: 2 epochs_disagree\n"
                                       "1 of 2 rows are unstable: all of their runs were rejected\n"));
 }
 
