@@ -2,16 +2,16 @@
 // perfpred-ncu: sums up a CSV export of Nsight Compute.
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "json_output.h"
+#include "text/files.h"
 #include "tools/ncu_report.h"
 
 namespace {
 
 using json = nlohmann::ordered_json;
-
-json number(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
+using perfpred::cli::or_null;
 
 json brief(const perfpred::NcuTotals& totals) {
   return {{"kernels", totals.kernels}, {"flops", totals.flops}, {"bytes", totals.bytes}, {"time_sec", totals.time_sec}};
@@ -23,15 +23,15 @@ json to_json(const perfpred::NcuReport& report, const std::string& label) {
                    {"kernels", total.kernels},
                    {"flops", total.flops},
                    {"tensor_flops", total.tensor_flops},
-                   {"bytes_read", number(total.bytes_read)},
-                   {"bytes_written", number(total.bytes_written)},
+                   {"bytes_read", or_null(total.bytes_read)},
+                   {"bytes_written", or_null(total.bytes_written)},
                    {"bytes", total.bytes},
                    {"time_sec", total.time_sec},
                    {"gflops", total.flops_per_sec() / 1e9},
                    {"gbps", total.bytes_per_sec() / 1e9},
-                   {"ai", number(total.arithmetic_intensity())},
-                   {"sm_pct", number(total.sm_pct)},
-                   {"dram_pct", number(total.dram_pct)},
+                   {"ai", or_null(total.arithmetic_intensity())},
+                   {"sm_pct", or_null(total.sm_pct)},
+                   {"dram_pct", or_null(total.dram_pct)},
                    {"ranges", json::object()},
                    {"by_kernel", json::array()},
                    {"warnings", report.warnings}};
@@ -51,15 +51,16 @@ int main(int argc, char** argv) {
                                  "Sums up a CSV export of Nsight Compute: FLOPs, bytes, time, rates, NVTX ranges.",
                                  "perfpred-ncu report.csv --label resnet18 --out summary.txt");
   std::string path, label, out;
-  bool as_json = false;
+  bool as_json = false, decimal_comma = false;
   program.add_option("report", path, "CSV of `ncu --csv`, long or wide (--page raw)")->required();
   program.add_option("--label", label, "Heading of the summary (default: the file's name)");
   program.add_option("--out", out, "Write the summary here too");
+  program.add_flag("--decimal-comma", decimal_comma, "The file has decimal commas");
   program.add_flag("--json", as_json, "Print one JSON document");
   return program.run(argc, argv, [&] {
-    const perfpred::NcuReport report = perfpred::NcuReport::read(path);
+    const perfpred::NcuReport report = perfpred::NcuReport::read(path, decimal_comma ? ',' : '.');
     if (label.empty()) label = path.substr(path.find_last_of('/') + 1);
-    if (!out.empty()) perfpred::write_ncu_summary(out, report, label);
+    if (!out.empty()) perfpred::write_file(out, report.text(label));
     if (as_json) {
       for (const std::string& warning : report.warnings) fmt::print(stderr, "perfpred-ncu: warning: {}\n", warning);
       fmt::print("{}\n", to_json(report, label).dump());

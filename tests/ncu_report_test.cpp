@@ -49,7 +49,9 @@ std::string kernel(int id, const std::string& name, const std::string& ranges, c
 
 class NcuReportTest : public ::testing::Test {
  protected:
-  NcuReport read(const std::string& text) { return NcuReport::read(folder_.write("report.csv", text)); }
+  NcuReport read(const std::string& text, char decimal = '.') {
+    return NcuReport::read(folder_.write("report.csv", text), decimal);
+  }
   std::string refusal(const std::string& text) {
     try {
       (void)read(text);
@@ -91,36 +93,41 @@ TEST_F(NcuReportTest, LongFormatSumsByKernelAndRange) {
 
 TEST_F(NcuReportTest, NumberFormatsOfOtherLocales) {
   const struct {
+    char decimal;
     const char *usec, *read, *fma;
-  } formats[] = {{"1,024.50", "2.25", "1,234,567"},
-                 {"1.024,50", "2,25", "1.234.567"},
-                 {"1 024,50", "2,25", "1 234 567"},
-                 {"1\xE2\x80\xAF"
+  } formats[] = {{'.', "1,024.50", "2.25", "1,234,567"},
+                 {',', "1.024,50", "2,25", "1.234.567"},
+                 {',', "1 024,50", "2,25", "1 234 567"},
+                 {',',
+                  "1\xE2\x80\xAF"
                   "024,50",
                   "2,25",
                   "1\xC2\xA0"
                   "234\xC2\xA0"
                   "567"},
-                 {"1'024.50", "2.25", "1'234'567"},
-                 {"1024.5", "2.25", "1234567"},
-                 {"1024,5", "2,25", "1234567"}};
+                 {'.', "1'024.50", "2.25", "1'234'567"},
+                 {'.', "1024.5", "2.25", "1234567"},
+                 {',', "1024,5", "2,25", "1234567"}};
   for (const auto& f : formats) {
     std::string rows = kernel(0, "k", range("forward"), f.usec, f.read, "0", f.fma, "0");
     for (std::size_t at; (at = rows.find("\"50.00\"")) != std::string::npos;) rows.replace(at, 7, "\"50\"");
-    const NcuReport report = read(long_header + rows);
+    const NcuReport report = read(long_header + rows, f.decimal);
     EXPECT_DOUBLE_EQ(report.total.time_sec, 1024.5e-6) << f.usec;
     EXPECT_DOUBLE_EQ(report.total.bytes, 2250) << f.usec;
     EXPECT_DOUBLE_EQ(report.total.flops, 2 * 1234567. + 110) << f.fma;
   }
 }
 
-TEST_F(NcuReportTest, CountsTellWhatASeparatorMeans) {
-  // "1.234" inst can only be a thousand; a comma must then be the decimal separator.
-  std::string rows = kernel(0, "k", range("f"), "8,125", "2", "0", "1.234", "1");
-  for (std::size_t at; (at = rows.find("\"50.00\"")) != std::string::npos;) rows.replace(at, 7, "\"50\"");
-  const NcuReport report = read(long_header + row(0, "k", range("f"), "dram__bytes_read.sum", "byte", "0") + rows);
-  EXPECT_DOUBLE_EQ(report.total.time_sec, 8.125e-6);
-  EXPECT_DOUBLE_EQ(report.total.flops, 2 * 1234. + 110);
+TEST_F(NcuReportTest, TheOtherDecimalSeparatorIsRefused) {
+  const auto rows = [](const std::string& usec, const std::string& fma) {
+    std::string text = kernel(0, "k", range("f"), usec, "2", "0", fma, "1");
+    for (std::size_t at; (at = text.find("\"50.00\"")) != std::string::npos;) text.replace(at, 7, "\"50\"");
+    return long_header + text;
+  };
+  EXPECT_THAT(refusal(rows("12,5", "1")), AllOf(HasSubstr(":2: value \"12,5\""), HasSubstr("LC_ALL=C")));
+  EXPECT_THAT(refusal(rows("0,125", "1")), HasSubstr("\"0,125\""));  // no thousands begin with 0
+  EXPECT_THAT(refusal(rows("8", "1.234")), HasSubstr("\"1.234\""));  // a count is whole
+  EXPECT_DOUBLE_EQ(read(rows("8,125", "1.234"), ',').total.time_sec, 8.125e-6);
 }
 
 TEST_F(NcuReportTest, CountsInThousandsAreNotWhole) {
@@ -219,7 +226,7 @@ TEST_F(NcuReportTest, SaysWhenARangeHasNoBackwardKernels) {
                                 kernel(1, "fill", range("backward"), "1.5", "1", "0", "0", "0") +
                                 kernel(2, "gemm_dgrad", "", "1.5", "1", "0", "0", "0"));
   EXPECT_THAT(report.warnings,
-              ElementsAre(AllOf(HasSubstr("range \"backward\" has 1 kernel and none"), Not(HasSubstr("neither"))),
+              ElementsAre(AllOf(HasSubstr("range \"backward\" has 1 kernel, but none"), Not(HasSubstr("filtered"))),
                           "1 of 3 kernels are in no range"));
 }
 
@@ -246,9 +253,9 @@ TEST_F(NcuReportTest, MissingMetricsAreNamed) {
 
 TEST_F(NcuReportTest, BadFilesAreRefusedByLine) {
   const std::string place = folder_.file("report.csv");
-  EXPECT_THAT(refusal(""), HasSubstr("is no CSV of Nsight Compute"));
-  EXPECT_THAT(refusal("a,b\n1,2\n"), HasSubstr("is no CSV of Nsight Compute"));
-  EXPECT_THAT(refusal(long_header), HasSubstr("holds no kernel"));
+  EXPECT_THAT(refusal(""), HasSubstr("is not a CSV of Nsight Compute"));
+  EXPECT_THAT(refusal("a,b\n1,2\n"), HasSubstr("is not a CSV of Nsight Compute"));
+  EXPECT_THAT(refusal(long_header), HasSubstr("has no kernel"));
   const std::string good = kernel(0, "k", "", "1.5", "1", "0", "0", "0");
   EXPECT_THAT(refusal(long_header + good + row(1, "k", "", "dram__bytes_read.sum", "furlong", "1")),
               AllOf(StartsWith(place + ":10: "), HasSubstr("furlong")));
@@ -261,6 +268,17 @@ TEST_F(NcuReportTest, BadFilesAreRefusedByLine) {
   EXPECT_THAT(refusal(long_header + good + kernel(1, "k", "", "1.5", "1", "0", "0", "0") + good),
               AllOf(StartsWith(place + ":18: "), HasSubstr("kernel 0 was complete before")));
   EXPECT_THAT(refusal(long_header + std::string("\"1\",\"2\"\n")), StartsWith(place + ":2: 2 fields"));
+}
+
+TEST_F(NcuReportTest, KernelsMayComeInAnyOrderOnce) {
+  const auto one = [](int id) { return kernel(id, "k", "", "1.5", "1", "0", "0", "0"); };
+  std::string rows;
+  for (const int id : {5, 1, 2, 4, 3, 0, 900'000'000, 7}) rows += one(id);
+  EXPECT_EQ(read(long_header + rows).total.kernels, 8);
+  for (const int id : {0, 1, 2, 3, 4, 5, 900'000'000}) {
+    EXPECT_THAT(refusal(long_header + rows + one(id)), HasSubstr("was complete before")) << id;
+  }
+  EXPECT_EQ(refusal(long_header + rows + one(6)), "");
 }
 
 TEST_F(NcuReportTest, ConcatenatedReportsStartAgain) {
@@ -289,7 +307,8 @@ TEST_F(NcuReportTest, ReferenceReport) {
   EXPECT_EQ(report.ranges[3].kernels, 1);  // backward
   EXPECT_EQ(report.ranges[4].name, "optimizer_step");
   EXPECT_EQ(report.ranges[4].kernels, 6);
-  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("range \"backward\" has 1 kernel and none of a backward pass")));
+  EXPECT_THAT(report.warnings,
+              ElementsAre(HasSubstr("range \"backward\" has 1 kernel, but none from a backward pass")));
 }
 
 }  // namespace

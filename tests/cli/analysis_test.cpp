@@ -102,7 +102,7 @@ TEST(Ncu, PrintsTotalsAndWritesTheSummary) {
 
 TEST(Ncu, RefusesWhatIsNoReport) {
   const TemporaryFolder folder;
-  expect_refusal(spawn({program("ncu"), folder.write("a.csv", "a,b\n1,2\n")}), 2, "is no CSV of Nsight Compute");
+  expect_refusal(spawn({program("ncu"), folder.write("a.csv", "a,b\n1,2\n")}), 2, "is not a CSV of Nsight Compute");
   const std::string csv = folder.write("report.csv", small_report());
   expect_refusal(spawn({program("ncu"), csv, "--out", "/nowhere/x", "--json"}), 2, "/nowhere/x");
   expect_refusal(spawn({program("ncu")}), 2, "report");
