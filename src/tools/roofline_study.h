@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,71 +16,82 @@
 
 namespace perfpred {
 
-/// Measured training steps of several networks in several environments under the roofs of their devices: intensity and
-/// FLOPs from the networks' op graphs, rates from the measurements; tables, plots and a written report.
+/// A measurement under the roof of its device.
+struct StudyPoint {
+  RooflinePoint place;                    ///< its `device` is the environment where the roof is unknown
+  Precision precision = Precision::fp32;  ///< of the roof that counts
+  std::shared_ptr<const Roofline> roof;   ///< null where the device's peaks are unknown
+
+  // Of training steps only:
+  std::optional<TimedSteps> steps;
+  std::string environment;  ///< "lab", "T4", or "lab (T4)" where the environment "lab" has several devices
+  std::string network;      ///< "resnet18", "cifar_cnn d2 f16"
+  std::string setting;      ///< "bf16, nhwc": values of fields in which steps of this network differ; often empty
+};
+
+/// Which devices the measurements ran on.
+struct StudyDevices {
+  DeviceCatalogue catalogue;  ///< where devices are found by name
+  /// Environment, or device as the measurement names it -> device. "" stands for all that are not named.
+  std::map<std::string, std::string> names;
+  std::optional<Roofline> by_hand;  ///< if set, the roof of every measurement
+};
+
+/// Measured training steps of several networks in several environments under the roofs of their devices. FLOPs and
+/// bytes come from the networks' op graphs, times from the measurements. Steps of one network and batch size that
+/// differ in precision, layout or any other field of their workload are separate points.
 class RooflineStudy {
  public:
-  /// @param catalogue   where devices are found by name
-  /// @param devices     environment -> name of its device, where the measurements name none or a wrong one; the
-  ///                    environment "" stands for every one that is not named
-  /// @param precision   of measurements that do not say theirs
-  RooflineStudy(DeviceCatalogue catalogue, std::map<std::string, std::string> devices, Precision precision);
+  /// @param precision  of measurements that do not state theirs
+  RooflineStudy(StudyDevices devices, Precision precision);
 
-  /// Steps of iteration logs; the optimizer is Nesterov's, as in perfpred-train-net.
-  /// @throws InputError for a device that is not known, but not for an environment called "cpu": its peaks stay unknown
+  /// Steps of iteration logs. @throws InputError for an unknown device; a device called "cpu" has unknown peaks instead
   void add(const IterationSummary& summary);
 
-  /// Rows of a runs_agg.csv, steps_per_epoch steps in avg_time_mean. @throws InputError as above, or if none has a time
+  /// Rows of a runs_agg.csv: a step takes avg_time_mean / steps_per_epoch. @throws InputError as above, or if no row
+  /// has a time
   void add(std::span<const AggregateRow> rows);
 
-  /// The kernels of an Nsight Compute report, together and by range. @throws InputError without a device
+  /// The kernels of an Nsight Compute report, all together and by range. @throws InputError if no device is given
   void add(const NcuReport& report, const std::string& label);
 
-  /// One point by hand. @throws InputError without a device, or unless both numbers are positive
+  /// One point by hand, rate in FLOP/s. @throws InputError if no device is given, or unless both numbers are positive
   void add(const std::string& label, double ai, double flops_per_sec);
 
-  void set_roof(const Roofline& roof);  ///< peaks by hand, for every environment
+  /// @throws InputError if a name of StudyDevices::names matches no measurement, or if `precision_given` although all
+  /// measurements state their own
+  void check_all_used(bool precision_given) const;
 
-  /// @throws InputError if a device was given for an environment that nothing added is of
-  void check_devices() const;
-
-  [[nodiscard]] const std::vector<RooflinePoint>& points() const { return points_; }  ///< `device` is the environment's
-  [[nodiscard]] std::vector<const Roofline*> roofs() const;  ///< of the devices with points, in order of appearance
+  [[nodiscard]] const std::vector<StudyPoint>& points() const { return points_; }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
-  [[nodiscard]] std::string text() const;  ///< the points as a table for people
-
-  /// Writes tables (summary.csv, throughput.csv, times.csv, speedups.csv where steps were added), plots (one roofline
-  /// per device, one of all, throughput, batch scaling, model comparison, efficiency) and report.md. @returns all paths
-  /// @throws InputError if the folder cannot be made, Error if gnuplot is missing or the disk refuses
-  [[nodiscard]] std::vector<std::string> write(const std::string& folder) const;
-
  private:
-  struct Step {
-    std::string environment, network;
-    std::int64_t batch_size = 0, iterations = 0;
-    std::string label;
-    double mean_ms = 0, images_per_sec = 0;
-    std::optional<double> std_ms, min_ms, max_ms;
-    std::size_t point = 0;  // index into points_
-  };
+  [[nodiscard]] std::shared_ptr<const Roofline> roof_of(const std::string& environment, const std::string& device);
+  [[nodiscard]] Precision or_given(Precision stated);
+  void add_steps(TimedSteps steps);
+  void finish_steps(std::size_t first);
+  void name_steps();
 
-  [[nodiscard]] const Roofline* roof_of(const std::string& environment, const std::string& device);
-  void add_step(Step step, const Roofline* roof, const OpGraph& graph, Precision precision);
-  [[nodiscard]] std::vector<std::string> write_tables(const std::string& folder) const;
-  [[nodiscard]] std::vector<std::string> write_plots(const std::string& folder) const;
-  [[nodiscard]] std::string report(const std::vector<std::string>& plots) const;
-
-  DeviceCatalogue catalogue_;
-  std::map<std::string, std::string> devices_;
+  StudyDevices devices_;
   Precision precision_;
-  std::map<std::string, std::shared_ptr<const Roofline>> roof_by_environment_;
-  std::vector<std::string> environments_;  // in order of appearance
-  std::shared_ptr<const Roofline> by_hand_;
-  std::map<std::string, Precision> precision_by_device_;  // of its points, for the drawn roof
-  std::vector<RooflinePoint> points_;
-  std::vector<Step> steps_;
+  bool precision_used_ = false;
+  std::set<std::string> used_names_;                              // keys of devices_.names
+  std::set<std::string> unnamed_;                                 // environments without a device
+  std::map<std::string, std::shared_ptr<const Roofline>> roofs_;  // by the name looked up
+  std::vector<StudyPoint> points_;
   std::vector<std::string> warnings_;
 };
+
+/// The roofs of these points, one of each device, in order of appearance.
+[[nodiscard]] std::vector<const Roofline*> roofs_of(std::span<const StudyPoint> points);
+
+/// The precisions of the points on this device, in order of appearance.
+[[nodiscard]] std::vector<Precision> precisions_on(std::span<const StudyPoint> points, const std::string& device);
+
+/// The environments of training steps, in order of appearance.
+[[nodiscard]] std::vector<std::string> environments_of(std::span<const StudyPoint> points);
+
+/// "32.1 %", or "unknown".
+[[nodiscard]] std::string percent_text(const std::optional<double>& fraction);
 
 }  // namespace perfpred

@@ -553,10 +553,15 @@ TEST(TrainNet, ItsIterationLogIsReadByTheRoofline) {
 
   const IterationSummary summary = summarise_iterations(std::vector{options.log_file}, 1);
   ASSERT_EQ(summary.rows.size(), 1U);
-  EXPECT_EQ(summary.rows[0].batch_size, 32);
-  EXPECT_EQ(summary.rows[0].iterations, 7);       // of ten without the first and two small ones
-  EXPECT_FALSE(summary.rows[0].from_timestamps);  // though an epoch begins when the last one is validated
-  EXPECT_TRUE(summary.warnings.empty());
+  const Workload& workload = summary.rows[0].workload;
+  EXPECT_EQ(workload.batch_size, 32);
+  EXPECT_EQ(shape_text(workload.input), "3x32x32");
+  EXPECT_EQ(workload.classes, 10);
+  EXPECT_EQ(workload.optimizer, options.optimizer);
+  EXPECT_EQ(workload.precision, options.precision);
+  EXPECT_TRUE(summary.missing_columns.empty());
+  EXPECT_EQ(summary.rows[0].iterations, 7);  // of ten without the first and two small ones
+  EXPECT_TRUE(summary.warnings.empty());     // though an epoch begins when the last one is validated
   const std::string roofline = perfpred::testing::program("roofline");
   if (roofline.empty()) GTEST_SKIP() << "perfpred-roofline is not built";
   const auto placed = perfpred::testing::spawn(
@@ -574,7 +579,9 @@ TEST(TrainNet, RepeatedIterationsAreLoggedOnce) {
   const std::string device = run(options).device;
   // As a killed training leaves it: two rows of the second epoch, the last in part; and a row of another training.
   std::string text = perfpred::testing::slurp(options.log_file);
-  text += "x,other,resnet18,32,7,1,32000,5,2\n,\"" + device + "\",mobilenet_v3_small,32,3,9,3555,6,2\n," + device;
+  const std::string rest = ",3x32x32,10,nesterov,fp32,nchw\n";
+  text += "x,other,resnet18,32,7,1,32000,5,2" + rest + ",\"" + device + "\",mobilenet_v3_small,32,3,9,3555,6,2" + rest +
+          "," + device;
   options.max_iters = std::nullopt;
   options.resume = options.out_dir + "/last.pt";
   folder.write("log.csv", "a,b\n1,2\n");

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -22,13 +21,15 @@
 namespace perfpred {
 namespace {
 
-constexpr std::string_view header = "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp,epoch";
-constexpr std::size_t columns = 9;
+constexpr std::string_view header =
+    "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp,epoch,input,classes,optimizer,"
+    "precision,layout";
+constexpr std::size_t columns = 14;
 
 }  // namespace
 
-IterationLog::IterationLog(std::string path, std::optional<std::int64_t> go_on_at, Names names)
-    : path_(std::move(path)), names_(std::move(names)) {
+IterationLog::IterationLog(std::string path, std::optional<std::int64_t> go_on_at, std::string env, Workload workload)
+    : path_(std::move(path)), env_(std::move(env)), workload_(std::move(workload)) {
   if (path_.empty()) return;
   if (go_on_at && std::filesystem::is_regular_file(path_) && std::filesystem::file_size(path_) > 0) {
     drop_rows(*go_on_at);
@@ -55,8 +56,8 @@ void IterationLog::drop_rows(std::int64_t from) const {
   while (const char* line = lines.next()) {
     const std::vector<std::string> fields = split_csv_line(line, fmt::format("{}:{}: ", path_, lines.line()));
     if (fields.size() != columns) continue;
-    const bool ours =
-        fields[1] == names_.device && fields[2] == names_.network && fields[3] == std::to_string(names_.batch_size);
+    const bool ours = fields[1] == workload_.device && fields[2] == workload_.network &&
+                      fields[3] == std::to_string(workload_.batch_size);
     if (!ours || parse_integer(fields[4], {path_, lines.line(), "iter_idx"}) < from) {
       kept.write(fmt::format("{}\n", line));
     }
@@ -70,15 +71,18 @@ IterationLog::~IterationLog() {
 
 void IterationLog::add(const Row& row) {
   if (fd_ < 0) return;
-  const std::array<std::string, columns> fields = {names_.env,
-                                                   names_.device,
-                                                   names_.network,
-                                                   std::to_string(names_.batch_size),
-                                                   std::to_string(row.index),
-                                                   number_text(row.sec * 1e3),
-                                                   number_text(static_cast<double>(row.images) / row.sec),
-                                                   fmt::format("{:.6f}", row.ended),
-                                                   std::to_string(row.epoch)};
+  std::vector<std::string> fields = {env_,
+                                     workload_.device,
+                                     workload_.network,
+                                     std::to_string(workload_.batch_size),
+                                     std::to_string(row.index),
+                                     number_text(row.sec * 1e3),
+                                     number_text(static_cast<double>(row.images) / row.sec),
+                                     fmt::format("{:.6f}", row.ended),
+                                     std::to_string(row.epoch)};
+  for (const char* field : {"input", "classes", "optimizer", "precision", "layout"}) {
+    fields.push_back(field_text(workload_, field));
+  }
   buffer_ += csv_line(fields);
 }
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/workload.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace perfpred {
 
-/// The per-iteration CSV: env, device, network, batch_size, iter_idx, iter_time_ms, imgs_per_sec, timestamp, epoch.
+/// The per-iteration CSV: env, device, network, batch_size, iter_idx, iter_time_ms, imgs_per_sec, timestamp, epoch, and
+/// what else decides a step's work: input, classes, optimizer, precision, layout.
 class IterationLog {
  public:
-  struct Names {
-    std::string env, device, network;
-    std::int64_t batch_size = 0;  ///< of a full batch
-  };
-
   struct Row {
     int epoch = 0;
     std::int64_t index = 0, images = 0;
@@ -22,10 +20,11 @@ class IterationLog {
   };
 
   /// @param path      nothing is written where it is empty
-  /// @param go_on_at  index of the first iteration to come: a file that is there is gone on with, without the rows that
-  ///                  it has of this and later iterations of the training. Nothing: it is begun anew.
-  /// @throws InputError if the file cannot be written, or if what is there is no such log
-  IterationLog(std::string path, std::optional<std::int64_t> go_on_at, Names names);
+  /// @param go_on_at  index of the next iteration: an existing file is continued, without its rows of this and later
+  ///                  iterations of the training. Empty: the file is begun anew.
+  /// @param env       a tag for the rows
+  /// @throws InputError if the file cannot be written, or if the existing file is not such a log
+  IterationLog(std::string path, std::optional<std::int64_t> go_on_at, std::string env, Workload workload);
   ~IterationLog();
   IterationLog(const IterationLog&) = delete;
   IterationLog& operator=(const IterationLog&) = delete;
@@ -37,7 +36,8 @@ class IterationLog {
   void drop_rows(std::int64_t from) const;
 
   std::string path_;
-  Names names_;
+  std::string env_;
+  Workload workload_;
   std::string buffer_;
   int fd_ = -1;
 };

@@ -317,7 +317,7 @@ class NetTrainer {
     if (first_epoch_ > options_.epochs) return;
     const std::int64_t next_step = (first_epoch_ - 1) * steps_an_epoch_ + in_epoch_.steps;
     log_.emplace(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(next_step),
-                 IterationLog::Names{options_.env, result_.device, prepared_.workload.network, options_.batch_size});
+                 options_.env, prepared_.workload);
   }
 
   void train() {

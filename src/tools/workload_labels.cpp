@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/workload_labels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace perfpred {
+
+WorkloadFields differing_fields(std::span<const Workload> workloads, std::initializer_list<std::string_view> ignored) {
+  WorkloadFields fields;
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (std::find(ignored.begin(), ignored.end(), column.name) != ignored.end()) continue;
+    const bool differs = std::any_of(workloads.begin(), workloads.end(),
+                                     [&](const Workload& w) { return column.get(w) != column.get(workloads.front()); });
+    if (differs) fields.push_back(&column);
+  }
+  return fields;
+}
+
+std::string label_of(const Workload& workload, const WorkloadFields& fields) {
+  std::vector<std::string> parts;
+  for (const WorkloadColumn* field : fields) {
+    const std::string value = field->get(workload);
+    if (value.empty()) continue;
+    if (field->name == "base_filters") {
+      parts.push_back(value + " filters");
+    } else if (field->name == "batch_size") {
+      parts.push_back("batch " + value);
+    } else if (std::isdigit(static_cast<unsigned char>(value.front())) != 0) {
+      parts.push_back(fmt::format("{} {}", field->name, value));
+    } else {
+      parts.push_back(value);
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace perfpred

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/workload.h>
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "workload/workload_columns.h"
+
+namespace perfpred {
+
+using WorkloadFields = std::vector<const WorkloadColumn*>;
+
+/// The fields in which the workloads differ, in the order of a key, except those named in `ignored`.
+[[nodiscard]] WorkloadFields differing_fields(std::span<const Workload> workloads,
+                                              std::initializer_list<std::string_view> ignored);
+
+/// The values of these fields for people: "depth 3, 32 filters, bf16". Empty values are left out.
+[[nodiscard]] std::string label_of(const Workload& workload, const WorkloadFields& fields);
+
+}  // namespace perfpred
