@@ -8,11 +8,8 @@
 #include "tools/plot.h"
 
 int main(int argc, char** argv) {
-  perfpred::cli::Program program("plot",
-                                 "Draws measurements, predictions and plans as PNG and SVG, through "
-                                 "gnuplot.",
-                                 "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv "
-                                 "--out-dir plots");
+  perfpred::cli::Program program("plot", "Draws measurements, predictions and plans as PNG and SVG, through gnuplot.",
+                                 "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv --out-dir plots");
   std::string runs_agg, runs, predictions, sweep, pareto, out_dir = "plots";
   std::vector<std::string> logs;
   bool json = false;
@@ -26,17 +23,15 @@ int main(int argc, char** argv) {
   program.add_flag("--json", json, "Print one JSON document");
   return program.run(argc, argv, [&] {
     if (runs_agg.empty() && runs.empty() && predictions.empty() && logs.empty() && sweep.empty() && pareto.empty()) {
-      throw perfpred::InputError(
-          "nothing to plot: give --runs-agg, --runs, "
-          "--predictions, --log, --sweep or --pareto");
+      throw perfpred::InputError("nothing to plot: give --runs-agg, --runs, --predictions, --log, --sweep or --pareto");
     }
     perfpred::Plotter plotter(out_dir);
     if (!runs_agg.empty()) plotter.aggregate(perfpred::read_aggregate(runs_agg));
     if (!runs.empty()) plotter.repeats(perfpred::read_runs(runs));
-    if (!predictions.empty()) plotter.predictions(predictions);
-    for (const std::string& log : logs) plotter.log(log);
-    if (!sweep.empty()) plotter.sweep(sweep);
-    if (!pareto.empty()) plotter.pareto(pareto);
+    if (!predictions.empty()) plotter.predictions(perfpred::read_predictions(predictions));
+    for (const std::string& log : logs) plotter.log(perfpred::read_run_log(log), log);
+    if (!sweep.empty()) plotter.sweep(perfpred::read_predictions(sweep));
+    if (!pareto.empty()) plotter.pareto(perfpred::read_plan_front(pareto));
     if (json) {
       fmt::print("{}\n", nlohmann::json{{"files", plotter.files()}}.dump());
     } else {

@@ -124,9 +124,10 @@ TEST_F(PlotTest, PredictionsNeedMeasuredColumns) {
   const std::string header = predictions_header;
   Plotter plotter(folder_.path());
   const std::string bare = folder_.write("bare.csv", header + "\n" + escaped + "\n");
-  EXPECT_THAT(testing::refusal([&] { plotter.predictions(bare); }), HasSubstr("measured_time_sec"));
-  plotter.predictions(folder_.write("measured.csv", header + ",measured_time_sec,measured_images_per_sec\n" + escaped +
-                                                        ",2.02,24800\n" + escaped + ",1.98,25100\n"));
+  EXPECT_THAT(testing::refusal([&] { plotter.predictions(read_predictions(bare)); }), HasSubstr("measured_time_sec"));
+  plotter.predictions(
+      read_predictions(folder_.write("measured.csv", header + ",measured_time_sec,measured_images_per_sec\n" + escaped +
+                                                         ",2.02,24800\n" + escaped + ",1.98,25100\n")));
   EXPECT_THAT(stems(plotter.files()), ElementsAre("predicted_time", "predicted_throughput"));
   expect_pictures(plotter.files(), 2);
 }
@@ -138,41 +139,44 @@ TEST_F(PlotTest, SweepDiffersInOneField) {
   };
   const std::string header = std::string(predictions_header) + "\n";
   Plotter plotter(folder_.path());
-  plotter.sweep(folder_.write("batch.csv", header + row(32, "adam") + row(512, "adam") + row(64, "adam")));
+  plotter.sweep(
+      read_predictions(folder_.write("batch.csv", header + row(32, "adam") + row(512, "adam") + row(64, "adam"))));
   expect_pictures(plotter.files(), 2);
   Plotter by_name(folder_.file("by_name"));
-  by_name.sweep(folder_.write("optimizer.csv", header + row(32, "adam") + row(32, "sgd")));
+  by_name.sweep(read_predictions(folder_.write("optimizer.csv", header + row(32, "adam") + row(32, "sgd"))));
   expect_pictures(by_name.files(), 2);
   const std::string both = folder_.write("both.csv", header + row(32, "adam") + row(64, "sgd"));
-  EXPECT_THAT(testing::refusal([&] { plotter.sweep(both); }), HasSubstr("batch_size, optimizer"));
+  EXPECT_THAT(testing::refusal([&] { plotter.sweep(read_predictions(both)); }), HasSubstr("batch_size, optimizer"));
   const std::string none = folder_.write("none.csv", header + row(32, "adam"));
-  EXPECT_THAT(testing::refusal([&] { plotter.sweep(none); }), HasSubstr("none"));
+  EXPECT_THAT(testing::refusal([&] { plotter.sweep(read_predictions(none)); }), HasSubstr("none"));
 }
 
 TEST_F(PlotTest, LogGivesCurvesOfWhatWasRecorded) {
   Plotter plotter(folder_.path());
-  plotter.log(folder_.write(
-      "Run 1.jsonl",
-      "{\"network\":\"cifar_cnn\"}\n"
-      "{\"epoch\":1,\"sec\":1,\"train_loss\":2.1,\"train_acc\":null,\"val_loss\":2.2,\"val_acc\":null}\n"
-      "{\"epoch\":2,\"sec\":1,\"train_loss\":1.9,\"train_acc\":null,\"val_loss\":2.0,\"val_acc\":null}\n"));
+  plotter.log(read_run_log(folder_.write(
+                  "Run 1.jsonl",
+                  "{\"network\":\"cifar_cnn\"}\n"
+                  "{\"epoch\":1,\"sec\":1,\"train_loss\":2.1,\"train_acc\":null,\"val_loss\":2.2,\"val_acc\":null}\n"
+                  "{\"epoch\":2,\"sec\":1,\"train_loss\":1.9,\"train_acc\":null,\"val_loss\":2.0,\"val_acc\":null}\n")),
+              "Run 1");
   EXPECT_THAT(stems(plotter.files()), ElementsAre("run_1_loss"));
   expect_pictures(plotter.files(), 1);
   const std::string empty = folder_.write("empty.jsonl", "{\"epoch\":1,\"sec\":1}\n");
-  EXPECT_THAT(testing::refusal([&] { plotter.log(empty); }), HasSubstr("no epoch has a loss or an accuracy"));
+  EXPECT_THAT(testing::refusal([&] { plotter.log(read_run_log(empty), "empty"); }),
+              HasSubstr("no epoch has a loss or an accuracy"));
 }
 
 TEST_F(PlotTest, ParetoNeedsAFront) {
   Plotter plotter(folder_.path());
-  plotter.pareto(
+  plotter.pareto(read_plan_front(
       folder_.write("plan.json",
                     "{\"items\":[{\"cost_sec\":20,\"value\":0.6}],\"pareto\":[{\"cost_sec\":10,\"value\":0.5},"
-                    "{\"cost_sec\":30,\"value\":0.7}]}"));
+                    "{\"cost_sec\":30,\"value\":0.7}]}")));
   expect_pictures(plotter.files(), 1);
   const std::string empty = folder_.write("empty.json", "{\"items\":[],\"pareto\":[]}");
-  EXPECT_THAT(testing::refusal([&] { plotter.pareto(empty); }), HasSubstr("holds no front"));
+  EXPECT_THAT(testing::refusal([&] { plotter.pareto(read_plan_front(empty)); }), HasSubstr("has no Pareto front"));
   const std::string broken = folder_.write("broken.json", "{\"items\":");
-  EXPECT_THAT(testing::refusal([&] { plotter.pareto(broken); }), StartsWith(broken));
+  EXPECT_THAT(testing::refusal([&] { plotter.pareto(read_plan_front(broken)); }), StartsWith(broken));
 }
 
 TEST_F(PlotTest, NothingTimedIsRefused) {

@@ -30,22 +30,20 @@ namespace {
 
 using Style = Series::Style;
 
-// Okabe and Ito's colours, which the colour-blind can tell apart, darkest
-// contrast first.
+// Okabe and Ito's colours, which colour-blind readers can tell apart; the strongest contrast first.
 constexpr std::array<const char*, 7> colors = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                                "#E69F00", "#56B4E9", "#000000"};
 constexpr std::array<int, 7> point_types = {7, 5, 9, 11, 13, 4, 6};
 
 const char* color_of(int number) { return colors[static_cast<std::size_t>(number) % colors.size()]; }
-/// Every seventh colour is the same; its point and dash are not.
+/// Colours repeat after seven; points and dashes then differ.
 int point_type_of(int number) {
   const auto n = static_cast<std::size_t>(number);
   return point_types[(n + n / colors.size()) % point_types.size()];
 }
 std::size_t dash_of(int number) { return 1 + static_cast<std::size_t>(number) / colors.size(); }
 
-/// Single quotes take everything literally but themselves and the end of the
-/// line.
+/// In single quotes gnuplot takes everything literally except a quote and the end of the line.
 std::string quoted_text(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
@@ -55,7 +53,7 @@ std::string quoted_text(std::string_view text) {
   return out + "'";
 }
 
-struct Range {
+struct DataRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
 
@@ -68,9 +66,8 @@ struct Range {
   }
 };
 
-/// gnuplot labels only the powers of a logarithmic axis, of which a short one
-/// may show none or one.
-std::string log_ticks(const Range& range, double base) {
+/// gnuplot labels only the powers on a logarithmic axis, and a short axis may contain one or none.
+std::string log_ticks(const DataRange& range, double base) {
   std::vector<std::string> ticks;
   const double decades = std::log10(range.high / range.low);
   std::vector<double> steps = {1};
@@ -88,9 +85,7 @@ std::string log_ticks(const Range& range, double base) {
   return fmt::format("({})", fmt::join(ticks, ", "));
 }
 
-std::string limit(const std::optional<double>& value) { return value ? number_text(*value) : "*"; }
-
-std::string axis_commands(const Axis& axis, char name, const Range& data) {
+std::string axis_commands(const Axis& axis, char name, const DataRange& data) {
   std::string text = fmt::format("set {}label {}\n", name, quoted_text(axis.label));
   if (!axis.categories.empty()) {
     std::vector<std::string> ticks;
@@ -105,23 +100,21 @@ std::string axis_commands(const Axis& axis, char name, const Range& data) {
                               static_cast<double>(axis.categories.size()) - 0.4);
   }
   if (axis.log_base > 0) {
-    Range shown = data;
-    if (axis.min) shown.low = *axis.min;
-    if (axis.max) shown.high = *axis.max;
-    const bool wide = axis.log_base == 2 || shown.high >= 3 * shown.low;  // a short one has no powers to label
+    DataRange shown = data;
+    const bool wide = axis.log_base == 2 || shown.high >= 3 * shown.low;  // a short axis has no power to label
     if (wide && shown.low > 0 && shown.low <= shown.high && std::isfinite(shown.high)) {
       const double room =
           std::pow(axis.log_base == 2 ? 2.0 : shown.high / shown.low, axis.log_base == 2 ? 0.3 : 0.06) * 1.02;
-      if (!axis.min) shown.low /= room;
-      if (!axis.max) shown.high *= room;
+      shown.low /= room;
+      shown.high *= room;
       return text + fmt::format("set logscale {0} {1}\nset {0}tics {2}\nset {0}range [{3}:{4}]\n", name, axis.log_base,
                                 log_ticks(shown, axis.log_base), number_text(shown.low), number_text(shown.high));
     }
   }
-  return text + fmt::format("set format {0} '%g'\nset {0}range [{1}:{2}]\n", name, limit(axis.min), limit(axis.max));
+  return text + fmt::format("set format {0} '%g'\nset {0}range [*:*]\n", name);
 }
 
-/// In a data block a text stands between double quotes, and a backslash means something.
+/// Texts in a data block stand between double quotes, where a backslash is an escape.
 std::string data_text(std::string text) {
   for (char& c : text) {
     if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) c = ' ';
@@ -129,7 +122,7 @@ std::string data_text(std::string text) {
   return text;
 }
 
-/// Rows `x y low high name`; without error bars these are y again.
+/// Rows `x y low high name`; without error bars low and high are y.
 std::string data_block(const Series& series, std::size_t index, double bar_shift) {
   std::string text = fmt::format("$data{} << EOD\n", index);
   for (std::size_t i = 0; i < series.x.size(); ++i) {
@@ -144,7 +137,7 @@ std::string data_block(const Series& series, std::size_t index, double bar_shift
 class Script {
  public:
   explicit Script(const Chart& chart) {
-    Range x, y;
+    DataRange x, y;
     std::size_t bar_series = 0;
     bool legend = false;
     for (const Series& series : chart.series) {
@@ -153,10 +146,8 @@ class Script {
       if (series.style == Style::bars) ++bar_series;
       legend = legend || !series.label.empty();
     }
-    head_ = fmt::format(
-        "set title {}\nset border 3\nset tics nomirror\nset "
-        "grid lw 0.5 lc rgb '#C8C8C8'\n",
-        quoted_text(chart.title));
+    head_ = fmt::format("set title {}\nset border 3\nset tics nomirror\nset grid lw 0.5 lc rgb '#C8C8C8'\n",
+                        quoted_text(chart.title));
     head_ +=
         legend ? "set key below center maxrows 6 spacing 1.1 Left reverse samplen 2.5 height 0.8\n" : "unset key\n";
     head_ += axis_commands(chart.x, 'x', x) + axis_commands(chart.y, 'y', y);
@@ -204,23 +195,18 @@ class Script {
       case Style::lines_points:
         plots_.push_back(fmt::format("{} using 1:2 with linespoints lw 1.5 {} {} {}", data, dash, mark, title));
         break;
-      case Style::steps:
-        plots_.push_back(fmt::format("{} using 1:2 with steps lw 2 {} {}", data, ink, title));
-        break;
       case Style::guide:
         plots_.push_back(fmt::format("{} using 1:2 with lines lw 1 dt 2 lc rgb '#808080' {}", data, title));
         break;
       case Style::bars:
         plots_.push_back(
-            fmt::format("{} using 1:2:({}) with boxes fs solid 0.85 "
-                        "border lc rgb '#303030' fc rgb '{}' {}",
-                        data, number_text(width * 0.92), color_of(color), title));
+            fmt::format("{} using 1:2:({}) with boxes fs solid 0.85 border lc rgb '#303030' fc rgb '{}' {}", data,
+                        number_text(width * 0.92), color_of(color), title));
         break;
       case Style::band:
         plots_.push_back(
-            fmt::format("{} using 1:3:4 with filledcurves fs transparent solid "
-                        "0.25 noborder fc rgb '{}' {}",
-                        data, color_of(color), title));
+            fmt::format("{} using 1:3:4 with filledcurves fs transparent solid 0.25 noborder fc rgb '{}' {}", data,
+                        color_of(color), title));
         break;
     }
     if (!series.low.empty() && series.style == Style::bars) {
@@ -254,7 +240,7 @@ std::string whole_text(std::FILE* file) {
   return text;
 }
 
-/// What gnuplot writes on its standard output for this script.
+/// Runs gnuplot on this script. @returns its standard output
 std::string run_gnuplot(const std::string& script) {
   const TemporaryFile in = temporary_file(), out = temporary_file(), messages = temporary_file();
   if (std::fwrite(script.data(), 1, script.size(), in.get()) != script.size() || std::fflush(in.get()) != 0) {
@@ -272,10 +258,7 @@ std::string run_gnuplot(const std::string& script) {
   pid_t child = 0;
   const int failure = ::posix_spawnp(&child, "gnuplot", &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (failure == ENOENT)
-    throw Error(
-        "gnuplot is not installed, and plots need it (Debian, Ubuntu: "
-        "gnuplot-nox)");
+  if (failure == ENOENT) throw Error("gnuplot is not installed, and plots need it (Debian, Ubuntu: gnuplot-nox)");
   if (failure != 0) throw Error(fmt::format("gnuplot cannot be started: {}", std::strerror(failure)));
 
   int status = 0;
@@ -286,7 +269,7 @@ std::string run_gnuplot(const std::string& script) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || image.empty()) {
     const std::string text = whole_text(messages.get());
     std::string reason = "it said nothing";
-    for (std::size_t begin = 0; begin < text.size();) {  // it repeats the command first; the last line says why
+    for (std::size_t begin = 0; begin < text.size();) {  // the last line gives the reason, after the command
       const std::size_t end = std::min(text.find('\n', begin), text.size());
       if (end > begin) reason = shown(text.substr(begin, end - begin));
       begin = end + 1;
@@ -303,9 +286,7 @@ std::vector<std::string> draw(const Chart& chart, const std::string& stem) {
   std::vector<std::string> files;
   for (const auto& [ending, terminal] :
        {std::pair("png", "pngcairo size 1500,1000 font 'Sans,18' linewidth 1.5 noenhanced"),
-        std::pair("svg",
-                  "svg size 1200,800 font 'Sans,16' noenhanced "
-                  "background '#ffffff'")}) {
+        std::pair("svg", "svg size 1200,800 font 'Sans,16' noenhanced background '#ffffff'")}) {
     const std::string picture = run_gnuplot(script.text(terminal));
     const std::filesystem::path folder = std::filesystem::path(stem).parent_path();
     if (!folder.empty()) make_folder(folder.string());

@@ -13,7 +13,6 @@ struct Series {
     points,
     lines,
     lines_points,
-    steps,  ///< horizontal, then vertical
     bars,   ///< beside those of other series; x counts categories from 0
     guide,  ///< thin dashed grey line, for orientation
     band,   ///< area between low and high
@@ -27,9 +26,8 @@ struct Series {
 };
 
 struct Axis {
-  std::string label = {};  ///< with its unit
-  double log_base = 0;     ///< 0: linear
-  std::optional<double> min = {}, max = {};
+  std::string label = {};                    ///< with its unit
+  double log_base = 0;                       ///< 0: linear
   std::vector<std::string> categories = {};  ///< texts at 0, 1, 2, ... in place of numbers
 };
 

@@ -2,14 +2,11 @@
 #include "tools/plot.h"
 
 #include <perfpred/error.h>
-#include <perfpred/prediction.h>
-#include <perfpred/run.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -17,50 +14,27 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "text/json.h"
-#include "text/csv.h"
 #include "tools/chart.h"
-#include "workload/workload_columns.h"
+#include "tools/workload_labels.h"
 
 namespace perfpred {
 namespace {
 
-constexpr const char* epoch_time = "time per epoch (s)";
-constexpr const char* throughput = "throughput (images/s)";
+/// A measured quantity, for titles and axes.
+struct Quantity {
+  const char *name, *unit;
+  [[nodiscard]] std::string label() const { return fmt::format("{} ({})", name, unit); }
+};
+constexpr Quantity epoch_time = {"time per epoch", "s"};
+constexpr Quantity throughput = {"throughput", "images/s"};
 
-/// The fields in which workloads differ, without those that say how much is
-/// measured and not what.
-std::vector<const WorkloadColumn*> differing(std::span<const Workload> workloads,
-                                             std::initializer_list<std::string_view> but) {
-  std::vector<const WorkloadColumn*> fields;
-  for (const WorkloadColumn& column : workload_columns()) {
-    if (std::find(but.begin(), but.end(), column.name) != but.end()) continue;
-    const bool differs = std::any_of(workloads.begin(), workloads.end(),
-                                     [&](const Workload& w) { return column.get(w) != column.get(workloads.front()); });
-    if (differs) fields.push_back(&column);
-  }
-  return fields;
-}
-
-std::string label_of(const Workload& workload, const std::vector<const WorkloadColumn*>& fields) {
-  std::vector<std::string> parts;
-  for (const WorkloadColumn* field : fields) {
-    const std::string value = field->get(workload);
-    if (value.empty()) continue;
-    if (field->name == "base_filters") {
-      parts.push_back(value + " filters");
-    } else if (field->name == "batch_size") {
-      parts.push_back("batch " + value);
-    } else if (std::isdigit(static_cast<unsigned char>(value.front())) != 0) {
-      parts.push_back(fmt::format("{} {}", field->name, value));
-    } else {
-      parts.push_back(value);
-    }
-  }
-  return parts.empty() ? workload.network : fmt::format("{}", fmt::join(parts, ", "));
+/// The fields' values; the network if there is no field.
+std::string name_of(const Workload& workload, const WorkloadFields& fields) {
+  const std::string label = label_of(workload, fields);
+  return label.empty() ? workload.network : label;
 }
 
 void sort_by_x(Series& series) {
@@ -82,56 +56,16 @@ std::vector<Series> by_architecture(const std::vector<const AggregateRow*>& rows
                                     const std::function<void(const AggregateRow&, Series&)>& add) {
   std::vector<Workload> workloads;
   for (const AggregateRow* row : rows) workloads.push_back(row->workload);
-  const auto fields = differing(workloads, {"batch_size", "train_images"});
+  const auto fields = differing_fields(workloads, {"batch_size", "train_images"});
   std::vector<Series> all;
   std::map<std::string, std::size_t> known;
   for (const AggregateRow* row : rows) {
-    const std::string label = label_of(row->workload, fields);
+    const std::string label = name_of(row->workload, fields);
     const auto [at, fresh] = known.emplace(label, all.size());
     if (fresh) all.push_back({.label = label, .style = Series::Style::lines_points});
     add(*row, all[at->second]);
   }
   return all;
-}
-
-/// One row of predictions.csv.
-struct PredictedRow {
-  Workload workload;
-  Quantiles time, throughput;
-  std::optional<double> measured_time, measured_throughput;
-  bool in_domain = true;
-};
-
-Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& columns) {
-  const Quantiles q = {csv.positive(columns[0]), csv.positive(columns[1]), csv.positive(columns[2])};
-  if (q.p05 > q.p50 || q.p50 > q.p95) throw InputError(csv.place("").prefix() + "quantiles that do not rise");
-  return q;
-}
-
-std::vector<PredictedRow> read_predictions(const std::string& path, bool measured) {
-  CsvReader csv(path);
-  const auto quantiles = [&csv](const std::string& name) {
-    return std::array{csv.required(name + "_p05"), csv.required(name + "_p50"), csv.required(name + "_p95")};
-  };
-  const auto time = quantiles("time_sec");
-  const auto images = quantiles("images_per_sec");
-  const CsvColumn in_domain = csv.optional("in_domain");
-  CsvColumn measured_time, measured_throughput;
-  if (measured) {
-    measured_time = csv.required("measured_time_sec");
-    measured_throughput = csv.required("measured_images_per_sec");
-  }
-  const WorkloadReader workload(csv, unstated_workload());
-  std::vector<PredictedRow> rows;
-  while (csv.next()) {
-    PredictedRow row = {workload.read(csv), read_quantiles(csv, time), read_quantiles(csv, images), {}, {}, true};
-    if (!csv.text(measured_time).empty()) row.measured_time = csv.positive(measured_time);
-    if (!csv.text(measured_throughput).empty()) row.measured_throughput = csv.positive(measured_throughput);
-    row.in_domain = csv.text(in_domain) != "false";
-    rows.push_back(std::move(row));
-  }
-  if (rows.empty()) throw InputError(path + ": holds no predictions");
-  return rows;
 }
 
 struct Comparison {
@@ -140,8 +74,8 @@ struct Comparison {
   bool in_domain;
 };
 
-Chart comparison_chart(const std::vector<Comparison>& points, const std::string& what) {
-  Series inside = {.label = "in the range fitted on"}, outside = {.label = "outside it"};
+Chart comparison_chart(const std::vector<Comparison>& points, const Quantity& quantity) {
+  Series inside = {.label = "inside the fitted range"}, outside = {.label = "outside"};
   double low = points.front().measured, high = low, error = 0;
   for (const Comparison& p : points) {
     Series& series = p.in_domain ? inside : outside;
@@ -154,11 +88,10 @@ Chart comparison_chart(const std::vector<Comparison>& points, const std::string&
     error += std::abs(p.predicted.p50 / p.measured - 1);
   }
   Chart chart;
-  chart.title =
-      fmt::format("Predicted and measured {} ({} configurations, mean error {:.1f} %)", what.substr(0, what.find(" (")),
-                  points.size(), 100 * error / static_cast<double>(points.size()));
-  chart.x = {.label = "measured " + what, .log_base = 10};
-  chart.y = {.label = "predicted " + what + ", 90 % interval", .log_base = 10};
+  chart.title = fmt::format("Predicted and measured {} ({} configurations, mean error {:.1f} %)", quantity.name,
+                            points.size(), 100 * error / static_cast<double>(points.size()));
+  chart.x = {.label = "measured " + quantity.label(), .log_base = 10};
+  chart.y = {.label = "predicted " + quantity.label() + ", 90 % interval", .log_base = 10};
   const std::vector<double> ends = {low, high};
   chart.series.push_back({.label = "equal", .style = Series::Style::lines, .x = ends, .y = ends, .color = 6});
   for (const double factor : {0.9, 1.1}) {
@@ -174,12 +107,11 @@ Chart comparison_chart(const std::vector<Comparison>& points, const std::string&
   return chart;
 }
 
-/// Positions on the axis of a field: its numbers, or the order in which its
-/// words come.
-Axis sweep_axis(const WorkloadColumn& field, const std::vector<PredictedRow>& rows, std::vector<double>& positions) {
+/// Positions on the axis of a field: its numbers, or, where some value is no number, the order of the rows.
+Axis sweep_axis(const WorkloadColumn& field, std::span<const PredictionRow> rows, std::vector<double>& positions) {
   Axis axis = {.label = std::string(field.name)};
   std::replace(axis.label.begin(), axis.label.end(), '_', ' ');
-  for (const PredictedRow& row : rows) {
+  for (const PredictionRow& row : rows) {
     const std::string text = field.get(row.workload);
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -232,7 +164,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
   if (!accurate.empty()) {
     Chart chart;
     chart.title = "Accuracy and time";
-    chart.x = {.label = epoch_time, .log_base = 10};
+    chart.x = {.label = epoch_time.label(), .log_base = 10};
     chart.y = {.label = "test accuracy (fraction)"};
     chart.series = by_architecture(accurate, [](const AggregateRow& row, Series& series) {
       const double spread = row.acc_std.value_or(0);
@@ -248,7 +180,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
   Chart chart;
   chart.title = "Throughput and batch size";
   chart.x = {.label = "batch size (images)", .log_base = 2};
-  chart.y = {.label = throughput, .log_base = 10};
+  chart.y = {.label = throughput.label(), .log_base = 10};
   chart.series = by_architecture(timed, [](const AggregateRow& row, Series& series) {
     const double thr = *row.thr_mean, spread = row.thr_std.value_or(0);
     series.x.push_back(static_cast<double>(row.workload.batch_size));
@@ -267,7 +199,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     workloads.push_back(row->workload);
   }
   if (repeated.empty()) return;
-  const auto fields = differing(workloads, {});
+  const auto fields = differing_fields(workloads, {});
   std::vector<std::string> names;
   Series means;
   for (const AggregateRow* row : repeated) {
@@ -276,7 +208,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     means.y.push_back(0);
     means.low.push_back(-spread);
     means.high.push_back(spread);
-    names.push_back(label_of(row->workload, fields));
+    names.push_back(name_of(row->workload, fields));
   }
   draw_as(repeats_chart(std::move(names), {}, std::move(means)), "repeats");
 }
@@ -294,11 +226,8 @@ void Plotter::repeats(std::span<const Run> runs) {
   for (const std::string& key : order) {
     if (by_key[key].size() > 1) workloads.push_back(by_key[key].front()->workload);
   }
-  if (workloads.empty())
-    throw InputError(
-        "no configuration was timed more than once: there are no "
-        "repeats to plot");
-  const auto fields = differing(workloads, {});
+  if (workloads.empty()) throw InputError("no configuration was timed more than once: there are no repeats to plot");
+  const auto fields = differing_fields(workloads, {});
   std::vector<std::string> names;
   Series points, means;
   for (const Workload& workload : workloads) {
@@ -317,27 +246,26 @@ void Plotter::repeats(std::span<const Run> runs) {
     means.y.push_back(0);
     means.low.push_back(-spread);
     means.high.push_back(spread);
-    names.push_back(label_of(workload, fields));
+    names.push_back(name_of(workload, fields));
   }
   draw_as(repeats_chart(std::move(names), std::move(points), std::move(means)), "repeats");
 }
 
-void Plotter::predictions(const std::string& path) {
+void Plotter::predictions(std::span<const PredictionRow> rows) {
   std::vector<Comparison> times, rates;
-  for (const PredictedRow& row : read_predictions(path, true)) {
-    if (row.measured_time) times.push_back({*row.measured_time, row.time, row.in_domain});
-    if (row.measured_throughput) rates.push_back({*row.measured_throughput, row.throughput, row.in_domain});
+  for (const PredictionRow& row : rows) {
+    if (row.measured_time_sec) times.push_back({*row.measured_time_sec, row.time_sec, row.in_domain});
+    if (row.measured_images_per_sec) rates.push_back({*row.measured_images_per_sec, row.images_per_sec, row.in_domain});
   }
-  if (times.empty() || rates.empty()) throw InputError(path + ": no row has a measured time and throughput");
-  for (const auto& [points, what, name] :
-       {std::tuple(&times, epoch_time, "predicted_time"), std::tuple(&rates, throughput, "predicted_throughput")}) {
-    draw_as(comparison_chart(*points, what), name);
+  if (times.empty() || rates.empty()) {
+    throw InputError("no prediction has both measured_time_sec and measured_images_per_sec to compare it with");
   }
+  draw_as(comparison_chart(times, epoch_time), "predicted_time");
+  draw_as(comparison_chart(rates, throughput), "predicted_throughput");
 }
 
-void Plotter::log(const std::string& path) {
-  const RunLog log = read_run_log(path);
-  const std::string name = file_stem(std::filesystem::path(path).stem().string());
+void Plotter::log(const RunLog& log, const std::string& name) {
+  const std::string stem = file_stem(std::filesystem::path(name).stem().string());
   using Measure = std::optional<double> LoggedEpoch::*;
   const auto curves = [&](const char* title, const char* label, Measure train, Measure validation, const char* ending) {
     Chart chart;
@@ -354,47 +282,47 @@ void Plotter::log(const std::string& path) {
       if (!series.x.empty()) chart.series.push_back(std::move(series));
     }
     if (chart.series.empty()) return false;
-    draw_as(chart, fmt::format("{}_{}", name, ending));
+    draw_as(chart, fmt::format("{}_{}", stem, ending));
     return true;
   };
   const bool loss =
       curves("Loss of a run", "cross-entropy (nats)", &LoggedEpoch::train_loss, &LoggedEpoch::val_loss, "loss");
   const bool accuracy =
       curves("Accuracy of a run", "accuracy (fraction)", &LoggedEpoch::train_acc, &LoggedEpoch::val_acc, "accuracy");
-  if (!loss && !accuracy) throw InputError(path + ": no epoch has a loss or an accuracy");
+  if (!loss && !accuracy) throw InputError(name + ": no epoch has a loss or an accuracy");
 }
 
-void Plotter::sweep(const std::string& path) {
-  const std::vector<PredictedRow> rows = read_predictions(path, false);
+void Plotter::sweep(std::span<const PredictionRow> rows) {
   std::vector<Workload> workloads;
-  for (const PredictedRow& row : rows) workloads.push_back(row.workload);
-  const auto fields = differing(workloads, {});
+  for (const PredictionRow& row : rows) workloads.push_back(row.workload);
+  const auto fields = differing_fields(workloads, {});
   if (fields.size() != 1) {
     std::vector<std::string_view> names;
     for (const WorkloadColumn* field : fields) names.push_back(field->name);
-    throw InputError(fmt::format("{}: a sweep differs in one field, not in {}", path,
+    throw InputError(fmt::format("the rows of a sweep must differ in one field; these differ in {}",
                                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   std::vector<double> positions;
   Chart chart;
   chart.x = sweep_axis(*fields.front(), rows, positions);
-  for (const auto& [quantity, label, name] : {std::tuple(&PredictedRow::time, epoch_time, "sweep_time"),
-                                              std::tuple(&PredictedRow::throughput, throughput, "sweep_throughput")}) {
+  for (const auto& [quantiles, quantity, name] :
+       {std::tuple(&PredictionRow::time_sec, epoch_time, "sweep_time"),
+        std::tuple(&PredictionRow::images_per_sec, throughput, "sweep_throughput")}) {
     chart.title = "What if: " + chart.x.label;
-    chart.y = {.label = fmt::format("predicted {}", label), .log_base = 10};
+    chart.y = {.label = "predicted " + quantity.label(), .log_base = 10};
     Series band = {.label = "90 % interval", .style = Series::Style::band, .x = positions, .color = 0};
     Series middle = {.label = "median", .style = Series::Style::lines_points, .x = positions, .color = 0};
-    for (const PredictedRow& row : rows) {
-      const Quantiles& q = row.*quantity;
+    for (const PredictionRow& row : rows) {
+      const Quantiles& q = row.*quantiles;
       middle.y.push_back(q.p50);
       band.low.push_back(q.p05);
       band.high.push_back(q.p95);
     }
-    Series outside = {.label = "outside the range fitted on", .color = 1};
+    Series outside = {.label = "outside the fitted range", .color = 1};
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (rows[i].in_domain) continue;
       outside.x.push_back(positions[i]);
-      outside.y.push_back((rows[i].*quantity).p50);
+      outside.y.push_back((rows[i].*quantiles).p50);
     }
     if (chart.x.categories.empty()) {
       sort_by_x(band);
@@ -413,21 +341,16 @@ void Plotter::sweep(const std::string& path) {
   }
 }
 
-void Plotter::pareto(const std::string& path) {
+void Plotter::pareto(const PlanFront& plan) {
+  if (plan.front.empty()) throw InputError("the plan has no Pareto front");
   Series front = {.label = "no run is cheaper and worth more", .style = Series::Style::lines_points, .color = 0};
   Series planned = {.label = "planned", .color = 1};
-  try {
-    const auto plan = read_json<nlohmann::json>(path);
-    for (auto& [series, key] : {std::pair(&front, "pareto"), std::pair(&planned, "items")}) {
-      for (const auto& run : plan.at(key)) {
-        series->x.push_back(run.at("cost_sec").get<double>());
-        series->y.push_back(run.at("value").get<double>());
-      }
+  for (auto& [series, runs] : {std::pair(&front, &plan.front), std::pair(&planned, &plan.planned)}) {
+    for (const PlanFront::Run& run : *runs) {
+      series->x.push_back(run.cost_sec);
+      series->y.push_back(run.value);
     }
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("{}: is not a plan: {}", path, json_complaint(error)));
   }
-  if (front.x.empty()) throw InputError(path + ": holds no front; perfpred-plan makes it with --pareto --json");
   sort_by_x(front);
   Chart chart;
   chart.title = "Cost and value of single runs";
@@ -436,6 +359,21 @@ void Plotter::pareto(const std::string& path) {
   chart.series.push_back(std::move(front));
   chart.series.push_back(std::move(planned));
   draw_as(chart, "pareto");
+}
+
+PlanFront read_plan_front(const std::string& path) {
+  PlanFront plan;
+  try {
+    const auto document = read_json<nlohmann::json>(path);
+    for (auto& [runs, key] : {std::pair(&plan.front, "pareto"), std::pair(&plan.planned, "items")}) {
+      for (const auto& run : document.at(key)) {
+        runs->push_back({run.at("cost_sec").get<double>(), run.at("value").get<double>()});
+      }
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(path + ": is not the JSON of a plan with its Pareto front");
+  }
+  return plan;
 }
 
 }  // namespace perfpred

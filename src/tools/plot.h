@@ -7,12 +7,25 @@
 #include <string>
 #include <vector>
 
+#include "tools/predictions_file.h"
+
 namespace perfpred {
 
 struct Chart;
 
-/// Draws what the pipeline wrote. Every plot is a PNG and an SVG file in one folder, drawn by gnuplot. All functions
-/// throw Error if gnuplot is missing or the disk refuses, InputError if the folder cannot be made.
+/// What `perfpred-plan --pareto --json` says of single runs.
+struct PlanFront {
+  struct Run {
+    double cost_sec, value;
+  };
+  std::vector<Run> front, planned;
+};
+
+/// @throws InputError, `file: ...`, for a file that cannot be read or is not such a plan
+[[nodiscard]] PlanFront read_plan_front(const std::string& path);
+
+/// Draws the tables of the other programs. Every plot is a PNG and an SVG file in one folder, drawn by gnuplot. All
+/// functions throw Error if gnuplot is missing or the disk refuses, InputError if the folder cannot be made.
 class Plotter {
  public:
   /// @param folder  made with the first plot if it is not there
@@ -23,27 +36,26 @@ class Plotter {
   /// @throws InputError if no row has a time
   void aggregate(std::span<const AggregateRow> rows);
 
-  /// `repeats`: every run against the mean of its workload, where a workload has several timed runs; in the place of
-  /// the aggregate's, if that was drawn.
-  /// @throws InputError if none has
+  /// `repeats`: every run against the mean of its workload, for workloads with several timed runs. It replaces the plot
+  /// of the same name that aggregate() draws.
+  /// @throws InputError if no workload has several
   void repeats(std::span<const Run> runs);
 
-  /// `predicted_time` and `predicted_throughput`: a predictions.csv with measured columns, with 90 % intervals.
-  /// @throws InputError, `file:line: ...`, for a file that cannot be read or has nothing measured
-  void predictions(const std::string& path);
+  /// `predicted_time` and `predicted_throughput`: predicted against measured, with 90 % intervals.
+  /// @throws InputError if no row has both measured values
+  void predictions(std::span<const PredictionRow> rows);
 
-  /// `<name>_loss` and `<name>_accuracy`: the epochs of a run's log, for what was recorded.
-  /// @throws InputError, `file:line: ...`, for a file that is no log or has neither
-  void log(const std::string& path);
+  /// `<stem>_loss` and `<stem>_accuracy`: the epochs of a run's log, as far as they were recorded. `name` is the log's
+  /// path, or another name for it; the plots take its stem.
+  /// @throws InputError if the log has neither
+  void log(const RunLog& log, const std::string& name);
 
-  /// `sweep_time` and `sweep_throughput`: predictions.csv over the field that differs, with 90 % intervals.
-  /// @throws InputError, `file:line: ...`, for a file that cannot be read, or where not one field differs but none or
-  /// several
-  void sweep(const std::string& path);
+  /// `sweep_time` and `sweep_throughput`: predictions over the field in which the rows differ, with 90 % intervals.
+  /// @throws InputError unless the rows differ in exactly one field
+  void sweep(std::span<const PredictionRow> rows);
 
-  /// `pareto`: the front in a plan.json, and the runs planned.
-  /// @throws InputError, `file: ...`, for a file that cannot be read or holds no front
-  void pareto(const std::string& path);
+  /// `pareto`: the Pareto front and the planned runs. @throws InputError if there is no front
+  void pareto(const PlanFront& plan);
 
   /// Paths of all files drawn so far.
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }

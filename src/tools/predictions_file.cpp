@@ -4,6 +4,8 @@
 #include <perfpred/error.h>
 #include <perfpred/throughput_deriver.h>
 
+#include <array>
+
 #include "text/files.h"
 #include "text/csv.h"
 #include "workload/workload_columns.h"
@@ -33,6 +35,15 @@ std::vector<std::string> fields_of(const Workload& workload, const Prediction& p
   return fields;
 }
 
+Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& columns) {
+  const Quantiles q = {csv.positive(columns[0]), csv.positive(columns[1]), csv.positive(columns[2])};
+  if (q.p05 > q.p50 || q.p50 > q.p95) {
+    throw InputError(csv.place(columns[0].name).prefix() +
+                     "is above the median, or the median above the 95th percentile");
+  }
+  return q;
+}
+
 }  // namespace
 
 void write_predictions(const std::string& path, std::span<const Workload> workloads,
@@ -59,6 +70,29 @@ void write_predictions(const std::string& path, std::span<const AggregateRow> me
     file.write(csv_line(fields));
   }
   file.commit();
+}
+
+std::vector<PredictionRow> read_predictions(const std::string& path) {
+  CsvReader csv(path);
+  const auto quantiles = [&csv](const std::string& name) {
+    return std::array{csv.required(name + "_p05"), csv.required(name + "_p50"), csv.required(name + "_p95")};
+  };
+  const auto time = quantiles("time_sec"), images = quantiles("images_per_sec");
+  const CsvColumn in_domain = csv.optional("in_domain");
+  const CsvColumn measured_time = csv.optional("measured_time_sec");
+  const CsvColumn measured_images = csv.optional("measured_images_per_sec");
+  const auto positive_or_empty = [&csv](const CsvColumn& column) {
+    return csv.text(column).empty() ? std::nullopt : std::optional(csv.positive(column));
+  };
+  const WorkloadReader workload(csv, unstated_workload());
+  std::vector<PredictionRow> rows;
+  while (csv.next()) {
+    rows.push_back({workload.read(csv), read_quantiles(csv, time), read_quantiles(csv, images),
+                    csv.text(in_domain) != "false", positive_or_empty(measured_time),
+                    positive_or_empty(measured_images)});
+  }
+  if (rows.empty()) throw InputError(path + ": has no prediction");
+  return rows;
 }
 
 }  // namespace perfpred

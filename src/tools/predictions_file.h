@@ -3,13 +3,14 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/prediction.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace perfpred {
 
-/// Writes predictions.csv: the workload's fields, the quantiles of seconds per epoch and images a second, in_domain and
+/// Writes predictions.csv: the workload's fields, the quantiles of seconds per epoch and images/s, in_domain and
 /// reason.
 /// @throws Error if the sizes differ or the disk refuses, InputError if no file can be made there
 void write_predictions(const std::string& path, std::span<const Workload> workloads,
@@ -18,5 +19,18 @@ void write_predictions(const std::string& path, std::span<const Workload> worklo
 /// The same with measured_time_sec and measured_images_per_sec at the end; empty where a row has no time.
 void write_predictions(const std::string& path, std::span<const AggregateRow> measured,
                        std::span<const Prediction> predictions);
+
+/// One row of predictions.csv.
+struct PredictionRow {
+  Workload workload;
+  Quantiles time_sec, images_per_sec;  ///< per epoch; rising and > 0
+  bool in_domain = true;
+  std::optional<double> measured_time_sec, measured_images_per_sec;
+};
+
+/// All rows of a predictions.csv, with or without the measured columns.
+/// @throws InputError, `file:line: ...`, for a file that cannot be read, lacks a column, has no row or a row that is
+/// no prediction
+[[nodiscard]] std::vector<PredictionRow> read_predictions(const std::string& path);
 
 }  // namespace perfpred
