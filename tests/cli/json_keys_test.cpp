@@ -201,6 +201,17 @@ TEST_F(JsonKeys, Predict) {
   EXPECT_FALSE(json.is_null());
 }
 
+TEST_F(JsonKeys, PredictWithBreakdown) {  // a linear model has none
+  const std::string fitted = folder_.file("hybrid.json");
+  ASSERT_EQ(spawn({program("train"), "--runs-agg", table(), "--out", fitted}).exit_code, 0);
+  const Json json = check("predict", {"--model", fitted, "--depth", "3", "--base-filters", "32", "--batch-size", "128"},
+                          below("breakdown[]", {"op", "sec", "share"}));
+  ASSERT_FALSE(json.at("breakdown").empty());
+  double shares = 0;
+  for (const Json& part : json.at("breakdown")) shares += part.at("share").get<double>();
+  EXPECT_NEAR(shares, 1, 1e-9);
+}
+
 TEST_F(JsonKeys, Plan) {
   check(
       "plan",

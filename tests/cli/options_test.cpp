@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// No option is silently without effect: an option that the chosen mode does not use is refused.
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "spawn.h"
+
+namespace perfpred::testing {
+namespace {
+
+struct UselessOption {
+  std::string program;
+  std::vector<std::string> arguments;  ///< FOLDER stands for a folder with the files below
+  std::string message;                 ///< a part of it
+
+  friend std::ostream& operator<<(std::ostream& out, const UselessOption& useless) {
+    out << "perfpred-" << useless.program;
+    for (const std::string& argument : useless.arguments) out << ' ' << argument;
+    return out;
+  }
+};
+
+class Options : public ::testing::TestWithParam<UselessOption> {
+ protected:
+  static void write_files(const TemporaryFolder& folder) {
+    folder.write("runs_agg.csv",
+                 "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,"
+                 "acc_mean,acc_std,device,precision\n"
+                 "2,16,64,280218,2,782,4.0,0.1,12500,300,0.7,0.01,T4,fp32\n"
+                 "2,16,128,280218,1,391,2.5,0,20000,0,0.68,0,T4,fp32\n");
+    folder.write("devices.csv", "name,fp32_tflops,mem_bw_gbs\nmine,10,500\n");
+  }
+};
+
+TEST_P(Options, IsRefused) {
+  if (program(GetParam().program).empty()) GTEST_SKIP() << "perfpred-" << GetParam().program << " is not built";
+  const TemporaryFolder folder;
+  write_files(folder);
+  const std::size_t files = folder.entries();
+  std::vector<std::string> command = {program(GetParam().program)};
+  for (std::string argument : GetParam().arguments) {
+    if (const auto at = argument.find("FOLDER"); at != std::string::npos) argument.replace(at, 6, folder.path());
+    command.push_back(std::move(argument));
+  }
+  expect_refusal(spawn(command), 2, GetParam().message);
+  EXPECT_EQ(folder.entries(), files) << "a file was written";
+}
+
+const std::vector<UselessOption> inspect = {
+    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--input", "3x64x64"}, "--input"},
+    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--classes", "10"}, "--classes"},
+    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--depth", "3"}, "--depth"},
+    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--device", "T4"}, "--device"},
+    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--ops", "FOLDER/ops.csv"}, "--ops"},
+};
+INSTANTIATE_TEST_SUITE_P(Inspect, Options, ::testing::ValuesIn(inspect));
+
+std::vector<std::string> plan_with(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"--runs-agg", "FOLDER/runs_agg.csv", "--budget-sec", "99", "--epochs", "2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+const std::vector<UselessOption> plan = {
+    {"plan", plan_with({"--confidence", "0.9"}), "confidence"},
+    {"plan", plan_with({"--model", "FOLDER/model.json"}), "--model"},
+    {"plan", plan_with({"--gpus", "2", "--devices", "T4"}), "excludes"},
+};
+INSTANTIATE_TEST_SUITE_P(Plan, Options, ::testing::ValuesIn(plan));
+
+const std::vector<UselessOption> roofline = {
+    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--warmup", "3"}, "--iterations"},
+    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--decimal-comma"}, "--ncu"},
+    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--label", "x"}, "--label"},
+    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--precision", "tf32"}, "tf32 has no effect"},
+    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--device", "lab=T4"}, "\"lab\""},
+    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--gflops", "1"}, "--ai"},
+    {"roofline",
+     {"--ai", "1", "--gflops", "1", "--device", "T4", "--peak-flops", "1e12", "--peak-bw", "1e11"},
+     "excludes"},
+    {"roofline",
+     {"--ai", "1", "--gflops", "1", "--devices", "FOLDER/devices.csv", "--peak-flops", "1e12", "--peak-bw", "1e11"},
+     "excludes"},
+};
+INSTANTIATE_TEST_SUITE_P(Roofline, Options, ::testing::ValuesIn(roofline));
+
+}  // namespace
+}  // namespace perfpred::testing
