@@ -25,7 +25,7 @@ constexpr double same_within = 1.03;
 struct Times {
   std::string name;
   std::vector<double> logs;
-  std::optional<double> known_error;  // standard error of the only one
+  std::optional<double> known_error;  // standard error of a single repetition
 };
 
 double unit_in_seconds(const std::string& unit, const std::string& path) {
@@ -39,7 +39,7 @@ double unit_in_seconds(const std::string& unit, const std::string& path) {
 std::vector<Times> read_times(const std::string& path) {
   const Json document = Json::parse(read_file(path), nullptr, false);
   if (!document.is_object() || !document.contains("benchmarks") || !document["benchmarks"].is_array()) {
-    throw InputError(fmt::format("{}: is no JSON result of Google Benchmark", path));
+    throw InputError(fmt::format("{}: is not a JSON result of Google Benchmark", path));
   }
   std::vector<Times> all;
   try {
@@ -65,7 +65,7 @@ std::vector<Times> read_times(const std::string& path) {
   return all;
 }
 
-/// Mean of the logarithms, its squared standard error and the degrees of freedom of that.
+/// Mean of the logarithms, its squared standard error and its degrees of freedom.
 struct Estimate {
   double mean = 0;
   double error2 = 0;
@@ -143,6 +143,19 @@ std::vector<ComparedBenchmark> compare_benchmarks(const std::string& old_path, c
   }
   rows.insert(rows.end(), alone.begin(), alone.end());
   return rows;
+}
+
+std::string comparison_text(const std::vector<ComparedBenchmark>& rows) {
+  std::size_t width = 4;
+  for (const ComparedBenchmark& row : rows) width = std::max(width, row.name.size());
+  std::string text = fmt::format("{:{}}  {:10}  new/old (95 %)\n", "name", width, "verdict");
+  for (const ComparedBenchmark& row : rows) {
+    const std::string interval = row.low ? fmt::format(" ({:.3f} to {:.3f})", *row.low, *row.high) : "";
+    const std::string_view verdict = row.verdict == Verdict::unknown ? "can't tell" : to_string(row.verdict);
+    text += fmt::format("{:{}}  {:10}  {}{}\n", row.name, width, verdict,
+                        row.ratio ? fmt::format("{:.3f}", *row.ratio) : "-", interval);
+  }
+  return text;
 }
 
 }  // namespace perfpred
