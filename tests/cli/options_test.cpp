@@ -49,6 +49,39 @@ TEST_P(Options, IsRefused) {
   EXPECT_EQ(folder.entries(), files) << "a file was written";
 }
 
+std::vector<std::string> with_rows(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"--runs-agg", "FOLDER/runs_agg.csv"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::vector<std::string> suggest_with(std::vector<std::string> more) {
+  more.insert(more.end(), {"--suggest", "1", "--grid", "FOLDER/runs_agg.csv"});
+  return with_rows(std::move(more));
+}
+
+const std::vector<UselessOption> train = {
+    {"train", suggest_with({"--out", "FOLDER/model.json"}), "--out"},
+    {"train", suggest_with({"--features-out", "FOLDER/features.csv"}), "--features-out"},
+    {"train", suggest_with({"--split", "FOLDER/missing.csv"}), "--split"},
+    {"train", suggest_with({"--kind", "linear"}), "--kind"},
+    {"train", suggest_with({"--test-fraction", "0.2"}), "--test-fraction"},
+    {"train", with_rows({"--split", "FOLDER/split.csv", "--val-fraction", "0.2"}), "excludes"},
+    {"train", with_rows({"--grid", "FOLDER/runs_agg.csv"}), "--suggest"},
+};
+INSTANTIATE_TEST_SUITE_P(Train, Options, ::testing::ValuesIn(train));
+
+const std::vector<UselessOption> evaluate = {
+    {"evaluate", {"--model", "FOLDER/m.json", "--measured", "FOLDER/runs_agg.csv", "--folds", "5"}, "--folds"},
+    {"evaluate", {"--model", "FOLDER/m.json", "--measured", "FOLDER/runs_agg.csv", "--repeats", "2"}, "--repeats"},
+    {"evaluate", {"--model", "FOLDER/m.json", "--measured", "FOLDER/runs_agg.csv", "--kind", "linear"}, "--kind"},
+    {"evaluate", with_rows({"--protocol", "lodo", "--folds", "4"}), "--folds"},
+    {"evaluate", with_rows({"--protocol", "kfold", "--subsets", "4"}), "--subsets"},
+    {"evaluate", with_rows({"--protocol", "curve", "--repeats", "4"}), "--repeats"},
+    {"evaluate", with_rows({"--protocol", "curve", "--out", "FOLDER/predictions.csv"}), "--out"},
+};
+INSTANTIATE_TEST_SUITE_P(Evaluate, Options, ::testing::ValuesIn(evaluate));
+
 const std::vector<UselessOption> inspect = {
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--input", "3x64x64"}, "--input"},
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--classes", "10"}, "--classes"},
@@ -59,9 +92,8 @@ const std::vector<UselessOption> inspect = {
 INSTANTIATE_TEST_SUITE_P(Inspect, Options, ::testing::ValuesIn(inspect));
 
 std::vector<std::string> plan_with(std::vector<std::string> more) {
-  std::vector<std::string> arguments = {"--runs-agg", "FOLDER/runs_agg.csv", "--budget-sec", "99", "--epochs", "2"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  more.insert(more.end(), {"--budget-sec", "99", "--epochs", "2"});
+  return with_rows(std::move(more));
 }
 
 const std::vector<UselessOption> plan = {
@@ -72,12 +104,12 @@ const std::vector<UselessOption> plan = {
 INSTANTIATE_TEST_SUITE_P(Plan, Options, ::testing::ValuesIn(plan));
 
 const std::vector<UselessOption> roofline = {
-    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--warmup", "3"}, "--iterations"},
-    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--decimal-comma"}, "--ncu"},
-    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--label", "x"}, "--label"},
-    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--precision", "tf32"}, "tf32 has no effect"},
-    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--device", "lab=T4"}, "\"lab\""},
-    {"roofline", {"--runs-agg", "FOLDER/runs_agg.csv", "--gflops", "1"}, "--ai"},
+    {"roofline", with_rows({"--warmup", "3"}), "--iterations"},
+    {"roofline", with_rows({"--decimal-comma"}), "--ncu"},
+    {"roofline", with_rows({"--label", "x"}), "--label"},
+    {"roofline", with_rows({"--precision", "tf32"}), "tf32 has no effect"},
+    {"roofline", with_rows({"--device", "lab=T4"}), "\"lab\""},
+    {"roofline", with_rows({"--gflops", "1"}), "--ai"},
     {"roofline",
      {"--ai", "1", "--gflops", "1", "--device", "T4", "--peak-flops", "1e12", "--peak-bw", "1e11"},
      "excludes"},
