@@ -133,7 +133,7 @@ if wanted ncu; then
     for metric in $tensor; do metrics+=,$metric.sum; done
     metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed,dram__throughput.avg.pct_of_peak_sustained_elapsed
     # With the variable set the program does not start itself again.
-    OMP_WAIT_POLICY=PASSIVE ncu --nvtx --nvtx-include "train_step/" --clock-control none --csv --page raw \
+    OMP_WAIT_POLICY=PASSIVE LC_ALL=C ncu --nvtx --nvtx-include "train_step/" --clock-control none --csv --page raw \
       --metrics "$metrics" --log-file "$out/resnet18_ncu.csv" "$bin/perfpred-train-net" --network resnet18 \
       --data dummy --batch-size 64 --device "$device" --profile-one-step &&
       "$bin/perfpred-ncu" "$out/resnet18_ncu.csv" --label resnet18 --out "$out/resnet18_ncu.txt" || result=1
