@@ -27,8 +27,8 @@ namespace {
 nlohmann::json to_json(const Evaluation& evaluation, const std::vector<NamedMetrics>& baselines, std::size_t seen) {
   nlohmann::json json = cli::to_json(evaluation.metrics);
   json["seen"] = seen;
-  json["coverage90"] = cli::number_or_null(evaluation.coverage90);
-  json["width90_median"] = cli::number_or_null(evaluation.width90_median);
+  json["coverage90"] = cli::or_null(evaluation.coverage90);
+  json["width90_median"] = cli::or_null(evaluation.width90_median);
   json["baselines"] = cli::to_json(baselines);
   return json;
 }
@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
         document["folds"].push_back({{"left_out", fold.left_out},
                                      {"n", fold.n},
                                      {"time", cli::to_json(fold.time)},
-                                     {"coverage90", cli::number_or_null(fold.coverage90)}});
+                                     {"coverage90", cli::or_null(fold.coverage90)}});
       }
       fmt::print("{}\n", document.dump(2));
       return;

@@ -4,22 +4,19 @@
 #include <perfpred/evaluation.h>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>
 
+#include "json_output.h"
+
 namespace perfpred::cli {
 
-inline nlohmann::json number_or_null(const std::optional<double>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
-}
-
 inline nlohmann::json to_json(const ErrorMetrics& metrics) {
-  return {{"mae", number_or_null(metrics.mae)},
-          {"rmse", number_or_null(metrics.rmse)},
-          {"r2", number_or_null(metrics.r2)},
-          {"mape", number_or_null(metrics.mape)}};
+  return {{"mae", or_null(metrics.mae)},
+          {"rmse", or_null(metrics.rmse)},
+          {"r2", or_null(metrics.r2)},
+          {"mape", or_null(metrics.mape)}};
 }
 
 inline nlohmann::json to_json(const TimeMetrics& metrics) {

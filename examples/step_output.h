@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "json_output.h"
 #include "tools/step_report.h"
 
 namespace perfpred::cli {
@@ -26,7 +27,6 @@ inline nlohmann::json to_json(const OpTotals& totals) {
 
 inline nlohmann::json to_json(const StepReport& report) {
   using nlohmann::json;
-  const auto or_null = [](const auto& value) { return value ? json(*value) : json(nullptr); };
   const OpTotals totals = report.step.totals();
   json phases = json::object();
   for (const Phase phase : report_phases) phases[std::string(to_string(phase))] = to_json(report.step.totals(phase));

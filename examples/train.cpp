@@ -35,7 +35,7 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
   if (json) {
     nlohmann::json list = nlohmann::json::array();
     for (const Suggestion& suggestion : suggestions) {
-      list.push_back({{"key", suggestion.workload.key()}, {"cost_sec", cli::number_or_null(suggestion.cost_sec)}});
+      list.push_back({{"key", suggestion.workload.key()}, {"cost_sec", cli::or_null(suggestion.cost_sec)}});
     }
     fmt::print("{}\n", nlohmann::json{{"suggested", list}}.dump(2));
     return;
