@@ -35,7 +35,7 @@ TEST(StepSamples, SlowFirstStepsAreWarmUp) {
   EXPECT_EQ(label.warmup, 4);
   EXPECT_NEAR(label.median, 0.01, 0.0001);
   EXPECT_EQ(label.stopped_by, "interval");
-  EXPECT_TRUE(label.trusted());
+  EXPECT_FALSE(label.disturbed);
 }
 
 TEST(StepSamples, ALevelThatLastsAWhileIsWarmUpToo) {
@@ -58,7 +58,7 @@ TEST(StepSamples, AFewDisturbedSamplesAreDiscarded) {
   EXPECT_NEAR(label.median, 0.01, 0.0001);
   EXPECT_NEAR(label.disturbed_share, 0.3, 0.06);
   EXPECT_GT(label.discarded, 0);
-  EXPECT_TRUE(label.trusted());
+  EXPECT_FALSE(label.disturbed);
 }
 
 TEST(StepSamples, WhenAllAreDisturbedAllAreKeptAndFlagged) {
@@ -70,7 +70,6 @@ TEST(StepSamples, WhenAllAreDisturbedAllAreKeptAndFlagged) {
   EXPECT_EQ(label.discarded, 0);
   EXPECT_DOUBLE_EQ(label.disturbed_share, 1);
   EXPECT_TRUE(label.disturbed);
-  EXPECT_FALSE(label.trusted());
 }
 
 TEST(StepSamples, ADriftEndsAtTheLimitAndIsSaid) {
@@ -78,8 +77,43 @@ TEST(StepSamples, ADriftEndsAtTheLimitAndIsSaid) {
   int taken = 0;
   while (!samples.finished()) samples.add(0.01 * (1 + 0.005 * taken++));
   const StepLabel label = samples.label();
-  EXPECT_TRUE(label.drift || label.relative_half_width() > 0.05);
-  EXPECT_FALSE(label.trusted());
+  EXPECT_TRUE(label.drift);
+  EXPECT_GT(label.change, 1.1);  // 1 at the start, 1.6 at the limit
+  EXPECT_FALSE(label.disturbed);
+}
+
+StepLabel label_of_all(const std::vector<double>& times) {
+  StepSamplesOptions options = within(1e9);
+  options.criterion = "samples";
+  options.stop.max_samples = static_cast<std::int64_t>(times.size());
+  StepSamples samples(options);
+  for (const double sec : times) samples.add(sec);
+  EXPECT_TRUE(samples.finished());
+  return samples.label();
+}
+
+TEST(StepSamples, TheMeanHoldsSlowStepsAndAStallAsThreeMedians) {
+  std::vector<double> times;
+  for (int i = 0; i < 100; ++i) times.push_back(i % 10 == 7 ? 0.02 : 0.01);
+  StepLabel label = label_of_all(times);
+  EXPECT_DOUBLE_EQ(label.median, 0.01);
+  EXPECT_NEAR(label.mean, 0.011, 1e-12);
+  EXPECT_NEAR(label.cv, 0.003 * std::sqrt(100.0 / 99) / 0.011, 1e-9);
+  times[50] = 10;
+  label = label_of_all(times);
+  EXPECT_NEAR(label.mean, 0.011 + 0.02 / 100, 1e-12);
+}
+
+TEST(StepSamples, AWideLabelSaysHowWideAndIsNotCalledDisturbed) {
+  std::mt19937 random(5);
+  std::normal_distribution<double> tenth(1, 0.1);
+  std::vector<double> times;
+  for (int i = 0; i < 10; ++i) times.push_back(tenth(random));
+  const StepLabel label = label_of_all(times);
+  EXPECT_FALSE(label.disturbed);
+  EXPECT_GT(label.relative_half_width(), 0.02);
+  // 10 % / sqrt(10) = 3.2 %, times 2.26 / 1.96 for so few; the sample's own deviation scatters about 10 %.
+  EXPECT_NEAR(label.mean_rel_sem, 0.036, 0.018);
 }
 
 TEST(StepSamples, SlowStepsEndAtTheLimitWithThree) {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
-#include <perfpred/step_samples.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "runs/stop_criterion.h"
 
 namespace perfpred {
 namespace {
@@ -71,6 +73,40 @@ TEST(MedianInterval, CoversTheMedianAsOftenAsItSays) {
     covered += interval.low <= 1 && 1 <= interval.high ? 1 : 0;
   }
   EXPECT_GE(covered, 930);
+}
+
+TEST(MedianInterval, OfFewSamplesIsStudents) {
+  constexpr int trials = 4000;
+  for (const std::size_t n : {2, 3, 4, 5}) {
+    int covered = 0;
+    for (unsigned trial = 0; trial < trials; ++trial) {
+      auto sample = noisy(1, 0.05, trial);
+      std::vector<double> values;
+      for (std::size_t i = 0; i < n; ++i) values.push_back(sample(i));
+      const MedianInterval interval = median_interval(values);
+      covered += interval.low <= 1 && 1 <= interval.high ? 1 : 0;
+    }
+    // Smallest to largest of n samples hold the median with 1 - 2^(1 - n): 50, 75, 88 and 94 %.
+    EXPECT_GE(covered, 0.93 * trials) << n;
+  }
+  EXPECT_TRUE(std::isinf(median_interval(std::vector<double>{1}).relative_half_width()));
+}
+
+TEST(RelativeErrorOfMean, CoversTheMeanAsOftenAsItSays) {
+  constexpr int trials = 2000;
+  constexpr double z = 1.959963984540054;
+  for (const std::size_t n : {3, 10, 40}) {
+    int covered = 0;
+    for (unsigned trial = 0; trial < trials; ++trial) {
+      auto sample = noisy(1, 0.1, trial);
+      std::vector<double> values;
+      for (std::size_t i = 0; i < n; ++i) values.push_back(sample(i));
+      const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(n);
+      covered += std::abs(mean - 1) <= z * relative_error_of_mean(values) * mean ? 1 : 0;
+    }
+    EXPECT_GE(covered, 0.93 * trials) << n;
+  }
+  EXPECT_TRUE(std::isinf(relative_error_of_mean(std::vector<double>{1})));
 }
 
 TEST(MedianInterval, IsWiderForSamplesThatResembleTheirPredecessor) {

@@ -106,7 +106,7 @@ bool time_step(benchmark::State& state, const Workload& workload, c10::Device de
       state.counters["high_ms"] = timing.label.high * 1e3;
       state.counters["samples"] = static_cast<double>(timing.label.samples);
       state.counters["device_sec"] = sampled;
-      state.counters["trusted"] = timing.label.trusted() ? 1 : 0;
+      state.counters["disturbed"] = timing.label.disturbed ? 1 : 0;
       if (timing.clock_mhz) state.counters["clock_mhz"] = *timing.clock_mhz;
     }
     return true;

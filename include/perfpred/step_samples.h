@@ -2,94 +2,40 @@
 #pragma once
 #include <perfpred/export.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace perfpred {
 
-/// When there are enough samples of a time.
+class StopCriterion;
+
+/// When a step time has enough samples.
 struct StopOptions {
-  double interval = 0.01;           ///< relative half width of the median's 95 % confidence interval that is enough
+  double interval = 0.01;           ///< wanted half width of the median's 95 % confidence interval, relative
   std::int64_t min_samples = 10;    ///< before any rule applies
   std::int64_t max_samples = 2000;  ///< of criterion `samples`
   double max_sec = 1;               ///< of criterion `time`: sum of the samples
 };
 
-/// Decides from the samples themselves whether more are needed.
-class PERFPRED_API StopCriterion {
- public:
-  virtual ~StopCriterion() = default;
-
-  /// Adds a sample. What is no time (not finite, not positive) is ignored.
-  void add(double sec);
-
-  /// Why it is enough: a word of the criterion, from then on the same; empty while more is needed.
-  [[nodiscard]] std::string_view reason();
-
-  [[nodiscard]] std::span<const double> samples() const { return samples_; }
-
- protected:
-  explicit StopCriterion(const StopOptions& options) : options_(options) {}
-
-  /// Called with at least min_samples samples.
-  [[nodiscard]] virtual std::string_view judge() = 0;
-  [[nodiscard]] const StopOptions& options() const { return options_; }
-
- private:
-  StopOptions options_;
-  std::vector<double> samples_;
-  std::string_view reason_;
-};
-
-/// A criterion by its name:
-///  * `stdrel`  the median is known to `interval`, and still is a tenth more samples later (reason `interval`), or the
-///              relative standard deviation has stopped changing, so that more samples tell nothing new (`settled`)
-///  * `entropy` the entropy of the samples' histogram has stopped growing (`entropy`)
-///  * `samples` there are max_samples (`samples`)
-///  * `time`    the samples add up to max_sec (`time`)
-/// @throws InputError for another name, or an option that is not positive
-[[nodiscard]] PERFPRED_API std::unique_ptr<StopCriterion> make_stop_criterion(std::string_view name,
-                                                                              const StopOptions& options = {});
-
-/// A median with its 95 % confidence interval.
-struct MedianInterval {
-  double median = 0;
-  double low = 0;
-  double high = 0;
-  [[nodiscard]] double relative_half_width() const { return (high - low) / (2 * median); }
-};
-
-/// From order statistics (ranks n/2 -+ 1.96 sqrt(n)/2; Conover, Practical Nonparametric Statistics, 3.2). Samples that
-/// resemble their predecessor count as fewer: n (1 - r)/(1 + r) for a lag-1 autocorrelation r > 0 of their ranks. Never
-/// narrower than batch medians say, of 4 and 8 consecutive parts (as batch means: Law, Simulation Modeling and
-/// Analysis, 9.5.3), so that a level that wanders slowly is seen. 12 samples have 4 parts, 24 have 8.
-/// @param samples  at least one, positive
-[[nodiscard]] PERFPRED_API MedianInterval median_interval(std::span<const double> samples);
-
-/// The point at which the level of a sequence changes most.
-struct ChangePoint {
-  std::size_t index = 0;  ///< first sample of the new level
-  double p_value = 1;     ///< of no change at all
-  double ratio = 1;       ///< median after / median before
-};
-
-/// Pettitt's rank test (Applied Statistics 28, 1979): p = 2 exp(-6 K^2 / (n^3 + n^2)).
-/// @param samples  at least two
-[[nodiscard]] PERFPRED_API ChangePoint find_change(std::span<const double> samples);
-
 /// How samples of a training step become a label.
 struct StepSamplesOptions {
-  std::string criterion = "stdrel";  ///< a name of make_stop_criterion()
+  /// Rule that ends the sampling:
+  ///  * `stdrel`  the median is known to `interval`, and still is after a tenth more samples (reason `interval`), or
+  ///              the relative standard deviation has stopped changing: more samples tell nothing new (`settled`)
+  ///  * `entropy` the entropy of the samples' histogram has stopped growing (`entropy`)
+  ///  * `samples` there are max_samples (`samples`)
+  ///  * `time`    the samples add up to max_sec (`time`)
+  std::string criterion = "stdrel";
   StopOptions stop;
-  double limit_sec = 3;        ///< sum of all samples, warm-up included, after which no more are taken
-  double max_discarded = 0.5;  ///< share of disturbed samples above which they are kept and flagged
+  double limit_sec = 3;  ///< total time of all samples, warm-up included, after which no more are taken
+  double max_discarded =
+      0.5;  ///< if a larger share of the samples is disturbed, they are kept and the label is flagged
 };
 
-/// One step, in seconds, and whether it was taken while the device was throttled or had company.
+/// One training step in seconds, and whether something else slowed the device down meanwhile.
 struct StepSample {
   double sec;
   bool disturbed;
@@ -97,28 +43,34 @@ struct StepSample {
 
 /// The time of a training step and how it came about; times in seconds.
 struct StepLabel {
-  double median = 0;
+  double median = 0;         ///< the steady step
   double low = 0, high = 0;  ///< 95 % confidence interval of the median
-  double p05 = 0, p95 = 0;
-  std::int64_t samples = 0;    ///< that the label stands on
-  std::int64_t warmup = 0;     ///< samples before times had settled
-  std::int64_t discarded = 0;  ///< disturbed ones left out
+  double mean = 0;           ///< for the time of many steps; a sample counts as at most 3 medians, so that a stall does
+                             ///< not decide it (a one-sided winsorised mean)
+  double mean_rel_sem = 0;   ///< relative standard error of `mean`: half width of its 95 % interval / 1.96 / mean
+  double cv = 0;             ///< coefficient of variation: standard deviation / mean of the samples
+  double p05 = 0, p95 = 0;   ///< quantiles of the samples
+  std::int64_t samples = 0;  ///< number of samples behind these figures
+  std::int64_t warmup = 0;   ///< samples before the times had settled
+  std::int64_t discarded = 0;  ///< disturbed samples that were dropped
   double disturbed_share = 0;  ///< of the samples after warm-up
-  std::string stopped_by;      ///< a reason of the criterion, or `limit`
-  bool disturbed = false;      ///< so many were that they had to be kept
-  bool drift = false;          ///< the level was still changing at the limit
+  std::string stopped_by;      ///< reason of the criterion, or `limit`
+  bool disturbed = false;      ///< too many samples were disturbed to drop them: the label is not to be trusted
+  bool drift = false;          ///< the level was still changing when sampling ended
+  double change = 1;           ///< level after / before the largest change among the samples; 1 without `drift`
   [[nodiscard]] double relative_half_width() const { return (high - low) / (2 * median); }
-  /// Undisturbed, and known to 5 % at least.
-  [[nodiscard]] bool trusted() const { return !disturbed && relative_half_width() <= 0.05; }
 };
 
 /// Collects samples until they make a label. Warm-up ends where the times have settled: leading samples more than a
-/// quarter above the median of all are cut off, and so is what lies before a change of level (find_change() with
-/// p < 0.01 and more than 2 %) in the first half.
+/// quarter above the median of all are cut off, and so is everything before a change of level in the first half
+/// (Pettitt's rank test, p < 0.01, medians more than 2 % apart).
 class PERFPRED_API StepSamples {
  public:
-  /// @throws InputError as make_stop_criterion() does
+  /// @throws InputError for an unknown criterion, or an option that is not positive
   explicit StepSamples(StepSamplesOptions options = {});
+  ~StepSamples();
+  StepSamples(StepSamples&&) noexcept;
+  StepSamples& operator=(StepSamples&&) noexcept;
 
   void add(double sec, bool disturbed = false);
 

@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
+
+#include "runs/stop_criterion.h"
+#include "statistics/moments.h"
+#include "statistics/quantiles.h"
 
 namespace perfpred {
 namespace {
@@ -15,12 +20,7 @@ constexpr double change_size = 0.02;
 constexpr std::size_t fewest_at_limit = 3;
 constexpr std::size_t fewest_to_judge_share = 20;
 constexpr int most_cuts = 3;
-
-double quantile(std::vector<double> values, double share) {
-  const auto place = static_cast<std::ptrdiff_t>(std::lround(share * static_cast<double>(values.size() - 1)));
-  std::nth_element(values.begin(), values.begin() + place, values.end());
-  return values[static_cast<std::size_t>(place)];
-}
+constexpr double stall = 3;  // medians that one sample counts as at most
 
 bool changes(const ChangePoint& change) {
   return change.p_value < change_p_value && std::abs(change.ratio - 1) > change_size;
@@ -30,6 +30,9 @@ bool changes(const ChangePoint& change) {
 
 StepSamples::StepSamples(StepSamplesOptions options)
     : options_(std::move(options)), criterion_(make_stop_criterion(options_.criterion, options_.stop)) {}
+StepSamples::~StepSamples() = default;
+StepSamples::StepSamples(StepSamples&&) noexcept = default;
+StepSamples& StepSamples::operator=(StepSamples&&) noexcept = default;
 
 void StepSamples::add(double sec, bool disturbed) {
   if (!std::isfinite(sec) || sec <= 0) return;
@@ -103,10 +106,17 @@ StepLabel StepSamples::label() const {
   const auto samples = criterion_->samples();
   const std::vector<double> values(samples.begin(), samples.end());
   const MedianInterval interval = median_interval(values);
+  Moments moments;
+  for (const double x : values) moments.add(x);
+  std::vector<double> winsorised = values;
+  for (double& x : winsorised) x = std::min(x, stall * interval.median);
   StepLabel label;
   label.median = interval.median;
   label.low = interval.low;
   label.high = interval.high;
+  label.mean = std::accumulate(winsorised.begin(), winsorised.end(), 0.0) / static_cast<double>(winsorised.size());
+  label.mean_rel_sem = relative_error_of_mean(winsorised);
+  label.cv = moments.deviation() / moments.mean();
   label.p05 = quantile(values, 0.05);
   label.p95 = quantile(values, 0.95);
   label.samples = static_cast<std::int64_t>(kept_.size());
@@ -115,7 +125,9 @@ StepLabel StepSamples::label() const {
   label.disturbed_share = static_cast<double>(disturbed_) / static_cast<double>(all_.size() - first_);
   label.stopped_by = stopped_by_;
   label.disturbed = keep_disturbed_;
-  label.drift = cuts_ > most_cuts || (values.size() > 1 && changes(find_change(values)));
+  const ChangePoint change = values.size() > 1 ? find_change(values) : ChangePoint{};
+  label.drift = cuts_ > most_cuts || changes(change);
+  if (label.drift) label.change = change.ratio;
   return label;
 }
 

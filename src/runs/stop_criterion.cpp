@@ -1,31 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runs/stop_criterion.h"
+
 #include <perfpred/error.h>
-#include <perfpred/step_samples.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
 
 #include "statistics/confidence.h"
 #include "statistics/moments.h"
+#include "statistics/quantiles.h"
 
 namespace perfpred {
 namespace {
 
-double median_of_sorted(std::span<const double> sorted) {
-  const std::size_t n = sorted.size();
-  return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
-double median(std::span<const double> samples) {
-  std::vector<double> sorted(samples.begin(), samples.end());
-  std::sort(sorted.begin(), sorted.end());
-  return median_of_sorted(sorted);
-}
+double median_of(std::span<const double> samples) { return median({samples.begin(), samples.end()}); }
 
 /// 1-based ranks; ties share their mean rank.
 std::vector<double> ranks(std::span<const double> samples) {
@@ -54,17 +48,36 @@ double lag_one_correlation(const std::vector<double>& values) {
   return variance > 0 ? covariance / variance : 0;
 }
 
-constexpr std::size_t fewest_of_batch = 3;
+/// How many independent samples say as much: autocorrelated ones count as fewer.
+double effective_size(std::span<const double> samples) {
+  const double correlation = std::clamp(lag_one_correlation(ranks(samples)), 0.0, 0.99);
+  return static_cast<double>(samples.size()) * (1 - correlation) / (1 + correlation);
+}
 
-/// Of the median's logarithm, 95 %: medians of consecutive parts differ by what changes slowly, too.
-double batch_half_width(std::span<const double> samples, std::size_t batches) {
-  Moments medians;
-  for (std::size_t i = 0; i < batches; ++i) {
-    const std::size_t begin = samples.size() * i / batches;
-    medians.add(std::log(median(samples.subspan(begin, samples.size() * (i + 1) / batches - begin))));
+/// Half width of a 95 % interval from independent estimates of the same value.
+double student_half_width(const Moments& estimates) {
+  const auto n = static_cast<double>(estimates.n);
+  return student_quantile(z95, n - 1) * estimates.deviation() / std::sqrt(n);
+}
+
+constexpr std::size_t min_batch_size = 3;
+constexpr std::size_t min_for_order_statistics = 6;
+
+/// Half width of the 95 % interval of the logarithm of `statistic`, as its values for 4 and for 8 consecutive parts of
+/// the samples imply: they differ by slow changes, too. 0 where the samples are too few for parts.
+template <class Statistic>
+double batch_half_width(std::span<const double> samples, Statistic&& statistic) {
+  double width = 0;
+  for (const std::size_t batches : {4, 8}) {
+    if (samples.size() < min_batch_size * batches) continue;
+    Moments parts;
+    for (std::size_t i = 0; i < batches; ++i) {
+      const std::size_t begin = samples.size() * i / batches;
+      parts.add(std::log(statistic(samples.subspan(begin, samples.size() * (i + 1) / batches - begin))));
+    }
+    width = std::max(width, student_half_width(parts));
   }
-  const auto n = static_cast<double>(batches);
-  return student_quantile(z95, n - 1) * medians.deviation() / std::sqrt(n);
+  return width;
 }
 
 /// Judges again only when a tenth more has come: keeps the work linear, and tests fewer times.
@@ -88,7 +101,7 @@ class StdRel final : public StopCriterion {
   std::string_view judge() override {
     const auto all = samples();
     if (!sparse_.due(all.size())) return {};
-    // Twice, lest it be a moment's chance.
+    // Twice in a row: once may be chance.
     const bool known_before = std::exchange(known_, median_interval(all).relative_half_width() <= options().interval);
     if (known_ && known_before) return "interval";
     Moments moments;
@@ -121,7 +134,7 @@ class Entropy final : public StopCriterion {
       ++bins_[std::lround(std::log(all[counted_]) / bin_width)];
       entropies_.push_back(entropy(static_cast<double>(counted_ + 1)));
     }
-    // Growth over the last half, as the slope of a line through it, in bits for a doubling of the samples.
+    // Slope of a line through the last half, in bits per doubling of the samples.
     const std::size_t begin = entropies_.size() / 2;
     const auto n = static_cast<double>(entropies_.size() - begin);
     double x_mean = 0;
@@ -207,21 +220,33 @@ MedianInterval median_interval(std::span<const double> samples) {
   std::vector<double> sorted(samples.begin(), samples.end());
   std::sort(sorted.begin(), sorted.end());
   const auto n = static_cast<double>(sorted.size());
-  const double correlation = std::clamp(lag_one_correlation(ranks(samples)), 0.0, 0.99);
-  const double fewer = (1 - correlation) / (1 + correlation);
-  const double reach = z95 * std::sqrt(n / fewer) / 2;
+  const double middle = median_of(samples);
+  if (samples.size() == 1) return {middle, 0, std::numeric_limits<double>::infinity()};
+  const double reach = z95 * n / std::sqrt(effective_size(samples)) / 2;
   const auto at = [&](double rank) {  // 1-based
     return sorted[static_cast<std::size_t>(std::clamp(rank, 1.0, n)) - 1];
   };
-  const double middle = median_of_sorted(sorted);
-  MedianInterval interval = {middle, at(std::floor(n / 2 - reach)), at(std::ceil(n / 2 + reach) + 1)};
-  for (const std::size_t batches : {4, 8}) {
-    if (samples.size() < fewest_of_batch * batches) continue;
-    const double factor = std::exp(batch_half_width(samples, batches));
-    interval.low = std::min(interval.low, middle / factor);
-    interval.high = std::max(interval.high, middle * factor);
+  double half_width = batch_half_width(samples, median_of);
+  if (samples.size() < min_for_order_statistics) {
+    Moments logarithms;
+    for (const double x : samples) logarithms.add(std::log(x));
+    half_width = student_half_width(logarithms);
   }
-  return interval;
+  const double factor = std::exp(half_width);
+  return {middle, std::min(at(std::floor(n / 2 - reach)), middle / factor),
+          std::max(at(std::ceil(n / 2 + reach) + 1), middle * factor)};
+}
+
+double relative_error_of_mean(std::span<const double> samples) {
+  if (samples.size() == 1) return std::numeric_limits<double>::infinity();
+  Moments moments;
+  for (const double x : samples) moments.add(x);
+  const double size = std::max(2.0, effective_size(samples));
+  const double independent = student_quantile(z95, size - 1) * moments.deviation() / std::sqrt(size) / moments.mean();
+  const double batches = batch_half_width(samples, [](std::span<const double> part) {
+    return std::accumulate(part.begin(), part.end(), 0.0) / static_cast<double>(part.size());
+  });
+  return std::max(independent, batches) / z95;
 }
 
 ChangePoint find_change(std::span<const double> samples) {
@@ -239,7 +264,7 @@ ChangePoint find_change(std::span<const double> samples) {
     }
   }
   change.p_value = std::min(1.0, 2 * std::exp(-6 * largest * largest / (n * n * n + n * n)));
-  change.ratio = median(samples.subspan(change.index)) / median(samples.first(change.index));
+  change.ratio = median_of(samples.subspan(change.index)) / median_of(samples.first(change.index));
   return change;
 }
 

@@ -343,7 +343,7 @@ void Collector::Impl::time_steps(Run& run, MemoryPeak& peak, RunLogWriter& log, 
   batches.reset();
   const double overhead = epoch_overhead(workload, step, loader, label.median);
 
-  run.avg_time_sec = static_cast<double>(std::max<std::int64_t>(full, 1)) * label.median + last + overhead;
+  run.avg_time_sec = static_cast<double>(std::max<std::int64_t>(full, 1)) * label.mean + last + overhead;
   run.images_per_sec = static_cast<double>(workload.train_images) / *run.avg_time_sec;
   run.step_p05_ms = label.p05 * 1e3;
   run.step_p50_ms = label.median * 1e3;
@@ -351,7 +351,7 @@ void Collector::Impl::time_steps(Run& run, MemoryPeak& peak, RunLogWriter& log, 
   run.clock_mhz = timing.clock_mhz;
   run.mem_free_mb = timing.mem_free_mb;
   run.note = words(timing, is_data_bound(wait_share));
-  if (!label.trusted()) run.outcome = Outcome::untrusted;
+  if (label.disturbed) run.outcome = Outcome::untrusted;
   ordered_json samples = ordered_json::array();
   ordered_json disturbed = ordered_json::array();
   for (const StepSample& sample : timing.samples) {
