@@ -77,8 +77,7 @@ bool time_step(benchmark::State& state, const Workload& workload, c10::Device de
     what.validation = what.test = 1;
     const ImageData data = generate_images(what);
     TrainingStep step(workload, device, {default_learning_rate(workload.optimizer), 0, 0, 0});
-    BatchLoader loader(*data.train, data.shape,
-                       {workload.batch_size, device, at::kFloat, workload.layout, loader_threads(device)});
+    BatchLoader loader(*data.train, data.shape, loader_options(workload, device, loader_threads(device)));
     const std::int64_t an_epoch = 1'000'000 / workload.batch_size * workload.batch_size;
     loader.start(an_epoch, 1);
     StepSamplesOptions sampling;

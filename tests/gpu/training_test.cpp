@@ -22,7 +22,7 @@
 #include "torch/device/memory_peak.h"
 #include "torch/device/nvtx_ranges.h"
 #include "torch/device/runtime_device.h"
-#include "torch/measure/step_clock.h"
+#include "torch/device/step_clock.h"
 #include "torch/train/training_step.h"
 
 namespace perfpred {

@@ -16,6 +16,7 @@
 
 #include "../temporary_folder.h"
 #include "torch/data/batch_loader.h"
+#include "torch/device/memory_peak.h"
 #include "torch/train/trainable_network.h"
 #include "torch/train/training_step.h"
 
@@ -221,6 +222,25 @@ class Slow final : public ImageSource {
     out[0] = 0;
   }
 };
+
+// On a CPU: one with the training loop, one being assembled.
+TEST(BatchLoader, HoldsTwoBatchesAtATime) {
+  GeneratedImages what;
+  what.train = 64;
+  what.validation = what.test = 1;
+  const ImageData data = generate_images(what);
+  constexpr std::int64_t batch = 8;
+  const MemoryPeak peak(c10::kCPU);
+  BatchLoader loader(*data.train, data.shape, {batch, c10::kCPU, at::kFloat, Layout::nchw, 1});
+  for (int pass = 0; pass < 2; ++pass) {
+    loader.start(64, 1);
+    while (loader.next()) {
+    }
+  }
+  constexpr std::int64_t bytes = batch * (3 * 32 * 32 * 4 + 8);
+  EXPECT_GE(peak.allocated_bytes(), 2 * bytes);
+  EXPECT_LE(peak.allocated_bytes(), 2 * bytes + 4 * 64);  // blocks are multiples of 64 bytes
+}
 
 TEST(BatchLoader, SaysWhatShareItWaitsForASlowSource) {
   const Slow source;

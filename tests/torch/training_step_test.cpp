@@ -10,9 +10,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "torch/device/torch_errors.h"
 
 namespace perfpred {
 namespace {
@@ -99,6 +102,36 @@ TEST(TrainingStep, ADeviceThatDisappearsAndMemoryThatEndsAreTold) {
                OutOfMemory);
   EXPECT_THROW(failing([here] { throw c10::Error(here, "CUBLAS_STATUS_ALLOC_FAILED"); })->run(batch(2)), OutOfMemory);
   EXPECT_THROW(failing([] { static_cast<void>(at::empty({std::int64_t{1} << 50})); })->run(batch(2)), OutOfMemory);
+}
+
+TEST(TorchErrors, ANetworkWithoutEngineWantsMemoryWhereThereIsNone) {
+  // What cuDNN says once every algorithm that it tried has run out of memory, and also for a shape it cannot do.
+  const std::string text = "FIND was unable to find an engine to execute this computation";
+  EXPECT_TRUE(speaks_of_memory(text, 0.01));
+  EXPECT_FALSE(speaks_of_memory(text, 0.5));
+  EXPECT_FALSE(speaks_of_memory(text, std::nullopt));
+  EXPECT_TRUE(speaks_of_memory("CUDA out of memory. Tried to allocate 2 GiB", std::nullopt));
+  EXPECT_FALSE(speaks_of_memory("mat1 and mat2 shapes cannot be multiplied", 0.01));
+}
+
+struct Held {
+  bool* freed;
+  ~Held() { *freed = true; }
+};
+
+TEST(TorchErrors, NothingIsFreedOnAFailedDevice) {
+  const c10::SourceLocation here{"forward", __FILE__, __LINE__};
+  const auto freed_after = [](auto&& use) {
+    bool freed = false;
+    auto held = std::make_unique<Held>(Held{&freed});
+    freed = false;
+    EXPECT_THROW(use_until_device_fails(std::move(held), use), Error);
+    return freed;
+  };
+  EXPECT_FALSE(freed_after(
+      [&](Held&) { throw c10::AcceleratorError(here, 700, "CUDA error: an illegal memory access was encountered"); }));
+  EXPECT_TRUE(freed_after([&](Held&) { throw c10::OutOfMemoryError(here, "CUDA out of memory"); }));
+  EXPECT_TRUE(freed_after([&](Held&) { throw c10::Error(here, "shapes do not match"); }));
 }
 
 TEST(TrainingStep, RefusesWhatACpuCannot) {

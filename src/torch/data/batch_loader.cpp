@@ -3,12 +3,14 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
-#include <chrono>
+#include <limits>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -20,18 +22,33 @@ namespace {
 
 constexpr std::int64_t batches_ahead = 2;
 
+c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
+
 }  // namespace
 
-BatchLoader::BatchLoader(const ImageSource& source, std::vector<std::int64_t> shape, LoaderOptions options)
-    : source_(source), shape_(std::move(shape)), options_(options) {
-  // One slot is in the hands of the training loop.
-  slots_.resize(static_cast<std::size_t>(options_.workers + batches_ahead + 1));
-  if (options_.device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl device(options_.device.type());
-  for (int i = 0; i < options_.workers; ++i) streams_.push_back(device.getNewStream(options_.device));
+LoaderOptions loader_options(const Workload& workload, c10::Device device, int workers) {
+  return {workload.batch_size, device, workload.precision == Precision::fp64 ? at::kDouble : at::kFloat,
+          workload.layout, workers};
 }
 
-BatchLoader::~BatchLoader() { stop(); }
+BatchLoader::BatchLoader(const ImageSource& source, std::vector<std::int64_t> shape, LoaderOptions options)
+    : source_(source), shape_(std::move(shape)), options_(options), wait_clock_(options.device) {
+  // One slot is in the hands of the training loop. On a CPU the slots are the device's memory: none is ahead.
+  const std::int64_t ahead = options_.device.is_cpu() ? 0 : batches_ahead;
+  slots_.resize(static_cast<std::size_t>(options_.workers + ahead + 1));
+  if (!options_.device.is_cpu()) {
+    copy_stream_ = c10::impl::VirtualGuardImpl(options_.device.type()).getNewStream(options_.device);
+  }
+}
+
+BatchLoader::~BatchLoader() {
+  stop();
+  try {
+    join_copies();
+  } catch (const c10::Error&) {
+    // The device has failed: no copy will write to the memory that is freed now.
+  }
+}
 
 std::int64_t BatchLoader::batches() const {
   return (static_cast<std::int64_t>(order_.size()) + options_.batch_size - 1) / options_.batch_size;
@@ -49,6 +66,12 @@ void BatchLoader::stop() {
 
 void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffle_seed, std::int64_t first) {
   stop();
+  if (copy_stream_) {
+    join_copies();
+    for (DeviceBatch& batch : on_device_) {
+      if (batch.used) batch.used->record(current_stream(options_.device));
+    }
+  }
   order_.clear();
   order_.reserve(static_cast<std::size_t>(images));
   draw_seed_ = shuffle_seed.value_or(0);
@@ -65,18 +88,18 @@ void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffl
     slot.error = nullptr;
   }
   next_to_fill_ = taken_ = first;
+  staged_ = first - 1;
   stopping_ = false;
   for (int i = 0; i < options_.workers; ++i) {
-    const auto stream = streams_.empty() ? std::nullopt : std::optional(streams_[static_cast<std::size_t>(i)]);
-    threads_.emplace_back([this, stream, info = c10::ThreadLocalDebugInfo::current()] {
-      // What counts memory in this thread counts that of the batches too.
+    threads_.emplace_back([this, info = c10::ThreadLocalDebugInfo::current()] {
+      // A MemoryPeak of the calling thread counts the batches, too.
       c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(info);
-      work(stream);
+      work();
     });
   }
 }
 
-void BatchLoader::work(std::optional<c10::Stream> stream) {
+void BatchLoader::work() {
   const auto slots = static_cast<std::int64_t>(slots_.size());
   while (true) {
     std::int64_t number = 0;
@@ -87,9 +110,9 @@ void BatchLoader::work(std::optional<c10::Stream> stream) {
       if (stopping_ || next_to_fill_ >= batches()) return;
       number = next_to_fill_++;
     }
-    Slot& slot = slots_[static_cast<std::size_t>(number % slots)];
+    Slot& slot = this->slot(number);
     try {
-      fill(slot, number, stream);
+      fill(slot, number);
     } catch (...) {
       slot.error = std::current_exception();
     }
@@ -101,12 +124,13 @@ void BatchLoader::work(std::optional<c10::Stream> stream) {
   }
 }
 
-void BatchLoader::fill(Slot& slot, std::int64_t number, const std::optional<c10::Stream>& stream) {
+void BatchLoader::fill(Slot& slot, std::int64_t number) {
   const std::int64_t begin = number * options_.batch_size;
   const std::int64_t count = std::min(options_.batch_size, static_cast<std::int64_t>(order_.size()) - begin);
+  slot.images = count;
   if (slot.copied) slot.copied->synchronize();  // the last copy out of this slot's host memory
   if (!slot.inputs.defined()) {
-    const auto pinned = at::TensorOptions().pinned_memory(stream.has_value());
+    const auto pinned = at::TensorOptions().pinned_memory(copy_stream_.has_value());
     const std::int64_t n = options_.batch_size;
     if (words()) {
       slot.inputs = at::empty({n, shape_[0]}, pinned.dtype(at::kLong));
@@ -135,13 +159,33 @@ void BatchLoader::fill(Slot& slot, std::int64_t number, const std::optional<c10:
     }
     targets[i] = source_.label(image);
   }
-  const c10::OptionalStreamGuard guard(stream);
-  slot.batch.inputs = slot.inputs.narrow(0, 0, count).to(options_.device, /*non_blocking=*/true);
-  slot.batch.targets = slot.targets.narrow(0, 0, count).to(options_.device, /*non_blocking=*/true);
-  if (stream) {
-    slot.copied.emplace(options_.device.type());
-    slot.copied->record(*stream);
+}
+
+/// Issues the copy of a batch that lies ready on the host, after the work that still needs the device's memory for it.
+void BatchLoader::stage(std::int64_t number) {
+  Slot& from = slot(number);
+  DeviceBatch& to = on_device(number);
+  if (!to.used) {
+    const auto options = [&](const at::Tensor& host) {
+      return host.options().device(options_.device).pinned_memory(false);
+    };
+    to.whole = {at::empty_like(from.inputs, options(from.inputs)), at::empty_like(from.targets, options(from.targets))};
+    to.used.emplace(options_.device.type());
+    to.used->record(current_stream(options_.device));
   }
+  to.used->block(*copy_stream_);
+  const c10::StreamGuard guard(*copy_stream_);
+  to.whole.inputs.narrow(0, 0, from.images).copy_(from.inputs.narrow(0, 0, from.images), /*non_blocking=*/true);
+  to.whole.targets.narrow(0, 0, from.images).copy_(from.targets.narrow(0, 0, from.images), /*non_blocking=*/true);
+  from.copied.emplace(options_.device.type());
+  from.copied->record(*copy_stream_);
+  staged_ = number;
+}
+
+/// Lets the current stream wait for a copy whose batch was not handed out.
+void BatchLoader::join_copies() {
+  if (staged_ >= taken_) slot(staged_).copied->block(current_stream(options_.device));
+  staged_ = taken_ - 1;
 }
 
 /// Plain loops: a tensor operation here would start a second team of OpenMP threads beside the training loop's.
@@ -170,25 +214,49 @@ void BatchLoader::read_image(std::int64_t image, std::uint64_t draw, const at::T
 
 std::optional<Batch> BatchLoader::next() {
   if (taken_ >= batches()) return std::nullopt;
-  Slot& slot = slots_[static_cast<std::size_t>(taken_) % slots_.size()];
-  const auto begin = std::chrono::steady_clock::now();
+  const std::int64_t number = taken_;
+  Slot& slot = this->slot(number);
+  Slot& following = this->slot(number + 1);
+  wait_clock_.mark();
+  bool following_is_ready = false;
   {
     std::unique_lock lock(mutex_);
     ++taken_;
     freed_.notify_all();
-    ready_.wait(lock, [&] { return slot.holds == taken_ - 1; });
+    ready_.wait(lock, [&] { return slot.holds == number; });
+    following_is_ready = following.holds == number + 1 && !following.error;
   }
-  waited_sec_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (slot.error) std::rethrow_exception(std::exchange(slot.error, nullptr));
-  if (slot.copied) {
-    const c10::impl::VirtualGuardImpl device(options_.device.type());
-    const c10::Stream stream = device.getStream(options_.device);
-    slot.copied->block(stream);
-    // Made on the loader's stream, used on this one: the allocator must not hand the memory on before both are done.
-    slot.batch.inputs.record_stream(stream);
-    slot.batch.targets.record_stream(stream);
+  if (slot.error) {
+    wait_clock_.mark();
+    std::rethrow_exception(std::exchange(slot.error, nullptr));
   }
-  return slot.batch;
+  Batch whole{slot.inputs, slot.targets};
+  if (copy_stream_) {
+    if (staged_ < number) stage(number);
+    slot.copied->block(current_stream(options_.device));
+    whole = on_device(number).whole;
+  }
+  wait_clock_.mark();
+  count_waits(std::numeric_limits<std::size_t>::max());
+  if (copy_stream_) {
+    // All work on the batch before this one has been submitted.
+    if (auto& used = on_device(number + 1).used) used->record(current_stream(options_.device));
+    if (following_is_ready) stage(number + 1);
+  }
+  return Batch{whole.inputs.narrow(0, 0, slot.images), whole.targets.narrow(0, 0, slot.images)};
+}
+
+/// @param open  intervals that the device need not have passed
+void BatchLoader::count_waits(std::size_t open) {
+  for (const double sec : wait_clock_.take(open)) {
+    if (in_wait_) waited_sec_ += sec;
+    in_wait_ = !in_wait_;
+  }
+}
+
+double BatchLoader::waited_sec() {
+  count_waits(0);
+  return waited_sec_;
 }
 
 }  // namespace perfpred

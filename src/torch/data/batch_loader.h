@@ -5,8 +5,9 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <perfpred/torch/image_data.h>
-#include <perfpred/vocabulary.h>
+#include <perfpred/workload.h>
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -14,6 +15,8 @@
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include "torch/device/step_clock.h"
 
 namespace perfpred {
 
@@ -38,8 +41,12 @@ struct LoaderOptions {
   int workers = 1;  ///< threads that assemble batches, each a whole one
 };
 
-/// Assembles batches in threads of its own, a few ahead of the training loop; on CUDA they also copy them to the
-/// device, on a stream of their own.
+/// What a workload's batches are like, for a loader of so many threads.
+[[nodiscard]] PERFPRED_API LoaderOptions loader_options(const Workload& workload, c10::Device device, int workers);
+
+/// Assembles batches on the host in threads of its own, a few ahead of the training loop. The device holds two of them:
+/// the one that next() returned last and, on CUDA, its successor, copied meanwhile on a stream of its own; on a CPU the
+/// ones being assembled, one for each thread.
 class PERFPRED_API BatchLoader {
  public:
   BatchLoader(const ImageSource& source, std::vector<std::int64_t> shape, LoaderOptions options);
@@ -48,29 +55,42 @@ class PERFPRED_API BatchLoader {
   BatchLoader& operator=(const BatchLoader&) = delete;
 
   /// Begins a pass over `images` images; an unfinished one is dropped. Images come in an order that `shuffle_seed`
-  /// decides, or in their own without one; where more are asked for than there are, the rest comes from further rounds.
-  /// @param first  number of the batch to begin with: those before it are left out
+  /// decides, or in their own without one; if more are asked for than there are, further rounds follow.
+  /// @param first  number of the batch to begin with; earlier ones are skipped
   void start(std::int64_t images, std::optional<std::uint64_t> shuffle_seed, std::int64_t first = 0);
 
-  /// The next batch, nothing after the last; the last may be smaller. Valid until the next call.
+  /// The next batch, nothing after the last; the last may be smaller. Its memory is used again after the next call,
+  /// once the device has done all work that the current stream holds then.
   /// @throws what reading an image threw
   [[nodiscard]] std::optional<Batch> next();
 
-  /// Seconds that next() has waited for data, since this was made.
-  [[nodiscard]] double waited_sec() const { return waited_sec_; }
+  /// Seconds that the device has waited for batches since this was made: on CUDA measured on its own timeline, where
+  /// this call waits for it.
+  [[nodiscard]] double waited_sec();
+
+  /// Ends the threads; start() begins anew.
+  void stop();
 
  private:
   struct Slot {
     at::Tensor inputs, targets;  // on the host, pinned when the device is CUDA
-    Batch batch;
-    std::optional<c10::Event> copied;
-    std::int64_t holds = -1;  // number of the batch that lies here ready, or -1
+    std::int64_t images = 0;
+    std::optional<c10::Event> copied;  // to the device
+    std::int64_t holds = -1;           // number of the batch that lies here ready, or -1
     std::exception_ptr error;
   };
+  struct DeviceBatch {
+    Batch whole;  // memory for a full batch
+    std::optional<c10::Event> used;
+  };
 
-  void stop();
-  void work(std::optional<c10::Stream> stream);
-  void fill(Slot& slot, std::int64_t number, const std::optional<c10::Stream>& stream);
+  void work();
+  void fill(Slot& slot, std::int64_t number);
+  void stage(std::int64_t number);
+  void join_copies();
+  void count_waits(std::size_t open);
+  Slot& slot(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
+  DeviceBatch& on_device(std::int64_t number) { return on_device_[static_cast<std::size_t>(number % 2)]; }
   template <class T>
   void read_image(std::int64_t image, std::uint64_t draw, const at::Tensor& inputs, std::int64_t place);
   [[nodiscard]] std::int64_t batches() const;
@@ -83,12 +103,16 @@ class PERFPRED_API BatchLoader {
   std::vector<std::int64_t> order_;
   std::uint64_t draw_seed_ = 0;
   std::vector<std::thread> threads_;
-  std::vector<c10::Stream> streams_;
+  std::optional<c10::Stream> copy_stream_;  // none on a CPU
+  std::array<DeviceBatch, 2> on_device_;    // even and odd batches
+  std::int64_t staged_ = -1;                // last batch whose copy to the device was issued
   std::mutex mutex_;
   std::condition_variable ready_, freed_;
   std::int64_t next_to_fill_ = 0;  // guarded by mutex_
   std::int64_t taken_ = 0;         // batches handed out; guarded by mutex_
   bool stopping_ = false;          // guarded by mutex_
+  StepClock wait_clock_;           // marks where a wait for a batch begins and where it ends
+  bool in_wait_ = true;            // whether the next interval of the clock is a wait
   double waited_sec_ = 0;
 };
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "torch/measure/step_clock.h"
+#include "torch/device/step_clock.h"
 
 namespace perfpred {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/device/torch_errors.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <c10/util/Exception.h>
-#include <perfpred/error.h>
 
 #include <new>
 #include <string>
@@ -15,15 +15,27 @@ std::string first_line(const c10::Error& error) {
   return text.substr(0, text.find('\n'));
 }
 
+constexpr const char* no_engine = "unable to find an engine";
+constexpr double next_to_none = 0.05;
+
 }  // namespace
 
-bool speaks_of_memory(const std::string& text) {
+bool speaks_of_memory(const std::string& text, std::optional<double> free_share) {
   // As the CPU's allocator, CUDA's, cuBLAS and cuDNN say it.
   for (const char* words :
        {"not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"}) {
     if (text.find(words) != std::string::npos) return true;
   }
-  return false;
+  return text.find(no_engine) != std::string::npos && free_share && *free_share < next_to_none;
+}
+
+bool speaks_of_memory(const std::string& text) {
+  std::optional<double> free_share;
+  if (text.find(no_engine) != std::string::npos && at::accelerator::deviceCount() > 0) {
+    const auto [free, total] = at::accelerator::getMemoryInfo(at::accelerator::getDeviceIndex());
+    free_share = static_cast<double>(free) / static_cast<double>(total);
+  }
+  return speaks_of_memory(text, free_share);
 }
 
 void rethrow_torch_error() {
@@ -31,11 +43,15 @@ void rethrow_torch_error() {
     throw;
   } catch (const c10::OutOfMemoryError& error) {
     throw OutOfMemory(first_line(error));
-  } catch (const c10::AcceleratorError& error) {
-    if (speaks_of_memory(error.what_without_backtrace())) throw OutOfMemory(first_line(error));
-    throw DeviceError(first_line(error));
   } catch (const c10::Error& error) {
-    if (speaks_of_memory(error.what_without_backtrace())) throw OutOfMemory(first_line(error));
+    bool memory = false;
+    try {
+      memory = speaks_of_memory(error.what_without_backtrace());
+    } catch (const c10::Error& failed) {
+      throw DeviceError(first_line(failed));
+    }
+    if (memory) throw OutOfMemory(first_line(error));
+    if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) throw DeviceError(first_line(error));
     throw Error(first_line(error));
   } catch (const std::bad_alloc&) {
     throw OutOfMemory("the machine's memory is used up");

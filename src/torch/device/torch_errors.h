@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/error.h>
 #include <perfpred/export.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,7 +14,12 @@ namespace perfpred {
 /// came from LibTorch, else as it is.
 [[noreturn]] PERFPRED_API void rethrow_torch_error();
 
-/// Whether an error's text says that memory ran out: not all of them have an exception of their own.
+/// Whether an error's text says that memory ran out: not all of these errors have an exception of their own.
+/// @param free_share  free memory of the device / all of it, where known. cuDNN swallows the out-of-memory error of
+/// every algorithm that it tries and then finds "no engine"; with next to no free memory that means the memory.
+[[nodiscard]] PERFPRED_API bool speaks_of_memory(const std::string& text, std::optional<double> free_share);
+
+/// The same, asking the current GPU for its free memory if the text leaves a doubt.
 [[nodiscard]] PERFPRED_API bool speaks_of_memory(const std::string& text);
 
 /// Runs code that calls LibTorch.
@@ -21,6 +29,18 @@ auto guard_torch(Function&& function) {
     return std::forward<Function>(function)();
   } catch (...) {
     rethrow_torch_error();
+  }
+}
+
+/// Calls `use(*owned)` and then frees `owned`, but keeps it for ever after a DeviceError: LibTorch frees pinned memory
+/// with CUDA calls, which throw in a destructor once the device has failed, and that would end the process.
+template <class T, class Function>
+auto use_until_device_fails(std::unique_ptr<T> owned, Function&& use) {
+  try {
+    return guard_torch([&] { return std::forward<Function>(use)(*owned); });
+  } catch (const DeviceError&) {
+    static_cast<void>(owned.release());
+    throw;
   }
 }
 

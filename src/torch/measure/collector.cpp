@@ -31,9 +31,9 @@
 #include "torch/device/device_monitor.h"
 #include "torch/device/memory_peak.h"
 #include "torch/device/runtime_device.h"
+#include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
 #include "torch/measure/run_log_writer.h"
-#include "torch/measure/step_clock.h"
 #include "torch/train/training_step.h"
 #include "workload/workload_columns.h"
 
@@ -140,11 +140,6 @@ struct Collector::Impl {
       data_is_for = wanted;
     }
     return *data;
-  }
-
-  LoaderOptions loader_options(const Workload& workload) const {
-    return {workload.batch_size, device, workload.precision == Precision::fp64 ? at::kDouble : at::kFloat,
-            workload.layout, loader_threads(device)};
   }
 
   Run begin(const Workload& workload) {
@@ -304,7 +299,7 @@ void Collector::Impl::time_steps(Run& run, MemoryPeak& peak, RunLogWriter& log, 
   const Workload& workload = run.workload;
   const ImageData& images = data_for(workload);
   TrainingStep step(workload, device, {default_learning_rate(workload.optimizer), 0, 0, options.seed});
-  BatchLoader loader(*images.train, images.shape, loader_options(workload));
+  BatchLoader loader(*images.train, images.shape, loader_options(workload, device, loader_threads(device)));
   const std::int64_t full = workload.train_images / workload.batch_size;
   const std::int64_t rest = workload.train_images % workload.batch_size;
   std::optional<EndlessBatches> batches(std::in_place, loader,
@@ -362,6 +357,8 @@ void Collector::Impl::time_steps(Run& run, MemoryPeak& peak, RunLogWriter& log, 
                          {{"samples", label.samples},
                           {"warmup", label.warmup},
                           {"discarded", label.discarded},
+                          {"mean_ms", label.mean * 1e3},
+                          {"mean_rel_sem", label.mean_rel_sem},
                           {"median_ms", label.median * 1e3},
                           {"low_ms", label.low * 1e3},
                           {"high_ms", label.high * 1e3},
@@ -381,8 +378,8 @@ void Collector::Impl::train_epochs(Run& run, MemoryPeak& peak, RunLogWriter& log
   const Workload& workload = run.workload;
   const ImageData& images = data_for(workload);
   TrainingStep step(workload, device, {default_learning_rate(workload.optimizer), 0, 0, options.seed});
-  BatchLoader train(*images.train, images.shape, loader_options(workload));
-  BatchLoader validation(*images.validation, images.shape, loader_options(workload));
+  BatchLoader train(*images.train, images.shape, loader_options(workload, device, loader_threads(device)));
+  BatchLoader validation(*images.validation, images.shape, loader_options(workload, device, loader_threads(device)));
   StepClock clock(device);
   DeviceMonitor monitor(device);
   run.mem_free_mb = monitor.read().mem_free_mb;
@@ -427,7 +424,7 @@ void Collector::Impl::train_epochs(Run& run, MemoryPeak& peak, RunLogWriter& log
     run.epochs = epoch;
     log.line(epoch_json({epoch, sec, trained.loss, trained.accuracy, validated->loss, validated->accuracy}));
   }
-  BatchLoader test(*images.test, images.shape, loader_options(workload));
+  BatchLoader test(*images.test, images.shape, loader_options(workload, device, loader_threads(device)));
   const auto tested = step.evaluate(test, images.test->size(), stop);
   if (!tested) throw Stopped{};
   run.test_acc = tested->accuracy;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "torch/device/device_monitor.h"
-#include "torch/measure/step_clock.h"
+#include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
 
 namespace perfpred {

@@ -19,9 +19,10 @@ class PERFPRED_API CudaGraph {
   void run(const std::function<void()>& work);
 
   /// Records what the work launches instead of running it. The work must not wait for the device.
+  /// @throws what the work throws; LibTorch's graph, allocators and random generator have left the capture then
   void capture(const std::function<void()>& work);
   [[nodiscard]] bool captured() const { return captured_; }
-  void replay();
+  void replay();  ///< on the current stream
 
  private:
   struct Impl;

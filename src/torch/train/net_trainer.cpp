@@ -24,7 +24,7 @@
 #include "text/parse.h"
 #include "torch/data/random.h"
 #include "torch/device/runtime_device.h"
-#include "torch/measure/step_clock.h"
+#include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
 #include "torch/train/training_step.h"
 #include "workload/workload_columns.h"

@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 
-#include "torch/train/cuda_graph.h"
 #include "torch/device/torch_errors.h"
+#include "torch/train/cuda_graph.h"
 
 namespace perfpred {
 namespace {
@@ -113,7 +113,7 @@ void TrainingStep::end_phase(Phase phase) const {
 
 at::Tensor TrainingStep::forward(const at::Tensor& inputs) { return network_->forward(inputs); }
 
-void TrainingStep::run_eagerly(const Batch& batch) {
+void TrainingStep::compute(const Batch& batch) {
   update_->clear_gradients();
   at::Tensor logits;
   at::Tensor loss;
@@ -142,23 +142,34 @@ void TrainingStep::run_eagerly(const Batch& batch) {
   end_phase(Phase::optimizer);
 }
 
-void TrainingStep::run(const Batch& batch) {
+void TrainingStep::set_learning_rate(double rate) {
+  if (captured()) throw Error("a CUDA graph holds the learning rate: it cannot change any more");
+  options_.learning_rate = rate;
+}
+
+void TrainingStep::run_eagerly(const Batch& batch) {
   guard_torch([&] {
     samples_ += batch.targets.numel();
     if (!graph_) {
-      run_eagerly(batch);
+      compute(batch);
       return;
     }
-    const bool full = batch.targets.size(0) == workload_.batch_size;
-    if (!full || full_steps_ < steps_before_capture) {
-      graph_->cuda.run([&] { run_eagerly(batch); });
-      full_steps_ += full ? 1 : 0;
-      return;
-    }
+    graph_->cuda.run([&] { compute(batch); });
+    full_steps_ += batch.targets.size(0) == workload_.batch_size ? 1 : 0;
+  });
+}
+
+void TrainingStep::run(const Batch& batch) {
+  if (!graph_ || batch.targets.size(0) != workload_.batch_size || full_steps_ < steps_before_capture) {
+    run_eagerly(batch);
+    return;
+  }
+  guard_torch([&] {
+    samples_ += batch.targets.numel();
     if (!graph_->cuda.captured()) {
       graph_->input = {batch.inputs.clone(), batch.targets.clone()};
       update_->clear_gradients();
-      graph_->cuda.capture([&] { run_eagerly(graph_->input); });
+      graph_->cuda.capture([&] { compute(graph_->input); });
     }
     graph_->input.inputs.copy_(batch.inputs, /*non_blocking=*/true);
     graph_->input.targets.copy_(batch.targets, /*non_blocking=*/true);

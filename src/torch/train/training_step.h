@@ -48,7 +48,12 @@ class PERFPRED_API TrainingStep {
 
   /// @throws OutOfMemory, DeviceError
   void run(const Batch& batch);
-  void set_learning_rate(double rate) { options_.learning_rate = rate; }
+
+  /// The same without replaying or capturing a CUDA graph; counts among the steps that precede the capture.
+  void run_eagerly(const Batch& batch);
+
+  /// @throws Error once a CUDA graph holds the rate
+  void set_learning_rate(double rate);
 
   /// Called at the end of each phase of a step, on the thread that runs it.
   void on_phase(std::function<void(Phase)> callback) { on_phase_ = std::move(callback); }
@@ -76,7 +81,7 @@ class PERFPRED_API TrainingStep {
  private:
   struct Graph;
 
-  void run_eagerly(const Batch& batch);
+  void compute(const Batch& batch);
   void end_phase(Phase phase) const;
   at::Tensor forward(const at::Tensor& inputs);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/measure/step_clock.h"
+#include "torch/device/step_clock.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
