@@ -85,6 +85,10 @@ wanted() { [[ ,$parts, == *,$1,* ]]; }
 if wanted tests; then
   step "tests that need a GPU"
   ctest --test-dir "$build" -L gpu --output-on-failure --no-tests=error 2>&1 | tee "$out/ctest.log" || result=1
+  if [ "$device" != cpu ] && grep -q 'Skipped' "$out/ctest.log"; then
+    echo "gpu_check: tests were skipped although $device is a GPU"
+    result=1
+  fi
 fi
 
 if wanted sweeps; then
