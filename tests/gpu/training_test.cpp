@@ -18,11 +18,11 @@
 #include "../temporary_folder.h"
 #include "torch/data/batch_loader.h"
 #include "torch/device/cuda_device.h"
-#include "torch/train/cuda_graph.h"
 #include "torch/device/memory_peak.h"
 #include "torch/device/nvtx_ranges.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
+#include "torch/train/cuda_graph.h"
 #include "torch/train/training_step.h"
 
 namespace perfpred {
@@ -152,8 +152,11 @@ TEST_F(Gpu, StepTimesAreTheWallClocks) {
   TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
   BatchLoader loader(*data.train, data.shape, {256, device_, at::kFloat, Layout::nchw, 1});
   loader.start(256 * 4000, 1);
-  const auto one = [&] { step.run(*loader.next()); };
-  const StepTiming timing = StepTimer(device_).measure(one);
+  const auto one = [&] {
+    step.run(*loader.next());
+    return true;
+  };
+  const StepTiming timing = StepTimer(device_).measure(one).value();
   EXPECT_GE(timing.label.samples, 10);
   constexpr int steps = 100;
   synchronize(device_);
