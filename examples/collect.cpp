@@ -3,6 +3,7 @@
 #include <perfpred/run.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/torch/collector.h>
+#include <perfpred/torch/system_info.h>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,11 +12,13 @@
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "cli.h"
 #include "passive_threads.h"
+#include "text/csv.h"
 #include "tools/workload_sweep.h"
 
 namespace {
@@ -39,14 +42,49 @@ void show(const CollectProgress& at) {
                         : std::string(to_string(run.outcome));
   if (run.test_acc) how += fmt::format(", accuracy {:.3f}", *run.test_acc);
   if (!run.note.empty()) how += " (" + run.note + ")";
-  fmt::print(stderr, "[{}/{}] {} batch {}: {}; {} to go\n", at.finished, at.total, what, w.batch_size, how,
-             duration(at.eta_sec));
+  fmt::print(stderr, "[{}/{}] {} batch {} {}: {}; {} to go\n", at.finished, at.total, what, w.batch_size,
+             to_string(w.precision), how, duration(at.eta_sec));
+}
+
+const char* meaning(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return "IEEE fp32 everywhere (PyTorch by default: --precision default)";
+    case Precision::tf32:
+      return "TF32 in convolutions and matrix products";
+    case Precision::default_:
+      return "as PyTorch by default: TF32 in convolutions, fp32 in matrix products";
+    case Precision::bf16:
+    case Precision::fp16:
+      return "automatic mixed precision";
+    case Precision::fp64:
+    case Precision::unknown:
+      break;
+  }
+  return "";
+}
+
+void summarise(const CollectResult& result) {
+  if (!result.set_aside.empty()) {
+    fmt::print(stderr, "perfpred-collect: warning: {}{}\n", result.set_aside.front(),
+               result.set_aside.size() > 1 ? fmt::format(" (and {} more)", result.set_aside.size() - 1) : "");
+  }
+  std::string measured = fmt::format("{} measured", result.done);
+  if (result.untrusted > 0) measured += fmt::format(" ({} of them untrusted: disturbed)", result.untrusted);
+  fmt::print(stderr, "{}, {} there already, {} failed, {} left\n", measured, result.skipped, result.failed,
+             result.left);
+  std::set<Precision> precisions;
+  for (const Run& run : result.runs) precisions.insert(run.workload.precision);
+  for (const Precision precision : precisions) {
+    if (*meaning(precision) != '\0') fmt::print(stderr, "precision {}: {}\n", to_string(precision), meaning(precision));
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   cli::let_threads_sleep(argv);
+  prepare_process();
   cli::Program program("collect", "Measures training runs on this machine and records them.",
                        "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
   CollectOptions options;
@@ -61,13 +99,14 @@ int main(int argc, char** argv) {
       {"--input", "one sample, as 3x224x224 (default: the network's own)"},
       {"--classes", "classes (default: the network's own)"},
       {"--optimizer", "sgd, nesterov, adam (default), adamw, adagrad, adadelta, rmsprop, none"},
-      {"--precision", "fp32 (default), tf32, bf16, fp16, fp64"},
+      {"--precision", "fp32 (default; IEEE), tf32, bf16, fp16, fp64, or default: PyTorch's, TF32 in convolutions only"},
       {"--layout", "nchw (default) or nhwc"},
       {"--cuda-graph", "0 (default) or 1: replay the step from a CUDA graph"}};
   for (std::size_t i = 0; i < swept.size(); ++i) {
     program.add_option(swept[i].first, sweeps[i].values, swept[i].second + "; several joined by commas")
         ->delimiter(',');
   }
+  const CLI::Option* batch_size_option = program.get_option("--batch-size");
   std::string configs;
   std::string timing = "epochs";
   std::int64_t train_images = Workload().train_images;
@@ -78,13 +117,15 @@ int main(int argc, char** argv) {
   program.add_option("--train-images", train_images, "images an epoch (default 50000)");
   program.add_option("--timing", timing, "epochs (default): train them; steps: estimate one from its steps")
       ->check(CLI::IsMember({"epochs", "steps"}));
-  program.add_option("--epochs", options.epochs, "epochs of a run, at least 2; the first is not timed (default 3)");
-  program.add_option("--repeats", options.repeats, "rows wanted of each configuration (default 1)");
+  const CLI::Option* epochs_option =
+      program.add_option("--epochs", options.epochs, "epochs of a run, at least 2; the first is not timed (default 3)");
+  program.add_option("--repeats", options.repeats,
+                     "rows wanted of each configuration, each by a seed of its own (default 1)");
   program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
   program.add_option("--threads", options.threads, "CPU threads (default: all)");
   program.add_option("--data", options.data, "folder of CIFAR-10 binary files (default: generated images)");
   program.add_option("--env", options.env, "a tag for the rows");
-  program.add_option("--seed", options.seed, "of weights, data and the order of the sweep (default 0)");
+  program.add_option("--seed", options.seed, "of data, weights and the order of the sweep (default 0)");
   program.add_option("--time-limit-sec", options.time_limit_sec, "begin no run that would probably end later");
   program.add_option("--out", options.runs_csv, "rows are appended here (default runs.csv)");
   program.add_option("--log-dir", options.log_dir, "folder of the runs' logs (default logs)");
@@ -101,6 +142,12 @@ int main(int argc, char** argv) {
 
   return program.run(argc, argv, [&] {
     options.timing = timing == "steps" ? Timing::steps : Timing::epochs;
+    if (options.timing == Timing::steps && epochs_option->count() != 0) {
+      throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
+    }
+    if (batch_size_option->count() == 0 && (configs.empty() || !CsvReader(configs).optional("batch_size").index)) {
+      throw InputError("--batch-size is missing: it has no default");
+    }
     Workload base;
     base.train_images = train_images;
     std::vector<Workload> workloads =
@@ -123,9 +170,7 @@ int main(int argc, char** argv) {
           {"done", result.done}, {"skipped", result.skipped}, {"failed", result.failed}, {"runs", runs}};
       fmt::print("{}\n", document.dump(2));
     }
-    for (const std::string& line : result.set_aside) fmt::print(stderr, "perfpred-collect: warning: {}\n", line);
-    fmt::print(stderr, "{} measured, {} there already, {} failed, {} left\n", result.done, result.skipped,
-               result.failed, result.left);
+    summarise(result);
     if (interrupted) throw Error("interrupted");
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains, evaluates or profiles a network.
 #include <perfpred/torch/net_trainer.h>
+#include <perfpred/torch/system_info.h>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,7 @@ std::atomic<bool> interrupted = false;
 int main(int argc, char** argv) {
   using namespace perfpred;
   cli::let_threads_sleep(argv);
+  prepare_process();
   cli::Program program(
       "train-net", "Trains a network on images.",
       "perfpred-train-net --network cifar_resnet18 --data cifar10:DIR --epochs 30 --amp --out-dir out");

@@ -18,10 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "torch/data/batch_loader.h"
 #include "torch/device/device_monitor.h"
 #include "torch/device/runtime_device.h"
-#include "torch/train/training_step.h"
+#include "torch/train/training_session.h"
 
 namespace {
 
@@ -76,10 +75,7 @@ bool time_step(benchmark::State& state, const Workload& workload, c10::Device de
     what.train = std::max(images, 2 * workload.batch_size);
     what.validation = what.test = 1;
     const ImageData data = generate_images(what);
-    TrainingStep step(workload, device, {default_learning_rate(workload.optimizer), 0, 0, 0});
-    BatchLoader loader(*data.train, data.shape, loader_options(workload, device, loader_threads(device)));
-    const std::int64_t an_epoch = 1'000'000 / workload.batch_size * workload.batch_size;
-    loader.start(an_epoch, 1);
+    TrainingSession session(workload, device, data, 0);
     StepSamplesOptions sampling;
     if (device.is_cpu()) sampling.limit_sec = 15;
     const char* streams = std::getenv("PERFPRED_BENCH_STREAMS");
@@ -89,13 +85,9 @@ bool time_step(benchmark::State& state, const Workload& workload, c10::Device de
     }
     const StepTimer timer(device, sampling);
     for ([[maybe_unused]] auto iteration : state) {
-      const StepTiming timing = timer.measure([&] {
-        auto batch = loader.next();
-        if (!batch) {
-          loader.start(an_epoch, 1);
-          batch = loader.next();
-        }
-        step.run(*batch);
+      const StepTiming timing = *timer.measure([&] {
+        session.step().run(session.next());
+        return true;
       });
       if (streams != nullptr) append_stream(streams, name_of(workload), timing.samples);
       state.SetIterationTime(timing.label.median);
@@ -118,7 +110,7 @@ bool time_step(benchmark::State& state, const Workload& workload, c10::Device de
 int run(int argc, char** argv) {
   const char* wanted = std::getenv("PERFPRED_BENCH_DEVICE");
   const c10::Device device = runtime_device(wanted != nullptr ? wanted : "auto");
-  settle_cpu(default_cpu_threads());
+  prepare_process();
   const SystemInfo info = read_system_info();
   benchmark::AddCustomContext("device", device_name(device));
   benchmark::AddCustomContext("driver", info.driver.value_or("unknown"));

@@ -8,7 +8,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../temporary_folder.h"
@@ -46,13 +45,13 @@ TEST(Collector, ADeviceThatDisappearsIsAFailedRowWhichTheNextSweepMeasuresAgain)
   EXPECT_EQ(lost.runs[0].outcome, Outcome::failed);
   EXPECT_NE(lost.runs[0].note.find("unspecified launch failure"), std::string::npos) << lost.runs[0].note;
   EXPECT_FALSE(lost.runs[0].avg_time_sec);
-  EXPECT_EQ(lost.runs[1].outcome, Outcome::ok);
+  EXPECT_TRUE(lost.runs[1].avg_time_sec);
 
   const CollectResult again = sweep(runs_csv, [] {});
   ASSERT_EQ(again.runs.size(), 1U);
   EXPECT_EQ(again.skipped, 1);
   EXPECT_EQ(again.runs[0].workload, lost.runs[0].workload);
-  EXPECT_EQ(again.runs[0].outcome, Outcome::ok);
+  EXPECT_TRUE(again.runs[0].avg_time_sec);
   EXPECT_EQ(read_runs(runs_csv).size(), 3U);
 }
 
@@ -63,7 +62,7 @@ TEST(Collector, OutOfMemoryIsAnOutcomeThatIsNotTriedAgain) {
       sweep(runs_csv, [] { throw c10::OutOfMemoryError(here, "CUDA out of memory. Tried to allocate 2 GiB"); });
   ASSERT_EQ(out.runs.size(), 2U);
   EXPECT_EQ(out.runs[0].outcome, Outcome::oom);
-  EXPECT_EQ(out.runs[1].outcome, Outcome::ok);
+  EXPECT_TRUE(out.runs[1].avg_time_sec);
   EXPECT_EQ(sweep(runs_csv, [] {}).skipped, 2);
 }
 
@@ -80,7 +79,7 @@ TEST(Collector, ARunStoppedWhileItIsJudgedIsDropped) {
   }
 }
 
-TEST(Collector, EpochsMeasuredInCompanySaySo) {
+TEST(Collector, EpochsMeasuredInCompanyAreUntrusted) {
   CollectOptions options;
   options.epochs = 2;
   options.device = "cpu";
@@ -95,12 +94,16 @@ TEST(Collector, EpochsMeasuredInCompanySaySo) {
     const int place = asked++ % questions;
     if (place >= steps || asked > options.epochs * questions) return false;
     if (place == 0) company.emplace();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the kernel tells after a second
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    while (std::chrono::steady_clock::now() < end) {
+    }
     if (place == steps - 1) company.reset();
     return false;
   });
   ASSERT_TRUE(run);
-  EXPECT_NE(run->note.find("company at "), std::string::npos) << run->note;
+  EXPECT_EQ(run->outcome, Outcome::untrusted);
+  EXPECT_NE(run->note.find("company"), std::string::npos) << run->note;
+  EXPECT_TRUE(run->avg_time_sec);
 }
 
 }  // namespace

@@ -117,6 +117,7 @@ TEST(TorchErrors, ANetworkWithoutEngineWantsMemoryWhereThereIsNone) {
 struct Held {
   bool* freed;
   ~Held() { *freed = true; }
+  void abandon() {}
 };
 
 TEST(TorchErrors, NothingIsFreedOnAFailedDevice) {
@@ -132,6 +133,16 @@ TEST(TorchErrors, NothingIsFreedOnAFailedDevice) {
       [&](Held&) { throw c10::AcceleratorError(here, 700, "CUDA error: an illegal memory access was encountered"); }));
   EXPECT_TRUE(freed_after([&](Held&) { throw c10::OutOfMemoryError(here, "CUDA out of memory"); }));
   EXPECT_TRUE(freed_after([&](Held&) { throw c10::Error(here, "shapes do not match"); }));
+}
+
+TEST(ApplyPrecision, AllowsTf32WhereThePrecisionSaysSo) {
+  const auto allowed = [](Precision precision) {
+    apply_precision(precision);
+    return std::pair(at::globalContext().allowTF32CuDNN(), at::globalContext().allowTF32CuBLAS());
+  };
+  EXPECT_EQ(allowed(Precision::tf32), std::pair(true, true));
+  EXPECT_EQ(allowed(Precision::default_), std::pair(true, false));  // torch.backends' defaults
+  EXPECT_EQ(allowed(Precision::fp32), std::pair(false, false));
 }
 
 TEST(TrainingStep, RefusesWhatACpuCannot) {

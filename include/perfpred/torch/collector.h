@@ -17,30 +17,31 @@ namespace perfpred {
 struct CollectOptions {
   Timing timing = Timing::epochs;
   int epochs = 3;                        ///< >= 2: the first is not timed; of Timing::epochs only
-  int repeats = 1;                       ///< rows wanted of each workload, >= 1
+  int repeats = 1;                       ///< rows wanted of each workload, >= 1; each has weights and order of its own
   std::string device = "auto";           ///< `auto`, `cpu`, `cuda`, `cuda:1`
-  std::optional<int> threads;            ///< of a CPU; all by default
+  std::optional<int> threads;            ///< of a CPU, all by default; not for a GPU
   std::string data;                      ///< folder of CIFAR-10 files; generated images where empty
   std::string env;                       ///< a free tag
-  std::uint64_t seed = 0;                ///< of weights, data and the order of the sweep
+  std::uint64_t seed = 0;                ///< of the data, the order of the sweep, and the first row of each workload
   std::optional<double> time_limit_sec;  ///< > 0; no run begins that would probably end later
   std::string runs_csv;                  ///< rows are appended here
   std::string log_dir;                   ///< one log for each run; none where empty
 };
 
-/// Where a sweep stands, told after every run.
+/// The state of a sweep, reported after every run.
 struct CollectProgress {
-  int finished = 0;  ///< runs of this sweep, skipped ones not counted
+  int finished = 0;  ///< runs of this sweep, without the skipped ones
   int total = 0;
   double eta_sec = 0;
   const Run& run;  ///< the one that has just ended
 };
 
 struct CollectResult {
-  int done = 0;     ///< rows that have a time (ok or untrusted)
-  int skipped = 0;  ///< rows that the file held already
-  int failed = 0;   ///< rows that have none
-  int left = 0;     ///< runs not begun or not finished: stopped, or out of time
+  int done = 0;       ///< rows with a time (ok or untrusted)
+  int untrusted = 0;  ///< of these, disturbed ones
+  int skipped = 0;    ///< rows that the file held already
+  int failed = 0;     ///< rows without a time
+  int left = 0;       ///< runs not begun or not finished: stopped, or out of time
   std::vector<Run> runs;
   std::vector<std::string> set_aside;  ///< one line for each torn line of the file, see RunRecorder
 };
@@ -58,13 +59,13 @@ class PERFPRED_API Collector {
   /// @throws InputError if it cannot be trained there
   [[nodiscard]] Workload placed(Workload workload) const;
 
-  /// Trains once and measures; what fails on the way is the run's outcome. Nothing is recorded.
+  /// Trains once and measures; a failure is the run's outcome. Nothing is recorded.
   /// @param stop  asked after every step and before every batch that the network is judged on; nothing is returned once
   /// it says true
   [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
 
-  /// Measures every workload, one that is there twice once, as often as options.repeats says, less what
-  /// options.runs_csv holds already, in an order shuffled by the seed; each run is recorded as it ends.
+  /// Measures every workload options.repeats times, less the rows that options.runs_csv holds already, in an order
+  /// shuffled by the seed, and records each run as it ends. Equal workloads count once.
   /// @throws InputError for a workload that cannot be trained here, before anything is measured
   /// @throws Error if a row or a log cannot be written, DeviceError if the device stopped answering
   [[nodiscard]] CollectResult collect(std::span<const Workload> workloads,

@@ -10,24 +10,27 @@
 
 namespace perfpred {
 
-/// The time of a step, and the device's state while it was taken; what is not known is empty.
+/// The time of a step, and the device's state while it was taken; values that the system does not tell are empty.
 struct StepTiming {
   StepLabel label;
-  std::optional<double> clock_mhz;    ///< median over the samples
-  std::optional<double> mem_free_mb;  ///< before
-  std::vector<StepSample> samples;    ///< all, in order, warm-up included
-  bool throttled = false;             ///< at least once
-  bool company = false;               ///< others computed on the GPU, took its memory, or kept the CPU's cores busy
+  std::optional<double> host_p50_sec;  ///< median time that a GPU's host needs to submit a step; empty on a CPU
+  std::optional<double> clock_mhz;     ///< median over the samples
+  std::optional<double> clock_low_mhz, clock_high_mhz;  ///< 5 % and 95 % quantile
+  std::vector<StepSample> samples;                      ///< all, in order, warm-up included
+  bool throttled = false;                               ///< at least once
+  bool company = false;  ///< others computed on the GPU, took its memory, or kept the CPU's threads from running
 };
 
-/// Times training steps: CUDA events that nothing waits for, the steady clock on a CPU. Reads clocks and company about
-/// ten times a second (NVML, /proc) and marks the samples that were disturbed; changes no setting of the device.
+/// Times training steps: CUDA events that nothing waits for, the steady clock on a CPU. Reads clocks and disturbances
+/// about ten times a second (NVML, /proc) and marks the samples that were disturbed; changes no setting of the device.
 class PERFPRED_API StepTimer {
  public:
   explicit StepTimer(c10::Device device, StepSamplesOptions options = {});
 
-  /// @param step  one whole training step; it must not wait for the device. What it throws comes through
-  [[nodiscard]] StepTiming measure(const std::function<void()>& step) const;
+  /// @param step  runs one whole training step, which must not wait for the device, and returns whether to go on. What
+  /// it throws comes through
+  /// @returns nothing if `step` ended the measurement
+  [[nodiscard]] std::optional<StepTiming> measure(const std::function<bool()>& step) const;
 
  private:
   c10::Device device_;

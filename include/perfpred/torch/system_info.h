@@ -40,6 +40,11 @@ struct SystemInfo {
 [[nodiscard]] PERFPRED_API std::string system_info_json(const SystemInfo& info);  ///< one document, indented
 [[nodiscard]] PERFPRED_API std::string system_info_text(const SystemInfo& info);  ///< a line for each fact
 
+/// Makes times on a CPU repeat: for the rest of the process the C library's allocator keeps the memory that it has.
+/// Otherwise freed tensors go back to the kernel and are faulted in again every step. For the start of a program that
+/// measures or trains; the library does not do it by itself.
+PERFPRED_API void prepare_process();
+
 /// Writes `<name>.json` and `<name>.txt`. @throws InputError if no file can be made there, Error if the disk refuses
 PERFPRED_API void write_system_info(const SystemInfo& info, const std::string& name);
 

@@ -47,10 +47,17 @@ void MemoryPeak::restart() {
   if (counter_) return;
   synchronize(device_);
   empty_cache(device_);
-  at::accelerator::resetPeakStats(device_.index());
+  forget();
 }
 
+void MemoryPeak::forget() {
+  if (!counter_) at::accelerator::resetPeakStats(device_.index());
+}
+
+void MemoryPeak::stop() { stopped_at_ = {allocated_bytes(), reserved_bytes()}; }
+
 std::int64_t MemoryPeak::allocated_bytes() const {
+  if (stopped_at_) return stopped_at_->first;
   if (counter_) {
     const std::lock_guard lock(counter_->mutex);
     return counter_->peak;
@@ -59,6 +66,7 @@ std::int64_t MemoryPeak::allocated_bytes() const {
 }
 
 std::int64_t MemoryPeak::reserved_bytes() const {
+  if (stopped_at_) return stopped_at_->second;
   if (counter_) return allocated_bytes();
   return at::accelerator::getDeviceStats(device_.index()).reserved_bytes[0].peak;
 }

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace perfpred {
 
@@ -15,9 +17,11 @@ class PERFPRED_API MemoryPeak {
   explicit MemoryPeak(c10::Device device);
   ~MemoryPeak();
 
-  /// To be called after the first step: on CUDA, forgets what cuDNN took to try its algorithms, which is as much as is
-  /// free and not what training needs. The next step allocates anew.
+  /// To be called after the first step: on CUDA, forgets the memory that cuDNN took to try its algorithms, which is as
+  /// much as is free and not what training needs. The next step allocates anew.
   void restart();
+  void forget();  ///< on CUDA, the peak so far; what the allocator keeps stays with it
+  void stop();    ///< later allocations do not count
 
   [[nodiscard]] std::int64_t allocated_bytes() const;
   [[nodiscard]] std::int64_t reserved_bytes() const;  ///< on a CPU the same
@@ -28,6 +32,7 @@ class PERFPRED_API MemoryPeak {
   c10::Device device_;
   std::shared_ptr<Counter> counter_;
   std::unique_ptr<Hook> hook_;
+  std::optional<std::pair<std::int64_t, std::int64_t>> stopped_at_;  // allocated, reserved
 };
 
 /// Gives memory that no tensor holds back to the device, and what matrix libraries keep; nothing on a CPU. Not while

@@ -7,18 +7,14 @@
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <charconv>
-#include <climits>
 
 #include "torch/device/cuda_device.h"
 #include "torch/device/torch_errors.h"
 
 namespace perfpred {
 namespace {
-
-constexpr int top_pad_bytes = 256 << 20;
 
 c10::Device cuda(int index) {
   const int count = cuda_device_count();
@@ -52,16 +48,7 @@ std::string device_name(c10::Device device) {
   return guard_torch([device] { return cuda_device(device.index()).name; });
 }
 
-void settle_cpu(int threads) {
-  static const bool once = [] {
-    ::mallopt(M_MMAP_MAX, 0);
-    ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    ::mallopt(M_TOP_PAD, top_pad_bytes);
-    return true;
-  }();
-  static_cast<void>(once);
-  at::set_num_threads(threads);
-}
+void use_cpu_threads(int threads) { at::set_num_threads(threads); }
 
 int default_cpu_threads() { return at::get_num_threads(); }
 

@@ -15,11 +15,9 @@ namespace perfpred {
 /// What measured rows call it: the GPU's name by its driver, or the processor's model.
 [[nodiscard]] PERFPRED_API std::string device_name(c10::Device device);
 
-/// Settings under which times on a CPU repeat: the number of threads, and an allocator that keeps memory it has (freed
-/// tensors would go back to the kernel and be faulted in again every step). Those of the allocator stay for the
-/// process.
-PERFPRED_API void settle_cpu(int threads);
+/// Sets the number of threads that LibTorch computes with in this process.
+void use_cpu_threads(int threads);
 
-[[nodiscard]] PERFPRED_API int default_cpu_threads();
+[[nodiscard]] int default_cpu_threads();
 
 }  // namespace perfpred

@@ -3,11 +3,10 @@
 #include <perfpred/torch/system_info.h>
 
 #include <fmt/format.h>
-#include <sched.h>
+#include <malloc.h>
 #include <sys/utsname.h>
 #include <torch/version.h>
-#include <unistd.h>
-
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -34,12 +33,6 @@ std::optional<std::int64_t> cache_bytes(int level) {
     const auto kib = leading_number(first_line(folder + "size"));
     return kib ? std::optional(static_cast<std::int64_t>(*kib) * 1024) : std::nullopt;
   }
-}
-
-int usable_threads() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  return CPU_COUNT(&set);
 }
 
 std::optional<int> physical_cores() {
@@ -135,7 +128,7 @@ SystemInfo read_system_info() {
   }
   info.system = distribution();
   info.cpu_model = cpu_model_name();
-  info.cpu_threads = usable_threads();
+  info.cpu_threads = usable_processors();
   info.cpu_cores = physical_cores();
   info.cpu_mhz = cpu_clock_mhz();
   info.l1d_bytes = cache_bytes(1);
@@ -164,6 +157,13 @@ std::string system_info_text(const SystemInfo& info) {
   std::string text;
   add_lines(text, "", document(info));
   return text;
+}
+
+void prepare_process() {
+  constexpr int top_pad_bytes = 256 << 20;
+  ::mallopt(M_MMAP_MAX, 0);
+  ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  ::mallopt(M_TOP_PAD, top_pad_bytes);
 }
 
 void write_system_info(const SystemInfo& info, const std::string& name) {

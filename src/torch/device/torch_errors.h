@@ -32,14 +32,15 @@ auto guard_torch(Function&& function) {
   }
 }
 
-/// Calls `use(*owned)` and then frees `owned`, but keeps it for ever after a DeviceError: LibTorch frees pinned memory
-/// with CUDA calls, which throw in a destructor once the device has failed, and that would end the process.
+/// Calls `use(*owned)` and then frees `owned`. After a DeviceError it calls owned->abandon(), which ends its threads,
+/// and never frees it: LibTorch frees pinned memory with CUDA calls, which throw in a destructor once the device has
+/// failed, and that would end the process.
 template <class T, class Function>
 auto use_until_device_fails(std::unique_ptr<T> owned, Function&& use) {
   try {
     return guard_torch([&] { return std::forward<Function>(use)(*owned); });
   } catch (const DeviceError&) {
-    static_cast<void>(owned.release());
+    owned.release()->abandon();
     throw;
   }
 }

@@ -4,9 +4,11 @@
 #include <ATen/DeviceAccelerator.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
+#include "statistics/quantiles.h"
 #include "torch/device/device_monitor.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
@@ -27,23 +29,26 @@ double reserved_mb(c10::Device device) {
 
 StepTimer::StepTimer(c10::Device device, StepSamplesOptions options) : device_(device), options_(std::move(options)) {}
 
-StepTiming StepTimer::measure(const std::function<void()>& step) const {
-  return guard_torch([&] {
+std::optional<StepTiming> StepTimer::measure(const std::function<bool()>& step) const {
+  return guard_torch([&]() -> std::optional<StepTiming> {
     StepTiming timing;
     StepSamples samples(options_);
     DeviceMonitor monitor(device_);
     StepClock clock(device_);
-    timing.mem_free_mb = monitor.read().mem_free_mb;
-    step();  // the very first chooses and loads kernels, and allocates: no sample at all
+    if (!step()) return std::nullopt;  // the very first chooses and loads kernels, and allocates: it is not a sample
     synchronize(device_);
     const std::optional<double> free_before = monitor.read().mem_free_mb;
     const double reserved_before = reserved_mb(device_);
     clock.mark();
     std::vector<double> window;
     std::vector<double> clocks;
+    std::vector<double> host_sec;
+    Disturbance all;
     double in_window = 0;
     while (true) {
-      step();
+      const auto submitted = std::chrono::steady_clock::now();
+      if (!step()) return std::nullopt;
+      host_sec.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - submitted).count());
       clock.mark();
       for (const double sec : clock.take(most_open_marks)) {
         window.push_back(sec);
@@ -51,21 +56,25 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
       }
       if (in_window < window_sec) continue;
       const DeviceReading reading = monitor.read();
-      const bool throttled = reading.throttled.value_or(false);
-      timing.throttled = timing.throttled || throttled;
-      timing.company = timing.company || reading.company;
+      if (device_.is_cpu()) {  // the reading is not part of the next step; a GPU has steps queued meanwhile
+        clock.restart();
+        clock.mark();
+      }
+      all.add(reading);
       if (reading.clock_mhz) clocks.push_back(*reading.clock_mhz);
       in_window = 0;
       if (monitor.awaits_company()) continue;  // the reading to come tells of these samples, too
-      // Somebody's idle context on a GPU disturbs nothing: there, the spread of the samples has to tell.
-      for (const double sec : window) samples.add(sec, throttled || (reading.company && device_.is_cpu()));
+      for (const double sec : window) samples.add(sec, reading.disturbed);
       window.clear();
       if (samples.finished()) break;
     }
     synchronize(device_);
+    timing.throttled = all.throttled;
+    timing.company = all.company;
     if (!clocks.empty()) {
-      std::nth_element(clocks.begin(), clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2), clocks.end());
-      timing.clock_mhz = clocks[clocks.size() / 2];
+      timing.clock_mhz = median(clocks);
+      timing.clock_low_mhz = quantile(clocks, 0.05);
+      timing.clock_high_mhz = quantile(clocks, 0.95);
     }
     if (const auto after = monitor.read().mem_free_mb; !device_.is_cpu() && after && free_before) {
       const double taken = *free_before - *after - (reserved_mb(device_) - reserved_before);
@@ -73,6 +82,10 @@ StepTiming StepTimer::measure(const std::function<void()>& step) const {
     }
     timing.label = samples.label();
     timing.samples = samples.all();
+    if (!device_.is_cpu()) {
+      host_sec.erase(host_sec.begin(), host_sec.begin() + timing.label.warmup);
+      timing.host_p50_sec = median(std::move(host_sec));
+    }
     return timing;
   });
 }

@@ -186,7 +186,7 @@ class NetTrainer {
              const std::function<bool()>& stop)
       : options_(options), message_(message), stop_(stop), device_(runtime_device(options.device)) {
     check(options);
-    settle_cpu(options.threads.value_or(default_cpu_threads()));
+    if (device_.is_cpu()) use_cpu_threads(options.threads.value_or(default_cpu_threads()));
     result_.device = device_name(device_);
     prepared_ = prepare(options);
     result_.skipped_images = static_cast<std::int64_t>(prepared_.skipped.size());

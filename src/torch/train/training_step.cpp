@@ -62,7 +62,7 @@ struct TrainingStep::Graph {
 
 void apply_precision(Precision precision) {
   at::globalContext().setAllowTF32CuBLAS(precision == Precision::tf32);
-  at::globalContext().setAllowTF32CuDNN(precision == Precision::tf32);
+  at::globalContext().setAllowTF32CuDNN(precision == Precision::tf32 || precision == Precision::default_);
   at::globalContext().setBenchmarkCuDNN(true);
 }
 

@@ -102,7 +102,8 @@ class PERFPRED_API TrainingStep {
 /// @throws InputError for a network, precision or layout that cannot be trained on the device
 PERFPRED_API void check_trainable(const Workload& workload, c10::Device device);
 
-/// Sets what holds for the whole process: TF32, and that cuDNN chooses kernels by trial.
+/// Sets what holds for the whole process: where TF32 replaces fp32 (`tf32`: convolutions and matrix products,
+/// `default`: convolutions), and that cuDNN chooses kernels by trial.
 PERFPRED_API void apply_precision(Precision precision);
 
 }  // namespace perfpred

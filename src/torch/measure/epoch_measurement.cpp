@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/measure/epoch_measurement.h"
+
+#include <chrono>
+#include <utility>
+
+#include "torch/data/random.h"
+#include "torch/device/step_clock.h"
+
+namespace perfpred {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double reading_sec = 1;  // between readings of the device
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+}  // namespace
+
+std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, const Workload& workload, c10::Device device,
+                                               const ImageData& data, int epochs, std::uint64_t seed, MemoryPeak& peak,
+                                               const std::function<void(const LoggedEpoch&)>& done,
+                                               const std::function<bool()>& stop) {
+  TrainingStep& step = session.step();
+  BatchLoader& train = session.loader();
+  BatchLoader& validation = session.add_loader(*data.validation);
+  StepClock clock(device);
+  DeviceMonitor monitor(device);
+  EpochMeasurement measured;
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    const bool timed = epoch > 1;
+    synchronize(device);
+    static_cast<void>(monitor.read());  // the next reading tells of the time from here on
+    auto read_at = Clock::now();
+    const auto read = [&] {
+      const DeviceReading reading = monitor.read();
+      if (timed) measured.disturbance.add(reading);
+      read_at = Clock::now();
+      return reading;
+    };
+    const auto begin = Clock::now();
+    train.start(workload.train_images, mix(seed, static_cast<std::uint64_t>(epoch)));
+    clock.restart();
+    clock.mark();
+    const auto keep = [&](const std::vector<double>& taken) {
+      if (timed) measured.steps_sec.insert(measured.steps_sec.end(), taken.begin(), taken.end());
+    };
+    bool first = !timed;
+    while (const auto batch = train.next()) {
+      step.run(*batch);
+      if (std::exchange(first, false)) peak.restart();
+      clock.mark();
+      keep(clock.take(most_open_marks));
+      if (stop()) return std::nullopt;
+      if (seconds_since(read_at) >= reading_sec) static_cast<void>(read());
+    }
+    const DeviceReading last = read();  // while the device is busy
+    const Metrics trained = step.take_metrics();
+    synchronize(device);
+    const double sec = seconds_since(begin);
+    keep(clock.take(0));
+    measured.clock_mhz = last.clock_mhz;
+    const auto validated = step.evaluate(validation, data.validation->size(), stop);
+    if (!validated) return std::nullopt;
+    measured.epochs.push_back({epoch, sec, trained.loss, trained.accuracy, validated->loss, validated->accuracy});
+    done(measured.epochs.back());
+    if (!timed) peak.forget();
+  }
+  peak.stop();
+  const auto tested = step.evaluate(session.add_loader(*data.test), data.test->size(), stop);
+  if (!tested) return std::nullopt;
+  measured.test_acc = tested->accuracy;
+  return measured;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/measure/step_measurement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "statistics/confidence.h"
+#include "statistics/quantiles.h"
+#include "torch/device/step_clock.h"
+
+namespace perfpred {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::ordered_json;
+
+// A CPU's steps are slow and noisy: it needs longer for as many samples.
+constexpr double cpu_limit_sec = 15;
+constexpr double gpu_limit_sec = 3;
+constexpr double eager_share_of_limit = 1.0 / 3;
+constexpr std::int64_t steps_that_hide_the_last = 100;
+constexpr double shown_error = 0.01;
+constexpr double shown_clock_range = 1.05;  // p95 / p05
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// Seconds of the last, smaller step, median of three after a first one.
+double time_of_last_step(TrainingSession& session, c10::Device device, std::int64_t images) {
+  constexpr int times = 3;
+  const Batch whole = session.next();
+  const Batch part{whole.inputs.narrow(0, 0, images), whole.targets.narrow(0, 0, images)};
+  session.step().run(part);
+  synchronize(device);
+  StepClock clock(device);
+  clock.mark();
+  for (int i = 0; i < times; ++i) {
+    session.step().run(part);
+    clock.mark();
+  }
+  return median(clock.take(0));
+}
+
+/// Medians of the parts of ten steps; `data` is from the end of a step until the next batch is there.
+std::vector<std::pair<std::string, double>> phase_times(TrainingSession& session, c10::Device device) {
+  constexpr std::size_t steps = 10;
+  constexpr std::array<const char*, 5> names = {"data", "forward", "loss", "backward", "optimizer"};
+  StepClock clock(device);
+  session.step().on_phase([&clock](Phase) { clock.mark(); });
+  clock.mark();
+  for (std::size_t i = 0; i < steps; ++i) {
+    const Batch batch = session.next();
+    clock.mark();
+    session.step().run(batch);
+  }
+  session.step().on_phase(nullptr);
+  const std::vector<double> taken = clock.take(0);
+  std::vector<std::pair<std::string, double>> phases;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::vector<double> parts;
+    for (std::size_t at = i; at < taken.size(); at += names.size()) parts.push_back(taken[at]);
+    phases.emplace_back(names.at(i), median(std::move(parts)));
+  }
+  return phases;
+}
+
+/// What an epoch takes beyond its steps: the order of the images, the threads that load them, the first batch, reading
+/// the metrics. Median of epochs of two steps.
+double epoch_overhead(TrainingSession& session, const Workload& workload, c10::Device device, double step_sec,
+                      int epochs) {
+  constexpr int steps = 2;
+  std::vector<double> excess;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    synchronize(device);
+    const auto begin = Clock::now();
+    session.loader().start(workload.train_images, static_cast<std::uint64_t>(epoch));
+    int taken = 0;
+    for (; taken < steps; ++taken) {
+      const auto batch = session.loader().next();
+      if (!batch) break;
+      session.step().run(*batch);
+    }
+    static_cast<void>(session.step().take_metrics());
+    excess.push_back(seconds_since(begin) - taken * step_sec);
+  }
+  return std::max(0.0, median(std::move(excess)));
+}
+
+}  // namespace
+
+std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Workload& workload, c10::Device device,
+                                             MemoryPeak& peak, std::optional<double> overhead_sec,
+                                             const std::function<bool()>& stop) {
+  TrainingStep& step = session.step();
+  const std::int64_t full = workload.train_images / workload.batch_size;
+  const std::int64_t rest = workload.train_images % workload.batch_size;
+  const auto one_eagerly = [&] {
+    step.run_eagerly(session.next());
+    return !stop();
+  };
+  const auto one = [&] {
+    step.run(session.next());
+    return !stop();
+  };
+  StepMeasurement measured;
+  StepSamplesOptions sampling;
+  sampling.limit_sec = device.is_cpu() ? cpu_limit_sec : gpu_limit_sec;
+  if (!one_eagerly()) return std::nullopt;
+  peak.restart();
+  std::optional<double> eager_sec;
+  if (workload.cuda_graph && full > 0) {
+    StepSamplesOptions before = sampling;
+    before.limit_sec *= eager_share_of_limit;
+    const auto eager = StepTimer(device, before).measure(one_eagerly);
+    if (!eager) return std::nullopt;
+    eager_sec = eager->label.median;
+    while (!step.captured()) {
+      if (!one()) return std::nullopt;
+    }
+  }
+  const auto begin = Clock::now();
+  const double waited_before = session.loader().waited_sec();
+  auto timing = StepTimer(device, sampling).measure(one);
+  if (!timing) return std::nullopt;
+  measured.data_wait_share = session.loader().waited_sec() - waited_before;
+  measured.sampling_sec = seconds_since(begin);
+  measured.data_wait_share /= measured.sampling_sec;
+  peak.stop();
+  measured.timing = *std::move(timing);
+  const StepLabel& label = measured.timing.label;
+  if (eager_sec) measured.graph_speedup = *eager_sec / label.median;
+  const bool slow = 10 * label.median > sampling.limit_sec;
+  if (!workload.cuda_graph && !slow) measured.phases = phase_times(session, device);
+  if (full > 0 && rest > 0) {
+    // Beside a hundred full steps its time is hidden, and cuDNN would try its algorithms for this batch size, too.
+    measured.last_step_sec = full >= steps_that_hide_the_last
+                                 ? label.mean * static_cast<double>(rest) / static_cast<double>(workload.batch_size)
+                                 : time_of_last_step(session, device, rest);
+  }
+  measured.overhead_sec =
+      overhead_sec ? *overhead_sec : epoch_overhead(session, workload, device, label.median, slow ? 1 : 3);
+  const double steps_sec = static_cast<double>(std::max<std::int64_t>(full, 1)) * label.mean;
+  measured.epoch_sec = steps_sec + measured.last_step_sec + measured.overhead_sec;
+  measured.epoch_rel_sem = label.mean_rel_sem * steps_sec / measured.epoch_sec;
+  return measured;
+}
+
+std::string steps_json(const StepMeasurement& measured, double wall_sec) {
+  const StepTiming& timing = measured.timing;
+  const StepLabel& label = timing.label;
+  ordered_json samples = ordered_json::array();
+  ordered_json disturbed = ordered_json::array();
+  for (const StepSample& sample : timing.samples) {
+    samples.push_back(sample.sec * 1e3);
+    disturbed.push_back(sample.disturbed ? 1 : 0);
+  }
+  ordered_json phases;
+  for (const auto& [name, sec] : measured.phases) phases[name + "_sec"] = sec;
+  ordered_json steps = {{"samples", label.samples},
+                        {"warmup", label.warmup},
+                        {"discarded", label.discarded},
+                        {"mean_ms", label.mean * 1e3},
+                        {"mean_rel_sem", label.mean_rel_sem},
+                        {"median_ms", label.median * 1e3},
+                        {"low_ms", label.low * 1e3},
+                        {"high_ms", label.high * 1e3},
+                        {"stopped_by", label.stopped_by},
+                        {"sampling_sec", measured.sampling_sec},
+                        {"wall_sec", wall_sec},
+                        {"last_step_ms", measured.last_step_sec * 1e3},
+                        {"epoch_overhead_sec", measured.overhead_sec},
+                        {"data_wait_share", measured.data_wait_share},
+                        {"data_bound", is_data_bound(measured.data_wait_share)},
+                        {"phases", phases},
+                        {"samples_ms", samples},
+                        {"disturbed", disturbed}};
+  if (timing.clock_low_mhz) steps["clock_p05_mhz"] = *timing.clock_low_mhz;
+  if (timing.clock_high_mhz) steps["clock_p95_mhz"] = *timing.clock_high_mhz;
+  return ordered_json{{"steps", steps}}.dump();
+}
+
+std::string note_of(const StepMeasurement& measured) {
+  const StepTiming& timing = measured.timing;
+  const StepLabel& label = timing.label;
+  std::vector<std::string> flags;
+  if (label.disturbed) flags.push_back(fmt::format("disturbed {:.0f} % of the samples", 100 * label.disturbed_share));
+  if (timing.throttled) flags.emplace_back("throttled");
+  if (timing.company) flags.emplace_back("company");
+  if (label.drift) flags.push_back(fmt::format("drift: level x {:.3f}", label.change));
+  const double half_width = z95 * measured.epoch_rel_sem;
+  if (half_width > shown_error) flags.push_back(fmt::format("known to {:.1f} %", 100 * half_width));
+  if (timing.clock_low_mhz && timing.clock_high_mhz &&
+      *timing.clock_high_mhz > shown_clock_range * *timing.clock_low_mhz) {
+    flags.push_back(fmt::format("clock {:.0f} to {:.0f} MHz", *timing.clock_low_mhz, *timing.clock_high_mhz));
+  }
+  if (is_data_bound(measured.data_wait_share)) flags.emplace_back("data-bound");
+  return fmt::format("{}", fmt::join(flags, "; "));
+}
+
+}  // namespace perfpred
