@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "text/csv.h"
-#include "device/embedded_devices.h"
+#include "catalogue/embedded_devices.h"
 #include "text/nearest_name.h"
 
 namespace perfpred {
