@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the example programs share: one way to parse options, to fail, and to show progress.
+// How all programs parse options and report errors.
 #include <perfpred/error.h>
 #include <perfpred/version.h>
 
@@ -22,7 +22,7 @@ namespace perfpred::cli {
 
 enum ExitCode { done = 0, failed = 1, wrong_input = 2 };
 
-/// What CLI11's checks of this kind say has the largest number in 309 digits.
+/// CLI11 has such checks, too, but their messages print the largest double in 309 digits.
 inline CLI::Validator number_where(const char* what, bool (*is_so)(double)) {
   return CLI::Validator(
       [what, is_so](const std::string& text) {
@@ -70,8 +70,8 @@ class Program : public CLI::App {
   }
 
  private:
-  /// CLI11 takes an empty value for zero, NaN for a number in every range, what is too large for the largest number
-  /// that there is, and 010 for eight.
+  /// Refuses what CLI11 accepts: an empty value (read as 0), NaN (inside every range), a number that is too large (read
+  /// as the largest one), and a leading 0 (read as octal).
   void check_numbers() const {
     for (const CLI::Option* option : get_options()) {
       const std::string type = option->get_type_name();

@@ -106,10 +106,9 @@ int main(int argc, char** argv) {
     program.add_option(swept[i].first, sweeps[i].values, swept[i].second + "; several joined by commas")
         ->delimiter(',');
   }
-  const CLI::Option* batch_size_option = program.get_option("--batch-size");
   std::string configs;
   std::string timing = "epochs";
-  std::int64_t train_images = Workload().train_images;
+  std::int64_t train_images = 50'000;
   bool json = false;
   options.runs_csv = "runs.csv";
   options.log_dir = "logs";
@@ -145,13 +144,13 @@ int main(int argc, char** argv) {
     if (options.timing == Timing::steps && epochs_option->count() != 0) {
       throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
     }
-    if (batch_size_option->count() == 0 && (configs.empty() || !CsvReader(configs).optional("batch_size").index)) {
-      throw InputError("--batch-size is missing: it has no default");
-    }
-    Workload base;
-    base.train_images = train_images;
-    std::vector<Workload> workloads =
-        configs.empty() ? sweep_workloads(base, sweeps) : read_configurations(configs, base, sweeps);
+    Workload base;  // without what has no default
+    base.depth = base.base_filters = std::nullopt;
+    base.batch_size = 0;
+    if (configs.empty() && program.count("--batch-size") == 0) throw InputError("--batch-size is missing");
+    sweeps.push_back({"train_images", {std::to_string(train_images)}});
+    std::vector<Workload> workloads = configs.empty() ? sweep_workloads(std::span(&base, 1), sweeps)
+                                                      : read_configurations(configs, std::span(&base, 1), sweeps);
     Collector collector(options);
     if (suggest_option->count() != 0) {
       for (Workload& workload : workloads) workload = collector.placed(std::move(workload));

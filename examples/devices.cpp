@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   std::string name, own;
   bool json = false;
   program.add_option("NAME", name, "Name or alias; `cpu` measures this machine's");
-  program.add_option("--devices", own, "Your own devices.csv: its rows are added");
+  program.add_option("--device-file,--devices", own, "Your own devices.csv: its rows are added");
   program.add_flag("--json", json, "Print one JSON document");
   return program.run(argc, argv, [&] {
     perfpred::DeviceCatalogue catalogue;

@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <iostream>
 
 #include "cli.h"
+#include "device_file.h"
 #include "tools/predictions_file.h"
 #include "workload_options.h"
 
@@ -70,17 +72,36 @@ void print(const Workload& workload, const Forecast& job) {
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
 }
 
-/// "batch_size=32,64" -> the workloads with that field replaced, in order.
-std::vector<Workload> sweep_workloads(const std::string& sweep, const Workload& base) {
-  const auto equals = sweep.find('=');
-  if (equals == std::string::npos) throw InputError("--sweep is not field=value,value,...");
-  const std::string field = sweep.substr(0, equals);
-  std::vector<Workload> workloads;
-  for (const std::string& value : CLI::detail::split(sweep.substr(equals + 1), ',')) {
-    workloads.push_back(with_field(base, field, value));
-    workloads.back().validate();
+/// `batch_size=32,64` as a field and its values.
+SweptField parse_sweep(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals + 1 == text.size()) {
+    throw InputError("--sweep is not field=value,value,...");
   }
-  return workloads;
+  return {text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
+}
+
+/// The workloads that give the fields that are not asked for: the model's example, then one of each other network that
+/// the model was fitted on.
+std::vector<Workload> bases_of(const TimeRegressor& model) {
+  std::vector<Workload> bases = {model.example()};
+  for (const AggregateRow& row : model.fitted_rows()) {
+    const auto same = [&](const Workload& base) { return base.network == row.workload.network; };
+    if (std::none_of(bases.begin(), bases.end(), same)) {
+      bases.push_back(row.workload.trained_like(bases.front()));
+      bases.back().batch_size = bases.front().batch_size;
+    }
+  }
+  return bases;
+}
+
+/// The name that the model and the catalogue have for a device, which may be one that only the model knows.
+std::string device_of(const std::string& asked, const TimeRegressor& model, const DeviceCatalogue& devices) {
+  const DeviceName name = asked;
+  for (const AggregateRow& row : model.fitted_rows()) {
+    if (row.workload.device == name) return name;
+  }
+  return devices.full_name(asked);
 }
 
 void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field) {
@@ -97,8 +118,9 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<Forec
 }
 
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
-void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& defaults,
+void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, const std::vector<SweptField>& defaults,
                   const JobTerms& terms) {
+  const std::vector<Workload> bases = bases_of(model);
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
@@ -106,12 +128,12 @@ void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, co
     try {
       const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
       if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
-      Workload workload = defaults;
-      if (request.contains("network") && request["network"] != workload.network)
-        workload.depth = workload.base_filters = std::nullopt;
+      std::vector<SweptField> asked;
       for (const auto& [name, value] : request.items()) {
-        workload = with_field(workload, name, value.is_string() ? value.get<std::string>() : value.dump());
+        asked.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
+        if (name == "device") asked.back().values.front() = device_of(asked.back().values.front(), model, devices);
       }
+      const Workload workload = fill_workload(bases, defaults, asked);
       answer = to_json(workload, forecast(model, devices, workload, terms));
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
@@ -126,49 +148,75 @@ void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, co
 int main(int argc, char** argv) {
   cli::Program program("predict", "Predicts time, throughput, memory, bound and price of a training job.",
                        "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
-  std::string model_file, configs, out;
+  std::string model_file, configs, out, sweep;
   cli::WorkloadOptions asked;
+  cli::DeviceFile device_file;
   JobTerms terms;
-  std::string sweep;
   bool json = false, jsonl = false;
   program.add_option("--model", model_file, "model file")->required();
   asked.add_to(program);
-  program.add_option("--configs", configs, "table of workloads");
-  program.add_option("--out", out, "predictions.csv");
-  program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(cli::positive());
-  program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")
-      ->capture_default_str()
-      ->check(cli::not_negative());
-  program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(cli::not_negative());
-  program.add_flag("--json", json, "one JSON document on stdout");
-  program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128");
-  program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")
-      ->check(cli::positive());
-  program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line");
+  device_file.add_to(program);
+  CLI::Option* configs_option = program.add_option("--configs", configs, "table of workloads");
+  CLI::Option* out_option = program.add_option("--out", out, "predictions.csv");
+  const std::vector<CLI::Option*> terms_options = {
+      program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(cli::positive()),
+      program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")
+          ->capture_default_str()
+          ->check(cli::not_negative()),
+      program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(cli::not_negative()),
+      program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")
+          ->check(cli::positive())};
+  CLI::Option* json_option = program.add_flag("--json", json, "one JSON document on stdout");
+  CLI::Option* sweep_option =
+      program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128")
+          ->excludes(configs_option);
+  program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line")
+      ->excludes(configs_option, out_option, sweep_option, json_option);
   return program.run(argc, argv, [&] {
+    const bool table_only = !out.empty() && !configs.empty() && !json;
+    for (const CLI::Option* option : terms_options) {
+      if (table_only && option->count() > 0) {
+        throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
+      }
+    }
     const TimeRegressor model = TimeRegressor::load(model_file);
-    const DeviceCatalogue devices;
-    if (asked.device && *asked.device != model.example().device) asked.device = devices.full_name(*asked.device);
-    const Workload defaults = asked.apply_to(model.example());
+    const DeviceCatalogue devices = device_file.catalogue();
+    if (std::string* device = asked.find("device")) *device = device_of(*device, model, devices);
     if (jsonl) {
-      answer_lines(model, devices, defaults, terms);
+      answer_lines(model, devices, asked.fields(), terms);
       return;
     }
+    const std::vector<Workload> bases = bases_of(model);
+    std::vector<SweptField> fields = asked.fields();
     std::vector<Workload> workloads;
-    if (!sweep.empty()) {
-      workloads = sweep_workloads(sweep, defaults);
-    } else if (!configs.empty()) {
-      workloads = read_workloads(configs, defaults);
+    if (!configs.empty()) {
+      workloads = read_configurations(configs, bases, fields);
     } else {
-      if (!asked.batch_size) throw InputError("--batch-size is missing");
-      if (!asked.network || *asked.network == "cifar_cnn") {
-        if (!asked.depth) throw InputError("--depth is missing");
-        if (!asked.base_filters) throw InputError("--base-filters is missing");
+      if (!sweep.empty()) {
+        fields.push_back(parse_sweep(sweep));
+        if (fields.back().name == "device") {
+          for (std::string& device : fields.back().values) device = device_of(device, model, devices);
+        }
+        if (asked.find(fields.back().name) != nullptr) {
+          throw InputError(fmt::format("{} is swept and given as an option, too", fields.back().name));
+        }
       }
-      workloads.push_back(defaults);
+      workloads = sweep_workloads(bases, fields);
+      const auto check_given = [&](const char* field, const char* option) {
+        const auto is_field = [&](const SweptField& f) { return f.name == field; };
+        if (std::none_of(fields.begin(), fields.end(), is_field)) throw InputError(option + std::string(" is missing"));
+      };
+      if (sweep.empty()) {
+        check_given("batch_size", "--batch-size");
+        if (workloads.front().network == "cifar_cnn") {
+          check_given("depth", "--depth");
+          check_given("base_filters", "--base-filters");
+        }
+      }
+      for (const Workload& workload : workloads) workload.validate();
     }
     if (!out.empty()) write_predictions(out, workloads, model.predict(workloads));
-    if (!out.empty() && !configs.empty() && !json) return;
+    if (table_only) return;
     std::vector<Forecast> jobs;
     for (const Workload& workload : workloads) jobs.push_back(forecast(model, devices, workload, terms));
     if (json) {
@@ -176,7 +224,7 @@ int main(int argc, char** argv) {
       for (std::size_t i = 0; i < workloads.size(); ++i) list.push_back(to_json(workloads[i], jobs[i]));
       fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
     } else if (!sweep.empty()) {
-      print_table(workloads, jobs, sweep.substr(0, sweep.find('=')));
+      print_table(workloads, jobs, fields.back().name);
     } else {
       for (std::size_t i = 0; i < workloads.size(); ++i) print(workloads[i], jobs[i]);
     }

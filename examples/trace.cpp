@@ -79,8 +79,9 @@ std::optional<NetworkSteps> own_steps(const Request& request) {
     if (request.network.empty()) return std::nullopt;
     return traced_zoo(request.workload());
   }
-  if (request.classes) throw InputError("--classes is for --network: a TorchScript file has its own");
-  if (request.depth || request.base_filters) throw InputError("--depth and --base-filters are for cifar_cnn");
+  if (!request.classes.empty()) throw InputError("--classes is for --network: a TorchScript file has its own");
+  if (!request.depth.empty() || !request.base_filters.empty())
+    throw InputError("--depth and --base-filters are for cifar_cnn");
   const Precision precision = parse_precision(request.precision);
   const std::vector<InputSpec> samples = samples_of(request, precision);
   std::future<std::string> name = std::async(std::launch::async, torchscript_name, request.file);  // hashes all of it

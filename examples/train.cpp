@@ -22,6 +22,7 @@
 #include "metrics_output.h"
 #include "rejected_output.h"
 #include "tools/features_file.h"
+#include "tools/workload_sweep.h"
 
 using namespace perfpred;
 
@@ -30,8 +31,11 @@ namespace {
 void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& grid, std::size_t count,
                       const FitOptions& fit, bool json) {
   Workload defaults;  // fields that the grid lacks are taken from the rows
+  defaults.depth = defaults.base_filters = std::nullopt;
+  defaults.batch_size = 0;
   if (!rows.empty()) defaults = rows.front().workload;
-  const std::vector<Suggestion> suggestions = suggest(rows, read_workloads(grid, defaults), count, fit);
+  const std::vector<Suggestion> suggestions =
+      suggest(rows, read_configurations(grid, std::span(&defaults, 1), {}), count, fit);
   if (json) {
     nlohmann::json list = nlohmann::json::array();
     for (const Suggestion& suggestion : suggestions) {

@@ -1,58 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Options that name a workload, shared by the programs that predict.
-#include <perfpred/workload.h>
-
-#include <optional>
+// Options that name the fields of a workload.
+#include <array>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli.h"
+#include "tools/workload_sweep.h"
 
 namespace perfpred::cli {
 
-/// Each option that is given replaces the field of a default workload.
-struct WorkloadOptions {
-  std::optional<std::string> network, input, optimizer, precision, layout, device;
-  std::optional<int> depth, base_filters, threads;
-  std::optional<std::int64_t> batch_size, classes, train_images;
-  std::optional<bool> cuda_graph;
-
+/// An option for each field of a workload: `--base-filters` for base_filters.
+class WorkloadOptions {
+ public:
   void add_to(Program& program) {
-    program.add_option("--network", network, "network; default: the model's own");
-    program.add_option("--depth", depth, "blocks of cifar_cnn");
-    program.add_option("--base-filters", base_filters, "channels of its first block");
-    program.add_option("--batch-size", batch_size, "images a step");
-    program.add_option("--input", input, "one sample, as 3x32x32");
-    program.add_option("--classes", classes, "classes");
-    program.add_option("--train-images", train_images, "images an epoch");
-    program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...");
-    program.add_option("--precision", precision, "fp32, tf32, default, bf16, fp16, fp64 or unknown");
-    program.add_option("--layout", layout, "nchw or nhwc");
-    program.add_option("--cuda-graph", cuda_graph, "0 or 1");
-    program.add_option("--device", device, "name of the device");
-    program.add_option("--threads", threads, "CPU threads");
+    constexpr std::array<std::pair<const char*, const char*>, 13> texts = {{
+        {"network", "network; default: the model's own"},
+        {"depth", "blocks of cifar_cnn"},
+        {"base_filters", "channels of its first block"},
+        {"batch_size", "images (or sequences) a step"},
+        {"input", "one sample, as 3x32x32, or a sequence length"},
+        {"classes", "classes"},
+        {"train_images", "images (or sequences) an epoch"},
+        {"optimizer", "none, sgd, nesterov, adam, ..."},
+        {"precision", "fp32, tf32, default, bf16, fp16, fp64 or unknown"},
+        {"layout", "nchw or nhwc"},
+        {"cuda_graph", "0 or 1"},
+        {"device", "name of the device"},
+        {"threads", "CPU threads"},
+    }};
+    for (const auto& [name, text] : texts) {
+      std::string option = std::string("--") + name;
+      for (char& c : option) c = c == '_' ? '-' : c;
+      program.add_option_function<std::string>(
+          option,
+          [this, field = name](const std::string& value) {
+            fields_.push_back({field, {value}});
+          },
+          text);
+    }
   }
 
-  /// @throws InputError if the result is no workload
-  [[nodiscard]] Workload apply_to(Workload workload) const {
-    if (network && *network != workload.network) {
-      workload.network = *network;
-      workload.depth = workload.base_filters = std::nullopt;
+  /// The fields that are given, with one value each.
+  [[nodiscard]] const std::vector<SweptField>& fields() const { return fields_; }
+
+  /// The field's value, or null if it is not given.
+  [[nodiscard]] std::string* find(std::string_view name) {
+    for (SweptField& field : fields_) {
+      if (field.name == name) return &field.values.front();
     }
-    if (depth) workload.depth = depth;
-    if (base_filters) workload.base_filters = base_filters;
-    if (batch_size) workload.batch_size = *batch_size;
-    if (input) workload.input = parse_shape(*input);
-    if (classes) workload.classes = *classes;
-    if (train_images) workload.train_images = *train_images;
-    if (optimizer) workload.optimizer = parse_optimizer(*optimizer);
-    if (precision) workload.precision = parse_precision(*precision);
-    if (layout) workload.layout = parse_layout(*layout);
-    if (cuda_graph) workload.cuda_graph = *cuda_graph;
-    if (device) workload.device = *device;
-    if (threads) workload.threads = threads;
-    return workload;
+    return nullptr;
   }
+
+ private:
+  std::vector<SweptField> fields_;
 };
 
 }  // namespace perfpred::cli

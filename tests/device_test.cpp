@@ -125,6 +125,17 @@ TEST(DeviceCatalogue, NearMissIsSuggested) {
   EXPECT_THAT(refusal([&] { (void)catalogue.find(""); }), HasSubstr("is not known"));
 }
 
+TEST(DeviceCatalogue, EveryUniqueAliasHasOneSpelling) {
+  const DeviceCatalogue catalogue;
+  for (const Device& device : catalogue.devices()) {
+    EXPECT_EQ(canonical_device(device.name), device.name);
+    for (const std::string& alias : device.aliases) {
+      EXPECT_EQ(canonical_device(alias), catalogue.candidates(alias).size() == 1 ? device.name : alias);
+    }
+  }
+  EXPECT_EQ(canonical_device("no such card"), "no such card");
+}
+
 TEST(DeviceCatalogue, OwnRowsAreAddedOrReplace) {
   const testing::TemporaryFolder folder;
   DeviceCatalogue catalogue;

@@ -163,6 +163,24 @@ TEST(Network, OwnInputAndClassesAreUsual) {
   EXPECT_EQ(Workload::zoo("resnet50", 1, {3, 64, 96}).input, (std::vector<std::int64_t>{3, 64, 96}));
 }
 
+TEST(Network, AnEpochIsTheUsualDataSet) {
+  EXPECT_EQ(Workload::zoo("resnet50", 1).train_images, 1'281'167);  // ILSVRC 2012, training set
+  EXPECT_EQ(Workload::zoo("vit_b_16", 1).train_images, 1'281'167);
+  EXPECT_EQ(Workload::zoo("cifar_resnet18", 1).train_images, 50'000);  // CIFAR-10, training set
+  EXPECT_EQ(Workload::cifar_cnn(2, 16, 1).train_images, 50'000);
+  EXPECT_EQ(Workload::zoo("gpt2", 1).train_images, 50'000);  // sequences, by convention (docs/networks.md)
+  EXPECT_EQ(Workload::zoo("transformer:layers=1,hidden=8,heads=2,vocab=10", 1).train_images, 50'000);
+}
+
+TEST(Network, EveryLayerKindHasAName) {
+  std::set<std::string_view> names;
+  for (int kind = 0; kind <= static_cast<int>(LayerKind::softmax); ++kind) {
+    const std::string_view name = to_string(static_cast<LayerKind>(kind));
+    EXPECT_FALSE(name.empty()) << kind;
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+}
+
 TEST(Network, ShapesFollowTorchvision) {
   const auto layer_of = [](const Network& network, std::string_view name) {
     return *std::find_if(network.layers.begin(), network.layers.end(), [&](const Layer& l) { return l.name == name; });
@@ -192,7 +210,8 @@ TEST(Network, RefusesWhatDoesNotFit) {
   for (const char* name :
        {"transformer:", "transformer:layers=2", "transformer:layers=2,hidden=64,heads=5,vocab=10",
         "transformer:layers=2,hidden=64,heads=4,vocab=10,", "transformer:layers=-1,hidden=64,heads=4,vocab=10",
-        "transformer:layers=x,hidden=64,heads=4,vocab=10"}) {
+        "transformer:layers=x,hidden=64,heads=4,vocab=10", "transformer:layers=02,hidden=64,heads=4,vocab=10",
+        "transformer:layers=2,hidden=64,heads=4,vocab= 10"}) {
     EXPECT_THROW(static_cast<void>(Workload::zoo(name, 1)), InputError) << name;
   }
   expect_refused(Workload::zoo("resnet50", 1, {224}), "channels x height x width");
@@ -206,9 +225,11 @@ TEST(Network, RefusesWhatDoesNotFit) {
 }
 
 TEST(Network, RefusesWhatNoDeviceCouldHold) {
-  Workload workload = Workload::zoo("resnet50", std::int64_t{1} << 60);
-  EXPECT_THROW(static_cast<void>(workload.graph()), InputError);
-  workload = Workload::zoo("resnet50", 1, {3, std::int64_t{1} << 40, std::int64_t{1} << 40});
+  EXPECT_THROW(static_cast<void>(Workload::zoo("resnet50", std::int64_t{1} << 60)), InputError);
+  const std::int64_t huge = std::int64_t{1} << 40;
+  EXPECT_THROW(static_cast<void>(Workload::zoo("resnet50", 1, {3, huge, huge})), InputError);
+  Workload workload = Workload::zoo("vgg19", 1, {3, 1 << 20, 1 << 20});  // the images fit, its layers do not
+  workload.batch_size = 1 << 14;
   EXPECT_THROW(static_cast<void>(workload.graph()), InputError);
   workload = Workload::zoo("vgg16", 1);
   workload.classes = std::int64_t{1} << 62;

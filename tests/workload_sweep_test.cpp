@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+const Workload base;
+
 std::vector<SweptField> fields(const std::vector<std::string>& networks, const std::vector<std::string>& inputs) {
   return {{"network", networks}, {"batch_size", {"2"}}, {"input", inputs}};
 }
 
 TEST(Sweep, ATransformerKeepsItsNameThroughAListsCommas) {
-  const auto sweep = sweep_workloads(
-      Workload(), fields({"resnet18", "transformer:layers=1", "hidden=16", "heads=2", "vocab=50", "vgg11"}, {}));
+  const auto sweep =
+      sweep_workloads(std::span(&base, 1),
+                      fields({"resnet18", "transformer:layers=1", "hidden=16", "heads=2", "vocab=50", "vgg11"}, {}));
   ASSERT_EQ(sweep.size(), 3U);
   EXPECT_EQ(sweep[1].network, "transformer:layers=1,hidden=16,heads=2,vocab=50");
   EXPECT_EQ(sweep[2].network, "vgg11");
@@ -35,27 +39,47 @@ TEST(Sweep, ATablesNetworkBringsItsOwnInputAndClassesWhereNothingIsSaid) {
                                          "resnet18,4,\n"
                                          "bert_base,,8\n"
                                          "resnet18,,3x64x64\n");
-  const auto own = read_configurations(table, Workload(), fields({}, {}));
+  const auto own = read_configurations(table, std::span(&base, 1), fields({}, {}));
   ASSERT_EQ(own.size(), 3U);
   EXPECT_THAT(own[0].input, ElementsAre(3, 224, 224));
   EXPECT_EQ(own[0].classes, 1000);
   EXPECT_EQ(own[0].batch_size, 4);
+  EXPECT_EQ(own[0].train_images, 1'281'167);
   EXPECT_THAT(own[1].input, ElementsAre(8));
   EXPECT_EQ(own[1].classes, 30522);
   EXPECT_EQ(own[1].batch_size, 2);
   EXPECT_THAT(own[2].input, ElementsAre(3, 64, 64));
   // An option fills what rows leave out, also where it names what another network has by default.
-  const auto small = read_configurations(folder.write("more.csv", "network,classes\nresnet18,10\n"), Workload(),
-                                         fields({}, {"3x32x32"}));
+  const auto small = read_configurations(folder.write("more.csv", "network,classes\nresnet18,10\n"),
+                                         std::span(&base, 1), fields({}, {"3x32x32"}));
   EXPECT_THAT(small[0].input, ElementsAre(3, 32, 32));
   EXPECT_EQ(small[0].classes, 10);
+}
+
+TEST(Sweep, AKnownNetworkKeepsWhatIsKnownOfIt) {
+  std::vector<Workload> bases = {Workload::cifar_cnn(2, 16, 64), Workload::zoo("resnet18", 64, {3, 64, 64})};
+  bases[1].classes = 10;
+  bases[1].train_images = 1024;
+  const auto sweep = sweep_workloads(bases, {{"network", {"ResNet18", "resnet34", "CIFAR_CNN"}}, {"depth", {"3"}}});
+  ASSERT_EQ(sweep.size(), 3U);
+  EXPECT_EQ(sweep[0], bases[1]);
+  EXPECT_EQ(sweep[1].train_images, 1'281'167);
+  EXPECT_EQ(sweep[1].depth, std::nullopt);
+  EXPECT_EQ(sweep[2], Workload::cifar_cnn(3, 16, 64));
+}
+
+TEST(Sweep, ADepthThatNoNetworkHasIsRefused) {
+  EXPECT_THROW((void)sweep_workloads(std::span(&base, 1), {{"network", {"resnet18"}}, {"depth", {"3"}}}), InputError);
+  EXPECT_THROW((void)fill_workload(std::span(&base, 1), {{"network", {"resnet18"}}}, {{"depth", {"3"}}}).validate(),
+               InputError);
+  EXPECT_EQ(fill_workload(std::span(&base, 1), {{"depth", {"3"}}}, {{"network", {"resnet18"}}}).depth, std::nullopt);
 }
 
 TEST(Sweep, OptionsBesideATableHaveOneValueEach) {
   const testing::TemporaryFolder folder;
   const std::string table = folder.write("configs.csv", "network\nresnet18\n");
   try {
-    static_cast<void>(read_configurations(table, Workload(), fields({}, {"3x32x32", "3x64x64"})));
+    static_cast<void>(read_configurations(table, std::span(&base, 1), fields({}, {"3x32x32", "3x64x64"})));
     FAIL();
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("one value"));

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
+#include <random>
 #include <set>
 #include <string>
 
@@ -37,12 +41,42 @@ TEST(Workload, ParameterCountsByHand) {
   EXPECT_EQ(workload.params(), 10 + 10 + 14 * 14 * 128 + 128 + 12'800 + 100);
 }
 
+TEST(Workload, TheDefaultIsValid) {
+  EXPECT_NO_THROW(Workload().validate());
+  EXPECT_EQ(Workload(), Workload::cifar_cnn(1, 1, 1));
+  EXPECT_EQ(Workload::from_key(Workload().key()), Workload());
+  EXPECT_EQ(Workload().params(), Workload::cifar_cnn(1, 1, 1).params());
+}
+
+TEST(Workload, ParametersOfAnInvalidWorkloadAreRefused) {
+  const auto refused = [](const auto& change) {
+    Workload workload = Workload::cifar_cnn(2, 16, 32);
+    change(workload);
+    EXPECT_THROW((void)workload.params(), InputError) << workload.key();
+    EXPECT_THROW((void)workload.graph(), InputError) << workload.key();
+  };
+  refused([](Workload& w) { w.depth = std::nullopt; });
+  refused([](Workload& w) { w.base_filters = std::nullopt; });
+  refused([](Workload& w) { w.depth = 9; });
+  refused([](Workload& w) { w.input = {}; });
+  refused([](Workload& w) { w.input = {3, -32, -32}; });
+  refused([](Workload& w) { w.batch_size = 0; });
+  // What overflows 64 bits, or what no device could hold.
+  constexpr std::int64_t huge = 4'000'000'000;
+  refused([](Workload& w) { w.input = {3, huge, huge}; });
+  refused([](Workload& w) { w.input = {huge, 100'000, 100'000}; });
+  refused([](Workload& w) { w.classes = std::int64_t{1} << 62; });
+  refused([](Workload& w) { w.batch_size = std::numeric_limits<std::int64_t>::max(); });
+  refused([](Workload& w) { w.base_filters = 65'536, w.input = {1, 1 << 22, 1 << 22}; });
+}
+
 TEST(Workload, StepsAreRoundedUp) {
   EXPECT_EQ(Workload::cifar_cnn(2, 16, 128).steps_per_epoch(), 391);
   EXPECT_EQ(Workload::cifar_cnn(2, 16, 50'000).steps_per_epoch(), 1);
   EXPECT_EQ(Workload::cifar_cnn(2, 16, 50'001).steps_per_epoch(), 1);
   EXPECT_EQ(Workload::cifar_cnn(2, 16, 49'999).steps_per_epoch(), 2);
-  Workload huge = Workload::cifar_cnn(2, 16, std::numeric_limits<std::int64_t>::max());
+  Workload huge = Workload::cifar_cnn(2, 16, 1);
+  huge.batch_size = std::numeric_limits<std::int64_t>::max();
   huge.train_images = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(huge.steps_per_epoch(), 1);
 }
@@ -85,6 +119,113 @@ TEST(Workload, KeysReadBack) {
   workload.classes = 30522;
   workload.train_images = 1;
   check();
+}
+
+TEST(Workload, RandomWorkloadsReadBackFromTheirKeys) {
+  std::mt19937_64 random(11);
+  const auto below = [&random](std::int64_t limit) {
+    return std::uniform_int_distribution<std::int64_t>(0, limit - 1)(random);
+  };
+  const auto networks = zoo_networks();
+  const std::array devices = {"unknown",    "tesla t4", "NVIDIA A100-SXM4-40GB", "V100", "Some, \"other\" card",
+                              "CPU @ 2 GHz"};
+  for (int i = 0; i < 2000; ++i) {
+    Workload workload = Workload::cifar_cnn(1 + static_cast<int>(below(5)), 1 + static_cast<int>(below(300)), 1);
+    if (below(2) == 0) {
+      workload =
+          Workload::zoo(networks[static_cast<std::size_t>(below(static_cast<std::int64_t>(networks.size())))], 1);
+    }
+    workload.batch_size = 1 + below(1 << 20);
+    workload.classes = 2 + below(1'000'000);
+    workload.train_images = 1 + below(std::numeric_limits<std::int64_t>::max());
+    workload.optimizer = static_cast<Optimizer>(below(8));
+    workload.precision = static_cast<Precision>(below(7));
+    workload.layout = static_cast<Layout>(below(2));
+    workload.cuda_graph = below(2) == 1;
+    workload.device = devices[static_cast<std::size_t>(below(devices.size()))];
+    if (below(2) == 1) workload.threads = 1 + static_cast<int>(below(256));
+    EXPECT_EQ(Workload::from_key(workload.key()), workload) << workload.key();
+    EXPECT_EQ(Workload::from_key(workload.key()).key(), workload.key());
+  }
+}
+
+TEST(Workload, TwoSpellingsGiveOneKeyThroughEveryDoor) {
+  Workload expected = Workload::zoo("resnet18", 32);
+  expected.device = "A100-SXM4-40GB";
+  EXPECT_THAT(expected.key(), HasSubstr("network=resnet18;"));
+  EXPECT_THAT(expected.key(), HasSubstr(";device=A100-SXM4-40GB;"));
+  for (const auto& [network, device] : std::vector<std::pair<std::string, std::string>>{
+           {"ResNet18", "NVIDIA A100-SXM4-40GB"}, {"RESNET18", "a100 sxm4 40gb"}, {"resnet18", "A100-SXM4-40GB"}}) {
+    Workload assigned = Workload::zoo(network, 32);
+    assigned.network = network;
+    assigned.device = device;
+    EXPECT_EQ(assigned, expected);
+    EXPECT_EQ(assigned.key(), expected.key());
+
+    Workload fields = with_field(Workload(), "network", network);
+    fields = with_field(with_field(fields, "batch_size", "32"), "device", device);
+    EXPECT_EQ(fields.key(), expected.key());
+
+    std::string key = expected.key();
+    key.replace(key.find("resnet18"), 8, network);
+    key.replace(key.find("device=") + 7, std::string("A100-SXM4-40GB").size(), device);
+    EXPECT_EQ(Workload::from_key(key).key(), expected.key());
+
+    const testing::TemporaryFolder folder;
+    CsvReader csv(folder.write("t.csv", "network,batch_size,device,input,classes,train_images,precision\n" + network +
+                                            ",32," + device + ",3x224x224,1000,1281167,fp32\n"));
+    const WorkloadReader reader(csv, unstated_workload());
+    ASSERT_TRUE(csv.next());
+    EXPECT_EQ(reader.read(csv).key(), expected.key());
+  }
+  Workload family = Workload::cifar_cnn(2, 16, 32);
+  family.network = "CIFAR_CNN";
+  EXPECT_EQ(family, Workload::cifar_cnn(2, 16, 32));
+}
+
+TEST(Workload, ASharedAliasAndAnUnknownNameStayAsTheyAre) {
+  Workload workload;
+  for (const char* name : {"V100", "A100", "Intel(R) Xeon(R) Processor", "my card", "cpu", "unknown"}) {
+    workload.device = name;
+    EXPECT_EQ(workload.device, name);
+  }
+}
+
+TEST(Workload, AnotherNetworkBringsTheDataItIsUsuallyTrainedOn) {
+  Workload small = Workload::cifar_cnn(3, 32, 64);
+  small.optimizer = Optimizer::sgd;
+  small.train_images = 1024;
+  const Workload resnet = with_field(small, "network", "resnet50");
+  EXPECT_EQ(resnet.depth, std::nullopt);
+  EXPECT_THAT(resnet.input, ElementsAre(3, 224, 224));
+  EXPECT_EQ(resnet.classes, 1000);
+  EXPECT_EQ(resnet.train_images, 1'281'167);
+  EXPECT_EQ(resnet.batch_size, 64);
+  EXPECT_EQ(resnet.optimizer, Optimizer::sgd);
+  EXPECT_EQ(with_field(small, "network", "Cifar_CNN"), small);  // the same network changes nothing
+  EXPECT_THROW((void)with_field(small, "network", "resent50"), InputError);
+  EXPECT_THROW((void)with_field(small, "no such field", "1"), InputError);
+  const Workload own = with_field(resnet, "network", "torchscript:0123456789ab");
+  EXPECT_EQ(own.train_images, resnet.train_images);
+}
+
+TEST(Workload, TrainedLikeTakesWhereAndHowAnotherRuns) {
+  Workload other = Workload::zoo("resnet18", 7);
+  other.device = "T4";
+  other.threads = 3;
+  other.precision = Precision::bf16;
+  other.optimizer = Optimizer::sgd;
+  other.layout = Layout::nhwc;
+  other.cuda_graph = true;
+  Workload expected = other;
+  expected.network = "cifar_cnn";
+  expected.depth = 2;
+  expected.base_filters = 16;
+  expected.batch_size = 32;
+  expected.input = {3, 32, 32};
+  expected.classes = 10;
+  expected.train_images = 50'000;
+  EXPECT_EQ(Workload::cifar_cnn(2, 16, 32).trained_like(other), expected);
 }
 
 TEST(Workload, WhatIsNoKeyIsRefused) {

@@ -93,6 +93,10 @@ class PERFPRED_API DeviceCatalogue {
   std::vector<Device> devices_;
 };
 
+/// The one spelling of a device's name: what the built-in catalogue calls it, if the name or alias is of one device of
+/// it; any other name as it is.
+[[nodiscard]] PERFPRED_API std::string canonical_device(std::string_view name);
+
 [[nodiscard]] PERFPRED_API const std::vector<std::string>& device_columns();       ///< header of devices.csv
 [[nodiscard]] PERFPRED_API std::vector<std::string> device_fields(const Device&);  ///< a row, unquoted, in that order
 

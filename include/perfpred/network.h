@@ -145,12 +145,14 @@ class PERFPRED_API Network {
   }
   [[nodiscard]] static LayerParameters parameters(const Layer& layer);  ///< none for a weight that is tied
   [[nodiscard]] std::int64_t params() const;                            ///< trainable parameters
-  [[nodiscard]] std::int64_t params(LayerKind kind) const;              ///< those of one kind of layer
 };
 
-/// The network of a workload. Names are matched without regard to case.
+/// The network of a workload.
 /// @throws InputError for a network that is not known (with the nearest name), or an input that does not fit it
 [[nodiscard]] PERFPRED_API Network build_network(const Workload& workload);
+
+/// The one spelling of a network's name: lower case, as networks are matched without regard to case.
+[[nodiscard]] PERFPRED_API std::string canonical_network(std::string_view name);
 
 /// Every network of the zoo with fixed hyper-parameters, in alphabetical order.
 [[nodiscard]] PERFPRED_API std::span<const std::string_view> zoo_networks();

@@ -9,10 +9,11 @@
 #include <array>
 #include <cctype>
 #include <fstream>
+#include <unordered_map>
 #include <utility>
 
-#include "text/csv.h"
 #include "catalogue/embedded_devices.h"
+#include "text/csv.h"
 #include "text/nearest_name.h"
 
 namespace perfpred {
@@ -239,6 +240,25 @@ const Device& DeviceCatalogue::named(std::string_view name) const {
   throw InputError(fmt::format("device \"{}\" is not known{}; known are {}, cpu", shown(name),
                                nearest.found() ? fmt::format(" (did you mean \"{}\"?)", *nearest.found()) : "",
                                listed(devices_)));
+}
+
+std::string canonical_device(std::string_view name) {
+  if (name == "unknown") return "unknown";
+  static const std::unordered_map<std::string, std::string> spellings = [] {
+    std::unordered_map<std::string, std::string> all;
+    const DeviceCatalogue catalogue;
+    const auto add = [&](const std::string& text) {
+      if (const auto found = catalogue.candidates(text); found.size() == 1)
+        all.emplace(bare(text), found.front()->name);
+    };
+    for (const Device& device : catalogue.devices()) {
+      add(device.name);
+      std::for_each(device.aliases.begin(), device.aliases.end(), add);
+    }
+    return all;
+  }();
+  const auto found = spellings.find(bare(name));
+  return found == spellings.end() ? std::string(name) : found->second;
 }
 
 const std::vector<std::string>& device_columns() {

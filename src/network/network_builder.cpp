@@ -2,7 +2,6 @@
 #include "network/network_builder.h"
 
 #include <perfpred/error.h>
-#include <perfpred/workload.h>
 
 #include <fmt/format.h>
 
@@ -16,7 +15,8 @@ std::int64_t multiple_of(double width, std::int64_t divisor) {
   return static_cast<double>(rounded) < 0.9 * width ? rounded + divisor : rounded;
 }
 
-NetworkBuilder::NetworkBuilder(Network& network, const Workload& workload) : network_(network), workload_(workload) {}
+NetworkBuilder::NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input)
+    : network_(network), batch_size_(batch_size), input_(input) {}
 
 void NetworkBuilder::enter(std::string_view prefix) {
   prefix_ = prefix;
@@ -40,7 +40,7 @@ std::int64_t NetworkBuilder::windows(std::int64_t size, const Window& window, bo
   const std::int64_t reach = size + 2 * window.padding - window.kernel;
   if (reach < 0) {
     throw InputError(fmt::format("input {} is too small for {}: layer {} would see {} of the {} values of its window",
-                                 shape_text(workload_.input), network_.name, layer.name, size, window.kernel));
+                                 input_.text(), network_.name, layer.name, size, window.kernel));
   }
   std::int64_t count = reach / window.stride + 1;
   if (ceil_mode && reach % window.stride != 0) {
@@ -51,25 +51,22 @@ std::int64_t NetworkBuilder::windows(std::int64_t size, const Window& window, bo
 }
 
 LayerId NetworkBuilder::images() {
-  const auto& input = workload_.input;
-  if (input.size() != 3) {
+  if (input_.rank() != 3) {
     throw InputError(
-        fmt::format("input {} does not fit {}: it takes channels x height x width", shape_text(input), network_.name));
+        fmt::format("input {} does not fit {}: it takes channels x height x width", input_.text(), network_.name));
   }
-  const Shape batch = {workload_.batch_size, input[0], input[1], input[2]};
+  const Shape batch = {batch_size_, input_[0], input_[1], input_[2]};
   static_cast<void>(batch.numel());  // refuses what is too large before sizes are added up
   add_layer(LayerKind::input, "input", {}).output = batch;
   return last();
 }
 
 LayerId NetworkBuilder::words() {
-  const auto& input = workload_.input;
-  if (input.size() != 1) {
-    throw InputError(
-        fmt::format("input {} does not fit {}: it takes a sequence length", shape_text(input), network_.name));
+  if (input_.rank() != 1) {
+    throw InputError(fmt::format("input {} does not fit {}: it takes a sequence length", input_.text(), network_.name));
   }
   network_.tokens = true;
-  const Shape batch = {workload_.batch_size, input[0]};
+  const Shape batch = {batch_size_, input_[0]};
   static_cast<void>(batch.numel());
   add_layer(LayerKind::input, "input", {}).output = batch;
   return last();

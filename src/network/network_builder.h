@@ -27,7 +27,8 @@ struct Window {
 /// Appends layers to a network and infers their shapes. Names are prefixed by what `enter` was given last.
 class NetworkBuilder {
  public:
-  NetworkBuilder(Network& network, const Workload& workload);
+  /// @param input  one sample: channels, height, width; or the sequence length
+  NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input);
 
   /// Starts names with `prefix` (and a dot) until the next call; empty: no prefix.
   void enter(std::string_view prefix);
@@ -77,7 +78,8 @@ class NetworkBuilder {
   [[nodiscard]] std::int64_t windows(std::int64_t size, const Window& window, bool ceil_mode, const Layer& layer) const;
 
   Network& network_;
-  const Workload& workload_;
+  std::int64_t batch_size_;
+  Shape input_;
   std::string prefix_;
 };
 

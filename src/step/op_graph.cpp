@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
 
 #include <algorithm>
 #include <utility>
@@ -334,5 +335,7 @@ std::int64_t OpGraph::activation_bytes() const {
   }
   return kept_bytes;
 }
+
+OpGraph Workload::graph() const { return training_step(build_network(*this), optimizer, precision); }
 
 }  // namespace perfpred

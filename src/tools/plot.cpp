@@ -34,7 +34,7 @@ constexpr Quantity throughput = {"throughput", "images/s"};
 /// The fields' values; the network if there is no field.
 std::string name_of(const Workload& workload, const WorkloadFields& fields) {
   const std::string label = label_of(workload, fields);
-  return label.empty() ? workload.network : label;
+  return label.empty() ? std::string(workload.network) : label;
 }
 
 void sort_by_x(Series& series) {

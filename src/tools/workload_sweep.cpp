@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,30 +14,6 @@
 
 namespace perfpred {
 namespace {
-
-constexpr std::string_view family = "cifar_cnn";
-
-Workload with_network(const Workload& base, std::string_view name) {
-  if (name == family) return base;
-  const Workload usual = Workload::zoo(name, base.batch_size);
-  Workload workload = base;
-  workload.network = usual.network;
-  workload.input = usual.input;
-  workload.classes = usual.classes;
-  workload.depth = workload.base_filters = std::nullopt;
-  return workload;
-}
-
-Workload with_field(const Workload& base, const std::string& name, const std::string& text) {
-  if (name == "network") return with_network(base, text);
-  const auto columns = workload_columns();
-  const auto column =
-      std::find_if(columns.begin(), columns.end(), [&name](const WorkloadColumn& c) { return c.name == name; });
-  if (column == columns.end()) throw InputError(fmt::format("\"{}\" is no field of a workload", shown(name)));
-  Workload workload = base;
-  column->set(workload, text, {{}, 0, name});
-  return workload;
-}
 
 /// Joins what commas within a network's name have cut apart: a piece `hidden=64` belongs to the name before it.
 std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) {
@@ -52,17 +29,53 @@ std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) 
   return names;
 }
 
+std::string joined(const std::vector<std::string>& pieces) { return fmt::format("{}", fmt::join(pieces, ",")); }
+
+/// Fields that only `cifar_cnn` has.
+bool is_of_family(const SweptField& field) { return field.name == "depth" || field.name == "base_filters"; }
+
 }  // namespace
 
-std::vector<Workload> sweep_workloads(const Workload& base, const std::vector<SweptField>& fields) {
-  std::vector<Workload> workloads = {base};
-  for (SweptField field : fields) {
-    if (field.values.empty()) continue;
-    if (field.name == "network") field.values = whole_networks(field.values);
-    const bool of_family = field.name == "depth" || field.name == "base_filters";
+Workload with_network(std::span<const Workload> bases, std::string_view network) {
+  const NetworkName name = network;
+  const auto known = std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network == name; });
+  return known != bases.end() ? *known : with_field(bases.front(), "network", name);
+}
+
+Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
+                       const std::vector<SweptField>& fields) {
+  Workload workload = bases.front();
+  for (const auto* list : {&defaults, &fields}) {
+    for (const SweptField& field : *list) {
+      if (field.name == "network" && !field.values.empty()) workload = with_network(bases, joined(field.values));
+    }
+  }
+  for (const auto* list : {&defaults, &fields}) {
+    for (const SweptField& field : *list) {
+      const bool applies = list == &fields || workload.network == "cifar_cnn" || !is_of_family(field);
+      if (field.name == "network" || field.values.empty() || !applies) continue;
+      workload = with_field(std::move(workload), field.name, field.values.front());
+    }
+  }
+  return workload;
+}
+
+std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std::vector<SweptField>& fields) {
+  std::vector<Workload> workloads;
+  for (const SweptField& field : fields) {
+    if (field.name != "network") continue;
+    for (const std::string& name : whole_networks(field.values)) workloads.push_back(with_network(bases, name));
+  }
+  if (workloads.empty()) workloads.push_back(bases.front());
+  const auto of_family = [](const Workload& workload) { return workload.network == "cifar_cnn"; };
+  for (const SweptField& field : fields) {
+    if (field.name == "network" || field.values.empty()) continue;
+    if (is_of_family(field) && std::none_of(workloads.begin(), workloads.end(), of_family)) {
+      throw InputError(fmt::format("{} is given, but only cifar_cnn has it", field.name));
+    }
     std::vector<Workload> next;
     for (const Workload& workload : workloads) {
-      if (of_family && workload.network != family) {
+      if (is_of_family(field) && !of_family(workload)) {
         next.push_back(workload);
         continue;
       }
@@ -73,35 +86,26 @@ std::vector<Workload> sweep_workloads(const Workload& base, const std::vector<Sw
   return workloads;
 }
 
-std::vector<Workload> read_configurations(const std::string& path, const Workload& base,
+std::vector<Workload> read_configurations(const std::string& path, std::span<const Workload> bases,
                                           const std::vector<SweptField>& fields) {
-  Workload unnamed = base;  // of rows without a network
-  std::vector<SweptField> others;
   for (const SweptField& field : fields) {
-    const bool names = field.name == "network";
-    const std::vector<std::string> values = names ? whole_networks(field.values) : field.values;
-    if (values.size() > 1)
-      throw InputError(fmt::format("{}: beside a table of configurations it has one value", field.name));
-    if (!names) {
-      others.push_back(field);
-    } else if (!values.empty()) {
-      unnamed = with_network(base, values.front());
+    if ((field.name == "network" ? whole_networks(field.values) : field.values).size() > 1) {
+      throw InputError(fmt::format("{}: only one value is possible beside a table of configurations", field.name));
     }
   }
   CsvReader csv(path);
   const CsvColumn network = csv.optional("network");
-  const WorkloadReader reader(csv, base);
+  const WorkloadReader reader(csv, bases.front());
   std::vector<Workload> workloads;
   while (csv.next()) {
-    Workload workload = unnamed;
-    if (const std::string_view name = csv.text(network); !name.empty()) {
-      try {
-        workload = with_network(base, name);
-      } catch (const InputError& error) {
-        throw InputError(csv.place("").prefix() + error.what());
-      }
+    std::vector<SweptField> row;
+    if (const std::string_view name = csv.text(network); !name.empty()) row.push_back({"network", {std::string(name)}});
+    try {
+      workloads.push_back(fill_workload(bases, fields, row));
+    } catch (const InputError& error) {
+      throw InputError(csv.place("").prefix() + error.what());
     }
-    workloads.push_back(reader.read(csv, sweep_workloads(workload, others).front()));
+    workloads.back() = reader.read(csv, workloads.back());
   }
   if (workloads.empty()) throw InputError(path + ": has a header and no row");
   return workloads;

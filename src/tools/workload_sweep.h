@@ -2,7 +2,9 @@
 #pragma once
 #include <perfpred/workload.h>
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace perfpred {
@@ -10,20 +12,32 @@ namespace perfpred {
 /// A field of a workload, by its name in a key, and the values that it takes.
 struct SweptField {
   std::string name;
-  std::vector<std::string> values;  ///< none: the field stays as it is
+  std::vector<std::string> values;  ///< empty: the field stays as it is
 };
 
-/// Every combination of the values, the first field varying slowest. A network other than the base's brings its usual
-/// input and classes; depth and base_filters go with `cifar_cnn` alone. `transformer:layers=2,hidden=64` may come in
-/// the pieces into which a list's commas cut it.
-/// @param fields  `network`, if it is among them, comes first
-/// @throws InputError for a field that is not known, or a text that is no value of it
-[[nodiscard]] std::vector<Workload> sweep_workloads(const Workload& base, const std::vector<SweptField>& fields);
+/// The first of the workloads that has this network, else the first one with its network replaced as with_field() does.
+/// @param bases  not empty
+/// @throws InputError for a network that is not known
+[[nodiscard]] Workload with_network(std::span<const Workload> bases, std::string_view network);
 
-/// The configurations of a table, one a row, its columns named as the fields of a key. What a row leaves out is as the
-/// swept fields say, which have one value each, else the network's own input and classes, else the base's.
-/// @throws InputError with file and line for a row that is no workload; for a field with several values
-[[nodiscard]] std::vector<Workload> read_configurations(const std::string& path, const Workload& base,
+/// with_network(), or the first of `bases` where no network is given, with the fields replaced: `defaults`, but for
+/// what the network does not have (depth and base_filters are of `cifar_cnn` only), then `fields`. Each has one value.
+/// @throws InputError for a field that is not known, or a text that is not a value of it
+[[nodiscard]] Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
+                                     const std::vector<SweptField>& fields);
+
+/// Every combination of the values, the first field varying slowest; other fields are those of with_network(), or of
+/// the first of `bases` where no network is given. depth and base_filters are swept for `cifar_cnn` only.
+/// A network `transformer:layers=2,hidden=64` may come in the pieces into which the commas of a list cut it.
+/// @throws InputError for a field that is not known, a text that is not a value of it, or a depth or base_filters where
+/// no network is `cifar_cnn`
+[[nodiscard]] std::vector<Workload> sweep_workloads(std::span<const Workload> bases,
+                                                    const std::vector<SweptField>& fields);
+
+/// The configurations of a table, one a row, its columns named as the fields of a key. Missing fields are taken from
+/// `fields` (one value each), then from with_network(), or the first of `bases` where no network is given.
+/// @throws InputError with file and line for a row that is not a workload; for a field with several values
+[[nodiscard]] std::vector<Workload> read_configurations(const std::string& path, std::span<const Workload> bases,
                                                         const std::vector<SweptField>& fields);
 
 }  // namespace perfpred

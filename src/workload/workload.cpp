@@ -1,37 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <perfpred/device.h>
 #include <perfpred/error.h>
 #include <perfpred/network.h>
-#include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "network/zoo/zoo.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
 
-constexpr int largest_base = 65'536;  // parameter counts stay far inside 64 bits
-constexpr std::int64_t dense_units = 128;
+constexpr int max_base = 65'536;
 
-/// The network in closed form: a prediction asks for it, and must neither allocate nor wait for a network.
+/// In closed form: a prediction asks for it, and must neither allocate nor build the network. Shape checks the
+/// products.
 std::int64_t cifar_cnn_params(const Workload& workload) {
-  std::int64_t in = workload.input.at(0);
+  constexpr std::int64_t dense_units = 128;
+  std::int64_t in = workload.input[0];
   std::int64_t params = 0;
   for (int block = 0; block < *workload.depth; ++block) {
     const std::int64_t out = static_cast<std::int64_t>(*workload.base_filters) << block;
-    params += 9 * in * out + out + 9 * out * out + out;
+    params += Shape{9, in, out}.numel() + Shape{9, out, out}.numel() + 2 * out;
     in = out;
   }
-  const std::int64_t pixels = (workload.input.at(1) >> *workload.depth) * (workload.input.at(2) >> *workload.depth);
-  params += in * pixels * dense_units + dense_units;
-  return params + dense_units * workload.classes + workload.classes;
+  params += Shape{in, workload.input[1] >> *workload.depth, workload.input[2] >> *workload.depth, dense_units}.numel();
+  return params + dense_units + Shape{dense_units, workload.classes}.numel() + workload.classes;
 }
 
 }  // namespace
+
+NetworkName::NetworkName(std::string_view name) : std::string(canonical_network(name)) {}
+DeviceName::DeviceName(std::string_view name) : std::string(canonical_device(name)) {}
 
 Workload Workload::cifar_cnn(int depth, int base_filters, std::int64_t batch) {
   Workload workload;
@@ -42,11 +46,50 @@ Workload Workload::cifar_cnn(int depth, int base_filters, std::int64_t batch) {
   return workload;
 }
 
-std::int64_t Workload::params() const {
-  return network == "cifar_cnn" ? cifar_cnn_params(*this) : build_network(*this).params();
+Workload Workload::zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input) {
+  Workload workload;
+  workload.batch_size = batch;
+  workload = with_field(std::move(workload), "network", name);
+  if (workload.network == "cifar_cnn") {
+    throw InputError("network cifar_cnn is a family: it is not a network without depth and base_filters");
+  }
+  if (!input.empty()) workload.input = std::move(input);
+  workload.validate();
+  return workload;
 }
 
-OpGraph Workload::graph() const { return training_step(build_network(*this), optimizer, precision); }
+Workload Workload::trained_like(const Workload& other) const {
+  Workload workload = *this;
+  workload.optimizer = other.optimizer;
+  workload.precision = other.precision;
+  workload.layout = other.layout;
+  workload.cuda_graph = other.cuda_graph;
+  workload.device = other.device;
+  workload.threads = other.threads;
+  return workload;
+}
+
+Network build_network(const Workload& workload) {
+  workload.validate();
+  Network network;
+  network.name = workload.network;
+  network.classes = workload.classes;
+  network.layers.reserve(256);
+  network.edges.reserve(256);
+  NetworkBuilder builder(network, workload.batch_size, Shape(workload.input));
+  if (network.name == "cifar_cnn") {
+    build_cifar_cnn(builder, *workload.depth, *workload.base_filters);
+  } else {
+    build_zoo_network(builder, network.name);
+  }
+  return network;
+}
+
+std::int64_t Workload::params() const {
+  if (network != "cifar_cnn") return build_network(*this).params();
+  validate();
+  return cifar_cnn_params(*this);
+}
 
 std::int64_t Workload::steps_per_epoch() const {
   return train_images / batch_size + (train_images % batch_size != 0 ? 1 : 0);
@@ -65,7 +108,7 @@ std::string Workload::key() const {
 
 Workload Workload::from_key(std::string_view key) {
   Workload workload;
-  workload.depth = workload.base_filters = workload.threads = std::nullopt;
+  workload.depth = workload.base_filters = std::nullopt;
   std::string_view rest = key;
   for (const WorkloadColumn& column : workload_columns()) {
     const std::size_t end = std::min(rest.find(';'), rest.size());
@@ -76,9 +119,11 @@ Workload Workload::from_key(std::string_view key) {
     }
     field.remove_prefix(column.name.size() + 1);
     if (!field.empty()) column.set(workload, field, {{}, 0, column.name});
+    const bool name = column.name == "network" || column.name == "device";
+    if (name ? field.empty() : column.get(workload) != field) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   }
+  if (!rest.empty()) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   workload.validate();
-  if (!rest.empty() || workload.key() != key) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   return workload;
 }
 
@@ -86,32 +131,40 @@ void Workload::validate() const {
   const auto refuse = [](std::string_view what) { throw InputError(std::string(what)); };
   if (network.empty()) refuse("network is empty");
   if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
-  for (const std::string* text : {&network, &device}) {
-    const bool unfit = std::any_of(text->begin(), text->end(),
-                                   [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });
-    const ValuePlace place{{}, 0, text == &network ? "network" : "device"};
-    if (unfit) throw_bad_value(place, *text, "free of ; and control characters");
-    if (!is_utf8(*text)) throw_bad_value(place, *text, "valid UTF-8");
-  }
+  const auto check_text = [](std::string_view name, std::string_view text) {
+    const bool unfit =
+        std::any_of(text.begin(), text.end(), [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });
+    if (unfit) throw_bad_value({{}, 0, name}, text, "free of ; and control characters");
+    if (!is_utf8(text)) throw_bad_value({{}, 0, name}, text, "valid UTF-8");
+  };
+  check_text("network", network);
+  check_text("device", device);
   if (network == "cifar_cnn") {
     if (!depth) refuse("depth is missing; cifar_cnn needs it");
     if (!base_filters) refuse("base_filters is missing; cifar_cnn needs it");
     if (*depth < 1 || *depth > 5) refuse(fmt::format("depth {} is not in 1..5", *depth));
-    if (*base_filters < 1 || *base_filters > largest_base) {
-      refuse(fmt::format("base_filters {} is not in 1..{}", *base_filters, largest_base));
+    if (*base_filters < 1 || *base_filters > max_base) {
+      refuse(fmt::format("base_filters {} is not in 1..{}", *base_filters, max_base));
     }
-    if (input.size() != 3) refuse(fmt::format("input {} is not channels x height x width", shape_text(input)));
+    if (input.size() != 3 || *std::min_element(input.begin(), input.end()) < 1) {
+      refuse(fmt::format("input {} is not channels x height x width", shape_text(input)));
+    }
     if (std::min(input[1], input[2]) >> *depth == 0) {
       refuse(fmt::format("input {} is too small for depth {}", shape_text(input), *depth));
     }
   } else if (depth || base_filters) {
     refuse(fmt::format("network {} has no depth and base_filters", shown(network)));
   }
-  if (batch_size < 1) refuse(fmt::format("batch_size {} is not positive", batch_size));
+  if (batch_size == 0) refuse("batch_size is missing or 0");
+  if (batch_size < 0) refuse(fmt::format("batch_size {} is not positive", batch_size));
   if (train_images < 1) refuse(fmt::format("train_images {} is not positive", train_images));
   if (classes < 2) refuse(fmt::format("classes {} is not at least 2", classes));
-  if (input.empty() || *std::min_element(input.begin(), input.end()) < 1)
+  if (input.empty() || *std::min_element(input.begin(), input.end()) < 1) {
     refuse("input is not a list of positive sizes");
+  }
+  if (Shape(input).numel() > Shape::largest_numel / batch_size) {
+    refuse(fmt::format("a batch of {} samples of {} is too large for any device", batch_size, shape_text(input)));
+  }
   if (threads && *threads < 1) refuse(fmt::format("threads {} is not positive", *threads));
 }
 

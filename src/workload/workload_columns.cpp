@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "network/zoo/zoo.h"
+
 namespace perfpred {
 namespace {
 
@@ -16,7 +18,7 @@ int positive_int(std::string_view text, const ValuePlace& place) {
   return static_cast<int>(value);
 }
 
-/// Parsers know nothing of files; what they throw gets the place in front.
+/// Puts the place in front of the error of a parser that does not know about files.
 template <class Parse>
 auto placed(Parse parse, std::string_view text, const ValuePlace& place) {
   try {
@@ -30,7 +32,7 @@ std::string text_of(const std::optional<int>& value) { return value ? std::to_st
 
 constexpr std::array<WorkloadColumn, 13> columns = {{
     {"network", [](Workload& w, std::string_view t, const ValuePlace&) { w.network = t; },
-     [](const Workload& w) { return w.network; }},
+     [](const Workload& w) { return std::string(w.network); }},
     {"depth", [](Workload& w, std::string_view t, const ValuePlace& p) { w.depth = positive_int(t, p); },
      [](const Workload& w) { return text_of(w.depth); }},
     {"base_filters", [](Workload& w, std::string_view t, const ValuePlace& p) { w.base_filters = positive_int(t, p); },
@@ -60,7 +62,7 @@ constexpr std::array<WorkloadColumn, 13> columns = {{
      },
      [](const Workload& w) { return std::string(w.cuda_graph ? "1" : "0"); }},
     {"device", [](Workload& w, std::string_view t, const ValuePlace&) { w.device = t; },
-     [](const Workload& w) { return w.device; }},
+     [](const Workload& w) { return std::string(w.device); }},
     {"threads", [](Workload& w, std::string_view t, const ValuePlace& p) { w.threads = positive_int(t, p); },
      [](const Workload& w) { return text_of(w.threads); }},
 }};
@@ -71,6 +73,7 @@ std::span<const WorkloadColumn> workload_columns() { return columns; }
 
 Workload unstated_workload() {
   Workload workload;
+  workload.depth = workload.base_filters = std::nullopt;
   workload.precision = Precision::unknown;
   return workload;
 }
@@ -84,7 +87,6 @@ Workload WorkloadReader::read(const CsvReader& csv, Workload workload) const {
     const std::string_view text = csv.text(columns_[i]);
     if (!text.empty()) columns[i].set(workload, text, csv.place(columns[i].name));
   }
-  if (workload.network != "cifar_cnn") workload.depth = workload.base_filters = std::nullopt;
   try {
     workload.validate();
   } catch (const InputError& error) {
@@ -93,16 +95,12 @@ Workload WorkloadReader::read(const CsvReader& csv, Workload workload) const {
   return workload;
 }
 
-std::vector<Workload> read_workloads(const std::string& path, const Workload& defaults) {
-  CsvReader csv(path);
-  const WorkloadReader reader(csv, defaults);
-  std::vector<Workload> workloads;
-  while (csv.next()) workloads.push_back(reader.read(csv));
-  if (workloads.empty()) throw InputError(path + ": has a header and no row");
-  return workloads;
-}
-
 namespace {
+
+/// A network of a user's file, named by its hash as `torchscript:0123456789ab`: what it is trained on is not known.
+bool is_file_network(std::string_view name) {
+  return name.find(':') != std::string_view::npos && name.substr(0, 12) != "transformer:";
+}
 
 const WorkloadColumn& column_named(std::string_view field) {
   for (const WorkloadColumn& column : columns) {
@@ -114,7 +112,16 @@ const WorkloadColumn& column_named(std::string_view field) {
 }  // namespace
 
 Workload with_field(Workload workload, std::string_view field, std::string_view text) {
-  column_named(field).set(workload, text, {{}, 0, field});
+  const WorkloadColumn& column = column_named(field);
+  const NetworkName before = workload.network;
+  column.set(workload, text, {{}, 0, field});
+  if (workload.network == before) return workload;
+  workload.depth = workload.base_filters = std::nullopt;
+  if (is_file_network(workload.network)) return workload;
+  TrainingData data = usual_data(workload.network);
+  workload.input = std::move(data.input);
+  workload.classes = data.classes;
+  workload.train_images = data.images;
   return workload;
 }
 

@@ -13,7 +13,7 @@ namespace perfpred {
 /// One field of a workload as text: the same in keys, tables and options.
 struct WorkloadColumn {
   std::string_view name;
-  /// @throws InputError at the place if the text is no value of this field
+  /// @throws InputError that names the place if the text is not a value of this field
   void (*set)(Workload& workload, std::string_view text, const ValuePlace& place);
   std::string (*get)(const Workload& workload);
 };
@@ -21,7 +21,7 @@ struct WorkloadColumn {
 /// All fields, in the order in which a key has them.
 [[nodiscard]] PERFPRED_API std::span<const WorkloadColumn> workload_columns();
 
-/// What a table of measurements leaves unsaid: precision and device unknown, the rest as in the reference collection.
+/// The values of columns that a table of measurements lacks (docs/formats.md). depth and base_filters are empty.
 [[nodiscard]] PERFPRED_API Workload unstated_workload();
 
 /// Reads the workload columns that a table has; an empty or missing field keeps the value in `defaults`.
@@ -29,7 +29,7 @@ class PERFPRED_API WorkloadReader {
  public:
   WorkloadReader(const CsvReader& csv, Workload defaults);
   [[nodiscard]] Workload read(const CsvReader& csv) const { return read(csv, defaults_); }
-  /// With defaults of this row's own. @throws InputError with file and line
+  /// With defaults for this row only. @throws InputError with file and line
   [[nodiscard]] Workload read(const CsvReader& csv, Workload workload) const;
 
  private:

@@ -187,6 +187,9 @@ TEST_F(Collect, InterruptedItLeavesNoRowAndNoLog) {
 TEST_F(Collect, RefusesWhatItCannotDo) {
   for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
            {"--depth", "0", "--base-filters", "2", "--batch-size", "30"},
+           {"--depth", "1", "--base-filters", "2"},
+           {"--base-filters", "2", "--batch-size", "30"},
+           {"--network", "resnet18", "--depth", "1", "--batch-size", "1"},
            {"--depth", "x", "--base-filters", "2", "--batch-size", "30"},
            {"--network", "resnet19", "--batch-size", "1"},
            {"--depth", "1", "--base-filters", "2", "--batch-size", "0"},

@@ -49,16 +49,16 @@ TEST(InspectProgram, RefusesWithOneLine) {
   for (const Wrong& wrong :
        std::vector<Wrong>{{{}, "--network is missing"},
                           {{"--network", "resent50"}, "did you mean resnet50?"},
-                          {{"--network", "resnet50", "--batch-size", "0"}, "batch_size 0 is not positive"},
+                          {{"--network", "resnet50", "--batch-size", "0"}, "batch_size \"0\" is not"},
                           {{"--network", "resnet50", "--input", "3x4"}, "channels x height x width"},
                           {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},
                           {{"--network", "resnet50", "--device", "no such card"}, "is not known"},
-                          {{"--network", "cifar_cnn"}, "cifar_cnn needs --depth and --base-filters"},
-                          {{"--tables", "t", "--networks", "alexnet", "--input", "3x64x64"}, "have their own input"},
-                          {{"--tables", "t", "--networks", "alexnet", "--classes", "7"}, "have their own input"},
+                          {{"--network", "cifar_cnn"}, "depth is missing"},
+                          {{"--network", "resnet18", "--depth", "3"}, "only cifar_cnn"},
+                          {{"--network", "resnet18", "--device-file", "own.csv"}, "--device"},
+                          {{"--tables", "t", "--networks", "alexnet", "--depth", "3"}, "only cifar_cnn"},
                           {{"--tables", "t", "--networks", "alexnet", "--device", "T4"}, "--device is for --network"},
                           {{"--tables", "t", "--networks", "alexnet", "--ops", "o.csv"}, "--ops is for --network"},
-                          {{"--tables", "t", "--networks", "alexnet", "--depth", "3"}, "--depth is for --network"},
                           {{"--tables", "t", "--networks", "alexnet", "--batch-size", "3", "--batch-sizes", "1,2"},
                            "--batch-size beside --batch-sizes"}}) {
     const Finished finished = inspect(wrong.arguments);
@@ -103,6 +103,34 @@ TEST(InspectProgram, WritesOperatorsAndTables) {
   EXPECT_EQ(json::parse(alone.out).at("files").size(), 2u);
   EXPECT_EQ(inspect({"--tables", tables}).exit_code, 2);
   EXPECT_EQ(inspect({"--tables", tables, "--networks", "alexnet", "--batch-sizes", "0"}).exit_code, 2);
+}
+
+TEST(InspectProgram, TablesNetworksAsTheOptionsSay) {
+  const TemporaryFolder folder;
+  const std::string tables = folder.path() + "/tables";
+  ASSERT_EQ(
+      inspect({"--tables", tables, "--networks", "ResNet18,CIFAR_CNN,transformer:layers=1,hidden=8,heads=2,vocab=10",
+               "--depth", "1", "--base-filters", "1"})
+          .exit_code,
+      0);
+  std::string rows = slurp(tables + "/models.csv");
+  EXPECT_NE(rows.find("\nresnet18,3x224x224,1000,11689512,"), std::string::npos) << rows;
+  EXPECT_NE(rows.find("\ncifar_cnn,3x32x32,10,34224,"), std::string::npos) << rows;  // 28 + 10 + 32896 + 1290
+  EXPECT_NE(rows.find("\n\"transformer:layers=1,hidden=8,heads=2,vocab=10\",512,10,"), std::string::npos) << rows;
+  ASSERT_EQ(inspect({"--tables", tables, "--networks", "resnet18", "--input", "3x64x64", "--classes", "10"}).exit_code,
+            0);
+  rows = slurp(tables + "/models.csv");
+  EXPECT_NE(rows.find("\nresnet18,3x64x64,10,11181642,"), std::string::npos) << rows;  // 990 x 513 fewer
+}
+
+TEST(InspectProgram, TakesOwnDevices) {
+  const TemporaryFolder folder;
+  const std::string own = folder.write("own.csv", "name,kind,vendor,fp32_tflops,mem_bw_gbs,mem_gb\nMine,gpu,NVIDIA,1,100,0.001\n");
+  const Finished finished = inspect({"--network", "CIFAR_CNN", "--depth", "1", "--base-filters", "1", "--device",
+                                     "mine", "--device-file", own, "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(json::parse(finished.out).at("device").at("name"), "Mine");
+  EXPECT_FALSE(json::parse(finished.out).at("device").at("fits"));
 }
 
 }  // namespace

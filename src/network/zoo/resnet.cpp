@@ -158,7 +158,8 @@ void build_regnet(NetworkBuilder& b, std::size_t row) {
 void add_resnets(std::vector<ZooEntry>& zoo) {
   for (std::size_t row = 0; row < resnets.size(); ++row) {
     const bool cifar = resnets[row].cifar_stem;
-    zoo.push_back({resnets[row].name, build_resnet, row, cifar ? 32 : 224, cifar ? 10 : 1000});
+    zoo.push_back({resnets[row].name, build_resnet, row, cifar ? 32 : 224, cifar ? 10 : 1000,
+                   cifar ? cifar_images : imagenet_images});
   }
   for (std::size_t row = 0; row < regnets.size(); ++row) zoo.push_back({regnets[row].name, build_regnet, row});
 }

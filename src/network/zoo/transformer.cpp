@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "text/parse.h"
 #include "network/zoo/zoo.h"
+#include "text/parse.h"
 
 namespace perfpred {
 namespace {
@@ -214,10 +214,11 @@ void add_vision_transformers(std::vector<ZooEntry>& zoo) {
 
 void add_language_models(std::vector<ZooEntry>& zoo) {
   for (std::size_t row = 0; row < berts.size(); ++row) {
-    zoo.push_back({berts[row].name, build_bert, row, berts[row].positions, berts[row].size.words, true});
+    zoo.push_back(
+        {berts[row].name, build_bert, row, berts[row].positions, berts[row].size.words, token_sequences, true});
   }
   for (std::size_t row = 0; row < gpts.size(); ++row) {
-    zoo.push_back({gpts[row].name, build_gpt, row, gpts[row].positions, gpts[row].size.words, true});
+    zoo.push_back({gpts[row].name, build_gpt, row, gpts[row].positions, gpts[row].size.words, token_sequences, true});
   }
 }
 
@@ -237,6 +238,10 @@ TransformerSize parse_transformer(std::string_view name) {
     sizes[i] = parse_positive_integer(field.substr(keys[i].size() + 1), {{}, 0, keys[i]});
     if (sizes[i] > largest[i]) refuse(fmt::format("a transformer of at most {} {}", largest[i], keys[i]));
     rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (name !=
+      fmt::format("transformer:layers={},hidden={},heads={},vocab={}", sizes[0], sizes[1], sizes[2], sizes[3])) {
+    refuse("written with plain numbers, as transformer:layers=12,hidden=768,heads=12,vocab=30522");  // one key only
   }
   if (sizes[1] % sizes[2] != 0) refuse("a transformer whose hidden size is a multiple of its heads");
   return {sizes[0], sizes[1], sizes[2], sizes[3]};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -8,15 +9,35 @@
 
 namespace perfpred {
 
-/// A network with fixed hyper-parameters: row `row` of its family's table, and what is usual to train it on.
+constexpr std::int64_t imagenet_images = 1'281'167;  ///< training images of ImageNet-1k (Russakovsky et al. 2015)
+constexpr std::int64_t cifar_images = 50'000;        ///< training images of CIFAR-10
+constexpr std::int64_t token_sequences = 50'000;     ///< a convention: language models have no customary data set
+
+/// A network with fixed hyper-parameters: row `row` of its family's table, and the data that it is usually trained on.
 struct ZooEntry {
   std::string_view name;
   void (*build)(NetworkBuilder& builder, std::size_t row);
   std::size_t row = 0;
-  std::int64_t size = 224;      ///< side of the image; of token networks the sequence length
-  std::int64_t classes = 1000;  ///< of token networks the words
+  std::int64_t size = 224;                ///< height and width of the image; of token networks the sequence length
+  std::int64_t classes = 1000;            ///< of token networks the words
+  std::int64_t images = imagenet_images;  ///< an epoch; of token networks sequences
   bool tokens = false;
 };
+
+/// One sample, the classes and the samples an epoch of the data that a network is trained on.
+struct TrainingData {
+  std::vector<std::int64_t> input;
+  std::int64_t classes;
+  std::int64_t images;
+};
+
+/// The data that this network is usually trained on. Here and below names are canonical.
+/// @throws InputError for a network that is not known, with the nearest name
+[[nodiscard]] TrainingData usual_data(std::string_view network);
+
+/// Adds the layers of a network of the zoo or of a `transformer:...`.
+/// @throws InputError as usual_data(), or if the builder's input or classes do not fit the network
+void build_zoo_network(NetworkBuilder& builder, std::string_view name);
 
 void add_resnets(std::vector<ZooEntry>& zoo);              ///< ResNet, ResNeXt, Wide ResNet, RegNet
 void add_plain_networks(std::vector<ZooEntry>& zoo);       ///< AlexNet, VGG, SqueezeNet

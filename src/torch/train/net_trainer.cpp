@@ -92,6 +92,7 @@ Prepared prepare(const TrainNetOptions& options) {
     if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
   } else {
     workload.network = torchscript_name(options.torchscript);
+    workload.depth = workload.base_filters = std::nullopt;
   }
   const bool small = starts_with(options.data, cifar_prefix);
   if (small) workload.input = {3, 32, 32};

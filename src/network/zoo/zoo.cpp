@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "network/zoo/zoo.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "text/nearest_name.h"
+#include "text/parse.h"
+
+namespace perfpred {
+namespace {
+
+/// Sorted by name.
+const std::vector<ZooEntry>& zoo() {
+  static const std::vector<ZooEntry> entries = [] {
+    std::vector<ZooEntry> all;
+    add_resnets(all);
+    add_plain_networks(all);
+    add_branching_networks(all);
+    add_mobile_networks(all);
+    add_vision_transformers(all);
+    add_language_models(all);
+    std::sort(all.begin(), all.end(), [](const ZooEntry& a, const ZooEntry& b) { return a.name < b.name; });
+    return all;
+  }();
+  return entries;
+}
+
+bool is_transformer(std::string_view name) { return name.substr(0, 12) == "transformer:"; }
+
+const ZooEntry& zoo_entry(std::string_view name) {
+  const auto found = std::lower_bound(zoo().begin(), zoo().end(), name,
+                                      [](const ZooEntry& entry, std::string_view key) { return entry.name < key; });
+  if (found != zoo().end() && found->name == name) return *found;
+  NearestName nearest{std::string(name)};
+  for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
+  nearest.offer("cifar_cnn", "cifar_cnn");
+  throw InputError(fmt::format("network \"{}\" is not known{}", shown(name),
+                               nearest.found() ? fmt::format("; did you mean {}?", *nearest.found()) : ""));
+}
+
+}  // namespace
+
+std::string canonical_network(std::string_view name) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return lower;
+}
+
+std::span<const std::string_view> zoo_networks() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const ZooEntry& entry : zoo()) all.push_back(entry.name);
+    return all;
+  }();
+  return names;
+}
+
+TrainingData usual_data(std::string_view network) {
+  if (network == "cifar_cnn") return {{3, 32, 32}, 10, cifar_images};
+  if (is_transformer(network)) return {{512}, parse_transformer(network).words, token_sequences};
+  const ZooEntry& entry = zoo_entry(network);
+  if (entry.tokens) return {{entry.size}, entry.classes, entry.images};
+  return {{3, entry.size, entry.size}, entry.classes, entry.images};
+}
+
+void build_zoo_network(NetworkBuilder& builder, std::string_view name) {
+  if (is_transformer(name)) {
+    build_transformer(builder, parse_transformer(name));
+  } else {
+    const ZooEntry& entry = zoo_entry(name);
+    entry.build(builder, entry.row);
+  }
+}
+
+}  // namespace perfpred

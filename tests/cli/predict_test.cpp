@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// perfpred-predict: one key for every spelling, through every door; networks in a sweep; refused combinations.
+#include <perfpred/op_graph.h>
+#include <perfpred/time_regressor.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "spawn.h"
+
+namespace perfpred {
+namespace {
+
+using Json = nlohmann::json;
+using testing::Finished;
+using ::testing::HasSubstr;
+
+class PredictProgram : public ::testing::Test {
+ protected:
+  /// A model of images of 64 x 64 on two networks, measured on a device of the catalogue.
+  static void SetUpTestSuite() {
+    folder_ = new testing::TemporaryFolder;
+    std::vector<AggregateRow> rows;
+    for (const char* network : {"squeezenet1_1", "cifar_resnet18"}) {
+      for (const std::int64_t batch : {16, 32, 64, 128}) {
+        AggregateRow row;
+        row.workload = Workload::zoo(network, batch, {3, 64, 64});
+        row.workload.train_images = 1024;
+        row.workload.device = "Tesla T4";
+        row.n = 1;
+        row.avg_time_mean =
+            row.workload.graph().totals().flops * static_cast<double>(row.workload.steps_per_epoch()) / 1e12;
+        rows.push_back(row);
+      }
+    }
+    TimeRegressor::fit(rows).save(folder_->file("model.json"));
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  static Finished predict(std::vector<std::string> options, const std::string& input = {}) {
+    options.insert(options.begin(), {testing::program("predict"), "--model", folder_->file("model.json")});
+    return testing::spawn(options, input);
+  }
+  static Json answer(const std::vector<std::string>& options) {
+    const Finished finished = predict(options);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return Json::parse(finished.out, nullptr, false);
+  }
+
+  static testing::TemporaryFolder* folder_;
+};
+testing::TemporaryFolder* PredictProgram::folder_ = nullptr;
+
+TEST_F(PredictProgram, EverySpellingHasOneKeyThroughEveryDoor) {
+  const Json plain = answer({"--network", "squeezenet1_1", "--batch-size", "32", "--device", "T4", "--json"});
+  const std::string key = plain.at("key");
+  EXPECT_THAT(key, HasSubstr("network=squeezenet1_1;depth=;base_filters=;batch_size=32;input=3x64x64;classes=1000;"
+                             "train_images=1024;"));
+  EXPECT_THAT(key, HasSubstr(";device=T4;"));
+  EXPECT_TRUE(plain.at("in_domain")) << plain;
+  EXPECT_EQ(answer({"--network", "SqueezeNet1_1", "--batch-size", "32", "--device", "Tesla T4", "--json"}), plain);
+  const std::string table =
+      folder_->write("configs.csv", "network,batch_size,device\nSQUEEZENET1_1,32,nvidia t4\nsqueezenet1_1,32,\n");
+  const Json listed = answer({"--configs", table, "--json"});
+  ASSERT_EQ(listed.size(), 2U);
+  EXPECT_EQ(listed[0], plain);
+  EXPECT_EQ(listed[1], plain);
+  const Finished lines = predict({"--jsonl"}, R"({"network": "SqueezeNet1_1", "batch_size": 32, "device": "TESLA T4"})"
+                                              "\n");
+  EXPECT_EQ(Json::parse(lines.out, nullptr, false), plain) << lines.err;
+}
+
+TEST_F(PredictProgram, SweepsNetworks) {
+  const Json swept =
+      answer({"--sweep", "network=CIFAR_ResNet18,squeezenet1_1,resnet18", "--batch-size", "32", "--json"});
+  ASSERT_EQ(swept.size(), 3U);
+  EXPECT_TRUE(swept[0].at("in_domain"));
+  EXPECT_TRUE(swept[1].at("in_domain"));
+  EXPECT_EQ(swept[2].at("reason"), "other_network");
+  EXPECT_THAT(swept[2].at("key").get<std::string>(), HasSubstr("input=3x224x224;classes=1000;train_images=1281167;"));
+  // What an option says holds for every network of the sweep.
+  const Json small = answer({"--sweep", "network=squeezenet1_1,resnet18", "--batch-size", "32", "--input", "3x96x96",
+                             "--train-images", "50000", "--json"});
+  for (const Json& one : small) {
+    EXPECT_THAT(one.at("key").get<std::string>(), HasSubstr("input=3x96x96;classes=1000;train_images=50000;"));
+  }
+}
+
+TEST_F(PredictProgram, RefusesOptionsThatWouldHaveNoEffect) {
+  const std::string table = folder_->write("one.csv", "batch_size\n32\n");
+  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
+           {"--configs", table, "--sweep", "batch_size=1,2"},
+           {"--jsonl", "--configs", table},
+           {"--jsonl", "--out", folder_->file("p.csv")},
+           {"--jsonl", "--sweep", "batch_size=1,2"},
+           {"--jsonl", "--json"},
+           {"--configs", table, "--out", folder_->file("p.csv"), "--price-per-hour", "2"},
+           {"--sweep", "batch_size=1,2", "--batch-size", "3"},
+           {"--sweep", "device=T4,no such card", "--batch-size", "3"},
+           {"--batch-size", "3", "--depth", "2"}}) {
+    const Finished finished = predict(options);
+    EXPECT_EQ(finished.exit_code, 2) << options[0] << ' ' << options[1] << finished.out;
+    EXPECT_EQ(finished.out, "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_->file("p.csv")));
+}
+
+TEST_F(PredictProgram, TakesOwnDevices) {
+  const std::string own = folder_->write("own.csv", "name,kind,vendor,aliases,mem_gb\nMine,gpu,NVIDIA,my card,0.001\n");
+  const std::vector<std::string> job = {"--network", "squeezenet1_1", "--batch-size", "32",
+                                        "--device",  "my card",       "--json"};
+  EXPECT_EQ(predict(job).exit_code, 2);
+  std::vector<std::string> with_file = job;
+  with_file.insert(with_file.end(), {"--device-file", own});
+  const Json json = answer(with_file);
+  EXPECT_THAT(json.at("key").get<std::string>(), HasSubstr(";device=Mine;"));
+  EXPECT_EQ(json.at("reason"), "other_device");
+  EXPECT_FALSE(json.at("fits"));
+}
+
+}  // namespace
+}  // namespace perfpred
