@@ -124,6 +124,20 @@ TEST(Evaluation, SplitFromAFile) {
   std::filesystem::remove(file);
 }
 
+TEST(Evaluation, TheKeysOfASplitMayHaveAnySpelling) {
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("perfpred_spelling_" + std::to_string(::getpid()) + ".csv")).string();
+  const std::vector<AggregateRow> rows = small_table();
+  std::string key = rows[0].workload.key();
+  key.replace(key.find("cifar_cnn"), 9, "CIFAR_CNN");
+  std::ofstream(file) << "key,split\n" << key << ",train\n";
+  EXPECT_EQ(read_split(file, rows).train.size(), 1U);
+  std::ofstream(file) << "key,split\nno key,train\n";
+  EXPECT_THAT([&] { (void)read_split(file, rows); },
+              testing::ThrowsMessage<InputError>(testing::StartsWith(file + ":2: key \"no key\"")));
+  std::filesystem::remove(file);
+}
+
 TEST(Evaluation, ASplitNamesARowOnce) {
   const std::string file =
       (std::filesystem::temp_directory_path() / ("perfpred_twice_" + std::to_string(::getpid()) + ".csv")).string();

@@ -209,13 +209,19 @@ Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
     if (part != "train" && part != "val" && part != "test")
       throw_bad_value(csv.place("split"), part, "train, val or test");
     std::vector<AggregateRow>& rows_of_part = part == "train" ? split.train : part == "val" ? split.val : split.test;
+    std::optional<Workload> keyed;
+    try {
+      if (key_column.index) keyed = Workload::from_key(csv.text(key_column));
+    } catch (const InputError& error) {
+      throw InputError(csv.place("").prefix() + error.what());
+    }
     bool found = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Workload& workload = rows[i].workload;
-      const bool named = key_column.index ? workload.key() == csv.text(key_column)
-                                          : workload.depth == csv.positive_integer(depth) &&
-                                                workload.base_filters == csv.positive_integer(base_filters) &&
-                                                workload.batch_size == csv.positive_integer(batch_size);
+      const bool named = keyed ? workload == *keyed
+                               : workload.depth == csv.positive_integer(depth) &&
+                                     workload.base_filters == csv.positive_integer(base_filters) &&
+                                     workload.batch_size == csv.positive_integer(batch_size);
       if (!named) continue;
       const ValuePlace place = csv.place("");
       if (line_of[i] != 0)
