@@ -29,8 +29,9 @@
 #include <vector>
 
 #include "../temporary_folder.h"
-#include "torch/train/checkpoint.h"
 #include "torch/device/memory_peak.h"
+#include "torch/train/checkpoint.h"
+#include "torch/train/cross_entropy.h"
 #include "torch/train/trainable_network.h"
 #include "torch/train/training_step.h"
 
@@ -527,7 +528,7 @@ TEST(NetworkModule, LearnsItsBatch) {
       std::vector<double> losses;
       for (int step = 0; step < 12; ++step) {
         adam.zero_grad();
-        const at::Tensor loss = module.loss(module.forward(batch), labels);
+        const at::Tensor loss = cross_entropy(module.forward(batch), labels);
         loss.backward();
         adam.step();
         losses.push_back(loss.item<double>());

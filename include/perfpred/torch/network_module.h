@@ -30,9 +30,6 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   /// @return       logits, N x classes or N x S x words
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& input);
 
-  /// Mean cross entropy between logits and labels: N, or N x S.
-  [[nodiscard]] torch::Tensor loss(const torch::Tensor& logits, const torch::Tensor& labels) const;
-
   [[nodiscard]] const Network& network() const { return network_; }
 
  private:

@@ -10,15 +10,14 @@
 namespace perfpred {
 namespace {
 
-std::string first_line(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
-  return text.substr(0, text.find('\n'));
-}
+std::string line_of(const c10::Error& error) { return first_line_of(error.what_without_backtrace()); }
 
 constexpr const char* no_engine = "unable to find an engine";
 constexpr double next_to_none = 0.05;
 
 }  // namespace
+
+std::string first_line_of(const std::string& message) { return message.substr(0, message.find('\n')); }
 
 bool speaks_of_memory(const std::string& text, std::optional<double> free_share) {
   // As the CPU's allocator, CUDA's, cuBLAS and cuDNN say it.
@@ -42,17 +41,17 @@ void rethrow_torch_error() {
   try {
     throw;
   } catch (const c10::OutOfMemoryError& error) {
-    throw OutOfMemory(first_line(error));
+    throw OutOfMemory(line_of(error));
   } catch (const c10::Error& error) {
     bool memory = false;
     try {
       memory = speaks_of_memory(error.what_without_backtrace());
     } catch (const c10::Error& failed) {
-      throw DeviceError(first_line(failed));
+      throw DeviceError(line_of(failed));
     }
-    if (memory) throw OutOfMemory(first_line(error));
-    if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) throw DeviceError(first_line(error));
-    throw Error(first_line(error));
+    if (memory) throw OutOfMemory(line_of(error));
+    if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) throw DeviceError(line_of(error));
+    throw Error(line_of(error));
   } catch (const std::bad_alloc&) {
     throw OutOfMemory("the machine's memory is used up");
   }

@@ -22,6 +22,9 @@ namespace perfpred {
 /// The same, asking the current GPU for its free memory if the text leaves a doubt.
 [[nodiscard]] PERFPRED_API bool speaks_of_memory(const std::string& text);
 
+/// A message without the lines after the first.
+[[nodiscard]] std::string first_line_of(const std::string& message);
+
 /// Runs code that calls LibTorch.
 template <class Function>
 auto guard_torch(Function&& function) {

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "torch/trace/meta_call.h"
+
 namespace perfpred {
 namespace {
 
@@ -57,15 +59,6 @@ Tensor cast(const Tensor& tensor, at::ScalarType type) {
   return found->second;
 }
 
-template <class Visit>
-void for_each_tensor(c10::IValue& value, Visit visit) {
-  if (value.isTensor()) {
-    visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const Tensor& tensor : value.toTensorVector()) visit(tensor);
-  }
-}
-
 void cast(c10::IValue& value, at::ScalarType type) {
   if (value.isTensor()) {
     value = cast(value.toTensor(), type);
@@ -107,11 +100,16 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   op.callBoxed(stack);
 }
 
-TORCH_LIBRARY_IMPL(_, DeferredInit, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&handle>()); }
-
 }  // namespace
 
-MixedPrecision::MixedPrecision(at::ScalarType half) { half_type = half; }
+MixedPrecision::MixedPrecision(at::ScalarType half) {
+  half_type = half;
+  static const torch::Library library = [] {
+    torch::Library made(torch::Library::IMPL, "_", c10::DispatchKey::DeferredInit, __FILE__, __LINE__);
+    made.fallback(torch::CppFunction::makeFromBoxedFunction<&handle>());
+    return made;
+  }();
+}
 
 MixedPrecision::~MixedPrecision() { cast_weights.clear(); }
 

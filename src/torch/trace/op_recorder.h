@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/torch/trace.h>
 
@@ -11,14 +10,6 @@
 #include <vector>
 
 namespace perfpred {
-
-/// While it lives, tensors that this thread makes have shapes but no memory, and operators on them compute shapes. It
-/// puts a handler on the dispatch key `Fake`, below autograd and above every device, that sees the operators that a
-/// device would execute and nothing that is made of others.
-class WithoutMemory {
- private:
-  c10::impl::IncludeDispatchKeyGuard guard_{c10::DispatchKey::Fake};
-};
 
 /// Writes the operators that this thread executes under WithoutMemory into a graph, while it is the current one.
 class OpRecorder {
@@ -62,9 +53,5 @@ class OpRecorder {
   std::unordered_map<std::string, std::int32_t> names_;
   std::vector<TensorId> inputs_, outputs_;
 };
-
-/// What went wrong first in an operator on this thread since the last call: "aten::addmm(4x10, 12x5): ..."; empty if
-/// nothing did.
-std::string take_op_failure();
 
 }  // namespace perfpred

@@ -6,35 +6,35 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "torch/train/gradient_scaler.h"
+#include "torch/device/scalar_types.h"
 #include "torch/trace/mixed_precision.h"
+#include "torch/trace/op_handler.h"
 #include "torch/trace/op_recorder.h"
+#include "torch/train/cross_entropy.h"
+#include "torch/train/gradient_scaler.h"
 #include "torch/train/parameter_update.h"
+#include "torch/train/script_module.h"
 
 namespace perfpred {
 namespace {
 
 using at::Tensor;
 
-constexpr double learning_rate = 1e-3;  // any: nothing is computed
+constexpr double learning_rate = 1e-3;  // of no effect: nothing is computed
 
 // ---- TorchScript ----
 
-/// Replaces the tensors that a module holds by tensors without memory, in double precision if asked. What shares memory
-/// goes on sharing.
+/// Replaces the tensors of a module by tensors without memory, in double precision if asked. Tensors that share memory
+/// before share it afterwards.
 class MemoryRemover {
  public:
   explicit MemoryRemover(bool doubles) : doubles_(doubles) {}
@@ -100,46 +100,7 @@ Tensor first_tensor(const c10::IValue& value) {
   return {};
 }
 
-/// What LibTorch's message says, without where its source and the network's say it.
-std::string essence(const std::string& message) {
-  constexpr std::string_view marker = "RuntimeError: ";  // last in what TorchScript's interpreter reports
-  const std::size_t at = message.rfind(marker);
-  const std::string text = at == std::string::npos ? message : message.substr(at + marker.size());
-  return text.substr(0, text.find('\n'));
-}
-
-std::string sentence(const std::string& message) {
-  std::string text = essence(message);
-  // A failed check names its place in LibTorch first; the user's trouble stands behind it.
-  constexpr std::string_view place_end = "] . ";
-  if (const auto end = text.find(place_end); text.starts_with('[') && end != std::string::npos) {
-    text.erase(0, end + place_end.size());
-  }
-  return text.substr(0, text.find(". "));
-}
-
-torch::jit::Module load_torchscript(const std::string& path) {
-  if (!std::ifstream(path)) throw InputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  try {
-    return torch::jit::load(path, at::kCPU, false);
-  } catch (const c10::Error& error) {
-    const std::string message = error.what_without_backtrace();
-    if (message.find("maximum supported version") != std::string::npos) {
-      throw InputError(fmt::format("{}: written by a newer PyTorch: {}", path, sentence(message)));
-    }
-    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(message)));
-  } catch (const std::exception& error) {
-    throw InputError(fmt::format("{}: not a TorchScript file: {}", path, sentence(error.what())));
-  }
-}
-
 // ---- One step ----
-
-std::optional<at::ScalarType> half_type(Precision precision) {
-  if (precision == Precision::fp16) return at::kHalf;
-  if (precision == Precision::bf16) return at::kBFloat16;
-  return std::nullopt;
-}
 
 at::ScalarType scalar_type(DataType type) {
   switch (type) {
@@ -163,14 +124,14 @@ at::ScalarType scalar_type(DataType type) {
 
 Tensor meta(at::IntArrayRef shape, at::ScalarType type) { return at::empty(shape, at::device(at::kMeta).dtype(type)); }
 
-/// Rank 0 and 1: losses already. @param labels  gets the labels where there are any
+/// Outputs of rank 0 and 1 are losses already. @param labels  gets the labels of the others
 Tensor loss_of(Tensor output, Tensor& labels) {
   if (output.dim() < 2) return output.dim() == 0 ? output : output.mean();
-  if (output.dim() == 3) output = output.flatten(0, 1);
   std::vector<std::int64_t> shape = output.sizes().vec();
+  if (shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
   shape.erase(shape.begin() + 1);
   labels = meta(shape, at::kLong);
-  return at::cross_entropy_loss(output, labels);
+  return cross_entropy(output, labels);
 }
 
 }  // namespace
@@ -189,13 +150,13 @@ struct StepTracer::Impl {
   }
 
   Impl(const std::string& path, Precision of) : precision(of) {
-    torch::jit::setGraphExecutorOptimize(false);
-    auto module = std::make_shared<torch::jit::Module>(load_torchscript(path));
+    auto module = std::make_shared<torch::jit::Module>(load_script_module(path, at::kCPU));
     MemoryRemover(of == Precision::fp64).remove(module->_ivalue());
     module->train();
     for (const at::Tensor& parameter : module->parameters()) add_parameter(parameter);
     for (const at::Tensor& buffer : module->buffers()) buffers.push_back(buffer);
     forward = [module, path](const std::vector<at::Tensor>& inputs) {
+      const torch::jit::GraphOptimizerEnabledGuard unoptimised(false);
       at::Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
       if (!output.defined()) throw InputError(fmt::format("{}: the network gives no tensor", path));
       return output;
@@ -282,7 +243,7 @@ StepTracer StepTracer::network(const Network& network, Precision precision) {
   const auto make = [&] {
     ModuleOptions options;
     options.device = at::kMeta;
-    options.type = precision == Precision::fp64 ? at::kDouble : at::kFloat;
+    options.type = storage_type(precision);
     auto module = std::make_shared<NetworkModule>(network, options);
     return ModuleToTrace{module, [module = module.get()](const auto& inputs) { return module->forward(inputs.at(0)); }};
   };
@@ -297,7 +258,7 @@ OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer
     throw;
   } catch (const std::exception& error) {
     const std::string failure = take_op_failure();
-    throw InputError(failure.empty() ? essence(error.what()) : failure);
+    throw InputError(failure.empty() ? reason_in(error.what()) : failure);
   }
 }
 

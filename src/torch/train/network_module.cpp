@@ -344,8 +344,4 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
   throw Error(fmt::format("layer {} cannot be executed", layer.name));
 }
 
-torch::Tensor NetworkModule::loss(const torch::Tensor& logits, const torch::Tensor& labels) const {
-  return at::cross_entropy_loss(logits.dim() == 3 ? logits.flatten(0, 1) : logits, labels.flatten());
-}
-
 }  // namespace perfpred

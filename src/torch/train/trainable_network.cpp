@@ -8,23 +8,21 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <stdexcept>
 
+#include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
+#include "torch/train/script_module.h"
 
 namespace perfpred {
 namespace {
 
-at::ScalarType type_of(const Workload& workload) {
-  return workload.precision == Precision::fp64 ? at::kDouble : at::kFloat;
-}
-
 class ZooNetwork final : public TrainableNetwork {
  public:
   ZooNetwork(const Workload& workload, c10::Device device, std::uint64_t seed)
-      : module_(build_network(workload), ModuleOptions{seed, device, type_of(workload), workload.layout}) {}
+      : module_(build_network(workload),
+                ModuleOptions{seed, device, storage_type(workload.precision), workload.layout}) {}
 
   at::Tensor forward(const at::Tensor& inputs) override { return module_.forward(inputs); }
   void train(bool on) override { module_.train(on); }
@@ -49,8 +47,8 @@ class ZooNetwork final : public TrainableNetwork {
 class ScriptNetwork final : public TrainableNetwork {
  public:
   ScriptNetwork(const std::string& path, const Workload& workload, c10::Device device)
-      : path_(path), classes_(workload.classes), module_(torch::jit::load(path, device)) {
-    module_.to(type_of(workload));
+      : path_(path), classes_(workload.classes), module_(load_script_module(path, device)) {
+    module_.to(storage_type(workload.precision));
     module_.train();
   }
 
@@ -108,11 +106,7 @@ std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10
 
 std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,
                                                    c10::Device device) {
-  try {
-    return std::make_unique<ScriptNetwork>(path, workload, device);
-  } catch (const c10::Error&) {
-    throw InputError(fmt::format("{}: is no TorchScript module that this LibTorch can read", path));
-  }
+  return std::make_unique<ScriptNetwork>(path, workload, device);
 }
 
 }  // namespace perfpred
