@@ -17,7 +17,7 @@ core_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
 )
-torch_packages=(libturbojpeg0-dev) # folders of JPEG files
+torch_packages=(libturbojpeg0-dev libssl-dev) # folders of JPEG files, SHA-256
 torch_version=2.11.0
 toolkit_release=13 # of CUDA; what this LibTorch was built with
 toolkit_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85)
