@@ -14,6 +14,7 @@
 #include <system_error>
 #include <variant>
 
+#include "torch/train/safetensors.h"
 #include "torch/train/torch_file.h"
 
 namespace perfpred {
@@ -68,7 +69,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   const auto text = [&](const char* name) {
     const SavedValue* item = value.find(name);
     if (item == nullptr || !std::holds_alternative<std::string>(item->is)) {
-      throw InputError(fmt::format("{}: is no checkpoint of this program but {}", path, value.what()));
+      throw InputError(fmt::format("{}: is not a checkpoint of this program but {}", path, value.what()));
     }
     return std::get<std::string>(item->is);
   };
@@ -80,11 +81,16 @@ Checkpoint load_checkpoint(const std::string& path) {
 }
 
 NamedTensors load_weights(const std::string& path) {
+  if (path.ends_with(".safetensors")) {
+    NamedTensors weights = read_safetensors(path);
+    if (weights.empty()) throw InputError(fmt::format("{}: holds no tensors", path));
+    return weights;
+  }
   const SavedValue value = read_torch_file(path);
   NamedTensors weights;
   if (const SavedValue* state = value.find(tensors_name)) {
     for (const auto& [name, tensor] : tensors_of(*state)) {
-      if (name.rfind(network_prefix, 0) == 0) weights.emplace_back(name.substr(network_prefix.size()), tensor);
+      if (name.starts_with(network_prefix)) weights.emplace_back(name.substr(network_prefix.size()), tensor);
     }
   } else {
     weights = tensors_of(value);

@@ -12,29 +12,32 @@ namespace perfpred {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// A training program's state between two steps, in a file that Python's torch.load() reads too.
+/// A training's state between two steps.
 struct Checkpoint {
-  std::string settings;  ///< JSON object: what the training depends on
+  std::string settings;  ///< JSON object: all that the next steps depend on
   std::string progress;  ///< JSON object: how far it is
   NamedTensors tensors;
 };
 
-/// Written whole or not at all. @throws InputError if no file can be made there, Error if the disk refuses
+/// Writes a file that Python's torch.load() reads too, whole or not at all.
+/// @throws InputError if the file cannot be created, Error if the disk refuses
 PERFPRED_API void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
 
-/// Removes what a killed training left in its folder while it wrote: files NAME.pt.XXXXXX, as AtomicFile calls them,
-/// that have no end, of the names last, best, final and epoch_N.
+/// Removes the half-written checkpoints that a killed training left in its folder: files NAME.pt.XXXXXX, as AtomicFile
+/// names them, without an end record, where NAME is last, best, final or epoch_N.
 PERFPRED_API void remove_torn_checkpoints(const std::string& folder);
 
-/// @throws InputError if the file is missing or no checkpoint
+/// @throws InputError if the file is missing or is not a checkpoint
 [[nodiscard]] PERFPRED_API Checkpoint load_checkpoint(const std::string& path);
 
-/// Weights by name: a checkpoint of this library's, or a state dictionary saved by Python's torch.save().
-/// @throws InputError if the file is neither
+/// Weights by name, from a checkpoint of this library, a state dictionary saved by Python's torch.save(), or a file
+/// named
+/// `*.safetensors`.
+/// @throws InputError for other files and damaged ones
 [[nodiscard]] PERFPRED_API NamedTensors load_weights(const std::string& path);
 
-/// Copies every tensor of `to` from the one of the same name. @throws InputError, `path: ...`, for one that is missing
-/// or has another shape
+/// Copies into each tensor of `to` the tensor of the same name.
+/// @throws InputError, `path: reason`, if one is missing or has another shape
 PERFPRED_API void restore(const NamedTensors& to, const NamedTensors& from, const std::string& path);
 
 /// The state of the random generators of the CPU and of the device.

@@ -10,7 +10,7 @@
 
 namespace perfpred {
 
-/// A value in a file of torch.save(), as far as weights need it.
+/// A value in a file of torch.save(). Only what weights need is kept.
 struct SavedValue {
   struct Other {
     std::string type;  ///< "torch.nn.modules.conv.Conv2d", or "number", "list", "None"
@@ -20,7 +20,7 @@ struct SavedValue {
 
   std::variant<Other, std::string, at::Tensor, Dictionary> is;
 
-  /// Of a dictionary: the value of a key; nullptr where there is none.
+  /// The value of a key of a dictionary; null if this is not a dictionary or has no such key.
   [[nodiscard]] const SavedValue* find(const std::string& key) const;
   /// "a tensor", "a dictionary of epoch, model", ...
   [[nodiscard]] std::string what() const;
@@ -32,10 +32,10 @@ struct SavedValue::Entry {
 };
 
 /// Reads a file of torch.save() (of PyTorch 1.6 or later) without executing what it says.
-/// @throws InputError, `path: ...`, for a file that is none, or is damaged
+/// @throws InputError, `path: reason`, for other files and damaged ones
 [[nodiscard]] SavedValue read_torch_file(const std::string& path);
 
-/// Whether the file ends as one of torch.save() does: what was cut off while it was written does not.
+/// Whether the file ends as files of torch.save() do. One that was cut off while it was written does not.
 [[nodiscard]] bool has_end(const std::string& path);
 
 /// A file that Python's torch.load() reads with its defaults. Written whole or not at all.
