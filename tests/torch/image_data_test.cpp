@@ -112,6 +112,21 @@ TEST(GeneratedImages, AreTheSameForASeed) {
   EXPECT_THROW(static_cast<void>(generate_images(what)), InputError);
 }
 
+TEST(GeneratedImages, MayLeaveOutWhatIsNotTrainedOn) {
+  Workload workload = Workload::cifar_cnn(2, 8, 8);
+  workload.train_images = 20;
+  const ImageData all = images_for(workload, "", 5);
+  const ImageData train = images_for(workload, "", 5, ImageParts::train);
+  EXPECT_GT(all.validation->size(), 0);
+  EXPECT_EQ(train.validation, nullptr);
+  EXPECT_EQ(train.test, nullptr);
+  ASSERT_EQ(train.train->size(), 20);
+  std::vector<float> a(3072), b(3072);
+  all.train->read(19, 0, a);
+  train.train->read(19, 0, b);
+  EXPECT_EQ(a, b);
+}
+
 double accuracy_after(const Workload& workload, const ImageData& data, int epochs,
                       std::unique_ptr<TrainableNetwork> network = nullptr) {
   const StepOptions options{1e-3, 0, 0, 0};

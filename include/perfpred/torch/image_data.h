@@ -11,23 +11,23 @@
 
 namespace perfpred {
 
-/// Labelled images that are read one by one. Safe to read from several threads.
+/// Labelled images, read one at a time. Several threads may read at once.
 class PERFPRED_API ImageSource {
  public:
   virtual ~ImageSource() = default;
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual std::int64_t label(std::int64_t index) const = 0;  ///< 0 .. classes - 1
 
-  /// Writes an image, normalised, channels x height x width.
-  /// @param draw  decides random augmentation: equal draws, equal images
-  /// @param out   as many floats as an image has
+  /// Writes a normalised image, channels x height x width.
+  /// @param draw  seed of the random augmentation
+  /// @param out   channels x height x width values
   virtual void read(std::int64_t index, std::uint64_t draw, std::span<float> out) const = 0;
 };
 
 /// How images are varied while training.
 struct Augmentation {
-  bool flip = false;  ///< horizontally, every other time
-  int crop = 0;       ///< pixels of zero padding on each side, out of which the image's size is cut; 0 for none
+  bool flip = false;  ///< mirror half of them
+  int crop = 0;       ///< shift them by up to this many pixels each way; what is then missing is zero
 };
 
 /// Images as bytes in memory.
@@ -56,10 +56,11 @@ class PERFPRED_API ImageSet final : public ImageSource {
   Augmentation augmentation_;
 };
 
-/// A data set in three parts that share no image, but that validation and test may be one and the same.
+/// A data set in three parts that share no image. Validation and test may be one object; a part that was not asked for
+/// is null.
 struct ImageData {
-  std::string name;  ///< where it came from: `generated`, or a folder
-  std::vector<std::int64_t> shape;
+  std::string name;                 ///< `generated`, or the folder
+  std::vector<std::int64_t> shape;  ///< of one sample: channels, height, width; or the length of a sequence
   std::int64_t classes = 0;
   std::shared_ptr<const ImageSource> train, validation, test;
 };
@@ -69,25 +70,30 @@ struct ImageData {
 /// @throws InputError naming the file that is missing, too short, too long, or has a label above 9
 [[nodiscard]] PERFPRED_API ImageData read_cifar10(const std::string& folder, const Augmentation& augmentation = {});
 
-/// How many images to generate, and of what kind.
+/// What generate_images() makes.
 struct GeneratedImages {
-  std::vector<std::int64_t> shape = {3, 32, 32};
-  std::int64_t classes = 10;
-  std::int64_t train = 50'000, validation = 5'000, test = 10'000;
+  std::vector<std::int64_t> shape = {3, 32, 32};   ///< channels, height, width
+  std::int64_t classes = 10;                       ///< at least 2
+  std::int64_t train = 50'000;                     ///< images, at least 1
+  std::int64_t validation = 5'000, test = 10'000;  ///< images; 0: the part is null
   std::uint64_t seed = 0;
 };
 
 /// Images whose classes differ in the direction and the colours of a striped texture of random phase, under noise,
-/// other stripes and a random tint: a linear classifier sees little more than the tint, a CNN learns the rest.
-/// @throws InputError if a size is not positive or the shape is not channels x height x width
+/// other stripes and a random tint. A linear classifier learns little more than the tint, a CNN learns the rest. The
+/// training images do not depend on the number of test images.
+/// @throws InputError if a size is out of range or the shape is not channels x height x width
 [[nodiscard]] PERFPRED_API ImageData generate_images(const GeneratedImages& what,
                                                      const Augmentation& augmentation = {});
 
-/// The data that a workload is measured on: CIFAR-10 from `folder`, or generated images where that is empty, as many as
-/// an epoch has but at most 512 MB of them (an epoch then goes round). Networks of tokens get random words: a sample is
-/// then as many word numbers as the input is long.
-/// @throws InputError if the folder's images are not what the workload takes
-[[nodiscard]] PERFPRED_API ImageData images_for(const Workload& workload, const std::string& folder,
-                                                std::uint64_t seed);
+enum class ImageParts { all, train };
+
+/// The data that a workload is measured on: CIFAR-10 from `folder`, or generated images if `folder` is empty, as many
+/// as an epoch has but at most 512 MB of them (an epoch then repeats them). Networks of tokens get sequences of random
+/// words.
+/// @param parts  `train` saves the time that generating validation and test images takes
+/// @throws InputError if the folder's images do not fit the workload
+[[nodiscard]] PERFPRED_API ImageData images_for(const Workload& workload, const std::string& folder, std::uint64_t seed,
+                                                ImageParts parts = ImageParts::all);
 
 }  // namespace perfpred

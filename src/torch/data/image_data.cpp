@@ -93,7 +93,7 @@ class ImageGenerator {
     constexpr float pi = std::numbers::pi_v<float>;
     Random random(mix(seed_, static_cast<std::uint64_t>(index)));
     const auto direction = static_cast<float>(label % directions);
-    const auto level = static_cast<float>(label / (directions * 2));  // of ten more classes each: longer stripes
+    const auto level = static_cast<float>(label / (directions * 2));  // longer stripes for every ten classes more
     const auto& axis = axes[static_cast<std::size_t>(label / directions % 2)];
     const auto& other_axis = axes[static_cast<std::size_t>(random.below(2))];
     const Stripes stripes{pi * (direction + random.uniform(-0.35F, 0.35F)) / directions,
@@ -125,7 +125,7 @@ class ImageGenerator {
   std::vector<float> swing_, other_;
 };
 
-/// Random words: what a network of tokens computes does not depend on them.
+/// Random words. How long a network of tokens computes does not depend on them.
 class RandomWords final : public ImageSource {
  public:
   RandomWords(std::int64_t size, std::int64_t words, std::uint64_t seed) : size_(size), words_(words), seed_(seed) {}
@@ -150,16 +150,14 @@ ImageData random_words(const Workload& workload, std::uint64_t seed) {
   return {"generated", workload.input, words, part(workload.train_images, 1), part(held_out, 2), part(held_out, 3)};
 }
 
+/// The last `validation` images of `training` become the validation part. Parts without images are null.
 ImageData split(std::string name, const ImageSet& training, std::int64_t validation, const ImageSet& test,
                 const std::vector<std::int64_t>& shape, std::int64_t classes, const Augmentation& augmentation) {
+  const auto part = [](const ImageSet& set) { return set.size() > 0 ? std::make_shared<ImageSet>(set) : nullptr; };
   ImageSet train = training.part(0, training.size() - validation);
   train.augment(augmentation);
-  return {std::move(name),
-          shape,
-          classes,
-          std::make_shared<ImageSet>(std::move(train)),
-          std::make_shared<ImageSet>(training.part(training.size() - validation, validation)),
-          std::make_shared<ImageSet>(test)};
+  return {std::move(name), shape, classes, part(train), part(training.part(training.size() - validation, validation)),
+          part(test)};
 }
 
 }  // namespace
@@ -223,8 +221,8 @@ ImageData generate_images(const GeneratedImages& what, const Augmentation& augme
   if (what.shape.size() != 3 || *std::min_element(what.shape.begin(), what.shape.end()) < 1) {
     throw InputError(fmt::format("input {} is not channels x height x width", shape_text(what.shape)));
   }
-  if (what.classes < 2 || what.train < 1 || what.validation < 1 || what.test < 1) {
-    throw InputError("generated images need at least two classes and one image in each part");
+  if (what.classes < 2 || what.train < 1 || what.validation < 0 || what.test < 0) {
+    throw InputError("generated images need at least two classes and one image to train on");
   }
   ImageGenerator generator(what);
   std::int64_t index = 0;
@@ -245,7 +243,7 @@ ImageData generate_images(const GeneratedImages& what, const Augmentation& augme
   return split("generated", training, what.validation, make(what.test), what.shape, what.classes, augmentation);
 }
 
-ImageData images_for(const Workload& workload, const std::string& folder, std::uint64_t seed) {
+ImageData images_for(const Workload& workload, const std::string& folder, std::uint64_t seed, ImageParts parts) {
   if (!folder.empty()) {
     ImageData data = read_cifar10(folder);
     if (workload.input != data.shape || workload.classes != data.classes) {
@@ -262,8 +260,11 @@ ImageData images_for(const Workload& workload, const std::string& folder, std::u
   const std::int64_t most =
       std::max<std::int64_t>(largest_pool_bytes / std::max<std::int64_t>(elements(what.shape), 1), 64);
   what.train = std::min(workload.train_images, most);
-  what.validation = std::clamp<std::int64_t>(what.train / 10, std::min<std::int64_t>(500, most), 5'000);
-  what.test = std::clamp<std::int64_t>(what.train / 5, std::min<std::int64_t>(1'000, most), 10'000);
+  what.validation = what.test = 0;
+  if (parts == ImageParts::all) {
+    what.validation = std::clamp<std::int64_t>(what.train / 10, std::min<std::int64_t>(500, most), 5'000);
+    what.test = std::clamp<std::int64_t>(what.train / 5, std::min<std::int64_t>(1'000, most), 10'000);
+  }
   return generate_images(what);
 }
 

@@ -142,7 +142,8 @@ struct Collector::Impl {
     const auto wanted = std::tuple(workload.input, workload.classes, workload.train_images);
     if (!data || wanted != data_is_for) {
       data.reset();
-      data = std::make_unique<ImageData>(images_for(workload, options.data, options.seed));
+      data = std::make_unique<ImageData>(images_for(
+          workload, options.data, options.seed, options.timing == Timing::steps ? ImageParts::train : ImageParts::all));
       data_is_for = wanted;
     }
     return *data;
