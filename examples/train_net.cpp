@@ -38,34 +38,44 @@ int main(int argc, char** argv) {
   program.add_option("--data", options.data, "cifar10:DIR, imagefolder:DIR, generated (default) or dummy");
   program.add_option("--train-images", options.train_images, "of generated and dummy data (default 50000)");
   program.add_option("--classes", options.classes, "of generated and dummy data (default 10)");
-  program.add_flag("--skip-corrupt", options.skip_corrupt, "leave out pictures that do not decode");
-  program.add_option("--epochs", options.epochs, "default 1");
+  program.add_flag("--skip-corrupt", options.skip_corrupt, "of imagefolder: skip corrupt pictures");
+  program.add_flag("--verify", options.verify, "of imagefolder: decode every picture before the first step");
   program.add_option("--batch-size", options.batch_size, "default 128");
-  program.add_option("--lr", options.learning_rate, "highest learning rate (default 0.1)");
-  program.add_option("--warmup", options.warmup, "optimizer steps of linear warm-up, then cosine (default 0)");
-  program.add_option("--label-smoothing", options.label_smoothing, "default 0");
   program.add_flag("--amp", amp, "the same as --precision fp16");
   program.add_option("--precision", precision, "fp32 (default), tf32, bf16, fp16, fp64");
   program.add_option("--layout", layout, "nchw (default) or nhwc");
-  program.add_option("--optimizer", optimizer, "nesterov (default), sgd, adam, adamw, ...");
-  program.add_option("--weight-decay", options.weight_decay, "default 5e-4");
   program.add_option("--workers", options.workers, "threads that load images (default 2)");
   program.add_option("--threads", options.threads, "CPU threads that compute (default: all)");
   program.add_option("--seed", options.seed, "default 0");
-  program.add_option("--out-dir", options.out_dir, "folder of checkpoints: last, best, epoch_N, final");
-  program.add_option("--save-every", options.save_every, "epochs between periodic checkpoints (default 0: none)");
-  program.add_option("--resume", options.resume, "a checkpoint to go on from, bit for bit");
+  program.add_option("--resume", options.resume, "a checkpoint to go on from, bit for bit; more --epochs extend it");
   program.add_option("--init", options.init, "weights to begin with: a checkpoint or a state dictionary");
-  program.add_flag("--evaluate", options.evaluate, "only evaluate");
-  program.add_option("--max-iters", options.max_iters, "steps after which it ends, at least 1 (default: all)");
-  program.add_option("--warmup-iters", options.warmup_iters, "first steps that the iteration log leaves out");
-  program.add_option("--log-file", options.log_file, "CSV with the time of every iteration");
-  program.add_option("--env", options.env, "a tag for its rows");
-  program.add_flag("--profile-one-step", options.profile_one_step, "run a step under NVTX ranges, then leave");
-  program.add_option("--profile-warmup", options.profile_warmup, "steps before it (default 20)");
-  program.add_option("--profile-iter", options.profile_iter, "steps under the ranges (default 1)");
+  CLI::Option* evaluate = program.add_flag("--evaluate", options.evaluate, "only evaluate");
+  CLI::Option* profile =
+      program.add_flag("--profile-one-step", options.profile_one_step, "run a step under NVTX ranges, then leave")
+          ->excludes(evaluate);
+  program.add_option("--profile-warmup", options.profile_warmup, "steps before it (default 20)")->needs(profile);
+  program.add_option("--profile-iter", options.profile_iter, "steps under the ranges (default 1)")->needs(profile);
   program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
   program.add_flag("--json", json, "print one JSON document");
+
+  // An evaluation updates nothing; a profile runs steps, but no epochs.
+  for (CLI::Option* option : {program.add_option("--lr", options.learning_rate, "highest learning rate (default 0.1)"),
+                              program.add_option("--optimizer", optimizer, "nesterov (default), sgd, adam, adamw, ..."),
+                              program.add_option("--weight-decay", options.weight_decay, "default 5e-4"),
+                              program.add_option("--label-smoothing", options.label_smoothing, "default 0")}) {
+    option->excludes(evaluate);
+  }
+  for (CLI::Option* option :
+       {program.add_option("--epochs", options.epochs, "default 1"),
+        program.add_option("--warmup", options.warmup, "optimizer steps of linear warm-up, then cosine (default 0)"),
+        program.add_option("--out-dir", options.out_dir, "folder of checkpoints: last, best, epoch_N, final"),
+        program.add_option("--save-every", options.save_every, "epochs between checkpoints epoch_N (default 0: none)"),
+        program.add_option("--max-iters", options.max_iters, "stop after this many steps (default: all)"),
+        program.add_option("--log-file", options.log_file, "CSV with the time of every iteration"),
+        program.add_option("--warmup-iters", options.warmup_iters, "first iterations that the log leaves out"),
+        program.add_option("--env", options.env, "column env of the log")}) {
+    option->excludes(evaluate)->excludes(profile);
+  }
   return program.run(argc, argv, [&] {
     if (amp && !precision.empty() && precision != "fp16")
       throw InputError("--amp is --precision fp16, not " + precision);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Training, its logs and its checkpoints' use: stopped, killed, resumed.
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
 #include <perfpred/torch/net_trainer.h>
 
 #include <ATen/ATen.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -17,100 +16,24 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "../cli/spawn.h"
 #include "../refusal.h"
+#include "small_training.h"
 #include "text/csv.h"
 #include "tools/iteration_log.h"
-#include "torch/data/image_folder.h"
 #include "torch/train/checkpoint.h"
 
 namespace perfpred {
 namespace {
 
 namespace fs = std::filesystem;
+using perfpred::testing::run;
+using perfpred::testing::said;
+using perfpred::testing::small;
 using perfpred::testing::TemporaryFolder;
-
-std::string from_hex(std::string_view hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
-  }
-  return bytes;
-}
-
-/// 16 x 16 pixels: red grows to the right, green downwards, blue is even.
-std::string small_jpeg() {
-  constexpr std::string_view hex =
-      "ffd8ffe000104a46494600010100000100010000ffdb0043001b12141714111b1716171e1c1b2028422b28252528513a3d30"
-      "42605565645f555d5b6a7899816a7190735b5d85b586909ea3abadab6780bcc9baa6c799a8aba4ffdb0043011c1e1e282328"
-      "4e2b2b4ea46e5d6ea4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4"
-      "a4a4a4a4a4a4a4a4ffc00011080010001003011100021101031101ffc4001f00000105010101010101000000000000000001"
-      "02030405060708090a0bffc400b5100002010303020403050504040000017d01020300041105122131410613516107227114"
-      "328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a53545556"
-      "5758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5"
-      "b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f010003"
-      "0101010101010101010000000000000102030405060708090a0bffc400b51100020102040403040705040400010277000102"
-      "031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a35"
-      "363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a92939495"
-      "969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9ea"
-      "f2f3f4f5f6f7f8f9faffda000c03010002110311003f00cc8adbdabaa53269542dc56ded58ca67a74aa16e2b6f6ac6533e76"
-      "9542e456ded58ca67a54aa1fffd9";
-  return from_hex(hex);
-}
-
-/// 8 x 8 pixels in CMYK, stored 200, 100, 50, 128: red 100, green 50, blue 25.
-std::string cmyk_jpeg() {
-  return from_hex(
-      "ffd8ffee000e41646f626500640000000002ffdb0043000d090a0b0a080d0b0a0b0e0e0d0f13201513121213271c1e17202e"
-      "2931302e292d2c333a4a3e333646372c2d405741464c4e525352323e5a615a50604a51524fffdb0043010e0e0e1311132615"
-      "15264f352d354f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f"
-      "4f4f4f4f4f4fffc00014080008000804011100021101031101041100ffc4001f000001050101010101010000000000000000"
-      "0102030405060708090a0bffc400b5100002010303020403050504040000017d010203000411051221314106135161072271"
-      "14328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a535455"
-      "565758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4"
-      "b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f0100"
-      "030101010101010101010000000000000102030405060708090a0bffc400b511000201020404030407050404000102770001"
-      "02031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a"
-      "35363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a929394"
-      "95969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9"
-      "eaf2f3f4f5f6f7f8f9faffda000e040100021103110400003f00757b078015ffd9");
-}
-
-/// Batch norm, dropout and depthwise convolutions on a few small images.
-TrainNetOptions small() {
-  TrainNetOptions options;
-  options.network = "mobilenet_v3_small";
-  options.input = "3x32x32";
-  options.train_images = 96;
-  options.batch_size = 32;
-  options.learning_rate = 0.01;
-  options.warmup = 2;
-  options.epochs = 3;
-  options.threads = 1;
-  options.device = "cpu";
-  return options;
-}
-
-/// The same for so many epochs, with checkpoints.
-TrainNetOptions small(int epochs, const std::string& out_dir) {
-  TrainNetOptions options = small();
-  options.epochs = epochs;
-  options.out_dir = out_dir;
-  return options;
-}
-
-TrainNetResult run(const TrainNetOptions& options, std::vector<std::string>* lines = nullptr) {
-  return train_net(
-      options,
-      [lines](const std::string& line) {
-        if (lines != nullptr) lines->push_back(line);
-      },
-      [] { return false; });
-}
 
 std::vector<std::int64_t> indices(const std::string& log) {
   CsvReader csv(log);
@@ -180,38 +103,6 @@ TEST(TrainNet, KilledAndResumedEndsBitForBitWhereItWouldHave) {
   const auto resumed = perfpred::testing::spawn(again);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   expect_same(folder.file("whole") + "/final.pt", folder.file("resumed") + "/final.pt");
-}
-
-TEST(TrainNet, RefusesMissingAndForeignCheckpoints) {
-  const TemporaryFolder folder;
-  TrainNetOptions options = small(1, folder.file("out"));
-  static_cast<void>(run(options));
-  TrainNetOptions other = options;
-  other.resume = folder.file("missing.pt");
-  EXPECT_THROW(static_cast<void>(run(other)), InputError);
-  other.resume = folder.write("junk.pt", "no checkpoint");
-  EXPECT_THROW(static_cast<void>(run(other)), InputError);
-  other.resume = options.out_dir + "/last.pt";
-  other.learning_rate = 0.02;
-  try {
-    static_cast<void>(run(other));
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("was made with lr 0.01, not 0.02"), std::string::npos) << error.what();
-  }
-  other.learning_rate = options.learning_rate;
-  other.threads = 2;
-  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(other)); }).find("made with threads 1, not 2"),
-            std::string::npos);
-  other = options;
-  other.init = options.out_dir + "/last.pt";
-  other.network = "resnet18";
-  EXPECT_THROW(static_cast<void>(run(other)), InputError);
-}
-
-bool said(const std::vector<std::string>& lines, const std::string& what) {
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return line.find(what) != std::string::npos; });
 }
 
 TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
@@ -384,6 +275,32 @@ TEST(TrainNet, AFinishedTrainingIsHandedOn) {
   expect_same(folder.file("first") + "/last.pt", options.out_dir + "/last.pt");
 }
 
+TEST(TrainNet, ResumedWithMoreEpochsFollowsTheirSchedule) {
+  // While the rate still grows it does not depend on the number of epochs: both trainings compute the same.
+  const TemporaryFolder folder;
+  TrainNetOptions options = small(3, folder.file("whole"));
+  options.warmup = 6;
+  static_cast<void>(run(options));
+  options.epochs = 2;
+  options.out_dir = folder.file("short");
+  static_cast<void>(run(options));
+  options.epochs = 3;
+  options.resume = options.out_dir + "/last.pt";
+  options.out_dir = folder.file("extended");
+  std::vector<std::string> lines;
+  const TrainNetResult extended = run(options, &lines);
+  EXPECT_TRUE(said(lines, "going on after epoch 2 of 3"));
+  EXPECT_TRUE(said(lines, "the checkpoint was planned for 2 epochs; the learning rate now follows the schedule of 3"));
+  ASSERT_EQ(extended.epochs.size(), 1U);
+  EXPECT_EQ(extended.epochs[0].epoch, 3);
+  expect_same(folder.file("whole") + "/final.pt", options.out_dir + "/final.pt");
+
+  options.resume = options.out_dir + "/last.pt";
+  options.epochs = 2;
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("was made with epochs 3, not 2"),
+            std::string::npos);
+}
+
 TEST(TrainNet, EvaluatesTheModelOfACheckpoint) {
   const TemporaryFolder folder;
   TrainNetOptions options = small(1, folder.file("out"));
@@ -412,95 +329,6 @@ TEST(TrainNet, InitialWeightsAreTaken) {
   options.out_dir.clear();
   options.seed = 0;
   EXPECT_EQ(*run(options).test_loss, *trained.test_loss);
-}
-
-/// What reading the weights in a file of tests/torch throws; made by torch.save() of PyTorch 2.11.
-std::string weights_refusal(const std::string& path) {
-  return perfpred::testing::refusal([&] { static_cast<void>(load_weights(path)); });
-}
-
-const std::string saved_folder = std::string(PERFPRED_SOURCE_DIR) + "/tests/torch/";
-
-TEST(Checkpoint, StateDictionariesOfPythonAreRead) {
-  // An OrderedDict with an attribute _metadata: w = arange(6).reshape(2, 3).t() in float32, n = 7.
-  const NamedTensors weights = load_weights(saved_folder + "state_dict.pt");
-  ASSERT_EQ(weights.size(), 2U);
-  EXPECT_EQ(weights[0].first, "w");
-  EXPECT_TRUE(at::equal(weights[0].second, at::arange(6, at::kFloat).reshape({2, 3}).t()));
-  EXPECT_EQ(weights[1].second.item<std::int64_t>(), 7);
-}
-
-TEST(Checkpoint, WhatIsNoStateDictionaryIsSaid) {
-  const std::string nested = saved_folder + "nested_state_dict.pt";  // {"model": the same, "epoch": 3, "lr": 0.5}
-  EXPECT_EQ(weights_refusal(nested), nested +
-                                         ": holds a dictionary of model (a dictionary), epoch (a number), lr (a "
-                                         "number), not a state dictionary (names and tensors)");
-  const TemporaryFolder folder;
-  EXPECT_NE(weights_refusal(folder.write("a.pt", "hello")).find("is no file of torch.save()"), std::string::npos);
-  const std::string old("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
-  EXPECT_NE(weights_refusal(folder.write("b.pt", old)).find("old format"), std::string::npos);
-  const std::string whole = perfpred::testing::slurp(saved_folder + "state_dict.pt");
-  EXPECT_NE(weights_refusal(folder.write("c.pt", whole.substr(0, 900))).find("is no whole file"), std::string::npos);
-  // Every change of a byte of the pickle is read or refused, never more, where no checksum tells of it.
-  const std::size_t pickle = whole.find(
-      "\x80\x02"
-      "ccollections");
-  ASSERT_NE(pickle, std::string::npos);
-  std::string unchecked = whole;
-  unchecked.replace(unchecked.find("PK\x07\x08", pickle) + 4, 4, 4, '\0');
-  EXPECT_EQ(weights_refusal(folder.write("d.pt", unchecked)), "");
-  for (std::size_t at = pickle; at < pickle + 400; ++at) {
-    std::string changed = unchecked;
-    changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
-    static_cast<void>(weights_refusal(folder.write("d.pt", changed)));
-  }
-}
-
-Checkpoint two_megabytes() { return {"{}", "{}", {{"w", at::arange(1 << 19, at::kFloat)}}}; }
-
-TEST(Checkpoint, WhatTheDiskRefusesIsOneLineAndLeavesNothing) {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("last.pt", "the one before");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit low = before;
-  low.rlim_cur = 1 << 20;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
-  std::string message;
-  try {
-    save_checkpoint(two_megabytes(), path);
-  } catch (const Error& error) {
-    message = error.what();
-  }
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
-  EXPECT_EQ(message, path + ": cannot be written: File too large");
-  EXPECT_EQ(perfpred::testing::slurp(path), "the one before");
-  EXPECT_EQ(folder.entries(), 1U);
-}
-
-TEST(Checkpoint, AChangedByteIsRefused) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("last.pt");
-  save_checkpoint(two_megabytes(), path);
-  const std::string whole = perfpred::testing::slurp(path);
-  std::string changed = whole;
-  changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
-  folder.write("last.pt", changed);
-  const std::string message = perfpred::testing::refusal([&] { static_cast<void>(load_checkpoint(path)); });
-  EXPECT_EQ(message, path + ": is no whole file of torch.save(): it is cut off or damaged");
-  EXPECT_EQ(weights_refusal(path), message);
-  folder.write("last.pt", whole);
-  EXPECT_EQ(load_checkpoint(path).tensors.size(), 1U);
-}
-
-TEST(Checkpoint, AFileThatIsCutOffIsSaidShortly) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("last.pt");
-  save_checkpoint(two_megabytes(), path);
-  fs::resize_file(path, 1'000'000);
-  EXPECT_EQ(weights_refusal(path), path + ": is no whole file of torch.save(): it is cut off or damaged");
 }
 
 TEST(TrainNet, LogsIterations) {
@@ -594,15 +422,6 @@ TEST(TrainNet, RepeatedIterationsAreLoggedOnce) {
   EXPECT_EQ(indices(options.log_file), (std::vector<std::int64_t>{0, 1, 2, 7, 3, 4, 5}));
 }
 
-TEST(TrainNet, ABatchOfOneImageIsRefusedWhereItHasNoVariance) {
-  TrainNetOptions options = small();
-  options.network = "resnet18";
-  options.train_images = 17;
-  options.batch_size = 16;
-  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("choose another --batch-size"),
-            std::string::npos);
-}
-
 TEST(TrainNet, ADivergedLossIsSaid) {
   TrainNetOptions options = small();
   options.learning_rate = 1e30;
@@ -633,173 +452,6 @@ TEST(TrainNet, ProfilingWithoutAGpuIsALine) {
   std::vector<std::string> lines;
   EXPECT_TRUE(run(options, &lines).epochs.empty());
   EXPECT_EQ(lines.back(), "no CUDA device: there are no kernels to profile");
-}
-
-class Pictures : public ::testing::Test {
- protected:
-  Pictures() {
-    for (const char* part : {"train", "val"}) {
-      for (const char* kind : {"cat", "dog"}) {
-        const std::string place = folder_.path() + "/" + part + "/" + kind;
-        fs::create_directories(place);
-        for (const char* name : {"a.jpg", "b.JPEG", "c.jpeg"}) {
-          folder_.write(std::string(part) + "/" + kind + "/" + name, small_jpeg());
-        }
-      }
-    }
-    options_ = small();
-    options_.data = "imagefolder:" + folder_.path();
-    options_.epochs = 1;
-    options_.batch_size = 4;
-  }
-
-  /// The message of the refusal; empty if there was none.
-  std::string refusal() {
-    try {
-      static_cast<void>(run(options_));
-      return {};
-    } catch (const InputError& error) {
-      return error.what();
-    }
-  }
-
-  TemporaryFolder folder_;
-  TrainNetOptions options_;
-};
-
-TEST_F(Pictures, AreTrainedOn) {
-  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
-  EXPECT_EQ(run(options_).epochs.size(), 1U);
-}
-
-TEST_F(Pictures, AllThatAreHeldOutAreScored) {
-  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
-  folder_.write("val/dog/c.jpeg", cmyk_jpeg());
-  const auto read = [&] { return read_image_folder(folder_.path(), {3, 16, 16}, 1, CorruptImages::refuse).data; };
-  EXPECT_EQ(read().validation->size(), 6);
-  EXPECT_EQ(read().test->size(), 6);
-  const TrainNetResult result = run(options_);
-  EXPECT_EQ(result.test_loss, result.epochs.at(0).val_loss);
-
-  folder_.write("test", "");
-  EXPECT_EQ(read().test->size(), 6);
-  fs::remove(folder_.file("test"));
-  fs::create_directory(folder_.file("test"));
-  folder_.write("test/unlabelled.jpg", small_jpeg());
-  EXPECT_EQ(read().test->size(), 6);
-  for (const char* kind : {"cat", "dog"}) {
-    fs::create_directory(folder_.file("test") + "/" + kind);
-    folder_.write(std::string("test/") + kind + "/a.jpg", small_jpeg());
-  }
-  EXPECT_EQ(read().validation->size(), 6);
-  EXPECT_EQ(read().test->size(), 2);
-  EXPECT_NE(run(options_).test_loss, result.test_loss);
-  fs::create_directory(folder_.file("test/bird"));
-  EXPECT_NE(refusal().find("/test: has other classes than "), std::string::npos);
-}
-
-TEST_F(Pictures, ACorruptOneIsNamedOrSkipped) {
-  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
-  folder_.write("train/cat/broken.jpg", small_jpeg().substr(0, 100));
-  EXPECT_NE(refusal().find("broken.jpg"), std::string::npos);
-  folder_.write("val/cat/empty.jpg", "");
-  options_.skip_corrupt = true;
-  std::vector<std::string> lines;
-  EXPECT_EQ(run(options_, &lines).skipped_images, 2);
-  EXPECT_TRUE(said(lines, "2 pictures do not decode and are left out: "));
-  EXPECT_TRUE(said(lines, "/val/cat/empty.jpg: is empty"));
-  EXPECT_TRUE(said(lines, "/train/cat/broken.jpg: "));
-}
-
-TEST_F(Pictures, CorruptOnesAreNamedAndAClassKeepsOne) {
-  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
-  for (const char* name : {"a.jpg", "b.JPEG", "c.jpeg"}) folder_.write(std::string("train/cat/") + name, "");
-  for (const char* name : {"1.jpg", "2.jpg", "3.jpg"}) folder_.write(std::string("train/dog/") + name, "");
-  const std::string all = refusal();
-  EXPECT_NE(all.find("/train/cat/c.jpeg: is empty"), std::string::npos) << all;
-  EXPECT_NE(all.find("/train/dog/2.jpg: is empty; and 1 more"), std::string::npos) << all;
-  options_.skip_corrupt = true;
-  EXPECT_NE(refusal().find("/train/cat: no picture decodes"), std::string::npos) << refusal();
-}
-
-TEST_F(Pictures, CmykBecomesRgb) {
-  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
-  folder_.write("val/cat/a.jpg", cmyk_jpeg());
-  const ImageFolder folder = read_image_folder(folder_.path(), {3, 1, 1}, 1, CorruptImages::refuse);
-  std::vector<float> pixel(3);
-  folder.data.validation->read(0, 0, pixel);
-  EXPECT_NEAR(255 * (pixel[0] * 0.229F + 0.485F), 100, 3);
-  EXPECT_NEAR(255 * (pixel[1] * 0.224F + 0.456F), 50, 3);
-  EXPECT_NEAR(255 * (pixel[2] * 0.225F + 0.406F), 25, 3);
-}
-
-TEST_F(Pictures, FoldersThatAreEmptyOrDifferAreRefused) {
-  if (refusal().find("reads no JPEG files") != std::string::npos) GTEST_SKIP() << "built without libjpeg-turbo";
-  fs::create_directory(folder_.path() + "/train/empty");
-  EXPECT_NE(refusal().find("other classes"), std::string::npos);
-  fs::create_directory(folder_.path() + "/val/empty");
-  EXPECT_NE(refusal().find("has no JPEG file"), std::string::npos);
-  options_.data = "imagefolder:" + folder_.path() + "/missing";
-  EXPECT_NE(refusal().find("is not a folder"), std::string::npos);
-}
-
-/// What a training says that options spoilt so do not begin.
-template <class Spoil>
-std::string says(const Spoil& spoil) {
-  TrainNetOptions options = small();
-  spoil(options);
-  return perfpred::testing::refusal([&] { static_cast<void>(run(options)); });
-}
-
-TEST(TrainNet, RefusalsSayWhatIsWrong) {
-  EXPECT_NE(says([](auto& o) { o.network = "cifar_cnn"; }).find("without depth and base_filters"), std::string::npos);
-  EXPECT_EQ(says([](auto& o) { o.data = "cifar10:"; }), "data \"cifar10:\" names no folder");
-  EXPECT_EQ(says([](auto& o) { o.data = "imagefolder:"; }), "data \"imagefolder:\" names no folder");
-  const std::string program = perfpred::testing::program("train-net");
-  if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
-  perfpred::testing::expect_refusal(perfpred::testing::spawn({program, "--torchscript", "a.pt", "--network", "vgg16"}),
-                                    2, "--network excludes --torchscript");
-}
-
-TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
-  const TemporaryFolder folder;
-  const std::string junk = folder.write("junk", "");
-  for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
-           [](auto& o) { o.data = "cifar10:/nowhere"; }, [&](auto& o) { o.resume = junk; },
-           [&](auto& o) { o.init = junk; }, [&](auto& o) { o.torchscript = junk; }, [&](auto& o) { o.out_dir = junk; },
-           [](auto& o) { o.log_file = "/nowhere/log.csv"; }, [&](auto& o) { o.resume = junk, o.evaluate = true; }}) {
-    TrainNetOptions options = small();
-    options.input = "3x32x32";
-    spoil(options);
-    std::vector<std::string> lines;
-    EXPECT_THROW(static_cast<void>(run(options, &lines)), InputError);
-    EXPECT_EQ(lines, std::vector<std::string>{});
-  }
-}
-
-TEST(TrainNet, RefusesWhatTrainsNothing) {
-  EXPECT_EQ(says([](auto& o) { o.max_iters = 0; }), "max-iters 0 is not at least 1");
-  EXPECT_EQ(says([](auto& o) { o.warmup = 10; }),
-            "warmup 10 is more than the 9 steps of the training, which would never reach the learning rate");
-  EXPECT_EQ(says([](auto& o) { o.warmup = 9, o.max_iters = 1; }), "");
-  EXPECT_EQ(says([](auto& o) { o.warmup = 10, o.evaluate = true; }), "");
-  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none; }), "optimizer none trains nothing");
-  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none, o.evaluate = true; }), "");
-  EXPECT_EQ(says([](auto& o) { o.optimizer = Optimizer::none, o.profile_one_step = true; }), "");
-}
-
-TEST(TrainNet, RefusesOptionsOutOfRange) {
-  for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
-           [](auto& o) { o.epochs = 0; }, [](auto& o) { o.batch_size = 0; }, [](auto& o) { o.learning_rate = -1; },
-           [](auto& o) { o.label_smoothing = 1; }, [](auto& o) { o.workers = 0; }, [](auto& o) { o.save_every = 2; },
-           [](auto& o) { o.data = "mnist"; }, [](auto& o) { o.network = "resnet19"; }, [](auto& o) { o.input = "3x"; },
-           [](auto& o) { o.device = "gpu"; }, [](auto& o) { o.precision = Precision::tf32; },
-           [](auto& o) { o.data = "cifar10:/nowhere"; }, [](auto& o) { o.torchscript = "/nowhere.pt"; },
-           [](auto& o) { o.log_file = "/nowhere/log.csv"; }}) {
-    TrainNetOptions options = small();
-    spoil(options);
-    EXPECT_THROW(static_cast<void>(run(options)), InputError);
-  }
 }
 
 }  // namespace

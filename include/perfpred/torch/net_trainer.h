@@ -13,13 +13,14 @@ namespace perfpred {
 
 /// What train_net() trains, on what, and how.
 struct TrainNetOptions {
-  std::string network = "cifar_resnet18";  ///< of the zoo; with fixed hyper-parameters and images as input
-  std::string torchscript;                 ///< a user's own module instead
-  std::string input;                       ///< "3x224x224"; the network's own where empty, 3x32x32 for CIFAR-10
-  std::string data = "generated";          ///< `cifar10:DIR`, `imagefolder:DIR`, `generated`, `dummy`
-  std::int64_t train_images = 50'000;      ///< of generated and dummy data
-  std::optional<std::int64_t> classes;     ///< of generated and dummy data; 10 where empty
-  bool skip_corrupt = false;               ///< pictures that do not decode are left out instead of refused
+  std::string network = "cifar_resnet18";    ///< of the zoo; it takes images and has fixed hyper-parameters
+  std::string torchscript;                   ///< file of a user's own module, instead of `network`
+  std::string input;                         ///< "3x224x224"; empty: the network's own, 3x32x32 for CIFAR-10
+  std::string data = "generated";            ///< `cifar10:DIR`, `imagefolder:DIR`, `generated`, `dummy`
+  std::optional<std::int64_t> train_images;  ///< of generated and dummy data; default 50,000
+  std::optional<std::int64_t> classes;       ///< of generated and dummy data; default 10
+  bool skip_corrupt = false;                 ///< of `imagefolder`: skip corrupt pictures instead of refusing them
+  bool verify = false;                       ///< of `imagefolder`: decode every picture before the first step
   int epochs = 1;
   std::int64_t batch_size = 128;
   double learning_rate = 0.1;
@@ -33,44 +34,45 @@ struct TrainNetOptions {
   std::optional<int> threads;  ///< of a CPU
   std::uint64_t seed = 0;
   std::string device = "auto";
-  std::string out_dir;    ///< checkpoints: last.pt, best.pt, epoch_N.pt, final.pt; none where empty
-  int save_every = 0;     ///< epochs between the periodic ones; 0 for none
-  std::string resume;     ///< a checkpoint to go on from; only its weights are taken where nothing is trained
-  std::string init;       ///< weights to begin with
-  bool evaluate = false;  ///< only evaluate
-  std::optional<std::int64_t> max_iters;  ///< steps after which it ends, at least 1
+  std::string out_dir;    ///< folder of the checkpoints last.pt, best.pt, epoch_N.pt, final.pt; empty: none
+  int save_every = 0;     ///< epochs between the checkpoints epoch_N.pt; 0: none
+  std::string resume;     ///< checkpoint to go on from; an evaluation or a profile takes its weights only
+  std::string init;       ///< file of the first weights
+  bool evaluate = false;  ///< evaluate, do not train
+  std::optional<std::int64_t> max_iters;  ///< stop after this many steps
   std::int64_t warmup_iters = 0;          ///< first steps that the iteration log leaves out
   std::string log_file;                   ///< iteration log (CSV)
-  std::string env;                        ///< its tag
+  std::string env;                        ///< column `env` of the iteration log
   bool profile_one_step = false;
   int profile_warmup = 20;
   int profile_iter = 1;
 };
 
-/// One epoch's means; fractions, seconds.
+/// One epoch. Losses and accuracies are means over its images; accuracies and shares are fractions.
 struct TrainNetEpoch {
   int epoch = 0;
-  double sec = 0;  ///< of its training steps
+  double sec = 0;  ///< wall time of the training steps, without validation
   double images_per_sec = 0;
-  double data_wait_share = 0;  ///< of sec, spent waiting for images
-  bool data_bound = false;     ///< more than a tenth
+  double data_wait_share = 0;  ///< share of `sec` spent waiting for images
+  bool data_bound = false;     ///< that share is above 0.1
   double train_loss = 0, train_acc = 0, val_loss = 0, val_acc = 0;
 };
 
 struct TrainNetResult {
-  std::string device;  ///< its name
+  std::string device;  ///< the device's name
   std::vector<TrainNetEpoch> epochs;
-  std::optional<double> test_loss,
-      test_acc;  ///< after the last epoch, or of `evaluate`; of the validation part where there is no other
-  std::int64_t skipped_images = 0;
-  bool stopped = false;
+  /// Of the test part, or of the validation part if the data have no test part; empty if it was stopped before.
+  std::optional<double> test_loss, test_acc;
+  std::int64_t skipped_images = 0;  ///< corrupt pictures that were left out or replaced
+  bool stopped = false;             ///< `stop` returned true
 };
 
-/// Trains a network, or evaluates or profiles it. What is resumed from a checkpoint, also inside an epoch, is bit for
-/// bit what would have followed.
-/// @param message  gets a line now and then: the device, progress with the time left, epochs
-/// @param stop     asked after every step and before every batch of an evaluation; true ends the training, last.pt is
-///                 written
+/// Trains a network, or evaluates or profiles it. A training resumed from a checkpoint, also inside an epoch, goes on
+/// bit for bit as if it had not been interrupted; one resumed with more epochs follows the schedule of all of them.
+/// @param message  gets lines for the user: the device, progress with the time left, epochs
+/// @param stop     asked after every step, before every batch of an evaluation, and while pictures are checked; true
+/// ends
+///                 the training, and last.pt is written
 /// @throws InputError for options, data or checkpoints that do not fit, DeviceError, OutOfMemory
 [[nodiscard]] PERFPRED_API TrainNetResult train_net(const TrainNetOptions& options,
                                                     const std::function<void(const std::string&)>& message,

@@ -4,24 +4,24 @@
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
-
-#ifdef PERFPRED_WITH_TURBOJPEG
-#include <turbojpeg.h>
-#endif
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cctype>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <filesystem>
-#include <memory>
+#include <map>
 #include <set>
 #include <thread>
 #include <utility>
 
-#include "text/files.h"
+#include "torch/data/jpeg.h"
 #include "torch/data/random.h"
+#include "torch/data/resample.h"
 
 namespace perfpred {
 
@@ -33,67 +33,28 @@ std::string first_few(const std::vector<std::string>& lines) {
   return text;
 }
 
-#ifndef PERFPRED_WITH_TURBOJPEG
-
-ImageFolder read_image_folder(const std::string& folder, const std::vector<std::int64_t>&, int, CorruptImages) {
-  throw InputError(fmt::format("{}: this build reads no JPEG files (libjpeg-turbo was not there)", folder));
+void CorruptPictures::add(std::string line) {
+  const std::lock_guard lock(mutex_);
+  lines_.push_back(std::move(line));
 }
 
-#else
+std::vector<std::string> CorruptPictures::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(lines_, {});
+}
 
 namespace {
 
 namespace fs = std::filesystem;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};
 constexpr std::array<float, 3> deviation = {0.229F, 0.224F, 0.225F};
 
-struct Picture {
-  int width = 0, height = 0;
-  std::vector<std::uint8_t> rgb;
-};
-
-/// @throws Error saying what is wrong with the file
-Picture decode(const std::string& path) {
-  const std::unique_ptr<void, int (*)(void*)> handle(tjInitDecompress(), tjDestroy);
-  const std::string bytes = read_file(path);
-  if (bytes.empty()) throw Error(fmt::format("{}: is empty", path));
-  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
-  Picture picture;
-  int subsampling = 0;
-  int colours = 0;
-  if (tjDecompressHeader3(handle.get(), data, bytes.size(), &picture.width, &picture.height, &subsampling, &colours) !=
-      0) {
-    throw Error(fmt::format("{}: {}", path, tjGetErrorStr2(handle.get())));
-  }
-  const bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
-  const auto pixels = static_cast<std::size_t>(picture.width) * static_cast<std::size_t>(picture.height);
-  picture.rgb.resize(pixels * (cmyk ? 4 : 3));
-  if (tjDecompress2(handle.get(), data, bytes.size(), picture.rgb.data(), picture.width, 0, picture.height,
-                    cmyk ? TJPF_CMYK : TJPF_RGB, 0) != 0) {
-    throw Error(fmt::format("{}: {}", path, tjGetErrorStr2(handle.get())));
-  }
-  if (cmyk) {  // stored inverted: 255 is no ink
-    for (std::size_t i = 0; i < pixels; ++i) {
-      const int black = picture.rgb[4 * i + 3];
-      for (std::size_t c = 0; c < 3; ++c) {
-        picture.rgb[3 * i + c] = static_cast<std::uint8_t>((picture.rgb[4 * i + c] * black + 127) / 255);
-      }
-    }
-    picture.rgb.resize(pixels * 3);
-  }
-  return picture;
-}
-
-/// A part of a picture, in pixels.
-struct Window {
-  float x, y, width, height;
-};
-
 /// torchvision's RandomResizedCrop with its defaults.
-Window random_window(const Picture& picture, Random& random) {
-  const auto width = static_cast<float>(picture.width);
-  const auto height = static_cast<float>(picture.height);
+Window random_window(const JpegFile& file, Random& random) {
+  const auto width = static_cast<float>(file.width());
+  const auto height = static_cast<float>(file.height());
   for (int attempt = 0; attempt < 10; ++attempt) {
     const float area = width * height * random.uniform(0.08F, 1);
     const float ratio = std::exp(random.uniform(std::log(3.0F / 4), std::log(4.0F / 3)));
@@ -105,53 +66,22 @@ Window random_window(const Picture& picture, Random& random) {
   return {(width - side) / 2, (height - side) / 2, side, side};
 }
 
-Window middle_window(const Picture& picture, std::int64_t height, std::int64_t width) {
+Window middle_window(const JpegFile& file, std::int64_t height, std::int64_t width) {
+  const auto whole_width = static_cast<float>(file.width());
+  const auto whole_height = static_cast<float>(file.height());
   const float ratio = static_cast<float>(width) / static_cast<float>(height);
-  const float h = 0.875F * std::min(static_cast<float>(picture.height), static_cast<float>(picture.width) / ratio);
+  const float h = 0.875F * std::min(whole_height, whole_width / ratio);
   const float w = h * ratio;
-  return {(static_cast<float>(picture.width) - w) / 2, (static_cast<float>(picture.height) - h) / 2, w, h};
+  return {(whole_width - w) / 2, (whole_height - h) / 2, w, h};
 }
 
-/// Where output pixel i of n takes its values: two neighbours and the weight of the second.
-struct Tap {
-  std::size_t low, high;
-  float weight;
-};
-
-std::vector<Tap> taps(float begin, float extent, std::int64_t n, int limit) {
-  std::vector<Tap> list;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float at = begin + (static_cast<float>(i) + 0.5F) * extent / static_cast<float>(n) - 0.5F;
-    const float clamped = std::clamp(at, 0.0F, static_cast<float>(limit - 1));
-    const auto low = static_cast<std::size_t>(clamped);
-    list.push_back({low, std::min(low + 1, static_cast<std::size_t>(limit - 1)), clamped - static_cast<float>(low)});
-  }
-  return list;
-}
-
-/// Bilinear, normalised, planes of red, green and blue.
-void scale(const Picture& picture, const Window& window, std::int64_t height, std::int64_t width, bool mirrored,
-           std::span<float> out) {
-  const std::vector<Tap> rows = taps(window.y, window.height, height, picture.height);
-  const std::vector<Tap> columns = taps(window.x, window.width, width, picture.width);
-  const auto pitch = static_cast<std::size_t>(picture.width) * 3;
-  const std::size_t plane = rows.size() * columns.size();
-  for (std::size_t y = 0; y < rows.size(); ++y) {
-    const std::uint8_t* upper = picture.rgb.data() + rows[y].low * pitch;
-    const std::uint8_t* lower = picture.rgb.data() + rows[y].high * pitch;
-    for (std::size_t x = 0; x < columns.size(); ++x) {
-      const Tap& tap = columns[mirrored ? columns.size() - 1 - x : x];
-      for (std::size_t c = 0; c < 3; ++c) {
-        const auto mixed = [&](const std::uint8_t* row) {
-          const float left = row[tap.low * 3 + c];
-          return left + tap.weight * (static_cast<float>(row[tap.high * 3 + c]) - left);
-        };
-        const float top = mixed(upper);
-        const float value = (top + rows[y].weight * (mixed(lower) - top)) / 255;
-        out[c * plane + y * columns.size() + x] = (value - mean.at(c)) / deviation.at(c);
-      }
-    }
-  }
+/// How much smaller a picture may be decoded: the window keeps at least twice the pixels that are wanted on each axis,
+/// as with Pillow's `reducing_gap=2.0`, so that the result hardly differs.
+int divisor_for(const Window& window, std::int64_t height, std::int64_t width) {
+  constexpr float gap = 2;
+  const float spare =
+      std::min(window.width / static_cast<float>(width), window.height / static_cast<float>(height)) / gap;
+  return spare >= 8 ? 8 : spare >= 4 ? 4 : spare >= 2 ? 2 : 1;
 }
 
 struct Entry {
@@ -161,33 +91,92 @@ struct Entry {
 
 class JpegImages final : public ImageSource {
  public:
-  JpegImages(std::vector<Entry> entries, std::vector<std::int64_t> shape, bool random)
-      : entries_(std::move(entries)), shape_(std::move(shape)), random_(random) {}
+  /// @param entries   by ascending labels
+  /// @param replaced  gets the corrupt pictures that others take the place of; null: they are errors
+  JpegImages(std::vector<Entry> entries, std::vector<std::int64_t> shape, bool random,
+             std::shared_ptr<CorruptPictures> replaced)
+      : entries_(std::move(entries)), shape_(std::move(shape)), random_(random), replaced_(std::move(replaced)) {}
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
   [[nodiscard]] std::int64_t label(std::int64_t index) const override { return entry(index).label; }
 
   void read(std::int64_t index, std::uint64_t draw, std::span<float> out) const override {
-    const Picture picture = decode(entry(index).path);
-    Random random(draw);
-    const bool mirrored = random_ && (random.bits() & 1U) != 0;
-    const Window window = random_ ? random_window(picture, random) : middle_window(picture, shape_[1], shape_[2]);
-    scale(picture, window, shape_[1], shape_[2], mirrored, out);
+    if (!replaced_) {
+      read_file(entry(index).path, draw, out);
+      return;
+    }
+    const auto by_label = [](const Entry& a, const Entry& b) { return a.label < b.label; };
+    const auto [first, last] = std::equal_range(entries_.begin(), entries_.end(), entry(index), by_label);
+    const std::int64_t begin = first - entries_.begin();
+    const std::int64_t count = last - first;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t candidate = begin + (index - begin + i) % count;
+      if (is_corrupt(candidate)) continue;
+      try {
+        read_file(entry(candidate).path, draw, out);
+        return;
+      } catch (const Error& error) {
+        note(candidate, error.what());
+      }
+    }
+    throw Error(fmt::format("{}: no picture decodes", fs::path(entry(index).path).parent_path().string()));
   }
 
  private:
   [[nodiscard]] const Entry& entry(std::int64_t index) const { return entries_.at(static_cast<std::size_t>(index)); }
 
+  void read_file(const std::string& path, std::uint64_t draw, std::span<float> out) const {
+    const std::int64_t height = shape_[1];
+    const std::int64_t width = shape_[2];
+    const JpegFile file(path);
+    Random random(draw);
+    const bool mirrored = random_ && (random.bits() & 1U) != 0;
+    Window window = random_ ? random_window(file, random) : middle_window(file, height, width);
+    const int divisor = divisor_for(window, height, width);
+    for (float* number : {&window.x, &window.y, &window.width, &window.height}) {
+      *number /= static_cast<float>(divisor);
+    }
+    resample(file.decode(divisor), window, height, width, mirrored, out);
+    const auto plane = static_cast<std::size_t>(height * width);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = (out[i] / 255 - mean.at(i / plane)) / deviation.at(i / plane);
+    }
+  }
+
+  [[nodiscard]] bool is_corrupt(std::int64_t index) const {
+    const std::lock_guard lock(mutex_);
+    return corrupt_.contains(index);
+  }
+
+  void note(std::int64_t index, const std::string& line) const {
+    const std::lock_guard lock(mutex_);
+    if (corrupt_.insert(index).second) replaced_->add(line);
+  }
+
   std::vector<Entry> entries_;
   std::vector<std::int64_t> shape_;
   bool random_;
+  std::shared_ptr<CorruptPictures> replaced_;
+  mutable std::mutex mutex_;
+  mutable std::set<std::int64_t> corrupt_;  // guarded by mutex_
 };
 
-bool is_jpeg_name(const fs::path& path) {
+std::string extension_of(const fs::path& path) {
   std::string extension = path.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension == ".jpg" || extension == ".jpeg";
+  return extension;
+}
+
+/// Number of files by extension.
+using Extensions = std::map<std::string, std::size_t>;
+
+std::string listed(const Extensions& extensions) {
+  std::vector<std::string> parts;
+  for (const auto& [extension, count] : extensions) {
+    parts.push_back(fmt::format("{} {}", count, extension.empty() ? "without extension" : extension));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 /// A test part without labels (ImageNet's) has none.
@@ -208,44 +197,86 @@ std::vector<std::string> class_names(const fs::path& folder) {
   return {names.begin(), names.end()};
 }
 
-std::vector<Entry> entries_of(const fs::path& folder, const std::vector<std::string>& classes) {
+/// @param ignored  gets the files that are not JPEG by their names
+std::vector<Entry> entries_of(const fs::path& folder, const std::vector<std::string>& classes, Extensions& ignored) {
   std::vector<Entry> entries;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     std::vector<std::string> paths;
+    Extensions others;
     for (const auto& item : fs::directory_iterator(folder / classes[label])) {
-      if (item.is_regular_file() && is_jpeg_name(item.path())) paths.push_back(item.path().string());
+      if (!item.is_regular_file()) continue;
+      const std::string extension = extension_of(item.path());
+      if (extension == ".jpg" || extension == ".jpeg") {
+        paths.push_back(item.path().string());
+      } else {
+        ++others[extension];
+      }
     }
-    if (paths.empty()) throw InputError(fmt::format("{}: has no JPEG file", (folder / classes[label]).string()));
+    if (paths.empty()) {
+      throw InputError(fmt::format("{}: has no JPEG file{}", (folder / classes[label]).string(),
+                                   others.empty() ? "" : ", only " + listed(others)));
+    }
+    for (const auto& [extension, count] : others) ignored[extension] += count;
     std::sort(paths.begin(), paths.end());
     for (std::string& path : paths) entries.push_back({std::move(path), static_cast<std::int64_t>(label)});
   }
   return entries;
 }
 
-/// Decodes every picture once. @returns what is wrong with each; empty for the good ones
-std::vector<std::string> verify(const std::vector<Entry>& entries, int threads) {
+/// Why a picture cannot be used; empty if it can.
+std::string damage(const std::string& path, bool decode) {
+  try {
+    if (decode || !looks_whole(path)) static_cast<void>(JpegFile(path).decode());
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// @return the damage of each picture; nothing if options.stop returned true
+std::optional<std::vector<std::string>> check(const std::vector<Entry>& entries, const fs::path& part,
+                                              const ImageFolderOptions& options) {
+  constexpr auto stop_asked_every = std::chrono::milliseconds(100);
+  constexpr auto message_every = std::chrono::seconds(5);
   std::vector<std::string> wrong(entries.size());
   std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::condition_variable ended;
+  int running = std::max(options.threads, 1);
   std::vector<std::thread> team;
-  for (int i = 0; i < std::max(threads, 1); ++i) {
+  for (int i = running; i > 0; --i) {
     team.emplace_back([&] {
-      for (std::size_t at = next++; at < entries.size(); at = next++) {
-        try {
-          static_cast<void>(decode(entries[at].path));
-        } catch (const Error& error) {
-          wrong[at] = error.what();
-        }
-      }
+      for (std::size_t at = next++; at < entries.size(); at = next++)
+        wrong[at] = damage(entries[at].path, options.verify);
+      const std::lock_guard lock(mutex);
+      --running;
+      ended.notify_one();
     });
   }
+  bool stopped = false;
+  auto told = SteadyClock::now();
+  {
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, stop_asked_every, [&] { return running == 0; })) {
+      stopped = stopped || options.stop();
+      if (stopped) next = entries.size();
+      if (SteadyClock::now() - told < message_every) continue;
+      told = SteadyClock::now();
+      options.message(fmt::format("{}: checked {} of {} pictures", part.string(), std::min(next.load(), entries.size()),
+                                  entries.size()));
+    }
+  }
   for (std::thread& thread : team) thread.join();
-  return wrong;
+  return stopped || options.stop() ? std::nullopt : std::optional(std::move(wrong));
 }
 
 }  // namespace
 
-ImageFolder read_image_folder(const std::string& folder, const std::vector<std::int64_t>& shape, int threads,
-                              CorruptImages corrupt) {
+std::optional<ImageFolder> read_image_folder(const std::string& folder, const std::vector<std::int64_t>& shape,
+                                             const ImageFolderOptions& options) {
+  if (!reads_jpeg()) {
+    throw InputError(fmt::format("{}: this build reads no JPEG files (built without libjpeg-turbo)", folder));
+  }
   if (shape.size() != 3 || shape[0] != 3) {
     throw InputError(fmt::format("{}: pictures have 3 channels, the input is {}", folder, shape_text(shape)));
   }
@@ -258,39 +289,45 @@ ImageFolder read_image_folder(const std::string& folder, const std::vector<std::
     if (class_names(part) == result.classes) continue;
     throw InputError(fmt::format("{}: has other classes than {}", part.string(), train.string()));
   }
-  const auto good = [&](const fs::path& part) {
-    std::vector<Entry> entries = entries_of(part, result.classes);
-    const std::vector<std::string> wrong = verify(entries, threads);
+  if (options.skip_corrupt) result.replaced = std::make_shared<CorruptPictures>();
+  Extensions ignored;
+  bool stopped = false;
+  const auto images = [&](const fs::path& part, bool is_train) -> std::shared_ptr<JpegImages> {
+    if (stopped) return nullptr;
+    std::vector<Entry> entries = entries_of(part, result.classes, ignored);
+    if (is_train && !options.train)
+      return std::make_shared<JpegImages>(std::move(entries), shape, true, result.replaced);
+    const auto wrong = check(entries, part, options);
+    if (!wrong) {
+      stopped = true;
+      return nullptr;
+    }
     std::vector<Entry> kept;
     std::vector<std::string> refused;
     std::vector<std::size_t> left(result.classes.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      if (wrong[i].empty()) {
+      if ((*wrong)[i].empty()) {
         ++left[static_cast<std::size_t>(entries[i].label)];
         kept.push_back(std::move(entries[i]));
       } else {
-        refused.push_back(wrong[i]);
+        refused.push_back((*wrong)[i]);
       }
     }
-    if (corrupt == CorruptImages::refuse && !refused.empty()) throw InputError(first_few(refused));
+    if (!options.skip_corrupt && !refused.empty()) throw InputError(first_few(refused));
     for (std::size_t label = 0; label < left.size(); ++label) {
-      if (left[label] == 0) {
-        throw InputError(fmt::format("{}: no picture decodes", (part / result.classes[label]).string()));
-      }
+      if (left[label] > 0) continue;
+      throw InputError(fmt::format("{}: no picture decodes", (part / result.classes[label]).string()));
     }
     result.skipped.insert(result.skipped.end(), refused.begin(), refused.end());
-    return kept;
+    return std::make_shared<JpegImages>(std::move(kept), shape, is_train, result.replaced);
   };
-  const auto validation = std::make_shared<JpegImages>(good(held_out.front()), shape, false);
-  result.data = {folder,
-                 shape,
-                 static_cast<std::int64_t>(result.classes.size()),
-                 std::make_shared<JpegImages>(good(train), shape, true),
-                 validation,
-                 held_out.size() > 1 ? std::make_shared<JpegImages>(good(held_out.back()), shape, false) : validation};
+  const auto validation = images(held_out.front(), false);
+  const auto training = images(train, true);
+  const auto test = held_out.size() > 1 ? images(held_out.back(), false) : validation;
+  if (stopped) return std::nullopt;
+  result.ignored = listed(ignored);
+  result.data = {folder, shape, static_cast<std::int64_t>(result.classes.size()), training, validation, test};
   return result;
 }
-
-#endif
 
 }  // namespace perfpred

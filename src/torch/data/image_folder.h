@@ -3,33 +3,62 @@
 #include <perfpred/torch/image_data.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace perfpred {
 
-/// What to do with a picture that does not decode.
-enum class CorruptImages { refuse, skip };
+struct ImageFolderOptions {
+  int threads = 1;            ///< that check pictures
+  bool skip_corrupt = false;  ///< leave corrupt pictures out instead of refusing the folder
+  bool verify = false;        ///< decode every picture while checking
+  bool train = true;          ///< check the training part; false where only its classes and size are needed
+  std::function<bool()> stop = [] { return false; };  ///< asked while pictures are checked; true ends it
+  std::function<void(const std::string&)> message = [](const std::string&) {};  ///< told every 5 s how far it is
+};
+
+/// Pictures that turned out to be corrupt when they were needed. Safe to use from several threads.
+class CorruptPictures {
+ public:
+  void add(std::string line);
+  /// Those added since the last call, `path: reason`.
+  [[nodiscard]] PERFPRED_API std::vector<std::string> take();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
 
 struct ImageFolder {
   ImageData data;
-  std::vector<std::string> classes;  ///< names of the folders, ascending
-  std::vector<std::string> skipped;  ///< files that do not decode, `path: why`
+  std::vector<std::string> classes;           ///< names of the folders, ascending
+  std::vector<std::string> skipped;           ///< corrupt files that were left out, `path: reason`
+  std::string ignored;                        ///< files that are not JPEG by their names: "3 .png, 1 .txt"
+  std::shared_ptr<CorruptPictures> replaced;  ///< found later and replaced by the next picture of their class
 };
 
-/// The first of the lines, and how many more there are, in one.
+/// The first five of the lines and the number of the others, in one line.
 [[nodiscard]] PERFPRED_API std::string first_few(const std::vector<std::string>& lines);
 
-/// JPEG files in `folder/train/<class>/` and `folder/val/<class>/`. The latter are the test part, too, unless there are
-/// folders in `folder/test/`: then it is `folder/test/<class>/`. Every picture is decoded once before use. While
-/// training: a random part of 8-100 % of the picture's area with sides 3:4 to 4:3, scaled to the size wanted, mirrored
-/// every other time. Else: scaled and cut from the middle (7/8 of the shorter side). CMYK becomes RGB by Adobe's
-/// convention. Values are normalised as ImageNet's.
-/// @param threads  that decode while verifying
-/// @throws InputError for folders that are missing, empty or of different classes, for pictures that do not decode
-/// (unless such are skipped and each class keeps one), and in builds without libjpeg-turbo
-[[nodiscard]] PERFPRED_API ImageFolder read_image_folder(const std::string& folder,
-                                                         const std::vector<std::int64_t>& shape, int threads,
-                                                         CorruptImages corrupt);
+/// JPEG files in `folder/train/<class>/` and `folder/val/<class>/`. If `folder/test/` has folders,
+/// `folder/test/<class>/` is the test part, else the validation part is.
+///
+/// Training pictures are varied as torchvision's RandomResizedCrop does (8-100 % of the area, sides 3:4 to 4:3) and
+/// mirrored half of the time. The other parts show the middle of the picture (7/8 of the shorter side). Pictures are
+/// scaled with antialiasing (resample()) and normalised with ImageNet's mean and deviation.
+///
+/// Every picture's header and end are read before use; what looks cut off is decoded to be sure. Damage inside a
+/// picture shows when it is needed: then reading it throws Error or, with `skip_corrupt`, the next picture of its class
+/// takes its place.
+/// @return nothing if `stop` returned true
+/// @throws InputError for folders that are missing, empty or of different classes, for corrupt pictures (with
+/// `skip_corrupt` only if a class keeps none), and in builds without libjpeg-turbo
+[[nodiscard]] PERFPRED_API std::optional<ImageFolder> read_image_folder(const std::string& folder,
+                                                                        const std::vector<std::int64_t>& shape,
+                                                                        const ImageFolderOptions& options);
 
 }  // namespace perfpred

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/train/trainer.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "text/files.h"
+#include "torch/data/random.h"
+#include "torch/device/nvtx_ranges.h"
+#include "torch/device/runtime_device.h"
+#include "torch/device/scalar_types.h"
+#include "torch/device/step_clock.h"
+#include "torch/train/checkpoint.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double message_every_sec = 5;
+
+double seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device, Message message, Stop stop)
+    : options_(std::move(options)),
+      data_(std::move(data)),
+      device_(device),
+      message_(std::move(message)),
+      stop_(std::move(stop)) {
+  Workload& workload = data_.workload;
+  result_.device = device_name(device_);
+  result_.skipped_images = data_.skipped;
+  workload.device = result_.device;
+  if (device_.is_cpu()) workload.threads = options_.threads.value_or(default_cpu_threads());
+  loading_ = {workload.batch_size, device_, storage_type(workload.precision), workload.layout, options_.workers};
+  const StepOptions step{options_.learning_rate, options_.weight_decay, options_.label_smoothing, options_.seed};
+  step_ = options_.torchscript.empty()
+              ? std::make_unique<TrainingStep>(workload, device_, step)
+              : std::make_unique<TrainingStep>(load_torchscript(options_.torchscript, workload, device_), workload,
+                                               device_, step);
+  steps_an_epoch_ = workload.steps_per_epoch();
+  total_steps_ = steps_an_epoch_ * options_.epochs;
+  load_initial_weights();
+  if (trains(options_)) prepare_training();
+}
+
+void Trainer::load_initial_weights() {
+  const std::string& path = trains(options_) || options_.resume.empty() ? options_.init : options_.resume;
+  if (!path.empty()) {
+    restore(step_->network_state(), load_weights(path), path);
+  } else if (options_.evaluate && options_.torchscript.empty()) {
+    data_.notes.emplace_back("the weights are random: neither --init nor --resume says where to take them from");
+  }
+}
+
+void Trainer::prepare_training() {
+  if (options_.torchscript.empty()) check_last_batch(data_.workload);
+  if (options_.warmup > total_steps_) {
+    throw InputError(
+        fmt::format("warmup {} is more than the {} steps of the training, which would never reach the learning rate",
+                    options_.warmup, total_steps_));
+  }
+  if (!options_.resume.empty()) resume();
+  if (saves()) {
+    make_folder(options_.out_dir);
+    remove_torn_checkpoints(options_.out_dir);
+  }
+  if (finished()) return;
+  log_.emplace(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(step()),
+               options_.env, data_.workload);
+}
+
+void Trainer::resume() {
+  const Checkpoint checkpoint = load_checkpoint(options_.resume);
+  const Resumption found = read_progress(checkpoint, options_, data_.workload, options_.resume);
+  restore(step_->state(), checkpoint.tensors, options_.resume);
+  restore_random_state(checkpoint.tensors, device_, options_.resume);
+  progress_ = found.progress;
+  data_.notes.push_back(progress_.steps > 0
+                            ? fmt::format("going on after {}", place())
+                            : fmt::format("going on after epoch {} of {}", progress_.epochs, options_.epochs));
+  if (found.planned_epochs < options_.epochs) {
+    data_.notes.push_back(
+        fmt::format("the checkpoint was planned for {} epochs; the learning rate now follows the "
+                    "schedule of {}",
+                    found.planned_epochs, options_.epochs));
+  }
+}
+
+void Trainer::save(const std::string& name) {
+  Checkpoint checkpoint = checkpoint_of(options_, data_.workload, progress_);
+  checkpoint.tensors = step_->state();
+  for (auto& state : random_state(device_)) checkpoint.tensors.push_back(std::move(state));
+  save_checkpoint(checkpoint, options_.out_dir + "/" + name);
+  saved_ = true;
+}
+
+void Trainer::announce() {
+  message_(fmt::format("training on {} ({})", device_.str(), result_.device));
+  for (const std::string& note : data_.notes) message_(note);
+}
+
+double Trainer::rate() const {
+  // Linear over the warm-up, then a cosine to zero at the last step (Loshchilov and Hutter 2017, without restarts).
+  if (step() < options_.warmup) {
+    return options_.learning_rate * static_cast<double>(step() + 1) / static_cast<double>(options_.warmup);
+  }
+  const auto span = static_cast<double>(std::max<std::int64_t>(total_steps_ - options_.warmup, 1));
+  const double done = static_cast<double>(step() - options_.warmup) / span;
+  return options_.learning_rate * (1 + std::cos(std::numbers::pi * std::min(done, 1.0))) / 2;
+}
+
+std::string Trainer::place() const {
+  return fmt::format("step {} of {} in epoch {} of {}", progress_.steps, steps_an_epoch_, epoch(), options_.epochs);
+}
+
+std::optional<Metrics> Trainer::evaluate(const ImageSource& part) {
+  BatchLoader loader(part, data_.images.shape, loading_);
+  const auto metrics = step_->evaluate(loader, part.size(), stop_);
+  if (!metrics) result_.stopped = true;
+  tell_replaced_pictures();
+  return metrics;
+}
+
+void Trainer::tell_replaced_pictures() {
+  if (!data_.replaced) return;
+  const std::vector<std::string> lines = data_.replaced->take();
+  if (lines.empty()) return;
+  result_.skipped_images += static_cast<std::int64_t>(lines.size());
+  message_(fmt::format("corrupt pictures replaced by others of their class: {} ({})", lines.size(), first_few(lines)));
+}
+
+void Trainer::test() {
+  const bool again = validated_ && data_.images.test == data_.images.validation;
+  const auto metrics = again ? validated_ : evaluate(*data_.images.test);
+  if (!metrics) {
+    message_("stopped in the test");
+    return;
+  }
+  result_.test_loss = metrics->loss;
+  result_.test_acc = metrics->accuracy;
+  message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", metrics->loss, metrics->accuracy));
+}
+
+void Trainer::train() {
+  if (finished()) {
+    message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
+    if (saves()) {
+      save("final.pt");
+      save("last.pt");
+    }
+    return;
+  }
+  BatchLoader loader(*data_.images.train, data_.images.shape, loading_);
+  begin_ = Clock::now();
+  while (!finished()) {
+    TrainNetEpoch done;
+    try {
+      done = train_epoch(loader);
+    } catch (const std::exception&) {
+      log_->flush();
+      message_(fmt::format("failed after {}; {}", place(),
+                           saved_ ? "last.pt is from before that" : "no checkpoint was written"));
+      throw;
+    }
+    const bool whole = progress_.steps == steps_an_epoch_;
+    validated_.reset();
+    if (whole && !result_.stopped) validated_ = evaluate(*data_.images.validation);
+    if (!validated_) {
+      if (saves()) save("last.pt");
+      message_(fmt::format("stopped after {}; {}", place(),
+                           saves() ? "last.pt goes on from there" : "without --out-dir nothing is kept"));
+      if (!result_.stopped) validated_ = evaluate(*data_.images.validation);
+      if (!validated_) return;
+    }
+    done.val_loss = validated_->loss;
+    done.val_acc = validated_->accuracy;
+    result_.epochs.push_back(done);
+    message_(fmt::format(
+        "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}, accuracy "
+        "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
+        done.epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
+        done.data_bound ? " (data-bound)" : "", done.train_loss, done.train_acc, done.val_loss, done.val_acc));
+    if (!whole) return;
+    finish_epoch(done);
+    if (out_of_steps()) return;
+  }
+}
+
+void Trainer::finish_epoch(const TrainNetEpoch& epoch) {
+  const bool best = std::isfinite(epoch.val_loss) && epoch.val_acc > progress_.best;
+  progress_ = {epoch.epoch, best ? epoch.val_acc : progress_.best};
+  if (!saves()) return;
+  // last.pt is written last: who resumes from it writes only what comes later.
+  if (best) save("best.pt");
+  if (options_.save_every > 0 && epoch.epoch % options_.save_every == 0) {
+    save(fmt::format("epoch_{}.pt", epoch.epoch));
+  }
+  if (finished()) save("final.pt");
+  save("last.pt");
+}
+
+TrainNetEpoch Trainer::train_epoch(BatchLoader& loader) {
+  TrainNetEpoch done;
+  done.epoch = epoch();
+  const double waited_before = loader.waited_sec();
+  const std::int64_t first_step = step();
+  std::int64_t images = 0;
+  StepClock clock(device_);
+  std::vector<std::int64_t> sizes;
+  std::size_t logged = 0;
+  double ended = 0;
+  const auto write = [&](std::size_t behind) {
+    for (const double sec : clock.take(behind)) {
+      const std::int64_t index = first_step + static_cast<std::int64_t>(logged);
+      ended += sec;
+      if (index >= options_.warmup_iters) log_->add({done.epoch, index, sizes[logged], sec, ended});
+      ++logged;
+    }
+  };
+  synchronize(device_);  // so that the first mark is passed at once, and its time is the host's
+  const auto epoch_begin = Clock::now();
+  loader.start(data_.workload.train_images, mix(options_.seed, static_cast<std::uint64_t>(done.epoch)),
+               progress_.steps);
+  clock.mark();
+  ended = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  while (const auto batch = loader.next()) {
+    step_->set_learning_rate(rate());
+    step_->run(*batch);
+    clock.mark();
+    sizes.push_back(batch->targets.size(0));
+    images += sizes.back();
+    ++progress_.steps;
+    ++steps_done_;
+    write(most_open_marks);
+    if (stop_()) {
+      result_.stopped = true;
+      break;
+    }
+    if (show_progress()) log_->flush();
+    if (out_of_steps()) break;
+  }
+  if (images > 0) {  // a training that was stopped in the evaluation goes on with it
+    const Metrics trained = step_->take_metrics();
+    done.sec = seconds(Clock::now() - epoch_begin);
+    write(0);
+    log_->flush();
+    done.images_per_sec = static_cast<double>(images) / done.sec;
+    done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
+    done.data_bound = is_data_bound(done.data_wait_share);
+    progress_.loss_sum += trained.loss * static_cast<double>(images);
+    progress_.correct += trained.accuracy * static_cast<double>(images);
+  }
+  const auto seen = static_cast<double>(std::min(progress_.steps * options_.batch_size, data_.workload.train_images));
+  done.train_loss = progress_.loss_sum / seen;
+  done.train_acc = progress_.correct / seen;
+  if (!std::isfinite(done.train_loss)) {
+    message_(fmt::format("epoch {}: the loss is {}: the training has diverged", done.epoch, done.train_loss));
+  }
+  tell_replaced_pictures();
+  return done;
+}
+
+bool Trainer::show_progress() {
+  const auto now = Clock::now();
+  if (seconds(now - told_) < message_every_sec) return false;
+  told_ = now;
+  std::int64_t left = total_steps_ - step();
+  if (options_.max_iters) left = std::min(left, *options_.max_iters - steps_done_);
+  const double each = seconds(now - begin_) / static_cast<double>(steps_done_);
+  message_(fmt::format("epoch {}/{} step {}/{}, {:.0f} s to go", epoch(), options_.epochs, progress_.steps,
+                       steps_an_epoch_, each * static_cast<double>(left)));
+  return true;
+}
+
+void Trainer::profile() {
+  if (device_.is_cpu()) {
+    message_("no CUDA device: there are no kernels to profile");
+    return;
+  }
+  BatchLoader loader(*data_.images.train, data_.images.shape, loading_);
+  const std::int64_t steps = options_.profile_warmup + options_.profile_iter;
+  loader.start(steps * options_.batch_size, options_.seed);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const auto batch = loader.next();
+    if (i < options_.profile_warmup) {
+      step_->run(*batch);
+      continue;
+    }
+    synchronize(device_);
+    run_with_ranges(*step_, *batch);
+    synchronize(device_);
+  }
+  message_(fmt::format("{} steps under NVTX range train_step, after {} others", options_.profile_iter,
+                       options_.profile_warmup));
+}
+
+}  // namespace perfpred

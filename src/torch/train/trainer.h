@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <c10/core/Device.h>
+#include <perfpred/torch/net_trainer.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "torch/data/batch_loader.h"
+#include "torch/measure/iteration_log.h"
+#include "torch/train/training_data.h"
+#include "torch/train/training_progress.h"
+#include "torch/train/training_step.h"
+
+namespace perfpred {
+
+/// A network on a device with its data: trained, evaluated and profiled as the options say.
+class Trainer {
+ public:
+  using Message = std::function<void(const std::string&)>;
+  using Stop = std::function<bool()>;
+
+  /// Loads the weights or the checkpoint that the options name. Says nothing: whatever can be refused, is refused here.
+  /// @throws InputError
+  Trainer(TrainNetOptions options, TrainingData data, c10::Device device, Message message, Stop stop);
+
+  void announce();  ///< the device and the notes about what was read
+
+  void train();    ///< from where the checkpoint ends to the last epoch, or until it is stopped
+  void test();     ///< scores the test part
+  void profile();  ///< runs steps under NVTX ranges; a line on a CPU
+
+  [[nodiscard]] const TrainNetResult& result() const { return result_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void load_initial_weights();
+  void prepare_training();
+  void resume();
+  void save(const std::string& name);
+
+  std::optional<Metrics> evaluate(const ImageSource& part);  ///< nothing if it was stopped
+  TrainNetEpoch train_epoch(BatchLoader& loader);
+  void finish_epoch(const TrainNetEpoch& epoch);
+  void tell_replaced_pictures();
+  bool show_progress();
+
+  [[nodiscard]] int epoch() const { return progress_.epochs + 1; }  ///< under way, from 1
+  [[nodiscard]] std::int64_t step() const {
+    return progress_.epochs * steps_an_epoch_ + progress_.steps;
+  }                                   ///< next one
+  [[nodiscard]] double rate() const;  ///< learning rate of the next step
+  [[nodiscard]] std::string place() const;
+  [[nodiscard]] bool out_of_steps() const { return options_.max_iters && steps_done_ >= *options_.max_iters; }
+  [[nodiscard]] bool finished() const { return progress_.epochs >= options_.epochs; }
+  [[nodiscard]] bool saves() const { return !options_.out_dir.empty(); }
+
+  TrainNetOptions options_;
+  TrainingData data_;
+  c10::Device device_;
+  Message message_;
+  Stop stop_;
+  LoaderOptions loading_;
+  TrainNetResult result_;
+  std::unique_ptr<TrainingStep> step_;
+  std::int64_t steps_an_epoch_ = 0, total_steps_ = 0;
+  std::int64_t steps_done_ = 0;  // by this object
+  TrainingProgress progress_;
+  std::optional<Metrics> validated_;  // with the weights as they are
+  std::optional<IterationLog> log_;   // if an epoch is left to train
+  bool saved_ = false;
+  Clock::time_point begin_, told_ = Clock::now();
+};
+
+}  // namespace perfpred

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <perfpred/error.h>
+#include <perfpred/torch/net_trainer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../temporary_folder.h"
+#include "small_training.h"
+#include "torch/data/image_folder.h"
+#include "torch/data/jpeg.h"
+#include "torch/data/resample.h"
+
+namespace perfpred {
+namespace {
+
+namespace fs = std::filesystem;
+using perfpred::testing::run;
+using perfpred::testing::said;
+using perfpred::testing::small;
+using perfpred::testing::TemporaryFolder;
+
+std::string from_hex(std::string_view hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
+  }
+  return bytes;
+}
+
+/// 16 x 16 pixels: red grows to the right, green downwards, blue is even.
+std::string small_jpeg() {
+  constexpr std::string_view hex =
+      "ffd8ffe000104a46494600010100000100010000ffdb0043001b12141714111b1716171e1c1b2028422b28252528513a3d30"
+      "42605565645f555d5b6a7899816a7190735b5d85b586909ea3abadab6780bcc9baa6c799a8aba4ffdb0043011c1e1e282328"
+      "4e2b2b4ea46e5d6ea4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a4"
+      "a4a4a4a4a4a4a4a4ffc00011080010001003011100021101031101ffc4001f00000105010101010101000000000000000001"
+      "02030405060708090a0bffc400b5100002010303020403050504040000017d01020300041105122131410613516107227114"
+      "328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a53545556"
+      "5758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5"
+      "b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f010003"
+      "0101010101010101010000000000000102030405060708090a0bffc400b51100020102040403040705040400010277000102"
+      "031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a35"
+      "363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a92939495"
+      "969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9ea"
+      "f2f3f4f5f6f7f8f9faffda000c03010002110311003f00cc8adbdabaa53269542dc56ded58ca67a74aa16e2b6f6ac6533e76"
+      "9542e456ded58ca67a54aa1fffd9";
+  return from_hex(hex);
+}
+
+/// 8 x 8 pixels in CMYK, stored 200, 100, 50, 128: red 100, green 50, blue 25.
+std::string cmyk_jpeg() {
+  return from_hex(
+      "ffd8ffee000e41646f626500640000000002ffdb0043000d090a0b0a080d0b0a0b0e0e0d0f13201513121213271c1e17202e"
+      "2931302e292d2c333a4a3e333646372c2d405741464c4e525352323e5a615a50604a51524fffdb0043010e0e0e1311132615"
+      "15264f352d354f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f"
+      "4f4f4f4f4f4fffc00014080008000804011100021101031101041100ffc4001f000001050101010101010000000000000000"
+      "0102030405060708090a0bffc400b5100002010303020403050504040000017d010203000411051221314106135161072271"
+      "14328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a535455"
+      "565758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4"
+      "b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f0100"
+      "030101010101010101010000000000000102030405060708090a0bffc400b511000201020404030407050404000102770001"
+      "02031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a"
+      "35363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a929394"
+      "95969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9"
+      "eaf2f3f4f5f6f7f8f9faffda000e040100021103110400003f00757b078015ffd9");
+}
+
+/// The small picture without the last bytes of its pixels, but with header and end.
+std::string jpeg_damaged_inside() {
+  std::string bytes = small_jpeg();
+  bytes.erase(bytes.size() - 2 - 20, 20);
+  return bytes;
+}
+
+/// One row of grey pixels.
+Picture row_of(const std::vector<int>& values) {
+  Picture picture;
+  picture.width = static_cast<int>(values.size());
+  picture.height = 1;
+  for (const int value : values) picture.rgb.insert(picture.rgb.end(), 3, static_cast<std::uint8_t>(value));
+  return picture;
+}
+
+/// The red plane of a row scaled to `width` pixels.
+std::vector<float> scaled(const Picture& row, std::int64_t width, bool mirrored = false) {
+  std::vector<float> out(static_cast<std::size_t>(3 * width));
+  resample(row, {0, 0, static_cast<float>(row.width), 1}, 1, width, mirrored, out);
+  out.resize(static_cast<std::size_t>(width));
+  return out;
+}
+
+TEST(Resample, TakesTriangularMeansWhenShrinking) {
+  // A triangle of half width 2 at distances 0.5 and 1.5: 3/4 and 1/4, divided by their sum.
+  const std::vector<float> half = scaled(row_of({0, 0, 0, 80, 160, 0, 0, 0}), 4);
+  EXPECT_NEAR(half[0], 0, 1e-4);
+  EXPECT_NEAR(half[1], 80 * 0.375 + 160 * 0.125, 1e-4);
+  EXPECT_NEAR(half[2], 80 * 0.125 + 160 * 0.375, 1e-4);
+  // At the border the weights of pixels that are not there are left out: 3/4, 3/4, 1/4 over 7/4.
+  EXPECT_NEAR(scaled(row_of({70, 0, 140, 0, 0, 0, 0, 0}), 4)[0], 70 * 3 / 7.0 + 140 / 7.0, 1e-4);
+  // Without antialiasing, stripes of one pixel would become all black, all white, or a pattern.
+  std::vector<int> stripes(64);
+  for (std::size_t i = 0; i < stripes.size(); i += 2) stripes[i] = 200;
+  const std::vector<float> quarter = scaled(row_of(stripes), 16);
+  for (std::size_t i = 1; i + 1 < quarter.size(); ++i) EXPECT_NEAR(quarter[i], 100, 1e-3) << i;
+}
+
+TEST(Resample, InterpolatesWhenEnlarging) {
+  const std::vector<float> twice = scaled(row_of({0, 100}), 4);
+  const std::vector<float> expected = {0, 25, 75, 100};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(twice[i], expected[i], 1e-4);
+}
+
+TEST(Resample, KeepsAndMirrorsPixels) {
+  EXPECT_EQ(scaled(row_of({1, 2, 3}), 3), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(scaled(row_of({1, 2, 3}), 3, true), (std::vector<float>{3, 2, 1}));
+}
+
+TEST(Resample, WindowsMayBeginInsidePixelsAndAxesAreApart) {
+  // value = 8 x + 16 y at pixel centres; a weighted mean of a plane with symmetric weights is its value at the centre.
+  Picture picture;
+  picture.width = 12;
+  picture.height = 8;
+  for (int y = 0; y < picture.height; ++y) {
+    for (int x = 0; x < picture.width; ++x) {
+      for (int c = 0; c < 3; ++c) picture.rgb.push_back(static_cast<std::uint8_t>(8 * x + 16 * y));
+    }
+  }
+  std::vector<float> out(3 * 2 * 2);
+  resample(picture, {3.25F, 2.5F, 5, 3}, 2, 2, false, out);
+  const auto at = [](float x, float y) { return 8 * (x - 0.5F) + 16 * (y - 0.5F); };
+  EXPECT_NEAR(out[0], at(3.25F + 1.25F, 2.5F + 0.75F), 0.5);
+  EXPECT_NEAR(out[3], at(3.25F + 3.75F, 2.5F + 2.25F), 0.5);
+}
+
+class Pictures : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!reads_jpeg()) GTEST_SKIP() << "built without libjpeg-turbo";
+  }
+
+  Pictures() {
+    for (const char* part : {"train", "val"}) {
+      for (const char* kind : {"cat", "dog"}) {
+        const std::string place = folder_.path() + "/" + part + "/" + kind;
+        fs::create_directories(place);
+        for (const char* name : {"a.jpg", "b.JPEG", "c.jpeg"}) {
+          folder_.write(std::string(part) + "/" + kind + "/" + name, small_jpeg());
+        }
+      }
+    }
+    options_ = small();
+    options_.data = "imagefolder:" + folder_.path();
+    options_.train_images.reset();
+    options_.epochs = 1;
+    options_.batch_size = 4;
+  }
+
+  /// The message of the refusal; empty if there was none.
+  std::string refusal() {
+    try {
+      static_cast<void>(run(options_));
+      return {};
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  }
+
+  TemporaryFolder folder_;
+  TrainNetOptions options_;
+};
+
+TEST_F(Pictures, AreTrainedOn) { EXPECT_EQ(run(options_).epochs.size(), 1U); }
+
+TEST_F(Pictures, AllThatAreHeldOutAreScored) {
+  folder_.write("val/dog/c.jpeg", cmyk_jpeg());
+  const auto read = [&] { return read_image_folder(folder_.path(), {3, 16, 16}, {})->data; };
+  EXPECT_EQ(read().validation->size(), 6);
+  EXPECT_EQ(read().test->size(), 6);
+  const TrainNetResult result = run(options_);
+  EXPECT_EQ(result.test_loss, result.epochs.at(0).val_loss);
+
+  folder_.write("test", "");
+  EXPECT_EQ(read().test->size(), 6);
+  fs::remove(folder_.file("test"));
+  fs::create_directory(folder_.file("test"));
+  folder_.write("test/unlabelled.jpg", small_jpeg());
+  EXPECT_EQ(read().test->size(), 6);
+  for (const char* kind : {"cat", "dog"}) {
+    fs::create_directory(folder_.file("test") + "/" + kind);
+    folder_.write(std::string("test/") + kind + "/a.jpg", small_jpeg());
+  }
+  EXPECT_EQ(read().validation->size(), 6);
+  EXPECT_EQ(read().test->size(), 2);
+  EXPECT_NE(run(options_).test_loss, result.test_loss);
+  fs::create_directory(folder_.file("test/bird"));
+  EXPECT_NE(refusal().find("/test: has other classes than "), std::string::npos);
+}
+
+TEST_F(Pictures, ACorruptOneIsNamedOrSkipped) {
+  folder_.write("train/cat/broken.jpg", small_jpeg().substr(0, 100));
+  EXPECT_NE(refusal().find("broken.jpg"), std::string::npos);
+  folder_.write("val/cat/empty.jpg", "");
+  options_.skip_corrupt = true;
+  std::vector<std::string> lines;
+  EXPECT_EQ(run(options_, &lines).skipped_images, 2);
+  EXPECT_TRUE(said(lines, "corrupt pictures skipped: 2 ("));
+  EXPECT_TRUE(said(lines, "/val/cat/empty.jpg: is empty"));
+  EXPECT_TRUE(said(lines, "/train/cat/broken.jpg: "));
+}
+
+TEST_F(Pictures, CorruptOnesAreNamedAndAClassKeepsOne) {
+  for (const char* name : {"a.jpg", "b.JPEG", "c.jpeg"}) folder_.write(std::string("train/cat/") + name, "");
+  for (const char* name : {"1.jpg", "2.jpg", "3.jpg"}) folder_.write(std::string("train/dog/") + name, "");
+  const std::string all = refusal();
+  EXPECT_NE(all.find("/train/cat/c.jpeg: is empty"), std::string::npos) << all;
+  EXPECT_NE(all.find("/train/dog/2.jpg: is empty; and 1 more"), std::string::npos) << all;
+  options_.skip_corrupt = true;
+  EXPECT_NE(refusal().find("/train/cat: no picture decodes"), std::string::npos) << refusal();
+}
+
+TEST_F(Pictures, CmykBecomesRgb) {
+  folder_.write("val/cat/a.jpg", cmyk_jpeg());
+  std::vector<float> pixel(3);
+  read_image_folder(folder_.path(), {3, 1, 1}, {})->data.validation->read(0, 0, pixel);
+  EXPECT_NEAR(255 * (pixel[0] * 0.229F + 0.485F), 100, 3);
+  EXPECT_NEAR(255 * (pixel[1] * 0.224F + 0.456F), 50, 3);
+  EXPECT_NEAR(255 * (pixel[2] * 0.225F + 0.406F), 25, 3);
+}
+
+TEST_F(Pictures, FoldersThatAreEmptyOrDifferAreRefused) {
+  fs::create_directory(folder_.path() + "/train/empty");
+  EXPECT_NE(refusal().find("other classes"), std::string::npos);
+  fs::create_directory(folder_.path() + "/val/empty");
+  EXPECT_NE(refusal().find("has no JPEG file"), std::string::npos);
+  options_.data = "imagefolder:" + folder_.path() + "/missing";
+  EXPECT_NE(refusal().find("is not a folder"), std::string::npos);
+}
+
+TEST_F(Pictures, ThatAreMuchLargerAreDecodedSmaller) {
+  // The middle 14 x 14 pixels, first as they are, then scaled to 3 x 3: decoded to half the size.
+  const auto pixels = [&](std::int64_t side) {
+    std::vector<float> out(static_cast<std::size_t>(3 * side * side));
+    read_image_folder(folder_.path(), {3, side, side}, {})->data.validation->read(0, 0, out);
+    for (float& value : out) value = 255 * (value * 0.229F + 0.485F);
+    return out;
+  };
+  const std::vector<float> whole = pixels(14);
+  const std::vector<float> small = pixels(3);
+  const auto weight = [](int i) { return std::max(0.0F, 1 - std::abs(static_cast<float>(i) + 0.5F - 7) * 3 / 14); };
+  float sum = 0;
+  float weights = 0;
+  for (int y = 0; y < 14; ++y) {
+    for (int x = 0; x < 14; ++x) {
+      sum += weight(x) * weight(y) * whole[static_cast<std::size_t>(14 * y + x)];
+      weights += weight(x) * weight(y);
+    }
+  }
+  EXPECT_NEAR(small[4], sum / weights, 2);
+}
+
+TEST_F(Pictures, DamageInsideIsFoundBeforeWithVerifyElseWhenItIsNeeded) {
+  folder_.write("train/cat/b.JPEG", jpeg_damaged_inside());
+  ImageFolderOptions options;
+  const auto folder = read_image_folder(folder_.path(), {3, 16, 16}, options);
+  std::vector<float> out(3 * 16 * 16);
+  folder->data.train->read(0, 0, out);
+  EXPECT_THROW(folder->data.train->read(1, 0, out), Error);
+  options.verify = true;
+  EXPECT_THROW(static_cast<void>(read_image_folder(folder_.path(), {3, 16, 16}, options)), InputError);
+  options.skip_corrupt = true;
+  EXPECT_EQ(read_image_folder(folder_.path(), {3, 16, 16}, options)->data.train->size(), 5);
+}
+
+TEST_F(Pictures, DamagedOnesAreReplacedByTheNextOfTheirClass) {
+  folder_.write("train/cat/c.jpeg", jpeg_damaged_inside());
+  folder_.write("train/cat/a.jpg", cmyk_jpeg());
+  ImageFolderOptions options;
+  options.skip_corrupt = true;
+  const auto folder = read_image_folder(folder_.path(), {3, 16, 16}, options);
+  std::vector<float> damaged(3 * 16 * 16);
+  std::vector<float> next(damaged.size());
+  for (int again = 0; again < 2; ++again) folder->data.train->read(2, 7, damaged);
+  folder->data.train->read(0, 7, next);
+  EXPECT_EQ(damaged, next);
+  const std::vector<std::string> lines = folder->replaced->take();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines[0].find("/train/cat/c.jpeg: "), std::string::npos) << lines[0];
+  EXPECT_TRUE(folder->replaced->take().empty());
+
+  options_.skip_corrupt = true;
+  std::vector<std::string> said_lines;
+  EXPECT_EQ(run(options_, &said_lines).skipped_images, 1);
+  EXPECT_TRUE(said(said_lines, "corrupt pictures replaced by others of their class: 1 ("));
+
+  for (const char* name : {"a.jpg", "b.JPEG"}) folder_.write(std::string("train/cat/") + name, jpeg_damaged_inside());
+  EXPECT_THROW(static_cast<void>(run(options_)), Error);
+}
+
+TEST_F(Pictures, WholeOnesMayHaveBytesBehindTheEnd) {
+  folder_.write("train/cat/b.JPEG", small_jpeg() + "appended by a camera");
+  EXPECT_EQ(refusal(), "");
+}
+
+TEST_F(Pictures, OtherFilesAreCounted) {
+  for (const char* name : {"x.png", "y.PNG", "notes"}) folder_.write(std::string("train/dog/") + name, "x");
+  folder_.write("val/cat/x.webp", "x");
+  std::vector<std::string> lines;
+  static_cast<void>(run(options_, &lines));
+  EXPECT_TRUE(said(lines, "files that are not JPEG by their names are skipped: 1 without extension, 2 .png, 1 .webp"));
+  fs::create_directories(folder_.file("train/owl"));
+  folder_.write("train/owl/a.png", "x");
+  fs::copy(folder_.file("val/cat"), folder_.file("val/owl"));
+  EXPECT_NE(refusal().find("/train/owl: has no JPEG file, only 1 .png"), std::string::npos) << refusal();
+}
+
+TEST_F(Pictures, CheckingThemCanBeStopped) {
+  std::vector<std::string> lines;
+  const TrainNetResult result = train_net(
+      options_, [&](const std::string& line) { lines.push_back(line); }, [] { return true; });
+  EXPECT_TRUE(result.stopped);
+  EXPECT_EQ(lines, std::vector<std::string>{"stopped while the pictures were checked"});
+}
+
+TEST_F(Pictures, AnEvaluationDoesNotReadTheTrainingPart) {
+  folder_.write("train/cat/b.JPEG", "");
+  options_.evaluate = true;
+  EXPECT_EQ(refusal(), "");
+  options_.evaluate = false;
+  EXPECT_NE(refusal().find("b.JPEG: is empty"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace perfpred
