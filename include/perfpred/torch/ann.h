@@ -4,8 +4,8 @@
 
 namespace perfpred {
 
-/// Lets TimeRegressor::fit train the kind `ann` in this process: a perceptron 5-64-64-1 with ReLU, Adam, early stopping
-/// on the validation rows, the same weights for the same seed.
+/// Lets TimeRegressor::fit train the kind `ann` in this process: a perceptron 5-64-64-1 with ReLU, trained by Adam with
+/// early stopping on the validation rows. The same seed gives the same weights.
 PERFPRED_API void enable_ann();
 
 }  // namespace perfpred

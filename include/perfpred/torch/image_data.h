@@ -27,7 +27,7 @@ class PERFPRED_API ImageSource {
 /// How images are varied while training.
 struct Augmentation {
   bool flip = false;  ///< mirror half of them
-  int crop = 0;       ///< shift them by up to this many pixels each way; what is then missing is zero
+  int crop = 0;       ///< shift them by up to this many pixels each way; zeros move in
 };
 
 /// Images as bytes in memory.

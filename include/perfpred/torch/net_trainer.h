@@ -11,7 +11,7 @@
 
 namespace perfpred {
 
-/// What train_net() trains, on what, and how.
+/// Options of train_net(): network, data, training, files.
 struct TrainNetOptions {
   std::string network = "cifar_resnet18";    ///< of the zoo; it takes images and has fixed hyper-parameters
   std::string torchscript;                   ///< file of a user's own module, instead of `network`

@@ -62,7 +62,7 @@ Tensor stand_in(const Tensor& tensor) {
   return tensor.is_meta() ? at::zeros(tensor.sizes(), tensor.options().device(at::kCPU)) : tensor;
 }
 
-/// Executes the operator on zeros on the CPU, and forgets the memory of what it gives.
+/// Executes the operator on zeros on the CPU and drops the memory of its outputs.
 void call_on_stand_ins(const c10::OperatorHandle& op, torch::jit::Stack& stack, std::size_t begin) {
   for (std::size_t i = begin; i < stack.size(); ++i) {
     IValue& value = stack[i];
@@ -86,8 +86,8 @@ void call_on_stand_ins(const c10::OperatorHandle& op, torch::jit::Stack& stack, 
   for (std::size_t i = begin; i < stack.size(); ++i) remove_memory(stack[i], Scalars::remove);
 }
 
-/// Whether an operator on elements obviously gives what its first input is: most of a step's operators, and LibTorch
-/// takes microseconds to find that out.
+/// Whether the output of an elementwise operator obviously has the shape of its first input. True of most operators of
+/// a step; LibTorch would take microseconds to find that out.
 bool shapes_are_plain(const OpInfo& info, std::span<const Tensor> inputs) {
   if (!info.pointwise || inputs.empty() || !inputs[0].is_floating_point()) return false;
   const bool arithmetic = info.kind >= OpKind::add && info.kind <= OpKind::addcdiv;

@@ -7,7 +7,8 @@ namespace perfpred {
 
 /// While it lives, operators of this thread compute in a half type or in single precision by LibTorch's lists for
 /// CUDA, whatever the tensors' device: torch.autocast("cuda") for tensors without memory, which have no such mode. A
-/// handler on the dispatch key `DeferredInit`, above autograd, casts what the operators are given.
+/// handler on the dispatch key `DeferredInit`, above autograd, casts the inputs of operators. It is registered when the
+/// first object is made.
 class MixedPrecision {
  public:
   explicit MixedPrecision(at::ScalarType half);

@@ -175,8 +175,8 @@ class Call {
 
 thread_local std::vector<Tensor> Call::scratch;
 
-/// Sees each operator below autograd. What is made of others is sent on, so that those are seen; what a device would
-/// execute is executed without memory and recorded.
+/// Called for each operator below autograd. An operator that is made of others is dispatched further, so that this is
+/// called for those; the rest is executed without memory and recorded.
 void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   OpInfo& info = info_of(op);
   if (info.role == OpRole::composite) {

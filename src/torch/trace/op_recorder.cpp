@@ -39,7 +39,7 @@ DataType type_of(at::ScalarType type) {
   }
 }
 
-/// Without the repetitions of expanded axes: what lies in memory.
+/// The shape of the elements that lie in memory: expanded axes have size 1.
 Shape stored_shape(const Tensor& tensor) {
   std::array<std::int64_t, Shape::max_rank> sizes{};
   const auto rank = static_cast<std::size_t>(tensor.dim());
@@ -112,8 +112,8 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     const std::size_t before = graph_.tensors().size();
     const TensorId id = id_of(tensor);
     inputs_.push_back(id);
-    // What an operator only reads was made before: outside of the step if it is new. Optimizers make what they
-    // remember in the first step, and overwrite it.
+    // A new tensor that an operator only reads was made before the step. New tensors of the optimizer are its state,
+    // which it made in the first step and overwrites.
     const bool is_new = id == before && graph_.tensors()[id].storage == id;
     if (is_new && phase_ == Phase::optimizer) {
       graph_.set_role(id, TensorRole::optimizer_state);

@@ -22,11 +22,11 @@ class OpRecorder {
   void start(Phase phase);  ///< records from here on
   void stop();
 
-  /// Says what a tensor is for, before or after it is first seen.
+  /// Sets the role of a tensor, before or after an operator uses it.
   void name_tensor(const at::Tensor& tensor, TensorRole role);
 
-  /// @param name        kept with operators that have no kind of their own; empty for the others
-  /// @param rule        counts the operator instead of its kind, unless null
+  /// @param name        for operators without a kind of their own; else empty
+  /// @param rule        counts the operator instead of its kind; may be null
   /// @param transposed  of a convolution
   void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
               std::span<const at::Tensor> outputs, bool transposed = false);

@@ -185,7 +185,7 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   OpInfo info;
   std::string_view name = schema.name();
   constexpr std::string_view aten = "aten::";
-  const bool ours = name.substr(0, aten.size()) == aten;
+  const bool ours = name.starts_with(aten);
   if (ours) name.remove_prefix(aten.size());
   const auto& returns = schema.returns();
   const auto& arguments = schema.arguments();
@@ -203,7 +203,7 @@ OpInfo find_out(const c10::OperatorHandle& op) {
     info.role = OpRole::composite;
     return info;
   }
-  if (ours && name.substr(0, std::string_view("_foreach_").size()) == "_foreach_") {
+  if (ours && name.starts_with("_foreach_")) {
     info.role = OpRole::composite;  // one operator for each tensor of the lists
     return info;
   }

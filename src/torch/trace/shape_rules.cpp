@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Why own rules: LibTorch's shape functions in C++ (torch/csrc/lazy/core/shape_inference.h, TorchScript's symbolic
+// shapes) give sizes without strides. Strides decide which copies a step contains, with channels last for example.
 #include "torch/trace/shape_rules.h"
 
 #include <ATen/EmptyTensor.h>
@@ -173,7 +175,7 @@ std::vector<Tensor> index_select(Arguments arguments) {
   return {made(sizes, input.scalar_type())};
 }
 
-/// var and std by their overload `correction`, the only one that is no composition.
+/// var and std: the overload `correction`, to which LibTorch reduces the others.
 Tensor reduced(Arguments arguments) {
   const Tensor& input = arguments[0].toTensor();
   const bool keep = arguments[3].toBool();

@@ -13,7 +13,7 @@ namespace perfpred {
 /// on its meta device. An undefined tensor stands for an output that was not asked for.
 using ShapeRule = std::vector<at::Tensor> (*)(c10::ArrayRef<c10::IValue> arguments);
 
-/// The rule of an operator by its name without namespace; null where LibTorch has what is needed.
+/// The rule of an operator by its name without namespace; null if LibTorch can execute it on the meta device.
 ShapeRule shape_rule(std::string_view name);
 
 }  // namespace perfpred

@@ -42,7 +42,7 @@ class MemoryRemover {
   void remove(const c10::IValue& module) { (void)without_memory(module); }
 
  private:
-  /// A tensor without memory; what holds others is changed in place.
+  /// Tensors become tensors without memory; objects and containers that hold tensors are changed in place.
   c10::IValue without_memory(const c10::IValue& value) {
     if (value.isTensor()) return value.toTensor().defined() ? without_memory(value.toTensor()) : value;
     const bool holds = value.isObject() || value.isTuple() || value.isList() || value.isGenericDict();

@@ -23,7 +23,7 @@ constexpr double norm_momentum = 0.1;
 constexpr double token_deviation = 0.02;
 constexpr double first_layer_scale = 1e-6;
 
-/// The module that a dotted path names, made where it does not exist; `name` is left with what follows the last dot.
+/// The module that the part of `name` before the last dot names; missing ones are created. `name` keeps the rest.
 torch::nn::Module& module_at(torch::nn::Module& root, std::string_view& name) {
   torch::nn::Module* module = &root;
   for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.')) {

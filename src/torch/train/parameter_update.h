@@ -11,18 +11,18 @@
 
 namespace perfpred {
 
-/// Rates that each optimizer is commonly used with: 1e-3 for adam, adamw and rmsprop, 1e-2 for sgd, nesterov and
+/// A usual learning rate: 1e-3 for adam, adamw and rmsprop, 1e-2 for sgd, nesterov and
 /// adagrad, 1 for adadelta.
 [[nodiscard]] PERFPRED_API double default_learning_rate(Optimizer optimizer);
 
 /// Updates parameters from their gradients with LibTorch's fused or grouped kernels: a few launches for all parameters,
-/// where torch::optim has several for each. Results are torch::optim's. State stays on the parameters' device, so that
-/// a CUDA graph can hold an update.
+/// where torch::optim has several for each. The results equal torch::optim's. All state is on the parameters' device,
+/// so that a CUDA graph can contain an update.
 class PERFPRED_API ParameterUpdate {
  public:
   ParameterUpdate(Optimizer optimizer, std::vector<at::Tensor> parameters, double weight_decay = 0);
 
-  /// @param found_inf  a float on the device: where it is 1, nothing changes
+  /// @param found_inf  a float on the device; if it is 1, nothing changes
   void step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt);
   void clear_gradients();
 

@@ -31,7 +31,7 @@ struct SavedValue::Entry {
   SavedValue value;
 };
 
-/// Reads a file of torch.save() (of PyTorch 1.6 or later) without executing what it says.
+/// Reads a file of torch.save() (of PyTorch 1.6 or later) without executing code in it.
 /// @throws InputError, `path: reason`, for other files and damaged ones
 [[nodiscard]] SavedValue read_torch_file(const std::string& path);
 

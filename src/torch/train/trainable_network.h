@@ -13,7 +13,7 @@
 
 namespace perfpred {
 
-/// What a training step needs of a network, wherever it came from.
+/// What a training step needs from a network.
 class PERFPRED_API TrainableNetwork {
  public:
   virtual ~TrainableNetwork() = default;
@@ -27,7 +27,7 @@ class PERFPRED_API TrainableNetwork {
 [[nodiscard]] PERFPRED_API std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload,
                                                                               c10::Device device, std::uint64_t seed);
 
-/// A module saved by torch.jit. @throws InputError if the file is none
+/// A module saved by torch.jit.save(). @throws InputError if the file cannot be read or is not TorchScript
 [[nodiscard]] PERFPRED_API std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path,
                                                                               const Workload& workload,
                                                                               c10::Device device);
