@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <perfpred/network.h>
 #include <perfpred/torch/trace.h>
+#include <perfpred/workload.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/ones.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 

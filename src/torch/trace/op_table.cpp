@@ -75,94 +75,26 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 53> kinds_by_name = {{
 }};
 
 // Operators of about one FLOP per element that have no kind of their own and that LibTorch does not mark as pointwise.
-constexpr std::array<std::string_view, 66> others = {"amax",
-                                                     "amin",
-                                                     "argmax",
-                                                     "argmin",
-                                                     "max",
-                                                     "min",
-                                                     "prod",
-                                                     "var",
-                                                     "var_mean",
-                                                     "std",
-                                                     "std_mean",
-                                                     "norm",
-                                                     "linalg_vector_norm",
-                                                     "logsumexp",
-                                                     "cumsum",
-                                                     "cumprod",
-                                                     "any",
-                                                     "all",
-                                                     "index",
-                                                     "index_put",
-                                                     "_index_put_impl",
-                                                     "index_select",
-                                                     "index_add",
-                                                     "index_copy",
-                                                     "index_fill",
-                                                     "gather",
-                                                     "scatter",
-                                                     "scatter_add",
-                                                     "slice_scatter",
-                                                     "select_scatter",
-                                                     "sort",
-                                                     "topk",
-                                                     "flip",
-                                                     "roll",
-                                                     "repeat",
-                                                     "stack",
-                                                     "tril",
-                                                     "triu",
-                                                     "constant_pad_nd",
-                                                     "reflection_pad2d",
-                                                     "reflection_pad2d_backward",
-                                                     "replication_pad2d",
-                                                     "replication_pad2d_backward",
-                                                     "upsample_nearest2d",
-                                                     "upsample_nearest2d_backward",
-                                                     "upsample_bilinear2d",
-                                                     "upsample_bilinear2d_backward",
-                                                     "mse_loss",
-                                                     "mse_loss_backward",
-                                                     "smooth_l1_loss",
-                                                     "smooth_l1_loss_backward",
-                                                     "glu",
-                                                     "glu_backward",
-                                                     "elu_backward",
-                                                     "leaky_relu_backward",
-                                                     "softplus_backward",
-                                                     "log_sigmoid_backward",
-                                                     "native_dropout",
-                                                     "native_dropout_backward",
-                                                     "nonzero",
-                                                     "pixel_shuffle",
-                                                     "channel_shuffle",
-                                                     "_prelu_kernel",
-                                                     "_prelu_kernel_backward",
-                                                     "_masked_softmax",
-                                                     "one_hot"};
+constexpr std::string_view others =
+    " amax amin argmax argmin max min prod var var_mean std std_mean norm linalg_vector_norm logsumexp cumsum "
+    "cumprod any all index index_put _index_put_impl index_select index_add index_copy index_fill gather scatter "
+    "scatter_add slice_scatter select_scatter sort topk flip roll repeat stack tril triu constant_pad_nd "
+    "reflection_pad2d reflection_pad2d_backward replication_pad2d replication_pad2d_backward upsample_nearest2d "
+    "upsample_nearest2d_backward upsample_bilinear2d upsample_bilinear2d_backward mse_loss mse_loss_backward "
+    "smooth_l1_loss smooth_l1_loss_backward glu glu_backward elu_backward leaky_relu_backward softplus_backward "
+    "log_sigmoid_backward native_dropout native_dropout_backward nonzero pixel_shuffle channel_shuffle "
+    "_prelu_kernel _prelu_kernel_backward _masked_softmax one_hot ";
 
 // Operators that neither compute nor move anything.
-constexpr std::array<std::string_view, 20> free_names = {"empty",
-                                                         "empty_like",
-                                                         "empty_strided",
-                                                         "new_empty",
-                                                         "new_empty_strided",
-                                                         "_unsafe_view",
-                                                         "_reshape_alias",
-                                                         "unsafe_split",
-                                                         "unsafe_split_with_sizes",
-                                                         "unsafe_chunk",
-                                                         "detach",
-                                                         "lift",
-                                                         "lift_fresh",
-                                                         "resize",
-                                                         "as_strided",
-                                                         "set",
-                                                         "squeeze",
-                                                         "unsqueeze",
-                                                         "t",
-                                                         "transpose"};
+constexpr std::string_view free_names =
+    " empty empty_like empty_strided new_empty new_empty_strided _unsafe_view _reshape_alias unsafe_split "
+    "unsafe_split_with_sizes unsafe_chunk detach lift lift_fresh resize as_strided set squeeze unsqueeze t "
+    "transpose ";
+
+/// @param words  with a space before and behind each
+bool is_in(std::string_view words, std::string_view name) {
+  return words.find(fmt::format(" {} ", name)) != std::string_view::npos;
+}
 
 OpKind kind_of_name(std::string_view name) {
   const auto* found =
@@ -171,7 +103,7 @@ OpKind kind_of_name(std::string_view name) {
   for (auto kind = static_cast<int>(OpKind::unknown) + 1; kind < static_cast<int>(OpKind::other); ++kind) {
     if (to_string(static_cast<OpKind>(kind)) == name) return static_cast<OpKind>(kind);
   }
-  return std::find(others.begin(), others.end(), name) != others.end() ? OpKind::other : OpKind::unknown;
+  return is_in(others, name) ? OpKind::other : OpKind::unknown;
 }
 
 std::shared_mutex registered_mutex;
@@ -209,7 +141,7 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   }
   const bool view =
       !info.in_place && !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
-  if (view || (ours && std::find(free_names.begin(), free_names.end(), name) != free_names.end())) {
+  if (view || (ours && is_in(free_names, name))) {
     info.role = OpRole::view;
   } else if (ours && name == "_local_scalar_dense") {
     info.role = OpRole::reads_value;
