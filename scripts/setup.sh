@@ -5,6 +5,7 @@
 #
 #   scripts/setup.sh          everything
 #   scripts/setup.sh --core   without LibTorch: the core library, its programs and tests
+#   scripts/setup.sh --lint   everything, and what checks sources and makes the API reference
 #
 # LibTorch goes to ${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred} (4.5 GB), unless Torch_DIR or
 # CMAKE_PREFIX_PATH names one of your own.
@@ -17,6 +18,7 @@ core_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
 )
+lint_packages=(clang-format clang-tidy doxygen)
 torch_packages=(libturbojpeg0-dev libssl-dev) # folders of JPEG files, SHA-256
 torch_version=2.11.0
 toolkit_release=13 # of CUDA; what this LibTorch was built with
@@ -29,15 +31,17 @@ die() {
 }
 
 with_torch=yes
+with_lint=no
 for argument in "$@"; do
   case $argument in
     --core) with_torch=no ;;
+    --lint) with_lint=yes ;;
     -h | --help)
-      sed -n '3,10s/^# \{0,1\}//p' "$0"
+      sed -n '3,11s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)
-      echo "setup: unknown option $argument (there is --core)" >&2
+      echo "setup: unknown option $argument (there are --core, --lint)" >&2
       exit 2
       ;;
   esac
@@ -158,6 +162,7 @@ install_toolkit() {
 }
 
 install_packages "${core_packages[@]}"
+[ $with_lint = no ] || install_packages "${lint_packages[@]}"
 if [ $with_torch = yes ]; then
   install_packages "${torch_packages[@]}"
   torch=$(own_torch)
