@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "text/files.h"
 #include "text/csv.h"
+#include "text/files.h"
 
 namespace {
 

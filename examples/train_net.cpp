@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
   program.add_flag("--verify", options.verify, "of imagefolder: decode every picture before the first step");
   program.add_option("--batch-size", options.batch_size, "default 128");
   program.add_flag("--amp", amp, "the same as --precision fp16");
-  program.add_option("--precision", precision, "fp32 (used if not given), tf32, default (PyTorch's own), bf16, fp16, fp64");
+  program.add_option("--precision", precision,
+                     "fp32 (used if not given), tf32, default (PyTorch's own), bf16, fp16, fp64");
   program.add_option("--layout", layout, "nchw (default) or nhwc");
   program.add_option("--workers", options.workers, "threads that load images (default 2)");
   program.add_option("--threads", options.threads, "CPU threads that compute (default: all)");

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 const fs::path root = PERFPRED_SOURCE_DIR;
 
 /// Rooms in the order of the data flow: a room includes those before it. docs/architecture.md says what each is for.
-constexpr std::array<std::string_view, 13> rooms = {"text",     "statistics", "device", "network",   "workload",
-                                                    "step",     "analysis",   "runs",   "aggregate", "model",
+constexpr std::array<std::string_view, 13> rooms = {"text",     "statistics", "catalogue", "network",   "workload",
+                                                    "step",     "device",     "runs",      "aggregate", "model",
                                                     "evaluate", "plan",       "tools"};
 constexpr std::array<std::string_view, 5> torch_rooms = {"device", "data", "train", "measure", "trace"};
 
@@ -113,7 +113,7 @@ TEST(Layout, NoRoomOfTorchIncludesALaterOne) {
 
 TEST(Layout, CoreNeverSeesLibTorch) {
   const std::regex torch("^(torch|ATen|c10|caffe2|cuda)[/_].*|^perfpred/torch/.*");
-  for (const fs::path folder : {root / "src", root / "include/perfpred"}) {
+  for (const fs::path& folder : {root / "src", root / "include/perfpred"}) {
     for (const Source& source : sources_below(folder)) {
       if (is_torch(source)) continue;
       for (const std::string& include : source.includes) {
@@ -124,7 +124,7 @@ TEST(Layout, CoreNeverSeesLibTorch) {
 }
 
 TEST(Layout, NoSourceHasMoreThan500Lines) {
-  for (const fs::path folder : {root / "src", root / "include/perfpred"}) {
+  for (const fs::path& folder : {root / "src", root / "include/perfpred"}) {
     for (const Source& source : sources_below(folder)) EXPECT_LE(source.lines, 500U) << source.path;
   }
 }

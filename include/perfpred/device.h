@@ -63,8 +63,8 @@ class PERFPRED_API DeviceCatalogue {
  public:
   DeviceCatalogue();
 
-  /// Adds the rows of a CSV with the columns of devices.csv; only `name` is mandatory. A row whose name is known already
-  /// replaces that device.
+  /// Adds the rows of a CSV with the columns of devices.csv; only `name` is mandatory. A row whose name is known
+  /// already replaces that device.
   /// @throws InputError, `file:line: ...`, for a file that cannot be read, a name twice, a value that is not positive
   void add(const std::string& path);
 

@@ -14,8 +14,8 @@ namespace perfpred {
 /// `<path>.torn` and reports it in set_aside().
 class PERFPRED_API RunRecorder {
  public:
-  /// Creates the file with its header if it is missing or empty. If its header lacks optional columns of runs.csv, as in
-  /// files of older versions, they are added to the header, and empty fields to the rows. The header and the rows go
+  /// Creates the file with its header if it is missing or empty. If its header lacks optional columns of runs.csv, as
+  /// in files of older versions, they are added to the header, and empty fields to the rows. The header and the rows go
   /// directly to a path that exists and is not a regular file (a pipe, /dev/stdout).
   /// @throws InputError if the file cannot be opened, or its header lacks a mandatory column or has a column twice
   /// @throws Error if the disk refuses

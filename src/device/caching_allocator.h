@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +11,7 @@ namespace perfpred {
 
 /// LibTorch's CUDA caching allocator, without the memory: small and large blocks come from pools of segments, a request
 /// takes the smallest free block that holds it and leaves the rest, neighbours that are free are joined, segments stay.
-class PERFPRED_API CachingAllocator {
+class CachingAllocator {
  public:
   using Block = std::size_t;
   static constexpr Block no_block = static_cast<Block>(-1);

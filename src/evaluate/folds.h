@@ -18,13 +18,12 @@ struct Fold {
 };
 
 /// @throws InputError if the rows do not make two folds
-[[nodiscard]] PERFPRED_API std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protocol,
-                                                        const ProtocolOptions& options);
+[[nodiscard]] std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protocol,
+                                           const ProtocolOptions& options);
 
 /// parallel_for() of statistics/parallel.h with the threads, stop token and progress of the options.
 /// @throws Error if stopped; the first exception of a task
-PERFPRED_API void parallel_for(std::size_t count, const ProtocolOptions& options,
-                               const std::function<void(std::size_t)>& task);
+void parallel_for(std::size_t count, const ProtocolOptions& options, const std::function<void(std::size_t)>& task);
 
 /// Places of the rows of each workload, in the order in which workloads first appear. Rows of one workload that differ
 /// in env belong to the same side of every split: a model pools them.
@@ -33,7 +32,7 @@ PERFPRED_API void parallel_for(std::size_t count, const ProtocolOptions& options
 /// The places of all groups, one group behind the other.
 [[nodiscard]] std::vector<std::size_t> flatten(std::span<const std::vector<std::size_t>> groups);
 
-[[nodiscard]] PERFPRED_API std::vector<AggregateRow> pick(std::span<const AggregateRow> rows,
-                                                          const std::vector<std::size_t>& places);
+[[nodiscard]] std::vector<AggregateRow> pick(std::span<const AggregateRow> rows,
+                                             const std::vector<std::size_t>& places);
 
 }  // namespace perfpred

@@ -28,7 +28,7 @@ struct RunColumn {
 [[nodiscard]] const std::vector<RunColumn>& run_table();
 
 /// Reads the rows of one runs.csv.
-class PERFPRED_API RunParser {
+class RunParser {
  public:
   /// @throws InputError, `where: ...`, if a mandatory column is missing
   RunParser(const std::vector<std::string>& header, const std::string& where);

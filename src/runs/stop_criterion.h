@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 #include <perfpred/step_samples.h>
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 namespace perfpred {
 
 /// Decides from the samples themselves whether more are needed.
-class PERFPRED_API StopCriterion {
+class StopCriterion {
  public:
   virtual ~StopCriterion() = default;
 
@@ -39,8 +38,8 @@ class PERFPRED_API StopCriterion {
 
 /// A criterion by its name, see StepSamplesOptions.
 /// @throws InputError for another name, or an option that is not positive
-[[nodiscard]] PERFPRED_API std::unique_ptr<StopCriterion> make_stop_criterion(std::string_view name,
-                                                                              const StopOptions& options = {});
+[[nodiscard]] std::unique_ptr<StopCriterion> make_stop_criterion(std::string_view name,
+                                                                 const StopOptions& options = {});
 
 /// A median with its 95 % confidence interval.
 struct MedianInterval {
@@ -56,13 +55,13 @@ struct MedianInterval {
 /// Analysis, 9.5.3), which show a level that wanders slowly: 4 parts from 12 samples on, 8 from 24. Fewer than 6
 /// samples have no order statistics that reach 95 %: their interval is at least Student's, of the logarithms.
 /// @param samples  at least one, positive; a single one has the interval 0 to infinity
-[[nodiscard]] PERFPRED_API MedianInterval median_interval(std::span<const double> samples);
+[[nodiscard]] MedianInterval median_interval(std::span<const double> samples);
 
 /// Relative standard error of the mean: half width of its 95 % interval / 1.96 / mean. Student's interval, with
 /// autocorrelated samples counted as in median_interval(), and never narrower than the means of 4 and of 8 consecutive
 /// parts imply.
 /// @param samples  at least one, positive; infinite for a single one
-[[nodiscard]] PERFPRED_API double relative_error_of_mean(std::span<const double> samples);
+[[nodiscard]] double relative_error_of_mean(std::span<const double> samples);
 
 /// The point at which the level of a sequence changes most.
 struct ChangePoint {
@@ -73,6 +72,6 @@ struct ChangePoint {
 
 /// Pettitt's rank test (Applied Statistics 28, 1979): p = 2 exp(-6 K^2 / (n^3 + n^2)).
 /// @param samples  at least two
-[[nodiscard]] PERFPRED_API ChangePoint find_change(std::span<const double> samples);
+[[nodiscard]] ChangePoint find_change(std::span<const double> samples);
 
 }  // namespace perfpred

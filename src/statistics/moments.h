@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstdint>
 
@@ -16,9 +15,9 @@ struct DoubleDouble {
   void add_square(double x);
 };
 
-/// Number, mean and standard deviation of values that are added one by one or in parts. Sums in twice the precision of a
-/// double make the result independent of their order to far below 1e-12, also if the values are nearly equal.
-struct PERFPRED_API Moments {
+/// Number, mean and standard deviation of values that are added one by one or in parts. Sums in twice the precision of
+/// a double make the result independent of their order to far below 1e-12, also if the values are nearly equal.
+struct Moments {
   std::int64_t n = 0;
   DoubleDouble sum;
   DoubleDouble sum_of_squares;

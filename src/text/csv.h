@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +18,7 @@ inline constexpr std::size_t max_line_bytes = std::size_t{16} << 20;  ///< lines
 
 /// Lines of a text file, one at a time in constant memory: LF or CRLF, a byte order mark accepted, each under 16 MB.
 /// A NUL byte, which no text has, is an InputError with file and line.
-class PERFPRED_API LineReader {
+class LineReader {
  public:
   explicit LineReader(const std::string& path);  ///< @throws InputError if the file cannot be read
   /// The same for a text in memory, which messages call `name`; it must outlive the reader.
@@ -49,7 +48,7 @@ struct CsvColumn {
 /// Reads a CSV file with a header, one row at a time: columns by name in any order, RFC 4180 quoting without line
 /// breaks in fields, LF or CRLF, a byte order mark accepted, lines under 16 MB. Everything wrong is an InputError with
 /// file and line.
-class PERFPRED_API CsvReader {
+class CsvReader {
  public:
   /// @throws InputError if the file cannot be read, is empty, or has a column twice
   explicit CsvReader(const std::string& path);
@@ -89,16 +88,16 @@ class PERFPRED_API CsvReader {
 
 /// One CSV line with its line feed; fields that need quotes get them. A line break or NUL in a field becomes a blank,
 /// since no reader takes one.
-[[nodiscard]] PERFPRED_API std::string csv_line(std::span<const std::string> fields);
+[[nodiscard]] std::string csv_line(std::span<const std::string> fields);
 
 /// Size in bytes of the lines up to and including the header, the first line that is not blank; 0 if that has no line
 /// feed.
 [[nodiscard]] std::size_t size_up_to_header(std::string_view text);
 
 /// Splits a NUL-terminated line in place. @returns false if a quote is not closed
-[[nodiscard]] PERFPRED_API bool split_csv_fields(char* line, std::vector<std::string_view>& fields);
+[[nodiscard]] bool split_csv_fields(char* line, std::vector<std::string_view>& fields);
 
 /// The fields of one line (without line feed). @throws InputError, `prefix: ...`, for a quote that is not closed
-[[nodiscard]] PERFPRED_API std::vector<std::string> split_csv_line(std::string_view line, const std::string& prefix);
+[[nodiscard]] std::vector<std::string> split_csv_line(std::string_view line, const std::string& prefix);
 
 }  // namespace perfpred

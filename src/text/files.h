@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <string>
 #include <string_view>
@@ -9,7 +8,7 @@ namespace perfpred {
 
 /// An output file that appears whole or not at all: written beside its name, synchronised, renamed by commit(). A name
 /// that exists and is not a regular file (a pipe, /dev/stdout) is written directly.
-class PERFPRED_API AtomicFile {
+class AtomicFile {
  public:
   /// @throws InputError if no file can be made there
   explicit AtomicFile(std::string path);
@@ -32,18 +31,18 @@ class PERFPRED_API AtomicFile {
 /// Writes all of a text to an open file, however many calls the system needs.
 /// @param path  names the file in the message
 /// @throws Error if the disk refuses
-PERFPRED_API void write_all(int fd, std::string_view text, const std::string& path);
+void write_all(int fd, std::string_view text, const std::string& path);
 
 /// Waits until the disk has what was written to an open file. @throws Error, which names `path`, if it refuses
-PERFPRED_API void synchronise(int fd, const std::string& path);
+void synchronise(int fd, const std::string& path);
 
 /// Writes one whole file. @throws as AtomicFile does
-PERFPRED_API void write_file(const std::string& path, std::string_view text);
+void write_file(const std::string& path, std::string_view text);
 
 /// Creates a folder and its missing parents. @throws InputError if that fails
-PERFPRED_API void make_folder(const std::string& path);
+void make_folder(const std::string& path);
 
 /// Reads one whole file. @throws InputError if it cannot be read
-[[nodiscard]] PERFPRED_API std::string read_file(const std::string& path);
+[[nodiscard]] std::string read_file(const std::string& path);
 
 }  // namespace perfpred

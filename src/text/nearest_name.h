@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstddef>
 #include <optional>
@@ -10,10 +9,10 @@
 namespace perfpred {
 
 /// Number of letters to insert, delete, replace or swap with a neighbour to turn one text into the other.
-[[nodiscard]] PERFPRED_API std::size_t edit_distance(std::string_view a, std::string_view b);
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// Finds the known name that is closest to a mistyped one.
-class PERFPRED_API NearestName {
+class NearestName {
  public:
   explicit NearestName(std::string typed);
   void offer(std::string_view spelling, std::string_view name);  ///< a known name, by one of its spellings

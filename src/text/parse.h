@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/error.h>
-#include <perfpred/export.h>
 
 #include <cstdint>
 #include <optional>
@@ -17,31 +16,30 @@ struct ValuePlace {
   std::size_t line = 0;   ///< from 1; 0 if the value is not from a line
   std::string_view name;
 
-  [[nodiscard]] PERFPRED_API std::string prefix() const;  ///< `file:line: `, without the unknown parts
+  [[nodiscard]] std::string prefix() const;  ///< `file:line: `, without the unknown parts
 };
 
 /// InputError `file:line: name "value" is not <expected>`; a long or unprintable value is shortened.
-[[noreturn]] PERFPRED_API void throw_bad_value(const ValuePlace& place, std::string_view value,
-                                               std::string_view expected);
+[[noreturn]] void throw_bad_value(const ValuePlace& place, std::string_view value, std::string_view expected);
 
 /// A value as messages show it: at most 40 characters, with `?` for control characters and for bytes that are not
 /// UTF-8.
-[[nodiscard]] PERFPRED_API std::string shown(std::string_view value);
+[[nodiscard]] std::string shown(std::string_view value);
 
-[[nodiscard]] PERFPRED_API bool is_utf8(std::string_view text);
+[[nodiscard]] bool is_utf8(std::string_view text);
 
 /// The whole text must be the number, correctly rounded; surrounding blanks are allowed.
-[[nodiscard]] PERFPRED_API double parse_finite(std::string_view text, const ValuePlace& place);
-[[nodiscard]] PERFPRED_API double parse_positive(std::string_view text, const ValuePlace& place);
-[[nodiscard]] PERFPRED_API double parse_non_negative(std::string_view text, const ValuePlace& place);
-[[nodiscard]] PERFPRED_API std::int64_t parse_integer(std::string_view text, const ValuePlace& place);
-[[nodiscard]] PERFPRED_API std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place);
+[[nodiscard]] double parse_finite(std::string_view text, const ValuePlace& place);
+[[nodiscard]] double parse_positive(std::string_view text, const ValuePlace& place);
+[[nodiscard]] double parse_non_negative(std::string_view text, const ValuePlace& place);
+[[nodiscard]] std::int64_t parse_integer(std::string_view text, const ValuePlace& place);
+[[nodiscard]] std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place);
 
 /// Reads a JSON list of numbers >= 0, as `[]` or `[1.5, 2]`.
-PERFPRED_API void parse_seconds_list(std::string_view text, const ValuePlace& place, std::vector<double>& seconds);
+void parse_seconds_list(std::string_view text, const ValuePlace& place, std::vector<double>& seconds);
 
 /// Shortest text that reads back as the same double.
-[[nodiscard]] PERFPRED_API std::string number_text(double value);
-[[nodiscard]] PERFPRED_API std::string number_text(const std::optional<double>& value);  ///< empty for nothing
+[[nodiscard]] std::string number_text(double value);
+[[nodiscard]] std::string number_text(const std::optional<double>& value);  ///< empty for nothing
 
 }  // namespace perfpred

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "text/files.h"
 #include "text/csv.h"
+#include "text/files.h"
 
 namespace perfpred {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "model/hybrid/step_shape.h"
 #include "model/kinds/features.h"
-#include "text/files.h"
 #include "text/csv.h"
+#include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {

@@ -6,8 +6,8 @@
 
 #include <array>
 
-#include "text/files.h"
 #include "text/csv.h"
+#include "text/files.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/files.h"
 #include "text/csv.h"
+#include "text/files.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
 

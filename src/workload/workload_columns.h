@@ -19,13 +19,13 @@ struct WorkloadColumn {
 };
 
 /// All fields, in the order in which a key has them.
-[[nodiscard]] PERFPRED_API std::span<const WorkloadColumn> workload_columns();
+[[nodiscard]] std::span<const WorkloadColumn> workload_columns();
 
 /// The values of columns that a table of measurements lacks (docs/formats.md). depth and base_filters are empty.
-[[nodiscard]] PERFPRED_API Workload unstated_workload();
+[[nodiscard]] Workload unstated_workload();
 
 /// Reads the workload columns that a table has; an empty or missing field keeps the value in `defaults`.
-class PERFPRED_API WorkloadReader {
+class WorkloadReader {
  public:
   WorkloadReader(const CsvReader& csv, Workload defaults);
   [[nodiscard]] Workload read(const CsvReader& csv) const { return read(csv, defaults_); }

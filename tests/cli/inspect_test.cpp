@@ -125,7 +125,8 @@ TEST(InspectProgram, TablesNetworksAsTheOptionsSay) {
 
 TEST(InspectProgram, TakesOwnDevices) {
   const TemporaryFolder folder;
-  const std::string own = folder.write("own.csv", "name,kind,vendor,fp32_tflops,mem_bw_gbs,mem_gb\nMine,gpu,NVIDIA,1,100,0.001\n");
+  const std::string own =
+      folder.write("own.csv", "name,kind,vendor,fp32_tflops,mem_bw_gbs,mem_gb\nMine,gpu,NVIDIA,1,100,0.001\n");
   const Finished finished = inspect({"--network", "CIFAR_CNN", "--depth", "1", "--base-filters", "1", "--device",
                                      "mine", "--device-file", own, "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;

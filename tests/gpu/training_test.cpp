@@ -19,10 +19,10 @@
 #include "torch/data/batch_loader.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/memory_peak.h"
-#include "torch/device/nvtx_ranges.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/train/cuda_graph.h"
+#include "torch/train/nvtx_ranges.h"
 #include "torch/train/training_step.h"
 
 namespace perfpred {

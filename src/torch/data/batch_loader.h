@@ -42,12 +42,12 @@ struct LoaderOptions {
 };
 
 /// What a workload's batches are like, for a loader of so many threads.
-[[nodiscard]] PERFPRED_API LoaderOptions loader_options(const Workload& workload, c10::Device device, int workers);
+[[nodiscard]] LoaderOptions loader_options(const Workload& workload, c10::Device device, int workers);
 
 /// Assembles batches on the host in threads of its own, a few ahead of the training loop. The device holds two of them:
 /// the one that next() returned last and, on CUDA, its successor, copied meanwhile on a stream of its own; on a CPU the
 /// ones being assembled, one for each thread.
-class PERFPRED_API BatchLoader {
+class BatchLoader {
  public:
   BatchLoader(const ImageSource& source, std::vector<std::int64_t> shape, LoaderOptions options);
   ~BatchLoader();

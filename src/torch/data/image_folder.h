@@ -26,7 +26,7 @@ class CorruptPictures {
  public:
   void add(std::string line);
   /// Those added since the last call, `path: reason`.
-  [[nodiscard]] PERFPRED_API std::vector<std::string> take();
+  [[nodiscard]] std::vector<std::string> take();
 
  private:
   std::mutex mutex_;
@@ -42,7 +42,7 @@ struct ImageFolder {
 };
 
 /// The first five of the lines and the number of the others, in one line.
-[[nodiscard]] PERFPRED_API std::string first_few(const std::vector<std::string>& lines);
+[[nodiscard]] std::string first_few(const std::vector<std::string>& lines);
 
 /// JPEG files in `folder/train/<class>/` and `folder/val/<class>/`. If `folder/test/` has folders,
 /// `folder/test/<class>/` is the test part, else the validation part is.
@@ -57,8 +57,8 @@ struct ImageFolder {
 /// @return nothing if `stop` returned true
 /// @throws InputError for folders that are missing, empty or of different classes, for corrupt pictures (with
 /// `skip_corrupt` only if a class keeps none), and in builds without libjpeg-turbo
-[[nodiscard]] PERFPRED_API std::optional<ImageFolder> read_image_folder(const std::string& folder,
-                                                                        const std::vector<std::int64_t>& shape,
-                                                                        const ImageFolderOptions& options);
+[[nodiscard]] std::optional<ImageFolder> read_image_folder(const std::string& folder,
+                                                           const std::vector<std::int64_t>& shape,
+                                                           const ImageFolderOptions& options);
 
 }  // namespace perfpred

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <string>
 
@@ -9,7 +8,7 @@
 namespace perfpred {
 
 /// Whether this build has libjpeg-turbo. Without it the constructor of JpegFile throws.
-[[nodiscard]] PERFPRED_API bool reads_jpeg();
+[[nodiscard]] bool reads_jpeg();
 
 /// A JPEG file in memory, its header read.
 class JpegFile {

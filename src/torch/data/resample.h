@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstdint>
 #include <span>
@@ -25,7 +24,7 @@ struct Window {
 /// shrinking and one input pixel when enlarging. Pixels outside the picture have no weight.
 /// @param mirrored  swaps left and right
 /// @param out       3 x height x width, values 0..255
-PERFPRED_API void resample(const Picture& picture, const Window& window, std::int64_t height, std::int64_t width,
-                           bool mirrored, std::span<float> out);
+void resample(const Picture& picture, const Window& window, std::int64_t height, std::int64_t width, bool mirrored,
+              std::span<float> out);
 
 }  // namespace perfpred

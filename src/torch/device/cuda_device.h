@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 
 #include <cstdint>
 #include <optional>
@@ -18,10 +17,10 @@ struct CudaDevice {
   int sms = 0;
 };
 
-[[nodiscard]] PERFPRED_API int cuda_device_count();  ///< 0 without a driver
-[[nodiscard]] PERFPRED_API CudaDevice cuda_device(int index);
+[[nodiscard]] int cuda_device_count();  ///< 0 without a driver
+[[nodiscard]] CudaDevice cuda_device(int index);
 
-[[nodiscard]] PERFPRED_API std::string cuda_version();                  ///< of the runtime built against: "13.0"
-[[nodiscard]] PERFPRED_API std::optional<std::string> cudnn_version();  ///< loaded at run time: "9.19.0"
+[[nodiscard]] std::string cuda_version();                  ///< of the runtime built against: "13.0"
+[[nodiscard]] std::optional<std::string> cudnn_version();  ///< loaded at run time: "9.19.0"
 
 }  // namespace perfpred

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <c10/core/Device.h>
-#include <perfpred/export.h>
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +11,7 @@ namespace perfpred {
 
 /// The most memory that tensors have held on a device since this was made. On a CPU those made by this thread and by
 /// loaders that it starts; on CUDA what the caching allocator has handed out.
-class PERFPRED_API MemoryPeak {
+class MemoryPeak {
  public:
   explicit MemoryPeak(c10::Device device);
   ~MemoryPeak();
@@ -37,6 +36,6 @@ class PERFPRED_API MemoryPeak {
 
 /// Gives memory that no tensor holds back to the device, and what matrix libraries keep; nothing on a CPU. Not while
 /// a CUDA graph is to be replayed.
-PERFPRED_API void empty_cache(c10::Device device);
+void empty_cache(c10::Device device);
 
 }  // namespace perfpred

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <c10/core/Device.h>
-#include <perfpred/export.h>
 
 #include <string>
 #include <string_view>
@@ -10,10 +9,10 @@ namespace perfpred {
 
 /// `auto` (the first GPU, else the CPU), `cpu`, `cuda`, `cuda:1`; a CUDA device has an index afterwards.
 /// @throws InputError if the text is none of these, DeviceError if the device is not there
-[[nodiscard]] PERFPRED_API c10::Device runtime_device(std::string_view text);
+[[nodiscard]] c10::Device runtime_device(std::string_view text);
 
 /// What measured rows call it: the GPU's name by its driver, or the processor's model.
-[[nodiscard]] PERFPRED_API std::string device_name(c10::Device device);
+[[nodiscard]] std::string device_name(c10::Device device);
 
 /// Sets the number of threads that LibTorch computes with in this process.
 void use_cpu_threads(int threads);

@@ -2,7 +2,6 @@
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Event.h>
-#include <perfpred/export.h>
 
 #include <chrono>
 #include <cstddef>
@@ -14,7 +13,7 @@ namespace perfpred {
 inline constexpr std::size_t most_open_marks = 8;  ///< how far the host should run ahead of the device
 
 /// Times between marks in a device's work: events on CUDA, so that nothing waits, the steady clock on a CPU.
-class PERFPRED_API StepClock {
+class StepClock {
  public:
   explicit StepClock(c10::Device device) : device_(device) {}
 
@@ -35,6 +34,6 @@ class PERFPRED_API StepClock {
 };
 
 /// Waits until the device has done all work; nothing on a CPU.
-PERFPRED_API void synchronize(c10::Device device);
+void synchronize(c10::Device device);
 
 }  // namespace perfpred

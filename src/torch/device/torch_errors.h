@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/error.h>
-#include <perfpred/export.h>
 
 #include <memory>
 #include <optional>
@@ -12,15 +11,15 @@ namespace perfpred {
 
 /// To be called while handling an exception: throws it again as OutOfMemory, DeviceError or Error with one line if it
 /// came from LibTorch, else as it is.
-[[noreturn]] PERFPRED_API void rethrow_torch_error();
+[[noreturn]] void rethrow_torch_error();
 
 /// Whether an error's text says that memory ran out: not all of these errors have an exception of their own.
 /// @param free_share  free memory of the device / all of it, where known. cuDNN swallows the out-of-memory error of
 /// every algorithm that it tries and then finds "no engine"; with next to no free memory that means the memory.
-[[nodiscard]] PERFPRED_API bool speaks_of_memory(const std::string& text, std::optional<double> free_share);
+[[nodiscard]] bool speaks_of_memory(const std::string& text, std::optional<double> free_share);
 
 /// The same, asking the current GPU for its free memory if the text leaves a doubt.
-[[nodiscard]] PERFPRED_API bool speaks_of_memory(const std::string& text);
+[[nodiscard]] bool speaks_of_memory(const std::string& text);
 
 /// A message without the lines after the first.
 [[nodiscard]] std::string first_line_of(const std::string& message);

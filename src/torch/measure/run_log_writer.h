@@ -21,7 +21,6 @@ class RunLogWriter {
   void keep();                       ///< @throws Error if the disk refuses
 
  private:
-
   std::string path_;
   int fd_ = -1;
   bool kept_ = false;

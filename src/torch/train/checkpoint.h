@@ -2,7 +2,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <perfpred/export.h>
 
 #include <string>
 #include <utility>
@@ -21,27 +20,27 @@ struct Checkpoint {
 
 /// Writes a file that Python's torch.load() reads too, whole or not at all.
 /// @throws InputError if the file cannot be created, Error if the disk refuses
-PERFPRED_API void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
+void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
 
 /// Removes the half-written checkpoints that a killed training left in its folder: files NAME.pt.XXXXXX, as AtomicFile
 /// names them, without an end record, where NAME is last, best, final or epoch_N.
-PERFPRED_API void remove_torn_checkpoints(const std::string& folder);
+void remove_torn_checkpoints(const std::string& folder);
 
 /// @throws InputError if the file is missing or is not a checkpoint
-[[nodiscard]] PERFPRED_API Checkpoint load_checkpoint(const std::string& path);
+[[nodiscard]] Checkpoint load_checkpoint(const std::string& path);
 
 /// Weights by name, from a checkpoint of this library, a state dictionary saved by Python's torch.save(), or a file
 /// named
 /// `*.safetensors`.
 /// @throws InputError for other files and damaged ones
-[[nodiscard]] PERFPRED_API NamedTensors load_weights(const std::string& path);
+[[nodiscard]] NamedTensors load_weights(const std::string& path);
 
 /// Copies into each tensor of `to` the tensor of the same name.
 /// @throws InputError, `path: reason`, if one is missing or has another shape
-PERFPRED_API void restore(const NamedTensors& to, const NamedTensors& from, const std::string& path);
+void restore(const NamedTensors& to, const NamedTensors& from, const std::string& path);
 
 /// The state of the random generators of the CPU and of the device.
-[[nodiscard]] PERFPRED_API NamedTensors random_state(c10::Device device);
-PERFPRED_API void restore_random_state(const NamedTensors& from, c10::Device device, const std::string& path);
+[[nodiscard]] NamedTensors random_state(c10::Device device);
+void restore_random_state(const NamedTensors& from, c10::Device device, const std::string& path);
 
 }  // namespace perfpred

@@ -2,7 +2,6 @@
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
-#include <perfpred/export.h>
 
 #include <functional>
 #include <memory>
@@ -10,7 +9,7 @@
 namespace perfpred {
 
 /// A stream of its own and, once captured there, a CUDA graph.
-class PERFPRED_API CudaGraph {
+class CudaGraph {
  public:
   explicit CudaGraph(c10::Device device);
   ~CudaGraph();

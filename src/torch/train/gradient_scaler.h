@@ -2,7 +2,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <perfpred/export.h>
 
 #include <string>
 #include <utility>
@@ -13,7 +12,7 @@ namespace perfpred {
 /// Keeps the gradients of half precision from vanishing: scales the loss by a factor that grows while all gradients are
 /// finite and shrinks when one is not. What torch.amp.GradScaler does, with its defaults, without waiting for the
 /// device.
-class PERFPRED_API GradientScaler {
+class GradientScaler {
  public:
   explicit GradientScaler(c10::Device device);
 

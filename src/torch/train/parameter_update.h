@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <perfpred/export.h>
 #include <perfpred/vocabulary.h>
 
 #include <optional>
@@ -13,12 +12,12 @@ namespace perfpred {
 
 /// A usual learning rate: 1e-3 for adam, adamw and rmsprop, 1e-2 for sgd, nesterov and
 /// adagrad, 1 for adadelta.
-[[nodiscard]] PERFPRED_API double default_learning_rate(Optimizer optimizer);
+[[nodiscard]] double default_learning_rate(Optimizer optimizer);
 
 /// Updates parameters from their gradients with LibTorch's fused or grouped kernels: a few launches for all parameters,
 /// where torch::optim has several for each. The results equal torch::optim's. All state is on the parameters' device,
 /// so that a CUDA graph can contain an update.
-class PERFPRED_API ParameterUpdate {
+class ParameterUpdate {
  public:
   ParameterUpdate(Optimizer optimizer, std::vector<at::Tensor> parameters, double weight_decay = 0);
 

@@ -2,7 +2,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <perfpred/export.h>
 #include <perfpred/workload.h>
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 namespace perfpred {
 
 /// What a training step needs from a network.
-class PERFPRED_API TrainableNetwork {
+class TrainableNetwork {
  public:
   virtual ~TrainableNetwork() = default;
   [[nodiscard]] virtual at::Tensor forward(const at::Tensor& inputs) = 0;  ///< logits
@@ -24,12 +23,11 @@ class PERFPRED_API TrainableNetwork {
 };
 
 /// The workload's network of the zoo. @throws InputError for a network that is not known
-[[nodiscard]] PERFPRED_API std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload,
-                                                                              c10::Device device, std::uint64_t seed);
+[[nodiscard]] std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device,
+                                                                 std::uint64_t seed);
 
 /// A module saved by torch.jit.save(). @throws InputError if the file cannot be read or is not TorchScript
-[[nodiscard]] PERFPRED_API std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path,
-                                                                              const Workload& workload,
-                                                                              c10::Device device);
+[[nodiscard]] std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,
+                                                                 c10::Device device);
 
 }  // namespace perfpred

@@ -12,11 +12,11 @@
 
 #include "text/files.h"
 #include "torch/data/random.h"
-#include "torch/device/nvtx_ranges.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/scalar_types.h"
 #include "torch/device/step_clock.h"
 #include "torch/train/checkpoint.h"
+#include "torch/train/nvtx_ranges.h"
 
 namespace perfpred {
 namespace {
@@ -72,8 +72,8 @@ void Trainer::prepare_training() {
     remove_torn_checkpoints(options_.out_dir);
   }
   if (finished()) return;
-  log_.emplace(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(step()),
-               options_.env, data_.workload);
+  log_.emplace(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(step()), options_.env,
+               data_.workload);
 }
 
 void Trainer::resume() {

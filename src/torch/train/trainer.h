@@ -11,7 +11,7 @@
 #include <string>
 
 #include "torch/data/batch_loader.h"
-#include "torch/measure/iteration_log.h"
+#include "torch/train/iteration_log.h"
 #include "torch/train/training_data.h"
 #include "torch/train/training_progress.h"
 #include "torch/train/training_step.h"

@@ -35,7 +35,7 @@ struct Metrics {
 
 /// A network and its optimizer on a device, trained one batch at a time: forward, loss, backward, update, with the
 /// workload's precision and layout. Nothing in a step waits for the device.
-class PERFPRED_API TrainingStep {
+class TrainingStep {
  public:
   /// @throws InputError for a network, input or precision that the device cannot run
   TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options);
@@ -100,10 +100,10 @@ class PERFPRED_API TrainingStep {
 };
 
 /// @throws InputError for a network, precision or layout that cannot be trained on the device
-PERFPRED_API void check_trainable(const Workload& workload, c10::Device device);
+void check_trainable(const Workload& workload, c10::Device device);
 
 /// Sets what holds for the whole process: where TF32 replaces fp32 (`tf32`: convolutions and matrix products,
 /// `default`: convolutions), and that cuDNN chooses kernels by trial.
-PERFPRED_API void apply_precision(Precision precision);
+void apply_precision(Precision precision);
 
 }  // namespace perfpred

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/measure/iteration_log.h"
+#include "torch/train/iteration_log.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/files.h"
 #include "text/csv.h"
+#include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {
