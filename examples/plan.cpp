@@ -15,7 +15,7 @@
 #include <map>
 #include <string_view>
 
-#include "cli.h"
+#include "device_file.h"
 
 namespace {
 
@@ -111,6 +111,7 @@ int main(int argc, char** argv) {
   bool as_json = false;
   bool pareto = false;
   std::int64_t budget_sec = 0;
+  cli::DeviceFile device_file;
   PlanFilter filter;
   PlanRequest request;
   const std::map<std::string, PlanObjective> objectives = {{"sum", PlanObjective::sum},
@@ -138,9 +139,11 @@ int main(int argc, char** argv) {
   auto* alike = program.add_option("--gpus", gpus, "Number of devices, all alike")
                     ->check(CLI::Range(1, 10'000))
                     ->capture_default_str();
-  program.add_option("--devices", filter.devices, "Names of devices; their rows of one workload are one run")
-      ->delimiter(',')
-      ->excludes(alike);
+  auto* named =
+      program.add_option("--devices", filter.devices, "Names of devices; their rows of one workload are one run")
+          ->delimiter(',')
+          ->excludes(alike);
+  device_file.add_to(program)->needs(named);
   program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")->check(cli::not_negative());
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
   program.add_flag("--pareto", pareto, "Also the runs that no cheaper run equals in value");
@@ -151,6 +154,7 @@ int main(int argc, char** argv) {
 #ifdef PERFPRED_WITH_CBC
     enable_cbc();
 #endif
+    filter.catalogue = device_file.catalogue();
     filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
     const bool predicted = time_source == "predicted";

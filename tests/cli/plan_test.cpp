@@ -245,6 +245,11 @@ TEST_F(PlanProgram, SaysWhichTimesAreRough) {
   const Finished screen = run(predicted({"--devices", "T4,V100-SXM2-16GB"}), table);
   EXPECT_NE(screen.out.find("outside the model's domain: " + std::to_string(rough)), std::string::npos) << screen.out;
   expect_refusal(run(predicted({"--devices", "Foo,T4"}), table), 2, "Foo");
+  const std::string own_devices = folder_.write("own.csv", "name\nFoo\n");
+  const json named = run_json(predicted({"--devices", "Foo", "--device-file", own_devices}), table);
+  ASSERT_GT(named["n"], 0);
+  EXPECT_EQ(named["items"][0]["reason"], "other_device");
+  expect_refusal(run(predicted({"--device-file", own_devices}), table), 2, "--devices");
   // A limit of 0 s with a confidence: a plan or its bound, not a crash.
   const json stopped = run_json(predicted({"--confidence", "0.9", "--time-limit-sec", "0"}), table);
   EXPECT_LE(stopped["value"], stopped["upper_bound"]);
