@@ -83,9 +83,7 @@ const std::vector<UselessOption> evaluate = {
 INSTANTIATE_TEST_SUITE_P(Evaluate, Options, ::testing::ValuesIn(evaluate));
 
 const std::vector<UselessOption> inspect = {
-    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--input", "3x64x64"}, "--input"},
-    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--classes", "10"}, "--classes"},
-    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--depth", "3"}, "--depth"},
+    {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--depth", "3"}, "only cifar_cnn"},
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--device", "T4"}, "--device"},
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--ops", "FOLDER/ops.csv"}, "--ops"},
 };
