@@ -125,13 +125,21 @@ TEST(InspectProgram, TablesNetworksAsTheOptionsSay) {
 
 TEST(InspectProgram, TakesOwnDevices) {
   const TemporaryFolder folder;
-  const std::string own =
-      folder.write("own.csv", "name,kind,vendor,fp32_tflops,mem_bw_gbs,mem_gb\nMine,gpu,NVIDIA,1,100,0.001\n");
-  const Finished finished = inspect({"--network", "CIFAR_CNN", "--depth", "1", "--base-filters", "1", "--device",
-                                     "mine", "--device-file", own, "--json"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_EQ(json::parse(finished.out).at("device").at("name"), "Mine");
-  EXPECT_FALSE(json::parse(finished.out).at("device").at("fits"));
+  const std::string own = folder.write("own.csv",
+                                       "name,kind,vendor,fp32_tflops,mem_bw_gbs,mem_gb,launch_us\n"
+                                       "Mine,gpu,NVIDIA,1,100,0.001,1000\n"
+                                       "Other,gpu,NVIDIA,1,100,100,\n");
+  const auto answer = [&](const char* device) {
+    const Finished finished = inspect({"--network", "CIFAR_CNN", "--depth", "1", "--base-filters", "1", "--device",
+                                       device, "--device-file", own, "--json"});
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return json::parse(finished.out).at("device");
+  };
+  EXPECT_EQ(answer("mine").at("name"), "Mine");
+  EXPECT_FALSE(answer("mine").at("fits"));
+  EXPECT_EQ(answer("mine").at("bound"), "launch");  // a millisecond for each of its small operators
+  EXPECT_TRUE(answer("other").at("fits"));
+  EXPECT_NE(answer("other").at("bound"), "launch");
 }
 
 }  // namespace
