@@ -13,7 +13,6 @@
 #include "text/files.h"
 #include "torch/data/random.h"
 #include "torch/device/runtime_device.h"
-#include "torch/device/scalar_types.h"
 #include "torch/device/step_clock.h"
 #include "torch/train/checkpoint.h"
 #include "torch/train/nvtx_ranges.h"
@@ -38,7 +37,7 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   result_.skipped_images = data_.skipped;
   workload.device = result_.device;
   if (device_.is_cpu()) workload.threads = options_.threads.value_or(default_cpu_threads());
-  loading_ = {workload.batch_size, device_, storage_type(workload.precision), workload.layout, options_.workers};
+  loading_ = loader_options(workload, device_, options_.workers);
   const StepOptions step{options_.learning_rate, options_.weight_decay, options_.label_smoothing, options_.seed};
   step_ = options_.torchscript.empty()
               ? std::make_unique<TrainingStep>(workload, device_, step)

@@ -4,16 +4,16 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
-#include <ATen/core/Reduction.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/zeros.h>
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
+#include "torch/train/cross_entropy.h"
 #include "torch/train/cuda_graph.h"
 
 namespace perfpred {
@@ -24,14 +24,12 @@ const std::string network_prefix = "network.";
 /// Kernels are chosen and memory is laid out in the first steps; none of that may happen inside a graph.
 constexpr int steps_before_capture = 11;
 
-bool half(Precision precision) { return precision == Precision::bf16 || precision == Precision::fp16; }
-
 /// Automatic mixed precision while it lives.
 class Autocast {
  public:
-  Autocast(c10::DeviceType device, Precision precision) : device_(device), on_(half(precision)) {
+  Autocast(c10::DeviceType device, Precision precision) : device_(device), on_(half_type(precision)) {
     if (!on_) return;
-    at::autocast::set_autocast_dtype(device, precision == Precision::bf16 ? at::kBFloat16 : at::kHalf);
+    at::autocast::set_autocast_dtype(device, *half_type(precision));
     at::autocast::set_autocast_enabled(device, true);
   }
   Autocast(const Autocast&) = delete;
@@ -46,11 +44,6 @@ class Autocast {
   c10::DeviceType device_;
   bool on_;
 };
-
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double smoothing) {
-  const at::Tensor rows = logits.dim() > 2 ? logits.flatten(0, -2) : logits;
-  return at::cross_entropy_loss(rows, targets.flatten(), {}, at::Reduction::Mean, -100, smoothing);
-}
 
 }  // namespace
 
