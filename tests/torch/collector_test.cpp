@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <perfpred/error.h>
 #include <perfpred/torch/collector.h>
 
 #include <c10/util/Exception.h>
@@ -77,6 +78,31 @@ TEST(Collector, ARunStoppedWhileItIsJudgedIsDropped) {
     EXPECT_FALSE(Collector(options).measure(workload, [&] { return ++asked >= question; }));
     EXPECT_EQ(asked, question);
   }
+}
+
+TEST(Collector, MemoryOfEpochsHasNoBatchesOfTheValidation) {
+  CollectOptions options;
+  options.epochs = 2;
+  options.device = "cpu";
+  Workload workload = Workload::cifar_cnn(1, 8, 128);
+  workload.train_images = 512;
+  const auto never = [] { return false; };
+  const auto epochs = Collector(options).measure(workload, never);
+  options.timing = Timing::steps;
+  const auto steps = Collector(options).measure(workload, never);
+  ASSERT_TRUE(epochs && steps);
+  // A batch is 1.6 MB; with two of the validation there were 3.1 MB more.
+  EXPECT_NEAR(*epochs->peak_mem_mb, *steps->peak_mem_mb, 0.5);
+}
+
+TEST(Collector, RefusesALastBatchThatBatchNormalisationCannotTake) {
+  CollectOptions options;
+  options.device = "cpu";
+  Workload workload = Workload::zoo("mobilenet_v2", 8, {3, 32, 32});  // its last layers see one pixel
+  workload.train_images = 8 * 3 + 1;
+  EXPECT_THROW(static_cast<void>(Collector(options).placed(workload)), InputError);
+  workload.train_images = 8 * 3 + 2;
+  EXPECT_NO_THROW(static_cast<void>(Collector(options).placed(workload)));
 }
 
 TEST(Collector, EpochsMeasuredInCompanyAreUntrusted) {

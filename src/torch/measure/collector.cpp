@@ -33,6 +33,7 @@
 #include "torch/measure/epoch_measurement.h"
 #include "torch/measure/run_log_writer.h"
 #include "torch/measure/step_measurement.h"
+#include "torch/train/training_data.h"
 #include "torch/train/training_session.h"
 #include "workload/workload_columns.h"
 
@@ -135,6 +136,7 @@ struct Collector::Impl {
     workload.threads = device.is_cpu() ? std::optional(threads) : std::nullopt;
     workload.validate();
     check_trainable(workload, device);
+    check_last_batch(workload);
     return workload;
   }
 

@@ -24,7 +24,6 @@ std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, const W
                                                const std::function<bool()>& stop) {
   TrainingStep& step = session.step();
   BatchLoader& train = session.loader();
-  BatchLoader& validation = session.add_loader(*data.validation);
   StepClock clock(device);
   DeviceMonitor monitor(device);
   EpochMeasurement measured;
@@ -61,14 +60,14 @@ std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, const W
     const double sec = seconds_since(begin);
     keep(clock.take(0));
     measured.clock_mhz = last.clock_mhz;
-    const auto validated = step.evaluate(validation, data.validation->size(), stop);
+    const auto validated = session.evaluate(*data.validation, stop);
     if (!validated) return std::nullopt;
     measured.epochs.push_back({epoch, sec, trained.loss, trained.accuracy, validated->loss, validated->accuracy});
     done(measured.epochs.back());
     if (!timed) peak.forget();
   }
   peak.stop();
-  const auto tested = step.evaluate(session.add_loader(*data.test), data.test->size(), stop);
+  const auto tested = session.evaluate(*data.test, stop);
   if (!tested) return std::nullopt;
   measured.test_acc = tested->accuracy;
   return measured;

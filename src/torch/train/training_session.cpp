@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/train/training_session.h"
 
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "torch/data/random.h"
+#include "torch/device/torch_errors.h"
 #include "torch/train/parameter_update.h"
 
 namespace perfpred {
@@ -20,13 +22,14 @@ TrainingSession::TrainingSession(const Workload& workload, c10::Device device, c
   if (images_ == 0) images_ = workload.train_images;
 }
 
-BatchLoader& TrainingSession::add_loader(const ImageSource& images) {
-  return *added_.emplace_back(std::make_unique<BatchLoader>(images, shape_, loading_));
-}
-
-void TrainingSession::abandon() {
-  loader_.stop();
-  for (const auto& loader : added_) loader->stop();
+std::optional<Metrics> TrainingSession::evaluate(const ImageSource& images, const std::function<bool()>& stop) {
+  struct Evaluation {
+    BatchLoader loader;
+    void abandon() { loader.stop(); }
+  };
+  return use_until_device_fails(
+      std::unique_ptr<Evaluation>(new Evaluation{{images, shape_, loading_}}),
+      [&](Evaluation& evaluation) { return step_.evaluate(evaluation.loader, images.size(), stop); });
 }
 
 Batch TrainingSession::next() {

@@ -5,7 +5,8 @@
 #include <perfpred/workload.h>
 
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "torch/data/batch_loader.h"
@@ -23,12 +24,12 @@ class TrainingSession {
   [[nodiscard]] TrainingStep& step() { return step_; }
   [[nodiscard]] BatchLoader& loader() { return loader_; }
 
-  /// A loader of other images in batches of the same size, which lives as long as the session.
-  /// @param images  have to outlive the session
-  [[nodiscard]] BatchLoader& add_loader(const ImageSource& images);
+  /// Judges the network on other images. Their batches are in memory only meanwhile.
+  /// @param stop  asked before every batch; nothing is returned once it says true
+  [[nodiscard]] std::optional<Metrics> evaluate(const ImageSource& images, const std::function<bool()>& stop);
 
-  /// Ends the loaders' threads, so that the images may go before the session.
-  void abandon();
+  /// Ends the loader's threads, so that the images may go before the session.
+  void abandon() { loader_.stop(); }
 
   /// Batches without end, epoch after epoch; all are full unless an epoch is smaller than a batch.
   [[nodiscard]] Batch next();
@@ -38,7 +39,6 @@ class TrainingSession {
   std::vector<std::int64_t> shape_;
   LoaderOptions loading_;
   BatchLoader loader_;
-  std::vector<std::unique_ptr<BatchLoader>> added_;
   std::int64_t images_;  // of a pass of next()
   std::uint64_t seed_;
   std::uint64_t passes_ = 0;
