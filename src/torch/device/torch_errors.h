@@ -41,6 +41,8 @@ template <class T, class Function>
 auto use_until_device_fails(std::unique_ptr<T> owned, Function&& use) {
   try {
     return guard_torch([&] { return std::forward<Function>(use)(*owned); });
+  } catch (const OutOfMemory&) {  // a DeviceError, too, but the device works
+    throw;
   } catch (const DeviceError&) {
     owned.release()->abandon();
     throw;
