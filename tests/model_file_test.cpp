@@ -82,6 +82,29 @@ TEST(TimeRegressor, TheOrderOfRowsInAFileDoesNotMatter) {
   std::filesystem::remove(file);
 }
 
+TEST(TimeRegressor, NamesInAFileMayHaveAnySpelling) {
+  const std::string file = scratch("spelling");
+  const std::vector<AggregateRow> rows = as_group(made_up_rows(), 1, [](Workload& w) { w.device = "T4"; });
+  TimeRegressor::fit(rows).save(file);
+  std::ifstream saved(file);
+  std::string text(std::istreambuf_iterator<char>(saved), {});
+  for (const auto& [from, to] : {std::pair<std::string, std::string>("device=T4", "device=Tesla T4"),
+                                 std::pair<std::string, std::string>("network=cifar_cnn", "network=CIFAR_CNN")}) {
+    ASSERT_NE(text.find(from), std::string::npos);
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  }
+  std::ofstream(file) << text;
+  TimeRegressor model = TimeRegressor::load(file);
+  std::filesystem::remove(file);
+  const Workload& known = rows[7].workload;
+  EXPECT_TRUE(model.was_fitted_on(known));
+  EXPECT_EQ(model.predict(known).reason, Reason::none);
+  EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run_of(known, *rows[7].avg_time_mean)}).observed, 1U);
+  EXPECT_EQ(model.fitted_rows().size(), rows.size());
+  EXPECT_EQ(model.predict_on(known, std::vector<std::string>{"tesla_t4"})[0].reason, Reason::none);
+}
+
 TEST(TimeRegressor, BadModelFilesAreNamed) {
   const std::string file = scratch("bad");
   TimeRegressor::fit(made_up_rows()).save(file);
