@@ -41,13 +41,22 @@ std::vector<std::size_t> random_places(std::size_t count, std::size_t most, std:
   return places;
 }
 
-/// Relative standard error of the mean epoch of a usual run; 0 if no row has one.
+/// Relative standard error of the mean epoch of a usual run: the root mean square of those that are not wide; 0 if no
+/// row has one.
 double usual_epoch_sem(const std::vector<AggregateRow>& rows) {
   std::vector<double> sems;
   for (const AggregateRow& row : rows) {
     if (row.epoch_rel_sem) sems.push_back(*row.epoch_rel_sem);
   }
-  return sems.empty() ? 0 : median(std::move(sems));
+  if (sems.empty()) return 0;
+  const double widest = wide_label * median(sems);
+  double squares = 0, runs = 0;
+  for (const AggregateRow& row : rows) {
+    if (!row.epoch_rel_sem || *row.epoch_rel_sem > widest) continue;
+    squares += static_cast<double>(row.n) * *row.epoch_rel_sem * *row.epoch_rel_sem;
+    runs += static_cast<double>(row.n);
+  }
+  return std::sqrt(squares / runs);
 }
 
 /// Relative standard deviation of a usual run: pooled from repeats, once there are enough; before, the prior, or what

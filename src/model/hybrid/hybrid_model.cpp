@@ -64,7 +64,8 @@ double label_noise(const AggregateRow& row, double usual_noise) {
   double run = row.epoch_rel_sem.value_or(0);
   if ((row.flags.unstable || row.flags.disagree) && row.n > 1 && row.avg_time_std)
     run = std::max(run, *row.avg_time_std / *row.avg_time_mean);
-  return std::max(1.0, std::pow(run / usual_noise, 2)) / static_cast<double>(row.n);
+  const double ratio = run / usual_noise;
+  return (ratio > wide_label ? ratio * ratio : 1) / static_cast<double>(row.n);
 }
 
 Eigen::MatrixXd places_of(std::span<const HybridRow> rows) {

@@ -37,9 +37,13 @@ struct FittedPhysics {
   [[nodiscard]] PhysicsView view(const StepShape& shape) const;
 };
 
-/// Variance of a row's label in units of a single run's: 1 / n, or more where its epochs, or its flagged runs, scatter
-/// more than usual.
-/// @param usual_noise  relative standard deviation that a run's epochs and runs show at most in most rows
+/// A label is wide if it is known this many times less precisely than usual. Smaller ratios mean nothing: the scatter
+/// of two or three epochs is itself uncertain by a factor of two.
+inline constexpr double wide_label = 3;
+
+/// Variance of a row's label in units of a single run's: 1 / n, or more if the scatter of its epochs, or of its flagged
+/// runs, makes it wide.
+/// @param usual_noise  relative standard deviation of a usual label of one run
 [[nodiscard]] double label_noise(const AggregateRow& row, double usual_noise);
 
 [[nodiscard]] Eigen::MatrixXd places_of(std::span<const HybridRow> rows);
