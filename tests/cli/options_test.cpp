@@ -82,6 +82,33 @@ const std::vector<UselessOption> evaluate = {
 };
 INSTANTIATE_TEST_SUITE_P(Evaluate, Options, ::testing::ValuesIn(evaluate));
 
+const std::vector<UselessOption> predict = {
+    {"predict", {"--model", "FOLDER/m.json", "--configs", "FOLDER/c.csv", "--sweep", "batch_size=1,2"}, "excludes"},
+    {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--out", "FOLDER/p.csv"}, "excludes"},
+    {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--configs", "FOLDER/c.csv"}, "excludes"},
+    {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--sweep", "batch_size=1,2"}, "excludes"},
+    {"predict",
+     {"--model", "FOLDER/m.json", "--configs", "FOLDER/c.csv", "--out", "FOLDER/p.csv", "--price-per-hour", "2"},
+     "--price-per-hour"},
+};
+INSTANTIATE_TEST_SUITE_P(Predict, Options, ::testing::ValuesIn(predict));
+
+const std::vector<UselessOption> collect = {
+    {"collect", {"--network", "resnet18", "--batch-size", "2", "--timing", "steps", "--epochs", "7"}, "--epochs"},
+    {"collect", {"--network", "resnet18", "--batch-size", "2", "--model", "FOLDER/m.json"}, "--suggest"},
+};
+INSTANTIATE_TEST_SUITE_P(Collect, Options, ::testing::ValuesIn(collect));
+
+const std::vector<UselessOption> train_net = {
+    {"train-net", {"--data", "imagefolder:FOLDER", "--classes", "3"}, "classes"},
+    {"train-net", {"--data", "imagefolder:FOLDER", "--train-images", "3"}, "train-images"},
+    {"train-net", {"--data", "dummy", "--skip-corrupt"}, "skip-corrupt"},
+    {"train-net", {"--data", "dummy", "--env", "here"}, "--log-file"},
+    {"train-net", {"--data", "dummy", "--save-every", "2"}, "--out-dir"},
+    {"train-net", {"--data", "dummy", "--evaluate", "--profile-one-step"}, "exclude"},
+};
+INSTANTIATE_TEST_SUITE_P(TrainNet, Options, ::testing::ValuesIn(train_net));
+
 const std::vector<UselessOption> inspect = {
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--depth", "3"}, "only cifar_cnn"},
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--device", "T4"}, "--device"},
