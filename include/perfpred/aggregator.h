@@ -55,7 +55,7 @@ struct AggregateRow {
 
 /// All rows of a runs_agg.csv, in its order. Columns that are missing have the values that a missing column of runs.csv
 /// has; n_rejected 0, no flags.
-/// @throws InputError, `file:line: ...`, for a file that cannot be read, lacks a mandatory column, has no row, holds a
+/// @throws InputError (`file:line: ...`) for a file that cannot be read, lacks a mandatory column, has no row, holds a
 /// row that is not an aggregate, or has the same workload and env twice
 [[nodiscard]] PERFPRED_API std::vector<AggregateRow> read_aggregate(const std::string& path);
 

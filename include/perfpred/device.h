@@ -65,7 +65,7 @@ class PERFPRED_API DeviceCatalogue {
 
   /// Adds the rows of a CSV with the columns of devices.csv; only `name` is mandatory. A row whose name is known
   /// already replaces that device.
-  /// @throws InputError, `file:line: ...`, for a file that cannot be read, a name twice, a value that is not positive
+  /// @throws InputError (`file:line: ...`) for a file that cannot be read, a name twice, a value that is not positive
   void add(const std::string& path);
 
   [[nodiscard]] std::span<const Device> devices() const& { return devices_; }

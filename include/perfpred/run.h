@@ -59,7 +59,7 @@ class PERFPRED_API RunReader {
   RunReader(RunReader&&) noexcept;
   RunReader& operator=(RunReader&&) noexcept;
 
-  /// The next row, or nothing at the end. @throws InputError, `file:line: ...`, for a row that is not a run
+  /// The next row, or nothing at the end. @throws InputError (`file:line: ...`) for a row that is not a run
   [[nodiscard]] std::optional<Run> next();
 
  private:
@@ -100,7 +100,7 @@ struct RunLog {
 [[nodiscard]] PERFPRED_API std::string run_json(const Run& run);  ///< @copydoc epoch_json
 
 /// Reads a log. A last line that was cut off counts as not written.
-/// @throws InputError, `file:line: ...`, if the file cannot be read or a whole line is not a JSON object, epoch or row
+/// @throws InputError (`file:line: ...`) if the file cannot be read or a whole line is not a JSON object, epoch or row
 [[nodiscard]] PERFPRED_API RunLog read_run_log(const std::string& path);
 
 }  // namespace perfpred
