@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <random>
 #include <string>
-#include <thread>
 #include <unordered_map>
+
+#include "statistics/parallel.h"
 
 namespace perfpred {
 namespace {
@@ -62,14 +62,7 @@ void plans_of_left_out_runs(benchmark::State& state) {
   const auto splits = static_cast<std::size_t>(state.range(0));
   std::vector<std::array<Judged, confidences.size()>> judged(splits);
   for (auto _ : state) {
-    std::atomic<std::size_t> next = 0;
-    std::vector<std::thread> workers;
-    for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-      workers.emplace_back([&] {
-        for (std::size_t split = next++; split < splits; split = next++) judged[split] = judge_split(rows, split);
-      });
-    }
-    for (std::thread& worker : workers) worker.join();
+    parallel_for(splits, 0, [&](std::size_t split, std::size_t) { judged[split] = judge_split(rows, split); });
   }
   for (std::size_t c = 0; c < confidences.size(); ++c) {
     const std::string at = "_" + std::to_string(std::lround(100 * confidences[c]));

@@ -16,16 +16,13 @@
 #include <string_view>
 
 #include "device_file.h"
+#include "json_output.h"
 
 namespace {
 
 using nlohmann::json;
 using namespace perfpred;
-
-template <class Value>
-json or_null(const std::optional<Value>& value) {
-  return value ? json(*value) : json();
-}
+using perfpred::cli::or_null;
 
 json to_json(const PlannedRun& run) {
   return {{"key", run.workload.key()},

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "statistics/parallel.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/nvml.h"
 
@@ -34,7 +35,7 @@ DeviceMonitor::DeviceMonitor(c10::Device device) : device_(device), last_(std::c
     nvml_device_ = Nvml::instance().device(cuda_device(device.index()).pci_bus_id);
     return;
   }
-  waits_.emplace(usable_processors());
+  waits_.emplace(usable_cpus());
   if (!waits_->read()) waits_.reset();
 }
 
@@ -51,7 +52,7 @@ bool DeviceMonitor::cores_are_busy() {
   if (awaits_company_) return false;
   const CpuUse& then = uses_.front().use;
   const double others = (use->busy_sec - then.busy_sec - (use->own_sec - then.own_sec)) / age(0);
-  return others > std::max(0, usable_processors() - at::get_num_threads()) + busy_processors;
+  return others > std::max(0, usable_cpus() - at::get_num_threads()) + busy_processors;
 }
 
 DeviceReading DeviceMonitor::read() {

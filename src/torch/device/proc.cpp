@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/device/proc.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -59,12 +58,6 @@ std::optional<double> cpu_clock_mhz() {
     return *khz * 1e-3;
   }
   return leading_number(proc_value("/proc/cpuinfo", "cpu MHz"));
-}
-
-int usable_processors() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  return CPU_COUNT(&set);
 }
 
 std::optional<CpuUse> cpu_use() {

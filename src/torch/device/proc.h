@@ -22,9 +22,6 @@ namespace perfpred {
 /// The clock of the first processor in MHz, as far as the kernel knows it.
 [[nodiscard]] std::optional<double> cpu_clock_mhz();
 
-/// Logical processors that this process may use.
-[[nodiscard]] int usable_processors();
-
 /// Processor seconds since boot: all that was not idle, and this process's own.
 struct CpuUse {
   double busy_sec = 0;

@@ -8,7 +8,7 @@
 namespace perfpred {
 
 /// `auto` (the first GPU, else the CPU), `cpu`, `cuda`, `cuda:1`; a CUDA device has an index afterwards.
-/// @throws InputError if the text is none of these, DeviceError if the device is not there
+/// @throws InputError for any other text, DeviceError if the machine lacks the device
 [[nodiscard]] c10::Device runtime_device(std::string_view text);
 
 /// What measured rows call it: the GPU's name by its driver, or the processor's model.

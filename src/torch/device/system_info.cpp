@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "statistics/parallel.h"
 #include "text/files.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/nvml.h"
@@ -128,7 +129,7 @@ SystemInfo read_system_info() {
   }
   info.system = distribution();
   info.cpu_model = cpu_model_name();
-  info.cpu_threads = usable_processors();
+  info.cpu_threads = usable_cpus();
   info.cpu_cores = physical_cores();
   info.cpu_mhz = cpu_clock_mhz();
   info.l1d_bytes = cache_bytes(1);
