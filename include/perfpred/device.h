@@ -73,7 +73,7 @@ class PERFPRED_API DeviceCatalogue {
 
   /// The device with this name or alias, without regard to case, blanks, `-` and `_`; `cpu`, or the name of this
   /// machine's CPU, is Device::this_cpu(), whose rates are unknown.
-  /// @throws InputError if there is none, naming the nearest and all, or if several share the alias, naming them
+  /// @throws InputError for an unknown name, listing the nearest and all, or an alias of several devices, listing them
   [[nodiscard]] Device find(std::string_view name) const;
 
   /// As find(), but this machine's CPU is measured now (Device::measured_cpu()).

@@ -29,7 +29,7 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API std::string_view to_string(Phase phase);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Bound bound);
 
-/// @throws InputError naming the choices if the text is none of them
+/// @throws InputError, listing the choices, for any other text
 [[nodiscard]] PERFPRED_API Precision parse_precision(std::string_view text);
 [[nodiscard]] PERFPRED_API Optimizer parse_optimizer(std::string_view text);  ///< @copydoc parse_precision
 [[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);        ///< @copydoc parse_precision

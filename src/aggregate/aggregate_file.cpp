@@ -108,7 +108,7 @@ void add_chunk(const File& file, std::size_t begin, bool whole, const std::strin
   const std::size_t offset = whole ? begin : begin - 1;  // a line begins behind a line feed
   file.read(offset, begin + chunk_bytes - offset, buffer);
   const std::size_t end = buffer.size();
-  std::size_t at = whole ? 0 : buffer.find('\n') + 1;  // 0 if there is none: a line longer than the chunk
+  std::size_t at = whole ? 0 : buffer.find('\n') + 1;  // 0: this line is longer than the chunk
   if (at >= end || (!whole && at == 0)) return;
   while (buffer.back() != '\n') {  // the rest of the last line
     const std::size_t before = buffer.size();

@@ -54,7 +54,7 @@ struct PartialAggregate {
 
 /// Aggregates a runs.csv: a regular file in pieces by several threads, anything else row by row. Every error names the
 /// line. A last row that has no line feed and is not a run was cut off by its writer: it is skipped.
-/// @param cut_off  what is wrong with the skipped row; unchanged if there is none
+/// @param cut_off  what is wrong with the skipped row; unchanged if no row is skipped
 [[nodiscard]] PartialAggregate aggregate_file(const std::string& path, Aggregator::Label label, int threads,
                                               const EarlierRuns& earlier, std::optional<std::string>& cut_off);
 

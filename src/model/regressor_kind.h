@@ -80,7 +80,7 @@ struct RegressorKind {
 
 extern const RegressorKind ann_kind, boosting_kind, forest_kind, hybrid_kind, linear_kind;
 
-/// @throws InputError listing the kinds if there is none of that name
+/// @throws InputError, listing the kinds, for an unknown name
 [[nodiscard]] const RegressorKind& find_kind(std::string_view name);
 
 /// Half width of an interval of log time from held-out residuals (split conformal: the ceil(level (n + 1))-th smallest
