@@ -3,6 +3,9 @@
 // has.
 #include <perfpred/error.h>
 #include <perfpred/time_regressor.h>
+#ifdef PERFPRED_WITH_XGBOOST
+#include <perfpred/xgboost/trees.h>
+#endif
 
 #include <benchmark/benchmark.h>
 
@@ -55,6 +58,9 @@ AnnNetwork random_network(const FeatureTask& task) {
 const TimeRegressor* model_of(benchmark::State& state, const char* kind) {
   static std::map<std::string, std::unique_ptr<TimeRegressor>> models;
   set_ann_fitter(&random_network);
+#ifdef PERFPRED_WITH_XGBOOST
+  enable_xgboost();
+#endif
   try {
     auto& model = models[kind];
     if (!model) model = std::make_unique<TimeRegressor>(TimeRegressor::fit(made_up_rows(), {.kind = kind, .seed = 0}));
