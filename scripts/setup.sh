@@ -5,7 +5,7 @@
 #
 #   scripts/setup.sh          everything
 #   scripts/setup.sh --core   without LibTorch: the core library, its programs and tests
-#   scripts/setup.sh --lint   everything, and what checks sources and makes the API reference
+#   scripts/setup.sh --lint   everything, and what checks sources and makes the API reference; with --core, without LibTorch
 #
 # LibTorch goes to ${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred} (4.5 GB), unless Torch_DIR or
 # CMAKE_PREFIX_PATH names one of your own.
@@ -18,7 +18,7 @@ core_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
 )
-lint_packages=(clang-format clang-tidy doxygen)
+lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen) # Clang: for the sanitizers, too
 torch_packages=(libturbojpeg0-dev libssl-dev) # folders of JPEG files, SHA-256
 torch_version=2.11.0
 toolkit_release=13 # of CUDA; what this LibTorch was built with

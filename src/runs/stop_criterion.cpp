@@ -68,7 +68,7 @@ constexpr std::size_t min_for_order_statistics = 6;
 template <class Statistic>
 double batch_half_width(std::span<const double> samples, Statistic&& statistic) {
   double width = 0;
-  for (const std::size_t batches : {4, 8}) {
+  for (const std::size_t batches : {4U, 8U}) {
     if (samples.size() < min_batch_size * batches) continue;
     Moments parts;
     for (std::size_t i = 0; i < batches; ++i) {

@@ -76,8 +76,8 @@ Eigen::MatrixXd ResidualKernel::covariance(const Eigen::MatrixXd& a, const Eigen
   return all;
 }
 
-Eigen::MatrixXd ResidualKernel::with_noise(Eigen::MatrixXd covariance, const Eigen::VectorXd& noise) const {
-  covariance.diagonal() += noise2() * noise + Eigen::VectorXd::Constant(noise.size(), jitter);
+Eigen::MatrixXd ResidualKernel::with_noise(Eigen::MatrixXd covariance, const Eigen::VectorXd& run_noise) const {
+  covariance.diagonal() += noise2() * run_noise + Eigen::VectorXd::Constant(run_noise.size(), jitter);
   return covariance;
 }
 
