@@ -33,7 +33,7 @@ json to_json(const PlannedRun& run) {
           {"value", run.value},
           {"device", run.device},
           {"start_sec", run.start_sec},
-          {"in_domain", run.reason == Reason::none},
+          {"in_domain", run.reason == DomainViolation::none},
           {"reason", to_string(run.reason)}};
 }
 
@@ -59,7 +59,7 @@ std::string rounded_up(double number) {
 void print_out_of_domain(const std::vector<PlannedRun>& runs) {
   std::map<std::string_view, int> count;
   for (const PlannedRun& run : runs) {
-    if (run.reason != Reason::none) ++count[to_string(run.reason)];
+    if (run.reason != DomainViolation::none) ++count[to_string(run.reason)];
   }
   for (const auto& [reason, n] : count) {
     std::printf("outside the model's domain: %d of these runs (%s); their times are rough\n", n,

@@ -99,10 +99,10 @@ TEST(TimeRegressor, NamesInAFileMayHaveAnySpelling) {
   std::filesystem::remove(file);
   const Workload& known = rows[7].workload;
   EXPECT_TRUE(model.was_fitted_on(known));
-  EXPECT_EQ(model.predict(known).reason, Reason::none);
+  EXPECT_EQ(model.predict(known).reason, DomainViolation::none);
   EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run_of(known, *rows[7].avg_time_mean)}).observed, 1U);
   EXPECT_EQ(model.fitted_rows().size(), rows.size());
-  EXPECT_EQ(model.predict_on(known, std::vector<std::string>{"tesla_t4"})[0].reason, Reason::none);
+  EXPECT_EQ(model.predict_on(known, std::vector<std::string>{"tesla_t4"})[0].reason, DomainViolation::none);
 }
 
 TEST(TimeRegressor, BadModelFilesAreNamed) {

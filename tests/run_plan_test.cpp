@@ -344,9 +344,9 @@ TEST(PlanRuns, KeepsTheReasonWhyATimeIsAGuess) {
   PlanRequest request = safe_request(0.5, 2);
   const RunPlan plan = plan_runs(candidates, request);
   ASSERT_FALSE(plan.runs.empty());
-  for (const PlannedRun& run : plan.runs) EXPECT_EQ(run.reason, Reason::other_device);
+  for (const PlannedRun& run : plan.runs) EXPECT_EQ(run.reason, DomainViolation::other_device);
   filter.devices = {rows.front().workload.device};
-  EXPECT_EQ(predicted_candidates(rows, filter, model).front()[0]->reason, Reason::none);
+  EXPECT_EQ(predicted_candidates(rows, filter, model).front()[0]->reason, DomainViolation::none);
   filter.devices = {"Foo"};
   EXPECT_THROW((void)predicted_candidates(rows, filter, model), InputError);
 }

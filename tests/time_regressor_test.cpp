@@ -218,9 +218,9 @@ TEST(TimeRegressor, OneCallAnswersForSeveralDevices) {
   const std::vector<std::string> devices = {"a cpu", "a gpu", "another"};
   const std::vector<Prediction> answers = model.predict_on(job, devices);
   ASSERT_EQ(answers.size(), 3U);
-  EXPECT_EQ(answers[0].reason, Reason::none);
-  EXPECT_EQ(answers[1].reason, Reason::none);
-  EXPECT_EQ(answers[2].reason, Reason::other_device);
+  EXPECT_EQ(answers[0].reason, DomainViolation::none);
+  EXPECT_EQ(answers[1].reason, DomainViolation::none);
+  EXPECT_EQ(answers[2].reason, DomainViolation::other_device);
   EXPECT_TRUE(same(answers[1].time_sec, model.predict(job).time_sec));
   EXPECT_NEAR(answers[0].time_sec.p50 / answers[1].time_sec.p50, 5, 0.2);
 }
@@ -287,15 +287,15 @@ TEST(TimeRegressor, SaysWhyItCannotKnow) {
     change(workload);
     return model.predict(workload).reason;
   };
-  EXPECT_EQ(model.predict(known).reason, Reason::none);
-  EXPECT_EQ(reason([](Workload& w) { w.depth = 5; }), Reason::depth_out_of_range);
-  EXPECT_EQ(reason([](Workload& w) { w.base_filters = 128; }), Reason::width_out_of_range);
-  EXPECT_EQ(reason([](Workload& w) { w.batch_size = 4096; }), Reason::batch_out_of_range);
-  EXPECT_EQ(reason([](Workload& w) { w.input = {3, 64, 64}; }), Reason::size_out_of_range);
-  EXPECT_EQ(reason([](Workload& w) { w.device = "another"; }), Reason::other_device);
-  EXPECT_EQ(reason([](Workload& w) { w.precision = Precision::fp16; }), Reason::other_precision);
-  EXPECT_EQ(reason([](Workload& w) { w.optimizer = Optimizer::sgd; }), Reason::other_optimizer);
-  EXPECT_EQ(reason([](Workload& w) { w.layout = Layout::nhwc; }), Reason::other_layout);
+  EXPECT_EQ(model.predict(known).reason, DomainViolation::none);
+  EXPECT_EQ(reason([](Workload& w) { w.depth = 5; }), DomainViolation::depth_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.base_filters = 128; }), DomainViolation::width_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.batch_size = 4096; }), DomainViolation::batch_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.input = {3, 64, 64}; }), DomainViolation::size_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.device = "another"; }), DomainViolation::other_device);
+  EXPECT_EQ(reason([](Workload& w) { w.precision = Precision::fp16; }), DomainViolation::other_precision);
+  EXPECT_EQ(reason([](Workload& w) { w.optimizer = Optimizer::sgd; }), DomainViolation::other_optimizer);
+  EXPECT_EQ(reason([](Workload& w) { w.layout = Layout::nhwc; }), DomainViolation::other_layout);
   const auto width = [&](const Workload& workload) {
     const Quantiles q = model.predict(workload).time_sec;
     return std::log(q.p95 / q.p05);
@@ -307,7 +307,7 @@ TEST(TimeRegressor, SaysWhyItCannotKnow) {
   Workload zoo = Workload::zoo("resnet18", 32);
   zoo.optimizer = known.optimizer;
   zoo.precision = known.precision;
-  EXPECT_EQ(model.predict(zoo).reason, Reason::other_network);
+  EXPECT_EQ(model.predict(zoo).reason, DomainViolation::other_network);
 }
 
 TEST(TimeRegressor, TheGroupThatAgreesInWhatMattersMostAnswers) {
@@ -328,7 +328,7 @@ TEST(TimeRegressor, TheGroupThatAgreesInWhatMattersMostAnswers) {
     model.save(file);
     TimeRegressor again = TimeRegressor::load(file);
     std::filesystem::remove(file);
-    const auto expect = [&](double factor, Reason reason, const auto& change) {
+    const auto expect = [&](double factor, DomainViolation reason, const auto& change) {
       Workload asked = Workload::cifar_cnn(2, 32, 256);
       change(asked);
       for (const TimeRegressor* one : {&model, &again}) {
@@ -338,24 +338,24 @@ TEST(TimeRegressor, TheGroupThatAgreesInWhatMattersMostAnswers) {
             << kind << " " << asked.key();
         EXPECT_EQ(prediction.reason, reason) << kind << " " << asked.key();
       }
-      if (reason == Reason::none || model.kind() != "hybrid") return;
+      if (reason == DomainViolation::none || model.kind() != "hybrid") return;
       const UpdateResult observed = model.observe(std::vector<perfpred::Run>{run_of(asked, 1)});
       ASSERT_EQ(observed.rejected.size(), 1U);
       EXPECT_EQ(observed.rejected[0].reason, to_string(reason));
     };
-    expect(1, Reason::none, [](Workload& w) { w.device = "a"; });
-    expect(3, Reason::none, [](Workload& w) { w.device = "b", w.precision = Precision::fp16; });
-    expect(9, Reason::other_optimizer, [](Workload& w) { w.device = "b"; });
-    expect(9, Reason::other_layout,
+    expect(1, DomainViolation::none, [](Workload& w) { w.device = "a"; });
+    expect(3, DomainViolation::none, [](Workload& w) { w.device = "b", w.precision = Precision::fp16; });
+    expect(9, DomainViolation::other_optimizer, [](Workload& w) { w.device = "b"; });
+    expect(9, DomainViolation::other_layout,
            [](Workload& w) { w.device = "b", w.optimizer = Optimizer::sgd, w.layout = Layout::nhwc; });
-    expect(3, Reason::other_optimizer,
+    expect(3, DomainViolation::other_optimizer,
            [](Workload& w) { w.device = "b", w.precision = Precision::fp16, w.optimizer = Optimizer::rmsprop; });
-    expect(27, Reason::other_precision,  // as many rows as the one of fp32; its key comes first
+    expect(27, DomainViolation::other_precision,  // as many rows as the one of fp32; its key comes first
            [](Workload& w) { w.device = "b", w.precision = Precision::bf16, w.optimizer = Optimizer::sgd; });
-    expect(1, Reason::other_precision, [](Workload& w) { w.device = "a", w.precision = Precision::fp16; });
-    expect(1, Reason::other_device, [](Workload& w) { w.device = "c"; });
-    expect(3, Reason::other_device, [](Workload& w) { w.device = "c", w.precision = Precision::fp16; });
-    expect(1, Reason::other_device, [](Workload& w) { w.device = "b", w.threads = 2; });
+    expect(1, DomainViolation::other_precision, [](Workload& w) { w.device = "a", w.precision = Precision::fp16; });
+    expect(1, DomainViolation::other_device, [](Workload& w) { w.device = "c"; });
+    expect(3, DomainViolation::other_device, [](Workload& w) { w.device = "c", w.precision = Precision::fp16; });
+    expect(1, DomainViolation::other_device, [](Workload& w) { w.device = "b", w.threads = 2; });
   }
 }
 
@@ -417,7 +417,7 @@ TEST(TimeRegressor, RefusesAGroupThatIsAllForValidation) {
         << kind;
   }
   const Workload asked = val.front().workload;  // fitted on where nothing is chosen by it
-  EXPECT_EQ(TimeRegressor::fit(rows, {.kind = "linear", .seed = 0}, val).predict(asked).reason, Reason::none);
+  EXPECT_EQ(TimeRegressor::fit(rows, {.kind = "linear", .seed = 0}, val).predict(asked).reason, DomainViolation::none);
 }
 
 TEST(TimeRegressor, TheAnnsIntervalIsWideWhereFewRowsValidateIt) {
@@ -542,7 +542,7 @@ TEST(TimeRegressor, LinesFollowedTooFarStayFinite) {
     }
     EXPECT_LT(prediction.time_sec.p05, prediction.time_sec.p50);
     EXPECT_LT(prediction.time_sec.p50, prediction.time_sec.p95);
-    EXPECT_EQ(prediction.reason, Reason::width_out_of_range);
+    EXPECT_EQ(prediction.reason, DomainViolation::width_out_of_range);
   }
 }
 

@@ -7,8 +7,8 @@
 
 namespace perfpred {
 
-/// Why a workload lies outside the domain of the rows that the model was fitted on.
-enum class Reason {
+/// How a workload differs from all rows that the model was fitted on, so that its prediction is an extrapolation.
+enum class DomainViolation {
   none,
   depth_out_of_range,
   width_out_of_range,
@@ -21,8 +21,8 @@ enum class Reason {
   other_layout,
 };
 
-/// The reason's word in files and on the screen; empty for `none`.
-[[nodiscard]] PERFPRED_API std::string_view to_string(Reason reason);
+/// Its word in files, the value of `reason`; empty for `none`.
+[[nodiscard]] PERFPRED_API std::string_view to_string(DomainViolation violation);
 
 /// Quantiles of one quantity.
 struct Quantiles {
@@ -34,10 +34,10 @@ struct Quantiles {
 /// The time per epoch that a model expects for one workload.
 struct Prediction {
   Quantiles time_sec;  ///< seconds per epoch, > 0
-  Reason reason = Reason::none;
+  DomainViolation reason = DomainViolation::none;
   std::uint64_t model_id = 0;         ///< of the fitted model; changes when the model learns
   std::uint64_t training_set_id = 0;  ///< of the rows that it was fitted on; their order does not matter
-  [[nodiscard]] bool in_domain() const { return reason == Reason::none; }
+  [[nodiscard]] bool in_domain() const { return reason == DomainViolation::none; }
 };
 
 }  // namespace perfpred

@@ -24,9 +24,9 @@ enum class PlanObjective { sum, best, cover_depth, cover_architecture };
 /// One run of a candidate on one device.
 struct PlanOption {
   Workload workload;
-  double sec_per_epoch = 0;      ///< > 0
-  double value = 0;              ///< >= 0
-  Reason reason = Reason::none;  ///< why the predicted time is outside the model's domain
+  double sec_per_epoch = 0;                        ///< > 0
+  double value = 0;                                ///< >= 0
+  DomainViolation reason = DomainViolation::none;  ///< why the predicted time is outside the model's domain
 };
 
 /// A run that may be planned: one option for each device, empty where the run cannot go.
@@ -87,7 +87,7 @@ struct PlannedRun {
   double value = 0;
   std::string device;
   std::int64_t start_sec = 0;
-  Reason reason = Reason::none;  ///< as that of the option
+  DomainViolation reason = DomainViolation::none;  ///< as that of the option
 };
 
 /// A candidate that is not in the plan, and how much less the best plan that contains it is worth.

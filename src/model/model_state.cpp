@@ -17,8 +17,8 @@ double sample_size(const Workload& workload) {
 }
 
 /// Properties that rows of one group share, most important to the time first.
-constexpr std::array group_reasons = {Reason::other_device, Reason::other_precision, Reason::other_optimizer,
-                                      Reason::other_layout};
+constexpr std::array group_reasons = {DomainViolation::other_device, DomainViolation::other_precision,
+                                      DomainViolation::other_optimizer, DomainViolation::other_layout};
 
 /// Which of these properties two workloads share, in the same order, so that such lists compare by closeness.
 std::array<bool, group_reasons.size()> agreement(const Workload& a, const Workload& b) {
@@ -53,20 +53,21 @@ void Group::cover(const Workload& workload) {
   sample.add(sample_size(workload));
 }
 
-Reason Group::reason(const Workload& workload) const {
+DomainViolation Group::reason(const Workload& workload) const {
   const auto agree = agreement(workload, example);
   const auto differs = std::find(agree.begin(), agree.end(), false);
   if (differs != agree.end()) return group_reasons[static_cast<std::size_t>(differs - agree.begin())];
-  if (networks.find(workload.network) == networks.end()) return Reason::other_network;
-  if (workload.depth && !depth.contains(*workload.depth)) return Reason::depth_out_of_range;
-  if (workload.base_filters && !base_filters.contains(*workload.base_filters)) return Reason::width_out_of_range;
-  if (!batch_size.contains(static_cast<double>(workload.batch_size))) return Reason::batch_out_of_range;
-  if (!sample.contains(sample_size(workload))) return Reason::size_out_of_range;
-  return Reason::none;
+  if (networks.find(workload.network) == networks.end()) return DomainViolation::other_network;
+  if (workload.depth && !depth.contains(*workload.depth)) return DomainViolation::depth_out_of_range;
+  if (workload.base_filters && !base_filters.contains(*workload.base_filters))
+    return DomainViolation::width_out_of_range;
+  if (!batch_size.contains(static_cast<double>(workload.batch_size))) return DomainViolation::batch_out_of_range;
+  if (!sample.contains(sample_size(workload))) return DomainViolation::size_out_of_range;
+  return DomainViolation::none;
 }
 
-bool Group::says_nothing_of(const Workload& workload, Reason reason) const {
-  const bool foreign = reason == Reason::other_network ||
+bool Group::says_nothing_of(const Workload& workload, DomainViolation reason) const {
+  const bool foreign = reason == DomainViolation::other_network ||
                        std::find(group_reasons.begin(), group_reasons.end(), reason) != group_reasons.end();
   return foreign || (workload.depth && depth.is_one_other_than(*workload.depth)) ||
          (workload.base_filters && base_filters.is_one_other_than(*workload.base_filters)) ||
@@ -81,7 +82,7 @@ const Group& ModelState::group_of(const Workload& workload) const {
 }
 
 Prediction ModelState::finish(const Group& group, const Workload& workload, Quantiles quantiles) const {
-  const Reason reason = group.reason(workload);
+  const DomainViolation reason = group.reason(workload);
   if (group.says_nothing_of(workload, reason)) {
     quantiles.p05 = std::min(quantiles.p05, quantiles.p50 * std::exp(-foreign_half_width));
     quantiles.p95 = std::max(quantiles.p95, quantiles.p50 * std::exp(foreign_half_width));

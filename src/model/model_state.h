@@ -42,11 +42,11 @@ struct Group {
 
   void cover(const Workload& workload);
   /// Why the workload is out of the domain of the group's rows.
-  [[nodiscard]] Reason reason(const Workload& workload) const;
+  [[nodiscard]] DomainViolation reason(const Workload& workload) const;
   /// Whether the rows tell nothing about the workload: it has another device, precision, network ..., or another depth,
   /// width, batch or size where all rows have the same.
   /// @param reason  of that workload
-  [[nodiscard]] bool says_nothing_of(const Workload& workload, Reason reason) const;
+  [[nodiscard]] bool says_nothing_of(const Workload& workload, DomainViolation reason) const;
 };
 
 /// Half width of an interval of log time where nothing measured says how much slower a workload is.

@@ -7,19 +7,19 @@ namespace perfpred {
 namespace {
 
 // In the order of the enum.
-constexpr std::array<std::string_view, 10> reasons = {"",
-                                                      "depth_out_of_range",
-                                                      "width_out_of_range",
-                                                      "batch_out_of_range",
-                                                      "size_out_of_range",
-                                                      "other_network",
-                                                      "other_device",
-                                                      "other_precision",
-                                                      "other_optimizer",
-                                                      "other_layout"};
+constexpr std::array<std::string_view, 10> words = {"",
+                                                    "depth_out_of_range",
+                                                    "width_out_of_range",
+                                                    "batch_out_of_range",
+                                                    "size_out_of_range",
+                                                    "other_network",
+                                                    "other_device",
+                                                    "other_precision",
+                                                    "other_optimizer",
+                                                    "other_layout"};
 
 }  // namespace
 
-std::string_view to_string(Reason reason) { return reasons.at(static_cast<std::size_t>(reason)); }
+std::string_view to_string(DomainViolation violation) { return words.at(static_cast<std::size_t>(violation)); }
 
 }  // namespace perfpred
