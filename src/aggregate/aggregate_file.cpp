@@ -14,6 +14,7 @@
 #include "runs/run_row.h"
 #include "statistics/parallel.h"
 #include "text/csv.h"
+#include "text/files.h"
 
 namespace perfpred {
 namespace {
@@ -39,19 +40,7 @@ class File {
   [[nodiscard]] std::size_t size() const { return size_; }
 
   /// Appends up to `bytes` bytes from `offset`; fewer at the end of the file.
-  void read(std::size_t offset, std::size_t bytes, std::string& to) const {
-    std::size_t filled = to.size();
-    to.resize(filled + bytes);
-    while (filled < to.size()) {
-      const auto got = ::pread(fd_, to.data() + filled, to.size() - filled, static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw InputError(fmt::format("{}: {}", path_, std::strerror(errno)));
-      if (got == 0) break;
-      filled += static_cast<std::size_t>(got);
-      offset += static_cast<std::size_t>(got);
-    }
-    to.resize(filled);
-  }
+  void read(std::size_t offset, std::size_t bytes, std::string& to) const { read_at(fd_, offset, bytes, to, path_); }
 
  private:
   const std::string& path_;

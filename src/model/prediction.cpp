@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/prediction.h>
 
-#include <array>
+#include "text/enum_names.h"
 
 namespace perfpred {
-namespace {
 
-// In the order of the enum.
-constexpr std::array<std::string_view, 10> words = {"",
-                                                    "depth_out_of_range",
-                                                    "width_out_of_range",
-                                                    "batch_out_of_range",
-                                                    "size_out_of_range",
-                                                    "other_network",
-                                                    "other_device",
-                                                    "other_precision",
-                                                    "other_optimizer",
-                                                    "other_layout"};
-
-}  // namespace
-
-std::string_view to_string(DomainViolation violation) { return words.at(static_cast<std::size_t>(violation)); }
+std::string_view to_string(DomainViolation violation) {
+  if (violation == DomainViolation::none) return "";
+  return enumerator_name_of<DomainViolation::other_layout>(violation);
+}
 
 }  // namespace perfpred

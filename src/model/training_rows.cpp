@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "text/hash.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -69,14 +70,8 @@ void pool(AggregateRow& row, const AggregateRow& other) {
 std::uint64_t set_id(std::span<const AggregateRow> rows) {
   std::uint64_t id = 0;
   for (const AggregateRow& row : rows)
-    id += hash(fmt::format("{}|{}|{}", row.workload.key(), number_text(row.avg_time_mean), row.n));
+    id += fnv1a(fmt::format("{}|{}|{}", row.workload.key(), number_text(row.avg_time_mean), row.n));
   return id;
-}
-
-std::uint64_t hash(std::string_view text) {
-  std::uint64_t value = 0xcbf29ce484222325U;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return value;
 }
 
 }  // namespace perfpred

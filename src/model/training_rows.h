@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace perfpred {
@@ -18,8 +17,5 @@ void pool(AggregateRow& row, const AggregateRow& other);
 
 /// Identifies a set of rows, in whatever order: the sum of a hash of each.
 [[nodiscard]] std::uint64_t set_id(std::span<const AggregateRow> rows);
-
-/// 64-bit FNV-1a.
-[[nodiscard]] std::uint64_t hash(std::string_view text);
 
 }  // namespace perfpred

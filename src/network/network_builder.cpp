@@ -32,6 +32,7 @@ Layer& NetworkBuilder::add_layer(LayerKind kind, std::string_view name, std::ini
   layer.first_input = static_cast<std::uint32_t>(network_.edges.size());
   layer.input_count = static_cast<std::uint32_t>(inputs.size());
   network_.edges.insert(network_.edges.end(), inputs.begin(), inputs.end());
+  if (inputs.size() > 0) layer.output = shape(*inputs.begin());
   return layer;
 }
 
@@ -87,20 +88,16 @@ LayerId NetworkBuilder::conv(LayerId x, std::string_view name, std::int64_t chan
 }
 
 LayerId NetworkBuilder::batch_norm(LayerId x, std::string_view name, double epsilon) {
-  const Shape in = shape(x);
   Layer& layer = add_layer(LayerKind::batch_norm, name, {x});
-  layer.in_channels = layer.out_channels = in[1];
+  layer.in_channels = layer.out_channels = layer.output[1];
   layer.value = epsilon;
-  layer.output = in;
   return last();
 }
 
 LayerId NetworkBuilder::layer_norm(LayerId x, std::string_view name, double epsilon) {
-  const Shape in = shape(x);
   Layer& layer = add_layer(LayerKind::layer_norm, name, {x});
-  layer.in_channels = layer.out_channels = in.back();
+  layer.in_channels = layer.out_channels = layer.output.back();
   layer.value = epsilon;
-  layer.output = in;
   return last();
 }
 
@@ -130,15 +127,8 @@ LayerId NetworkBuilder::ids(LayerKind kind, LayerId words) {
   return last();
 }
 
-Layer& NetworkBuilder::add_elementwise(LayerKind kind, LayerId x) {
-  const Shape in = shape(x);
-  Layer& layer = add_layer(kind, to_string(kind), {x});
-  layer.output = in;
-  return layer;
-}
-
 LayerId NetworkBuilder::activation(LayerKind kind, LayerId x, bool in_place) {
-  add_elementwise(kind, x).in_place = in_place;
+  add_layer(kind, to_string(kind), {x}).in_place = in_place;
   return last();
 }
 
@@ -168,29 +158,23 @@ LayerId NetworkBuilder::global_avg_pool(LayerId x) {
 }
 
 LayerId NetworkBuilder::add(LayerId x, LayerId y, bool in_place) {
-  const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::add, "add", {x, y});
-  layer.in_place = in_place;
-  layer.output = in;
+  add_layer(LayerKind::add, "add", {x, y}).in_place = in_place;
   return last();
 }
 
 LayerId NetworkBuilder::mul(LayerId x, LayerId scale) {
-  const Shape in = shape(x);
-  add_layer(LayerKind::mul, "mul", {x, scale}).output = in;
+  add_layer(LayerKind::mul, "mul", {x, scale});
   return last();
 }
 
 LayerId NetworkBuilder::with_value(LayerKind kind, LayerId x, double value) {
-  add_elementwise(kind, x).value = value;
+  add_layer(kind, to_string(kind), {x}).value = value;
   return last();
 }
 
 LayerId NetworkBuilder::layer_scale(LayerId x, std::string_view name) {
-  const Shape in = shape(x);
   Layer& layer = add_layer(LayerKind::layer_scale, name, {x});
-  layer.out_channels = in[1];
-  layer.output = in;
+  layer.out_channels = layer.output[1];
   return last();
 }
 
@@ -229,10 +213,7 @@ LayerId NetworkBuilder::chunk(LayerId x, std::int32_t count) {
 }
 
 LayerId NetworkBuilder::channel_shuffle(LayerId x, std::int64_t groups) {
-  const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::channel_shuffle, "channel_shuffle", {x});
-  layer.groups = groups;
-  layer.output = in;
+  add_layer(LayerKind::channel_shuffle, "channel_shuffle", {x}).groups = groups;
   return last();
 }
 
@@ -259,7 +240,6 @@ LayerId NetworkBuilder::view(LayerKind kind, LayerId x) {
       layer.output = {in[0], in[2]};
       break;
     default:
-      layer.output = in;
       break;
   }
   return last();
@@ -274,11 +254,9 @@ LayerId NetworkBuilder::class_token(LayerId x, std::string_view name) {
 }
 
 LayerId NetworkBuilder::position_embedding(LayerId x, std::string_view name) {
-  const Shape in = shape(x);
   Layer& layer = add_layer(LayerKind::position_embedding, name, {x});
-  layer.in_channels = in[1];
-  layer.out_channels = in[2];
-  layer.output = in;
+  layer.in_channels = layer.output[1];
+  layer.out_channels = layer.output[2];
   return last();
 }
 

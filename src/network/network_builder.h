@@ -72,8 +72,8 @@ class NetworkBuilder {
   [[nodiscard]] std::int64_t classes() const { return network_.classes; }
 
  private:
+  /// Its output has the shape of its first input until it gets another.
   Layer& add_layer(LayerKind kind, std::string_view name, std::initializer_list<LayerId> inputs);
-  Layer& add_elementwise(LayerKind kind, LayerId x);  ///< named by its kind, shaped as x
   [[nodiscard]] LayerId last() const { return static_cast<LayerId>(network_.layers.size()) - 1; }
   [[nodiscard]] std::int64_t windows(std::int64_t size, const Window& window, bool ceil_mode, const Layer& layer) const;
 

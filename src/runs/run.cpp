@@ -12,12 +12,13 @@
 
 #include "runs/run_row.h"
 #include "text/csv.h"
+#include "text/enum_names.h"
 
 namespace perfpred {
 namespace {
 
-constexpr std::array<std::string_view, 2> timings = {"epochs", "steps"};
-constexpr std::array<std::string_view, 5> outcomes = {"ok", "oom", "failed", "interrupted", "untrusted"};
+constexpr auto timings = enumerator_names<Timing::steps>;
+constexpr auto outcomes = enumerator_names<Outcome::untrusted>;
 
 /// The enumerator that the text names; the first one for an empty text.
 template <class Enum, std::size_t n>

@@ -101,16 +101,8 @@ class LockedFile {
   }
 
   [[nodiscard]] std::string read(std::size_t begin, std::size_t end) const {
-    std::string text(end - begin, '\0');
-    std::size_t filled = 0;
-    while (filled < text.size()) {
-      const auto got = ::pread(fd_, text.data() + filled, text.size() - filled, static_cast<off_t>(begin + filled));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw InputError(fmt::format("{}: {}", path_, std::strerror(errno)));
-      if (got == 0) break;
-      filled += static_cast<std::size_t>(got);
-    }
-    text.resize(filled);
+    std::string text;
+    read_at(fd_, begin, end - begin, text, path_);
     return text;
   }
 

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-// A kind without a name does not compile.
-#pragma GCC diagnostic error "-Wswitch"
+#include "text/enum_names.h"
 
 namespace perfpred {
 namespace {
@@ -114,100 +113,8 @@ OpTotals totals_if(std::span<const Op> ops, const Predicate& counts) {
 
 }  // namespace
 
-#define PERFPRED_NAME(enumerator) \
-  case Kind::enumerator:          \
-    return #enumerator
-
-std::string_view to_string(DataType type) {
-  using Kind = DataType;
-  switch (type) {
-    PERFPRED_NAME(f32);
-    PERFPRED_NAME(f16);
-    PERFPRED_NAME(bf16);
-    PERFPRED_NAME(f64);
-    PERFPRED_NAME(i64);
-    PERFPRED_NAME(i32);
-    PERFPRED_NAME(u8);
-  }
-  return "";
-}
-
-std::string_view to_string(OpKind kind) {
-  using Kind = OpKind;
-  switch (kind) {
-    PERFPRED_NAME(unknown);
-    PERFPRED_NAME(convolution);
-    PERFPRED_NAME(convolution_backward);
-    PERFPRED_NAME(addmm);
-    PERFPRED_NAME(mm);
-    PERFPRED_NAME(bmm);
-    PERFPRED_NAME(baddbmm);
-    PERFPRED_NAME(batch_norm);
-    PERFPRED_NAME(batch_norm_backward);
-    PERFPRED_NAME(layer_norm);
-    PERFPRED_NAME(layer_norm_backward);
-    PERFPRED_NAME(group_norm);
-    PERFPRED_NAME(group_norm_backward);
-    PERFPRED_NAME(relu);
-    PERFPRED_NAME(threshold_backward);
-    PERFPRED_NAME(hardtanh);
-    PERFPRED_NAME(hardtanh_backward);
-    PERFPRED_NAME(hardswish);
-    PERFPRED_NAME(hardswish_backward);
-    PERFPRED_NAME(hardsigmoid);
-    PERFPRED_NAME(hardsigmoid_backward);
-    PERFPRED_NAME(silu);
-    PERFPRED_NAME(silu_backward);
-    PERFPRED_NAME(sigmoid);
-    PERFPRED_NAME(sigmoid_backward);
-    PERFPRED_NAME(tanh);
-    PERFPRED_NAME(tanh_backward);
-    PERFPRED_NAME(gelu);
-    PERFPRED_NAME(gelu_backward);
-    PERFPRED_NAME(softmax);
-    PERFPRED_NAME(softmax_backward);
-    PERFPRED_NAME(log_softmax);
-    PERFPRED_NAME(log_softmax_backward);
-    PERFPRED_NAME(nll_loss);
-    PERFPRED_NAME(nll_loss_backward);
-    PERFPRED_NAME(max_pool2d);
-    PERFPRED_NAME(max_pool2d_backward);
-    PERFPRED_NAME(avg_pool2d);
-    PERFPRED_NAME(avg_pool2d_backward);
-    PERFPRED_NAME(adaptive_avg_pool2d);
-    PERFPRED_NAME(adaptive_avg_pool2d_backward);
-    PERFPRED_NAME(mean);
-    PERFPRED_NAME(sum);
-    PERFPRED_NAME(add);
-    PERFPRED_NAME(sub);
-    PERFPRED_NAME(mul);
-    PERFPRED_NAME(div);
-    PERFPRED_NAME(sqrt);
-    PERFPRED_NAME(addcmul);
-    PERFPRED_NAME(addcdiv);
-    PERFPRED_NAME(masked_fill);
-    PERFPRED_NAME(bernoulli);
-    PERFPRED_NAME(embedding);
-    PERFPRED_NAME(embedding_backward);
-    PERFPRED_NAME(cat);
-    PERFPRED_NAME(copy);
-    PERFPRED_NAME(fill);
-    PERFPRED_NAME(select_backward);
-    PERFPRED_NAME(slice_backward);
-    PERFPRED_NAME(fused_sgd);
-    PERFPRED_NAME(fused_momentum);
-    PERFPRED_NAME(fused_adam);
-    PERFPRED_NAME(fused_adamw);
-    PERFPRED_NAME(fused_adagrad);
-    PERFPRED_NAME(unscale_gradients);
-    PERFPRED_NAME(update_scale);
-    PERFPRED_NAME(other);
-    PERFPRED_NAME(custom);
-  }
-  return "";
-}
-
-#undef PERFPRED_NAME
+std::string_view to_string(DataType type) { return enumerator_name_of<DataType::u8>(type); }
+std::string_view to_string(OpKind kind) { return enumerator_name_of<OpKind::custom>(kind); }
 
 bool is_convolution(OpKind kind) { return kind == OpKind::convolution || kind == OpKind::convolution_backward; }
 

@@ -94,6 +94,20 @@ void write_all(int fd, std::string_view text, const std::string& path) {
   }
 }
 
+void read_at(int fd, std::size_t offset, std::size_t size, std::string& to, const std::string& path) {
+  std::size_t filled = to.size();
+  to.resize(filled + size);
+  while (filled < to.size()) {
+    const auto got = ::pread(fd, to.data() + filled, to.size() - filled, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw InputError(fmt::format("{}: {}", path, std::strerror(errno)));
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+    offset += static_cast<std::size_t>(got);
+  }
+  to.resize(filled);
+}
+
 void synchronise(int fd, const std::string& path) {
   if (::fsync(fd) != 0) fail(path);
 }

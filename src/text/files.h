@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,11 @@ class AtomicFile {
 /// @param path  names the file in the message
 /// @throws Error if the disk refuses
 void write_all(int fd, std::string_view text, const std::string& path);
+
+/// Appends up to `size` bytes of an open regular file from `offset`, fewer only at its end.
+/// @param path  names the file in the message
+/// @throws InputError if it cannot be read
+void read_at(int fd, std::size_t offset, std::size_t size, std::string& to, const std::string& path);
 
 /// Waits until the disk has what was written to an open file. @throws Error, which names `path`, if it refuses
 void synchronise(int fd, const std::string& path);

@@ -4,12 +4,19 @@
 #include <perfpred/error.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {
+
+/// The value, or null where it is not known. A number that is not finite is written as null, too.
+template <class Value>
+[[nodiscard]] nlohmann::ordered_json or_null(const std::optional<Value>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
 
 /// What an exception of the JSON library says, without the library's own code in front ("[json.exception.…] ").
 inline std::string json_complaint(const nlohmann::json::exception& error) {

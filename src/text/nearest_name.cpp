@@ -2,10 +2,21 @@
 #include "text/nearest_name.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 #include <vector>
 
 namespace perfpred {
+
+std::string bare(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return text;
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);

@@ -8,6 +8,9 @@
 
 namespace perfpred {
 
+/// The letters and digits of a name, in lower case: by them names are compared.
+[[nodiscard]] std::string bare(std::string_view name);
+
 /// Number of letters to insert, delete, replace or swap with a neighbour to turn one text into the other.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 

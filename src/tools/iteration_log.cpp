@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <deque>
 #include <map>
 #include <tuple>
 
 #include "statistics/moments.h"
 #include "text/csv.h"
+#include "text/nearest_name.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -59,19 +59,10 @@ struct Group {
   }
 };
 
-std::string letters_and_digits(std::string_view text) {
-  std::string kept;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0) kept += static_cast<char>(std::tolower(byte));
-  }
-  return kept;
-}
-
 /// "MobileNetV2" is "mobilenet_v2": letters and digits decide.
 std::string zoo_spelling(std::string_view name) {
   for (const std::string_view known : zoo_networks()) {
-    if (letters_and_digits(known) == letters_and_digits(name)) return std::string(known);
+    if (bare(known) == bare(name)) return std::string(known);
   }
   return std::string(name);
 }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+namespace perfpred {
+
+/// An enumerator as the source spells it: GCC and Clang write it into the name of a function of which it is a template
+/// argument, "... value = perfpred::Phase::loss; ..." or "... value = perfpred::Phase::loss]".
+template <auto value>
+[[nodiscard]] constexpr std::string_view enumerator_name() {
+  constexpr std::string_view function = __PRETTY_FUNCTION__;
+  constexpr std::string_view before = "value = ";
+  constexpr std::size_t begin = function.find(before) + before.size();
+  constexpr std::string_view name = function.substr(begin, function.find_first_of(";]", begin) - begin);
+  return name.substr(name.rfind(':') + 1);
+}
+
+/// The names of all enumerators of a type from 0 to its last one, in order.
+template <auto last>
+inline constexpr auto enumerator_names = []<std::size_t... i>(std::index_sequence<i...>) {
+  return std::array{enumerator_name<static_cast<decltype(last)>(i)>()...};
+}
+(std::make_index_sequence<static_cast<std::size_t>(last) + 1>());
+
+/// The name of a value of the type.
+template <auto last>
+[[nodiscard]] constexpr std::string_view enumerator_name_of(decltype(last) value) {
+  return enumerator_names<last>.at(static_cast<std::size_t>(value));
+}
+
+}  // namespace perfpred
