@@ -57,12 +57,10 @@ struct DataRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
 
-  void cover(const std::vector<double>& values, bool positive_only) {
-    for (const double v : values) {
-      if (!std::isfinite(v) || (positive_only && v <= 0)) continue;
-      low = std::min(low, v);
-      high = std::max(high, v);
-    }
+  void cover(double value, bool positive_only) {
+    if (!std::isfinite(value) || (positive_only && value <= 0)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
   }
 };
 
@@ -125,11 +123,9 @@ std::string data_text(std::string text) {
 /// Rows `x y low high name`; without error bars low and high are y.
 std::string data_block(const Series& series, std::size_t index, double bar_shift) {
   std::string text = fmt::format("$data{} << EOD\n", index);
-  for (std::size_t i = 0; i < series.x.size(); ++i) {
-    const double y = series.y.empty() ? series.high[i] : series.y[i];
-    const bool bars = !series.low.empty();
-    text += fmt::format("{} {} {} {} \"{}\"\n", series.x[i] + bar_shift, y, bars ? series.low[i] : y,
-                        bars ? series.high[i] : y, series.names.empty() ? std::string() : data_text(series.names[i]));
+  for (const ChartPoint& p : series.points) {
+    text += fmt::format("{} {} {} {} \"{}\"\n", p.x + bar_shift, p.y, p.low.value_or(p.y), p.high.value_or(p.y),
+                        data_text(p.name));
   }
   return text + "EOD\n";
 }
@@ -141,8 +137,11 @@ class Script {
     std::size_t bar_series = 0;
     bool legend = false;
     for (const Series& series : chart.series) {
-      x.cover(series.x, chart.x.log_base > 0);
-      for (const auto* values : {&series.y, &series.low, &series.high}) y.cover(*values, chart.y.log_base > 0);
+      for (const ChartPoint& p : series.points) {
+        x.cover(p.x, chart.x.log_base > 0);
+        for (const double value : {p.y, p.low.value_or(p.y), p.high.value_or(p.y)})
+          y.cover(value, chart.y.log_base > 0);
+      }
       if (series.style == Style::bars) ++bar_series;
       legend = legend || !series.label.empty();
     }
@@ -159,7 +158,7 @@ class Script {
     int next_color = 0;
     for (std::size_t i = 0; i < chart.series.size(); ++i) {
       const Series& series = chart.series[i];
-      if (series.x.empty()) continue;
+      if (series.points.empty()) continue;
       double shift = 0;
       if (series.style == Style::bars) {
         shift = width * (static_cast<double>(bar++) + 0.5) - 0.4;
@@ -182,7 +181,10 @@ class Script {
     const std::string ink = fmt::format("lc rgb '{}'", color_of(color));
     const std::string mark = fmt::format("{} pt {} ps 1.4", ink, point_type_of(color));
     const std::string dash = fmt::format("dt {}", dash_of(color));
-    if (!series.low.empty() && series.style != Style::band && series.style != Style::bars) {
+    const bool intervals = series.points.front().low.has_value();
+    const bool named =
+        std::any_of(series.points.begin(), series.points.end(), [](const ChartPoint& p) { return !p.name.empty(); });
+    if (intervals && series.style != Style::band && series.style != Style::bars) {
       plots_.push_back(fmt::format("{} using 1:2:3:4 with yerrorbars lw 1.2 ps 0 {} notitle", data, ink));
     }
     switch (series.style) {
@@ -209,10 +211,10 @@ class Script {
                         color_of(color), title));
         break;
     }
-    if (!series.low.empty() && series.style == Style::bars) {
+    if (intervals && series.style == Style::bars) {
       plots_.push_back(fmt::format("{} using 1:2:3:4 with yerrorbars lw 1.2 ps 0 lc rgb '#000000' notitle", data));
     }
-    if (!series.names.empty()) {
+    if (named) {
       plots_.push_back(fmt::format("{} using 1:2:5 with labels left offset 0.8,0.5 font ',13' notitle", data));
     }
   }

@@ -7,7 +7,13 @@
 
 namespace perfpred {
 
-/// One set of points of a chart. `x` and `y` have one length; so have `low` and `high` and `names` where not empty.
+struct ChartPoint {
+  double x = 0, y = 0;
+  std::optional<double> low = {}, high = {};  ///< ends of its error bar, or of the band there
+  std::string name = {};                      ///< beside it
+};
+
+/// One set of points of a chart; either all of them have `low` and `high` or none.
 struct Series {
   enum class Style {
     points,
@@ -19,10 +25,8 @@ struct Series {
   };
   std::string label = {};  ///< in the legend; empty: not there
   Style style = Style::points;
-  std::vector<double> x = {}, y = {};
-  std::vector<double> low = {}, high = {};  ///< ends of error bars, or of the band
-  std::vector<std::string> names = {};      ///< text beside the points
-  std::optional<int> color = {};            ///< one number, one colour and point type; else the next
+  std::vector<ChartPoint> points = {};
+  std::optional<int> color = {};  ///< one number, one colour and point type; else the next
 };
 
 struct Axis {

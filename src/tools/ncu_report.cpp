@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <boost/icl/interval_set.hpp>
 
 #include <algorithm>
 #include <array>
@@ -66,29 +67,6 @@ std::vector<std::string> range_names(std::string_view field) {
   }
   return names;
 }
-
-/// Numbers seen so far, as intervals without gaps.
-class NumberSet {
- public:
-  /// @returns false if the number was in the set already
-  bool insert(std::uint32_t number) {
-    const auto after = ends_.upper_bound(number);
-    const auto before = after == ends_.begin() ? ends_.end() : std::prev(after);
-    if (before != ends_.end() && number < before->second) return false;
-    const bool joins_after = after != ends_.end() && after->first == number + 1;
-    const std::uint32_t end = joins_after ? after->second : number + 1;
-    if (joins_after) ends_.erase(after);
-    if (before != ends_.end() && before->second == number) {
-      before->second = end;
-    } else {
-      ends_.emplace(number, end);
-    }
-    return true;
-  }
-
- private:
-  std::map<std::uint32_t, std::uint32_t> ends_;  // by first number; the end is not in the interval
-};
 
 void add_to(NcuTotals& sum, const NcuTotals& one) {
   sum.kernels += one.kernels;
@@ -238,9 +216,11 @@ class Reader {
     if (error != std::errc{} || end != id.data() + id.size() || number > 1'000'000'000) {
       fail(fmt::format("ID \"{}\" is not the number of a kernel", shown(id)));
     }
-    if (!seen_[std::string(process)].insert(number)) {
+    auto& seen = seen_[std::string(process)];
+    if (boost::icl::contains(seen, number)) {
       fail(fmt::format("kernel {} was complete before: the rows of a kernel must follow each other", number));
     }
+    seen.insert(number);
     launch_.open = true;
     launch_.id = id;
     launch_.process = process;
@@ -406,8 +386,8 @@ class Reader {
   Columns columns_;
   std::vector<std::string_view> fields_;
   Launch launch_;
-  std::map<std::string, NumberSet, std::less<>> seen_;  // IDs by process
-  NcuTotals total_;                                     // percentages are sums of percent x seconds
+  std::map<std::string, boost::icl::interval_set<std::uint32_t>> seen_;  // IDs by process
+  NcuTotals total_;                                                      // percentages are sums of percent x seconds
   NamedTotals kernels_, ranges_;
   std::set<std::string> ranges_with_backward_;
   std::array<std::int64_t, ncu_counters> known_{};  // kernels with this counter

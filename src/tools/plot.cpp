@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
 #include "text/json.h"
@@ -38,22 +37,13 @@ std::string name_of(const Workload& workload, const WorkloadFields& fields) {
 }
 
 void sort_by_x(Series& series) {
-  std::vector<std::size_t> order(series.x.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&series](std::size_t a, std::size_t b) { return series.x[a] < series.x[b]; });
-  for (auto* values : {&series.x, &series.y, &series.low, &series.high}) {
-    std::vector<double> sorted;
-    for (const std::size_t i : order) {
-      if (!values->empty()) sorted.push_back((*values)[i]);
-    }
-    *values = std::move(sorted);
-  }
+  std::stable_sort(series.points.begin(), series.points.end(),
+                   [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
 }
 
-/// Rows that differ in nothing but the batch size, joined by a line.
+/// Rows that differ in nothing but the batch size, joined by a line from left to right.
 std::vector<Series> by_architecture(const std::vector<const AggregateRow*>& rows,
-                                    const std::function<void(const AggregateRow&, Series&)>& add) {
+                                    const std::function<ChartPoint(const AggregateRow&)>& point) {
   std::vector<Workload> workloads;
   for (const AggregateRow* row : rows) workloads.push_back(row->workload);
   const auto fields = differing_fields(workloads, {"batch_size", "train_images"});
@@ -63,8 +53,9 @@ std::vector<Series> by_architecture(const std::vector<const AggregateRow*>& rows
     const std::string label = name_of(row->workload, fields);
     const auto [at, fresh] = known.emplace(label, all.size());
     if (fresh) all.push_back({.label = label, .style = Series::Style::lines_points});
-    add(*row, all[at->second]);
+    all[at->second].points.push_back(point(*row));
   }
+  for (Series& series : all) sort_by_x(series);
   return all;
 }
 
@@ -78,11 +69,7 @@ Chart comparison_chart(const std::vector<Comparison>& points, const Quantity& qu
   Series inside = {.label = "inside the fitted range"}, outside = {.label = "outside"};
   double low = points.front().measured, high = low, error = 0;
   for (const Comparison& p : points) {
-    Series& series = p.in_domain ? inside : outside;
-    series.x.push_back(p.measured);
-    series.y.push_back(p.predicted.p50);
-    series.low.push_back(p.predicted.p05);
-    series.high.push_back(p.predicted.p95);
+    (p.in_domain ? inside : outside).points.push_back({p.measured, p.predicted.p50, p.predicted.p05, p.predicted.p95});
     low = std::min({low, p.measured, p.predicted.p50});
     high = std::max({high, p.measured, p.predicted.p50});
     error += std::abs(p.predicted.p50 / p.measured - 1);
@@ -92,13 +79,12 @@ Chart comparison_chart(const std::vector<Comparison>& points, const Quantity& qu
                             points.size(), 100 * error / static_cast<double>(points.size()));
   chart.x = {.label = "measured " + quantity.label(), .log_base = 10};
   chart.y = {.label = "predicted " + quantity.label() + ", 90 % interval", .log_base = 10};
-  const std::vector<double> ends = {low, high};
-  chart.series.push_back({.label = "equal", .style = Series::Style::lines, .x = ends, .y = ends, .color = 6});
+  chart.series.push_back(
+      {.label = "equal", .style = Series::Style::lines, .points = {{low, low}, {high, high}}, .color = 6});
   for (const double factor : {0.9, 1.1}) {
     chart.series.push_back({.label = factor < 1 ? "10 % off" : "",
                             .style = Series::Style::guide,
-                            .x = ends,
-                            .y = {low * factor, high * factor}});
+                            .points = {{low, low * factor}, {high, high * factor}}});
   }
   inside.color = 0;
   outside.color = 1;
@@ -166,14 +152,10 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     chart.title = "Accuracy and time";
     chart.x = {.label = epoch_time.label(), .log_base = 10};
     chart.y = {.label = "test accuracy (fraction)"};
-    chart.series = by_architecture(accurate, [](const AggregateRow& row, Series& series) {
-      const double spread = row.acc_std.value_or(0);
-      series.x.push_back(*row.avg_time_mean);
-      series.y.push_back(*row.acc_mean);
-      series.low.push_back(*row.acc_mean - spread);
-      series.high.push_back(*row.acc_mean + spread);
+    chart.series = by_architecture(accurate, [](const AggregateRow& row) {
+      const double acc = *row.acc_mean, spread = row.acc_std.value_or(0);
+      return ChartPoint{*row.avg_time_mean, acc, acc - spread, acc + spread};
     });
-    for (Series& series : chart.series) sort_by_x(series);
     draw_as(chart, "accuracy_time");
   }
 
@@ -181,14 +163,11 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
   chart.title = "Throughput and batch size";
   chart.x = {.label = "batch size (images)", .log_base = 2};
   chart.y = {.label = throughput.label(), .log_base = 10};
-  chart.series = by_architecture(timed, [](const AggregateRow& row, Series& series) {
+  chart.series = by_architecture(timed, [](const AggregateRow& row) {
     const double thr = *row.thr_mean, spread = row.thr_std.value_or(0);
-    series.x.push_back(static_cast<double>(row.workload.batch_size));
-    series.y.push_back(thr);
-    series.low.push_back(spread < thr ? thr - spread : thr);
-    series.high.push_back(thr + spread);
+    return ChartPoint{static_cast<double>(row.workload.batch_size), thr, spread < thr ? thr - spread : thr,
+                      thr + spread};
   });
-  for (Series& series : chart.series) sort_by_x(series);
   draw_as(chart, "throughput_batch");
 
   std::vector<const AggregateRow*> repeated;
@@ -204,10 +183,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
   Series means;
   for (const AggregateRow* row : repeated) {
     const double spread = 100 * row->avg_time_std.value_or(0) / *row->avg_time_mean;
-    means.x.push_back(static_cast<double>(names.size()));
-    means.y.push_back(0);
-    means.low.push_back(-spread);
-    means.high.push_back(spread);
+    means.points.push_back({static_cast<double>(names.size()), 0, -spread, spread});
     names.push_back(name_of(row->workload, fields));
   }
   draw_as(repeats_chart(std::move(names), {}, std::move(means)), "repeats");
@@ -238,14 +214,10 @@ void Plotter::repeats(std::span<const Run> runs) {
     for (const Run* run : group) {
       const double off = 100 * (*run->avg_time_sec / mean - 1);
       squares += off * off;
-      points.x.push_back(static_cast<double>(names.size()) - 0.15);
-      points.y.push_back(off);
+      points.points.push_back({static_cast<double>(names.size()) - 0.15, off});
     }
     const double spread = std::sqrt(squares / (n - 1));
-    means.x.push_back(static_cast<double>(names.size()) + 0.15);
-    means.y.push_back(0);
-    means.low.push_back(-spread);
-    means.high.push_back(spread);
+    means.points.push_back({static_cast<double>(names.size()) + 0.15, 0, -spread, spread});
     names.push_back(name_of(workload, fields));
   }
   draw_as(repeats_chart(std::move(names), std::move(points), std::move(means)), "repeats");
@@ -275,11 +247,9 @@ void Plotter::log(const RunLog& log, const std::string& name) {
     for (const auto& [measure, text] : {std::pair(train, "training"), std::pair(validation, "validation")}) {
       Series series = {.label = text, .style = Series::Style::lines_points};
       for (const LoggedEpoch& epoch : log.epochs) {
-        if (!(epoch.*measure)) continue;
-        series.x.push_back(epoch.epoch);
-        series.y.push_back(*(epoch.*measure));
+        if (epoch.*measure) series.points.push_back({static_cast<double>(epoch.epoch), *(epoch.*measure)});
       }
-      if (!series.x.empty()) chart.series.push_back(std::move(series));
+      if (!series.points.empty()) chart.series.push_back(std::move(series));
     }
     if (chart.series.empty()) return false;
     draw_as(chart, fmt::format("{}_{}", stem, ending));
@@ -310,33 +280,25 @@ void Plotter::sweep(std::span<const PredictionRow> rows) {
         std::tuple(&PredictionRow::images_per_sec, throughput, "sweep_throughput")}) {
     chart.title = "What if: " + chart.x.label;
     chart.y = {.label = "predicted " + quantity.label(), .log_base = 10};
-    Series band = {.label = "90 % interval", .style = Series::Style::band, .x = positions, .color = 0};
-    Series middle = {.label = "median", .style = Series::Style::lines_points, .x = positions, .color = 0};
-    for (const PredictionRow& row : rows) {
-      const Quantiles& q = row.*quantiles;
-      middle.y.push_back(q.p50);
-      band.low.push_back(q.p05);
-      band.high.push_back(q.p95);
-    }
+    Series intervals = {.label = "90 % interval", .style = Series::Style::band, .color = 0};
+    Series medians = {.label = "median", .style = Series::Style::lines_points, .color = 0};
     Series outside = {.label = "outside the fitted range", .color = 1};
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].in_domain) continue;
-      outside.x.push_back(positions[i]);
-      outside.y.push_back((rows[i].*quantiles).p50);
+      const Quantiles& q = rows[i].*quantiles;
+      intervals.points.push_back({positions[i], q.p50, q.p05, q.p95});
+      medians.points.push_back({positions[i], q.p50});
+      if (!rows[i].in_domain) outside.points.push_back({positions[i], q.p50});
     }
     if (chart.x.categories.empty()) {
-      sort_by_x(band);
-      sort_by_x(middle);
+      sort_by_x(intervals);
+      sort_by_x(medians);
+      chart.series = {std::move(intervals), std::move(medians)};
     } else {
-      middle.style = Series::Style::points;
-      std::swap(middle.low, band.low);
-      std::swap(middle.high, band.high);
-      middle.label = "median, 90 % interval";
+      intervals.style = Series::Style::points;
+      intervals.label = "median, 90 % interval";
+      chart.series = {std::move(intervals)};
     }
-    chart.series.clear();
-    if (!band.low.empty()) chart.series.push_back(std::move(band));
-    chart.series.push_back(std::move(middle));
-    if (!outside.x.empty()) chart.series.push_back(std::move(outside));
+    if (!outside.points.empty()) chart.series.push_back(std::move(outside));
     draw_as(chart, name);
   }
 }
@@ -346,10 +308,7 @@ void Plotter::pareto(const PlanFront& plan) {
   Series front = {.label = "no run is cheaper and worth more", .style = Series::Style::lines_points, .color = 0};
   Series planned = {.label = "planned", .color = 1};
   for (auto& [series, runs] : {std::pair(&front, &plan.front), std::pair(&planned, &plan.planned)}) {
-    for (const PlanFront::Run& run : *runs) {
-      series->x.push_back(run.cost_sec);
-      series->y.push_back(run.value);
-    }
+    for (const PlanFront::Run& run : *runs) series->points.push_back({run.cost_sec, run.value});
   }
   sort_by_x(front);
   Chart chart;

@@ -35,8 +35,7 @@ Series roof_line(const Roofline& roof, Precision precision, std::pair<double, do
                  const std::string& label) {
   Series series = {.label = label, .style = Series::Style::lines};
   for (const double ai : {range.first, std::clamp(roof.ridge(precision), range.first, range.second), range.second}) {
-    series.x.push_back(ai);
-    series.y.push_back(share * roof.attainable(ai, precision) / 1e12);
+    series.points.push_back({ai, share * roof.attainable(ai, precision) / 1e12});
   }
   return series;
 }
@@ -92,11 +91,11 @@ std::vector<std::string> names_without_overlap(const PointList& points) {
 
 Series dots(const PointList& points, const std::string& label, bool named, int color) {
   Series series = {.label = label, .color = color};
-  for (const StudyPoint* p : points) {
-    series.x.push_back(p->place.ai);
-    series.y.push_back(p->place.flops_per_sec / 1e12);
+  const auto names = named ? names_without_overlap(points) : std::vector<std::string>(points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const RooflinePoint& place = points[i]->place;
+    series.points.push_back({place.ai, place.flops_per_sec / 1e12, {}, {}, names[i]});
   }
-  if (named) series.names = names_without_overlap(points);
   return series;
 }
 
@@ -124,15 +123,14 @@ Chart device_chart(Points points, const Roofline& roof) {
     if (color % 7 == black) ++color;
     chart.series.push_back({.label = fmt::format("{}: {:.4g} TFLOP/s", fmt::join(names, ", "), flops / 1e12),
                             .style = Series::Style::lines,
-                            .x = {flops / roof.bandwidth(), range.second},
-                            .y = {flops / 1e12, flops / 1e12},
+                            .points = {{flops / roof.bandwidth(), flops / 1e12}, {range.second, flops / 1e12}},
                             .color = color++});
   }
-  chart.series.push_back({.label = fmt::format("memory: {:.4g} GB/s", roof.bandwidth() / 1e9),
-                          .style = Series::Style::lines,
-                          .x = {range.first, highest / roof.bandwidth()},
-                          .y = {range.first * roof.bandwidth() / 1e12, highest / 1e12},
-                          .color = black});
+  chart.series.push_back(
+      {.label = fmt::format("memory: {:.4g} GB/s", roof.bandwidth() / 1e9),
+       .style = Series::Style::lines,
+       .points = {{range.first, range.first * roof.bandwidth() / 1e12}, {highest / roof.bandwidth(), highest / 1e12}},
+       .color = black});
   int dot_color = 1;
   for (const Precision precision : precisions) {
     const auto some = points_where(
@@ -191,8 +189,7 @@ std::optional<Chart> bar_chart(Points points, const std::string& title, const st
     for (std::size_t i = 0; i < categories.size(); ++i) {
       const auto found = best.find(categories[i]);
       if (found == best.end()) continue;
-      series.x.push_back(static_cast<double>(i));
-      series.y.push_back(found->second);
+      series.points.push_back({static_cast<double>(i), found->second});
       low = low == 0 ? found->second : std::min(low, found->second);
       high = std::max(high, found->second);
     }
@@ -223,10 +220,7 @@ Chart batch_scaling_chart(Points points) {
     auto& line = lines[label];
     std::sort(line.begin(), line.end());
     Series series = {.label = label, .style = Series::Style::lines_points};
-    for (const auto& [batch, rate] : line) {
-      series.x.push_back(batch);
-      series.y.push_back(rate);
-    }
+    for (const auto& [batch, rate] : line) series.points.push_back({batch, rate});
     chart.series.push_back(std::move(series));
   }
   return chart;
