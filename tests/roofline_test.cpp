@@ -304,6 +304,15 @@ TEST_F(RooflineStudyTest, DevicesAreMappedOrRefused) {
   EXPECT_THAT(cpu.warnings(), ElementsAre(HasSubstr("peaks are unknown")));
 }
 
+TEST_F(RooflineStudyTest, ADeviceIsMappedByAnyOfItsNames) {
+  RooflineStudy study(named({{"Tesla T4", "L4"}, {"", "RTX 3090"}}), Precision::fp32);
+  study.add(summary({steps("", "T4"), steps("lab", "NVIDIA T4"), steps("", "A10")}));
+  study.check_all_used(false);
+  EXPECT_EQ(study.points()[0].place.device, "L4");
+  EXPECT_EQ(study.points()[1].place.device, "L4");
+  EXPECT_EQ(study.points()[2].place.device, "RTX 3090");
+}
+
 TEST_F(RooflineStudyTest, AnEnvironmentMayHaveSeveralDevices) {
   RooflineStudy study({}, Precision::fp32);
   study.add(summary({steps("lab", "T4"), steps("lab", "L4"), steps("", "L4")}));

@@ -36,17 +36,18 @@ RooflineStudy::RooflineStudy(StudyDevices devices, Precision precision)
     : devices_(std::move(devices)), precision_(precision) {}
 
 std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& environment, const std::string& device) {
-  std::string name = device;
-  bool chosen = false;
-  for (const std::string& key : {environment, device, std::string()}) {
-    const auto found = devices_.names.find(key);
-    if (found == devices_.names.end()) continue;
-    used_names_.insert(key);
-    name = found->second;
-    chosen = true;
-    break;
-  }
-  if (!devices_.by_hand && !chosen && is_unnamed(name)) {
+  const auto one_name = [this](const std::string& text) {
+    const auto known = devices_.catalogue.candidates(text);
+    return known.size() == 1 ? known.front()->name : text;
+  };
+  const auto is_device = [&](const auto& entry) { return one_name(entry.first) == one_name(device); };
+  const std::map<std::string, std::string>& names = devices_.names;
+  auto chosen = environment.empty() ? names.end() : names.find(environment);
+  if (chosen == names.end() && !device.empty()) chosen = std::find_if(names.begin(), names.end(), is_device);
+  if (chosen == names.end()) chosen = names.find("");
+  if (chosen != names.end()) used_names_.insert(chosen->first);
+  const std::string& name = chosen != names.end() ? chosen->second : device;
+  if (!devices_.by_hand && chosen == names.end() && is_unnamed(name)) {
     const std::string& shown = environment.empty() ? device : environment;
     if (unnamed_.insert(shown).second) {
       warnings_.push_back(fmt::format(

@@ -32,7 +32,7 @@ struct StudyPoint {
 /// Which devices the measurements ran on.
 struct StudyDevices {
   DeviceCatalogue catalogue;  ///< where devices are found by name
-  /// Environment, or device as the measurement names it -> device. "" stands for all that are not named.
+  /// Environment, or device of a measurement by any of its names -> device. "" stands for all that are not named.
   std::map<std::string, std::string> names;
   std::optional<Roofline> by_hand;  ///< if set, the roof of every measurement
 };
