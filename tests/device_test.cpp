@@ -150,6 +150,14 @@ TEST(DeviceCatalogue, OwnRowsAreAddedOrReplace) {
   EXPECT_EQ(catalogue.find("RTX 3090").fp32_tflops, 30);
 }
 
+TEST(DeviceCatalogue, AnOwnRowMayHaveANameThatSeveralDevicesShare) {
+  const testing::TemporaryFolder folder;
+  DeviceCatalogue catalogue;
+  catalogue.add(folder.write("own.csv", "name,mem_gb\nV100,24\n"));
+  EXPECT_EQ(catalogue.find("v100").mem_gb, 24);
+  EXPECT_EQ(canonical_device("V100"), "V100");
+}
+
 TEST(DeviceCatalogue, KnowsWhatKindOfDeviceARowIs) {
   const testing::TemporaryFolder folder;
   DeviceCatalogue catalogue;
@@ -173,6 +181,7 @@ TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
   EXPECT_THAT(add("name,mem_gb\nx,-1\n"), StartsWith(place + ":2: mem_gb \"-1\""));
   EXPECT_THAT(add("name,mem_gb\nx,nan\n"), StartsWith(place + ":2: mem_gb"));
   EXPECT_THAT(add("name\nx\ny\nX\n"), StartsWith(place + ":4: device \"X\" appears twice"));
+  EXPECT_THAT(add("name\nx\nTesla T4\n"), AllOf(StartsWith(place + ":3: name \"Tesla T4\""), HasSubstr("alias of T4")));
   EXPECT_THAT(add("name,sms\n--,1\n"), StartsWith(place + ":2: name"));
   EXPECT_THAT(add("name,kind\nx,tpu\n"), AllOf(StartsWith(place + ":2: kind \"tpu\""), HasSubstr("gpu, cpu or other")));
   EXPECT_THAT(add(""), HasSubstr("is empty"));

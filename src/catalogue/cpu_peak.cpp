@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
-#include <perfpred/error.h>
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,8 @@
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "statistics/parallel.h"
 
 namespace perfpred {
 namespace {
@@ -151,15 +151,12 @@ double copy_rate(unsigned threads) {
 }  // namespace
 
 Device Device::this_cpu() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) throw DeviceError("the kernel does not name our CPUs");
   Device cpu;
   cpu.name = cpu_model_name();
   if (cpu.name.empty()) cpu.name = "cpu";
   cpu.aliases = {"cpu"};
   cpu.kind = DeviceKind::cpu;
-  cpu.sms = std::max(CPU_COUNT(&allowed), 1);
+  cpu.sms = usable_cpus();
   cpu.mem_gb = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e9;
   return cpu;
 }

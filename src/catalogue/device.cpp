@@ -7,13 +7,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <fstream>
 #include <unordered_map>
 #include <utility>
 
 #include "catalogue/embedded_devices.h"
+#include "catalogue/listed_kind.h"
 #include "text/csv.h"
+#include "text/enum_names.h"
 #include "text/nearest_name.h"
 
 namespace perfpred {
@@ -58,13 +59,12 @@ constexpr DeviceColumn number_column(std::string_view name) {
           [](const Device& d) { return number_text(d.*member); }};
 }
 
-constexpr std::array<DeviceKind, 3> kinds = {DeviceKind::gpu, DeviceKind::cpu, DeviceKind::other};
-
 void set_kind(Device& device, std::string_view text, const ValuePlace& place) {
   if (text.empty()) return;
-  const auto* kind = std::find_if(kinds.begin(), kinds.end(), [text](DeviceKind k) { return to_string(k) == text; });
-  if (kind == kinds.end()) throw_bad_value(place, text, "gpu, cpu or other");
-  device.kind = *kind;
+  constexpr auto names = enumerator_names<DeviceKind::other>;
+  const auto* const name = std::find(names.begin(), names.end(), text);
+  if (name == names.end()) throw_bad_value(place, text, "gpu, cpu or other");
+  device.kind = static_cast<DeviceKind>(name - names.begin());
 }
 
 constexpr std::array<DeviceColumn, 22> columns = {{
@@ -93,23 +93,13 @@ constexpr std::array<DeviceColumn, 22> columns = {{
     text_column<&Device::source>("source"),
 }};
 
-/// Names are compared by their letters and digits alone.
-std::string bare(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
-  return text;
-}
-
 /// `cpu`, or the model name of this machine's CPU.
 bool is_this_cpu(std::string_view name) {
   return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
 }
 
-std::vector<Device> read_devices(CsvReader csv) {
+/// @param own  the file is the user's: names that stand for another device of the built-in catalogue are refused
+std::vector<Device> read_devices(CsvReader csv, bool own = false) {
   std::vector<CsvColumn> fields;
   for (const DeviceColumn& column : columns) {
     fields.push_back(column.name == "name" ? csv.required(column.name) : csv.optional(column.name));
@@ -121,6 +111,10 @@ std::vector<Device> read_devices(CsvReader csv) {
       columns[i].set(device, csv.text(fields[i]), csv.place(columns[i].name));
     }
     if (bare(device.name).empty()) throw_bad_value(csv.place("name"), device.name, "the name of a device");
+    if (const std::string listed = own ? canonical_device(device.name) : device.name;
+        bare(listed) != bare(device.name)) {
+      throw_bad_value(csv.place("name"), device.name, fmt::format("a name of its own: it is an alias of {}", listed));
+    }
     const auto same = [&device](const Device& other) { return bare(other.name) == bare(device.name); };
     if (std::any_of(devices.begin(), devices.end(), same)) {
       throw InputError(fmt::format("{}device \"{}\" appears twice", csv.place("").prefix(), device.name));
@@ -128,6 +122,11 @@ std::vector<Device> read_devices(CsvReader csv) {
     devices.push_back(std::move(device));
   }
   return devices;
+}
+
+const DeviceCatalogue& built_in() {
+  static const DeviceCatalogue catalogue;
+  return catalogue;
 }
 
 template <class Range>
@@ -145,17 +144,7 @@ std::string listed(const Range& devices) {
 
 }  // namespace
 
-std::string_view to_string(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu:
-      return "gpu";
-    case DeviceKind::cpu:
-      return "cpu";
-    case DeviceKind::other:
-      return "other";
-  }
-  return "";
-}
+std::string_view to_string(DeviceKind kind) { return enumerator_name_of<DeviceKind::other>(kind); }
 
 std::optional<double> Device::matrix_flops(Precision precision) const {
   switch (precision) {
@@ -189,7 +178,7 @@ std::optional<double> Device::memory_bytes() const { return scaled(mem_gb, 1e9);
 DeviceCatalogue::DeviceCatalogue() : devices_(read_devices(CsvReader::from_text("devices.csv", embedded_devices))) {}
 
 void DeviceCatalogue::add(const std::string& path) {
-  for (Device& device : read_devices(CsvReader(path))) {
+  for (Device& device : read_devices(CsvReader(path), true)) {
     const auto known = std::find_if(devices_.begin(), devices_.end(),
                                     [&device](const Device& d) { return bare(d.name) == bare(device.name); });
     if (known == devices_.end()) {
@@ -246,12 +235,11 @@ std::string canonical_device(std::string_view name) {
   if (name == "unknown") return "unknown";
   static const std::unordered_map<std::string, std::string> spellings = [] {
     std::unordered_map<std::string, std::string> all;
-    const DeviceCatalogue catalogue;
     const auto add = [&](const std::string& text) {
-      if (const auto found = catalogue.candidates(text); found.size() == 1)
+      if (const auto found = built_in().candidates(text); found.size() == 1)
         all.emplace(bare(text), found.front()->name);
     };
-    for (const Device& device : catalogue.devices()) {
+    for (const Device& device : built_in().devices()) {
       add(device.name);
       std::for_each(device.aliases.begin(), device.aliases.end(), add);
     }
@@ -259,6 +247,16 @@ std::string canonical_device(std::string_view name) {
   }();
   const auto found = spellings.find(bare(name));
   return found == spellings.end() ? std::string(name) : found->second;
+}
+
+std::optional<DeviceKind> listed_kind(std::string_view name) {
+  static const std::unordered_map<std::string_view, DeviceKind> listed = [] {
+    std::unordered_map<std::string_view, DeviceKind> all;
+    for (const Device& device : built_in().devices()) all.emplace(device.name, device.kind);
+    return all;
+  }();
+  const auto found = listed.find(name);
+  return found == listed.end() ? std::nullopt : std::optional(found->second);
 }
 
 const std::vector<std::string>& device_columns() {
