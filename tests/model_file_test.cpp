@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "ann_of_one_answer.h"
 #include "made_up_rows.h"
 #ifdef PERFPRED_WITH_XGBOOST
 #include <perfpred/xgboost/trees.h>
@@ -21,6 +24,7 @@ class EveryKind : public testing::TestWithParam<const char*> {
 #ifdef PERFPRED_WITH_XGBOOST
   void SetUp() override { enable_xgboost(); }
 #endif
+  AnnOfOneAnswer ann_;
 };
 
 TEST_P(EveryKind, SavesAndLoadsBitIdentically) {
@@ -64,10 +68,65 @@ TEST_P(EveryKind, ManyAtOnceEqualsOneByOne) {
   }
 }
 
+/// Pointers to everything in a document; of a list the first and the last item.
+void add_pointers(const nlohmann::json& value, const nlohmann::json::json_pointer& at,
+                  std::vector<nlohmann::json::json_pointer>& all) {
+  if (!at.empty()) all.push_back(at);
+  if (!value.is_structured()) return;
+  for (const auto& [name, item] : value.items()) {
+    if (value.is_object()) {
+      add_pointers(item, at / name, all);
+    } else if (const std::size_t i = std::stoul(name); i == 0 || i + 1 == value.size()) {
+      add_pointers(item, at / i, all);
+    }
+  }
+}
+
+TEST_P(EveryKind, ADamagedFileIsToldByFileAndField) {
+  const std::string file = scratch(GetParam());
+  TimeRegressor fitted = TimeRegressor::fit(made_up_rows(), {.kind = GetParam(), .seed = 4});
+  if (fitted.kind() == "hybrid")
+    (void)fitted.observe(std::vector<perfpred::Run>{run_of(made_up_rows()[3].workload, 9)});
+  fitted.save(file);
+  const nlohmann::json whole = nlohmann::json::parse(std::ifstream(file));
+  std::vector<nlohmann::json::json_pointer> pointers;
+  add_pointers(whole, nlohmann::json::json_pointer(), pointers);
+  const std::set<std::string> may_be_null = {"depth", "base_filters", "batch_size", "sample"};
+  for (const nlohmann::json::json_pointer& pointer : pointers) {
+    std::string name;  // of the field that this is, or is an item of
+    for (auto at = pointer; name.empty(); at.pop_back()) {
+      if (!std::isdigit(static_cast<unsigned char>(at.back().front()))) name = at.back();
+    }
+    if (name == "software") continue;  // nobody reads it
+    for (const nlohmann::json& other :
+         {nlohmann::json(), nlohmann::json("text"), nlohmann::json(-1), nlohmann::json(0.5), nlohmann::json(1e300),
+          nlohmann::json::array(), nlohmann::json::array({1}), nlohmann::json::object()}) {
+      nlohmann::json changed = whole;
+      changed[pointer] = other;
+      std::ofstream(file) << changed.dump();
+      std::string complaint;
+      try {
+        const TimeRegressor model = TimeRegressor::load(file);
+        (void)model.predict(model.example());
+      } catch (const ModelError& error) {
+        complaint = error.what();
+      }
+      const nlohmann::json& good = whole.at(pointer);
+      const bool of_this_type = good.type() == other.type() || (good.is_number() && other.is_number());
+      if (complaint.empty() && (of_this_type || (other.is_null() && may_be_null.contains(name)))) continue;
+      EXPECT_THAT(complaint,
+                  testing::AllOf(testing::StartsWith(file + ": "), testing::Not(testing::HasSubstr("json.exception"))))
+          << pointer.to_string() << " " << other;
+      EXPECT_TRUE(of_this_type || complaint.find(name) != std::string::npos) << complaint << " " << pointer.to_string();
+    }
+  }
+  std::filesystem::remove(file);
+}
+
 #ifdef PERFPRED_WITH_XGBOOST
-const auto kinds = testing::Values("hybrid", "linear", "forest", "boosting");
+const auto kinds = testing::Values("hybrid", "linear", "ann", "forest", "boosting");
 #else
-const auto kinds = testing::Values("hybrid", "linear");
+const auto kinds = testing::Values("hybrid", "linear", "ann");
 #endif
 INSTANTIATE_TEST_SUITE_P(TimeRegressor, EveryKind, kinds);
 

@@ -22,8 +22,7 @@ nlohmann::json range_json(const Range& range) {
 Range read_range(const nlohmann::json& ranges, const char* name) {
   Range range;
   if (json_field(ranges, name).is_null()) return range;
-  const Eigen::VectorXd ends = json_vector(ranges, name);
-  if (ends.size() != 2) throw ModelError(fmt::format("field \"{}\" is not a range", name));
+  const Eigen::VectorXd ends = json_vector(ranges, name, 2);
   range.add(ends[0]);
   range.add(ends[1]);
   return range;
@@ -35,13 +34,9 @@ std::uint64_t read_id(const nlohmann::json& json, const char* name) {
   const std::string text = json_text(json, name);
   std::uint64_t id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id, 16);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw ModelError(fmt::format("field \"{}\" is not a hexadecimal number", name));
+  if (error != std::errc() || end != text.data() + text.size()) refuse_field(name, "a hexadecimal number");
   return id;
 }
-
-/// The key as this build writes it: names of networks and devices are canonical.
-std::string canonical_key(const std::string& key) { return Workload::from_key(key).key(); }
 
 }  // namespace
 
@@ -85,24 +80,23 @@ ModelState read_state(const nlohmann::json& json) {
   }
   state.model_id = read_id(json, "model_id");
   state.training_set_id = read_id(json, "training_set");
-  for (const nlohmann::json& item : json_list(json, "fitted")) {
-    FittedRow row{json_number(item, "time_sec"), static_cast<std::int64_t>(json_number(item, "n")),
-                  json_texts(item, "observed")};
-    if (!(row.sec > 0) || row.n < 1) throw ModelError("field \"fitted\" has a row without a time");
-    state.fitted.emplace(canonical_key(json_text(item, "key")), std::move(row));
+  for (const nlohmann::json& item : json_objects(json, "fitted")) {
+    FittedRow row{json_number(item, "time_sec"), json_positive_integer(item, "n"), json_texts(item, "observed")};
+    if (!(row.sec > 0)) refuse_field("time_sec", "positive");
+    state.fitted.emplace(json_workload(item, "key").key(), std::move(row));  // names are canonical in this build
   }
-  const nlohmann::json& groups = json_list(json, "groups");
-  if (groups.empty()) throw ModelError("field \"groups\" is empty");
+  const nlohmann::json& groups = json_objects(json, "groups");
+  if (groups.empty()) refuse_field("groups", "a list of at least one group");
   for (const nlohmann::json& part : groups) {
     Group& group = state.groups.emplace_back();
-    group.example = Workload::from_key(json_text(part, "example"));
+    group.example = json_workload(part, "example");
     for (std::string& network : json_texts(part, "networks")) group.networks.insert(std::move(network));
-    const nlohmann::json& ranges = json_field(part, "ranges");
+    const nlohmann::json& ranges = json_object(part, "ranges");
     group.depth = read_range(ranges, "depth");
     group.base_filters = read_range(ranges, "base_filters");
     group.batch_size = read_range(ranges, "batch_size");
     group.sample = read_range(ranges, "sample");
-    group.model = state.kind->load(json_field(part, "model"));
+    group.model = state.kind->load(json_object(part, "model"));
   }
   return state;
 }

@@ -5,83 +5,123 @@
 
 #include <fmt/format.h>
 
-#include <vector>
+#include <algorithm>
+#include <limits>
 
 namespace perfpred {
 namespace {
 
-[[noreturn]] void refuse(const char* name, const char* wanted) {
-  throw ModelError(fmt::format("field \"{}\" is not {}", name, wanted));
+/// A list of which every item is wanted.
+template <class IsWanted>
+const nlohmann::json& list(const nlohmann::json& object, const char* name, const char* wanted,
+                           const IsWanted& is_wanted) {
+  const nlohmann::json& value = json_field(object, name);
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_wanted)) refuse_field(name, wanted);
+  return value;
 }
+
+template <class Item, class IsWanted>
+std::vector<Item> items(const nlohmann::json& object, const char* name, const char* wanted, const IsWanted& is_wanted) {
+  std::vector<Item> all;
+  for (const nlohmann::json& item : list(object, name, wanted, is_wanted)) all.push_back(item.get<Item>());
+  return all;
+}
+
+bool is_number(const nlohmann::json& value) { return value.is_number(); }
 
 }  // namespace
 
+void refuse_field(const char* name, const char* wanted) {
+  throw ModelError(fmt::format("field \"{}\" is not {}", name, wanted));
+}
+
 const nlohmann::json& json_field(const nlohmann::json& object, const char* name) {
-  if (!object.is_object() || !object.contains(name)) throw ModelError(fmt::format("field \"{}\" is missing", name));
+  if (!object.contains(name)) throw ModelError(fmt::format("field \"{}\" is missing", name));
   return object.at(name);
 }
 
-const nlohmann::json& json_list(const nlohmann::json& object, const char* name) {
+const nlohmann::json& json_object(const nlohmann::json& object, const char* name) {
   const nlohmann::json& value = json_field(object, name);
-  if (!value.is_array()) refuse(name, "a list");
+  if (!value.is_object()) refuse_field(name, "an object");
   return value;
+}
+
+const nlohmann::json& json_objects(const nlohmann::json& object, const char* name) {
+  return list(object, name, "a list of objects", [](const auto& item) { return item.is_object(); });
 }
 
 double json_number(const nlohmann::json& object, const char* name) {
   const nlohmann::json& value = json_field(object, name);
-  if (!value.is_number()) refuse(name, "a number");
+  if (!value.is_number()) refuse_field(name, "a number");
   return value.get<double>();
+}
+
+double json_non_negative(const nlohmann::json& object, const char* name) {
+  const double value = json_number(object, name);
+  if (value < 0) refuse_field(name, "zero or more");
+  return value;
+}
+
+std::int64_t json_positive_integer(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& value = json_field(object, name);
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 1) refuse_field(name, "a positive integer");
+  return value.get<std::int64_t>();
 }
 
 std::string json_text(const nlohmann::json& object, const char* name) {
   const nlohmann::json& value = json_field(object, name);
-  if (!value.is_string()) refuse(name, "a text");
+  if (!value.is_string()) refuse_field(name, "a text");
   return value.get<std::string>();
 }
 
 std::vector<std::string> json_texts(const nlohmann::json& object, const char* name) {
-  std::vector<std::string> texts;
-  for (const nlohmann::json& item : json_list(object, name)) {
-    if (!item.is_string()) refuse(name, "a list of texts");
-    texts.push_back(item.get<std::string>());
+  return items<std::string>(object, name, "a list of texts", [](const auto& item) { return item.is_string(); });
+}
+
+std::vector<std::int32_t> json_integers(const nlohmann::json& object, const char* name) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  return items<std::int32_t>(object, name, "a list of integers", [](const auto& item) {
+    return item.is_number_integer() && item >= Limits::min() && item <= Limits::max();
+  });
+}
+
+Workload json_workload(const nlohmann::json& object, const char* name) {
+  try {
+    return Workload::from_key(json_text(object, name));
+  } catch (const InputError& error) {
+    throw ModelError(fmt::format("field \"{}\": {}", name, error.what()));
   }
-  return texts;
 }
 
 Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name) {
-  const nlohmann::json& value = json_list(object, name);
-  Eigen::VectorXd vector(static_cast<Eigen::Index>(value.size()));
-  Eigen::Index i = 0;
-  for (const nlohmann::json& item : value) {
-    if (!item.is_number()) refuse(name, "a list of numbers");
-    vector[i++] = item.get<double>();
-  }
+  const std::vector<double> values = items<double>(object, name, "a list of numbers", is_number);
+  return Eigen::Map<const Eigen::VectorXd>(values.data(), static_cast<Eigen::Index>(values.size()));
+}
+
+Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name, Eigen::Index size) {
+  Eigen::VectorXd vector = json_vector(object, name);
+  if (vector.size() != size) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
   return vector;
 }
 
-Eigen::MatrixXd json_matrix(const nlohmann::json& object, const char* name) {
-  const nlohmann::json& value = json_list(object, name);
-  if (value.empty() || !value.front().is_array()) refuse(name, "a matrix");
-  Eigen::MatrixXd matrix(static_cast<Eigen::Index>(value.size()), static_cast<Eigen::Index>(value.front().size()));
-  for (Eigen::Index i = 0; i < matrix.rows(); ++i) {
-    const nlohmann::json& row = value[static_cast<std::size_t>(i)];
-    if (!row.is_array() || row.size() != value.front().size()) refuse(name, "a matrix");
-    for (Eigen::Index j = 0; j < matrix.cols(); ++j) {
-      const nlohmann::json& item = row[static_cast<std::size_t>(j)];
-      if (!item.is_number()) refuse(name, "a matrix");
-      matrix(i, j) = item.get<double>();
-    }
+Eigen::MatrixXd json_matrix(const nlohmann::json& object, const char* name, Eigen::Index rows, Eigen::Index cols) {
+  const nlohmann::json& value = list(object, name, "a matrix", [](const auto& row) { return row.is_array(); });
+  if (value.size() != static_cast<std::size_t>(rows))
+    throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+  Eigen::MatrixXd matrix(rows, cols);
+  for (Eigen::Index i = 0; i < rows; ++i) {
+    matrix.row(i) = json_vector({{name, value[static_cast<std::size_t>(i)]}}, name, cols).transpose();
   }
   return matrix;
 }
 
-nlohmann::json to_json(const Eigen::VectorXd& vector) {
-  return std::vector<double>(vector.data(), vector.data() + vector.size());
+nlohmann::json vector_json(const Eigen::Ref<const Eigen::VectorXd>& vector) {
+  return std::vector<double>(vector.begin(), vector.end());
 }
 
-nlohmann::json to_json(const Eigen::MatrixXd& matrix) {
+nlohmann::json matrix_json(const Eigen::Ref<const Eigen::MatrixXd>& matrix) {
   nlohmann::json rows = nlohmann::json::array();
-  for (Eigen::Index i = 0; i < matrix.rows(); ++i) rows.push_back(to_json(Eigen::VectorXd(matrix.row(i).transpose())));
+  for (const auto& row : matrix.rowwise()) rows.push_back(std::vector<double>(row.begin(), row.end()));
   return rows;
 }
 

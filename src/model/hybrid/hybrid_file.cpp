@@ -13,16 +13,9 @@
 namespace perfpred {
 namespace {
 
-/// A list of `count` numbers.
-Eigen::VectorXd sized_vector(const nlohmann::json& object, const char* name, Eigen::Index count) {
-  Eigen::VectorXd vector = json_vector(object, name);
-  if (vector.size() != count) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
-  return vector;
-}
-
 template <std::size_t count>
 std::array<double, count> array_of(const nlohmann::json& object, const char* name) {
-  const Eigen::VectorXd vector = sized_vector(object, name, static_cast<Eigen::Index>(count));
+  const Eigen::VectorXd vector = json_vector(object, name, static_cast<Eigen::Index>(count));
   std::array<double, count> values{};
   std::copy(vector.begin(), vector.end(), values.begin());
   return values;
@@ -30,24 +23,26 @@ std::array<double, count> array_of(const nlohmann::json& object, const char* nam
 
 HybridRow read_row(const nlohmann::json& json) {
   HybridRow row;
-  row.key = Workload::from_key(json_text(json, "key")).key();  // names are canonical in this build
+  row.key = json_workload(json, "key").key();  // names are canonical in this build
   row.place = array_of<PlaceInput::count>(json, "place");
   row.log_time = json_number(json, "log_time");
   row.noise = json_number(json, "noise");
-  row.log_physics = sized_vector(json, "log_physics", forms);
+  if (!(row.noise > 0)) refuse_field("noise", "positive");
+  row.log_physics = json_vector(json, "log_physics", forms);
   return row;
 }
 
 FittedPhysics read_physics(const nlohmann::json& json) {
-  if (json.size() != forms) throw ModelError("field \"forms\" has a wrong size");
+  if (json.size() != forms) refuse_field("forms", "of the right size");
   FittedPhysics physics;
   for (std::size_t f = 0; f < forms; ++f) {
-    if (json_text(json[f], "form") != physics_forms[f].name) throw ModelError("field \"form\" is not known");
-    physics.costs[f] = sized_vector(json[f], "costs", cost_count);
+    if (json_text(json[f], "form") != physics_forms[f].name) refuse_field("form", "known");
+    physics.costs[f] = json_vector(json[f], "costs", cost_count);
+    if (physics.costs[f].minCoeff() < 0) refuse_field("costs", "a list of numbers >= 0");
     const nlohmann::json& unseen = json_field(json[f], "unseen");
     if (!unseen.is_array() || unseen.size() != cost_count ||
         !std::all_of(unseen.begin(), unseen.end(), [](const nlohmann::json& one) { return one.is_boolean(); })) {
-      throw ModelError("field \"unseen\" is not a list of truth values, one per cost");
+      refuse_field("unseen", "a list of truth values, one per cost");
     }
     for (std::size_t cost = 0; cost < unseen.size(); ++cost) physics.unseen[f][cost] = unseen[cost].get<bool>();
   }
@@ -56,11 +51,12 @@ FittedPhysics read_physics(const nlohmann::json& json) {
 
 std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   auto model = std::make_unique<HybridModel>();
-  for (const nlohmann::json& row : json_list(json, "rows")) model->rows.push_back(read_row(row));
-  model->physics = read_physics(json_list(json, "forms"));
-  model->weights = sized_vector(json, "weights", forms);
-  model->kernel.theta = sized_vector(json, "kernel", ResidualKernel::parameters);
-  const nlohmann::json& calibration = json_field(json, "calibration");
+  for (const nlohmann::json& row : json_objects(json, "rows")) model->rows.push_back(read_row(row));
+  if (model->rows.empty()) refuse_field("rows", "a list of at least one row");
+  model->physics = read_physics(json_objects(json, "forms"));
+  model->weights = json_vector(json, "weights", forms);
+  model->kernel.theta = json_vector(json, "kernel", ResidualKernel::parameters);
+  const nlohmann::json& calibration = json_object(json, "calibration");
   model->calibration = {json_number(calibration, "process_log"),
                         json_number(calibration, "novelty"),
                         json_number(calibration, "disagreement_log"),
@@ -68,14 +64,16 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
                         array_of<left_out_kinds>(calibration, "quantiles"),
                         json_number(calibration, "most_share")};
   model->usual_noise = json_number(json, "usual_noise");
-  const double max_rows = json_number(json, "max_rows");
-  if (!(model->usual_noise > 0)) throw ModelError("field \"usual_noise\" is not positive");
-  if (!(max_rows >= 1 && max_rows <= 1e9)) throw ModelError("field \"max_rows\" is out of range");
-  model->max_rows = static_cast<std::size_t>(max_rows);
-  for (const nlohmann::json& item : json_list(json, "dropped")) {
+  if (!(model->usual_noise > 0)) refuse_field("usual_noise", "positive");
+  model->max_rows = static_cast<std::size_t>(json_positive_integer(json, "max_rows"));
+  for (const nlohmann::json& item : json_objects(json, "dropped")) {
     model->rejected.push_back({json_text(item, "key"), json_text(item, "reason")});
   }
-  model->prepare();
+  try {
+    model->prepare();
+  } catch (const ModelError&) {
+    refuse_field("kernel", "one with which the covariance of the rows is positive definite");
+  }
   return model;
 }
 
@@ -90,20 +88,19 @@ nlohmann::json HybridModel::to_json() const {
                          {"place", row.place},
                          {"log_time", row.log_time},
                          {"noise", row.noise},
-                         {"log_physics", perfpred::to_json(Eigen::VectorXd(row.log_physics))}});
+                         {"log_physics", vector_json(row.log_physics)}});
   }
   nlohmann::json json_forms = nlohmann::json::array();
   for (std::size_t f = 0; f < forms; ++f) {
-    json_forms.push_back({{"form", physics_forms[f].name},
-                          {"costs", perfpred::to_json(Eigen::VectorXd(physics.costs[f]))},
-                          {"unseen", physics.unseen[f]}});
+    json_forms.push_back(
+        {{"form", physics_forms[f].name}, {"costs", vector_json(physics.costs[f])}, {"unseen", physics.unseen[f]}});
   }
   nlohmann::json json_dropped = nlohmann::json::array();
-  for (const RejectedRow& row : rejected) json_dropped.push_back({{"key", row.key}, {"reason", row.reason}});
+  for (const RejectedRun& row : rejected) json_dropped.push_back({{"key", row.key}, {"reason", row.reason}});
   return {{"rows", json_rows},
           {"forms", json_forms},
-          {"weights", perfpred::to_json(Eigen::VectorXd(weights))},
-          {"kernel", perfpred::to_json(Eigen::VectorXd(kernel.theta))},
+          {"weights", vector_json(weights)},
+          {"kernel", vector_json(kernel.theta)},
           {"calibration",
            {{"process_log", calibration.process_log},
             {"novelty", calibration.novelty},

@@ -27,16 +27,14 @@ class AnnModel final : public RegressorModel {
   double half_width = 0;
 
   using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload) const override {
+  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph*) const override {
     return quantiles_about(network.log_time(features_of(workload)), half_width);
   }
 
   [[nodiscard]] nlohmann::json to_json() const override {
-    const auto widened = [](const auto& matrix) {
-      return perfpred::to_json(Eigen::MatrixXd(matrix.template cast<double>()));
-    };
-    return {{"mean", perfpred::to_json(Eigen::VectorXd(network.standardize.mean))},
-            {"inverse_scale", perfpred::to_json(Eigen::VectorXd(network.standardize.inverse_scale))},
+    const auto widened = [](const auto& matrix) { return matrix_json(matrix.template cast<double>()); };
+    return {{"mean", vector_json(network.standardize.mean)},
+            {"inverse_scale", vector_json(network.standardize.inverse_scale)},
             {"target_mean", network.target_mean},
             {"target_scale", network.target_scale},
             {"input_weights", widened(network.input_weights)},
@@ -81,35 +79,22 @@ std::unique_ptr<RegressorModel> fit_ann(const TrainingTable& table) {
   return model;
 }
 
-template <typename Matrix>
-void read_matrix(const nlohmann::json& json, const char* name, Matrix& matrix) {
-  const Eigen::MatrixXd read = json_matrix(json, name);
-  if (read.rows() != matrix.rows() || read.cols() != matrix.cols()) {
-    throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
-  }
-  matrix = read.cast<typename Matrix::Scalar>();
-}
-
 std::unique_ptr<RegressorModel> load_ann(const nlohmann::json& json) {
   auto model = std::make_unique<AnnModel>();
   AnnNetwork& network = model->network;
-  const auto features = [&](const char* name) {
-    const Eigen::VectorXd vector = json_vector(json, name);
-    if (vector.size() != Features::RowsAtCompileTime)
-      throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
-    return Features(vector);
+  const auto read = [&](const char* name, auto& matrix) {
+    matrix = json_matrix(json, name, matrix.rows(), matrix.cols()).template cast<float>();
   };
-  network.standardize.mean = features("mean");
-  network.standardize.inverse_scale = features("inverse_scale");
+  network.standardize = Standardizer(json);
   network.target_mean = json_number(json, "target_mean");
   network.target_scale = json_number(json, "target_scale");
-  read_matrix(json, "input_weights", network.input_weights);
-  read_matrix(json, "input_bias", network.input_bias);
-  read_matrix(json, "hidden_weights", network.hidden_weights);
-  read_matrix(json, "hidden_bias", network.hidden_bias);
-  read_matrix(json, "output_weights", network.output_weights);
+  read("input_weights", network.input_weights);
+  read("input_bias", network.input_bias);
+  read("hidden_weights", network.hidden_weights);
+  read("hidden_bias", network.hidden_bias);
+  read("output_weights", network.output_weights);
   network.output_bias = static_cast<float>(json_number(json, "output_bias"));
-  model->half_width = json_number(json, "half_width");
+  model->half_width = json_non_negative(json, "half_width");
   return model;
 }
 

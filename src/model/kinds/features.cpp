@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "model/model_json.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -46,5 +47,17 @@ Standardizer::Standardizer(const Eigen::MatrixXd& features) {
     inverse_scale[column] = constant ? 0.0 : 1.0 / scale;
   }
 }
+
+Eigen::MatrixXd Standardizer::design(const Eigen::MatrixXd& features) const {
+  Eigen::MatrixXd rows(features.rows(), 1 + features.cols());
+  rows.col(0).setOnes();
+  rows.rightCols(features.cols()) =
+      (features.rowwise() - mean.transpose()).array().rowwise() * inverse_scale.transpose().array();
+  return rows;
+}
+
+Standardizer::Standardizer(const nlohmann::json& model)
+    : mean(json_vector(model, "mean", Features::RowsAtCompileTime)),
+      inverse_scale(json_vector(model, "inverse_scale", Features::RowsAtCompileTime)) {}
 
 }  // namespace perfpred

@@ -38,10 +38,12 @@ struct Standardizer {
   Features inverse_scale = Features::Zero();
 
   explicit Standardizer(const Eigen::MatrixXd& features);
+  explicit Standardizer(const nlohmann::json& model);  ///< from the fields `mean` and `inverse_scale`
   Standardizer() = default;
   [[nodiscard]] Features operator()(const Features& features) const {
     return (features - mean).cwiseProduct(inverse_scale);
   }
+  [[nodiscard]] Eigen::MatrixXd design(const Eigen::MatrixXd& features) const;  ///< rows of 1 and standardised features
 };
 
 }  // namespace perfpred

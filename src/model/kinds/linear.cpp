@@ -24,14 +24,14 @@ class LinearModel final : public RegressorModel {
   double half_width = 0;
 
   using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload) const override {
+  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph*) const override {
     return quantiles_about(intercept + slope.dot(standardize(features_of(workload))), half_width);
   }
 
   [[nodiscard]] nlohmann::json to_json() const override {
-    return {{"mean", perfpred::to_json(Eigen::VectorXd(standardize.mean))},
-            {"inverse_scale", perfpred::to_json(Eigen::VectorXd(standardize.inverse_scale))},
-            {"slope", perfpred::to_json(Eigen::VectorXd(slope))},
+    return {{"mean", vector_json(standardize.mean)},
+            {"inverse_scale", vector_json(standardize.inverse_scale)},
+            {"slope", vector_json(slope)},
             {"intercept", intercept},
             {"half_width", half_width}};
   }
@@ -43,11 +43,7 @@ std::unique_ptr<RegressorModel> fit_linear(const TrainingTable& table) {
   auto model = std::make_unique<LinearModel>();
   model->standardize = Standardizer(features);
   const Eigen::Index n = features.rows();
-  Eigen::MatrixXd design(n, 1 + features.cols());
-  for (Eigen::Index i = 0; i < n; ++i) {
-    design(i, 0) = 1;
-    design.row(i).tail(features.cols()) = model->standardize(features.row(i).transpose()).transpose();
-  }
+  const Eigen::MatrixXd design = model->standardize.design(features);
   // Minimum norm where columns are constant or depend on one another.
   const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(design);
   if (n <= qr.rank() || n < 3) {
@@ -70,17 +66,10 @@ std::unique_ptr<RegressorModel> fit_linear(const TrainingTable& table) {
 
 std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json) {
   auto model = std::make_unique<LinearModel>();
-  const auto features = [&](const char* name) {
-    const Eigen::VectorXd vector = json_vector(json, name);
-    if (vector.size() != Features::RowsAtCompileTime)
-      throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
-    return Features(vector);
-  };
-  model->standardize.mean = features("mean");
-  model->standardize.inverse_scale = features("inverse_scale");
-  model->slope = features("slope");
+  model->standardize = Standardizer(json);
+  model->slope = json_vector(json, "slope", Features::RowsAtCompileTime);
   model->intercept = json_number(json, "intercept");
-  model->half_width = json_number(json, "half_width");
+  model->half_width = json_non_negative(json, "half_width");
   return model;
 }
 

@@ -28,7 +28,7 @@ class TreesModel final : public RegressorModel {
   double half_width = 0;
 
   using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload) const override {
+  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph*) const override {
     return quantiles_about(trees.log_time(features_of(workload)), half_width);
   }
 
@@ -91,25 +91,22 @@ std::unique_ptr<RegressorModel> fit_boosting(const TrainingTable& table) {
 std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json) {
   auto model = std::make_unique<TreesModel>();
   model->trees.base = json_number(json, "base");
-  model->half_width = json_number(json, "half_width");
-  const Eigen::VectorXd roots = json_vector(json, "roots"), features = json_vector(json, "features"),
-                        values = json_vector(json, "values"), next = json_vector(json, "next");
-  const Eigen::Index count = features.size();
-  if (values.size() != count || next.size() != count)
-    throw ModelError("fields \"features\", \"values\" and \"next\" differ in length");
-  for (Eigen::Index i = 0; i < count; ++i) {
-    const TreeNode node{static_cast<std::int32_t>(features[i]), static_cast<float>(values[i]),
-                        static_cast<std::int32_t>(next[i])};
+  model->half_width = json_non_negative(json, "half_width");
+  const std::vector<std::int32_t> features = json_integers(json, "features"), next = json_integers(json, "next");
+  const auto count = static_cast<std::int32_t>(features.size());
+  const Eigen::VectorXf values = json_vector(json, "values", count).cast<float>();
+  if (next.size() != features.size()) refuse_field("next", "as long as \"features\"");
+  for (std::int32_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const TreeNode node{features[at], values[i], next[at]};
     // Children come after their parent, so every walk ends.
-    if (node.feature >= 0 &&
-        (node.feature >= Features::RowsAtCompileTime || node.next <= i || node.next + 1 >= count)) {
-      throw ModelError("field \"next\" does not describe trees");
-    }
+    if (node.feature >= 0 && (node.feature >= Features::RowsAtCompileTime || node.next <= i || node.next >= count - 1))
+      refuse_field("next", "a list of trees");
     model->trees.nodes.push_back(node);
   }
-  for (const double root : roots) {
-    if (!(root >= 0) || root >= static_cast<double>(count)) throw ModelError("field \"roots\" is out of range");
-    model->trees.roots.push_back(static_cast<std::int32_t>(root));
+  model->trees.roots = json_integers(json, "roots");
+  for (const std::int32_t root : model->trees.roots) {
+    if (root < 0 || root >= count) refuse_field("roots", "a list of places in \"features\"");
   }
   return model;
 }
