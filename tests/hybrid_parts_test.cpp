@@ -38,6 +38,13 @@ TEST(StepShape, ClosedFormEqualsTheOpGraph) {
   }
 }
 
+TEST(StepShape, TakesAStepThatIsAtHand) {
+  const Workload workload = Workload::zoo("resnet18", 32), larger = Workload::zoo("resnet18", 32, {3, 256, 256});
+  const OpGraph step = larger.graph();
+  const StepShape given(workload, &step), made(larger);
+  EXPECT_EQ(given.layers()[3].flops, made.layers()[3].flops);
+}
+
 TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
   Workload workload = Workload::cifar_cnn(1, 20, 64);
   const auto expect = [&](double filled) {
@@ -51,6 +58,8 @@ TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
   expect(24);
   workload.threads = 2;  // a CPU
   expect(32);
+  workload.device = "T4";  // known to be none, whatever its threads
+  expect(24);
   Workload zoo = Workload::zoo("mobilenet_v2", 32);
   zoo.threads = 2;
   const StepShape zoo_shape(zoo);

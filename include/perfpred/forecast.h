@@ -29,8 +29,7 @@ struct Forecast {
   std::optional<Quantiles> price;             ///< of the total, where a price per hour is given
   std::optional<Quantiles> epochs_in_budget;  ///< whole epochs; p05 is the number for a slow run
   /// Peak of the job (memory_estimate.h). A device that the catalogue does not know is taken for a CPU if the workload
-  /// has threads, else for a GPU. Empty for a network that only a trace describes, and where it is not known how the
-  /// device allocates memory.
+  /// has threads, else for a GPU. Empty where it is not known how the device allocates memory.
   std::optional<std::int64_t> memory_bytes;
   std::optional<bool> fits;         ///< empty where the catalogue does not know the device's memory
   std::optional<Bound> bound;       ///< the largest part of the breakdown, else of the device's roofline, else empty

@@ -22,16 +22,10 @@ struct FitOptions {
   std::function<void(double)> progress = nullptr;  ///< called during long fits with the share that is done, 0 to 1
 };
 
-/// A row that a model did not learn, and why.
-struct RejectedRow {
-  std::string key;
-  std::string reason;
-};
-
 /// What observe() did with its runs.
 struct UpdateResult {
   std::size_t observed = 0;
-  std::vector<RejectedRow> rejected;
+  std::vector<RejectedRun> rejected;
 };
 
 /// Part of an epoch's time by cause.
@@ -56,14 +50,13 @@ struct JointPrediction {
 /// lock and see the model as it was before or after.
 class PERFPRED_API TimeRegressor {
  public:
-  /// Rows without a time are ignored. Rows of one key are pooled: their times are averaged, weighted by their runs. A
-  /// row counts by the width of its label: by its runs, and by epoch_rel_sem where that exceeds the noise of a usual
-  /// run (hybrid). The order of rows does not matter.
+  /// Rows without a time are ignored. Rows of one key are pooled: their times are averaged, weighted by their runs. For
+  /// the hybrid a row of n runs has 1/n of the variance of a single run, and more if its epoch_rel_sem is much larger
+  /// than that of the other rows. The order of rows does not matter.
   /// @param val  rows that choose between models and stop training early; kinds that do neither fit on them too, see
   ///             uses_validation()
-  /// @throws InputError if the kind is not known, or if the rows of a group are too few, are all for validation, or
-  /// have
-  ///         a workload that the kind cannot describe
+  /// @throws InputError if the kind is not known, if a group has too few rows or only rows for validation, or if the
+  /// kind cannot describe a workload
   /// @throws Error if this build lacks what fitting the kind needs, or if the fit is stopped
   [[nodiscard]] static TimeRegressor fit(std::span<const AggregateRow> rows, const FitOptions& options = {},
                                          std::span<const AggregateRow> val = {});
@@ -76,8 +69,9 @@ class PERFPRED_API TimeRegressor {
   TimeRegressor& operator=(TimeRegressor&&) noexcept;
   ~TimeRegressor();
 
+  /// @param step  workload.graph() if the caller has it, so that it is not made again
   /// @throws InputError if the workload is invalid, or if the kind cannot describe its network
-  [[nodiscard]] Prediction predict(const Workload& workload) const;
+  [[nodiscard]] Prediction predict(const Workload& workload, const OpGraph* step = nullptr) const;
 
   /// Predicts many workloads, faster than one by one.
   /// @throws InputError as predict(workload); Error if the sizes differ
@@ -94,8 +88,9 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] JointPrediction joint(std::span<const Workload> workloads) const;
 
   /// The median prediction by physical cause; the parts add up to p50. Empty for kinds other than hybrid.
+  /// @param step  as for predict()
   /// @throws InputError as predict(workload)
-  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const;
+  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step = nullptr) const;
 
   /// Corrects later predictions by finished runs (hybrid). Outliers, failed runs, runs that were observed before (same
   /// key and time stamp) and runs whose network the model cannot describe are rejected and reported. A run of a known
@@ -111,7 +106,7 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] bool uses_validation() const;
   [[nodiscard]] bool was_fitted_on(const Workload& workload) const;  ///< by key, observed runs included
   [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;  ///< workloads, times and runs, observed runs included
-  [[nodiscard]] std::vector<RejectedRow> dropped() const;       ///< training rows that the fit rejected
+  [[nodiscard]] std::vector<RejectedRun> dropped() const;       ///< training rows that the fit rejected
   [[nodiscard]] const Workload& example() const;  ///< a workload fitted on; programs take their defaults from it
 
  private:

@@ -52,8 +52,9 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown) {
 Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& workload,
                   const JobTerms& terms) {
   check(terms);
+  const OpGraph step = workload.graph();
   Forecast job;
-  job.prediction = model.predict(workload);
+  job.prediction = model.predict(workload, &step);
   const Quantiles& epoch = job.prediction.time_sec;
   job.images_per_sec = ThroughputDeriver(workload.train_images).derive(epoch);
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
@@ -64,11 +65,9 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
     };
     job.epochs_in_budget = Quantiles{within(epoch.p95), within(epoch.p50), within(epoch.p05)};
   }
-  job.breakdown = model.breakdown(workload);
+  job.breakdown = model.breakdown(workload, &step);
   job.bound = bound_of(job.breakdown);
-  if (workload.network.rfind("torchscript:", 0) == 0) return job;
 
-  const OpGraph step = workload.graph();
   const std::vector<const Device*> named = devices.candidates(workload.device);
   Device device;  // one that the catalogue does not know is a CPU if the workload has threads, else a GPU
   if (named.size() == 1) {

@@ -35,14 +35,14 @@ void FitControl::check() const {
 }
 
 void RegressorModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
-  for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = predict(workloads[i]);
+  for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = predict(workloads[i], nullptr);
 }
 
 JointNormal RegressorModel::joint(std::span<const Workload> workloads) const {
   const auto n = static_cast<Eigen::Index>(workloads.size());
   JointNormal joint{Eigen::VectorXd(n), Eigen::MatrixXd::Zero(n, n)};
   for (Eigen::Index i = 0; i < n; ++i) {
-    const Quantiles quantiles = predict(workloads[static_cast<std::size_t>(i)]);
+    const Quantiles quantiles = predict(workloads[static_cast<std::size_t>(i)], nullptr);
     joint.mean[i] = std::log(quantiles.p50);
     const double deviation = log_deviation(quantiles);
     joint.covariance(i, i) = deviation * deviation;
@@ -55,11 +55,11 @@ JointNormal RegressorModel::joint(std::span<const Workload> workloads) const {
   return joint;
 }
 
-std::vector<TimeTerm> RegressorModel::breakdown(const Workload&) const { return {}; }
+std::vector<TimeTerm> RegressorModel::breakdown(const Workload&, const OpGraph*) const { return {}; }
 
 LearnResult RegressorModel::learn(std::span<const AggregateRow>) const { throw Error("this kind does not learn"); }
 
-std::vector<RejectedRow> RegressorModel::dropped() const { return {}; }
+std::vector<RejectedRun> RegressorModel::dropped() const { return {}; }
 
 double conformal_half_width(std::vector<double> residuals, double level) {
   if (residuals.empty()) throw InputError("no row is left to estimate the interval from");

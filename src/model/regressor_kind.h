@@ -56,15 +56,16 @@ class RegressorModel {
  public:
   virtual ~RegressorModel() = default;
 
-  [[nodiscard]] virtual Quantiles predict(const Workload& workload) const = 0;  ///< of seconds per epoch
+  /// Quantiles of seconds per epoch. @param step  workload.graph(), or null if it has not been made
+  [[nodiscard]] virtual Quantiles predict(const Workload& workload, const OpGraph* step) const = 0;
   virtual void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const;
   [[nodiscard]] virtual JointNormal joint(std::span<const Workload> workloads) const;
-  [[nodiscard]] virtual std::vector<TimeTerm> breakdown(const Workload& workload) const;
+  [[nodiscard]] virtual std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step) const;
 
   /// A copy that has learnt measured rows; each is judged by this model. Only for kinds that learn.
   [[nodiscard]] virtual LearnResult learn(std::span<const AggregateRow> measured) const;
 
-  [[nodiscard]] virtual std::vector<RejectedRow> dropped() const;  ///< rows that the fit rejected
+  [[nodiscard]] virtual std::vector<RejectedRun> dropped() const;  ///< rows that the fit rejected
   [[nodiscard]] virtual nlohmann::json to_json() const = 0;
 };
 

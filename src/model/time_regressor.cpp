@@ -15,6 +15,7 @@
 #include "model/published.h"
 #include "model/training_rows.h"
 #include "text/files.h"
+#include "text/hash.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -47,7 +48,7 @@ AggregateRow row_of(const Run& run) {
   run.workload.validate();
   Aggregator one;
   one.add(run);
-  one.for_each_rejected([](const RejectedRun& rejected) { throw InputError(std::string(to_string(rejected.reason))); });
+  one.for_each_rejected([](const RejectedRun& rejected) { throw InputError(rejected.reason); });
   const std::vector<AggregateRow> rows = one.rows();
   if (rows.empty() || !rows.front().avg_time_mean) throw InputError("no time");
   return rows.front();
@@ -107,7 +108,7 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
     table.control.report(1);
   }
   state->training_set_id = set_id(fitted) + set_id(chosen_by);
-  state->model_id = hash(fmt::format("{} {} {} {}", options.kind, options.seed, set_id(fitted), set_id(chosen_by)));
+  state->model_id = fnv1a(fmt::format("{} {} {} {}", options.kind, options.seed, set_id(fitted), set_id(chosen_by)));
   return TimeRegressor(std::make_unique<Impl>(std::move(state)));
 }
 
@@ -120,11 +121,11 @@ TimeRegressor TimeRegressor::load(const std::string& path) {
   }
 }
 
-Prediction TimeRegressor::predict(const Workload& workload) const {
+Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step) const {
   workload.validate();
   const auto state = impl_->state.read();
   const Group& group = state->group_of(workload);
-  return state->finish(group, workload, group.model->predict(workload));
+  return state->finish(group, workload, group.model->predict(workload, step));
 }
 
 void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {
@@ -197,10 +198,10 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
   return joint;
 }
 
-std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload) const {
+std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload, const OpGraph* step) const {
   workload.validate();
   const auto state = impl_->state.read();
-  return state->group_of(workload).model->breakdown(workload);
+  return state->group_of(workload).model->breakdown(workload, step);
 }
 
 UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
@@ -249,7 +250,7 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
       fitted.observed.push_back(run.timestamp_utc);
       group.cover(run.workload);
       next->training_set_id += set_id(std::span(rows[g]).subspan(k, 1));
-      next->model_id = hash(fmt::format("{} {} {}", next->model_id, key, number_text(sec)));
+      next->model_id = fnv1a(fmt::format("{} {} {}", next->model_id, key, number_text(sec)));
     }
     for (const std::string& key : learnt.forgotten) next->fitted.erase(key);
     if (learnt.model) group.model = std::move(learnt.model);
@@ -258,7 +259,7 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
   UpdateResult result;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (rejected[i]) {
-      result.rejected.push_back({runs[i].workload.key(), *rejected[i]});
+      result.rejected.push_back({runs[i].workload.key(), *rejected[i], runs[i].timestamp_utc, runs[i].avg_time_sec});
     } else {
       ++result.observed;
     }
@@ -291,11 +292,11 @@ std::vector<AggregateRow> TimeRegressor::fitted_rows() const {
   return rows;
 }
 
-std::vector<RejectedRow> TimeRegressor::dropped() const {
+std::vector<RejectedRun> TimeRegressor::dropped() const {
   const auto state = impl_->state.read();
-  std::vector<RejectedRow> all;
+  std::vector<RejectedRun> all;
   for (const Group& group : state->groups) {
-    for (RejectedRow& row : group.model->dropped()) all.push_back(std::move(row));
+    for (RejectedRun& row : group.model->dropped()) all.push_back(std::move(row));
   }
   return all;
 }

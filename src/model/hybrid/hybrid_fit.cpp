@@ -96,11 +96,7 @@ class HybridFit {
         continue;
       }
       shapes_.emplace_back(measured.workload);
-      HybridRow& row = rows_.emplace_back();
-      row.key = measured.workload.key();
-      row.place = shapes_.back().place(measured.workload.batch_size);
-      row.log_time = std::log(*measured.avg_time_mean);
-      row.noise = label_noise(measured, model_->usual_noise);
+      rows_.push_back(hybrid_row(measured, shapes_.back(), model_->usual_noise));
     }
   }
 

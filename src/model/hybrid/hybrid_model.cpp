@@ -60,12 +60,17 @@ PhysicsView FittedPhysics::view(const StepShape& shape) const {
   return seen;
 }
 
-double label_noise(const AggregateRow& row, double usual_noise) {
-  double run = row.epoch_rel_sem.value_or(0);
-  if ((row.flags.unstable || row.flags.disagree) && row.n > 1 && row.avg_time_std)
-    run = std::max(run, *row.avg_time_std / *row.avg_time_mean);
+HybridRow hybrid_row(const AggregateRow& measured, const StepShape& shape, double usual_noise) {
+  double run = measured.epoch_rel_sem.value_or(0);
+  if ((measured.flags.unstable || measured.flags.disagree) && measured.n > 1 && measured.avg_time_std)
+    run = std::max(run, *measured.avg_time_std / *measured.avg_time_mean);
   const double ratio = run / usual_noise;
-  return (ratio > wide_label ? ratio * ratio : 1) / static_cast<double>(row.n);
+  HybridRow row;
+  row.key = measured.workload.key();
+  row.place = shape.place(measured.workload.batch_size);
+  row.log_time = std::log(*measured.avg_time_mean);
+  row.noise = (ratio > wide_label ? ratio * ratio : 1) / static_cast<double>(measured.n);
+  return row;
 }
 
 Eigen::MatrixXd places_of(std::span<const HybridRow> rows) {
@@ -95,6 +100,7 @@ Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::Mat
   if (factor.info() != Eigen::Success) throw ModelError("the covariance of the rows is not positive definite");
   Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(scaled.rows(), scaled.rows());
   factor.matrixL().solveInPlace(inverse);
+  if (!inverse.allFinite()) throw ModelError("the covariance of the rows is not finite");
   return inverse;
 }
 
@@ -117,7 +123,9 @@ void HybridModel::prepare() {
 
 // ---- prediction
 
-Quantiles HybridModel::predict(const Workload& workload) const { return quantiles(estimate(workload)); }
+Quantiles HybridModel::predict(const Workload& workload, const OpGraph* step) const {
+  return quantiles(estimate(StepShape(workload, step), workload.batch_size));
+}
 
 void HybridModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
   const auto n = static_cast<Eigen::Index>(rows.size());
@@ -166,8 +174,8 @@ JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
   return joint;
 }
 
-std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload) const {
-  const StepShape shape(workload);
+std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload, const OpGraph* step) const {
+  const StepShape shape(workload, step);
   EpochTime share;
   double log_total = 0;
   for (std::size_t f = 0; f < forms; ++f) {
@@ -197,10 +205,6 @@ HybridModel::Asked HybridModel::ask(std::span<const Workload> workloads) const {
   }
   asked.places = place_matrix(places);
   return asked;
-}
-
-HybridModel::Estimate HybridModel::estimate(const Workload& workload) const {
-  return estimate(StepShape(workload), workload.batch_size);
 }
 
 HybridModel::Estimate HybridModel::estimate(const StepShape& shape, std::int64_t batch_size) const {
@@ -255,16 +259,6 @@ Quantiles HybridModel::quantiles(const Estimate& estimate) const {
 
 // ---- learning
 
-HybridRow HybridModel::row_of(const AggregateRow& measured, const StepShape& shape) const {
-  HybridRow row;
-  row.key = measured.workload.key();
-  row.place = shape.place(measured.workload.batch_size);
-  row.log_time = std::log(*measured.avg_time_mean);
-  row.noise = label_noise(measured, usual_noise);
-  row.log_physics = physics.view(shape).log_time;
-  return row;
-}
-
 std::optional<std::string> HybridModel::outlier(const HybridRow& row, const Estimate& expected) const {
   const double deviation =
       std::max(std::sqrt(expected.process + kernel.noise2() * row.noise), half_width(expected) / z90);
@@ -282,7 +276,8 @@ LearnResult HybridModel::learn(std::span<const AggregateRow> measured) const {
     std::optional<std::string>& reason = result.rejected.emplace_back();
     try {
       const StepShape shape(one.workload);
-      HybridRow row = row_of(one, shape);
+      HybridRow row = hybrid_row(one, shape, usual_noise);
+      row.log_physics = physics.view(shape).log_time;
       reason = outlier(row, estimate(shape, one.workload.batch_size));
       if (reason) continue;
       changed = true;

@@ -41,10 +41,10 @@ struct FittedPhysics {
 /// of two or three epochs is itself uncertain by a factor of two.
 inline constexpr double wide_label = 3;
 
-/// Variance of a row's label in units of a single run's: 1 / n, or more if the scatter of its epochs, or of its flagged
-/// runs, makes it wide.
+/// A measured row without the cost model's estimate. Its noise is 1 / n, or more if the scatter of its epochs, or of
+/// its flagged runs, makes its label wide.
 /// @param usual_noise  relative standard deviation of a usual label of one run
-[[nodiscard]] double label_noise(const AggregateRow& row, double usual_noise);
+[[nodiscard]] HybridRow hybrid_row(const AggregateRow& measured, const StepShape& shape, double usual_noise);
 
 [[nodiscard]] Eigen::MatrixXd places_of(std::span<const HybridRow> rows);
 [[nodiscard]] Eigen::VectorXd noise_of(std::span<const HybridRow> rows);
@@ -65,20 +65,20 @@ class HybridModel final : public RegressorModel {
   FormVector weights;
   ResidualKernel kernel;
   Calibration calibration;
-  double usual_noise = 0;    ///< see label_noise()
+  double usual_noise = 0;    ///< see hybrid_row()
   std::size_t max_rows = 0;  ///< see HybridConstants
-  std::vector<RejectedRow> rejected;
+  std::vector<RejectedRun> rejected;
 
   /// Computes the private members from the public ones, in O(rows^3). @throws ModelError as inverse_factor_of()
   void prepare();
 
   using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload) const override;
+  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph* step) const override;
   void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const override;
   [[nodiscard]] JointNormal joint(std::span<const Workload> workloads) const override;
-  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const override;
+  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step) const override;
   [[nodiscard]] LearnResult learn(std::span<const AggregateRow> measured) const override;
-  [[nodiscard]] std::vector<RejectedRow> dropped() const override { return rejected; }
+  [[nodiscard]] std::vector<RejectedRun> dropped() const override { return rejected; }
   [[nodiscard]] nlohmann::json to_json() const override;
 
  private:
@@ -102,13 +102,11 @@ class HybridModel final : public RegressorModel {
   Eigen::MatrixXd inverse_factor_;       // of the Cholesky factor of the rows' covariance, noise included
   Eigen::MatrixXd alpha_;                // covariance^-1 * residuals, one column per form
 
-  [[nodiscard]] HybridRow row_of(const AggregateRow& measured, const StepShape& shape) const;
   /// Why a measured row is an outlier; nothing if it is not.
   [[nodiscard]] std::optional<std::string> outlier(const HybridRow& row, const Estimate& expected) const;
   std::vector<std::string> forget_redundant_rows();
 
   [[nodiscard]] Asked ask(std::span<const Workload> workloads) const;
-  [[nodiscard]] Estimate estimate(const Workload& workload) const;
   [[nodiscard]] Estimate estimate(const StepShape& shape, std::int64_t batch_size) const;
   [[nodiscard]] Estimate combine(const PhysicsView& view, const FormVector& correction, double process, double depth,
                                  double width) const;

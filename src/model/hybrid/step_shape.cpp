@@ -8,15 +8,27 @@
 
 #include <cmath>
 
-namespace perfpred {
+#include "catalogue/listed_kind.h"
 
-StepShape::StepShape(const Workload& workload) : block_(workload.threads ? 16 : 8) {
+namespace perfpred {
+namespace {
+
+DeviceKind kind_of(const Workload& workload) {
+  return listed_kind(workload.device).value_or(workload.threads ? DeviceKind::cpu : DeviceKind::gpu);
+}
+
+}  // namespace
+
+StepShape::StepShape(const Workload& workload, const OpGraph* step)
+    : block_(kind_of(workload) == DeviceKind::cpu ? 16 : 8) {
   steps = static_cast<double>(workload.steps_per_epoch());
   samples = static_cast<double>(workload.train_images);
   if (workload.network == "cifar_cnn" && *workload.depth <= 5) {
     add_cifar_cnn(workload);
+  } else if (step != nullptr) {
+    add_graph(workload, *step);
   } else {
-    add_graph(workload);
+    add_graph(workload, workload.graph());
   }
 }
 
@@ -64,8 +76,7 @@ void StepShape::add_cifar_cnn(const Workload& workload) {
   add(128, classes, 1, 1);
 }
 
-void StepShape::add_graph(const Workload& workload) {
-  const OpGraph graph = workload.graph();
+void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
   const auto batch = static_cast<double>(workload.batch_size);
   for (const Op& op : graph.ops()) {
     if (op.kind == OpKind::unknown) {

@@ -37,7 +37,8 @@ using Place = std::array<double, PlaceInput::count>;
 
 /// What the cost model sees of a training epoch.
 /// Channels are filled up to whole vector blocks: 16 channels on a CPU (a 512-bit register of fp32), 8 elsewhere (what
-/// matrix units take). The network's own input and grouped convolutions are not filled up.
+/// matrix units take). The network's own input and grouped convolutions are not filled up. A device that the catalogue
+/// does not have is a CPU if the workload has threads.
 class StepShape {
  public:
   double steps = 0;
@@ -46,8 +47,9 @@ class StepShape {
   double other_elements = 0;  ///< elements that these read and write, per sample
 
   /// `cifar_cnn` in closed form, without allocating; anything else from its OpGraph.
+  /// @param step  workload.graph(); null: it is made here if it is needed
   /// @throws InputError for a network that is not known or has an operator without a rule
-  explicit StepShape(const Workload& workload);
+  explicit StepShape(const Workload& workload, const OpGraph* step = nullptr);
 
   std::span<const StepLayer> layers() && = delete;  // it would outlive what it looks at
   [[nodiscard]] std::span<const StepLayer> layers() const& {
@@ -60,7 +62,7 @@ class StepShape {
   void set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements,
                             double out_elements) const;
   void add_cifar_cnn(const Workload& workload);
-  void add_graph(const Workload& workload);
+  void add_graph(const Workload& workload, const OpGraph& graph);
 
   double block_ = 1;
   std::array<StepLayer, 12> few_{};
