@@ -12,6 +12,7 @@
 
 #include "cli.h"
 #include "rejected_output.h"
+#include "text/json.h"
 
 namespace {
 
@@ -67,8 +68,8 @@ void print_json(const Aggregator& aggregator, const std::vector<AggregateRow>& r
   aggregator.for_each_rejected([&separator](const RejectedRun& run) {
     const Json json = {{"key", run.key},
                        {"timestamp_utc", run.timestamp_utc},
-                       {"avg_time_sec", run.avg_time_sec ? Json(*run.avg_time_sec) : Json(nullptr)},
-                       {"reason", to_string(run.reason)}};
+                       {"avg_time_sec", or_null(run.avg_time_sec)},
+                       {"reason", run.reason}};
     fmt::print("{}{}", separator, json.dump(-1, ' ', false, Json::error_handler_t::replace));
     separator = ",";
   });
@@ -86,8 +87,7 @@ void print_json(const Aggregator& aggregator, const std::vector<AggregateRow>& r
 /// Sums up on standard error: rejected runs by reason, rows that rest on rejected runs alone.
 void report(const Aggregator& aggregator, const std::vector<AggregateRow>& rows) {
   std::map<std::string, std::size_t> by_reason;
-  aggregator.for_each_rejected(
-      [&by_reason](const RejectedRun& run) { ++by_reason[std::string(to_string(run.reason))]; });
+  aggregator.for_each_rejected([&by_reason](const RejectedRun& run) { ++by_reason[run.reason]; });
   fmt::print(stderr, "{} runs, {} rows, {}\n", aggregator.runs(), rows.size(), cli::summary(by_reason));
   const auto unstable =
       std::count_if(rows.begin(), rows.end(), [](const AggregateRow& row) { return row.flags.unstable; });

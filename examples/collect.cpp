@@ -18,6 +18,7 @@
 
 #include "cli.h"
 #include "passive_threads.h"
+#include "runs/run_log.h"
 #include "text/csv.h"
 #include "tools/workload_sweep.h"
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "runs/run_log.h"
 #include "tools/plot.h"
 
 int main(int argc, char** argv) {

@@ -12,9 +12,9 @@
 
 namespace perfpred::cli {
 
-inline nlohmann::json to_json(const std::vector<RejectedRow>& rows) {
+inline nlohmann::json to_json(const std::vector<RejectedRun>& rows) {
   nlohmann::json list = nlohmann::json::array();
-  for (const RejectedRow& row : rows) list.push_back({{"key", row.key}, {"reason", row.reason}});
+  for (const RejectedRun& row : rows) list.push_back({{"key", row.key}, {"reason", row.reason}});
   return list;
 }
 
@@ -29,9 +29,9 @@ inline std::string summary(const std::map<std::string, std::size_t>& counts) {
   return fmt::format("{} rejected{}", total, reasons);
 }
 /// The same for rows; a reason counts up to its first colon.
-inline std::string summary(const std::vector<RejectedRow>& rows) {
+inline std::string summary(const std::vector<RejectedRun>& rows) {
   std::map<std::string, std::size_t> counts;
-  for (const RejectedRow& row : rows) ++counts[row.reason.substr(0, row.reason.find(": "))];
+  for (const RejectedRun& row : rows) ++counts[row.reason.substr(0, row.reason.find(": "))];
   return summary(counts);
 }
 

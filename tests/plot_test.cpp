@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "refusal.h"
+#include "runs/run_log.h"
 #include "temporary_folder.h"
 #include "tools/chart.h"
 #include "tools/plot.h"
@@ -193,7 +194,7 @@ TEST(Chart, MissingGnuplotIsOneClearLine) {
   const std::string kept = path == nullptr ? "" : path;
   ::setenv("PATH", folder.path().c_str(), 1);
   Chart chart;
-  chart.series = {{.x = {1, 2}, .y = {1, 2}}};
+  chart.series = {{.points = {{1, 1}, {2, 2}}}};
   std::string message;
   try {
     (void)draw(chart, folder.file("x"));

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runs/run_log.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
 #include "text/csv.h"

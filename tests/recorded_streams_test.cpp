@@ -177,7 +177,7 @@ TEST(RecordedStreams, EveryCriterionEndsByItsOwnRuleOrTheLimit) {
       StepSamplesOptions options;
       options.criterion = criterion;
       options.limit_sec = 6;
-      options.stop.max_samples = 50;
+      options.max_samples = 50;
       bool finished = false;
       const StepLabel label = label_of(samples, options, finished);
       EXPECT_TRUE(finished) << name << " " << criterion;

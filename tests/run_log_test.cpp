@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "runs/run_log.h"
 #include "temporary_folder.h"
 
 namespace perfpred {

@@ -22,8 +22,8 @@ StepSamplesOptions within(double sec) {
 
 StepSamplesOptions until(double interval, std::int64_t fewest) {
   StepSamplesOptions options;
-  options.stop.interval = interval;
-  options.stop.min_samples = fewest;
+  options.interval = interval;
+  options.min_samples = fewest;
   return options;
 }
 
@@ -85,7 +85,7 @@ TEST(StepSamples, ADriftEndsAtTheLimitAndIsSaid) {
 StepLabel label_of_all(const std::vector<double>& times) {
   StepSamplesOptions options = within(1e9);
   options.criterion = "samples";
-  options.stop.max_samples = static_cast<std::int64_t>(times.size());
+  options.max_samples = static_cast<std::int64_t>(times.size());
   StepSamples samples(options);
   for (const double sec : times) samples.add(sec);
   EXPECT_TRUE(samples.finished());

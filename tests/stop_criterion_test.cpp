@@ -32,25 +32,6 @@ std::function<double(std::size_t)> noisy(double level, double deviation, unsigne
   };
 }
 
-StopOptions with_interval(double interval) {
-  StopOptions options;
-  options.interval = interval;
-  return options;
-}
-
-StopOptions with_samples(std::int64_t fewest, std::int64_t most) {
-  StopOptions options;
-  options.min_samples = fewest;
-  options.max_samples = most;
-  return options;
-}
-
-StopOptions with_time(double sec) {
-  StopOptions options;
-  options.max_sec = sec;
-  return options;
-}
-
 TEST(MedianInterval, TakesTheRanksOfTheTextbook) {
   // Conover: n = 100, 95 %: ranks 100/2 -+ 1.96 * 10 / 2, rounded outwards: 40 and 61. In an order that looks neither
   // like its neighbours nor different from part to part.
@@ -172,7 +153,7 @@ TEST(FindChange, SeesNoneInNoise) {
 }
 
 TEST(StopCriterion, SteadySamplesStopAtTheInterval) {
-  const auto criterion = make_stop_criterion("stdrel");
+  const auto criterion = make_stop_criterion({.criterion = "stdrel"});
   const std::size_t fed = fed_until_enough(*criterion, noisy(0.01, 0.005, 1), 1000);
   EXPECT_EQ(criterion->reason(), "interval");
   EXPECT_LE(fed, 30U);
@@ -181,7 +162,7 @@ TEST(StopCriterion, SteadySamplesStopAtTheInterval) {
 
 TEST(StopCriterion, NoisySamplesTakeLongerAndTheMedianHolds) {
   for (unsigned seed = 0; seed < 20; ++seed) {
-    const auto criterion = make_stop_criterion("stdrel");
+    const auto criterion = make_stop_criterion({.criterion = "stdrel"});
     const std::size_t fed = fed_until_enough(*criterion, noisy(0.01, 0.05, seed), 5000);
     EXPECT_GT(fed, 30U);
     EXPECT_LT(fed, 5000U);
@@ -191,7 +172,7 @@ TEST(StopCriterion, NoisySamplesTakeLongerAndTheMedianHolds) {
 
 TEST(StopCriterion, HeavyTailsSettle) {
   std::mt19937 random(5);
-  const auto criterion = make_stop_criterion("stdrel", with_interval(1e-5));
+  const auto criterion = make_stop_criterion({.criterion = "stdrel", .interval = 1e-5});
   const std::size_t fed = fed_until_enough(
       *criterion, [&](std::size_t) { return 0.01 * std::exp(std::normal_distribution<double>(0, 0.5)(random)); },
       20'000);
@@ -200,14 +181,14 @@ TEST(StopCriterion, HeavyTailsSettle) {
 }
 
 TEST(StopCriterion, ADriftIsNotSoonEnough) {
-  const auto criterion = make_stop_criterion("stdrel");
+  const auto criterion = make_stop_criterion({.criterion = "stdrel"});
   EXPECT_EQ(fed_until_enough(
                 *criterion, [](std::size_t i) { return 0.01 * (1 + 0.01 * static_cast<double>(i)); }, 150),
             150U);
 }
 
 TEST(StopCriterion, TwoLevelsEquallyOftenAreNotKnownToOnePercentSoon) {
-  const auto criterion = make_stop_criterion("stdrel");
+  const auto criterion = make_stop_criterion({.criterion = "stdrel"});
   std::mt19937 random(7);
   EXPECT_GT(fed_until_enough(
                 *criterion, [&](std::size_t) { return random() % 2 == 0 ? 0.010 : 0.013; }, 200),
@@ -215,21 +196,21 @@ TEST(StopCriterion, TwoLevelsEquallyOftenAreNotKnownToOnePercentSoon) {
 }
 
 TEST(StopCriterion, EntropyStopsWhenTheHistogramIsFull) {
-  const auto steady = make_stop_criterion("entropy");
+  const auto steady = make_stop_criterion({.criterion = "entropy"});
   EXPECT_LE(fed_until_enough(
                 *steady, [](std::size_t) { return 0.01; }, 1000),
             12U);
   EXPECT_EQ(steady->reason(), "entropy");
-  const auto wide = make_stop_criterion("entropy");
+  const auto wide = make_stop_criterion({.criterion = "entropy"});
   EXPECT_GT(fed_until_enough(*wide, noisy(0.01, 0.1, 2), 5000), 100U);
   EXPECT_EQ(wide->reason(), "entropy");
 }
 
 TEST(StopCriterion, SamplesAndTimeCount) {
-  const auto samples = make_stop_criterion("samples", with_samples(10, 25));
+  const auto samples = make_stop_criterion({.criterion = "samples", .min_samples = 10, .max_samples = 25});
   EXPECT_EQ(fed_until_enough(*samples, noisy(1, 0.1, 1), 1000), 25U);
   EXPECT_EQ(samples->reason(), "samples");
-  const auto time = make_stop_criterion("time", with_time(0.5));
+  const auto time = make_stop_criterion({.criterion = "time", .max_sec = 0.5});
   EXPECT_EQ(fed_until_enough(
                 *time, [](std::size_t) { return 0.03125; }, 1000),
             16U);
@@ -237,7 +218,7 @@ TEST(StopCriterion, SamplesAndTimeCount) {
 }
 
 TEST(StopCriterion, WhatIsNoTimeIsIgnored) {
-  const auto criterion = make_stop_criterion("samples", with_samples(1, 2));
+  const auto criterion = make_stop_criterion({.criterion = "samples", .min_samples = 1, .max_samples = 2});
   for (const double bad :
        {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     criterion->add(bad);
@@ -247,9 +228,9 @@ TEST(StopCriterion, WhatIsNoTimeIsIgnored) {
 }
 
 TEST(StopCriterion, RefusesWhatItDoesNotKnow) {
-  EXPECT_THROW(static_cast<void>(make_stop_criterion("stddev")), InputError);
-  EXPECT_THROW(static_cast<void>(make_stop_criterion("stdrel", with_interval(0))), InputError);
-  EXPECT_THROW(static_cast<void>(make_stop_criterion("time", with_time(-1))), InputError);
+  EXPECT_THROW(static_cast<void>(make_stop_criterion({.criterion = "stddev"})), InputError);
+  EXPECT_THROW(static_cast<void>(make_stop_criterion({.criterion = "stdrel", .interval = 0})), InputError);
+  EXPECT_THROW(static_cast<void>(make_stop_criterion({.criterion = "time", .max_sec = -1})), InputError);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ bool time_step(benchmark::State& state, const Workload& workload, c10::Device de
     const char* streams = std::getenv("PERFPRED_BENCH_STREAMS");
     if (streams != nullptr) {
       sampling.criterion = "time";
-      sampling.stop.max_sec = sampling.limit_sec = 20;
+      sampling.max_sec = sampling.limit_sec = 20;
     }
     const StepTimer timer(device, sampling);
     for ([[maybe_unused]] auto iteration : state) {

@@ -45,9 +45,9 @@ struct AggregateRow {
   std::optional<double> acc_std;        ///< empty as acc_mean is
   std::int64_t n_rejected = 0;          ///< number of rejected runs
   AggregateFlags flags;
-  /// Relative standard error of one run's time, as the root mean square over the kept runs: the run's own epoch_rel_sem
-  /// where it has one, else that of the mean of its timed epochs by their scatter. Empty if no kept run has either.
-  /// Run-to-run variation is not included.
+  /// Relative standard error of one run's time, as the root mean square over the runs in the means: the run's own
+  /// epoch_rel_sem where it has one, else that of the mean of its timed epochs by their scatter. Empty if none of them
+  /// has either. Run-to-run variation is not included.
   std::optional<double> epoch_rel_sem;
 
   friend bool operator==(const AggregateRow&, const AggregateRow&) = default;
@@ -63,17 +63,14 @@ struct AggregateRow {
 /// @throws InputError if no file can be made there, Error if the disk refuses
 PERFPRED_API void write_aggregate(const std::string& path, const std::vector<AggregateRow>& rows);
 
-/// Why a run was rejected. `epochs_disagree`: its longest timed epoch took more than 1.10 times its shortest.
-enum class Rejection { epochs_disagree, oom, failed, interrupted, untrusted };
-
-[[nodiscard]] PERFPRED_API std::string_view to_string(Rejection reason);
-
-/// A rejected run.
+/// A run, or a row of several runs, that was not used.
 struct RejectedRun {
   std::string key;  ///< of its workload
-  std::string timestamp_utc;
-  std::optional<double> avg_time_sec;
-  Rejection reason = Rejection::epochs_disagree;
+  /// Of a run in an Aggregator: an outcome other than ok, or `epochs_disagree`: its longest timed epoch took more than
+  /// 1.10 times its shortest.
+  std::string reason;
+  std::string timestamp_utc = {};           ///< empty for a row
+  std::optional<double> avg_time_sec = {};  ///< empty for a row
 
   friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
 };

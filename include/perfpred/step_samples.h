@@ -12,14 +12,6 @@ namespace perfpred {
 
 class StopCriterion;
 
-/// When a step time has enough samples.
-struct StopOptions {
-  double interval = 0.01;           ///< wanted half width of the median's 95 % confidence interval, relative
-  std::int64_t min_samples = 10;    ///< before any rule applies
-  std::int64_t max_samples = 2000;  ///< of criterion `samples`
-  double max_sec = 1;               ///< of criterion `time`: sum of the samples
-};
-
 /// How samples of a training step become a label.
 struct StepSamplesOptions {
   /// Rule that ends the sampling:
@@ -29,8 +21,11 @@ struct StepSamplesOptions {
   ///  * `samples` there are max_samples (`samples`)
   ///  * `time`    the samples add up to max_sec (`time`)
   std::string criterion = "stdrel";
-  StopOptions stop;
-  double limit_sec = 3;  ///< total time of all samples, warm-up included, after which no more are taken
+  double interval = 0.01;           ///< wanted half width of the median's 95 % confidence interval, relative
+  std::int64_t min_samples = 10;    ///< before any rule applies
+  std::int64_t max_samples = 2000;  ///< of criterion `samples`
+  double max_sec = 1;               ///< of criterion `time`: sum of the samples
+  double limit_sec = 3;             ///< total time of all samples, warm-up included, after which no more are taken
   double max_discarded =
       0.5;  ///< if a larger share of the samples is disturbed, they are kept and the label is flagged
 };

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "aggregate/partial_aggregate.h"
+#include "runs/run_log.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "text/parse.h"
@@ -19,9 +20,7 @@
 namespace perfpred {
 namespace {
 
-// Each list is in the order of its enum.
-constexpr std::array<std::string_view, 5> rejections = {"epochs_disagree", "oom", "failed", "interrupted", "untrusted"};
-constexpr std::array<std::string_view, 2> labels = {"robust", "mean"};
+constexpr auto labels = enumerator_names<Aggregator::Label::mean>;
 
 /// All `*.jsonl` below a folder, sorted.
 std::vector<std::string> log_files(const std::string& folder) {
@@ -39,8 +38,6 @@ std::vector<std::string> log_files(const std::string& folder) {
 }
 
 }  // namespace
-
-std::string_view to_string(Rejection reason) { return rejections.at(static_cast<std::size_t>(reason)); }
 
 std::string_view to_string(Aggregator::Label label) { return labels.at(static_cast<std::size_t>(label)); }
 
@@ -143,8 +140,7 @@ void Aggregator::write_rejected(const std::string& path) const {
   AtomicFile file(path);
   file.write("key,timestamp_utc,avg_time_sec,reason\n");
   for_each_rejected([&file](const RejectedRun& run) {
-    const std::array<std::string, 4> fields = {run.key, run.timestamp_utc, number_text(run.avg_time_sec),
-                                               std::string(to_string(run.reason))};
+    const std::array<std::string, 4> fields = {run.key, run.timestamp_utc, number_text(run.avg_time_sec), run.reason};
     file.write(csv_line(fields));
   });
   file.commit();
@@ -152,7 +148,8 @@ void Aggregator::write_rejected(const std::string& path) const {
 
 void Aggregator::for_each_rejected(const std::function<void(const RejectedRun&)>& call) const {
   for (const PartialAggregate::Rejected& run : impl_->rejected) {
-    call({impl_->groups.all()[run.group].workload.key(), run.timestamp_utc, run.avg_time_sec, run.reason});
+    call({impl_->groups.all()[run.group].workload.key(), std::string(to_string(run.reason)), run.timestamp_utc,
+          run.avg_time_sec});
   }
 }
 

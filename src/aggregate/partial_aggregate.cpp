@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "text/files.h"
+#include "text/hash.h"
 #include "text/json.h"
 
 namespace perfpred {
@@ -44,7 +45,7 @@ Json to_json(const RunGroup& group) {
 Json to_json(const PartialAggregate::Rejected& entry) {
   return {{"group", entry.group},
           {"timestamp_utc", entry.timestamp_utc},
-          {"avg_time_sec", entry.avg_time_sec ? Json(*entry.avg_time_sec) : Json(nullptr)},
+          {"avg_time_sec", or_null(entry.avg_time_sec)},
           {"reason", to_string(entry.reason)}};
 }
 
@@ -108,11 +109,9 @@ RunGroup group_of(const Json& json) {
 }
 
 Rejection reason_of(const std::string& text) {
-  for (const Rejection reason :
-       {Rejection::epochs_disagree, Rejection::oom, Rejection::failed, Rejection::interrupted, Rejection::untrusted}) {
-    if (to_string(reason) == text) return reason;
-  }
-  refuse("an unknown reason");
+  const auto found = std::find(rejections.begin(), rejections.end(), text);
+  if (found == rejections.end()) refuse("an unknown reason");
+  return static_cast<Rejection>(found - rejections.begin());
 }
 
 const Json& list(const Json& json) {

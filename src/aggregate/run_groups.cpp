@@ -10,6 +10,7 @@
 #include <span>
 
 #include "statistics/quantiles.h"
+#include "text/hash.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -84,19 +85,21 @@ std::optional<Rejection> RunGroup::add(const Run& run, Aggregator::Label label) 
   if (rejection) ++n_rejected;
   oom = oom || rejection == Rejection::oom;
   if (!seconds || (rejection && kept)) return rejection;
-  if (!rejection && !kept) {
-    kept = true;
-    time = throughput = accuracy = Moments();
-  }
+  if (!rejection) keep();
   time.add(*seconds);
   throughput.add(*images_per_sec);
   if (run.test_acc) accuracy.add(*run.test_acc);
-  if (!rejection && run.epoch_rel_sem) {
+  if (run.epoch_rel_sem) {
     epoch_rel_variance.add(*run.epoch_rel_sem * *run.epoch_rel_sem);
-  } else if (!rejection && run.timing == Timing::epochs && run.epoch_times.size() > 2) {
+  } else if (run.timing == Timing::epochs && run.epoch_times.size() > 2) {
     epoch_rel_variance.add(relative_variance_of_mean(timed_epochs(run)));
   }
   return rejection;
+}
+
+void RunGroup::keep() {
+  if (!kept) time = throughput = accuracy = epoch_rel_variance = Moments();
+  kept = true;
 }
 
 void RunGroup::merge(const RunGroup& other) {
@@ -105,10 +108,7 @@ void RunGroup::merge(const RunGroup& other) {
   max_params = std::max(max_params, other.max_params);
   n_rejected += other.n_rejected;
   oom = oom || other.oom;
-  if (other.kept && !kept) {
-    kept = true;
-    time = throughput = accuracy = Moments();
-  }
+  if (other.kept) keep();
   if (other.kept != kept) return;
   time.merge(other.time);
   throughput.merge(other.throughput);

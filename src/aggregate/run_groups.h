@@ -10,13 +10,16 @@
 #include <vector>
 
 #include "statistics/moments.h"
+#include "text/enum_names.h"
 
 namespace perfpred {
 
-/// 64-bit FNV-1a hash (RFC 9923): the same on every machine.
-[[nodiscard]] inline std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 0xcbf29ce484222325U) {
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
-  return hash;
+/// Why a run is rejected; `epochs_disagree`: see RejectedRun.
+enum class Rejection { epochs_disagree, oom, failed, interrupted, untrusted };
+
+inline constexpr auto rejections = enumerator_names<Rejection::untrusted>;
+[[nodiscard]] inline std::string_view to_string(Rejection reason) {
+  return enumerator_name_of<Rejection::untrusted>(reason);
 }
 
 /// What is kept of the runs of one workload and env.
@@ -30,12 +33,13 @@ struct RunGroup {
   bool oom = false;   ///< a run was out of memory
   std::int64_t n_rejected = 0;
   Moments time, throughput, accuracy;
-  Moments epoch_rel_variance;  ///< square of the relative standard error of a kept run's time
+  Moments epoch_rel_variance;  ///< square of the relative standard error of a run's time
 
   /// @returns why the run was rejected, if it was
   /// @throws InputError if a time or a throughput is too large or small to be summed
   std::optional<Rejection> add(const Run& run, Aggregator::Label label);
   void merge(const RunGroup& other);
+  void keep();                             ///< forgets the rejected runs that have stood in for kept ones
   [[nodiscard]] AggregateRow row() const;  ///< @throws InputError if its runs differ in parameters
 };
 

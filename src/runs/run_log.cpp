@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runs/run_log.h"
+
 #include <fmt/format.h>
 #include <perfpred/error.h>
-#include <perfpred/run.h>
 
 #include <array>
 #include <cmath>
@@ -10,6 +11,7 @@
 
 #include "runs/run_row.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -27,12 +29,8 @@ constexpr std::array<MeasureKey, 4> measures = {{{"train_loss", &LoggedEpoch::tr
                                                  {"val_loss", &LoggedEpoch::val_loss},
                                                  {"val_acc", &LoggedEpoch::val_acc}}};
 
-/// JSON has no number for a loss that is not finite, as of a diverged run.
-Json number_or_null(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-
 /// Bytes that are not UTF-8, as in a driver's or a file's name, become replacement characters instead of an exception.
+/// A loss that is not finite, as of a diverged run, becomes null.
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string field_text(const Json& value, const ValuePlace& place) {
@@ -77,7 +75,7 @@ Run run_from_json(const Json& json, ValuePlace place) {
 
 std::string epoch_json(const LoggedEpoch& epoch) {
   Json json = {{"epoch", epoch.epoch}, {"sec", epoch.sec}};
-  for (const MeasureKey& measure : measures) json[std::string(measure.key)] = number_or_null(epoch.*measure.value);
+  for (const MeasureKey& measure : measures) json[std::string(measure.key)] = or_null(epoch.*measure.value);
   return dumped(json);
 }
 

@@ -29,7 +29,7 @@ bool changes(const ChangePoint& change) {
 }  // namespace
 
 StepSamples::StepSamples(StepSamplesOptions options)
-    : options_(std::move(options)), criterion_(make_stop_criterion(options_.criterion, options_.stop)) {}
+    : options_(std::move(options)), criterion_(make_stop_criterion(options_)) {}
 StepSamples::~StepSamples() = default;
 StepSamples::StepSamples(StepSamples&&) noexcept = default;
 StepSamples& StepSamples::operator=(StepSamples&&) noexcept = default;
@@ -52,7 +52,7 @@ void StepSamples::add(double sec, bool disturbed) {
 }
 
 void StepSamples::rebuild() {
-  criterion_ = make_stop_criterion(options_.criterion, options_.stop);
+  criterion_ = make_stop_criterion(options_);
   kept_.clear();
   disturbed_ = 0;
   for (std::size_t i = first_; i < all_.size(); ++i) {

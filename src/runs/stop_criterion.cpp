@@ -95,7 +95,7 @@ class Sparse {
 
 class StdRel final : public StopCriterion {
  public:
-  explicit StdRel(const StopOptions& options) : StopCriterion(options) {}
+  using StopCriterion::StopCriterion;
 
  private:
   std::string_view judge() override {
@@ -125,7 +125,7 @@ class StdRel final : public StopCriterion {
 
 class Entropy final : public StopCriterion {
  public:
-  explicit Entropy(const StopOptions& options) : StopCriterion(options) {}
+  using StopCriterion::StopCriterion;
 
  private:
   std::string_view judge() override {
@@ -171,7 +171,7 @@ class Entropy final : public StopCriterion {
 
 class Samples final : public StopCriterion {
  public:
-  explicit Samples(const StopOptions& options) : StopCriterion(options) {}
+  using StopCriterion::StopCriterion;
 
  private:
   std::string_view judge() override {
@@ -181,7 +181,7 @@ class Samples final : public StopCriterion {
 
 class Time final : public StopCriterion {
  public:
-  explicit Time(const StopOptions& options) : StopCriterion(options) {}
+  using StopCriterion::StopCriterion;
 
  private:
   std::string_view judge() override {
@@ -205,10 +205,11 @@ std::string_view StopCriterion::reason() {
   return reason_;
 }
 
-std::unique_ptr<StopCriterion> make_stop_criterion(std::string_view name, const StopOptions& options) {
+std::unique_ptr<StopCriterion> make_stop_criterion(const StepSamplesOptions& options) {
   if (!(options.interval > 0) || options.min_samples < 1 || options.max_samples < 1 || !(options.max_sec > 0)) {
     throw InputError("a stop criterion needs a positive interval, number of samples and time");
   }
+  const std::string& name = options.criterion;
   if (name == "stdrel") return std::make_unique<StdRel>(options);
   if (name == "entropy") return std::make_unique<Entropy>(options);
   if (name == "samples") return std::make_unique<Samples>(options);

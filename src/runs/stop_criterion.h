@@ -23,23 +23,21 @@ class StopCriterion {
 
   [[nodiscard]] std::span<const double> samples() const { return samples_; }
 
- protected:
-  explicit StopCriterion(const StopOptions& options) : options_(options) {}
+  explicit StopCriterion(const StepSamplesOptions& options) : options_(options) {}
 
+ protected:
   /// Called with at least min_samples samples.
   [[nodiscard]] virtual std::string_view judge() = 0;
-  [[nodiscard]] const StopOptions& options() const { return options_; }
+  [[nodiscard]] const StepSamplesOptions& options() const { return options_; }
 
  private:
-  StopOptions options_;
+  StepSamplesOptions options_;
   std::vector<double> samples_;
   std::string_view reason_;
 };
 
-/// A criterion by its name, see StepSamplesOptions.
-/// @throws InputError for another name, or an option that is not positive
-[[nodiscard]] std::unique_ptr<StopCriterion> make_stop_criterion(std::string_view name,
-                                                                 const StopOptions& options = {});
+/// @throws InputError for another name of a criterion, or an option that is not positive
+[[nodiscard]] std::unique_ptr<StopCriterion> make_stop_criterion(const StepSamplesOptions& options);
 
 /// A median with its 95 % confidence interval.
 struct MedianInterval {

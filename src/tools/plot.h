@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runs/run_log.h"
 #include "tools/predictions_file.h"
 
 namespace perfpred {

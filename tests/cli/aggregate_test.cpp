@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../sample_runs.h"
+#include "runs/run_log.h"
 #include "spawn.h"
 #include "text/csv.h"
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "runs/run_log.h"
 #include "spawn.h"
 
 namespace perfpred {

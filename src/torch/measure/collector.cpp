@@ -21,6 +21,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runs/run_log.h"
 #include "statistics/moments.h"
 #include "statistics/quantiles.h"
 #include "text/files.h"

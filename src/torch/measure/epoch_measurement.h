@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runs/run_log.h"
 #include "torch/device/device_monitor.h"
 #include "torch/device/memory_peak.h"
 #include "torch/train/training_session.h"
