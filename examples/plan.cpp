@@ -16,13 +16,13 @@
 #include <string_view>
 
 #include "device_file.h"
-#include "json_output.h"
+#include "text/json.h"
 
 namespace {
 
 using nlohmann::json;
 using namespace perfpred;
-using perfpred::cli::or_null;
+using perfpred::or_null;
 
 json to_json(const PlannedRun& run) {
   return {{"key", run.workload.key()},
@@ -197,8 +197,8 @@ int main(int argc, char** argv) {
                                         {"value", more.value},
                                         {"value_per_minute", more.value_per_minute}});
       }
-      for (const MissedRun& missed : plan.missed) {
-        json row = to_json(missed.run);
+      for (const PlannedRun& missed : plan.missed) {
+        json row = to_json(missed);
         row.erase("start_sec");
         row["loss"] = missed.loss;
         document["missed"].push_back(row);
@@ -222,9 +222,9 @@ int main(int argc, char** argv) {
     print_out_of_domain(plan.runs);
     if (!plan.missed.empty()) {
       std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
-      for (const MissedRun& missed : plan.missed) {
-        std::printf("  %-34s %12lld %12.6g  loses %.6g\n", label(missed.run).c_str(),
-                    static_cast<long long>(missed.run.cost_sec), missed.run.value, missed.loss);
+      for (const PlannedRun& missed : plan.missed) {
+        std::printf("  %-34s %12lld %12.6g  loses %.6g\n", label(missed).c_str(),
+                    static_cast<long long>(missed.cost_sec), missed.value, missed.loss);
       }
     }
     if (!plan.marginal.empty()) {

@@ -127,18 +127,18 @@ TEST(PlanRuns, SaysWhatASafePlanJustMissed) {
   ASSERT_EQ(plan.status, PlanStatus::optimal);
   ASSERT_EQ(plan.missed.size(), 5U);
   // A run enters the plan when it is worth a little more than its loss, and not for a little less.
-  const auto holds = [&](const MissedRun& missed, double more) {
+  const auto holds = [&](const PlannedRun& missed, double more) {
     std::vector<PlanCandidate> changed = candidates;
     for (PlanCandidate& candidate : changed) {
-      if (candidate[0]->workload.key() == missed.run.workload.key()) candidate[0]->value += more;
+      if (candidate[0]->workload.key() == missed.workload.key()) candidate[0]->value += more;
     }
     const RunPlan other = plan_runs(changed, request);
     EXPECT_EQ(other.status, PlanStatus::optimal);
     return std::any_of(other.runs.begin(), other.runs.end(),
-                       [&](const PlannedRun& run) { return run.workload.key() == missed.run.workload.key(); });
+                       [&](const PlannedRun& run) { return run.workload.key() == missed.workload.key(); });
   };
   double before = 0;
-  for (const MissedRun& missed : plan.missed) {
+  for (const PlannedRun& missed : plan.missed) {
     EXPECT_GE(missed.loss, before);
     before = missed.loss;
     EXPECT_TRUE(holds(missed, missed.loss + 1e-6));

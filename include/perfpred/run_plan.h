@@ -88,12 +88,9 @@ struct PlannedRun {
   std::string device;
   std::int64_t start_sec = 0;
   DomainViolation reason = DomainViolation::none;  ///< as that of the option
-};
-
-/// A candidate that is not in the plan, and how much less the best plan that contains it is worth.
-struct MissedRun {
-  PlannedRun run;
-  double loss = 0;  ///< >= 0, in units of the value; an upper bound for several devices or a confidence
+  /// Of a run that is not in the plan: how much less the best plan that contains it is worth, >= 0; an upper bound for
+  /// several devices or a confidence.
+  double loss = 0;
 };
 
 /// The value of the best plan if every device had more time; on several devices, of the best that a short search finds.
@@ -112,7 +109,7 @@ struct RunPlan {
   double value = 0;
   double upper_bound = 0;              ///< no plan is worth more; equals value if optimal
   std::vector<PlannedRun> runs;        ///< by device, then by start
-  std::vector<MissedRun> missed;       ///< at most five, least loss first; only if optimal
+  std::vector<PlannedRun> missed;      ///< candidates not in the plan: at most five, least loss first; only if optimal
   std::vector<LargerBudget> marginal;  ///< ascending, until all candidates fit; only if optimal
 };
 

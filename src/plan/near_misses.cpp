@@ -60,8 +60,8 @@ std::int64_t cheapest(std::span<const PlanJob> jobs) {
 
 }  // namespace
 
-std::vector<MissedRun> missed_runs(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
-                                   const Assignment& best, const PlanRequest& request, const Limits& limits) {
+std::vector<PlannedRun> missed_runs(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
+                                    const Assignment& best, const PlanRequest& request, const Limits& limits) {
   constexpr std::size_t max_shown = 5;
   constexpr std::size_t max_solved = 40;
   struct Left {
@@ -85,16 +85,16 @@ std::vector<MissedRun> missed_runs(std::span<const PlanCandidate> candidates, co
   }
   std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.rank > b.rank; });
   if (left.size() > max_solved) left.resize(max_solved);
-  std::vector<MissedRun> missed;
+  std::vector<PlannedRun> missed;
   for (const Left& run : left) {
     const auto with = value_with(problem, run.job, run.device, request, limits.remaining());
     if (limits.expired()) return {};
     if (!with) continue;
-    const double loss = std::max(0.0, best.value - *with);
-    missed.push_back({planned(*candidates[run.job][run.device], run.device, request), loss});
+    missed.push_back(planned(*candidates[run.job][run.device], run.device, request));
+    missed.back().loss = std::max(0.0, best.value - *with);
   }
   std::stable_sort(missed.begin(), missed.end(),
-                   [](const MissedRun& a, const MissedRun& b) { return a.loss < b.loss; });
+                   [](const PlannedRun& a, const PlannedRun& b) { return a.loss < b.loss; });
   if (missed.size() > max_shown) missed.resize(max_shown);
   return missed;
 }

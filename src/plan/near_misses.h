@@ -9,9 +9,9 @@
 namespace perfpred {
 
 /// The five candidates outside an optimal plan that it would lose least with. Empty if the time is up.
-[[nodiscard]] std::vector<MissedRun> missed_runs(std::span<const PlanCandidate> candidates,
-                                                 const AssignmentProblem& problem, const Assignment& best,
-                                                 const PlanRequest& request, const Limits& limits);
+[[nodiscard]] std::vector<PlannedRun> missed_runs(std::span<const PlanCandidate> candidates,
+                                                  const AssignmentProblem& problem, const Assignment& best,
+                                                  const PlanRequest& request, const Limits& limits);
 
 /// Values for larger budgets. The first holds the cheapest run if the request's budgets do not; then come steps of 5 to
 /// 100 per cent, until all candidates fit or the time is up.
