@@ -5,7 +5,6 @@
 // is taken if it scores at least 1 % (relative) better than the one before it: the geometric mean over kfold (three
 // times), loao, lodo and lowo of the mean absolute percentage error. Prints what each candidate scores.
 #include <perfpred/error.h>
-#include <perfpred/evaluation.h>
 
 #include <fmt/format.h>
 
@@ -17,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluate/evaluation.h"
 #include "evaluate/folds.h"
 #include "model/hybrid/hybrid.h"
 

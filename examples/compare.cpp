@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli.h"
-#include "json_output.h"
+#include "text/json.h"
 #include "tools/benchmark_comparison.h"
 
 int main(int argc, char** argv) {
@@ -25,9 +25,9 @@ int main(int argc, char** argv) {
       for (const ComparedBenchmark& row : rows) {
         list.push_back({{"name", row.name},
                         {"verdict", to_string(row.verdict)},
-                        {"ratio", cli::or_null(row.ratio)},
-                        {"low", cli::or_null(row.low)},
-                        {"high", cli::or_null(row.high)}});
+                        {"ratio", or_null(row.ratio)},
+                        {"low", or_null(row.low)},
+                        {"high", or_null(row.high)}});
       }
       fmt::print("{}\n", ordered_json{{"rows", list}}.dump(2));
       return;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-evaluate: judges a model on measured rows, or a kind by leaving rows out and fitting anew.
 #include <perfpred/aggregator.h>
-#include <perfpred/evaluation.h>
 #include <perfpred/time_regressor.h>
 
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "evaluate/evaluation.h"
 #include "metrics_output.h"
 #ifdef PERFPRED_WITH_TORCH
 #include <perfpred/torch/ann.h>
@@ -18,6 +18,7 @@
 #endif
 
 #include "cli.h"
+#include "text/json.h"
 #include "tools/predictions_file.h"
 
 using namespace perfpred;
@@ -27,8 +28,8 @@ namespace {
 nlohmann::json to_json(const Evaluation& evaluation, const std::vector<NamedMetrics>& baselines, std::size_t seen) {
   nlohmann::json json = cli::to_json(evaluation.metrics);
   json["seen"] = seen;
-  json["coverage90"] = cli::or_null(evaluation.coverage90);
-  json["width90_median"] = cli::or_null(evaluation.width90_median);
+  json["coverage90"] = or_null(evaluation.coverage90);
+  json["width90_median"] = or_null(evaluation.width90_median);
   json["baselines"] = cli::to_json(baselines);
   return json;
 }
@@ -171,7 +172,7 @@ int main(int argc, char** argv) {
         document["folds"].push_back({{"left_out", fold.left_out},
                                      {"n", fold.n},
                                      {"time", cli::to_json(fold.time)},
-                                     {"coverage90", cli::or_null(fold.coverage90)}});
+                                     {"coverage90", or_null(fold.coverage90)}});
       }
       fmt::print("{}\n", document.dump(2));
       return;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How train and evaluate show errors: as JSON and as lines of a table.
-#include <perfpred/evaluation.h>
 
 #include <fmt/format.h>
 
 #include <string>
 #include <vector>
 
-#include "json_output.h"
+#include "evaluate/evaluation.h"
+#include "text/json.h"
 
 namespace perfpred::cli {
 

@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 
 #include "cli.h"
-#include "json_output.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "tools/ncu_report.h"
 
 namespace {
 
 using json = nlohmann::ordered_json;
-using perfpred::cli::or_null;
+using perfpred::or_null;
 
 json brief(const perfpred::NcuTotals& totals) {
   return {{"kernels", totals.kernels}, {"flops", totals.flops}, {"bytes", totals.bytes}, {"time_sec", totals.time_sec}};

@@ -13,6 +13,7 @@
 
 #include "cli.h"
 #include "device_file.h"
+#include "text/json.h"
 #include "tools/predictions_file.h"
 #include "workload_options.h"
 
@@ -22,14 +23,7 @@ namespace {
 
 nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
 
-template <class Value, class Convert>
-nlohmann::json or_null(const std::optional<Value>& value, const Convert& convert) {
-  return value ? nlohmann::json(convert(*value)) : nlohmann::json(nullptr);
-}
-
 nlohmann::json to_json(const Workload& workload, const Forecast& job) {
-  const auto quantiles = [](const Quantiles& q) { return to_json(q); };
-  const auto itself = [](const auto& value) { return value; };
   nlohmann::json breakdown = nlohmann::json::array();
   for (const TimeTerm& term : job.breakdown) {
     breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / job.prediction.time_sec.p50}});
@@ -38,11 +32,11 @@ nlohmann::json to_json(const Workload& workload, const Forecast& job) {
                          {"time_sec", to_json(job.prediction.time_sec)},
                          {"images_per_sec", to_json(job.images_per_sec)},
                          {"total_sec", to_json(job.total_sec)},
-                         {"price", or_null(job.price, quantiles)},
-                         {"memory_bytes", or_null(job.memory_bytes, itself)},
-                         {"fits", or_null(job.fits, itself)},
-                         {"bound", or_null(job.bound, [](Bound bound) { return to_string(bound); })},
-                         {"breakdown", breakdown.empty() ? nlohmann::json(nullptr) : breakdown},
+                         {"price", job.price ? to_json(*job.price) : nlohmann::json()},
+                         {"memory_bytes", or_null(job.memory_bytes)},
+                         {"fits", or_null(job.fits)},
+                         {"bound", job.bound ? nlohmann::json(to_string(*job.bound)) : nlohmann::json()},
+                         {"breakdown", breakdown.empty() ? nlohmann::json() : breakdown},
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)}};
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);

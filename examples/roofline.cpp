@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include "cli.h"
-#include "json_output.h"
+#include "text/json.h"
 #include "tools/roofline_report.h"
 
 namespace {
 
 using nlohmann::ordered_json;
-using perfpred::cli::or_null;
+using perfpred::or_null;
 
 ordered_json to_json(const perfpred::RooflineStudy& study, const std::vector<std::string>& files) {
   ordered_json devices = ordered_json::array(), points = ordered_json::array();

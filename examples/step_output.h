@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "json_output.h"
+#include "text/json.h"
 #include "tools/step_report.h"
 
 namespace perfpred::cli {

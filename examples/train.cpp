@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-train: fits a regressor on measured rows, or proposes what to measure next.
 #include <perfpred/aggregator.h>
-#include <perfpred/evaluation.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/time_regressor.h>
 
@@ -19,8 +18,10 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "evaluate/evaluation.h"
 #include "metrics_output.h"
 #include "rejected_output.h"
+#include "text/json.h"
 #include "tools/features_file.h"
 #include "tools/workload_sweep.h"
 
@@ -39,7 +40,7 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
   if (json) {
     nlohmann::json list = nlohmann::json::array();
     for (const Suggestion& suggestion : suggestions) {
-      list.push_back({{"key", suggestion.workload.key()}, {"cost_sec", cli::or_null(suggestion.cost_sec)}});
+      list.push_back({{"key", suggestion.workload.key()}, {"cost_sec", or_null(suggestion.cost_sec)}});
     }
     fmt::print("{}\n", nlohmann::json{{"suggested", list}}.dump(2));
     return;
@@ -67,7 +68,7 @@ void print_notes(const TimeRegressor& model, const Split& split, std::size_t row
     fmt::print(stderr, "perfpred-train: flagged rows: {} unstable, {} disagree, of {}; their times are less certain\n",
                unstable, disagree, rows);
   }
-  if (const std::vector<RejectedRow> dropped = model.dropped(); !dropped.empty())
+  if (const std::vector<RejectedRun> dropped = model.dropped(); !dropped.empty())
     fmt::print(stderr, "perfpred-train: {}\n", cli::summary(dropped));
   if (!model.uses_validation() && !split.val.empty()) {
     fmt::print(stderr, "perfpred-train: {} was fitted on the {} validation rows too, so there is no validation error\n",

@@ -11,6 +11,7 @@
 
 #include "cli.h"
 #include "passive_threads.h"
+#include "text/json.h"
 
 namespace {
 
@@ -101,11 +102,10 @@ int main(int argc, char** argv) {
                           {"val_loss", e.val_loss},
                           {"val_acc", e.val_acc}});
       }
-      const auto number = [](const std::optional<double>& v) { return v ? ordered_json(*v) : ordered_json(nullptr); };
       const ordered_json document = {{"device", result.device},
                                      {"epochs", epochs},
-                                     {"test_loss", number(result.test_loss)},
-                                     {"test_acc", number(result.test_acc)},
+                                     {"test_loss", or_null(result.test_loss)},
+                                     {"test_acc", or_null(result.test_acc)},
                                      {"skipped_images", result.skipped_images}};
       fmt::print("{}\n", document.dump(2));
     }

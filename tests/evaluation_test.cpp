@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
-#include <perfpred/evaluation.h>
 #include <perfpred/throughput_deriver.h>
 
 #include <gmock/gmock.h>
@@ -12,6 +11,8 @@
 #include <set>
 
 #include <unistd.h>
+
+#include "evaluate/evaluation.h"
 
 namespace perfpred {
 namespace {

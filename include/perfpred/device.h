@@ -48,11 +48,11 @@ struct PERFPRED_API Device {
   [[nodiscard]] std::optional<double> memory_bytes() const;
 
   /// The CPU of this machine without its rates: its name is the model name that the kernel gives, `cpu` if there is
-  /// none; `sms` are the cores that this process may use. @throws DeviceError if the kernel does not name them
+  /// none; `sms` are the CPUs that this thread may use.
   [[nodiscard]] static Device this_cpu();
 
   /// this_cpu() with its rates, measured now on all its cores, which takes about a second: fp32 and fp64 by a small
-  /// matrix product, bandwidth by a copy that no cache holds. @throws DeviceError as this_cpu() does
+  /// matrix product, bandwidth by a copy that no cache holds.
   [[nodiscard]] static Device measured_cpu();
 
   friend bool operator==(const Device&, const Device&) = default;
@@ -65,7 +65,8 @@ class PERFPRED_API DeviceCatalogue {
 
   /// Adds the rows of a CSV with the columns of devices.csv; only `name` is mandatory. A row whose name is known
   /// already replaces that device.
-  /// @throws InputError (`file:line: ...`) for a file that cannot be read, a name twice, a value that is not positive
+  /// @throws InputError (`file:line: ...`) for a file that cannot be read, a name twice, a name that is an alias of
+  /// another device, a value that is not positive
   void add(const std::string& path);
 
   [[nodiscard]] std::span<const Device> devices() const& { return devices_; }

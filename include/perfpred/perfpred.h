@@ -28,7 +28,6 @@
 #include <perfpred/suggestion.h>
 #include <perfpred/throughput_deriver.h>
 #include <perfpred/forecast.h>
-#include <perfpred/evaluation.h>
 
 // Which jobs to run.
 #include <perfpred/knapsack_planner.h>

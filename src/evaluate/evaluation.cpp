@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
-#include <perfpred/evaluation.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/throughput_deriver.h>
 
@@ -14,6 +13,7 @@
 #include <random>
 #include <set>
 
+#include "evaluate/evaluation.h"
 #include "evaluate/folds.h"
 #include "model/kinds/features.h"
 #include "statistics/quantiles.h"
@@ -81,44 +81,33 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
                                                   std::span<const AggregateRow> scored) {
   std::vector<BaselinePrediction> all;
   if (fitted_on.empty()) return all;
-  const auto derive_throughput = [&](BaselinePrediction& baseline) {
-    for (std::size_t i = 0; i < scored.size(); ++i) {
-      baseline.throughput.push_back(ThroughputDeriver(scored[i].workload.train_images).derive(baseline.seconds[i]));
+  const auto add = [&](const char* name, const auto& seconds_of) {
+    BaselinePrediction& baseline = all.emplace_back(BaselinePrediction{name, {}, {}});
+    for (const AggregateRow& row : scored) {
+      baseline.seconds.push_back(seconds_of(row.workload));
+      baseline.throughput.push_back(ThroughputDeriver(row.workload.train_images).derive(baseline.seconds.back()));
     }
   };
-  const double mean = log_times(fitted_on).mean();
-  BaselinePrediction& means =
-      all.emplace_back(BaselinePrediction{"mean", std::vector<double>(scored.size(), std::exp(mean)), {}});
-  derive_throughput(means);
-  BaselinePrediction& nearest = all.emplace_back(BaselinePrediction{"nearest_batch", {}, {}});
-  for (const AggregateRow& row : scored)
-    nearest.seconds.push_back(std::exp(nearest_batch_log_time(fitted_on, row.workload)));
-  derive_throughput(nearest);
+  add("mean", [mean = log_times(fitted_on).mean()](const Workload&) { return std::exp(mean); });
+  add("nearest_batch", [&](const Workload& asked) { return std::exp(nearest_batch_log_time(fitted_on, asked)); });
   try {
     const TimeRegressor linear = TimeRegressor::fit(fitted_on, {.kind = "linear", .seed = 0});
-    BaselinePrediction fitted{"linear", {}, {}};
-    for (const AggregateRow& row : scored) fitted.seconds.push_back(linear.predict(row.workload).time_sec.p50);
-    derive_throughput(fitted);
-    all.push_back(std::move(fitted));
+    add("linear", [&](const Workload& asked) { return linear.predict(asked).time_sec.p50; });
 
     const Eigen::MatrixXd features = feature_matrix(fitted_on);
     const Standardizer standardize(features);
-    Eigen::MatrixXd design(features.rows(), features.cols() + 1);
     Eigen::VectorXd throughput(features.rows());
     for (Eigen::Index i = 0; i < features.rows(); ++i) {
-      design(i, 0) = 1;
-      design.row(i).tail(features.cols()) = standardize(features.row(i).transpose()).transpose();
       throughput[i] = images_per_sec(fitted_on[static_cast<std::size_t>(i)]);
     }
-    const Eigen::VectorXd coefficients = design.completeOrthogonalDecomposition().solve(throughput);
-    BaselinePrediction direct{"throughput_linear", {}, {}};
-    for (const AggregateRow& row : scored) {
+    const Eigen::VectorXd coefficients =
+        standardize.design(features).completeOrthogonalDecomposition().solve(throughput);
+    add("throughput_linear", [&](const Workload& asked) {
       const double predicted =
-          coefficients[0] + coefficients.tail(features.cols()).dot(standardize(features_of(row.workload)));
-      direct.throughput.push_back(std::max(predicted, throughput.minCoeff()));  // a straight line may reach 0
-      direct.seconds.push_back(static_cast<double>(row.workload.train_images) / direct.throughput.back());
-    }
-    all.push_back(std::move(direct));
+          coefficients[0] + coefficients.tail(features.cols()).dot(standardize(features_of(asked)));
+      return static_cast<double>(asked.train_images) /
+             std::max(predicted, throughput.minCoeff());  // a straight line may reach 0
+    });
   } catch (const InputError&) {
     // Too few rows, or networks without these features: said in the contract of evaluate_baselines.
   }
@@ -126,19 +115,18 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
 }
 
 /// Means over repeats of metrics that were pooled within a repeat.
-ErrorMetrics average(const std::vector<ErrorMetrics>& parts) {
-  ErrorMetrics mean = parts.front();
-  const auto over = [&](std::optional<double> ErrorMetrics::*field) {
+ErrorMetrics average(std::span<const TimeMetrics> parts, ErrorMetrics TimeMetrics::*metrics) {
+  ErrorMetrics mean = parts.front().*metrics;
+  for (const auto field : {&ErrorMetrics::mae, &ErrorMetrics::rmse, &ErrorMetrics::r2, &ErrorMetrics::mape}) {
     double sum = 0;
-    for (const ErrorMetrics& part : parts) {
-      if (!(part.*field)) return;
-      sum += *(part.*field);
-    }
-    mean.*field = sum / static_cast<double>(parts.size());
-  };
-  for (const auto field : {&ErrorMetrics::mae, &ErrorMetrics::rmse, &ErrorMetrics::r2, &ErrorMetrics::mape})
-    over(field);
+    for (const TimeMetrics& part : parts) sum += (part.*metrics.*field).value_or(NAN);
+    if (!std::isnan(sum)) mean.*field = sum / static_cast<double>(parts.size());
+  }
   return mean;
+}
+
+TimeMetrics average(std::span<const TimeMetrics> parts) {
+  return {average(parts, &TimeMetrics::time), average(parts, &TimeMetrics::throughput)};
 }
 
 }  // namespace
@@ -260,9 +248,9 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
   });
 
   ProtocolEvaluation out;
-  std::vector<ErrorMetrics> time, throughput;
+  std::vector<TimeMetrics> pools;
   double coverage = 0, width = 0;
-  std::map<std::string, std::pair<std::vector<ErrorMetrics>, std::vector<ErrorMetrics>>> baselines;
+  std::map<std::string, std::vector<TimeMetrics>> baselines;
   std::vector<std::string> baseline_order;
   const int repeats = folds.back().repeat + 1;
   for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -288,21 +276,18 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
     const Evaluation pool = evaluate(measured, predictions);
     out.scored.insert(out.scored.end(), measured.begin(), measured.end());
     out.predictions.insert(out.predictions.end(), predictions.begin(), predictions.end());
-    time.push_back(pool.metrics.time);
-    throughput.push_back(pool.metrics.throughput);
+    pools.push_back(pool.metrics);
     coverage += pool.coverage90.value_or(0) / repeats;
     width += pool.width90_median.value_or(0) / repeats;
     for (const auto& [name, baseline] : pooled) {
       if (baseline.seconds.size() != measured.size()) continue;  // not fitted in every fold
-      const TimeMetrics metrics = time_metrics(measured, baseline.seconds, &baseline.throughput);
-      baselines[name].first.push_back(metrics.time);
-      baselines[name].second.push_back(metrics.throughput);
+      baselines[name].push_back(time_metrics(measured, baseline.seconds, &baseline.throughput));
     }
   }
-  out.all = {{average(time), average(throughput)}, coverage, width};
+  out.all = {average(pools), coverage, width};
   for (const std::string& name : baseline_order) {
     if (const auto found = baselines.find(name); found != baselines.end()) {
-      out.baselines.push_back({name, {average(found->second.first), average(found->second.second)}});
+      out.baselines.push_back({name, average(found->second)});
     }
   }
   return out;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/evaluation.h>
 
 #include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "evaluate/evaluation.h"
 
 namespace perfpred {
 

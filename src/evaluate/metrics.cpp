@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
-#include <perfpred/evaluation.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include "evaluate/evaluation.h"
 
 namespace perfpred {
 

@@ -70,9 +70,8 @@ struct TrainNetResult {
 /// Trains a network, or evaluates or profiles it. A training resumed from a checkpoint, also inside an epoch, goes on
 /// bit for bit as if it had not been interrupted; one resumed with more epochs follows the schedule of all of them.
 /// @param message  gets lines for the user: the device, progress with the time left, epochs
-/// @param stop     asked after every step, before every batch of an evaluation, and while pictures are checked; true
-/// ends
-///                 the training, and last.pt is written
+/// @param stop     asked after every step, before every batch of an evaluation, and while pictures are checked; if it
+///                 returns true, the training ends and last.pt is written
 /// @throws InputError for options, data or checkpoints that do not fit, DeviceError, OutOfMemory
 [[nodiscard]] PERFPRED_API TrainNetResult train_net(const TrainNetOptions& options,
                                                     const std::function<void(const std::string&)>& message,

@@ -15,6 +15,7 @@
 
 #include "statistics/parallel.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/nvml.h"
 #include "torch/device/proc.h"
@@ -66,11 +67,6 @@ std::optional<std::int64_t> total_memory_bytes() {
   return kib ? std::optional(static_cast<std::int64_t>(*kib) * 1024) : std::nullopt;
 }
 
-template <class T>
-ordered_json value_or_null(const std::optional<T>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
-}
-
 ordered_json document(const SystemInfo& info) {
   ordered_json gpus = ordered_json::array();
   for (const GpuInfo& gpu : info.gpus) {
@@ -79,8 +75,8 @@ ordered_json document(const SystemInfo& info) {
                     {"memory_bytes", gpu.memory_bytes},
                     {"l2_bytes", gpu.l2_bytes},
                     {"sms", gpu.sms},
-                    {"sm_clock_mhz", value_or_null(gpu.sm_clock_mhz)},
-                    {"power_limit_w", value_or_null(gpu.power_limit_w)}});
+                    {"sm_clock_mhz", or_null(gpu.sm_clock_mhz)},
+                    {"power_limit_w", or_null(gpu.power_limit_w)}});
   }
   return {
       {"host", info.host},
@@ -89,17 +85,16 @@ ordered_json document(const SystemInfo& info) {
       {"cpu",
        {{"model", info.cpu_model},
         {"threads", info.cpu_threads},
-        {"cores", value_or_null(info.cpu_cores)},
-        {"mhz", value_or_null(info.cpu_mhz)},
-        {"l1d_bytes", value_or_null(info.l1d_bytes)},
-        {"l2_bytes", value_or_null(info.l2_bytes)},
-        {"l3_bytes", value_or_null(info.l3_bytes)}}},
-      {"memory",
-       {{"bytes", value_or_null(info.memory_bytes)}, {"available_bytes", value_or_null(info.memory_available_bytes)}}},
+        {"cores", or_null(info.cpu_cores)},
+        {"mhz", or_null(info.cpu_mhz)},
+        {"l1d_bytes", or_null(info.l1d_bytes)},
+        {"l2_bytes", or_null(info.l2_bytes)},
+        {"l3_bytes", or_null(info.l3_bytes)}}},
+      {"memory", {{"bytes", or_null(info.memory_bytes)}, {"available_bytes", or_null(info.memory_available_bytes)}}},
       {"gpus", gpus},
-      {"driver", value_or_null(info.driver)},
+      {"driver", or_null(info.driver)},
       {"cuda", info.cuda},
-      {"cudnn", value_or_null(info.cudnn)},
+      {"cudnn", or_null(info.cudnn)},
       {"libtorch", info.libtorch}};
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/export.h>
 #include <perfpred/time_regressor.h>
 
 #include <functional>
@@ -22,8 +21,7 @@ struct ErrorMetrics {
 };
 
 /// @throws Error if the sizes differ; InputError if a measurement is 0 or a value is not finite
-[[nodiscard]] PERFPRED_API ErrorMetrics error_metrics(std::span<const double> measured,
-                                                      std::span<const double> predicted);
+[[nodiscard]] ErrorMetrics error_metrics(std::span<const double> measured, std::span<const double> predicted);
 
 /// Errors of predicted seconds per epoch and of the images a second that follow from them.
 struct TimeMetrics {
@@ -44,14 +42,13 @@ struct Evaluation {
 };
 
 /// @throws Error if the sizes differ
-[[nodiscard]] PERFPRED_API Evaluation evaluate(std::span<const AggregateRow> measured,
-                                               std::span<const Prediction> predictions);
+[[nodiscard]] Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Prediction> predictions);
 
 /// Trivial baselines: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
 /// the batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind),
 /// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows are left out.
-[[nodiscard]] PERFPRED_API std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
-                                                                        std::span<const AggregateRow> scored);
+[[nodiscard]] std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
+                                                           std::span<const AggregateRow> scored);
 
 /// Rows to fit on, to choose a model by, and to test it with.
 struct Split {
@@ -60,12 +57,12 @@ struct Split {
 
 /// Drawn by the seed; the fractions are of all workloads, rounded; rows of one workload stay together. @throws
 /// InputError if a fraction is not in [0, 1) or nothing is left to fit on
-[[nodiscard]] PERFPRED_API Split split_rows(std::span<const AggregateRow> rows, double test_fraction,
-                                            double val_fraction, std::uint64_t seed);
+[[nodiscard]] Split split_rows(std::span<const AggregateRow> rows, double test_fraction, double val_fraction,
+                               std::uint64_t seed);
 
 /// From a table `key, split` or `depth, base_filters, batch_size, split`; rows that it does not name are left out.
 /// @throws InputError for a split that is not train, val or test, for a row named twice, or if no row is for training
-[[nodiscard]] PERFPRED_API Split read_split(const std::string& path, std::span<const AggregateRow> rows);
+[[nodiscard]] Split read_split(const std::string& path, std::span<const AggregateRow> rows);
 
 /// Random folds; leave out an architecture (depth and base_filters), a depth, a width.
 enum class Protocol { kfold, loao, lodo, lowo };
@@ -98,9 +95,8 @@ struct ProtocolEvaluation {
 
 /// Fits anew for every fold and scores what was left out. @throws InputError as TimeRegressor::fit, or if the rows do
 /// not make two folds; Error if stopped
-[[nodiscard]] PERFPRED_API ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> rows, Protocol protocol,
-                                                                const FitOptions& fit,
-                                                                const ProtocolOptions& options = {});
+[[nodiscard]] ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> rows, Protocol protocol,
+                                                   const FitOptions& fit, const ProtocolOptions& options = {});
 
 /// One size of a learning curve.
 struct CurvePoint {
@@ -111,9 +107,8 @@ struct CurvePoint {
 
 /// Fits on few rows, scores all others. @throws InputError if a size is 0 or leaves no row to score; as
 /// evaluate_protocol
-[[nodiscard]] PERFPRED_API std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> rows,
-                                                                  std::span<const std::size_t> sizes, int subsets,
-                                                                  const FitOptions& fit,
-                                                                  const ProtocolOptions& options = {});
+[[nodiscard]] std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> rows,
+                                                     std::span<const std::size_t> sizes, int subsets,
+                                                     const FitOptions& fit, const ProtocolOptions& options = {});
 
 }  // namespace perfpred
