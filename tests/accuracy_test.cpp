@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bounds on the accuracy: means over five seeds, with a margin that no single seed crosses.
-#include <perfpred/evaluation.h>
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,6 +10,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "evaluate/evaluation.h"
 
 namespace perfpred {
 namespace {
