@@ -12,7 +12,7 @@
 
 #include "../refusal.h"
 #include "../temporary_folder.h"
-#include "torch/train/checkpoint.h"
+#include "torch/files/checkpoint.h"
 
 namespace perfpred {
 namespace {

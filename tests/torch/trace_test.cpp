@@ -30,7 +30,7 @@
 
 #include "../temporary_folder.h"
 #include "torch/device/memory_peak.h"
-#include "torch/train/checkpoint.h"
+#include "torch/files/checkpoint.h"
 #include "torch/train/cross_entropy.h"
 #include "torch/train/trainable_network.h"
 #include "torch/train/training_step.h"

@@ -24,7 +24,7 @@
 #include "small_training.h"
 #include "text/csv.h"
 #include "tools/iteration_log.h"
-#include "torch/train/checkpoint.h"
+#include "torch/files/checkpoint.h"
 
 namespace perfpred {
 namespace {

@@ -14,7 +14,7 @@
 #include "torch/data/random.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
-#include "torch/train/checkpoint.h"
+#include "torch/files/checkpoint.h"
 #include "torch/train/nvtx_ranges.h"
 
 namespace perfpred {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "torch/train/checkpoint.h"
+#include "torch/files/checkpoint.h"
 
 namespace perfpred {
 

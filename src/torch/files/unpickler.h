@@ -2,8 +2,8 @@
 #pragma once
 #include <string_view>
 
-#include "torch/train/torch_archive.h"
-#include "torch/train/torch_file.h"
+#include "torch/files/torch_archive.h"
+#include "torch/files/torch_file.h"
 
 namespace perfpred {
 

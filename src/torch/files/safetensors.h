@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "torch/train/checkpoint.h"
+#include "torch/files/checkpoint.h"
 
 namespace perfpred {
 

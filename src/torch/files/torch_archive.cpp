@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/torch_archive.h"
+#include "torch/files/torch_archive.h"
 
 #include <caffe2/serialize/crc_alt.h>
 #include <perfpred/error.h>

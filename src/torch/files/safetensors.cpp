@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/safetensors.h"
+#include "torch/files/safetensors.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "torch/train/torch_archive.h"
+#include "torch/files/torch_archive.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/unpickler.h"
+#include "torch/files/unpickler.h"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/checkpoint.h"
+#include "torch/files/checkpoint.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
@@ -14,8 +14,8 @@
 #include <system_error>
 #include <variant>
 
-#include "torch/train/safetensors.h"
-#include "torch/train/torch_file.h"
+#include "torch/files/safetensors.h"
+#include "torch/files/torch_file.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/torch_file.h"
+#include "torch/files/torch_file.h"
 
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
@@ -19,8 +19,8 @@
 
 #include "text/files.h"
 #include "torch/device/torch_errors.h"
-#include "torch/train/torch_archive.h"
-#include "torch/train/unpickler.h"
+#include "torch/files/torch_archive.h"
+#include "torch/files/unpickler.h"
 
 namespace perfpred {
 namespace {
