@@ -87,6 +87,46 @@ TEST(OpGraph, ASumOfProductsIsOfEachMatrix) {
             2.0 * 3 * 5 * 7 * 11);
 }
 
+/// Keys and values with fewer heads than queries, as in Llama; one operator and its backward.
+TEST(OpGraph, AttentionIsTwoProductsForwardAndFiveBackward) {
+  constexpr std::int64_t batch = 2, heads = 6, groups = 3, queries = 5, keys = 7, width = 4;
+  OpGraph graph;
+  const TensorId q = graph.add_tensor({batch, heads, queries, width}, DataType::bf16, TensorRole::activation);
+  const TensorId k = graph.add_tensor({batch, groups, keys, width}, DataType::bf16, TensorRole::activation);
+  const TensorId v = graph.add_like(k, TensorRole::activation), o = graph.add_like(q, TensorRole::activation);
+  const TensorId sums = graph.add_tensor({batch, heads, queries}, DataType::f32, TensorRole::activation);
+  const TensorId mask = graph.add_tensor({queries, keys}, DataType::u8, TensorRole::buffer);
+  constexpr double product = 2.0 * batch * heads * queries * keys * width;
+  constexpr std::int64_t q_bytes = 2 * batch * heads * queries * width, k_bytes = 2 * batch * groups * keys * width;
+  constexpr std::int64_t sum_bytes = 4 * batch * heads * queries;
+
+  const Op forward = graph.add_op(OpKind::attention, Phase::forward, -1, std::array{q, k, v}, std::array{o, sums});
+  EXPECT_EQ(forward.flops, 2 * product);
+  EXPECT_EQ(forward.bytes_read, q_bytes + 2 * k_bytes);
+  EXPECT_EQ(forward.bytes_written, q_bytes + sum_bytes);
+  const Op masked = graph.add_op(OpKind::attention, Phase::forward, -1, std::array{q, k, v, mask}, std::array{o, sums});
+  EXPECT_EQ(masked.flops, forward.flops);
+  EXPECT_EQ(masked.bytes_read, forward.bytes_read + queries * keys);
+  const Op backward = graph.add_op(OpKind::attention_backward, Phase::backward, -1, std::array{o, q, k, v, o, sums},
+                                   std::array{q, k, v});
+  EXPECT_EQ(backward.flops, 5 * product);
+  const Op causal =
+      graph.add_op(OpKind::attention, Phase::forward, -1, std::array{q, k, v}, std::array{o, sums}, false, true);
+  EXPECT_EQ(causal.flops, product);
+  EXPECT_EQ(graph.totals().conv_matmul_flops, graph.totals().flops);
+}
+
+TEST(OpGraph, DropoutInOneKernelWritesAByteForEachElement) {
+  OpGraph graph;
+  const TensorId x = graph.add_tensor({8, 16}, DataType::f16, TensorRole::activation);
+  const TensorId y = graph.add_like(x, TensorRole::activation);
+  const TensorId kept = graph.add_tensor({8, 16}, DataType::u8, TensorRole::activation);
+  const Op op = graph.add_op(OpKind::native_dropout, Phase::forward, -1, std::array{x}, std::array{y, kept});
+  EXPECT_EQ(op.flops, 8 * 16);
+  EXPECT_EQ(op.bytes_read, 2 * 8 * 16);
+  EXPECT_EQ(op.bytes_written, 3 * 8 * 16);
+}
+
 TEST(OpGraph, EveryOptimizerUpdatesEveryParameter) {
   struct Expected {
     Optimizer optimizer;

@@ -35,6 +35,8 @@ enum class OpKind : std::uint16_t {
   mm,
   bmm,
   baddbmm,
+  attention,           ///< softmax(q k^T) v in one kernel: reads q, k, v, a mask; gives the result and its log-sum-exp
+  attention_backward,  ///< reads the gradient, q, k, v, the result, its log-sum-exp, a mask
   batch_norm,
   batch_norm_backward,
   layer_norm,
@@ -80,6 +82,8 @@ enum class OpKind : std::uint16_t {
   addcdiv,
   masked_fill,
   bernoulli,
+  native_dropout,  ///< in one kernel; gives the result and which elements it kept, a byte each
+  native_dropout_backward,
   embedding,
   embedding_backward,
   cat,
@@ -103,7 +107,7 @@ enum class OpKind : std::uint16_t {
 /// True for convolutions and their backward.
 [[nodiscard]] PERFPRED_API bool is_convolution(OpKind kind);
 
-/// True for convolutions, their backward, and matrix products.
+/// True for convolutions, matrix products, attention, and their backward.
 [[nodiscard]] PERFPRED_API bool is_conv_or_matmul(OpKind kind);
 
 /// What a tensor is for. `activation`: made by the forward pass or the loss; `temporary`: made later.
@@ -145,7 +149,7 @@ class PERFPRED_API Op {
 struct PERFPRED_API OpTotals {
   std::int64_t ops = 0;
   double flops = 0;              ///< a multiplication and an addition are 2
-  double conv_matmul_flops = 0;  ///< the part of convolutions and matrix products
+  double conv_matmul_flops = 0;  ///< the part of convolutions, matrix products and attention
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
   [[nodiscard]] std::int64_t bytes() const { return bytes_read + bytes_written; }
@@ -178,9 +182,10 @@ class PERFPRED_API OpGraph {
   /// @param layer       index into layer_names(), or -1
   /// @param outputs     may hold no_tensor for those that were not requested
   /// @param transposed  a transposed convolution: FLOPs follow from the image's elements, not the result's
+  /// @param causal      attention to earlier positions only: half the FLOPs
   /// @returns the operator, so that the caller can name it or replace its counts; valid until the next one is added
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
-             std::span<const TensorId> outputs, bool transposed = false);
+             std::span<const TensorId> outputs, bool transposed = false, bool causal = false);
 
   /// Allocates room, so that a graph of about this size is not moved while it grows.
   void reserve(std::size_t layer_count, std::size_t op_count, std::size_t tensor_count);

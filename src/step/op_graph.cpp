@@ -29,6 +29,15 @@ double update_flops(const OpGraph& graph, std::span<const TensorId> outputs, int
 /// element of the image if the convolution is transposed.
 double taps(const Shape& weight) { return static_cast<double>(weight.numel()) / static_cast<double>(weight[0]); }
 
+/// Of attention from q [.., positions, width] to k and v: products along the width of k and along that of v, so many of
+/// each. FlashAttention (Dao et al. 2022), algorithms 1 and 4: forward q k^T and p v; backward computes q k^T anew, and
+/// has two products for each of the two others.
+double attention_flops(const OpGraph& graph, std::span<const TensorId> qkv, int along_keys, int along_values) {
+  const Shape &q = graph.shape(qkv[0]), &k = graph.shape(qkv[1]), &v = graph.shape(qkv[2]);
+  const auto pairs = static_cast<double>(q.numel() / q.back()) * static_cast<double>(k[k.rank() - 2]);
+  return 2 * pairs * static_cast<double>(along_keys * k.back() + along_values * v.back());
+}
+
 double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs,
                 bool transposed) {
   const auto elements = [&](TensorId id) { return static_cast<double>(graph.numel(id)); };
@@ -48,6 +57,10 @@ double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inp
       const std::int64_t summed = graph.shape(outputs[0]).rank() < left.rank() ? left[0] : 1;  // addbmm
       return 2 * elements(outputs[0]) * static_cast<double>(summed * left.back());
     }
+    case OpKind::attention:
+      return attention_flops(graph, inputs, 1, 1);
+    case OpKind::attention_backward:
+      return attention_flops(graph, inputs.subspan(1), 3, 2);
     case OpKind::nll_loss:
       return elements(inputs[1]);
     case OpKind::nll_loss_backward:
@@ -118,7 +131,7 @@ std::string_view to_string(OpKind kind) { return enumerator_name_of<OpKind::cust
 
 bool is_convolution(OpKind kind) { return kind == OpKind::convolution || kind == OpKind::convolution_backward; }
 
-bool is_conv_or_matmul(OpKind kind) { return kind >= OpKind::convolution && kind <= OpKind::baddbmm; }
+bool is_conv_or_matmul(OpKind kind) { return kind >= OpKind::convolution && kind <= OpKind::attention_backward; }
 
 double OpTotals::intensity() const { return bytes() > 0 ? flops / static_cast<double>(bytes()) : 0; }
 
@@ -157,7 +170,7 @@ TensorId OpGraph::add_like(TensorId other, TensorRole role) {
 }
 
 Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
-                    std::span<const TensorId> outputs, bool transposed) {
+                    std::span<const TensorId> outputs, bool transposed, bool causal) {
   Op& op = ops_.emplace_back();
   op.kind = kind;
   op.phase = phase;
@@ -166,7 +179,7 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
   op.first_operand_ = static_cast<std::uint32_t>(operands_.size());
   op.input_count_ = static_cast<std::uint16_t>(inputs.size());
   op.output_count_ = static_cast<std::uint16_t>(outputs.size());
-  op.flops = flops_of(*this, kind, inputs, outputs, transposed);
+  op.flops = flops_of(*this, kind, inputs, outputs, transposed) / (causal ? 2 : 1);
   op.bytes_read = bytes_read_by(*this, kind, inputs, outputs);
   for (const TensorId id : outputs) op.bytes_written += id == no_tensor ? 0 : bytes(id);
   for (const TensorId id : inputs) operands_.push_back(id);

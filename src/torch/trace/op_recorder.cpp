@@ -61,6 +61,7 @@ double repetitions(OpKind kind, std::span<const Tensor> inputs, std::span<const 
     const Tensor& counted = inputs[backward && transposed ? 1 : 0];
     return ratio(counted.numel(), stored_shape(counted).numel());
   }
+  if (kind == OpKind::attention || kind == OpKind::attention_backward) return 1;
   const Tensor& left = inputs[kind == OpKind::mm || kind == OpKind::bmm ? 0 : 1];
   const Shape stored = stored_shape(left);
   const bool summed = outputs[0].dim() < left.dim();  // addbmm

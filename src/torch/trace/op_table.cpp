@@ -82,7 +82,7 @@ constexpr std::string_view others =
     "reflection_pad2d reflection_pad2d_backward replication_pad2d replication_pad2d_backward upsample_nearest2d "
     "upsample_nearest2d_backward upsample_bilinear2d upsample_bilinear2d_backward mse_loss mse_loss_backward "
     "smooth_l1_loss smooth_l1_loss_backward glu glu_backward elu_backward leaky_relu_backward softplus_backward "
-    "log_sigmoid_backward native_dropout native_dropout_backward nonzero pixel_shuffle channel_shuffle "
+    "log_sigmoid_backward nonzero pixel_shuffle channel_shuffle "
     "_prelu_kernel _prelu_kernel_backward _masked_softmax one_hot ";
 
 // Operators that neither compute nor move anything.
