@@ -89,9 +89,9 @@ int main(int argc, char** argv) {
   cli::Program program("collect", "Measures training runs on this machine and records them.",
                        "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
   CollectOptions options;
-  std::vector<SweptField> sweeps = {{"network", {}}, {"depth", {}},     {"base_filters", {}}, {"batch_size", {}},
-                                    {"input", {}},   {"classes", {}},   {"optimizer", {}},    {"precision", {}},
-                                    {"layout", {}},  {"cuda_graph", {}}};
+  std::vector<SweptField> sweeps = {{"network", {}}, {"depth", {}},      {"base_filters", {}}, {"batch_size", {}},
+                                    {"input", {}},   {"classes", {}},    {"optimizer", {}},    {"precision", {}},
+                                    {"layout", {}},  {"cuda_graph", {}}, {"attention", {}}};
   const std::vector<std::pair<std::string, std::string>> swept = {
       {"--network", "network (default cifar_cnn)"},
       {"--depth", "blocks of cifar_cnn"},
@@ -102,7 +102,8 @@ int main(int argc, char** argv) {
       {"--optimizer", "sgd, nesterov, adam (default), adamw, adagrad, adadelta, rmsprop, none"},
       {"--precision", "fp32 (default; IEEE), tf32, bf16, fp16, fp64, or default: PyTorch's, TF32 in convolutions only"},
       {"--layout", "nchw (default) or nhwc"},
-      {"--cuda-graph", "0 (default) or 1: replay the step from a CUDA graph"}};
+      {"--cuda-graph", "0 (default) or 1: replay the step from a CUDA graph"},
+      {"--attention", "of transformers: sdpa (default; PyTorch's fused kernels) or eager (written out)"}};
   for (std::size_t i = 0; i < swept.size(); ++i) {
     program.add_option(swept[i].first, sweeps[i].values, swept[i].second + "; several joined by commas")
         ->delimiter(',');

@@ -193,6 +193,19 @@ TEST(MemoryEstimate, LargestBatchIsTheLastThatFits) {
   EXPECT_FALSE(fits(*largest + 1));
 }
 
+/// Written out, a layer keeps three matrices of all pairs of positions, in fp32: what softmax and dropout give, and
+/// which elements dropout kept. Fused, it keeps the log-sum-exp of each row and the seed of dropout.
+TEST(MemoryEstimate, FusedAttentionKeepsNoPairs) {
+  Workload workload = Workload::zoo("gpt2", 8);
+  const OpGraph fused = workload.graph();
+  workload.attention = Attention::eager;
+  const OpGraph eager = workload.graph();
+  constexpr std::int64_t layers = 12, rows = 8 * 12 * 1024, pairs = 4 * rows * 1024;
+  EXPECT_EQ(eager.activation_bytes() - fused.activation_bytes(), layers * (3 * pairs - 4 * rows - 16));
+  const auto peak = [](const OpGraph& step) { return estimate_memory(step, TrainingJob()).peak_bytes; };
+  EXPECT_NEAR(static_cast<double>(peak(eager) - peak(fused)), layers * 3.0 * pairs, 0.01 * layers * 3 * pairs);
+}
+
 TEST(MemoryEstimate, SaysWhenNothingFits) {
   EXPECT_EQ(largest_batch(Workload::zoo("gpt2_xl", 1), device_of(16)), std::nullopt);
   EXPECT_THROW(static_cast<void>(MemoryEstimate().fits(Device())), InputError);

@@ -119,6 +119,27 @@ TEST(Workload, KeysReadBack) {
   workload.classes = 30522;
   workload.train_images = 1;
   check();
+  workload.attention = Attention::eager;
+  check();
+}
+
+TEST(Workload, TheKeyNamesAttentionOnlyWhereItIsWrittenOut) {
+  Workload workload = Workload::zoo("gpt2", 8);
+  const std::string key = workload.key();
+  EXPECT_EQ(key.find("attention"), std::string::npos);
+  workload.attention = Attention::eager;
+  EXPECT_EQ(workload.key(), key + ";attention=eager");
+  EXPECT_EQ(with_field(Workload::zoo("gpt2", 8), "attention", "eager"), workload);
+  for (const char* wrong : {";attention=sdpa", ";attention=", ";attention=flash", ";attention"}) {
+    EXPECT_THROW((void)Workload::from_key(key + wrong), InputError) << wrong;
+  }
+  const testing::TemporaryFolder folder;
+  CsvReader csv(folder.write("t.csv", "network,batch_size,attention\ngpt2,8,eager\ngpt2,8,\n"));
+  const WorkloadReader reader(csv, unstated_workload());
+  ASSERT_TRUE(csv.next());
+  EXPECT_EQ(reader.read(csv).attention, Attention::eager);
+  ASSERT_TRUE(csv.next());
+  EXPECT_EQ(reader.read(csv).attention, Attention::sdpa);
 }
 
 TEST(Workload, RandomWorkloadsReadBackFromTheirKeys) {
@@ -144,6 +165,7 @@ TEST(Workload, RandomWorkloadsReadBackFromTheirKeys) {
     workload.cuda_graph = below(2) == 1;
     workload.device = devices[static_cast<std::size_t>(below(devices.size()))];
     if (below(2) == 1) workload.threads = 1 + static_cast<int>(below(256));
+    if (!workload.depth && below(2) == 1) workload.attention = Attention::eager;
     EXPECT_EQ(Workload::from_key(workload.key()), workload) << workload.key();
     EXPECT_EQ(Workload::from_key(workload.key()).key(), workload.key());
   }

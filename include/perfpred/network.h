@@ -102,6 +102,8 @@ enum class LayerKind : std::uint8_t {
   matmul_transposed,   ///< batched a b^T
   causal_mask,         ///< masks what is above the diagonal of the last two axes with a Boolean buffer [S, S]
   softmax,             ///< over the last axis
+  attention,           ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads; `causal`; dropout with
+                       ///< probability `value`
 };
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(LayerKind kind);
@@ -112,6 +114,7 @@ struct Layer {
   bool bias = false;       ///< conv2d, linear
   bool in_place = false;   ///< activations, add, dropout: the input's memory is overwritten
   bool ceil_mode = false;  ///< max_pool
+  bool causal = false;     ///< attention: of each position to itself and earlier ones
   std::uint32_t first_input = 0;
   std::uint32_t input_count = 0;
   std::int32_t tied_to = -1;  ///< linear: the embedding whose weight it shares

@@ -17,6 +17,10 @@ enum class Optimizer { none, sgd, nesterov, adam, adamw, adagrad, adadelta, rmsp
 /// Memory layout of image tensors.
 enum class Layout { nchw, nhwc };
 
+/// How a transformer computes softmax(q k^T) v: `sdpa` calls PyTorch's scaled_dot_product_attention, one kernel where
+/// the device has it; `eager` multiplies, masks and normalises the matrix of all pairs in operators of their own.
+enum class Attention { sdpa, eager };
+
 /// Part of a training step.
 enum class Phase { forward, loss, backward, optimizer };
 
@@ -26,6 +30,7 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API std::string_view to_string(Precision precision);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Optimizer optimizer);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Layout layout);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Attention attention);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Phase phase);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Bound bound);
 
@@ -33,5 +38,6 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API Precision parse_precision(std::string_view text);
 [[nodiscard]] PERFPRED_API Optimizer parse_optimizer(std::string_view text);  ///< @copydoc parse_precision
 [[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);        ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Attention parse_attention(std::string_view text);  ///< @copydoc parse_precision
 
 }  // namespace perfpred

@@ -23,7 +23,7 @@ constexpr std::array group_reasons = {DomainViolation::other_device, DomainViola
 /// Which of these properties two workloads share, in the same order, so that such lists compare by closeness.
 std::array<bool, group_reasons.size()> agreement(const Workload& a, const Workload& b) {
   return {a.device == b.device && a.threads == b.threads, a.precision == b.precision, a.optimizer == b.optimizer,
-          a.layout == b.layout && a.cuda_graph == b.cuda_graph};
+          a.layout == b.layout && a.cuda_graph == b.cuda_graph && a.attention == b.attention};
 }
 
 }  // namespace
@@ -35,9 +35,10 @@ bool same_group(const Workload& a, const Workload& b) {
 
 std::string group_text(const Workload& workload) {
   const std::string threads = workload.threads ? fmt::format(", {} threads", *workload.threads) : "";
-  return fmt::format("the group of device \"{}\"{}, {}, {}, {}{}", shown(workload.device), threads,
+  return fmt::format("the group of device \"{}\"{}, {}, {}, {}{}{}", shown(workload.device), threads,
                      to_string(workload.precision), to_string(workload.optimizer), to_string(workload.layout),
-                     workload.cuda_graph ? ", CUDA graph" : "");
+                     workload.cuda_graph ? ", CUDA graph" : "",
+                     workload.attention == Attention::eager ? ", eager attention" : "");
 }
 
 void Range::add(double value) {

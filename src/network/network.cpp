@@ -5,7 +5,7 @@
 
 namespace perfpred {
 
-std::string_view to_string(LayerKind kind) { return enumerator_name_of<LayerKind::softmax>(kind); }
+std::string_view to_string(LayerKind kind) { return enumerator_name_of<LayerKind::attention>(kind); }
 
 LayerParameters Network::parameters(const Layer& layer) {
   LayerParameters parameters;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace perfpred {
 
@@ -15,8 +16,8 @@ std::int64_t multiple_of(double width, std::int64_t divisor) {
   return static_cast<double>(rounded) < 0.9 * width ? rounded + divisor : rounded;
 }
 
-NetworkBuilder::NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input)
-    : network_(network), batch_size_(batch_size), input_(input) {}
+NetworkBuilder::NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input, Attention attention)
+    : network_(network), batch_size_(batch_size), input_(input), attention_(attention) {}
 
 void NetworkBuilder::enter(std::string_view prefix) {
   prefix_ = prefix;
@@ -282,6 +283,27 @@ LayerId NetworkBuilder::matmul(LayerId a, LayerId b, bool transposed) {
   const LayerKind kind = transposed ? LayerKind::matmul_transposed : LayerKind::matmul;
   add_layer(kind, to_string(kind), {a, b}).output = left.with(2, transposed ? right[1] : right[2]);
   return last();
+}
+
+LayerId NetworkBuilder::attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style) {
+  if (attention_ == Attention::sdpa) {
+    const Shape queries = shape(query);
+    Layer& layer = add_layer(LayerKind::attention, "attention", {query, key, value});
+    layer.groups = style.heads;
+    layer.causal = style.causal;
+    layer.value = style.dropout;
+    layer.output = queries;
+    return last();
+  }
+  const LayerId q = split_heads(query, style.heads);
+  const LayerId k = split_heads(key, style.heads);
+  const LayerId v = split_heads(value, style.heads);
+  const auto width = static_cast<double>(shape(q)[2]);
+  LayerId scores = with_value(LayerKind::scale, matmul(q, k, true), 1 / std::sqrt(width));
+  if (style.causal) scores = view(LayerKind::causal_mask, scores);
+  LayerId probabilities = view(LayerKind::softmax, scores);
+  if (style.dropout > 0) probabilities = with_value(LayerKind::dropout, probabilities, style.dropout);
+  return merge_heads(matmul(probabilities, v, false), style.heads);
 }
 
 }  // namespace perfpred

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/network.h>
+#include <perfpred/vocabulary.h>
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,6 +22,13 @@ struct Window {
   std::int64_t groups = 1;
 };
 
+/// What attention is like beside the shapes of its operands.
+struct AttentionStyle {
+  std::int64_t heads;
+  bool causal;
+  double dropout;  ///< of the probabilities; 0: none
+};
+
 /// The multiple of `divisor` nearest to a width, but not under 90 % of it and not 0: how mobile networks are scaled.
 [[nodiscard]] std::int64_t multiple_of(double width, std::int64_t divisor);
 
@@ -28,7 +36,7 @@ struct Window {
 class NetworkBuilder {
  public:
   /// @param input  one sample: channels, height, width; or the sequence length
-  NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input);
+  NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input, Attention attention);
 
   /// Starts names with `prefix` (and a dot) until the next call; empty: no prefix.
   void enter(std::string_view prefix);
@@ -67,6 +75,9 @@ class NetworkBuilder {
   LayerId merge_heads(LayerId x, std::int64_t heads);
   LayerId matmul(LayerId a, LayerId b, bool transposed);
 
+  /// softmax(q k^T / sqrt(width of a head)) v of NxSxC, heads apart: one layer, or written out if attention is eager.
+  LayerId attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style);
+
   [[nodiscard]] const Shape& shape(LayerId id) const { return network_.layers[static_cast<std::size_t>(id)].output; }
   [[nodiscard]] std::int64_t channels(LayerId id) const { return shape(id)[1]; }
   [[nodiscard]] std::int64_t classes() const { return network_.classes; }
@@ -80,6 +91,7 @@ class NetworkBuilder {
   Network& network_;
   std::int64_t batch_size_;
   Shape input_;
+  Attention attention_;
   std::string prefix_;
 };
 

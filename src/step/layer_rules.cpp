@@ -57,6 +57,7 @@ const LayerRule& rule_of(LayerKind kind) {
     PERFPRED_RULE(matmul_transposed, matmul_transposed);
     PERFPRED_RULE(causal_mask, causal_mask);
     PERFPRED_RULE(softmax, softmax);
+    PERFPRED_RULE(attention, attention);
   }
   throw Error("a layer has no kind");
 }

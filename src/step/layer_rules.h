@@ -24,7 +24,7 @@ extern const LayerRule convolution_rule, batch_norm_rule, max_pool_rule, avg_poo
 
 // layers/matrix.cpp: matrix products and what transformers have around them
 extern const LayerRule linear_rule, embedding_rule, layer_norm_rule, matmul_rule, matmul_transposed_rule,
-    causal_mask_rule, softmax_rule;
+    causal_mask_rule, softmax_rule, attention_rule;
 
 // layers/elementwise.cpp
 extern const LayerRule relu_rule, relu6_rule, hardswish_rule, hardsigmoid_rule, silu_rule, sigmoid_rule, tanh_rule,

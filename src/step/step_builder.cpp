@@ -95,8 +95,9 @@ TensorId StepBuilder::transposed(TensorId id) {
   return view(id, from.with(last - 1, from[last]).with(last, from[last - 1]));
 }
 
-void StepBuilder::add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs) {
-  graph_.add_op(kind, phase_, layer_, inputs, outputs);
+void StepBuilder::add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs,
+                         bool causal) {
+  graph_.add_op(kind, phase_, layer_, inputs, outputs, false, causal);
 }
 
 void StepBuilder::add_op(OpKind kind, std::initializer_list<TensorId> inputs, std::initializer_list<TensorId> outputs) {
@@ -127,7 +128,7 @@ TensorId StepBuilder::cast(TensorId id, DataType to) {
 
 TensorId StepBuilder::read_input(std::size_t i, DataType compute) {
   const TensorId id = cast(input(i), compute);
-  if (i < 2) state().inputs[i] = id;
+  if (i < state().inputs.size()) state().inputs[i] = id;
   return id;
 }
 
@@ -203,8 +204,12 @@ void StepBuilder::accumulate_parameter_grad(std::size_t which, TensorId gradient
   gradient = cast(gradient, parameter_type_);
   if (sum == no_tensor) {
     sum = gradient;
+  } else if (const TensorId first = sum; graph_.tensors()[first].storage == first) {
+    add_op(OpKind::add, {first, gradient}, {first});
   } else {
-    add_op(OpKind::add, {sum, gradient}, {sum});
+    sum = new_like(first);
+    add_op(OpKind::add, {first, gradient}, {sum});
+    graph_.set_role(graph_.tensors()[first].storage, TensorRole::temporary);
   }
   graph_.set_role(graph_.tensors()[sum].storage, TensorRole::gradient);
 }

@@ -18,8 +18,8 @@ struct LayerState {
   TensorId gradient = no_tensor;  ///< of the output
   bool needs_gradient = false;
   bool strided = false;  ///< the gradient's rows are not contiguous: flattening them for a linear layer copies
-  std::array<TensorId, 2> weights = {no_tensor, no_tensor};  ///< weight, bias: as the operators read them
-  std::array<TensorId, 2> inputs = {no_tensor, no_tensor};   ///< the first two: as the operators read them
+  std::array<TensorId, 2> weights = {no_tensor, no_tensor};            ///< weight, bias: as the operators read them
+  std::array<TensorId, 3> inputs = {no_tensor, no_tensor, no_tensor};  ///< the first ones: as the operators read them
   std::array<TensorId, 3> saved = {no_tensor, no_tensor, no_tensor};
 };
 
@@ -54,7 +54,7 @@ class StepBuilder {
 
   // Operators.
   void add_op(OpKind kind, std::initializer_list<TensorId> inputs, std::initializer_list<TensorId> outputs);
-  void add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs);
+  void add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs, bool causal = false);
 
   /// An operator with one new result, shaped as its first input.
   TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs);

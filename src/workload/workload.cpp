@@ -74,6 +74,7 @@ Workload Workload::trained_like(const Workload& other) const {
   workload.cuda_graph = other.cuda_graph;
   workload.device = other.device;
   workload.threads = other.threads;
+  workload.attention = other.attention;
   return workload;
 }
 
@@ -84,11 +85,16 @@ Network build_network(const Workload& workload) {
   network.classes = workload.classes;
   network.layers.reserve(256);
   network.edges.reserve(256);
-  NetworkBuilder builder(network, workload.batch_size, Shape(workload.input));
+  NetworkBuilder builder(network, workload.batch_size, Shape(workload.input), workload.attention);
   if (network.name == "cifar_cnn") {
     build_cifar_cnn(builder, *workload.depth, *workload.base_filters);
   } else {
     build_zoo_network(builder, network.name);
+  }
+  const auto is_softmax = [](const Layer& layer) { return layer.kind == LayerKind::softmax; };
+  if (workload.attention == Attention::eager &&
+      std::none_of(network.layers.begin(), network.layers.end(), is_softmax)) {
+    throw InputError(fmt::format("network {} has no attention that could be eager", shown(network.name)));
   }
   return network;
 }
@@ -106,10 +112,12 @@ std::int64_t Workload::steps_per_epoch() const {
 std::string Workload::key() const {
   std::string key;
   for (const WorkloadColumn& column : workload_columns()) {
+    const std::string value = column.get(*this);
+    if (!column.usual.empty() && value == column.usual) continue;
     if (!key.empty()) key += ';';
     key += column.name;
     key += '=';
-    key += column.get(*this);
+    key += value;
   }
   return key;
 }
@@ -119,6 +127,7 @@ Workload Workload::from_key(std::string_view key) {
   workload.depth = workload.base_filters = std::nullopt;
   std::string_view rest = key;
   for (const WorkloadColumn& column : workload_columns()) {
+    if (!column.usual.empty() && !rest.starts_with(column.name)) continue;
     const std::size_t end = std::min(rest.find(';'), rest.size());
     std::string_view field = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -128,7 +137,8 @@ Workload Workload::from_key(std::string_view key) {
     field.remove_prefix(column.name.size() + 1);
     if (!field.empty()) column.set(workload, field, {{}, 0, column.name});
     const bool name = column.name == "network" || column.name == "device";
-    if (name ? field.empty() : column.get(workload) != field) throw_bad_value({{}, 0, "key"}, key, "a workload key");
+    if (name ? field.empty() : column.get(workload) != field || (!field.empty() && field == column.usual))
+      throw_bad_value({{}, 0, "key"}, key, "a workload key");
   }
   if (!rest.empty()) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   workload.validate();
@@ -159,6 +169,7 @@ void Workload::validate() const {
     if (input.size() != 3 || *std::min_element(input.begin(), input.end()) < 1) {
       refuse(fmt::format("input {} is not channels x height x width", shape_text(input)));
     }
+    if (attention == Attention::eager) refuse("network cifar_cnn has no attention that could be eager");
     if (std::min(input[1], input[2]) >> *depth == 0) {
       refuse(fmt::format("input {} is too small for depth {}", shape_text(input), *depth));
     }

@@ -30,7 +30,7 @@ auto placed(Parse parse, std::string_view text, const ValuePlace& place) {
 
 std::string text_of(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
 
-constexpr std::array<WorkloadColumn, 13> columns = {{
+constexpr std::array<WorkloadColumn, 14> columns = {{
     {"network", [](Workload& w, std::string_view t, const ValuePlace&) { w.network = t; },
      [](const Workload& w) { return std::string(w.network); }},
     {"depth", [](Workload& w, std::string_view t, const ValuePlace& p) { w.depth = positive_int(t, p); },
@@ -65,6 +65,9 @@ constexpr std::array<WorkloadColumn, 13> columns = {{
      [](const Workload& w) { return std::string(w.device); }},
     {"threads", [](Workload& w, std::string_view t, const ValuePlace& p) { w.threads = positive_int(t, p); },
      [](const Workload& w) { return text_of(w.threads); }},
+    {"attention",
+     [](Workload& w, std::string_view t, const ValuePlace& p) { w.attention = placed(parse_attention, t, p); },
+     [](const Workload& w) { return std::string(to_string(w.attention)); }, "sdpa"},
 }};
 
 }  // namespace

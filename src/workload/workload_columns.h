@@ -16,6 +16,7 @@ struct WorkloadColumn {
   /// @throws InputError that names the place if the text is not a value of this field
   void (*set)(Workload& workload, std::string_view text, const ValuePlace& place);
   std::string (*get)(const Workload& workload);
+  std::string_view usual = {};  ///< the value that keys leave out; empty: they have every value
 };
 
 /// All fields, in the order in which a key has them.

@@ -132,6 +132,22 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphInMixedPrecision) {
   }
 }
 
+TEST(StepTracer, AgreesWithTheAnalyticGraphOfWrittenOutAttention) {
+  for (const char* name : {"vit_b_32", "bert_base", "transformer:layers=2,hidden=32,heads=4,vocab=50"}) {
+    for (const Precision precision : {Precision::fp32, Precision::fp16}) {
+      SCOPED_TRACE(std::string(name) + " in " + std::string(to_string(precision)));
+      for (const std::int64_t batch : {1, 2}) {
+        Workload workload = Workload::zoo(name, batch);
+        workload.attention = Attention::eager;
+        const Network network = build_network(workload);
+        const OpGraph analytic = training_step(network, Optimizer::sgd, precision);
+        EXPECT_EQ(analytic.totals(OpKind::attention).ops, 0);
+        expect_equal(analytic, traced(network, Optimizer::sgd, precision));
+      }
+    }
+  }
+}
+
 TEST(StepTracer, GivesTheSameStepAgain) {
   const Network network = build_network(Workload::zoo("mobilenet_v2", 2));
   const InputSpec input = input_of(network);
@@ -594,6 +610,19 @@ std::int64_t measured_peak(const Workload& workload) {
   const Batch batch{batch_of(network), labels_of(network)};
   for (int i = 0; i < 2; ++i) step.run(batch);
   return peak.allocated_bytes();
+}
+
+/// The table of words has two gradients, of the embedding and of the head, which are added.
+TEST(MemoryEstimate, IsWhatTiedWeightsPeakAt) {
+  at::set_num_threads(1);
+  Workload workload = Workload::zoo("transformer:layers=1,hidden=64,heads=4,vocab=20000", 1, {8});
+  workload.optimizer = Optimizer::sgd;
+  TrainingJob job;
+  job.threads = job.loader_batches = 1;
+  const auto measured = static_cast<double>(measured_peak(workload));
+  for (const OpGraph& step : {workload.graph(), traced(build_network(workload), Optimizer::sgd)}) {
+    EXPECT_NEAR(static_cast<double>(estimate_memory(step, job).peak_bytes) / measured, 1, 0.02);
+  }
 }
 
 TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConvNeXt and ViT as in torchvision; BERT and GPT-2 with their language-model heads. Attention is written out: batched
-// products with a softmax between, as LibTorch executes it without a fused kernel.
+// ConvNeXt and ViT as in torchvision; BERT and GPT-2 with their language-model heads.
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -66,25 +64,6 @@ void build_convnext(NetworkBuilder& b, std::size_t row) {
   b.linear(b.flatten(x), "2", b.classes());
 }
 
-struct AttentionStyle {
-  std::int64_t heads;
-  bool causal;
-  double dropout;  // of the probabilities; 0: none
-};
-
-/// softmax(q k^T / sqrt(width of a head)) v, heads apart.
-LayerId attention(NetworkBuilder& b, LayerId query, LayerId key, LayerId value, const AttentionStyle& style) {
-  const LayerId q = b.split_heads(query, style.heads);
-  const LayerId k = b.split_heads(key, style.heads);
-  const LayerId v = b.split_heads(value, style.heads);
-  const auto width = static_cast<double>(b.shape(q)[2]);
-  LayerId scores = b.with_value(LayerKind::scale, b.matmul(q, k, true), 1 / std::sqrt(width));
-  if (style.causal) scores = b.view(LayerKind::causal_mask, scores);
-  LayerId probabilities = b.view(LayerKind::softmax, scores);
-  if (style.dropout > 0) probabilities = b.with_value(LayerKind::dropout, probabilities, style.dropout);
-  return b.merge_heads(b.matmul(probabilities, v, false), style.heads);
-}
-
 struct VitSpec {
   std::string_view name;
   std::int64_t patch;
@@ -113,7 +92,7 @@ void build_vit(NetworkBuilder& b, std::size_t row) {
     b.enter(fmt::format("encoder.layers.encoder_layer_{}", layer));
     const LayerId all = b.linear(b.layer_norm(x, "ln_1", 1e-6), "self_attention.in_proj", 3 * spec.hidden);
     const LayerId q = b.chunk(all, 3);
-    const LayerId mixed = attention(b, q, q + 1, q + 2, {spec.heads, false, 0});
+    const LayerId mixed = b.attention(q, q + 1, q + 2, {spec.heads, false, 0});
     x = b.add(b.linear(mixed, "self_attention.out_proj", spec.hidden), x);
     const LayerId y = b.linear(b.layer_norm(x, "ln_2", 1e-6), "mlp.0", spec.inner);
     x = b.add(x, b.linear(b.activation(LayerKind::gelu, y), "mlp.3", spec.hidden));
@@ -167,7 +146,7 @@ void build_bert(NetworkBuilder& b, std::size_t row) {
     const LayerId q = b.linear(x, "attention.self.query", hidden);
     const LayerId k = b.linear(x, "attention.self.key", hidden);
     const LayerId v = b.linear(x, "attention.self.value", hidden);
-    LayerId y = b.linear(attention(b, q, k, v, {heads, false, drop}), "attention.output.dense", hidden);
+    LayerId y = b.linear(b.attention(q, k, v, {heads, false, drop}), "attention.output.dense", hidden);
     x = b.layer_norm(b.add(b.with_value(LayerKind::dropout, y, drop), x), "attention.output.LayerNorm", epsilon);
     y = b.activation(LayerKind::gelu, b.linear(x, "intermediate.dense", 4 * hidden));
     y = b.with_value(LayerKind::dropout, b.linear(y, "output.dense", hidden), drop);
@@ -191,7 +170,7 @@ void build_decoder(NetworkBuilder& b, LayerId words, const TransformerSize& size
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     b.enter(fmt::format("transformer.h.{}", layer));
     const LayerId q = b.chunk(b.linear(b.layer_norm(x, "ln_1", epsilon), "attn.c_attn", 3 * hidden), 3);
-    LayerId y = b.linear(attention(b, q, q + 1, q + 2, {heads, true, drop}), "attn.c_proj", hidden);
+    LayerId y = b.linear(b.attention(q, q + 1, q + 2, {heads, true, drop}), "attn.c_proj", hidden);
     x = b.add(b.with_value(LayerKind::dropout, y, drop), x);
     y = b.activation(LayerKind::gelu_tanh, b.linear(b.layer_norm(x, "ln_2", epsilon), "mlp.c_fc", 4 * hidden));
     x = b.add(x, b.with_value(LayerKind::dropout, b.linear(y, "mlp.c_proj", hidden), drop));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <vector>
+
 #include "step/layer_rules.h"
 #include "step/step_builder.h"
 
@@ -40,7 +43,8 @@ void linear_backward(StepBuilder& step, const Layer& layer) {
   }
   const TensorId gw = step.new_tensor({layer.out_channels, layer.in_channels}, step.type(g));
   step.add_op(OpKind::mm, {step.transposed(g), x}, {gw});
-  step.accumulate_parameter_grad(0, gw);
+  // A view, which a second gradient is not added to in place.
+  step.accumulate_parameter_grad(0, layer.tied_to >= 0 ? step.view(gw, {layer.out_channels, layer.in_channels}) : gw);
   if (layer.bias) step.accumulate_parameter_grad(1, step.sum_to(g, {layer.out_channels}));
 }
 
@@ -124,6 +128,38 @@ void softmax_backward(StepBuilder& step, const Layer&) {
   step.accumulate_grad(0, step.apply(OpKind::softmax_backward, {s.gradient, s.output}));
 }
 
+/// Heads are views. Autograd keeps q, k, v, the result, its log-sum-exp and the two numbers that dropout drew from.
+void attention_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  for (std::size_t i = 0; i < 3; ++i) {
+    const TensorId x = step.read_input(i, step.compute_type());
+    const Shape in = step.shape(x);
+    s.inputs[i] = step.view(x, {in[0], layer.groups, in[1], in[2] / layer.groups});
+  }
+  const Shape queries = step.shape(s.inputs[0]);
+  s.saved[0] = step.new_tensor(queries, step.compute_type());
+  s.saved[1] = step.new_tensor({queries[0], queries[1], queries[2]}, step.parameter_type());
+  std::vector<TensorId> results = {s.saved[0], s.saved[1]};
+  if (layer.value > 0) results.push_back(s.saved[2] = step.new_tensor({2}, DataType::i64));
+  step.add_op(OpKind::attention, s.inputs, results, layer.causal);
+  s.output = step.view(s.saved[0], layer.output);
+}
+
+void attention_backward(StepBuilder& step, const Layer& layer) {
+  const LayerState& s = step.state();
+  const auto& [q, k, v] = s.inputs;
+  const Shape queries = step.shape(q);
+  std::vector<TensorId> read = {step.view(s.gradient, queries), q, k, v, s.saved[0], s.saved[1]};
+  if (s.saved[2] != no_tensor) read.push_back(s.saved[2]);
+  std::array<TensorId, 3> gradients{};
+  for (std::size_t i = 0; i < 3; ++i) gradients[i] = step.new_like(s.inputs[i]);
+  step.add_op(OpKind::attention_backward, read, gradients, layer.causal);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Shape given = step.shape(step.input(i));
+    step.accumulate_grad(i, step.view(gradients[i], given));
+  }
+}
+
 }  // namespace
 
 const LayerRule linear_rule = {linear_forward, linear_backward};
@@ -133,5 +169,6 @@ const LayerRule matmul_rule = {matmul_forward<false>, matmul_backward};
 const LayerRule matmul_transposed_rule = {matmul_forward<true>, matmul_transposed_backward};
 const LayerRule causal_mask_rule = {causal_mask_forward, causal_mask_backward};
 const LayerRule softmax_rule = {softmax_forward, softmax_backward};
+const LayerRule attention_rule = {attention_forward, attention_backward};
 
 }  // namespace perfpred

@@ -71,13 +71,14 @@ class Call {
       return;
     }
     const bool transposed = info_.transposed && argument(*info_.transposed).toBool();
+    const bool causal = info_.causal && argument(*info_.causal).toBool();
     try {
       call_on_meta(op_, info_, stack_, begin_, inputs_);
     } catch (const c10::Error& error) {
       if (failure.empty()) failure = described(op_, inputs_, error.what_without_backtrace());
       throw;
     }
-    if (info_.role == OpRole::computes) record(transposed);
+    if (info_.role == OpRole::computes) record(transposed, causal);
   }
 
  private:
@@ -142,7 +143,7 @@ class Call {
     recorder->record(momentum ? OpKind::fused_momentum : info_.kind, {}, nullptr, inputs_, written);
   }
 
-  void record(bool transposed) {
+  void record(bool transposed, bool causal) {
     OpRecorder* recorder = OpRecorder::current();
     if (recorder == nullptr) return;
     std::vector<Tensor> outputs;
@@ -153,12 +154,15 @@ class Call {
         for_each_tensor(stack_[i], [&](const Tensor& tensor) { outputs.push_back(tensor); });
       }
     }
+    if (info_.causal) {  // what no gradient was asked of, and dropout that is not there
+      while (!outputs.back().defined()) outputs.pop_back();
+    }
     if (info_.copy_into && inputs_.size() == 2) inputs_.erase(inputs_.begin());
     const bool named = info_.kind == OpKind::unknown || info_.kind == OpKind::other;
     const std::shared_ptr<const OpRule> rule =
         info_.kind == OpKind::unknown ? registered_rule(op_.schema().name()) : nullptr;
     recorder->record(info_.kind, named ? std::string_view(info_.name) : std::string_view(), rule.get(), inputs_,
-                     outputs, transposed);
+                     outputs, transposed, causal);
   }
 
   static thread_local std::vector<Tensor> scratch;  // keeps its capacity from call to call

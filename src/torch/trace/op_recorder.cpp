@@ -100,7 +100,7 @@ TensorId OpRecorder::id_of(const at::Tensor& tensor) {
 }
 
 void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
-                        std::span<const at::Tensor> outputs, bool transposed) {
+                        std::span<const at::Tensor> outputs, bool transposed, bool causal) {
   inputs_.clear();
   outputs_.clear();
   for (const at::Tensor& tensor : inputs) {
@@ -123,7 +123,7 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     }
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
-  Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_, transposed);
+  Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_, transposed, causal);
   if (rule == nullptr && is_conv_or_matmul(kind)) op.flops *= repetitions(kind, inputs, outputs, transposed);
   if (!name.empty()) {
     const auto [found, is_new] =

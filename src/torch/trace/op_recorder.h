@@ -28,8 +28,9 @@ class OpRecorder {
   /// @param name        for operators without a kind of their own; else empty
   /// @param rule        counts the operator instead of its kind; may be null
   /// @param transposed  of a convolution
+  /// @param causal      of attention
   void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
-              std::span<const at::Tensor> outputs, bool transposed = false);
+              std::span<const at::Tensor> outputs, bool transposed = false, bool causal = false);
 
   static constexpr int most_calls = 500'000;
 

@@ -18,7 +18,9 @@ namespace perfpred {
 namespace {
 
 // Operators whose name in LibTorch differs from the name of their kind.
-constexpr std::array<std::pair<std::string_view, OpKind>, 53> kinds_by_name = {{
+constexpr std::array<std::pair<std::string_view, OpKind>, 55> kinds_by_name = {{
+    {"_scaled_dot_product_efficient_attention", OpKind::attention},
+    {"_scaled_dot_product_efficient_attention_backward", OpKind::attention_backward},
     {"_convolution", OpKind::convolution},
     {"addbmm", OpKind::baddbmm},
     {"native_batch_norm", OpKind::batch_norm},
@@ -129,6 +131,7 @@ OpInfo find_out(const c10::OperatorHandle& op) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].name() == "device") info.devices.push_back(i);
     if (arguments[i].name() == "transposed") info.transposed = i;
+    if (arguments[i].name() == "is_causal") info.causal = i;
   }
   if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
       !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {

@@ -38,6 +38,7 @@ struct OpInfo {
   ShapeRule shapes = nullptr;             // null: LibTorch computes the shapes
   std::vector<std::size_t> devices;       // arguments that name the device of a new tensor
   std::optional<std::size_t> transposed;  // argument of a convolution
+  std::optional<std::size_t> causal;      // argument of attention
 };
 
 /// Found out at the first call of each operator on a thread.

@@ -222,10 +222,39 @@ std::vector<Tensor> pixel_shuffle(Arguments arguments) {
   return {made(sizes, input.scalar_type())};
 }
 
+/// [batch, heads, positions, width] whose heads lie side by side, as CUDA's attention kernels make them.
+Tensor heads_side_by_side(const Tensor& model, std::int64_t width) {
+  return made({model.size(0), model.size(2), model.size(1), width}, model.scalar_type()).transpose(1, 2);
+}
+
+/// The result, its log-sum-exp and, with dropout, the two numbers that the random elements follow from.
+std::vector<Tensor> attention(Arguments arguments) {
+  const Tensor &q = arguments[0].toTensor(), &k = arguments[1].toTensor(), &v = arguments[2].toTensor();
+  TORCH_CHECK(q.size(0) == k.size(0) && k.size(0) == v.size(0) && k.size(2) == v.size(2) && q.size(3) == k.size(3) &&
+                  k.size(1) == v.size(1) && q.size(1) % k.size(1) == 0,
+              "queries, keys and values do not fit each other");
+  const bool drops = arguments[5].toDouble() > 0;
+  return {heads_side_by_side(q, v.size(3)), made({q.size(0), q.size(1), q.size(2)}, statistics_type(q)),
+          drops ? made({2}, at::kLong) : Tensor(), Tensor()};
+}
+
+std::vector<Tensor> attention_backward(Arguments arguments) {
+  std::vector<Tensor> gradients;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    const Tensor& operand = arguments[i].toTensor();
+    gradients.push_back(heads_side_by_side(operand, operand.size(3)));
+  }
+  const bool of_bias = defined(arguments[4]) && arguments[10].toBoolList()[3];
+  gradients.push_back(of_bias ? like(arguments[4]) : Tensor());
+  return gradients;
+}
+
 std::vector<Tensor> as_first(Arguments arguments) { return {like(arguments[0])}; }
 std::vector<Tensor> as_second(Arguments arguments) { return {like(arguments[1])}; }
 
-constexpr std::array<std::pair<std::string_view, ShapeRule>, 44> rules = {{
+constexpr std::array<std::pair<std::string_view, ShapeRule>, 46> rules = {{
+    {"_scaled_dot_product_efficient_attention", attention},
+    {"_scaled_dot_product_efficient_attention_backward", attention_backward},
     {"convolution", convolution},
     {"_convolution", convolution},
     {"convolution_backward", convolution_backward},

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "torch/device/scalar_types.h"
-#include "torch/trace/mixed_precision.h"
+#include "torch/trace/cuda_dispatch.h"
 #include "torch/trace/op_handler.h"
 #include "torch/trace/op_recorder.h"
 #include "torch/train/cross_entropy.h"
@@ -193,8 +193,7 @@ struct StepTracer::Impl {
       for (const auto& [name, tensor] : scaler->state()) recorder.name_tensor(tensor, TensorRole::buffer);
     }
 
-    std::optional<MixedPrecision> mixed;
-    if (const auto half = half_type(precision)) mixed.emplace(*half);
+    std::optional<CudaDispatch> cuda(std::in_place, half_type(precision));
     recorder.start(Phase::forward);
     at::Tensor output = forward(inputs);
     if (!output.is_floating_point()) {
@@ -204,7 +203,7 @@ struct StepTracer::Impl {
     recorder.start(Phase::loss);
     at::Tensor labels;
     at::Tensor loss = loss_of(std::move(output), labels);
-    mixed.reset();
+    cuda.reset();
     if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
     if (loss.requires_grad()) {
       recorder.start(Phase::backward);

@@ -97,6 +97,17 @@ Tensor merge_heads(const Tensor& x, std::int64_t heads) {
       .reshape({samples, x.size(1), heads * x.size(2)});
 }
 
+/// q, k and v are NxSxC; heads lie side by side in C.
+Tensor attention(const Layer& layer, const Tensor& q, const Tensor& k, const Tensor& v, bool training) {
+  const auto heads = [&](const Tensor& x) {
+    return x.unflatten(2, {layer.groups, x.size(2) / layer.groups}).transpose(1, 2);
+  };
+  const double dropout = training ? layer.value : 0;
+  return at::scaled_dot_product_attention(heads(q), heads(k), heads(v), {}, dropout, layer.causal)
+      .transpose(1, 2)
+      .flatten(2);
+}
+
 }  // namespace
 
 NetworkModule::NetworkModule(Network network, const ModuleOptions& options)
@@ -337,6 +348,8 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
       return x.masked_fill(own.weight, -std::numeric_limits<double>::infinity());
     case LayerKind::softmax:
       return at::softmax(x, -1);
+    case LayerKind::attention:
+      return attention(layer, x, value(1), value(2), is_training());
     case LayerKind::input:
     case LayerKind::chunk:
       break;  // in forward()

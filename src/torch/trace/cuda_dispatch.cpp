@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/trace/mixed_precision.h"
+#include "torch/trace/cuda_dispatch.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "torch/trace/fused_attention.h"
 #include "torch/trace/meta_call.h"
 
 namespace perfpred {
@@ -19,7 +21,7 @@ using at::Tensor;
 
 enum class Policy : std::uint8_t { none, half, single, single_result, widest };
 
-thread_local at::ScalarType half_type = at::kHalf;
+thread_local std::optional<at::ScalarType> half_type;                          // empty: no mixed precision
 thread_local std::unordered_map<const c10::TensorImpl*, Tensor> cast_weights;  // each once, as LibTorch does
 
 #define PERFPRED_NAME(name, ...) "aten::" #name,
@@ -36,14 +38,22 @@ const std::unordered_map<std::string, Policy>& policies() {
 }
 #undef PERFPRED_NAME
 
-Policy policy_of(const c10::OperatorHandle& op) {
-  thread_local std::unordered_map<const c10::FunctionSchema*, Policy> known;
-  const auto [found, is_new] = known.try_emplace(&op.schema(), Policy::none);
+struct Treatment {
+  Policy policy = Policy::none;
+  bool attention = false;
+};
+
+Treatment treatment_of(const c10::OperatorHandle& op) {
+  thread_local std::unordered_map<const c10::FunctionSchema*, Treatment> known;
+  const auto [found, is_new] = known.try_emplace(&op.schema());
   if (is_new) {
     const auto listed = policies().find(op.schema().name());
-    if (listed != policies().end()) found->second = listed->second;
+    if (listed != policies().end()) found->second.policy = listed->second;
+    found->second.attention = op.schema().name() == "aten::scaled_dot_product_attention";
   }
-  return found->second;
+  Treatment treatment = found->second;
+  if (!half_type) treatment.policy = Policy::none;
+  return treatment;
 }
 
 /// Single or half precision; double is left alone.
@@ -69,40 +79,45 @@ void cast(c10::IValue& value, at::ScalarType type) {
   }
 }
 
+/// Casts the arguments from `begin` on.
+void cast_arguments(const c10::OperatorHandle& op, Policy policy, torch::jit::Stack& stack, std::size_t begin) {
+  at::ScalarType type = policy == Policy::half ? *half_type : at::kFloat;
+  if (policy == Policy::widest) {
+    bool any_single = false;
+    for (std::size_t i = begin; i < stack.size(); ++i) {
+      for_each_tensor(stack[i], [&](const Tensor& tensor) {
+        any_single = any_single || (is_eligible(tensor) && tensor.scalar_type() == at::kFloat);
+      });
+    }
+    type = any_single ? at::kFloat : *half_type;
+  }
+  if (policy == Policy::single_result) {
+    const auto& arguments = op.schema().arguments();
+    const bool eligible = stack[begin].isTensor() && is_eligible(stack[begin].toTensor());
+    for (std::size_t i = 0; i < arguments.size() && eligible; ++i) {
+      if (arguments[i].name() == "dtype" && stack[begin + i].isNone()) stack[begin + i] = at::kFloat;
+    }
+  } else {
+    for (std::size_t i = begin; i < stack.size(); ++i) cast(stack[i], type);
+  }
+}
+
 void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const Policy policy = policy_of(op);
-  if (policy == Policy::none) {
+  const auto [policy, attention] = treatment_of(op);
+  if (policy == Policy::none && !attention) {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::DeferredInit),
                        stack);
     return;
   }
   const c10::impl::ExcludeDispatchKeyGuard off(c10::DispatchKeySet(c10::DispatchKey::DeferredInit));
-  const auto& arguments = op.schema().arguments();
-  const std::size_t begin = stack->size() - arguments.size();
-  at::ScalarType type = policy == Policy::half ? half_type : at::kFloat;
-  if (policy == Policy::widest) {
-    bool any_single = false;
-    for (std::size_t i = begin; i < stack->size(); ++i) {
-      for_each_tensor((*stack)[i], [&](const Tensor& tensor) {
-        any_single = any_single || (is_eligible(tensor) && tensor.scalar_type() == at::kFloat);
-      });
-    }
-    type = any_single ? at::kFloat : half_type;
-  }
-  if (policy == Policy::single_result) {
-    const bool eligible = (*stack)[begin].isTensor() && is_eligible((*stack)[begin].toTensor());
-    for (std::size_t i = 0; i < arguments.size() && eligible; ++i) {
-      if (arguments[i].name() == "dtype" && (*stack)[begin + i].isNone()) (*stack)[begin + i] = at::kFloat;
-    }
-  } else {
-    for (std::size_t i = begin; i < stack->size(); ++i) cast((*stack)[i], type);
-  }
-  op.callBoxed(stack);
+  const std::size_t begin = stack->size() - op.schema().arguments().size();
+  if (policy != Policy::none) cast_arguments(op, policy, *stack, begin);
+  if (!attention || !call_fused_attention(*stack, begin)) op.callBoxed(stack);
 }
 
 }  // namespace
 
-MixedPrecision::MixedPrecision(at::ScalarType half) {
+CudaDispatch::CudaDispatch(std::optional<at::ScalarType> half) {
   half_type = half;
   static const torch::Library library = [] {
     torch::Library made(torch::Library::IMPL, "_", c10::DispatchKey::DeferredInit, __FILE__, __LINE__);
@@ -111,6 +126,6 @@ MixedPrecision::MixedPrecision(at::ScalarType half) {
   }();
 }
 
-MixedPrecision::~MixedPrecision() { cast_weights.clear(); }
+CudaDispatch::~CudaDispatch() { cast_weights.clear(); }
 
 }  // namespace perfpred
