@@ -1,20 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-inspect: what a training step of a network of the zoo asks of a device.
-#include <optional>
+#include <perfpred/op_graph.h>
 
+#include <optional>
+#include <string>
+
+#include "graphs_option.h"
 #include "step_request.h"
 
 using namespace perfpred;
+
+namespace {
+
+/// The steps in a step file. The request gets the batch size and the precision that were captured.
+NetworkSteps steps_of_file(const std::string& path, cli::Program& program, cli::StepRequest& request) {
+  for (const char* option : {"--depth", "--base-filters", "--input", "--classes", "--optimizer", "--precision"}) {
+    if (program.get_option(option)->count() > 0) {
+      throw InputError(fmt::format("{} is for --network: a step file has its own", option));
+    }
+  }
+  const StepFile file(path);
+  if (request.batch_option->count() == 0) request.batch_size = file.batch_size();
+  request.precision = to_string(file.precision());
+  return {file.name(), {}, std::nullopt, [file](std::int64_t batch) { return file.graph(batch); }};
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   cli::Program program("inspect", "Counts operators, FLOPs, bytes and memory of a training step of a network.",
                        "perfpred-inspect --network resnet50 --batch-size 32 --device T4");
   cli::StepRequest request;
-  const auto* network = request.add_to(program);
+  std::string file;
+  auto* network = request.add_to(program);
+  program.add_option("--step", file, "a step that perfpred.capture recorded")->excludes(network);
+  cli::add_graphs_option(program);
   return program.run(argc, argv, [&] {
-    if (network->count() == 0 && request.tables.empty()) throw InputError("--network is missing");
+    if (network->count() == 0 && file.empty() && request.tables.empty()) throw InputError("--network is missing");
     std::optional<NetworkSteps> own;
-    if (network->count() > 0) own = steps_of(request.workload());
+    if (!file.empty()) {
+      own = steps_of_file(file, program, request);
+    } else if (network->count() > 0) {
+      own = steps_of(request.workload());
+    }
     request.answer(own, steps_of);
   });
 }

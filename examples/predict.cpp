@@ -13,6 +13,7 @@
 
 #include "cli.h"
 #include "device_file.h"
+#include "graphs_option.h"
 #include "text/json.h"
 #include "tools/predictions_file.h"
 #include "workload_options.h"
@@ -150,6 +151,7 @@ int main(int argc, char** argv) {
   program.add_option("--model", model_file, "model file")->required();
   asked.add_to(program);
   device_file.add_to(program);
+  cli::add_graphs_option(program);
   CLI::Option* configs_option = program.add_option("--configs", configs, "table of workloads");
   CLI::Option* out_option = program.add_option("--out", out, "predictions.csv");
   const std::vector<CLI::Option*> terms_options = {

@@ -13,13 +13,13 @@ set -euo pipefail
 
 core_packages=(
   g++ cmake ninja-build pkg-config
-  libboost-dev libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libfccp-dev libnlopt-dev libnlopt-cxx-dev
+  libboost-dev libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libfccp-dev libnlopt-dev libnlopt-cxx-dev libssl-dev
   libxgboost-dev coinor-libcbc-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
 )
 lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen) # Clang: for the sanitizers, too
-torch_packages=(libturbojpeg0-dev libssl-dev) # folders of JPEG files, SHA-256
+torch_packages=(libturbojpeg0-dev) # folders of JPEG files
 torch_version=2.11.0
 toolkit_release=13 # of CUDA; what this LibTorch was built with
 toolkit_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85)

@@ -5,9 +5,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace perfpred {
@@ -187,6 +189,14 @@ class PERFPRED_API OpGraph {
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
              std::span<const TensorId> outputs, bool transposed = false, bool causal = false);
 
+  /// Says that a tensor's memory is given back after an operator, an index into ops(). Once said of one tensor, memory
+  /// of which it is not said lives to the end of the step; otherwise memory lives to the last operator that uses it.
+  void set_freed_after(TensorId storage, std::size_t op);
+
+  /// Pairs of an operator and the tensor whose memory is given back after it, in the order of execution; empty where
+  /// that is not known.
+  [[nodiscard]] std::span<const std::pair<std::size_t, TensorId>> frees() const { return frees_; }
+
   /// Allocates room, so that a graph of about this size is not moved while it grows.
   void reserve(std::size_t layer_count, std::size_t op_count, std::size_t tensor_count);
 
@@ -223,12 +233,38 @@ class PERFPRED_API OpGraph {
   std::vector<std::string> op_names_;
   std::vector<TensorId> operands_;
   std::vector<Shape> shapes_;
+  std::vector<std::pair<std::size_t, TensorId>> frees_;
 };
 
 /// The operators of one training step (forward, loss, backward, optimizer) as the torch component executes them in the
 /// second or a later step (docs/counting.md).
 /// @throws InputError if a tensor is larger than any device
 [[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision);
+
+/// A step that `perfpred.capture` recorded in Python (docs/step_file.md). Immutable; copies share what was read.
+class PERFPRED_API StepFile {
+ public:
+  /// @throws InputError naming the file and the operator or tensor that is wrong
+  explicit StepFile(const std::string& path);
+
+  [[nodiscard]] const std::string& name() const;  ///< `step:` and the first 12 hexadecimal digits of its SHA-256
+  [[nodiscard]] std::int64_t batch_size() const;  ///< of the step that was captured
+  [[nodiscard]] Precision precision() const;
+
+  /// The step with a batch of this size.
+  /// @throws InputError for another size than batch_size() if only that was captured, and as add_tensor() does
+  [[nodiscard]] OpGraph graph(std::int64_t batch_size) const;
+
+ private:
+  struct Content;
+  std::shared_ptr<const Content> content_;
+};
+
+/// Makes the step files of a folder known to Workload::graph(), whatever the workload's optimizer and precision:
+/// `<digits>.json` for the networks `step:<digits>`, `pt2:<digits>` and `torchscript:<digits>`. Folders are looked
+/// through in the order in which they were added; a file is read when it is first needed.
+/// @throws InputError if there is no such folder
+PERFPRED_API void add_graphs(const std::string& folder);
 
 /// Writes the operators in the order of execution as CSV: phase, op, layer, type, shapes of what it reads and writes
 /// ("-" for an output that was not requested, "1" for a scalar), FLOPs, bytes.

@@ -69,7 +69,8 @@ struct PERFPRED_API Workload {
   /// too large for any device
   [[nodiscard]] std::int64_t params() const;
 
-  /// One training step (include op_graph.h). @throws InputError as params()
+  /// One training step (include op_graph.h). @throws InputError as params(), or for a network of a file whose graph is
+  /// not known (add_graphs() in op_graph.h)
   [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / batch_size)

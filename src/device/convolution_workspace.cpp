@@ -134,7 +134,12 @@ class Workspace {
 }  // namespace
 
 std::int64_t convolution_workspace(const OpGraph& step, const Op& op, int threads) {
-  return is_convolution(op.kind) ? Workspace(step, op, threads).peak() : 0;
+  constexpr std::size_t image_rank = 4;  // of sounds and volumes it is not known
+  const auto is_image = [&](TensorId id) { return step.shape(id).rank() == image_rank && step.numel(id) > 0; };
+  const auto operands =
+      step.inputs(op).first(std::min<std::size_t>(step.inputs(op).size(), op.kind == OpKind::convolution ? 2 : 3));
+  const bool images = is_convolution(op.kind) && std::all_of(operands.begin(), operands.end(), is_image);
+  return images ? Workspace(step, op, threads).peak() : 0;
 }
 
 }  // namespace perfpred

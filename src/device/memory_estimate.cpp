@@ -53,6 +53,7 @@ class Replay {
     }
     now_ += estimate.loader;
     for (int step = 0; step < 2; ++step) {  // the first step makes the optimizer's state
+      next_free_ = 0;
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
     }
@@ -84,10 +85,21 @@ class Replay {
         const TensorId storage = graph_.tensors()[id].storage;
         first_use_[storage] = std::min(first_use_[storage], i);
         last_use_[storage] = i;
-        if (op.phase == Phase::loss) held_[storage] = held_[storage] || is_result(op, storage, i);
+        if (op.phase == Phase::loss && graph_.frees().empty()) {
+          held_[storage] = held_[storage] || is_result(op, storage, i);
+        }
       };
       for (const TensorId id : graph_.inputs(op)) use(id);
       for (const TensorId id : graph_.outputs(op)) use(id);
+    }
+    if (graph_.frees().empty()) return;
+    for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
+      last_use_[id] = never;
+      held_[id] = !is_permanent(graph_.tensors()[id].role) && graph_.tensors()[id].role != TensorRole::optimizer_state;
+    }
+    for (const auto& [op, storage] : graph_.frees()) {
+      last_use_[storage] = op;
+      held_[storage] = false;
     }
   }
 
@@ -148,6 +160,9 @@ class Replay {
     };
     for (const TensorId id : graph_.inputs(op)) release(id);
     for (const TensorId id : graph_.outputs(op)) release(id);
+    for (; next_free_ < graph_.frees().size() && graph_.frees()[next_free_].first == i; ++next_free_) {
+      release(graph_.frees()[next_free_].second);  // not an operand, as autograd's saved tensors
+    }
   }
 
   void free_after_step() {
@@ -164,6 +179,7 @@ class Replay {
   std::vector<bool> held_, alive_;
   std::vector<CachingAllocator::Block> block_;
   CachingAllocator memory_;
+  std::size_t next_free_ = 0;  // index into the graph's frees
   std::int64_t bytes_[roles] = {};
   std::int64_t bytes_at_peak_[roles] = {};
   std::int64_t now_ = 0;

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "step/graph_folder.h"
 #include "text/enum_names.h"
+#include "text/parse.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -197,6 +200,11 @@ std::int32_t OpGraph::add_op_name(std::string name) {
   return static_cast<std::int32_t>(op_names_.size()) - 1;
 }
 
+void OpGraph::set_freed_after(TensorId storage, std::size_t op) {
+  const std::pair entry(op, storage);
+  frees_.insert(std::upper_bound(frees_.begin(), frees_.end(), entry), entry);
+}
+
 void OpGraph::reserve(std::size_t layer_count, std::size_t op_count, std::size_t tensor_count) {
   layer_names_.reserve(layer_count);
   ops_.reserve(op_count);
@@ -256,6 +264,10 @@ std::int64_t OpGraph::activation_bytes() const {
   return kept_bytes;
 }
 
-OpGraph Workload::graph() const { return training_step(build_network(*this), optimizer, precision); }
+OpGraph Workload::graph() const {
+  if (!is_file_network(network)) return training_step(build_network(*this), optimizer, precision);
+  if (const auto file = find_graph(network)) return file->graph(batch_size);
+  throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");
+}
 
 }  // namespace perfpred

@@ -74,6 +74,10 @@ constexpr std::array<WorkloadColumn, 14> columns = {{
 
 std::span<const WorkloadColumn> workload_columns() { return columns; }
 
+bool is_file_network(std::string_view name) {
+  return name.find(':') != std::string_view::npos && name.substr(0, 12) != "transformer:";
+}
+
 Workload unstated_workload() {
   Workload workload;
   workload.depth = workload.base_filters = std::nullopt;
@@ -99,11 +103,6 @@ Workload WorkloadReader::read(const CsvReader& csv, Workload workload) const {
 }
 
 namespace {
-
-/// A network of a user's file, named by its hash as `torchscript:0123456789ab`: what it is trained on is not known.
-bool is_file_network(std::string_view name) {
-  return name.find(':') != std::string_view::npos && name.substr(0, 12) != "transformer:";
-}
 
 const WorkloadColumn& column_named(std::string_view field) {
   for (const WorkloadColumn& column : columns) {

@@ -10,6 +10,9 @@
 
 namespace perfpred {
 
+/// A network of a user's file, named by its hash as `torchscript:0123456789ab`: what it is trained on is not known.
+[[nodiscard]] bool is_file_network(std::string_view name);
+
 /// One field of a workload as text: the same in keys, tables and options.
 struct WorkloadColumn {
   std::string_view name;

@@ -6,8 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
+
+#include "step/executed_op.h"
 
 namespace perfpred {
 namespace {
@@ -39,33 +40,16 @@ DataType type_of(at::ScalarType type) {
   }
 }
 
-/// The shape of the elements that lie in memory: expanded axes have size 1.
-Shape stored_shape(const Tensor& tensor) {
-  std::array<std::int64_t, Shape::max_rank> sizes{};
-  const auto rank = static_cast<std::size_t>(tensor.dim());
-  if (rank > sizes.size()) return Shape({tensor.numel()});
-  for (std::size_t axis = 0; axis < rank; ++axis) {
-    sizes[axis] = tensor.strides()[axis] == 0 && tensor.sizes()[axis] > 1 ? 1 : tensor.sizes()[axis];
-  }
-  return Shape(std::span<const std::int64_t>(sizes.data(), rank));
+Strided strided(const Tensor& tensor) {
+  return {std::span(tensor.sizes().data(), tensor.sizes().size()),
+          std::span(tensor.strides().data(), tensor.strides().size())};
 }
 
-/// How often a convolution or product computes with each element that lies in memory: once but for expanded operands.
-double repetitions(OpKind kind, std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool transposed) {
-  const auto ratio = [](std::int64_t whole, std::int64_t stored) {
-    return stored > 0 ? static_cast<double>(whole) / static_cast<double>(stored) : 1;
-  };
-  const bool backward = kind == OpKind::convolution_backward;
-  if (kind == OpKind::convolution || backward) {
-    if (!backward && !transposed) return 1;
-    const Tensor& counted = inputs[backward && transposed ? 1 : 0];
-    return ratio(counted.numel(), stored_shape(counted).numel());
-  }
-  if (kind == OpKind::attention || kind == OpKind::attention_backward) return 1;
-  const Tensor& left = inputs[kind == OpKind::mm || kind == OpKind::bmm ? 0 : 1];
-  const Shape stored = stored_shape(left);
-  const bool summed = outputs[0].dim() < left.dim();  // addbmm
-  return ratio(left.size(-1), stored.back()) * (summed ? ratio(left.size(0), stored[0]) : 1);
+/// Of tensors of which some may not be defined.
+std::vector<Strided> strided(std::span<const Tensor> tensors) {
+  std::vector<Strided> all;
+  for (const Tensor& tensor : tensors) all.push_back(tensor.defined() ? strided(tensor) : Strided());
+  return all;
 }
 
 }  // namespace
@@ -87,7 +71,7 @@ void OpRecorder::name_tensor(const at::Tensor& tensor, TensorRole role) { graph_
 
 TensorId OpRecorder::id_of(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
-  const Shape shape = stored_shape(tensor);
+  const Shape shape = strided(tensor).stored();
   const auto [known, is_new] = ids_.try_emplace(storage.unsafeGetStorageImpl(), no_tensor);
   if (is_new) {
     addresses_.push_back(storage.getWeakStorageImpl());
@@ -124,7 +108,8 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
   Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_, transposed, causal);
-  if (rule == nullptr && is_conv_or_matmul(kind)) op.flops *= repetitions(kind, inputs, outputs, transposed);
+  if (rule == nullptr && is_conv_or_matmul(kind))
+    op.flops *= repetitions(kind, strided(inputs), strided(outputs), transposed);
   if (!name.empty()) {
     const auto [found, is_new] =
         names_.try_emplace(std::string(name), static_cast<std::int32_t>(graph_.op_names().size()));
@@ -134,7 +119,7 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
   if (rule != nullptr) {
     const auto shapes = [](std::span<const at::Tensor> tensors) {
       std::vector<Shape> list;
-      for (const at::Tensor& tensor : tensors) list.push_back(tensor.defined() ? stored_shape(tensor) : Shape());
+      for (const at::Tensor& tensor : tensors) list.push_back(tensor.defined() ? strided(tensor).stored() : Shape());
       return list;
     };
     const std::vector<Shape> in = shapes(inputs);

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What CUDA does above autograd and tensors without memory do not: autocast, attention and dropout in one kernel.
+
+Autocast, scaled_dot_product_attention and dropout choose by the device of their tensors. To choose as for CUDA, kernels
+are registered on the autocast key of a backend that has none of its own; they run on threads where `above_autograd()`
+includes that key.
+"""
+
+import torch
+
+_KEY = torch._C.DispatchKey.AutocastIPU
+_BELOW = torch._C._dispatch_keyset_full_after(_KEY)
+_KEYSET = torch._C.DispatchKeySet(_KEY)
+
+# The lists of LibTorch's ATen/autocast_mode.h for CUDA: in the half type; in single precision; with a result in single
+# precision; in the widest type of the arguments.
+_HALF = """_convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution prelu
+    addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot
+    _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"""
+_SINGLE = """acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm
+    native_layer_norm group_norm frobenius_norm nuclear_norm cosine_similarity poisson_nll_loss cosine_embedding_loss
+    nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
+    multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist
+    pdist cdist renorm logsumexp upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d
+    _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d
+    _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa"""
+_SINGLE_RESULT = "prod softmax log_softmax cumprod cumsum linalg_vector_norm linalg_matrix_norm sum norm"
+_WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
+
+# Losses: what computes them belongs to the phase `loss`, also inside a network's forward().
+_LOSSES = """cross_entropy_loss nll_loss_nd nll_loss nll_loss2d mse_loss l1_loss smooth_l1_loss huber_loss kl_div
+    binary_cross_entropy binary_cross_entropy_with_logits ctc_loss cosine_embedding_loss hinge_embedding_loss
+    margin_ranking_loss multilabel_margin_loss multi_margin_loss poisson_nll_loss soft_margin_loss
+    triplet_margin_loss"""
+
+_libraries = []
+_on_loss = None  # a context manager that the session sets
+_cast_weights = {}  # a parameter and its cast, each once, as in LibTorch; until autocast ends
+
+
+def above_autograd(on_loss):
+    """While this context manager is active, operators of this thread choose what they choose for CUDA.
+
+    on_loss: makes a context manager that is entered while a loss is computed.
+    """
+    global _on_loss
+    if not _libraries:
+        _register()
+    _on_loss = on_loss
+    include = torch._C._dispatch_tls_local_include_set().add(_KEY)
+    exclude = torch._C._dispatch_tls_local_exclude_set().remove(_KEY)
+    return torch._C._ForceDispatchKeyGuard(include, exclude)
+
+
+def below_autograd():
+    """While this context manager is active, above_autograd() is without effect."""
+    return torch._C._ExcludeDispatchKeyGuard(_KEYSET)
+
+
+def clear_cast_weights():
+    _cast_weights.clear()
+
+
+def _half_type():
+    """The type of autocast, or None where it is off."""
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device):
+            return torch.get_autocast_dtype(device)
+    return None
+
+
+def _eligible(value):
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64
+
+
+def _cast(value, dtype):
+    if isinstance(value, (list, tuple)):
+        return [_cast(v, dtype) for v in value]
+    if not _eligible(value) or value.dtype == dtype:
+        return value
+    cached = dtype != torch.float32 and value.is_leaf and value.requires_grad and torch.is_autocast_cache_enabled()
+    if not cached:
+        return value.to(dtype)
+    key = (id(value), torch.is_grad_enabled())
+    if key not in _cast_weights:
+        _cast_weights[key] = (value, value.to(dtype))
+    return _cast_weights[key][1]
+
+
+def _autocast_kernel(op, policy):
+    has_dtype = any(a.name == "dtype" for a in op._schema.arguments)
+
+    def kernel(keys, *args, **kwargs):
+        half = _half_type()
+        if half is None:
+            return op.redispatch(keys & _BELOW, *args, **kwargs)
+        with below_autograd():
+            if policy == "single_result":
+                if has_dtype and _eligible(args[0]) and kwargs.get("dtype") is None:
+                    kwargs["dtype"] = torch.float32
+                elif not has_dtype and _eligible(args[0]):
+                    return op(_cast(args[0], torch.float32), *args[1:], **kwargs)
+                return op(*args, **kwargs)
+            dtype = half if policy == "half" else torch.float32
+            if policy == "widest":
+                types = {v.dtype for v in args if _eligible(v)}
+                dtype = torch.float32 if torch.float32 in types else half
+            args = [_cast(v, dtype) for v in args]
+            kwargs = {name: _cast(v, dtype) for name, v in kwargs.items()}
+            return op(*args, **kwargs)
+
+    return kernel
+
+
+def _as_loss(op, kernel):
+    def marked(keys, *args, **kwargs):
+        with _on_loss():
+            if kernel is not None:
+                return kernel(keys, *args, **kwargs)
+            return op.redispatch(keys & _BELOW, *args, **kwargs)
+
+    return marked
+
+
+def _is_cuda(device):
+    return isinstance(device, torch.device) and device.type == "cuda"
+
+
+def _to_kernel(op):
+    """Tensors go to the meta device instead of CUDA."""
+
+    def kernel(keys, *args, **kwargs):
+        args = [torch.device("meta") if _is_cuda(v) else v for v in args]
+        kwargs = {name: torch.device("meta") if _is_cuda(v) else v for name, v in kwargs.items()}
+        return op.redispatch(keys & _BELOW, *args, **kwargs)
+
+    return kernel
+
+
+def _dropout_kernel(op):
+    """CUDA: aten/src/ATen/native/Dropout.cpp, dropout() with is_fused_kernel_acceptable()."""
+
+    def kernel(keys, tensor, p, train):
+        if tensor.is_meta and train and 0 < p < 1 and tensor.numel() > 0:
+            return torch.native_dropout(tensor, p, train)[0]
+        return op.redispatch(keys & _BELOW, tensor, p, train)
+
+    return kernel
+
+
+def _heads_inside(batch, heads, positions, width, like):
+    """[batch, heads, positions, width], laid out as [batch, positions, heads, width]: as the kernels lay it out."""
+    return like.new_empty((batch, positions, heads, width)).transpose(1, 2)
+
+
+def _attention_meta(query, key, value, bias, dropout, causal):
+    batch, heads, positions, _ = query.shape
+    logsumexp = query.new_empty((batch, heads, positions), dtype=torch.float32)
+    return _heads_inside(batch, heads, positions, value.shape[-1], query), logsumexp
+
+
+def _attention_backward_meta(grad, query, key, value, out, logsumexp, bias, dropout, causal):
+    def gradient(tensor):
+        return _heads_inside(*tensor.shape, tensor)
+
+    return gradient(query), gradient(key), gradient(value)
+
+
+def _attention_backward_bias_meta(grad, query, key, value, out, logsumexp, bias, dropout, causal):
+    gradients = _attention_backward_meta(grad, query, key, value, out, logsumexp, bias, dropout, causal)
+    return (*gradients, bias.new_empty(bias.shape))
+
+
+class _Attention(torch.autograd.Function):
+    """Attention in one kernel, which keeps q, k, v, the result and its log-sum-exp for the backward pass."""
+
+    @staticmethod
+    def forward(ctx, query, key, value, bias, dropout, causal):
+        out, logsumexp = torch.ops.perfpred.attention(query, key, value, bias, dropout, causal)
+        ctx.save_for_backward(query, key, value, bias, out, logsumexp)
+        ctx.options = (dropout, causal)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        query, key, value, bias, out, logsumexp = ctx.saved_tensors
+        operands = (grad, query, key, value, out, logsumexp, bias, *ctx.options)
+        if bias is not None and ctx.needs_input_grad[3]:
+            return (*torch.ops.perfpred.attention_backward.bias(*operands), None, None)
+        return (*torch.ops.perfpred.attention_backward(*operands), None, None, None)
+
+
+def _attention_kernel(op):
+    widest_head = 256  # of flash and memory-efficient attention
+
+    def kernel(keys, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **kwargs):
+        fits = query.is_meta and query.dim() == 4 and query.dtype != torch.float64 and query.shape[-1] <= widest_head
+        if not fits or kwargs.get("scale") == 0:
+            arguments = (query, key, value, attn_mask, dropout_p, is_causal)
+            return op.redispatch(keys & _BELOW, *arguments, **kwargs)
+        with below_autograd():
+            half = _half_type()
+            if half is not None:
+                query, key, value, attn_mask = (_cast(t, half) for t in (query, key, value, attn_mask))
+            if attn_mask is not None:
+                if attn_mask.dtype == torch.bool:  # convert_boolean_attn_mask() of transformers/attention.cpp
+                    masked = query.new_full((), float("-inf"))
+                    attn_mask = torch.where(attn_mask, 0.0, masked)
+                attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+            return _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal)
+
+    return kernel
+
+
+def _overloads(name):
+    packet = getattr(torch.ops.aten, name, None)
+    if packet is None:
+        return []
+    return [op for op in (getattr(packet, o) for o in packet.overloads()) if not any(a.is_out for a in op._schema.arguments)]
+
+
+def _register():
+    fallback = torch.library.Library("_", "IMPL")
+    fallback.fallback(torch.library.fallthrough_kernel, _KEY.name)
+    aten = torch.library.Library("aten", "IMPL")
+    own = torch.library.Library("perfpred", "DEF")
+    _libraries.extend((fallback, aten, own))
+
+    operands = "Tensor query, Tensor key, Tensor value"
+    options = "Tensor? bias, float dropout, bool causal"
+    saved = f"Tensor grad, {operands}, Tensor out, Tensor logsumexp, {options}"
+    for schema, rule in (
+        (f"attention({operands}, {options}) -> (Tensor, Tensor)", _attention_meta),
+        (f"attention_backward({saved}) -> (Tensor, Tensor, Tensor)", _attention_backward_meta),
+        (f"attention_backward.bias({saved}) -> (Tensor, Tensor, Tensor, Tensor)", _attention_backward_bias_meta),
+    ):
+        own.define(schema)
+        own.impl(schema[: schema.index("(")], rule, "Meta")
+
+    kernels = {}
+    for names, policy in ((_HALF, "half"), (_SINGLE, "single"), (_SINGLE_RESULT, "single_result"), (_WIDEST, "widest")):
+        for name in names.split():
+            for op in _overloads(name):
+                kernels[op] = _autocast_kernel(op, policy)
+    for name in _LOSSES.split():
+        for op in _overloads(name):
+            kernels[op] = _as_loss(op, kernels.get(op))
+    for op in _overloads("to"):
+        kernels[op] = _to_kernel(op)
+    kernels[torch.ops.aten.dropout.default] = _dropout_kernel(torch.ops.aten.dropout.default)
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    kernels[attention] = _attention_kernel(attention)
+    for op, kernel in kernels.items():
+        aten.impl(op, kernel, _KEY.name, with_keyset=True)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets programs for a GPU run without one: CUDA is said to be there, and its tensors have no memory."""
+
+import contextlib
+import importlib
+
+import torch
+import torch.utils.checkpoint
+
+from perfpred.capture import above
+
+_MEMORY = 80 * 2**30
+
+
+class _Nothing:
+    """Stands for streams, events and graphs, which do nothing here."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+    def elapsed_time(self, end):
+        return 1.0
+
+    def query(self):
+        return True
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
+
+
+def _replacements():
+    def says(value):
+        return lambda *args, **kwargs: value
+
+    nothing = says(None)
+    cuda = torch.cuda
+    for name, value in {
+        "is_available": True,
+        "is_bf16_supported": True,
+        "is_initialized": True,
+        "is_current_stream_capturing": False,
+        "device_count": 1,
+        "current_device": 0,
+        "get_device_name": "none",
+        "get_device_capability": (9, 0),
+        "mem_get_info": (_MEMORY, _MEMORY),
+        "memory_allocated": 0,
+        "max_memory_allocated": 0,
+        "memory_reserved": 0,
+        "max_memory_reserved": 0,
+        "memory_summary": "",
+        "memory_stats": {},
+    }.items():
+        yield cuda, name, says(value)
+    for name in """_lazy_init init synchronize empty_cache ipc_collect set_device manual_seed manual_seed_all seed
+        seed_all reset_peak_memory_stats reset_max_memory_allocated set_per_process_memory_fraction set_rng_state
+        set_rng_state_all""".split():
+        yield cuda, name, nothing
+    for name in ("Stream", "Event", "CUDAGraph", "device", "stream"):
+        yield cuda, name, _Nothing
+    for name in ("current_stream", "default_stream"):
+        yield cuda, name, says(_Nothing())
+    yield cuda, "get_rng_state", lambda *args: torch.get_rng_state()
+    yield cuda, "get_rng_state_all", lambda *args: [torch.get_rng_state()]
+    for name in ("range_push", "range_pop", "mark"):
+        yield cuda.nvtx, name, nothing
+    yield cuda.amp.common, "amp_definitely_not_available", says(False)
+    yield torch.amp.grad_scaler, "amp_definitely_not_available", says(False)
+    yield torch.amp.autocast_mode, "amp_definitely_not_available", says(False)
+    yield torch, "clear_autocast_cache", above.clear_cast_weights
+
+    # What CUDA's optimizers and clipping choose by default.
+    kinds = ["cuda", "meta"]
+    for module in ("torch.optim.optimizer", "torch.optim.swa_utils", "torch.utils._foreach_utils"):
+        place = importlib.import_module(module)
+        for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
+            yield place, name, says(kinds)
+
+    yield torch.utils.checkpoint, "_infer_device_type", says("cuda")
+    yield torch, "compile", _compile
+    yield torch.utils.data.DataLoader, "__init__", _loader_init(torch.utils.data.DataLoader.__init__)
+    yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
+    for name, made in (("numpy", _numpy), ("tolist", _tolist), ("__format__", _format)):
+        yield torch.Tensor, name, made(getattr(torch.Tensor, name))
+
+
+@contextlib.contextmanager
+def pretended_cuda():
+    replaced = []
+    try:
+        for place, name, value in _replacements():
+            if hasattr(place, name):
+                own = name in vars(place)
+                replaced.append((place, name, getattr(place, name), own))
+                setattr(place, name, value)
+        yield
+    finally:
+        above.clear_cast_weights()
+        for place, name, value, own in reversed(replaced):
+            if own:
+                setattr(place, name, value)
+            else:
+                delattr(place, name)
+
+
+def _compile(model=None, **options):
+    """What is recorded are the operators before fusion."""
+    return (lambda function: function) if model is None else model
+
+
+def _loader_init(init):
+    def made(self, *args, **kwargs):
+        names = ("num_workers", "collate_fn", "pin_memory", "drop_last", "timeout")
+        args = list(args[:5])  # dataset, batch_size, shuffle, sampler, batch_sampler
+        for name, value in zip(names, args[5:]):
+            kwargs[name] = value
+        for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context", "pin_memory_device", "timeout"):
+            kwargs.pop(name, None)
+        init(self, *args, **{**kwargs, "num_workers": 0, "pin_memory": False})
+
+    return made
+
+
+def _optimizer_step(scaler, optimizer, optimizer_state, *args, **kwargs):
+    """A step that finds no infinities."""
+    return optimizer.step(*args, **kwargs)
+
+
+def _note(what):
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    for mode in _get_current_dispatch_mode_stack():
+        if hasattr(mode, "note"):
+            mode.note(what)
+
+
+def _zeros(tensor):
+    _note("the values of a tensor; it is told zeros")
+    return torch.zeros(tensor.shape, dtype=tensor.dtype if tensor.dtype != torch.bfloat16 else torch.float32)
+
+
+def _numpy(method):
+    def made(self, *args, **kwargs):
+        return method(_zeros(self) if self.is_meta else self, *args, **kwargs)
+
+    return made
+
+
+def _tolist(method):
+    def made(self):
+        return method(_zeros(self) if self.is_meta else self)
+
+    return made
+
+
+def _format(method):
+    def made(self, spec):
+        if self.is_meta and self.dim() == 0:
+            return self.item().__format__(spec)
+        return method(self, spec)
+
+    return made

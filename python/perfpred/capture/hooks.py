@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in a training step the program is: phase, layer, and what tensors are for."""
+
+import contextlib
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from perfpred.capture.recorder import tensors_in
+
+
+def _all_tensors(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for element in value:
+            yield from _all_tensors(element)
+
+
+class Hooks:
+    """Tells a recorder of phases, layers and roles while it is entered."""
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.batch_size = None
+        self.stepped = False  # has an optimizer finished a step since the last forward pass?
+        self.before_forward = lambda: None  # called when a forward pass of a network to be trained begins
+        self._modules = []  # that are being called: the layer to return to
+        self._names = {}
+        self._backward = 0
+        self._trying = False
+        self._tried = set()
+        self._saved_states = []
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            for handle in (
+                register_module_forward_pre_hook(self._enter_module),
+                register_module_forward_hook(self._leave_module, with_kwargs=True, always_call=True),
+                register_optimizer_step_pre_hook(self._before_step),
+                register_optimizer_step_post_hook(self._after_step),
+            ):
+                stack.callback(handle.remove)
+            run = torch.autograd.graph._engine_run_backward
+
+            def engine(*args, **kwargs):
+                with self._in_backward():
+                    return run(*args, **kwargs)
+
+            for place in (torch.autograd.graph, torch.autograd):
+                stack.callback(setattr, place, "_engine_run_backward", place._engine_run_backward)
+                place._engine_run_backward = engine
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        return self._open.__exit__(*error)
+
+    @contextlib.contextmanager
+    def loss(self):
+        """Operators in this context compute a loss."""
+        before = self.recorder.phase
+        if before == "forward":
+            self.recorder.phase = "loss"
+        try:
+            yield
+        finally:
+            self.recorder.phase = before
+
+    @contextlib.contextmanager
+    def _in_backward(self):
+        self._backward += 1
+        self.recorder.phase = "backward"
+        layer, self.recorder.layer = self.recorder.layer, -1
+        try:
+            yield
+        finally:
+            self._backward -= 1
+            self.recorder.layer = layer
+
+    # ---- modules ----
+
+    def _enter_module(self, module, args):
+        recorder = self.recorder
+        if not self._modules:
+            self._enter_network(module, args)
+        self._modules.append(recorder.layer)
+        name = self._names.get(id(module))
+        recorder.layer = recorder.layer_id(type(module).__name__ if name is None else name or type(module).__name__)
+
+    def _enter_network(self, module, args):
+        recorder = self.recorder
+        self._names = {id(m): name for name, m in module.named_modules()}
+        parameters = list(module.parameters())
+        for parameter in parameters:
+            recorder.set_role(parameter, "parameter" if parameter.requires_grad else "buffer")
+        for buffer in module.buffers():
+            if buffer.is_meta or recorder.execute:
+                recorder.set_role(buffer, "buffer")
+        if self._backward:
+            return
+        if isinstance(module, torch.nn.modules.loss._Loss) or (not parameters and recorder.phase == "loss"):
+            recorder.phase = "loss"
+            return
+        trains = module.training and torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        if trains:
+            self.before_forward()
+            self.stepped = False
+        if recorder.phase == "loss":  # between two networks
+            for op in reversed(recorder.ops):
+                if op["phase"] != "loss":
+                    break
+                op["phase"] = "forward"
+        recorder.phase = "forward"
+
+    def _leave_module(self, module, args, kwargs, output):
+        self.recorder.layer = self._modules.pop() if self._modules else -1
+        if self._modules or self._backward:
+            return
+        if self.recorder.phase == "forward":
+            self.recorder.phase = "loss"
+            self._name_inputs([*_all_tensors(args), *_all_tensors(kwargs)])
+
+    def _name_inputs(self, tensors):
+        for tensor in tensors:
+            if self.batch_size is None and tensor.dim() > 0:
+                self.batch_size = tensor.shape[0]
+            if (tensor.is_meta or self.recorder.execute) and tensor.is_leaf:
+                self.recorder.name_input(tensor)
+
+    # ---- optimizers ----
+
+    def _name_training(self, optimizer):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self.recorder.set_role(parameter, "parameter")
+                if parameter.grad is not None:
+                    self.recorder.set_role(parameter.grad, "gradient")
+        for state in optimizer.state.values():
+            for value in state.values() if isinstance(state, dict) else ():
+                for tensor in tensors_in(value):
+                    if tensor.dim() > 0 or tensor.is_meta:
+                        self.recorder.set_role(tensor, "optimizer_state")
+
+    def _before_step(self, optimizer, args, kwargs):
+        if self._trying:
+            return
+        self.recorder.phase = "optimizer"
+        if id(optimizer) not in self._tried:
+            self._tried.add(id(optimizer))
+            self._saved_states.append((optimizer, _copy_of_state(optimizer)))
+            closure = len(args) > 1 or kwargs.get("closure") is not None
+            if not optimizer.state and not closure and not self.recorder.execute:
+                self._try_step(optimizer)
+        self._name_training(optimizer)
+
+    def _try_step(self, optimizer):
+        """Makes the optimizer's state, so that the step that is recorded is like all later ones."""
+        recording, self.recorder.recording = self.recorder.recording, False
+        self._trying = True
+        try:
+            optimizer.step()
+        finally:
+            self._trying = False
+            self.recorder.recording = recording
+
+    def _after_step(self, optimizer, args, kwargs):
+        if self._trying:
+            return
+        self._name_training(optimizer)
+        self.stepped = True
+
+    def restore_optimizers(self):
+        for optimizer, state in self._saved_states:
+            optimizer.state.clear()
+            optimizer.state.update(state)
+        self._saved_states = []
+
+
+def _copy_of_state(optimizer):
+    """Counts of steps are on the host and grow; all else is on the device and stays as it is."""
+
+    def kept(value):
+        return value.clone() if isinstance(value, torch.Tensor) and value.dim() == 0 else value
+
+    return {
+        key: {name: kept(v) for name, v in state.items()} if isinstance(state, dict) else state
+        for key, state in optimizer.state.items()
+    }

@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records the operators that PyTorch executes, with the tensors that they read and write."""
+
+import sys
+import weakref
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from perfpred.capture.above import below_autograd
+
+_META = torch.device("meta")
+
+# Tensors that a program makes on the host with at most so many elements have values. Larger ones have none, so that
+# weights take no memory.
+_LARGEST_WITH_VALUES = 4096
+
+# A fused operator that returns nothing writes these arguments (and reads the gradients, which its schema also marks).
+_WRITTEN = {"self", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "momentum_buffer_list", "state_sums", "found_inf"}
+
+
+class CaptureError(RuntimeError):
+    """A step that cannot be captured; says the line of the user's program that asked for the impossible."""
+
+
+_PACKAGES = ()
+
+
+def _is_of_library(file):
+    global _PACKAGES
+    if not _PACKAGES:
+        here = __file__.rpartition("capture")[0]
+        _PACKAGES = (torch.__path__[0], here, "<frozen", "<string>")
+    return file.startswith(_PACKAGES) or "/site-packages/" in file or "/dist-packages/" in file
+
+
+def user_line():
+    """`file:line` of the innermost frame that belongs to the user's program."""
+    frame = sys._getframe(1)
+    innermost = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not _is_of_library(file) and "runpy" not in file:
+            return f"{file}:{frame.f_lineno}"
+        if innermost is None and not file.startswith(_PACKAGES):
+            innermost = f"{file}:{frame.f_lineno}"  # an installed package that is no part of PyTorch
+        frame = frame.f_back
+    return innermost or "?"
+
+
+def tensors_in(value):
+    """The tensors of an argument: itself, or those of a list."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for element in value:
+            if isinstance(element, torch.Tensor):
+                yield element
+
+
+class _Schema:
+    """What the recorder needs to know of an operator."""
+
+    def __init__(self, op):
+        schema = op._schema
+        returned = [r.alias_info for r in schema.returns]
+        # A view neither computes nor moves anything.
+        self.view = bool(returned) and returned[0] is not None and not returned[0].is_write
+        self.in_place = bool(returned) and returned[0] is not None and returned[0].is_write
+        self.name = op.name().partition(".")[0]
+        self.pointwise = torch.Tag.pointwise in op.tags
+        self.written = []
+        if not schema.returns:
+            arguments = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+            named = [a.name for a in arguments if a.name in _WRITTEN]
+            if "found_inf" in named and "unscale" not in self.name:
+                named.remove("found_inf")
+            self.written = named or [a.name for a in arguments]
+        self.arguments = [a.name for a in schema.arguments]
+        self.flags = [(i, a) for i, a in enumerate(self.arguments) if a in ("transposed", "causal", "is_causal")]
+        self.device = "device" in self.arguments
+
+
+_schemas = {}
+
+
+def _schema_of(op):
+    found = _schemas.get(op)
+    if found is None:
+        found = _schemas[op] = _Schema(op)
+    return found
+
+
+class Recorder(TorchDispatchMode):
+    """Executes operators, on tensors without memory unless `execute`, and records them while `recording`."""
+
+    def __init__(self, execute=False, tell=None):
+        super().__init__()
+        self.execute = execute
+        self.tell = tell or (lambda text: None)
+        self.recording = False
+        self.phase = "forward"
+        self.layer = -1
+        self.layers = []
+        self.values = []  # what the program asked of tensors without values
+        self._stand_ins = {}  # of tensors of the host, by their storage
+        self._roles = {}  # by storage: what is known of it before it is used
+        self._layer_of_node = {}
+        self._layer_ids = {}
+        self.clear()
+
+    def clear(self):
+        """Forgets what was recorded."""
+        self.ops = []
+        self.tensors = []
+        self.storages = []
+        self._tensor_ids = {}
+        self._storage_ids = {}
+        self._watchers = {}
+
+    # ---- what hooks tell ----
+
+    def layer_id(self, name):
+        if name not in self._layer_ids:
+            self._layer_ids[name] = len(self.layers)
+            self.layers.append(name)
+        return self._layer_ids[name]
+
+    def set_role(self, tensor, role):
+        """Says what a tensor is for; before or after operators use it."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._storage_ids:
+            self.storages[self._storage_ids[key]]["role"] = role
+        if key not in self._roles:
+            self._roles[key] = (role, weakref.ref(storage, lambda _: self._roles.pop(key, None)))
+        elif self._roles[key][0] != role:
+            self._roles[key] = (role, self._roles[key][1])
+
+    # ---- tensors of the file ----
+
+    def _storage_id(self, tensor, is_output):
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        known = self._storage_ids.get(key)
+        if known is not None:
+            return known
+        index = len(self.storages)
+        role = self._roles[key][0] if key in self._roles else None
+        if role is None and isinstance(tensor, torch.nn.Parameter):
+            role = "parameter" if tensor.requires_grad else "buffer"
+        if role is None and not is_output:
+            if tensor.requires_grad and tensor.is_leaf:
+                role = "parameter"
+            else:
+                role = "input" if self.phase == "loss" and tensor.dim() > 0 else "buffer"
+        if role is None:
+            role = "activation" if self.phase in ("forward", "loss") else "temporary"
+        self.storages.append({"bytes": storage.nbytes(), "role": role})
+        self._storage_ids[key] = index
+        ids, ops = self._storage_ids, self.ops
+
+        def freed(_):
+            ids.pop(key, None)
+            if ops:
+                ops[-1].setdefault("frees", []).append(index)
+
+        self._watchers[index] = weakref.ref(storage, freed)
+        return index
+
+    def _tensor_id(self, tensor, is_output=False):
+        storage = self._storage_id(tensor, is_output)
+        key = (storage, tensor.dtype, tensor.shape, tensor.stride())
+        known = self._tensor_ids.get(key)
+        if known is None:
+            known = self._tensor_ids[key] = len(self.tensors)
+            self.tensors.append((storage, tensor.dtype, tuple(tensor.shape), tensor.stride()))
+        return known
+
+    def _record(self, op, schema, args, kwargs, result):
+        layer = self.layer
+        if layer >= 0:  # autograd has just made a node for this operator, if its result has a gradient
+            self._layer_of_node.setdefault(torch.autograd._get_sequence_nr() - 1, layer)
+        else:
+            node = torch._C._current_autograd_node()
+            layer = -1 if node is None else self._layer_of_node.get(node._sequence_nr(), -1)
+        outputs = []
+        for value in result if isinstance(result, (list, tuple)) else [result]:
+            if value is None or isinstance(value, (torch.Tensor, list, tuple)):
+                outputs.extend([None] if value is None else tensors_in(value))
+        if schema.written:
+            named = dict(zip(schema.arguments, args))
+            named.update(kwargs)
+            outputs = [t for name in schema.written for t in tensors_in(named.get(name))]
+        values = list(args) + list(kwargs.values())
+        if schema.name == "aten::copy_":
+            values = values[1:]
+        inputs = [t for v in values for t in tensors_in(v) if t.dim() > 0 or t.is_meta or self.execute]
+        entry = {
+            "name": schema.name,
+            "inputs": [self._tensor_id(t) for t in inputs],
+            "outputs": [None if t is None else self._tensor_id(t, True) for t in outputs],
+            "phase": self.phase,
+        }
+        flags = {}
+        for position, name in schema.flags:
+            value = args[position] if position < len(args) else kwargs.get(name, False)
+            if value:
+                flags["causal" if "causal" in name else name] = True
+        if schema.pointwise:
+            flags["pointwise"] = True
+        if flags:
+            entry["args"] = flags
+        if layer >= 0:
+            entry["layer"] = layer
+        # Before the operator is listed, so that what dies here is freed after the operator before.
+        self.ops.append(entry)
+
+    # ---- execution ----
+
+    def stand_in(self, tensor):
+        """A tensor without memory in place of one of the host. Tensors that share memory share it there, too."""
+        if tensor.layout != torch.strided:
+            raise CaptureError(f"{user_line()}: sparse tensors are not captured")
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self._stand_ins:
+            made = torch.empty(storage.nbytes(), dtype=torch.uint8, device="meta")
+            role = self._roles[key][0] if key in self._roles else None
+            if role is None:
+                parameter = isinstance(tensor, torch.nn.Parameter)
+                role = "buffer" if parameter else "input"
+            self.set_role(made, role)
+            self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
+        whole = self._stand_ins[key][0]
+        result = torch.empty(0, dtype=tensor.dtype, device="meta")
+        return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def _without_memory(self, value):
+        if isinstance(value, torch.Tensor):
+            return value if value.is_meta or value.dim() == 0 else self.stand_in(value)
+        if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+            return [self._without_memory(v) for v in value]
+        if isinstance(value, torch.device):
+            return _META
+        return value
+
+    def _value(self, tensor):
+        """A plausible value of a tensor that has none."""
+        if tensor.dtype == torch.bool:
+            value = False
+        else:
+            value = 1.0 if tensor.is_floating_point() else complex(1) if tensor.is_complex() else 1
+        self.note(f"a tensor's value; it is told {value}")
+        return value
+
+    def note(self, what):
+        line = user_line()
+        if not any(v["line"] == line for v in self.values):
+            self.values.append({"line": line, "asks": what})
+            self.tell(f"{line}: asks for {what}")
+
+    def _answered_on_host(self, op, schema, args, kwargs):
+        """The result of an operator that needs no device, in a tuple; None for all others."""
+        if schema.name == "aten::_local_scalar_dense":
+            return (self._value(args[0]),)
+        if schema.name == "aten::equal":
+            self.note("a comparison of tensors; it is told that they are equal")
+            return (True,)
+        if schema.name in ("aten::record_stream", "aten::is_pinned"):
+            return (True if schema.name.endswith("pinned") else None,)
+        if schema.name == "aten::_pin_memory":
+            return (args[0].alias(),)
+        return None
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        with below_autograd():
+            if self.execute:
+                return self._run(op, args, kwargs)
+            return self._run_without_memory(op, args, kwargs)
+
+    def _run(self, op, args, kwargs):
+        schema = _schema_of(op)
+        result = op(*args, **kwargs)
+        if self.recording and not schema.view:
+            numbers = all(t.dim() == 0 for v in args for t in tensors_in(v))
+            if not (numbers and self.phase == "optimizer"):
+                self._record(op, schema, args, kwargs, result)
+        return result
+
+    def _run_without_memory(self, op, args, kwargs):
+        schema = _schema_of(op)
+        tensors = [t for v in (*args, *kwargs.values()) for t in tensors_in(v)]
+        if not tensors:
+            return self._make(op, schema, args, kwargs)
+        has_meta = any(t.is_meta for t in tensors)
+        device = kwargs.get("device")
+        if not has_meta and (device is None or device.type == "cpu"):
+            return op(*args, **kwargs)  # the program computes on the host
+        answered = self._answered_on_host(op, schema, args, kwargs) if has_meta else None
+        if answered is not None:
+            return answered[0]
+        if schema.name == "aten::_to_copy":
+            source = args[0]
+            if not source.is_meta:  # the loader's copy to the device
+                copy = self._executed(op, self._map(args), {**kwargs, "device": _META})
+                if source.dim() > 0:
+                    self.set_role(copy, self._role_on_host(source))
+                return copy
+            if device is not None and device.type == "cpu" and kwargs.get("dtype") in (None, source.dtype):
+                return torch.empty_like(source)  # a copy to the host
+        if schema.name == "aten::copy_" and not (args[0].is_meta and args[1].is_meta):
+            if args[0].is_meta and args[1].dim() > 0:
+                self.set_role(args[0], "input")
+            return args[0]
+        mapped, mapped_kwargs = self._map(args), {name: self._without_memory(v) for name, v in kwargs.items()}
+        result = self._executed(op, mapped, mapped_kwargs)
+        if self.recording and not schema.view:
+            self._record(op, schema, mapped, mapped_kwargs, result)
+        on_host = schema.in_place and isinstance(args[0], torch.Tensor) and not args[0].is_meta
+        return args[0] if on_host else result
+
+    def _role_on_host(self, tensor):
+        key = tensor.untyped_storage()._cdata
+        if key in self._roles:
+            return self._roles[key][0]
+        return "buffer" if isinstance(tensor, torch.nn.Parameter) else "input"
+
+    def _map(self, args):
+        return [self._without_memory(a) for a in args]
+
+    def _executed(self, op, args, kwargs):
+        try:
+            return op(*args, **kwargs)
+        except (NotImplementedError, RuntimeError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise CaptureError(_explained(op, reason)) from error
+
+    def _make(self, op, schema, args, kwargs):
+        """Executes an operator that makes a tensor of nothing."""
+        device = kwargs.get("device")
+        on_device = device is not None and device.type != "cpu"
+        if schema.device and on_device:
+            kwargs = {**kwargs, "device": _META, "pin_memory": False}
+            if "pin_memory" not in schema.arguments:
+                kwargs.pop("pin_memory")
+        elif schema.device and _elements(args) > _LARGEST_WITH_VALUES:
+            kwargs = {**kwargs, "device": _META}
+        result = op(*args, **kwargs)
+        if self.recording and isinstance(result, torch.Tensor) and result.is_meta:
+            self._record(op, schema, args, kwargs, result)
+        return result
+
+
+def _elements(args):
+    """How many elements a tensor of this shape has; 0 where the arguments are no shape."""
+    shape = args[0] if args else ()
+    if isinstance(shape, (list, tuple, torch.Size)):
+        elements = 1
+        for size in shape:
+            elements *= size if isinstance(size, int) else 1
+        return elements
+    return 0
+
+
+def _explained(op, reason):
+    name = op.name()
+    place = user_line()
+    dynamic = "data dependent" in reason or "dynamic" in reason.lower() or name.startswith(
+        ("aten::nonzero", "aten::masked_select", "aten::_unique", "aten::unique", "aten::repeat_interleave.Tensor")
+    )
+    if dynamic:
+        return (
+            f"{place}: the shape of the result of {name} depends on values, which tensors without memory lack; "
+            "execute the step instead (execute=True, --execute)"
+        )
+    missing = "meta" in reason.lower() and ("kernel" in reason or "backend" in reason or "fake" in reason.lower())
+    if missing or "NotImplemented" in reason:
+        namespace, _, rest = name.partition("::")
+        registered = f"{namespace}::{rest.partition('.')[0]}"
+        return (
+            f"{place}: operator {name} has no rule for the shapes of its results; "
+            f'register one with torch.library.register_fake("{registered}")'
+        )
+    return f"{place}: {name}: {reason}"

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The context manager `capture`: one training step, recorded into a file."""
+
+import contextlib
+import gc
+import os
+
+import torch
+
+from perfpred.capture import step_file
+from perfpred.capture.above import above_autograd
+from perfpred.capture.cuda import pretended_cuda
+from perfpred.capture.hooks import Hooks
+from perfpred.capture.recorder import CaptureError, Recorder
+
+__all__ = ["CaptureError", "Session", "capture"]
+
+
+class Session:
+    """Everything that records, switched on and off together."""
+
+    def __init__(self, execute, tell):
+        self.recorder = Recorder(execute, tell)
+        self.hooks = Hooks(self.recorder)
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            if not self.recorder.execute:
+                stack.enter_context(pretended_cuda())
+                stack.enter_context(above_autograd(self.hooks.loss))
+            stack.enter_context(self.hooks)
+            stack.enter_context(self.recorder)
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        self.recorder.recording = False
+        return self._open.__exit__(*error)
+
+    def document(self, batch_size=None):
+        return step_file.document(self.recorder, batch_size or self.hooks.batch_size)
+
+
+class capture:
+    """Records the training step that runs inside of it, and writes it to a step file:
+
+        with perfpred.capture("step.json"):
+            train_step(model, batch)
+
+    The step runs on tensors without memory: it computes nothing, and parameters, buffers and optimizers are afterwards
+    as they were before.
+
+    path: the file, which appears whole or not at all; only if the step ends without an exception.
+    batch_size: default: the first size of the first tensor that a module is called with.
+    execute: run the step on tensors with values, for steps whose shapes depend on them. It changes the weights then.
+    tell: called with a line of text when the program asks for a value that does not exist.
+
+    Raises CaptureError if the step cannot be captured, OSError if the file cannot be written.
+    """
+
+    def __init__(self, path, *, batch_size=None, execute=False, tell=None):
+        self.path = os.fspath(path)
+        self.batch_size = batch_size
+        self.execute = execute
+        self._tell = tell
+
+    def __enter__(self):
+        step_file.check_writable(self.path)
+        self.session = Session(self.execute, self._tell)
+        self._swapped = []
+        if not self.execute:
+            self._remove_memory()
+        try:
+            self.session.__enter__()
+        except BaseException:
+            self._restore()
+            raise
+        self.session.recorder.recording = True
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.session.__exit__(kind, error, trace)
+        document = None
+        try:
+            if kind is None:
+                document = self.session.document(self.batch_size)
+        finally:
+            self._restore()
+        if document is not None:
+            step_file.write(self.path, document)
+
+    def _remove_memory(self):
+        """Puts tensors without memory in the place of all parameters and buffers."""
+        recorder = self.session.recorder
+        found = {}
+        for thing in gc.get_objects():
+            kind = type(thing)
+            if issubclass(kind, torch.nn.Module):
+                for module_tensor in (*thing.__dict__.get("_parameters", {}).values(), *thing.__dict__.get("_buffers", {}).values()):
+                    if module_tensor is not None:
+                        found[id(module_tensor)] = module_tensor
+            elif issubclass(kind, torch.Tensor) and thing.requires_grad and thing.is_leaf:
+                found[id(thing)] = thing
+        for tensor in found.values():
+            if tensor.is_meta:
+                continue
+            made = recorder.stand_in(tensor)
+            if isinstance(tensor, torch.nn.Parameter):
+                made = torch.nn.Parameter(made, tensor.requires_grad)
+            elif tensor.requires_grad:
+                made.requires_grad_()
+            if tensor.grad is not None:
+                made.grad = recorder.stand_in(tensor.grad)
+            try:
+                torch.utils.swap_tensors(tensor, made)
+            except RuntimeError as error:
+                self._restore()
+                raise CaptureError(f"a parameter is in use and cannot be replaced for the capture: {error}") from error
+            self._swapped.append((tensor, made))
+
+    def _restore(self):
+        self.session.hooks.restore_optimizers()
+        for tensor, original in self._swapped:
+            tensor.grad = None
+            torch.utils.swap_tensors(tensor, original)
+        self._swapped = []

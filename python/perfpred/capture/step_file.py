@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes step files; docs/step_file.md says what is in them."""
+
+import json
+import os
+import tempfile
+
+import torch
+
+from perfpred.capture.recorder import CaptureError
+
+_PRODUCTS = ("convolution", "mm", "addmm", "bmm", "baddbmm", "attention")
+_HALVES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+def _precision(recorder):
+    """The precision in which most convolutions and matrix products compute."""
+    counts = {}
+    for op in recorder.ops:
+        if op["name"].partition("::")[2] in _PRODUCTS and op["inputs"]:
+            dtype = recorder.tensors[op["inputs"][0]][1]
+            counts[dtype] = counts.get(dtype, 0) + 1
+    most = max(counts, key=counts.get) if counts else torch.float32
+    if most in _HALVES:
+        return _HALVES[most]
+    if most == torch.float64:
+        return "fp64"
+    tf32 = (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
+    return {(False, False): "fp32", (True, True): "tf32", (True, False): "default"}.get(tf32, "unknown")
+
+
+def document(recorder, batch_size):
+    """What the file says, as a dictionary."""
+    if not recorder.ops:
+        raise CaptureError("no operator was executed: there is no training step")
+    if not any(op["phase"] == "backward" for op in recorder.ops):
+        raise CaptureError("no backward pass was executed: there is no training step")
+    if not batch_size:
+        raise CaptureError("the batch size is not known: no module was called with a tensor; name it (batch_size=...)")
+    tensors = [
+        {
+            "sizes": list(sizes),
+            "strides": list(strides),
+            "dtype": str(dtype).partition(".")[2],
+            "storage": storage,
+            "role": recorder.storages[storage]["role"],
+        }
+        for storage, dtype, sizes, strides in recorder.tensors
+    ]
+    return {
+        "format": 1,
+        "torch": torch.__version__,
+        "precision": _precision(recorder),
+        "batch_size": batch_size,
+        "layers": recorder.layers,
+        "values": recorder.values,
+        "storages": [{"bytes": s["bytes"]} for s in recorder.storages],
+        "tensors": tensors,
+        "ops": recorder.ops,
+    }
+
+
+def check_writable(path):
+    """Raises OSError if there can be no file of this name."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a folder")
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path}: the folder {folder} cannot be written")
+
+
+def _lines(value):
+    """A list, one element a line, so that people can read it and tools compare it."""
+    if not value:
+        return "[]"
+    return "[\n" + ",\n".join(json.dumps(v, separators=(",", ":")) for v in value) + "\n]"
+
+
+def write(path, content):
+    """Writes a document; the file appears whole or not at all."""
+    parts = []
+    for key, value in content.items():
+        long = key in ("values", "storages", "tensors", "ops")
+        parts.append(f"{json.dumps(key)}: {_lines(value) if long else json.dumps(value)}")
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("{" + ",\n".join(parts) + "}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read(path):
+    """The document in a file."""
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    if not isinstance(content, dict) or content.get("format") != 1:
+        raise CaptureError(f"{path}: is not a step file of format 1")
+    return content
+
+
+def _growth(first, second, samples, what):
+    growth = []
+    for a, b in zip(first, second):
+        if (b - a) % samples != 0:
+            raise CaptureError(f"{what}: {first} and {second} do not grow by a whole number for each sample")
+        growth.append((b - a) // samples)
+    return growth
+
+
+def combine(first, second, path=None):
+    """Joins captures of one step at two batch sizes into one that answers for any batch size.
+
+    first, second: paths of step files. path: the file to write; default: the document is only returned.
+    Raises CaptureError if the two are not the same step.
+    """
+    a, b = (read(p) if not isinstance(p, dict) else p for p in (first, second))
+    samples = b["batch_size"] - a["batch_size"]
+    if samples == 0:
+        raise CaptureError(f"both files have the batch size {a['batch_size']}")
+    for i, (op, other) in enumerate(zip(a["ops"], b["ops"])):
+        if any(op.get(key) != other.get(key) for key in ("name", "inputs", "outputs", "phase", "args")):
+            raise CaptureError(f"the steps differ from operator {i} on: {op['name']} and {other['name']}")
+    if len(a["ops"]) != len(b["ops"]) or len(a["tensors"]) != len(b["tensors"]):
+        raise CaptureError(f"the steps differ: {len(a['ops'])} and {len(b['ops'])} operators")
+    joined = dict(a)
+    joined["tensors"] = []
+    for i, (tensor, other) in enumerate(zip(a["tensors"], b["tensors"])):
+        if any(tensor[key] != other[key] for key in ("dtype", "storage", "role")):
+            raise CaptureError(f"the steps differ in tensor {i}")
+        tensor = dict(tensor)
+        for key, grows in (("sizes", "growth"), ("strides", "stride_growth")):
+            growth = _growth(tensor[key], other[key], samples, f"tensor {i}")
+            if any(growth):
+                tensor[grows] = growth
+        joined["tensors"].append(tensor)
+    joined["other_batch_size"] = b["batch_size"]
+    ordered = {key: joined[key] for key in a if key not in ("values", "storages", "tensors", "ops")}
+    ordered["other_batch_size"] = b["batch_size"]
+    for key in ("values", "storages", "tensors", "ops"):
+        ordered[key] = joined[key]
+    if path is not None:
+        check_writable(path)
+        write(path, ordered)
+    return ordered

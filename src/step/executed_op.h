@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/op_graph.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace perfpred {
+
+// What is known of operators that were executed, by whoever recorded them: LibTorch's names, tensors with strides.
+
+/// The kind of an operator of LibTorch. @param name  without namespace, overload and the underscore of in-place forms
+[[nodiscard]] OpKind kind_of_name(std::string_view name);
+
+/// Whether an operator of LibTorch neither computes nor moves anything. @param name  as in kind_of_name()
+[[nodiscard]] bool computes_nothing(std::string_view name);
+
+/// Sizes of a tensor, and the distance in elements between neighbours on each axis.
+struct Strided {
+  std::span<const std::int64_t> sizes, strides;  ///< equally many
+
+  /// The shape of the elements that lie in memory: expanded axes (stride 0) have size 1. One axis if there are more
+  /// than Shape::max_rank.
+  [[nodiscard]] Shape stored() const;
+
+  [[nodiscard]] std::int64_t numel() const;  ///< @throws InputError if no device has room for so many
+};
+
+/// How often a convolution or product computes with each element that lies in memory: once but for expanded operands.
+/// Operators of other kinds: 1. @param transposed  of a convolution
+[[nodiscard]] double repetitions(OpKind kind, std::span<const Strided> inputs, std::span<const Strided> outputs,
+                                 bool transposed);
+
+}  // namespace perfpred

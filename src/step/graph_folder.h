@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/op_graph.h>
+
+#include <optional>
+#include <string>
+
+namespace perfpred {
+
+/// The step file of a network in the folders of add_graphs(); nothing if there is none. Read at the first call.
+/// @throws InputError as StepFile does
+[[nodiscard]] std::optional<StepFile> find_graph(const std::string& network);
+
+}  // namespace perfpred

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "step/executed_op.h"
+#include "text/file_hash.h"
+#include "text/json.h"
+
+namespace perfpred {
+namespace {
+
+using nlohmann::json;
+
+constexpr double most_bytes = 4e18;  // sums of bytes stay below 2^63
+constexpr std::int64_t largest_size = std::int64_t{1} << 56;
+
+/// Sizes of a tensor's axes, or its strides, at the batch size of the file, and what each grows by with a sample.
+struct Axes {
+  std::vector<std::int64_t> values, growth;  // growth is empty where nothing grows
+
+  [[nodiscard]] std::vector<std::int64_t> after(std::int64_t samples) const {
+    std::vector<std::int64_t> grown = values;
+    for (std::size_t axis = 0; axis < growth.size(); ++axis) {
+      std::int64_t added = 0;
+      if (__builtin_mul_overflow(growth[axis], samples, &added) ||
+          __builtin_add_overflow(grown[axis], added, &grown[axis]) || grown[axis] > largest_size) {
+        throw InputError("a tensor is too large for any device");
+      }
+      if (grown[axis] < 0) throw InputError("the batch is too small for the captured step");
+    }
+    return grown;
+  }
+};
+
+struct StepTensor {
+  Axes sizes, strides;
+  DataType type = DataType::f32;
+  TensorRole role = TensorRole::activation;
+  std::uint32_t storage = 0;
+};
+
+struct StepOp {
+  std::string name;  // without namespace and the underscore of in-place forms if it is LibTorch's
+  OpKind kind = OpKind::unknown;
+  Phase phase = Phase::forward;
+  std::int32_t layer = -1;
+  std::vector<std::uint32_t> inputs, outputs;  // indices of tensors; no_tensor among the outputs
+  std::vector<std::uint32_t> frees;            // indices of storages
+  bool free = false, transposed = false, causal = false;
+  bool lists = false;  // one launch for lists of tensors
+};
+
+/// A place in the file, for messages: `step.json: ops[3]: inputs`.
+class Place {
+ public:
+  explicit Place(std::string text) : text_(std::move(text)) {}
+
+  [[nodiscard]] Place in(std::string_view key) const { return Place(fmt::format("{}: {}", text_, key)); }
+  [[nodiscard]] Place at(std::string_view key, std::size_t index) const {
+    return Place(fmt::format("{}: {}[{}]", text_, key, index));
+  }
+  [[noreturn]] void refuse(const std::string& what) const { throw InputError(fmt::format("{}: {}", text_, what)); }
+
+ private:
+  std::string text_;
+};
+
+std::int64_t integer(const json& value, const Place& place, std::int64_t least, std::int64_t most) {
+  const bool fits =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() ||
+       value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+  if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
+    place.refuse(fmt::format("{} is not an integer in {}..{}",
+                             shown(value.dump(-1, ' ', true, json::error_handler_t::replace)), least, most));
+  }
+  return value.get<std::int64_t>();
+}
+
+const json& member(const json& object, const char* key, const Place& place) {
+  if (!object.is_object()) place.refuse("is not an object");
+  const auto found = object.find(key);
+  if (found == object.end()) place.refuse(fmt::format("{} is missing", key));
+  return *found;
+}
+
+const json& list(const json& object, const char* key, const Place& place) {
+  const json& value = member(object, key, place);
+  if (!value.is_array()) place.in(key).refuse("is not a list");
+  return value;
+}
+
+std::string text(const json& object, const char* key, const Place& place) {
+  const json& value = member(object, key, place);
+  if (!value.is_string()) place.in(key).refuse("is not text");
+  return value.get<std::string>();
+}
+
+/// One of some words. @param words  pairs of a word and what it means
+template <class Value, std::size_t Count>
+Value one_of(const json& object, const char* key, const Place& place,
+             const std::array<std::pair<std::string_view, Value>, Count>& words) {
+  const std::string word = text(object, key, place);
+  for (const auto& [known, value] : words) {
+    if (known == word) return value;
+  }
+  place.in(key).refuse(fmt::format("\"{}\" is not known", shown(word)));
+}
+
+constexpr std::array<std::pair<std::string_view, DataType>, 9> types = {{
+    {"float32", DataType::f32},
+    {"float16", DataType::f16},
+    {"bfloat16", DataType::bf16},
+    {"float64", DataType::f64},
+    {"int64", DataType::i64},
+    {"int32", DataType::i32},
+    {"uint8", DataType::u8},
+    {"int8", DataType::u8},
+    {"bool", DataType::u8},
+}};
+
+constexpr std::array<std::pair<std::string_view, TensorRole>, 7> roles = {{
+    {"parameter", TensorRole::parameter},
+    {"buffer", TensorRole::buffer},
+    {"input", TensorRole::input},
+    {"activation", TensorRole::activation},
+    {"gradient", TensorRole::gradient},
+    {"optimizer_state", TensorRole::optimizer_state},
+    {"temporary", TensorRole::temporary},
+}};
+
+constexpr std::array<std::pair<std::string_view, Phase>, 4> phases = {{
+    {"forward", Phase::forward},
+    {"loss", Phase::loss},
+    {"backward", Phase::backward},
+    {"optimizer", Phase::optimizer},
+}};
+
+std::vector<std::int64_t> integers(const json& values, const Place& place, std::int64_t least) {
+  std::vector<std::int64_t> read;
+  for (const json& value : values) read.push_back(integer(value, place, least, largest_size));
+  return read;
+}
+
+Axes axes(const json& tensor, const char* key, const char* growth_key, const Place& place) {
+  Axes read{integers(list(tensor, key, place), place.in(key), 0), {}};
+  if (tensor.contains(growth_key)) {
+    read.growth = integers(list(tensor, growth_key, place), place.in(growth_key), -largest_size);
+    if (read.growth.size() != read.values.size())
+      place.in(growth_key).refuse(fmt::format("differs in length from {}", key));
+  }
+  return read;
+}
+
+/// A list of indices. @param none  whether null may stand for nothing
+std::vector<std::uint32_t> indices(const json& op, const char* key, const Place& place, std::size_t count, bool none) {
+  std::vector<std::uint32_t> read;
+  const json& values = list(op, key, place);
+  if (values.size() > std::numeric_limits<std::uint16_t>::max()) place.in(key).refuse("has more than 65535 elements");
+  for (const json& value : values) {
+    if (none && value.is_null()) {
+      read.push_back(no_tensor);
+      continue;
+    }
+    const std::int64_t index = integer(value, place.in(key), 0, no_tensor - 1);
+    if (index >= static_cast<std::int64_t>(count)) place.in(key).refuse(fmt::format("there is no {}", index));
+    read.push_back(static_cast<std::uint32_t>(index));
+  }
+  return read;
+}
+
+/// The kind of an operator: of LibTorch, of perfpred.capture, or of a user's library.
+void classify(StepOp& op, bool pointwise) {
+  std::string_view name = op.name;
+  const bool known = name.starts_with("aten::") || name.starts_with("perfpred::");
+  if (!known) return;
+  name.remove_prefix(name.find("::") + 2);
+  if (name.size() > 1 && name.ends_with('_')) name.remove_suffix(1);
+  constexpr std::string_view foreach_prefix = "_foreach_";
+  op.lists = name.starts_with(foreach_prefix);
+  op.free = computes_nothing(name);
+  op.kind = kind_of_name(op.lists ? name.substr(foreach_prefix.size()) : name);
+  const bool elementwise = op.kind >= OpKind::add && op.kind <= OpKind::addcdiv;
+  if (op.lists && !elementwise && op.kind != OpKind::copy && op.kind != OpKind::fill) op.kind = OpKind::other;
+  if (op.kind == OpKind::unknown && pointwise) op.kind = OpKind::other;
+  op.name = name;
+}
+
+}  // namespace
+
+struct StepFile::Content {
+  std::string path, name;
+  std::int64_t batch_size = 0;
+  std::optional<std::int64_t> other_batch_size;
+  Precision precision = Precision::unknown;
+  std::vector<std::string> layers;
+  std::vector<std::int64_t> storages;  // bytes at batch_size
+  std::vector<StepTensor> tensors;
+  std::vector<StepOp> ops;
+
+  explicit Content(const std::string& file) : path(file), name("step:" + file_hash(file)) {
+    const auto document = read_json<json>(file);
+    const Place place(file);
+    const json& format = member(document, "format", place);
+    if (!format.is_number_integer() || format != 1) place.in("format").refuse("is not 1");
+    batch_size = integer(member(document, "batch_size", place), place.in("batch_size"), 1, largest_size);
+    if (document.contains("other_batch_size")) {
+      other_batch_size = integer(document["other_batch_size"], place.in("other_batch_size"), 1, largest_size);
+    }
+    try {
+      precision = parse_precision(text(document, "precision", place));
+    } catch (const InputError& error) {
+      place.refuse(error.what());
+    }
+    if (document.contains("layers")) {
+      for (const json& layer : list(document, "layers", place)) {
+        if (!layer.is_string()) place.in("layers").refuse("holds what is not text");
+        layers.push_back(layer.get<std::string>());
+      }
+    }
+    read_storages(list(document, "storages", place), place);
+    const json& all_tensors = list(document, "tensors", place);
+    for (std::size_t i = 0; i < all_tensors.size(); ++i) read_tensor(all_tensors[i], place.at("tensors", i));
+    const json& all_ops = list(document, "ops", place);
+    for (std::size_t i = 0; i < all_ops.size(); ++i) read_op(all_ops[i], place.at("ops", i));
+    (void)graph(batch_size);  // finds what does not fit
+  }
+
+  void read_storages(const json& all, const Place& place) {
+    double sum = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Place here = place.at("storages", i);
+      storages.push_back(integer(member(all[i], "bytes", here), here.in("bytes"), 0, largest_size * 8));
+      sum += static_cast<double>(storages.back());
+    }
+    if (sum > most_bytes) place.in("storages").refuse("are together too large for any device");
+  }
+
+  void read_tensor(const json& from, const Place& place) {
+    StepTensor tensor;
+    tensor.sizes = axes(from, "sizes", "growth", place);
+    tensor.strides = axes(from, "strides", "stride_growth", place);
+    if (tensor.strides.values.size() != tensor.sizes.values.size()) place.refuse("has not as many strides as sizes");
+    tensor.type = one_of(from, "dtype", place, types);
+    tensor.role = one_of(from, "role", place, roles);
+    const std::int64_t storage = integer(member(from, "storage", place), place.in("storage"), 0, no_tensor - 1);
+    if (storage >= static_cast<std::int64_t>(storages.size()))
+      place.in("storage").refuse(fmt::format("there is no {}", storage));
+    tensor.storage = static_cast<std::uint32_t>(storage);
+    tensors.push_back(std::move(tensor));
+  }
+
+  void read_op(const json& from, const Place& place) {
+    StepOp op;
+    op.name = text(from, "name", place);
+    if (!is_utf8(op.name)) place.in("name").refuse("is not UTF-8");
+    op.phase = one_of(from, "phase", place, phases);
+    op.inputs = indices(from, "inputs", place, tensors.size(), false);
+    op.outputs = indices(from, "outputs", place, tensors.size(), true);
+    if (from.contains("frees")) op.frees = indices(from, "frees", place, storages.size(), false);
+    if (from.contains("layer")) {
+      op.layer = static_cast<std::int32_t>(
+          integer(from["layer"], place.in("layer"), -1, std::numeric_limits<std::int32_t>::max()));
+      if (op.layer >= static_cast<std::int64_t>(layers.size()))
+        place.in("layer").refuse(fmt::format("there is no {}", op.layer));
+    }
+    bool pointwise = false;
+    if (from.contains("args")) {
+      const json& args = from["args"];
+      if (!args.is_object()) place.in("args").refuse("is not an object");
+      for (const auto& [flag, value] : {std::pair("transposed", &op.transposed), std::pair("causal", &op.causal),
+                                        std::pair("pointwise", &pointwise)}) {
+        const auto found = args.find(flag);
+        if (found == args.end()) continue;
+        if (!found->is_boolean()) place.in("args").in(flag).refuse("is neither true nor false");
+        *value = found->get<bool>();
+      }
+    }
+    classify(op, pointwise);
+    ops.push_back(std::move(op));
+  }
+
+  [[nodiscard]] OpGraph graph(std::int64_t batch) const;
+};
+
+namespace {
+
+/// Bytes between a tensor's first element and the end of its last.
+double extent(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides, DataType type) {
+  double elements = 1;
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (sizes[axis] == 0) return 0;
+    elements += static_cast<double>(sizes[axis] - 1) * static_cast<double>(strides[axis]);
+  }
+  return elements * static_cast<double>(size_of(type));
+}
+
+/// Whether an operator of this kind has the operands that counting it reads.
+bool operands_fit(OpKind kind, const OpGraph& graph, std::span<const TensorId> in, std::span<const TensorId> out) {
+  const auto rank = [&](std::size_t i) { return graph.shape(in[i]).rank(); };
+  const bool result = !out.empty() && out[0] != no_tensor;
+  const auto is_attention = [&](std::size_t q) {
+    return in.size() >= q + 3 && rank(q) >= 1 && graph.shape(in[q]).back() > 0 && rank(q + 1) >= 2 && rank(q + 2) >= 1;
+  };
+  const auto is_weight = [&](std::size_t i) { return in.size() > i && rank(i) >= 1 && graph.shape(in[i])[0] > 0; };
+  switch (kind) {
+    case OpKind::convolution:
+      return is_weight(1) && result;
+    case OpKind::convolution_backward:
+      return is_weight(2) && out.size() >= 2;
+    case OpKind::mm:
+    case OpKind::bmm:
+      return in.size() >= 2 && rank(0) >= 1 && result;
+    case OpKind::addmm:
+    case OpKind::baddbmm:
+      return in.size() >= 2 && rank(1) >= 1 && result;
+    case OpKind::attention:
+      return is_attention(0);
+    case OpKind::attention_backward:
+      return is_attention(1);
+    case OpKind::nll_loss:
+      return in.size() >= 2;
+    case OpKind::nll_loss_backward:
+      return in.size() >= 4;
+    case OpKind::embedding:
+      return in.size() >= 2 && result;
+    case OpKind::embedding_backward:
+      return !in.empty();
+    case OpKind::fused_sgd:
+    case OpKind::fused_momentum:
+    case OpKind::fused_adam:
+    case OpKind::fused_adamw:
+    case OpKind::fused_adagrad:
+    case OpKind::unscale_gradients:
+      return std::find(out.begin(), out.end(), no_tensor) == out.end();
+    default:
+      return true;
+  }
+}
+
+/// One FLOP for each element of the lists that one launch goes through, if the operator computes.
+double list_flops(const OpGraph& graph, OpKind kind, std::span<const TensorId> in, std::span<const TensorId> out) {
+  if (kind == OpKind::copy || kind == OpKind::fill) return 0;
+  double flops = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::int64_t elements = out[i] != no_tensor ? graph.numel(out[i]) : 0;
+    if (i < in.size()) elements = std::max(elements, graph.numel(in[i]));
+    flops += static_cast<double>(elements);
+  }
+  return flops;
+}
+
+}  // namespace
+
+OpGraph StepFile::Content::graph(std::int64_t batch) const {
+  const Place place(path);
+  if (batch < 1) throw InputError(fmt::format("batch size {} is not positive", batch));
+  if (batch != batch_size && !other_batch_size) {
+    place.refuse(
+        fmt::format("was captured at batch size {}, not {}; perfpred.combine() joins captures of two sizes, "
+                    "which answer for all",
+                    batch_size, batch));
+  }
+  OpGraph graph;
+  graph.reserve(layers.size(), ops.size(), tensors.size());
+  for (const std::string& layer : layers) graph.add_layer(layer);
+
+  std::vector<std::vector<std::int64_t>> sizes, strides;
+  std::vector<double> extents(storages.size()), extents_then(storages.size());
+  for (const StepTensor& tensor : tensors) {
+    sizes.push_back(tensor.sizes.after(batch - batch_size));
+    strides.push_back(tensor.strides.after(batch - batch_size));
+    double& now = extents[tensor.storage];
+    now = std::max(now, extent(sizes.back(), strides.back(), tensor.type));
+    double& then = extents_then[tensor.storage];
+    then = std::max(then, extent(tensor.sizes.values, tensor.strides.values, tensor.type));
+  }
+  const auto strided = [&](std::uint32_t i) { return i == no_tensor ? Strided() : Strided{sizes[i], strides[i]}; };
+
+  // The tensor that fills its storage owns it. Where none does, one that no operator names.
+  std::vector<TensorId> owners(storages.size(), no_tensor), ids(tensors.size(), no_tensor);
+  std::vector<std::uint32_t> whole(storages.size(), no_tensor);
+  std::vector<double> bytes(storages.size());
+  double all_bytes = 0;
+  for (std::size_t s = 0; s < storages.size(); ++s) {
+    const auto then = static_cast<double>(storages[s]);
+    bytes[s] = extents_then[s] > 0 ? then * (extents[s] / extents_then[s]) : then;
+    all_bytes += bytes[s];
+  }
+  if (all_bytes > most_bytes) place.refuse("is together too large for any device");
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+    const StepTensor& tensor = tensors[i];
+    const Strided view = strided(i);
+    const std::int64_t numel = view.numel();
+    const double own = static_cast<double>(numel) * static_cast<double>(size_of(tensor.type));
+    if (whole[tensor.storage] == no_tensor && std::abs(own - bytes[tensor.storage]) < 0.5 &&
+        view.stored().numel() == numel) {
+      whole[tensor.storage] = i;
+    }
+  }
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+    const StepTensor& tensor = tensors[i];
+    TensorId& owner = owners[tensor.storage];
+    if (owner == no_tensor) {
+      const std::uint32_t filling = whole[tensor.storage];
+      if (filling != no_tensor) {
+        owner = ids[filling] = graph.add_tensor(strided(filling).stored(), tensors[filling].type, tensor.role);
+      } else {
+        const auto elements =
+            static_cast<std::int64_t>(bytes[tensor.storage] / static_cast<double>(size_of(tensor.type)));
+        owner = graph.add_tensor(Shape({elements}), tensor.type, tensor.role);
+      }
+    }
+    if (ids[i] == no_tensor) ids[i] = graph.add_view(owner, strided(i).stored());
+  }
+
+  std::unordered_map<std::string_view, std::int32_t> names;
+  double moved = 0;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const StepOp& op = ops[i];
+    if (!op.free) {
+      std::vector<TensorId> in, out;
+      for (const std::uint32_t tensor : op.inputs) in.push_back(ids[tensor]);
+      for (const std::uint32_t tensor : op.outputs) out.push_back(tensor == no_tensor ? no_tensor : ids[tensor]);
+      for (const TensorId id : in) moved += static_cast<double>(graph.bytes(id));
+      for (const TensorId id : out) moved += id == no_tensor ? 0 : static_cast<double>(graph.bytes(id));
+      if (moved > most_bytes) place.refuse("moves more bytes than can be counted");
+      if (!operands_fit(op.kind, graph, in, out)) {
+        place.at("ops", i).refuse(fmt::format("has not the operands of {}", shown(op.name)));
+      }
+      Op& added = graph.add_op(op.kind, op.phase, op.layer, in, out, op.transposed, op.causal);
+      if (op.lists) {
+        added.flops = list_flops(graph, op.kind, in, out);
+      } else if (is_conv_or_matmul(op.kind)) {
+        std::vector<Strided> inputs, outputs;
+        for (const std::uint32_t tensor : op.inputs) inputs.push_back(strided(tensor));
+        for (const std::uint32_t tensor : op.outputs) outputs.push_back(strided(tensor));
+        added.flops *= repetitions(op.kind, inputs, outputs, op.transposed);
+      }
+      if (op.lists || op.kind == OpKind::unknown || op.kind == OpKind::other) {
+        const auto [known, is_new] = names.try_emplace(op.name, static_cast<std::int32_t>(names.size()));
+        added.name = known->second;
+        if (is_new) graph.add_op_name(op.name);
+      }
+    }
+    const std::size_t after = graph.ops().empty() ? 0 : graph.ops().size() - 1;
+    for (const std::uint32_t storage : op.frees) {
+      if (owners[storage] != no_tensor) graph.set_freed_after(owners[storage], after);
+    }
+  }
+  return graph;
+}
+
+StepFile::StepFile(const std::string& path) : content_(std::make_shared<const Content>(path)) {}
+
+const std::string& StepFile::name() const { return content_->name; }
+
+std::int64_t StepFile::batch_size() const { return content_->batch_size; }
+
+Precision StepFile::precision() const { return content_->precision; }
+
+OpGraph StepFile::graph(std::int64_t batch_size) const { return content_->graph(batch_size); }
+
+}  // namespace perfpred
