@@ -88,7 +88,8 @@ def _cast(value, dtype):
 
 
 def _autocast_kernel(op, policy):
-    has_dtype = any(a.name == "dtype" for a in op._schema.arguments)
+    names = [a.name for a in op._schema.arguments]
+    dtype_place = names.index("dtype") if "dtype" in names else None
 
     def kernel(keys, *args, **kwargs):
         half = _half_type()
@@ -96,11 +97,12 @@ def _autocast_kernel(op, policy):
             return op.redispatch(keys & _BELOW, *args, **kwargs)
         with below_autograd():
             if policy == "single_result":
-                if has_dtype and _eligible(args[0]) and kwargs.get("dtype") is None:
-                    kwargs["dtype"] = torch.float32
-                elif not has_dtype and _eligible(args[0]):
+                if not _eligible(args[0]):
+                    return op(*args, **kwargs)
+                if dtype_place is None:
                     return op(_cast(args[0], torch.float32), *args[1:], **kwargs)
-                return op(*args, **kwargs)
+                given = args[dtype_place] if dtype_place < len(args) else kwargs.pop("dtype", None)
+                return op(*args[:dtype_place], dtype=given or torch.float32, **kwargs)
             dtype = half if policy == "half" else torch.float32
             if policy == "widest":
                 types = {v.dtype for v in args if _eligible(v)}

@@ -5,6 +5,7 @@ import contextlib
 import importlib
 
 import torch
+import torch._dynamo  # reads what is replaced here when a dispatch mode first imports it
 import torch.utils.checkpoint
 
 from perfpred.capture import above

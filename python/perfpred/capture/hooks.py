@@ -44,15 +44,15 @@ class Hooks:
                 register_optimizer_step_post_hook(self._after_step),
             ):
                 stack.callback(handle.remove)
-            run = torch.autograd.graph._engine_run_backward
-
-            def engine(*args, **kwargs):
-                with self._in_backward():
-                    return run(*args, **kwargs)
-
-            for place in (torch.autograd.graph, torch.autograd):
-                stack.callback(setattr, place, "_engine_run_backward", place._engine_run_backward)
-                place._engine_run_backward = engine
+            for place, name in (
+                (torch.autograd, "backward"),
+                (torch.autograd, "grad"),
+                (torch.autograd, "_engine_run_backward"),
+                (torch.autograd.graph, "_engine_run_backward"),
+            ):
+                run = getattr(place, name)
+                stack.callback(setattr, place, name, run)
+                setattr(place, name, self._backward_of(run))
             self._open = stack.pop_all()
         return self
 
@@ -70,16 +70,18 @@ class Hooks:
         finally:
             self.recorder.phase = before
 
-    @contextlib.contextmanager
-    def _in_backward(self):
-        self._backward += 1
-        self.recorder.phase = "backward"
-        layer, self.recorder.layer = self.recorder.layer, -1
-        try:
-            yield
-        finally:
-            self._backward -= 1
-            self.recorder.layer = layer
+    def _backward_of(self, run):
+        def backward(*args, **kwargs):
+            self._backward += 1
+            self.recorder.phase = "backward"
+            layer, self.recorder.layer = self.recorder.layer, -1
+            try:
+                return run(*args, **kwargs)
+            finally:
+                self._backward -= 1
+                self.recorder.layer = layer
+
+        return backward
 
     # ---- modules ----
 
@@ -97,6 +99,8 @@ class Hooks:
         parameters = list(module.parameters())
         for parameter in parameters:
             recorder.set_role(parameter, "parameter" if parameter.requires_grad else "buffer")
+            if recorder.recording:
+                recorder.note_tensor(parameter)  # one that no operator uses has memory, too
         for buffer in module.buffers():
             if buffer.is_meta or recorder.execute:
                 recorder.set_role(buffer, "buffer")
@@ -136,7 +140,8 @@ class Hooks:
     def _name_training(self, optimizer):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self.recorder.set_role(parameter, "parameter")
+                if parameter.requires_grad:
+                    self.recorder.set_role(parameter, "parameter")
                 if parameter.grad is not None:
                     self.recorder.set_role(parameter.grad, "gradient")
         for state in optimizer.state.values():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the operators that PyTorch executes, with the tensors that they read and write."""
 
+import os
 import sys
 import weakref
 
@@ -23,14 +24,11 @@ class CaptureError(RuntimeError):
     """A step that cannot be captured; says the line of the user's program that asked for the impossible."""
 
 
-_PACKAGES = ()
+_PACKAGES = (torch.__path__[0], __file__.rpartition("capture")[0], "<", os.path.dirname(os.__file__))
 
 
-def _is_of_library(file):
-    global _PACKAGES
-    if not _PACKAGES:
-        here = __file__.rpartition("capture")[0]
-        _PACKAGES = (torch.__path__[0], here, "<frozen", "<string>")
+def is_of_library(file):
+    """Whether a source belongs to Python, PyTorch, perfpred or an installed package."""
     return file.startswith(_PACKAGES) or "/site-packages/" in file or "/dist-packages/" in file
 
 
@@ -40,7 +38,7 @@ def user_line():
     innermost = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not _is_of_library(file) and "runpy" not in file:
+        if not is_of_library(file):
             return f"{file}:{frame.f_lineno}"
         if innermost is None and not file.startswith(_PACKAGES):
             innermost = f"{file}:{frame.f_lineno}"  # an installed package that is no part of PyTorch
@@ -116,6 +114,7 @@ class Recorder(TorchDispatchMode):
         self.storages = []
         self._tensor_ids = {}
         self._storage_ids = {}
+        self._named = set()  # storages of which it was said what they are for
         self._watchers = {}
 
     # ---- what hooks tell ----
@@ -132,10 +131,21 @@ class Recorder(TorchDispatchMode):
         key = storage._cdata
         if key in self._storage_ids:
             self.storages[self._storage_ids[key]]["role"] = role
+            self._named.add(self._storage_ids[key])
         if key not in self._roles:
             self._roles[key] = (role, weakref.ref(storage, lambda _: self._roles.pop(key, None)))
         elif self._roles[key][0] != role:
             self._roles[key] = (role, self._roles[key][1])
+
+    def note_tensor(self, tensor):
+        """Lists a tensor, whether or not an operator uses it."""
+        self._tensor_id(tensor)
+
+    def name_input(self, tensor):
+        """Says that a tensor was given to the network, unless it is known what it is for."""
+        index = self._storage_ids.get(tensor.untyped_storage()._cdata)
+        if index is not None and self.storages[index]["role"] == "buffer" and index not in self._named:
+            self.set_role(tensor, "input")
 
     # ---- tensors of the file ----
 
@@ -147,6 +157,8 @@ class Recorder(TorchDispatchMode):
             return known
         index = len(self.storages)
         role = self._roles[key][0] if key in self._roles else None
+        if role is not None:
+            self._named.add(index)
         if role is None and isinstance(tensor, torch.nn.Parameter):
             role = "parameter" if tensor.requires_grad else "buffer"
         if role is None and not is_output:

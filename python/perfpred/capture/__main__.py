@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m perfpred.capture [options] SCRIPT [arguments of the script]
+
+Runs a training script without a GPU, records one step of its training, writes it to a step file, and stops the script.
+"""
+
+import argparse
+import contextlib
+import os
+import runpy
+import signal
+import sys
+
+import torch
+
+from perfpred.capture import step_file
+from perfpred.capture.recorder import CaptureError, is_of_library
+from perfpred.capture.session import Session
+
+DONE, FAILED, WRONG_INPUT = 0, 1, 2
+
+
+class _Captured(BaseException):
+    """Ends the script; no `except Exception` of it catches this."""
+
+
+def _options(arguments):
+    parser = argparse.ArgumentParser(
+        prog="perfpred.capture",
+        usage="python -m perfpred.capture [options] SCRIPT [arguments of the script]",
+        description="Records one training step of a script, without a GPU, for perfpred-inspect and perfpred-predict.",
+        epilog="Example: python -m perfpred.capture --out step.json --batch-sizes 16,32 train.py --epochs 1",
+    )
+    parser.add_argument("--out", default="step.json", help="the step file to write (default: step.json)")
+    parser.add_argument("--steps", type=int, default=1, help="the step to record, counted from 1 (default: 1)")
+    parser.add_argument(
+        "--batch-sizes",
+        help="two batch sizes, joined by a comma: the file then answers for all. DataLoaders get each in turn, and so "
+        "does {batch_size} in the script's arguments",
+    )
+    parser.add_argument(
+        "--execute", action="store_true", help="compute the step: for steps whose shapes depend on values"
+    )
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
+    options = parser.parse_args(arguments)
+    if options.steps < 1:
+        parser.error(f"--steps {options.steps} is not positive")
+    options.sizes = [None]
+    if options.batch_sizes is not None:
+        try:
+            options.sizes = [int(size) for size in options.batch_sizes.split(",")]
+        except ValueError:
+            options.sizes = []
+        if len(options.sizes) != 2 or min(options.sizes) < 1 or options.sizes[0] == options.sizes[1]:
+            parser.error(f"--batch-sizes {options.batch_sizes} is not two different positive integers, as in 16,32")
+    return options
+
+
+@contextlib.contextmanager
+def _loaders_of(size):
+    """Lets all DataLoaders make batches of this size."""
+    if size is None:
+        yield
+        return
+    kind = torch.utils.data.DataLoader
+    init = kind.__init__
+
+    def made(self, dataset, batch_size=1, *rest, **kwargs):
+        given = kwargs.get("batch_sampler") is not None or batch_size is None
+        init(self, dataset, batch_size if given else size, *rest, **kwargs)
+
+    kind.__init__ = made
+    try:
+        yield
+    finally:
+        kind.__init__ = init
+
+
+@contextlib.contextmanager
+def _parameters_without_memory(recorder):
+    """Gives parameters no memory, however they are made."""
+    kind = torch.nn.Parameter
+    new = kind.__new__
+
+    def made(cls, data=None, requires_grad=True):
+        if type(data) in (torch.Tensor, kind) and not data.is_meta:
+            data = recorder.stand_in(data.detach())
+        return new(cls, data, requires_grad)
+
+    kind.__new__ = made
+    try:
+        yield
+    finally:
+        kind.__new__ = new
+
+
+def _run(options, size):
+    """The document of one step at a batch size; None for the script's own."""
+    told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
+    session = Session(options.execute, told)
+    recorder, hooks = session.recorder, session.hooks
+    finished = 0
+
+    def before_forward():
+        """A step reaches from the forward pass to that after the optimizer's update."""
+        nonlocal finished
+        if hooks.stepped:
+            finished += 1
+            if finished == options.steps:
+                raise _Captured
+        if hooks.stepped or not recorder.recording or not any(op["phase"] == "backward" for op in recorder.ops):
+            recorder.clear()
+            recorder.recording = True
+            recorder.phase = "forward"
+
+    hooks.before_forward = before_forward
+    arguments = [a.replace("{batch_size}", str(size)) if size else a for a in options.arguments]
+    sys.argv = [options.script, *arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(options.script))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(session)
+        stack.enter_context(_loaders_of(size))
+        if not options.execute:
+            stack.enter_context(_parameters_without_memory(recorder))
+        try:
+            runpy.run_path(options.script, run_name="__main__")
+        except _Captured:
+            pass
+        except SystemExit as error:
+            if error.code not in (None, 0) and not (hooks.stepped and finished + 1 >= options.steps):
+                raise CaptureError(f"{options.script} ended with {error.code!r} before its step {options.steps}") from error
+    if finished < options.steps:
+        finished += hooks.stepped
+        if finished < options.steps:
+            made = "no training step" if finished == 0 else f"{finished} of {options.steps} training steps"
+            reason = "; an optimizer of torch.optim ends a step" if finished == 0 else ""
+            raise CaptureError(f"{options.script}: made {made}{reason}")
+    return session.document(size)
+
+
+def main(arguments=None):
+    options = _options(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if not os.path.isfile(options.script):
+            raise FileNotFoundError(f"{options.script}: there is no such file")
+        step_file.check_writable(options.out)
+        documents = [_run(options, size) for size in options.sizes]
+        document = documents[0] if len(documents) == 1 else step_file.combine(*documents)
+        step_file.write(options.out, document)
+    except (CaptureError, OSError) as error:
+        print(f"perfpred.capture: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        print("perfpred.capture: interrupted; nothing was written", file=sys.stderr)
+        return FAILED
+    except Exception as error:  # the script's own
+        lines = str(error).strip().splitlines()
+        print(f"perfpred.capture: {_place_of(error)}: {type(error).__name__}: {lines[0] if lines else ''}", file=sys.stderr)
+        return FAILED
+    print(f"wrote {options.out}: {len(document['ops'])} operators, batch size {document['batch_size']}", file=sys.stderr)
+    return DONE
+
+
+def _place_of(error):
+    """`file:line` of the user's program where an exception came from."""
+    frame, place = error.__traceback__, "?"
+    while frame is not None:
+        file = frame.tb_frame.f_code.co_filename
+        if not is_of_library(file):
+            place = f"{file}:{frame.tb_lineno}"
+        frame = frame.tb_next
+    return place
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Captures a training step of networks of torchvision, timm and transformers and compares the counts.
+
+    scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out docs/capture_table.md [NAME...]
+
+Needs torchvision, timm and transformers; weights are random, nothing is downloaded. Each network is trained for a step
+of batch 2 (SGD with momentum), captured without memory, and counted by perfpred-inspect. torch's FlopCounterMode counts
+the same step; it knows no causal attention, so attention is compared without halving.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+
+import perfpred
+
+BATCH = 2
+
+
+def _image(size):
+    return torch.zeros(BATCH, 3, size, size, device="meta")
+
+
+def _first_tensor(output):
+    """The output of which a loss is taken: HF's loss, logits, or the first tensor."""
+    if isinstance(output, torch.Tensor):
+        return output
+    if hasattr(output, "loss") and output.loss is not None:
+        return output.loss
+    values = output.values() if isinstance(output, dict) else output
+    for value in values:
+        if isinstance(value, (torch.Tensor, tuple, list, dict)):
+            return _first_tensor(value)
+    raise ValueError("no tensor in the output")
+
+
+def _torchvision():
+    import torchvision
+
+    for name in torchvision.models.list_models(module=torchvision.models):
+        size = {"inception_v3": 299}.get(name, 224)
+        yield f"torchvision {name}", lambda name=name: torchvision.models.get_model(name, weights=None), lambda size=size: (
+            (_image(size),),
+            {},
+        )
+
+
+TIMM = """resnet50d seresnet50 efficientnetv2_rw_t regnetz_b16 convnextv2_atto ghostnet_100 mobilevit_s
+    mobilenetv4_conv_small hrnet_w18_small dla34 cspdarknet53 repvgg_a2 vovnet39a nfnet_l0 xception41
+    deit_tiny_patch16_224 beit_base_patch16_224 mixer_s32_224 poolformer_s12 cait_xxs24_224 swinv2_tiny_window8_256
+    levit_128 pvt_v2_b0 eva02_tiny_patch14_224 tinynet_a""".split()
+
+
+def _timm():
+    import timm
+
+    for name in TIMM:
+        def data(name=name):
+            config = timm.get_pretrained_cfg(name)
+            return (_image(config.input_size[-1] if config is not None else 224),), {}
+
+        yield f"timm {name}", lambda name=name: timm.create_model(name, pretrained=False), data
+
+
+def _transformers():
+    import transformers as hf
+
+    def words(**more):
+        ids = torch.zeros(BATCH, 64, dtype=torch.long, device="meta")
+        return (), {"input_ids": ids, "labels": ids, **more}
+
+    small = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, vocab_size=1000)
+    grouped = dict(small, num_key_value_heads=2)
+    causal = {
+        "Llama": ("LlamaConfig", grouped),
+        "Mistral": ("MistralConfig", grouped),
+        "Qwen2": ("Qwen2Config", grouped),
+        "Qwen3": ("Qwen3Config", dict(grouped, head_dim=32)),
+        "Gemma": ("GemmaConfig", dict(grouped, head_dim=32)),
+        "Phi": ("PhiConfig", small),
+        "GPTNeoX": ("GPTNeoXConfig", small),
+        "StableLm": ("StableLmConfig", grouped),
+        "OPT": ("OPTConfig", dict(hidden_size=128, ffn_dim=256, num_hidden_layers=2, num_attention_heads=4, vocab_size=1000, word_embed_proj_dim=128)),
+        "Bloom": ("BloomConfig", dict(hidden_size=128, n_layer=2, n_head=4, vocab_size=1000)),
+        "Falcon": ("FalconConfig", dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=4, vocab_size=1000)),
+        "Mixtral": ("MixtralConfig", dict(grouped, num_local_experts=4)),
+        "GPTJ": ("GPTJConfig", dict(n_embd=128, n_layer=2, n_head=4, vocab_size=1000, rotary_dim=16)),
+    }
+    for name, (config, options) in causal.items():
+        def make(name=name, config=config, options=options):
+            cls = getattr(hf, f"{name}ForCausalLM")
+            return cls(getattr(hf, config)(**options))
+
+        yield f"transformers {name}ForCausalLM", make, words
+    yield "transformers GPT2LMHeadModel", lambda: hf.GPT2LMHeadModel(hf.GPT2Config(n_embd=128, n_layer=2, n_head=4, vocab_size=1000)), words
+    for name in ("Bert", "Roberta", "Electra", "Albert"):
+        def make(name=name):
+            options = dict(small, embedding_size=128) if name in ("Electra", "Albert") else small
+            return getattr(hf, f"{name}ForMaskedLM")(getattr(hf, f"{name}Config")(**options))
+
+        yield f"transformers {name}ForMaskedLM", make, words
+    yield "transformers DistilBertForMaskedLM", lambda: hf.DistilBertForMaskedLM(hf.DistilBertConfig(dim=128, hidden_dim=256, n_layers=2, n_heads=4, vocab_size=1000)), words
+    yield "transformers T5ForConditionalGeneration", lambda: hf.T5ForConditionalGeneration(hf.T5Config(d_model=128, d_ff=256, d_kv=32, num_layers=2, num_heads=4, vocab_size=1000)), words
+    yield "transformers BartForConditionalGeneration", lambda: hf.BartForConditionalGeneration(hf.BartConfig(d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=256, decoder_ffn_dim=256, encoder_attention_heads=4, decoder_attention_heads=4, vocab_size=1000)), words
+    image = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4)
+    yield "transformers ViTForImageClassification", lambda: hf.ViTForImageClassification(hf.ViTConfig(**image)), lambda: ((_image(224),), {})
+    yield "transformers Dinov2ForImageClassification", lambda: hf.Dinov2ForImageClassification(hf.Dinov2Config(**image)), lambda: ((_image(518),), {})
+    yield "transformers SegformerForImageClassification", lambda: hf.SegformerForImageClassification(hf.SegformerConfig()), lambda: ((_image(224),), {})
+
+    def sound():
+        return (), {
+            "input_features": torch.zeros(BATCH, 80, 3000, device="meta"),
+            "labels": torch.zeros(BATCH, 32, dtype=torch.long, device="meta"),
+        }
+
+    yield "transformers WhisperForConditionalGeneration", lambda: hf.WhisperForConditionalGeneration(hf.WhisperConfig(d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=256, decoder_ffn_dim=256, encoder_attention_heads=4, decoder_attention_heads=4)), sound
+
+
+def _diffusers():
+    import diffusers
+
+    def data():
+        sample = torch.zeros(BATCH, 4, 32, 32, device="meta")
+        text = torch.zeros(BATCH, 16, 64, device="meta")
+        return (sample, torch.zeros(BATCH, dtype=torch.long, device="meta"), text), {}
+
+    yield "diffusers UNet2DConditionModel", lambda: diffusers.UNet2DConditionModel(block_out_channels=(32, 64), layers_per_block=1, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), cross_attention_dim=64, attention_head_dim=8, norm_num_groups=8), data
+
+
+def networks():
+    """Triples of a name, a function that makes the network, and one that makes its arguments."""
+    for family in (_torchvision, _timm, _transformers, _diffusers):
+        try:
+            yield from family()
+        except ImportError as error:
+            print(f"{family.__name__[1:]} is left out: {error}", file=sys.stderr)
+
+
+def counted_by_torch(model, arguments, options):
+    """FLOPs of the step by torch.utils.flop_counter, as perfpred.capture executes it: attention in one kernel."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False, custom_mapping=_attention_flops()) as counter:
+        from perfpred.capture.above import above_autograd
+        with above_autograd(contextlib.nullcontext):
+            loss(model(*arguments, **options)).backward()
+    return counter.get_total_flops()
+
+
+def _attention_flops():
+    """torch's own formulas of flash attention, for the operators that stand for it here."""
+    from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
+
+    ops = torch.ops.perfpred
+    return {
+        ops.attention: lambda q, k, v, *rest, **kw: sdpa_flop_count(*_grouped(q, k, v)),
+        ops.attention_backward: lambda grad, q, k, v, *rest, **kw: sdpa_backward_flop_count(grad, *_grouped(q, k, v)),
+    }
+
+
+def _grouped(query, key, value):
+    """Shapes with as many heads of keys as of queries: a group of queries computes with one of them."""
+    heads = query[1]
+    return query, (key[0], heads, *key[2:]), (value[0], heads, *value[2:])
+
+
+def loss(output):
+    output = _first_tensor(output)
+    return output if output.dim() == 0 else output.float().mean()
+
+
+def capture(name, make, data, path):
+    with torch.device("meta"):
+        model = make()
+    model.train()
+    arguments, options = data()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    with perfpred.capture(path, batch_size=BATCH):
+        optimizer.zero_grad()
+        loss(model(*arguments, **options)).backward()
+        optimizer.step()
+    return model, arguments, options
+
+
+def row(name, make, data, inspect, folder):
+    path = os.path.join(folder, "step.json")
+    began = time.perf_counter()
+    try:
+        model, arguments, options = capture(name, make, data, path)
+    except Exception as error:
+        return {"name": name, "failed": str(error).strip().partition("\n")[0] or type(error).__name__}
+    seconds = time.perf_counter() - began
+    answer = subprocess.run([inspect, "--step", path, "--json"], capture_output=True, text=True)
+    if answer.returncode != 0:
+        return {"name": name, "failed": answer.stderr.strip()}
+    ours = json.loads(answer.stdout)
+    content = json.load(open(path))
+    causal = sum(flops_of_attention(content, op) for op in content["ops"] if "attention" in op["name"] and op.get("args", {}).get("causal"))
+    theirs = counted_by_torch(model, arguments, options)
+    params = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return {
+        "name": name,
+        "ops": sum(p["ops"] for p in ours["phases"].values()),
+        "params": ours["params"],
+        "params_torch": params,
+        "gflop": ours["flops"] / 1e9,
+        "products": (ours["conv_matmul_flops"] + causal) / 1e9,
+        "torch": theirs / 1e9,
+        "peak": ours["memory"]["peak_bytes"] / 1e6,
+        "unknown": " ".join(f"{u['name']} ({u['count']})" for u in ours["unknown_ops"]),
+        "seconds": seconds,
+    }
+
+
+def flops_of_attention(content, op):
+    """The half that causal attention saves."""
+    backward = op["name"].endswith("backward")
+    q, k, v = (content["tensors"][i]["sizes"] for i in op["inputs"][backward : backward + 3])
+    pairs = q[0] * q[1] * q[2] * k[2]
+    return pairs * (3 * k[3] + 2 * v[3] if backward else k[3] + v[3])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--inspect", default="build/release/bin/perfpred-inspect")
+    parser.add_argument("--out", default="docs/capture_table.md")
+    parser.add_argument("names", nargs="*", help="only networks whose name holds one of these")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make, data in networks():
+            if options.names and not any(wanted in name for wanted in options.names):
+                continue
+            rows.append(row(name, make, data, options.inspect, folder))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    with open(options.out, "w", encoding="utf-8") as out:
+        out.write(table(rows))
+    return 0
+
+
+def table(rows):
+    good = [r for r in rows if "failed" not in r]
+    equal = [r for r in good if abs(r["products"] - r["torch"]) <= 1e-9 * max(r["torch"], 1e-3)]
+    same_params = sum(r["params"] == r["params_torch"] for r in good)
+    text = f"""# Networks of other people, captured
+
+`scripts/capture_zoo.py` wrote this table: one training step (batch {BATCH}, SGD with momentum) of {len(rows)} networks of
+torchvision, timm, transformers and diffusers with random weights, captured without memory and counted by
+`perfpred-inspect --step`. {len(good)} were captured. FLOPs of convolutions, matrix products and attention of {len(equal)} are
+those of `torch.utils.flop_counter.FlopCounterMode`, parameters of {same_params} those of the module. FlopCounterMode counts causal attention
+whole, so the third and the fourth column do, too; `step GFLOP` counts half of it, and everything else.
+
+| network | operators | parameters | products GFLOP | by FlopCounterMode | step GFLOP | peak MB | seconds to capture |
+|---|---|---|---|---|---|---|---|
+"""
+    for r in rows:
+        if "failed" in r:
+            text += f"| {r['name']} | not captured: {r['failed']} | | | | | | |\n"
+            continue
+        note = "" if r["params"] == r["params_torch"] else f" (module: {r['params_torch']})"
+        text += (
+            f"| {r['name']} | {r['ops']}{' unknown: ' + r['unknown'] if r['unknown'] else ''} | {r['params']}{note} | {r['products']:.6g} "
+            f"| {r['torch']:.6g} | {r['gflop']:.6g} | {r['peak']:.1f} | {r['seconds']:.1f} |\n"
+        )
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that perfpred.capture recorded: their counts against closed forms, and files that people edited by hand.
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+#include <perfpred/memory_estimate.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "refusal.h"
+#include "temporary_folder.h"
+#include "text/file_hash.h"
+
+namespace perfpred {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+
+constexpr std::int64_t batch = 8, in = 3, out = 5;
+
+/// y = x w of `batch` samples, its gradient of w, and an update of w by one launch for a list of one.
+json linear_step() {
+  const auto tensor = [](std::vector<std::int64_t> sizes, std::vector<std::int64_t> growth, int storage,
+                         const char* role) {
+    return json{{"sizes", sizes},     {"strides", {sizes[1], 1}}, {"growth", growth},
+                {"dtype", "float32"}, {"storage", storage},       {"role", role}};
+  };
+  json step = {
+      {"format", 1}, {"torch", "2.11.0"}, {"precision", "fp32"}, {"batch_size", batch}, {"other_batch_size", 16}};
+  step["layers"] = {"", "linear"};
+  step["storages"] = {{{"bytes", 4 * batch * in}},
+                      {{"bytes", 4 * in * out}},
+                      {{"bytes", 4 * batch * out}},
+                      {{"bytes", 4 * batch * out}},
+                      {{"bytes", 4 * in * out}}};
+  step["tensors"] = {tensor({batch, in}, {1, 0}, 0, "input"), tensor({in, out}, {0, 0}, 1, "parameter"),
+                     tensor({batch, out}, {1, 0}, 2, "activation"), tensor({batch, out}, {1, 0}, 3, "temporary"),
+                     tensor({in, out}, {0, 0}, 4, "gradient")};
+  json turned = tensor({in, batch}, {0, 1}, 0, "input");  // a view of the input
+  turned["strides"] = {1, in};
+  step["tensors"].push_back(turned);
+  step["ops"] = {
+      {{"name", "aten::mm"}, {"inputs", {0, 1}}, {"outputs", {2}}, {"phase", "forward"}, {"layer", 1}},
+      {{"name", "aten::ones_like"}, {"inputs", {2}}, {"outputs", {3}}, {"phase", "loss"}, {"frees", {2}}},
+      {{"name", "aten::mm"}, {"inputs", {5, 3}}, {"outputs", {4}}, {"phase", "backward"}, {"layer", 1}, {"frees", {3}}},
+      {{"name", "aten::_foreach_add_"}, {"inputs", {1, 4}}, {"outputs", {1}}, {"phase", "optimizer"}},
+      {{"name", "mylib::unheard_of"}, {"inputs", {1}}, {"outputs", {nullptr}}, {"phase", "optimizer"}}};
+  return step;
+}
+
+TEST(StepFile, CountsAsTracedOperatorsAreCounted) {
+  const TemporaryFolder folder;
+  const StepFile file(folder.write("step.json", linear_step().dump()));
+  EXPECT_EQ(file.batch_size(), batch);
+  EXPECT_EQ(file.precision(), Precision::fp32);
+  const OpGraph step = file.graph(batch);
+  ASSERT_EQ(step.ops().size(), 5U);
+  EXPECT_EQ(step.params(), in * out);
+  EXPECT_EQ(step.ops()[0].flops, 2.0 * batch * in * out);
+  EXPECT_EQ(step.ops()[0].bytes_read, 4 * (batch * in + in * out));
+  EXPECT_EQ(step.layer_name(step.ops()[0]), "linear");
+  EXPECT_EQ(step.ops()[1].bytes_read, 0);  // a fill only writes
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, 2.0 * batch * in * out);
+  EXPECT_EQ(step.name(step.ops()[3]), "_foreach_add");
+  EXPECT_EQ(step.ops()[3].flops, in * out);
+  EXPECT_EQ(step.ops()[4].kind, OpKind::unknown);
+  EXPECT_EQ(step.name(step.ops()[4]), "mylib::unheard_of");
+}
+
+TEST(StepFile, IsNamedByItsHash) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(file_hash(folder.write("abc", "abc")), "ba7816bf8f01");  // FIPS 180-2, appendix B.1
+  const std::string path = folder.write("step.json", linear_step().dump());
+  EXPECT_EQ(StepFile(path).name(), "step:" + file_hash(path));
+}
+
+TEST(StepFile, TwoBatchSizesAnswerForAll) {
+  const TemporaryFolder folder;
+  const StepFile file(folder.write("step.json", linear_step().dump()));
+  for (const std::int64_t size : {1, 8, 16, 1000}) {
+    const OpGraph step = file.graph(size);
+    EXPECT_EQ(step.totals(Phase::forward).flops, 2.0 * static_cast<double>(size * in * out));
+    EXPECT_EQ(step.totals(Phase::forward).bytes_written, 4 * size * out);
+    EXPECT_EQ(step.params(), in * out);
+  }
+  json one = linear_step();
+  one.erase("other_batch_size");
+  const StepFile single(folder.write("one.json", one.dump()));
+  EXPECT_THAT(testing::refusal([&] { (void)single.graph(9); }), HasSubstr("was captured at batch size 8, not 9"));
+}
+
+TEST(StepFile, MemoryIsGivenBackWhenItWasInTheCapture) {
+  const TemporaryFolder folder;
+  const auto peak = [&](const json& step) {
+    TrainingJob job;
+    job.loader_batches = 1;
+    return estimate_memory(StepFile(folder.write("step.json", step.dump())).graph(batch), job).peak_bytes;
+  };
+  // Input and weight live always, the result to the fill, the filled gradient and the weight's gradient are made in
+  // turn.
+  const std::int64_t always = 4 * (batch * in + in * out), result = 4 * batch * out;
+  EXPECT_EQ(peak(linear_step()), always + 2 * result);
+  json kept = linear_step();
+  kept["ops"][1].erase("frees");
+  kept["ops"][2]["frees"] = {2, 3};
+  EXPECT_EQ(peak(kept), always + 2 * result + 4 * in * out);
+}
+
+TEST(StepFile, AFolderMakesNetworksKnown) {
+  const TemporaryFolder folder;
+  const StepFile file(folder.write("step.json", linear_step().dump()));
+  Workload workload;
+  workload.depth = workload.base_filters = std::nullopt;
+  workload.network = file.name();
+  workload.batch_size = 4;
+  EXPECT_THAT(testing::refusal([&] { (void)workload.graph(); }), HasSubstr("its graph is not in a folder"));
+  folder.write(file.name().substr(5) + ".json", linear_step().dump());
+  add_graphs(folder.file(""));
+  EXPECT_EQ(workload.graph().totals(Phase::forward).flops, 2.0 * 4 * in * out);
+  EXPECT_THAT(testing::refusal([&] { add_graphs(folder.file("nowhere")); }), HasSubstr("is not a folder"));
+}
+
+TEST(StepFile, SaysWhereItIsWrong) {
+  struct Wrong {
+    const char* place;  // a JSON pointer
+    json value;
+    const char* message;
+  };
+  const TemporaryFolder folder;
+  for (const Wrong& wrong : std::vector<Wrong>{
+           {"/format", 2, "format: is not 1"},
+           {"/batch_size", 0, "batch_size: 0 is not an integer in 1"},
+           {"/precision", "fp12", "step.json: "},
+           {"/ops/3/phase", "later", "ops[3]: phase: \"later\" is not known"},
+           {"/ops/0/inputs/1", 77, "ops[0]: inputs: there is no 77"},
+           {"/ops/0/inputs/1", nullptr, "ops[0]: inputs: null is not an integer"},
+           {"/ops/0/inputs", json::array({0}), "ops[0]: has not the operands of mm"},
+           {"/ops/0/outputs/0", nullptr, "ops[0]: has not the operands of mm"},
+           {"/ops/1/frees/0", -1, "ops[1]: frees: -1 is not an integer"},
+           {"/ops/0/layer", 2, "ops[0]: layer: there is no 2"},
+           {"/tensors/4/dtype", "complex7", "tensors[4]: dtype: \"complex7\" is not known"},
+           {"/tensors/4/sizes", json::array({1}), "tensors[4]: "},
+           {"/tensors/1/sizes/0", -3, "tensors[1]: sizes: -3 is not an integer in 0"},
+           {"/tensors/1/storage", 99, "tensors[1]: storage: there is no 99"},
+           {"/storages/0/bytes", 1e30, "storages[0]: bytes: "},
+       }) {
+    json step = linear_step();
+    step[json::json_pointer(wrong.place)] = wrong.value;
+    const std::string message = testing::refusal([&] { (void)StepFile(folder.write("step.json", step.dump())); });
+    EXPECT_THAT(message, HasSubstr("step.json: ")) << wrong.place;
+    EXPECT_THAT(message, HasSubstr(wrong.message)) << wrong.place;
+  }
+  EXPECT_THAT(testing::refusal([&] { (void)StepFile(folder.file("nowhere.json")); }), HasSubstr("cannot be read"));
+}
+
+/// Asks all that programs ask of a step.
+void use(const std::string& path) {
+  const StepFile file(path);
+  for (const std::int64_t size : {file.batch_size(), std::int64_t{1}, std::int64_t{1} << 40}) {
+    const OpGraph step = file.graph(size);
+    (void)step.totals().intensity();
+    (void)step.activation_bytes();
+    (void)estimate_memory(step, TrainingJob());
+    TrainingJob caching;
+    caching.allocator = Allocator::caching;
+    (void)estimate_memory(step, caching);
+  }
+}
+
+/// Either all answers or one InputError of one line.
+void read_damaged(const std::string& path) {
+  try {
+    use(path);
+  } catch (const InputError& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+  }
+}
+
+/// All places of a document, the lists and objects among them.
+void visit(json& value, const std::function<void(json&)>& each) {
+  if (value.is_structured()) {
+    for (json& part : value) visit(part, each);
+  }
+  each(value);
+}
+
+TEST(StepFile, DamagedFilesNeverCrash) {
+  const TemporaryFolder folder;
+  const std::vector<json> others = {nullptr,
+                                    true,
+                                    -1,
+                                    0,
+                                    1,
+                                    9'223'372'036'854'775'807,
+                                    1e300,
+                                    "text",
+                                    "aten::convolution_backward",
+                                    "aten::addmm",
+                                    json::array(),
+                                    json::object(),
+                                    {{-1, 0}}};
+  json whole = linear_step();
+  std::size_t places = 0;
+  visit(whole, [&](json&) { ++places; });
+  for (std::size_t place = 0; place < places; ++place) {
+    for (const json& other : others) {
+      json damaged = linear_step();
+      std::size_t at = 0;
+      visit(damaged, [&](json& value) {
+        if (at++ == place) value = other;
+      });
+      read_damaged(folder.write("step.json", damaged.dump()));
+    }
+  }
+  // Every kind of operator with every number of operands.
+  for (auto kind = static_cast<int>(OpKind::unknown); kind <= static_cast<int>(OpKind::custom); ++kind) {
+    for (std::size_t operands = 0; operands < 6; ++operands) {
+      json step = linear_step();
+      step["ops"][2]["name"] = "aten::" + std::string(to_string(static_cast<OpKind>(kind)));
+      step["ops"][2]["inputs"] = std::vector<int>(operands, static_cast<int>(operands));
+      step["ops"][2]["outputs"] = std::vector<json>(operands / 2, nullptr);
+      read_damaged(folder.write("step.json", step.dump()));
+    }
+  }
+  std::mt19937_64 random(1);
+  const std::string text = linear_step().dump();
+  for (int round = 0; round < 2000; ++round) {
+    std::string damaged = text;
+    for (int i = 0; i < 3; ++i) damaged[random() % damaged.size()] = static_cast<char>(random());
+    read_damaged(folder.write("step.json", damaged));
+  }
+}
+
+}  // namespace
+}  // namespace perfpred
