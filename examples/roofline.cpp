@@ -68,7 +68,8 @@ int main(int argc, char** argv) {
   auto* intensity = program.add_option("--ai", ai, "A point by hand: its FLOPs per byte");
   auto* rate = program.add_option("--gflops", gflops, "... and its GFLOP/s")->needs(intensity);
   intensity->needs(rate);
-  auto* device = program.add_option("--device", devices, "Device, or ENVIRONMENT=DEVICE (may be repeated)");
+  auto* device =
+      program.add_option("--device", devices, "Device; or of one environment or device: NAME=DEVICE (may be repeated)");
   auto* file = program.add_option("--device-file,--devices", own, "Your own devices.csv: its rows are added");
   auto* flops = program.add_option("--peak-flops", peak_flops, "Peak by hand, FLOP/s")->excludes(device, file);
   auto* bandwidth = program.add_option("--peak-bw", peak_bw, "Bandwidth by hand, bytes/s")->needs(flops);
