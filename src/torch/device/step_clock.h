@@ -36,4 +36,9 @@ class StepClock {
 /// Waits until the device has done all work; nothing on a CPU.
 void synchronize(c10::Device device);
 
+/// Seconds of the steady clock since then.
+[[nodiscard]] inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 }  // namespace perfpred

@@ -14,8 +14,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double reading_sec = 1;  // between readings of the device
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
 }  // namespace
 
 std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, const Workload& workload, c10::Device device,

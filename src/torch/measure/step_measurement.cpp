@@ -26,9 +26,6 @@ constexpr double gpu_limit_sec = 3;
 constexpr double eager_share_of_limit = 1.0 / 3;
 constexpr std::int64_t steps_that_hide_the_last = 100;
 constexpr double shown_error = 0.01;
-constexpr double shown_clock_range = 1.05;  // p95 / p05
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// Seconds of the last, smaller step, median of three after a first one.
 double time_of_last_step(TrainingSession& session, c10::Device device, std::int64_t images) {

@@ -48,7 +48,7 @@ std::optional<StepTiming> StepTimer::measure(const std::function<bool()>& step) 
     while (true) {
       const auto submitted = std::chrono::steady_clock::now();
       if (!step()) return std::nullopt;
-      host_sec.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - submitted).count());
+      host_sec.push_back(seconds_since(submitted));
       clock.mark();
       for (const double sec : clock.take(most_open_marks)) {
         window.push_back(sec);

@@ -247,7 +247,7 @@ TrainNetEpoch Trainer::train_epoch(BatchLoader& loader) {
   }
   if (images > 0) {  // a training that was stopped in the evaluation goes on with it
     const Metrics trained = step_->take_metrics();
-    done.sec = seconds(Clock::now() - epoch_begin);
+    done.sec = seconds_since(epoch_begin);
     write(0);
     log_->flush();
     done.images_per_sec = static_cast<double>(images) / done.sec;
@@ -267,12 +267,11 @@ TrainNetEpoch Trainer::train_epoch(BatchLoader& loader) {
 }
 
 bool Trainer::show_progress() {
-  const auto now = Clock::now();
-  if (seconds(now - told_) < message_every_sec) return false;
-  told_ = now;
+  if (seconds_since(told_) < message_every_sec) return false;
+  told_ = Clock::now();
   std::int64_t left = total_steps_ - step();
   if (options_.max_iters) left = std::min(left, *options_.max_iters - steps_done_);
-  const double each = seconds(now - begin_) / static_cast<double>(steps_done_);
+  const double each = seconds_since(begin_) / static_cast<double>(steps_done_);
   message_(fmt::format("epoch {}/{} step {}/{}, {:.0f} s to go", epoch(), options_.epochs, progress_.steps,
                        steps_an_epoch_, each * static_cast<double>(left)));
   return true;
