@@ -22,8 +22,6 @@ namespace {
 
 constexpr double message_every_sec = 5;
 
-double seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device, Message message, Stop stop)
@@ -113,6 +111,10 @@ double Trainer::rate() const {
   const auto span = static_cast<double>(std::max<std::int64_t>(total_steps_ - options_.warmup, 1));
   const double done = static_cast<double>(step() - options_.warmup) / span;
   return options_.learning_rate * (1 + std::cos(std::numbers::pi * std::min(done, 1.0))) / 2;
+}
+
+double Trainer::time() const {
+  return std::chrono::duration<double>(made_at_.time_since_epoch()).count() + seconds_since(made_);
 }
 
 std::string Trainer::place() const {
@@ -214,19 +216,19 @@ TrainNetEpoch Trainer::train_epoch(BatchLoader& loader) {
   StepClock clock(device_);
   std::vector<std::int64_t> sizes;
   std::size_t logged = 0;
-  double ended = 0;
   const auto write = [&](std::size_t behind) {
     for (const double sec : clock.take(behind)) {
       const std::int64_t index = first_step + static_cast<std::int64_t>(logged);
-      ended += sec;
-      if (index >= options_.warmup_iters) log_->add({done.epoch, index, sizes[logged], sec, ended});
+      logged_until_ += sec;
+      if (index >= options_.warmup_iters) log_->add({done.epoch, index, sizes[logged], sec, logged_until_});
       ++logged;
     }
   };
   synchronize(device_);  // so that the first mark is passed at once, and its time is the host's
   const auto epoch_begin = Clock::now();
-  loader.start(data_.workload.train_images, mix(options_.seed, static_cast<std::uint64_t>(done.epoch)),
-               progress_.steps);
+  loader_.start(*data_.images.train, data_.workload.train_images,
+                mix(options_.seed, static_cast<std::uint64_t>(done.epoch)), progress_.steps);
+  logged_until_ = std::max(logged_until_, time());  // a GPU's clock may be ahead of the host's
   clock.mark();
   ended = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   while (const auto batch = loader.next()) {

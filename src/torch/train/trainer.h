@@ -57,6 +57,8 @@ class Trainer {
   [[nodiscard]] double rate() const;  ///< learning rate of the next step
   [[nodiscard]] std::string place() const;
   [[nodiscard]] bool out_of_steps() const { return options_.max_iters && steps_done_ >= *options_.max_iters; }
+  /// Seconds since 1970; the system's clock is read once, so that setting it does not reverse the order of two times.
+  [[nodiscard]] double time() const;
   [[nodiscard]] bool finished() const { return progress_.epochs >= options_.epochs; }
   [[nodiscard]] bool saves() const { return !options_.out_dir.empty(); }
 
@@ -74,7 +76,9 @@ class Trainer {
   std::optional<Metrics> validated_;  // with the weights as they are
   std::optional<IterationLog> log_;   // if an epoch is left to train
   bool saved_ = false;
-  Clock::time_point begin_, told_ = Clock::now();
+  double logged_until_ = 0;  // time() of the last step
+  std::chrono::system_clock::time_point made_at_ = std::chrono::system_clock::now();
+  Clock::time_point made_ = Clock::now(), begin_, told_ = made_;
 };
 
 }  // namespace perfpred
