@@ -75,7 +75,7 @@ bool time_step(benchmark::State& state, const Workload& workload, c10::Device de
     what.train = std::max(images, 2 * workload.batch_size);
     what.validation = what.test = 1;
     const ImageData data = generate_images(what);
-    TrainingSession session(workload, device, data, 0);
+    TrainingSession session(workload, device, data, 0, false);
     StepSamplesOptions sampling;
     if (device.is_cpu()) sampling.limit_sec = 15;
     const char* streams = std::getenv("PERFPRED_BENCH_STREAMS");

@@ -54,7 +54,7 @@ TEST(Cifar10, IsReadAndSplit) {
   EXPECT_EQ(data.train->label(12'347), 7);
   EXPECT_EQ(data.validation->label(3), (45'003) % 10);
   std::vector<float> image(3 * 32 * 32);
-  data.test->read(6, 0, image);
+  data.test->read(6, 0, Layout::nchw, image);
   // (byte / 255 - mean) / deviation with CIFAR-10's usual constants.
   const auto byte = static_cast<float>(50'006 % 251);
   EXPECT_NEAR(image[0], (byte / 255 - 0.4914F) / 0.2470F, 1e-5);
@@ -87,12 +87,12 @@ TEST(ImageSet, FlipsAndCrops) {
   std::set<std::vector<int>> seen;
   for (std::uint64_t draw = 0; draw < 500; ++draw) {
     std::vector<float> out(16);
-    set.read(0, draw, out);
+    set.read(0, draw, Layout::nchw, out);
     std::vector<int> values;
     for (const float v : out) values.push_back(static_cast<int>(std::lround(v)));
     seen.insert(values);
     std::vector<float> again(16);
-    set.read(0, draw, again);
+    set.read(0, draw, Layout::nchw, again);
     EXPECT_EQ(out, again);
   }
   EXPECT_EQ(seen.size(), 2U * 3 * 3);  // mirrored or not, three places each way
@@ -102,10 +102,10 @@ TEST(GeneratedImages, AreTheSameForASeed) {
   GeneratedImages what;
   what.train = what.validation = what.test = 20;
   std::vector<float> a(3072), b(3072), c(3072);
-  generate_images(what).train->read(3, 0, a);
-  generate_images(what).train->read(3, 0, b);
+  generate_images(what).train->read(3, 0, Layout::nchw, a);
+  generate_images(what).train->read(3, 0, Layout::nchw, b);
   what.seed = 1;
-  generate_images(what).train->read(3, 0, c);
+  generate_images(what).train->read(3, 0, Layout::nchw, c);
   EXPECT_EQ(a, b);
   EXPECT_NE(a, c);
   what.classes = 1;
@@ -122,8 +122,8 @@ TEST(GeneratedImages, MayLeaveOutWhatIsNotTrainedOn) {
   EXPECT_EQ(train.test, nullptr);
   ASSERT_EQ(train.train->size(), 20);
   std::vector<float> a(3072), b(3072);
-  all.train->read(19, 0, a);
-  train.train->read(19, 0, b);
+  all.train->read(19, 0, Layout::nchw, a);
+  train.train->read(19, 0, Layout::nchw, b);
   EXPECT_EQ(a, b);
 }
 
@@ -133,13 +133,12 @@ double accuracy_after(const Workload& workload, const ImageData& data, int epoch
   TrainingStep step(network ? std::move(network) : make_zoo_network(workload, c10::kCPU, 0), workload, c10::kCPU,
                     options);
   const LoaderOptions loading{workload.batch_size, c10::kCPU, at::kFloat, Layout::nchw, 1};
-  BatchLoader train(*data.train, data.shape, loading);
+  BatchLoader loader(data.shape, loading);
   for (int epoch = 1; epoch <= epochs; ++epoch) {
-    train.start(workload.train_images, static_cast<std::uint64_t>(epoch));
-    while (const auto batch = train.next()) step.run(*batch);
+    loader.start(*data.train, workload.train_images, static_cast<std::uint64_t>(epoch));
+    while (const auto batch = loader.next()) step.run(*batch);
   }
-  BatchLoader test(*data.test, data.shape, loading);
-  return step.evaluate(test, data.test->size(), [] { return false; })->accuracy;
+  return step.evaluate(loader, *data.test, [] { return false; })->accuracy;
 }
 
 /// Multinomial logistic regression on the pixels.
@@ -179,11 +178,11 @@ TEST(BatchLoader, DeliversEveryImageOnceInAnOrderOfItsSeed) {
   what.shape = {3, 4, 4};
   const ImageData data = generate_images(what);
   for (const int workers : {1, 3}) {
-    BatchLoader loader(*data.train, data.shape, {10, c10::kCPU, at::kFloat, Layout::nchw, workers});
+    BatchLoader loader(data.shape, {10, c10::kCPU, at::kFloat, Layout::nchw, workers});
     const auto pass = [&](std::optional<std::uint64_t> seed) {
       std::vector<float> firsts;
       std::vector<std::int64_t> sizes;
-      loader.start(103, seed);
+      loader.start(*data.train, 103, seed);
       while (const auto batch = loader.next()) {
         sizes.push_back(batch->inputs.size(0));
         for (std::int64_t i = 0; i < batch->inputs.size(0); ++i) firsts.push_back(batch->inputs[i].sum().item<float>());
@@ -205,50 +204,52 @@ TEST(BatchLoader, GoesRoundWhereMoreIsAskedForAndHasBothLayouts) {
   GeneratedImages what;
   what.train = 5;
   what.validation = what.test = 1;
-  const ImageData data = generate_images(what);
-  BatchLoader nhwc(*data.train, data.shape, {4, c10::kCPU, at::kDouble, Layout::nhwc, 1});
-  BatchLoader nchw(*data.train, data.shape, {4, c10::kCPU, at::kFloat, Layout::nchw, 1});
-  nhwc.start(12, 3);
-  nchw.start(12, 3);
-  int batches = 0;
-  while (const auto a = nhwc.next()) {
-    const auto b = nchw.next();
-    EXPECT_TRUE(a->inputs.is_contiguous(at::MemoryFormat::ChannelsLast));
-    EXPECT_TRUE(at::equal(a->inputs.to(at::kFloat), b->inputs));
-    EXPECT_TRUE(at::equal(a->targets, b->targets));
-    ++batches;
+  const ImageData data = generate_images(what, {true, 4});
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    BatchLoader nhwc(data.shape, {4, c10::kCPU, type, Layout::nhwc, 1});
+    BatchLoader nchw(data.shape, {4, c10::kCPU, at::kFloat, Layout::nchw, 1});
+    nhwc.start(*data.train, 12, 3);
+    nchw.start(*data.train, 12, 3);
+    int batches = 0;
+    while (const auto a = nhwc.next()) {
+      const auto b = nchw.next();
+      EXPECT_TRUE(a->inputs.is_contiguous(at::MemoryFormat::ChannelsLast));
+      EXPECT_TRUE(at::equal(a->inputs.to(at::kFloat), b->inputs));
+      EXPECT_TRUE(at::equal(a->targets, b->targets));
+      ++batches;
+    }
+    EXPECT_EQ(batches, 3);
   }
-  EXPECT_EQ(batches, 3);
 }
 
 class Broken final : public ImageSource {
  public:
   [[nodiscard]] std::int64_t size() const override { return 10; }
   [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
-  void read(std::int64_t, std::uint64_t, std::span<float>) const override { throw Error("unreadable"); }
+  void read(std::int64_t, std::uint64_t, Layout, std::span<float>) const override { throw Error("unreadable"); }
 };
 
 class Slow final : public ImageSource {
  public:
   [[nodiscard]] std::int64_t size() const override { return 10; }
   [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
-  void read(std::int64_t, std::uint64_t, std::span<float> out) const override {
+  void read(std::int64_t, std::uint64_t, Layout, std::span<float> out) const override {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     out[0] = 0;
   }
 };
 
-// On a CPU: one with the training loop, one being assembled.
+// On a CPU: one with the training loop, one being assembled, be it of the training or of the validation.
 TEST(BatchLoader, HoldsTwoBatchesAtATime) {
   GeneratedImages what;
-  what.train = 64;
-  what.validation = what.test = 1;
+  what.train = what.validation = 64;
+  what.test = 1;
   const ImageData data = generate_images(what);
   constexpr std::int64_t batch = 8;
   const MemoryPeak peak(c10::kCPU);
-  BatchLoader loader(*data.train, data.shape, {batch, c10::kCPU, at::kFloat, Layout::nchw, 1});
-  for (int pass = 0; pass < 2; ++pass) {
-    loader.start(64, 1);
+  BatchLoader loader(data.shape, {batch, c10::kCPU, at::kFloat, Layout::nchw, 1});
+  for (int pass = 0; pass < 4; ++pass) {
+    loader.start(pass % 2 == 0 ? *data.train : *data.validation, 64, 1);
     while (loader.next()) {
     }
   }
@@ -259,9 +260,9 @@ TEST(BatchLoader, HoldsTwoBatchesAtATime) {
 
 TEST(BatchLoader, SaysWhatShareItWaitsForASlowSource) {
   const Slow source;
-  BatchLoader loader(source, {1, 1, 1}, {5, c10::kCPU, at::kFloat, Layout::nchw, 1});
+  BatchLoader loader({1, 1, 1}, {5, c10::kCPU, at::kFloat, Layout::nchw, 1});
   const auto begin = std::chrono::steady_clock::now();
-  loader.start(10, std::nullopt);
+  loader.start(source, 10, std::nullopt);
   while (loader.next()) continue;
   const double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_TRUE(is_data_bound(loader.waited_sec() / sec));
@@ -270,8 +271,8 @@ TEST(BatchLoader, SaysWhatShareItWaitsForASlowSource) {
 
 TEST(BatchLoader, HandsOnWhatReadingThrew) {
   const Broken source;
-  BatchLoader loader(source, {1, 1, 1}, {4, c10::kCPU, at::kFloat, Layout::nchw, 2});
-  loader.start(10, std::nullopt);
+  BatchLoader loader({1, 1, 1}, {4, c10::kCPU, at::kFloat, Layout::nchw, 2});
+  loader.start(source, 10, std::nullopt);
   EXPECT_THROW(static_cast<void>(loader.next()), Error);
 }
 

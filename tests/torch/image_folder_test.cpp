@@ -230,10 +230,20 @@ TEST_F(Pictures, CorruptOnesAreNamedAndAClassKeepsOne) {
 TEST_F(Pictures, CmykBecomesRgb) {
   folder_.write("val/cat/a.jpg", cmyk_jpeg());
   std::vector<float> pixel(3);
-  read_image_folder(folder_.path(), {3, 1, 1}, {})->data.validation->read(0, 0, pixel);
+  read_image_folder(folder_.path(), {3, 1, 1}, {})->data.validation->read(0, 0, Layout::nchw, pixel);
   EXPECT_NEAR(255 * (pixel[0] * 0.229F + 0.485F), 100, 3);
   EXPECT_NEAR(255 * (pixel[1] * 0.224F + 0.456F), 50, 3);
   EXPECT_NEAR(255 * (pixel[2] * 0.225F + 0.406F), 25, 3);
+}
+
+TEST_F(Pictures, HaveBothLayouts) {
+  const auto folder = read_image_folder(folder_.path(), {3, 6, 5}, {});
+  std::vector<float> planes(3 * 6 * 5), pixels(planes.size());
+  folder->data.train->read(0, 3, Layout::nchw, planes);
+  folder->data.train->read(0, 3, Layout::nhwc, pixels);
+  for (std::size_t c = 0; c < 3; ++c) {
+    for (std::size_t p = 0; p < 30; ++p) EXPECT_EQ(pixels[p * 3 + c], planes[c * 30 + p]) << c << ' ' << p;
+  }
 }
 
 TEST_F(Pictures, FoldersThatAreEmptyOrDifferAreRefused) {
@@ -249,7 +259,7 @@ TEST_F(Pictures, ThatAreMuchLargerAreDecodedSmaller) {
   // The middle 14 x 14 pixels, first as they are, then scaled to 3 x 3: decoded to half the size.
   const auto pixels = [&](std::int64_t side) {
     std::vector<float> out(static_cast<std::size_t>(3 * side * side));
-    read_image_folder(folder_.path(), {3, side, side}, {})->data.validation->read(0, 0, out);
+    read_image_folder(folder_.path(), {3, side, side}, {})->data.validation->read(0, 0, Layout::nchw, out);
     for (float& value : out) value = 255 * (value * 0.229F + 0.485F);
     return out;
   };
@@ -272,8 +282,8 @@ TEST_F(Pictures, DamageInsideIsFoundBeforeWithVerifyElseWhenItIsNeeded) {
   ImageFolderOptions options;
   const auto folder = read_image_folder(folder_.path(), {3, 16, 16}, options);
   std::vector<float> out(3 * 16 * 16);
-  folder->data.train->read(0, 0, out);
-  EXPECT_THROW(folder->data.train->read(1, 0, out), Error);
+  folder->data.train->read(0, 0, Layout::nchw, out);
+  EXPECT_THROW(folder->data.train->read(1, 0, Layout::nchw, out), Error);
   options.verify = true;
   EXPECT_THROW(static_cast<void>(read_image_folder(folder_.path(), {3, 16, 16}, options)), InputError);
   options.skip_corrupt = true;
@@ -288,8 +298,8 @@ TEST_F(Pictures, DamagedOnesAreReplacedByTheNextOfTheirClass) {
   const auto folder = read_image_folder(folder_.path(), {3, 16, 16}, options);
   std::vector<float> damaged(3 * 16 * 16);
   std::vector<float> next(damaged.size());
-  for (int again = 0; again < 2; ++again) folder->data.train->read(2, 7, damaged);
-  folder->data.train->read(0, 7, next);
+  for (int again = 0; again < 2; ++again) folder->data.train->read(2, 7, Layout::nchw, damaged);
+  folder->data.train->read(0, 7, Layout::nchw, next);
   EXPECT_EQ(damaged, next);
   const std::vector<std::string> lines = folder->replaced->take();
   ASSERT_EQ(lines.size(), 1U);

@@ -4,7 +4,10 @@
 #include <perfpred/error.h>
 #include <perfpred/torch/net_trainer.h>
 
+#include <c10/util/Exception.h>
+
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -88,6 +91,25 @@ TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
     EXPECT_THROW(static_cast<void>(run(options, &lines)), InputError);
     EXPECT_EQ(lines, std::vector<std::string>{});
   }
+}
+
+TEST(TrainNet, NothingIsFreedOnAFailedDevice) {
+  const c10::SourceLocation here{"forward", __FILE__, __LINE__};
+  const auto held_after = [](auto&& fail) {
+    auto held = std::make_shared<int>();  // by the function that the trainer asks whether to stop
+    int asked = 0;
+    const std::function<bool()> stop = [held, &asked, &fail] {
+      if (++asked == 2) fail();
+      return false;
+    };
+    const auto owners = held.use_count();
+    EXPECT_THROW(static_cast<void>(train_net(
+                     small(), [](const std::string&) {}, stop)),
+                 Error);
+    return held.use_count() > owners;
+  };
+  EXPECT_TRUE(held_after([&] { throw c10::AcceleratorError(here, 700, "CUDA error: an illegal memory access"); }));
+  EXPECT_FALSE(held_after([&] { throw c10::OutOfMemoryError(here, "CUDA out of memory"); }));
 }
 
 TEST(TrainNet, RefusesWhatTrainsNothing) {

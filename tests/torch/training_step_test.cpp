@@ -88,6 +88,18 @@ TEST(TrainingStep, TellsPhasesAndTheThreadOfBackward) {
   EXPECT_EQ(backward, (std::vector<bool>{true, false}));
 }
 
+TEST(TrainingStep, WithoutMetricsLearnsTheSame) {
+  Workload workload = Workload::cifar_cnn(1, 1, 2);
+  StepOptions options = plain();
+  TrainingStep with(std::make_unique<Stub>(), workload, c10::kCPU, options);
+  options.metrics = false;
+  TrainingStep without(std::make_unique<Stub>(), workload, c10::kCPU, options);
+  for (TrainingStep* step : {&with, &without}) step->run(batch(2));
+  EXPECT_TRUE(at::equal(with.network_state().at(0).second, without.network_state().at(0).second));
+  EXPECT_NEAR(with.take_metrics().loss, std::log(10.0), 1e-6);
+  EXPECT_EQ(without.take_metrics().loss, 0);
+}
+
 TEST(TrainingStep, ADeviceThatDisappearsAndMemoryThatEndsAreTold) {
   const auto failing = [](std::function<void()> how) {
     return std::make_unique<TrainingStep>(std::make_unique<Stub>(std::move(how)), Workload::cifar_cnn(1, 1, 2),

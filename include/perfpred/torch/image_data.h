@@ -18,10 +18,10 @@ class PERFPRED_API ImageSource {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual std::int64_t label(std::int64_t index) const = 0;  ///< 0 .. classes - 1
 
-  /// Writes a normalised image, channels x height x width.
-  /// @param draw  seed of the random augmentation
-  /// @param out   channels x height x width values
-  virtual void read(std::int64_t index, std::uint64_t draw, std::span<float> out) const = 0;
+  /// Writes a normalised image.
+  /// @param draw    seed of the random augmentation
+  /// @param layout  order of the values: channels x height x width (nchw) or height x width x channels (nhwc)
+  virtual void read(std::int64_t index, std::uint64_t draw, Layout layout, std::span<float> out) const = 0;
 };
 
 /// How images are varied while training.
@@ -41,7 +41,7 @@ class PERFPRED_API ImageSet final : public ImageSource {
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
   [[nodiscard]] std::int64_t label(std::int64_t index) const override;
-  void read(std::int64_t index, std::uint64_t draw, std::span<float> out) const override;
+  void read(std::int64_t index, std::uint64_t draw, Layout layout, std::span<float> out) const override;
 
   /// The images from `first` on, sharing memory.
   [[nodiscard]] ImageSet part(std::int64_t first, std::int64_t count) const;

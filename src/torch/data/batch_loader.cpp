@@ -31,8 +31,8 @@ LoaderOptions loader_options(const Workload& workload, c10::Device device, int w
           workload.layout, workers};
 }
 
-BatchLoader::BatchLoader(const ImageSource& source, std::vector<std::int64_t> shape, LoaderOptions options)
-    : source_(source), shape_(std::move(shape)), options_(options), wait_clock_(options.device) {
+BatchLoader::BatchLoader(std::vector<std::int64_t> shape, LoaderOptions options)
+    : shape_(std::move(shape)), options_(options), wait_clock_(options.device) {
   // One slot is in the hands of the training loop. On a CPU the slots are the device's memory: none is ahead.
   const std::int64_t ahead = options_.device.is_cpu() ? 0 : batches_ahead;
   slots_.resize(static_cast<std::size_t>(options_.workers + ahead + 1));
@@ -64,8 +64,10 @@ void BatchLoader::stop() {
   threads_.clear();
 }
 
-void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffle_seed, std::int64_t first) {
+void BatchLoader::start(const ImageSource& source, std::int64_t images, std::optional<std::uint64_t> shuffle_seed,
+                        std::int64_t first) {
   stop();
+  source_ = &source;
   if (copy_stream_) {
     join_copies();
     for (DeviceBatch& batch : on_device_) {
@@ -76,7 +78,7 @@ void BatchLoader::start(std::int64_t images, std::optional<std::uint64_t> shuffl
   order_.reserve(static_cast<std::size_t>(images));
   draw_seed_ = shuffle_seed.value_or(0);
   Random random(draw_seed_);
-  std::vector<std::int64_t> round(static_cast<std::size_t>(source_.size()));
+  std::vector<std::int64_t> round(static_cast<std::size_t>(source.size()));
   std::iota(round.begin(), round.end(), 0);
   while (static_cast<std::int64_t>(order_.size()) < images) {
     if (shuffle_seed) random.shuffle(round);
@@ -157,7 +159,7 @@ void BatchLoader::fill(Slot& slot, std::int64_t number) {
     } else {
       read_image<float>(image, draw, slot.inputs, i);
     }
-    targets[i] = source_.label(image);
+    targets[i] = source_->label(image);
   }
 }
 
@@ -194,21 +196,12 @@ void BatchLoader::read_image(std::int64_t image, std::uint64_t draw, const at::T
   const auto size = static_cast<std::size_t>(inputs.stride(0));
   T* out = inputs.mutable_data_ptr<T>() + static_cast<std::size_t>(place) * size;
   if constexpr (std::is_same_v<T, float>) {
-    if (options_.layout == Layout::nchw) {
-      source_.read(image, draw, {out, size});
-      return;
-    }
-  }
-  thread_local std::vector<float> planes;
-  planes.resize(size);
-  source_.read(image, draw, planes);
-  const auto channels = words() ? std::size_t{1} : static_cast<std::size_t>(shape_[0]);
-  const std::size_t pixels = size / channels;
-  const bool nhwc = options_.layout == Layout::nhwc;
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t p = 0; p < pixels; ++p) {
-      out[nhwc ? p * channels + c : c * pixels + p] = static_cast<T>(planes[c * pixels + p]);
-    }
+    source_->read(image, draw, options_.layout, {out, size});
+  } else {
+    thread_local std::vector<float> values;
+    values.resize(size);
+    source_->read(image, draw, options_.layout, values);
+    std::transform(values.begin(), values.end(), out, [](float value) { return static_cast<T>(value); });
   }
 }
 

@@ -46,18 +46,22 @@ struct LoaderOptions {
 
 /// Assembles batches on the host in threads of its own, a few ahead of the training loop. The device holds two of them:
 /// the one that next() returned last and, on CUDA, its successor, copied meanwhile on a stream of its own; on a CPU the
-/// ones being assembled, one for each thread.
+/// ones being assembled, one for each thread. One loader serves a training and its validation in turn, in the same
+/// memory.
 class BatchLoader {
  public:
-  BatchLoader(const ImageSource& source, std::vector<std::int64_t> shape, LoaderOptions options);
+  /// @param shape  of one image or sequence
+  BatchLoader(std::vector<std::int64_t> shape, LoaderOptions options);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
   /// Begins a pass over `images` images; an unfinished one is dropped. Images come in an order that `shuffle_seed`
   /// decides, or in their own without one; if more are asked for than there are, further rounds follow.
-  /// @param first  number of the batch to begin with; earlier ones are skipped
-  void start(std::int64_t images, std::optional<std::uint64_t> shuffle_seed, std::int64_t first = 0);
+  /// @param source  has to live until the next pass begins or stop() returns
+  /// @param first   number of the batch to begin with; earlier ones are skipped
+  void start(const ImageSource& source, std::int64_t images, std::optional<std::uint64_t> shuffle_seed,
+             std::int64_t first = 0);
 
   /// The next batch, nothing after the last; the last may be smaller. Its memory is used again after the next call,
   /// once the device has done all work that the current stream holds then.
@@ -96,9 +100,9 @@ class BatchLoader {
   [[nodiscard]] std::int64_t batches() const;
   [[nodiscard]] bool words() const { return shape_.size() == 1; }
 
-  const ImageSource& source_;
   std::vector<std::int64_t> shape_;
   LoaderOptions options_;
+  const ImageSource* source_ = nullptr;  // of the pass
   std::vector<Slot> slots_;
   std::vector<std::int64_t> order_;
   std::uint64_t draw_seed_ = 0;

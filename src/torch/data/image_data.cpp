@@ -131,7 +131,7 @@ class RandomWords final : public ImageSource {
   RandomWords(std::int64_t size, std::int64_t words, std::uint64_t seed) : size_(size), words_(words), seed_(seed) {}
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
-  void read(std::int64_t index, std::uint64_t, std::span<float> out) const override {
+  void read(std::int64_t index, std::uint64_t, Layout, std::span<float> out) const override {
     Random random(mix(seed_, static_cast<std::uint64_t>(index)));
     for (float& word : out) word = static_cast<float>(random.below(words_));
   }
@@ -173,33 +173,42 @@ ImageSet::ImageSet(std::shared_ptr<const std::vector<std::uint8_t>> pixels, std:
 
 std::int64_t ImageSet::label(std::int64_t index) const { return labels_.at(static_cast<std::size_t>(index)); }
 
-void ImageSet::read(std::int64_t index, std::uint64_t draw, std::span<float> out) const {
+void ImageSet::read(std::int64_t index, std::uint64_t draw, Layout layout, std::span<float> out) const {
+  const auto channels = static_cast<std::size_t>(shape_[0]);
   const std::int64_t height = shape_[1];
   const std::int64_t width = shape_[2];
+  const std::int64_t plane = height * width;
   Random random(draw);
   const bool mirrored = augmentation_.flip && (random.bits() & 1U) != 0;
   const std::int64_t down = augmentation_.crop > 0 ? random.below(2 * augmentation_.crop + 1) - augmentation_.crop : 0;
   const std::int64_t right = augmentation_.crop > 0 ? random.below(2 * augmentation_.crop + 1) - augmentation_.crop : 0;
   const std::uint8_t* from = pixels_->data() + (first_ + index) * elements(shape_);
   float* to = out.data();
-  for (std::int64_t channel = 0; channel < shape_[0]; ++channel) {
-    const float scale = scale_[static_cast<std::size_t>(channel)];
-    const float offset = offset_[static_cast<std::size_t>(channel)];
-    if (!mirrored && down == 0 && right == 0) {
-      for (std::int64_t i = 0; i < height * width; ++i) to[i] = static_cast<float>(from[i]) * scale + offset;
-    } else {
-      for (std::int64_t y = 0; y < height; ++y) {
-        for (std::int64_t x = 0; x < width; ++x) {
-          const std::int64_t source_y = y + down;
-          const std::int64_t source_x = (mirrored ? width - 1 - x : x) + right;
-          const bool inside = source_y >= 0 && source_y < height && source_x >= 0 && source_x < width;
-          const float value = inside ? static_cast<float>(from[source_y * width + source_x]) : 0;
-          to[y * width + x] = value * scale + offset;
-        }
+  /// The value of a channel that is shown at a pixel.
+  const auto shown = [&](std::size_t channel, std::int64_t y, std::int64_t x) {
+    const std::int64_t source_y = y + down;
+    const std::int64_t source_x = (mirrored ? width - 1 - x : x) + right;
+    const bool inside = source_y >= 0 && source_y < height && source_x >= 0 && source_x < width;
+    const auto at = static_cast<std::int64_t>(channel) * plane + source_y * width + source_x;
+    return (inside ? static_cast<float>(from[at]) : 0) * scale_[channel] + offset_[channel];
+  };
+  if (layout == Layout::nhwc) {
+    for (std::int64_t y = 0; y < height; ++y) {
+      for (std::int64_t x = 0; x < width; ++x) {
+        for (std::size_t c = 0; c < channels; ++c) *to++ = shown(c, y, x);
       }
     }
-    from += height * width;
-    to += height * width;
+    return;
+  }
+  for (std::size_t c = 0; c < channels; ++c) {
+    if (!mirrored && down == 0 && right == 0) {
+      const std::uint8_t* values = from + static_cast<std::int64_t>(c) * plane;
+      for (std::int64_t i = 0; i < plane; ++i) *to++ = static_cast<float>(values[i]) * scale_[c] + offset_[c];
+    } else {
+      for (std::int64_t y = 0; y < height; ++y) {
+        for (std::int64_t x = 0; x < width; ++x) *to++ = shown(c, y, x);
+      }
+    }
   }
 }
 

@@ -100,9 +100,9 @@ class JpegImages final : public ImageSource {
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
   [[nodiscard]] std::int64_t label(std::int64_t index) const override { return entry(index).label; }
 
-  void read(std::int64_t index, std::uint64_t draw, std::span<float> out) const override {
+  void read(std::int64_t index, std::uint64_t draw, Layout layout, std::span<float> out) const override {
     if (!replaced_) {
-      read_file(entry(index).path, draw, out);
+      read_file(entry(index).path, draw, layout, out);
       return;
     }
     const auto by_label = [](const Entry& a, const Entry& b) { return a.label < b.label; };
@@ -113,7 +113,7 @@ class JpegImages final : public ImageSource {
       const std::int64_t candidate = begin + (index - begin + i) % count;
       if (is_corrupt(candidate)) continue;
       try {
-        read_file(entry(candidate).path, draw, out);
+        read_file(entry(candidate).path, draw, layout, out);
         return;
       } catch (const Error& error) {
         note(candidate, error.what());
@@ -125,7 +125,7 @@ class JpegImages final : public ImageSource {
  private:
   [[nodiscard]] const Entry& entry(std::int64_t index) const { return entries_.at(static_cast<std::size_t>(index)); }
 
-  void read_file(const std::string& path, std::uint64_t draw, std::span<float> out) const {
+  void read_file(const std::string& path, std::uint64_t draw, Layout layout, std::span<float> out) const {
     const std::int64_t height = shape_[1];
     const std::int64_t width = shape_[2];
     const JpegFile file(path);
@@ -136,10 +136,15 @@ class JpegImages final : public ImageSource {
     for (float* number : {&window.x, &window.y, &window.width, &window.height}) {
       *number /= static_cast<float>(divisor);
     }
-    resample(file.decode(divisor), window, height, width, mirrored, out);
+    thread_local std::vector<float> planes;
+    planes.resize(out.size());
+    resample(file.decode(divisor), window, height, width, mirrored, planes);
     const auto plane = static_cast<std::size_t>(height * width);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      out[i] = (out[i] / 255 - mean.at(i / plane)) / deviation.at(i / plane);
+    const std::size_t channels = mean.size();
+    for (std::size_t i = 0; i < planes.size(); ++i) {
+      const std::size_t c = i / plane;
+      const std::size_t place = layout == Layout::nhwc ? i % plane * channels + c : i;
+      out[place] = (planes[i] / 255 - mean.at(c)) / deviation.at(c);
     }
   }
 

@@ -207,12 +207,13 @@ bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWr
   const Workload& workload = job.workload;
   const ImageData& images = *guard_torch([&] { return &data_for(workload); });
   run.mem_free_mb = guard_torch([&] { return DeviceMonitor(device).read().mem_free_mb; });
-  auto owned = guard_torch([&] { return std::make_unique<TrainingSession>(workload, device, images, job.seed); });
+  auto owned = guard_torch([&] {
+    return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs);
+  });
   return use_until_device_fails(std::move(owned), [&](TrainingSession& session) {
     if (options.timing == Timing::epochs) {
       const auto done = [&log](const LoggedEpoch& epoch) { log.line(epoch_json(epoch)); };
-      const auto measured =
-          measure_epochs(session, workload, device, images, options.epochs, job.seed, peak, done, stop);
+      const auto measured = measure_epochs(session, device, images, options.epochs, job.seed, peak, done, stop);
       if (measured) record(run, *measured);
       return measured.has_value();
     }

@@ -16,12 +16,11 @@ constexpr double reading_sec = 1;  // between readings of the device
 
 }  // namespace
 
-std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, const Workload& workload, c10::Device device,
-                                               const ImageData& data, int epochs, std::uint64_t seed, MemoryPeak& peak,
+std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, c10::Device device, const ImageData& data,
+                                               int epochs, std::uint64_t seed, MemoryPeak& peak,
                                                const std::function<void(const LoggedEpoch&)>& done,
                                                const std::function<bool()>& stop) {
   TrainingStep& step = session.step();
-  BatchLoader& train = session.loader();
   StepClock clock(device);
   DeviceMonitor monitor(device);
   EpochMeasurement measured;
@@ -32,40 +31,41 @@ std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, const W
     auto read_at = Clock::now();
     const auto read = [&] {
       const DeviceReading reading = monitor.read();
-      if (timed) measured.disturbance.add(reading);
+      if (timed) {
+        measured.disturbance.add(reading);
+        if (reading.clock_mhz) measured.clocks_mhz.push_back(*reading.clock_mhz);
+      }
       read_at = Clock::now();
-      return reading;
     };
     const auto begin = Clock::now();
-    train.start(workload.train_images, mix(seed, static_cast<std::uint64_t>(epoch)));
+    session.begin_epoch(mix(seed, static_cast<std::uint64_t>(epoch)));
     clock.restart();
     clock.mark();
     const auto keep = [&](const std::vector<double>& taken) {
       if (timed) measured.steps_sec.insert(measured.steps_sec.end(), taken.begin(), taken.end());
     };
     bool first = !timed;
-    while (const auto batch = train.next()) {
+    while (const auto batch = session.loader().next()) {
       step.run(*batch);
       if (std::exchange(first, false)) peak.restart();
       clock.mark();
       keep(clock.take(most_open_marks));
       if (stop()) return std::nullopt;
-      if (seconds_since(read_at) >= reading_sec) static_cast<void>(read());
+      if (seconds_since(read_at) >= reading_sec) read();
     }
-    const DeviceReading last = read();  // while the device is busy
+    read();  // while the device is busy
     const Metrics trained = step.take_metrics();
     synchronize(device);
     const double sec = seconds_since(begin);
     keep(clock.take(0));
-    measured.clock_mhz = last.clock_mhz;
-    const auto validated = session.evaluate(*data.validation, stop);
+    const auto validated = step.evaluate(session.loader(), *data.validation, stop);
     if (!validated) return std::nullopt;
     measured.epochs.push_back({epoch, sec, trained.loss, trained.accuracy, validated->loss, validated->accuracy});
     done(measured.epochs.back());
     if (!timed) peak.forget();
   }
   peak.stop();
-  const auto tested = session.evaluate(*data.test, stop);
+  const auto tested = step.evaluate(session.loader(), *data.test, stop);
   if (!tested) return std::nullopt;
   measured.test_acc = tested->accuracy;
   return measured;

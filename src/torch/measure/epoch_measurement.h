@@ -32,9 +32,9 @@ struct EpochMeasurement {
 /// @param done  called after each epoch
 /// @param stop  asked after every step and before every batch that the network is judged on; nothing is returned once
 /// it says true
-[[nodiscard]] std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, const Workload& workload,
-                                                             c10::Device device, const ImageData& data, int epochs,
-                                                             std::uint64_t seed, MemoryPeak& peak,
+[[nodiscard]] std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, c10::Device device,
+                                                             const ImageData& data, int epochs, std::uint64_t seed,
+                                                             MemoryPeak& peak,
                                                              const std::function<void(const LoggedEpoch&)>& done,
                                                              const std::function<bool()>& stop);
 

@@ -68,14 +68,13 @@ std::vector<std::pair<std::string, double>> phase_times(TrainingSession& session
 
 /// What an epoch takes beyond its steps: the order of the images, the threads that load them, the first batch, reading
 /// the metrics. Median of epochs of two steps.
-double epoch_overhead(TrainingSession& session, const Workload& workload, c10::Device device, double step_sec,
-                      int epochs) {
+double epoch_overhead(TrainingSession& session, c10::Device device, double step_sec, int epochs) {
   constexpr int steps = 2;
   std::vector<double> excess;
   for (int epoch = 0; epoch < epochs; ++epoch) {
     synchronize(device);
     const auto begin = Clock::now();
-    session.loader().start(workload.train_images, static_cast<std::uint64_t>(epoch));
+    session.begin_epoch(static_cast<std::uint64_t>(epoch));
     int taken = 0;
     for (; taken < steps; ++taken) {
       const auto batch = session.loader().next();
@@ -139,8 +138,7 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
                                  ? label.mean * static_cast<double>(rest) / static_cast<double>(workload.batch_size)
                                  : time_of_last_step(session, device, rest);
   }
-  measured.overhead_sec =
-      overhead_sec ? *overhead_sec : epoch_overhead(session, workload, device, label.median, slow ? 1 : 3);
+  measured.overhead_sec = overhead_sec ? *overhead_sec : epoch_overhead(session, device, label.median, slow ? 1 : 3);
   const double steps_sec = static_cast<double>(std::max<std::int64_t>(full, 1)) * label.mean;
   measured.epoch_sec = steps_sec + measured.last_step_sec + measured.overhead_sec;
   measured.epoch_rel_sem = label.mean_rel_sem * steps_sec / measured.epoch_sec;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -68,15 +69,17 @@ TrainNetResult train_net(const TrainNetOptions& options, const std::function<voi
       stopped.stopped = true;
       return stopped;
     }
-    Trainer trainer(options, std::move(*data), device, message, stop);
-    trainer.announce();
-    if (options.profile_one_step) {
-      trainer.profile();
-    } else {
-      if (!options.evaluate) trainer.train();
-      if (!trainer.result().stopped) trainer.test();
-    }
-    return trainer.result();
+    auto owned = std::make_unique<Trainer>(options, std::move(*data), device, message, stop);
+    return use_until_device_fails(std::move(owned), [&](Trainer& trainer) {
+      trainer.announce();
+      if (options.profile_one_step) {
+        trainer.profile();
+      } else {
+        if (!options.evaluate) trainer.train();
+        if (!trainer.result().stopped) trainer.test();
+      }
+      return trainer.result();
+    });
   });
 }
 

@@ -29,13 +29,13 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
       data_(std::move(data)),
       device_(device),
       message_(std::move(message)),
-      stop_(std::move(stop)) {
+      stop_(std::move(stop)),
+      loader_(data_.images.shape, loader_options(data_.workload, device_, options_.workers)) {
   Workload& workload = data_.workload;
   result_.device = device_name(device_);
   result_.skipped_images = data_.skipped;
   workload.device = result_.device;
   if (device_.is_cpu()) workload.threads = options_.threads.value_or(default_cpu_threads());
-  loading_ = loader_options(workload, device_, options_.workers);
   const StepOptions step{options_.learning_rate, options_.weight_decay, options_.label_smoothing, options_.seed};
   step_ = options_.torchscript.empty()
               ? std::make_unique<TrainingStep>(workload, device_, step)
@@ -122,8 +122,7 @@ std::string Trainer::place() const {
 }
 
 std::optional<Metrics> Trainer::evaluate(const ImageSource& part) {
-  BatchLoader loader(part, data_.images.shape, loading_);
-  const auto metrics = step_->evaluate(loader, part.size(), stop_);
+  const auto metrics = step_->evaluate(loader_, part, stop_);
   if (!metrics) result_.stopped = true;
   tell_replaced_pictures();
   return metrics;
@@ -158,12 +157,11 @@ void Trainer::train() {
     }
     return;
   }
-  BatchLoader loader(*data_.images.train, data_.images.shape, loading_);
   begin_ = Clock::now();
   while (!finished()) {
     TrainNetEpoch done;
     try {
-      done = train_epoch(loader);
+      done = train_epoch();
     } catch (const std::exception&) {
       log_->flush();
       message_(fmt::format("failed after {}; {}", place(),
@@ -207,10 +205,10 @@ void Trainer::finish_epoch(const TrainNetEpoch& epoch) {
   save("last.pt");
 }
 
-TrainNetEpoch Trainer::train_epoch(BatchLoader& loader) {
+TrainNetEpoch Trainer::train_epoch() {
   TrainNetEpoch done;
   done.epoch = epoch();
-  const double waited_before = loader.waited_sec();
+  const double waited_before = loader_.waited_sec();
   const std::int64_t first_step = step();
   std::int64_t images = 0;
   StepClock clock(device_);
@@ -230,8 +228,7 @@ TrainNetEpoch Trainer::train_epoch(BatchLoader& loader) {
                 mix(options_.seed, static_cast<std::uint64_t>(done.epoch)), progress_.steps);
   logged_until_ = std::max(logged_until_, time());  // a GPU's clock may be ahead of the host's
   clock.mark();
-  ended = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  while (const auto batch = loader.next()) {
+  while (const auto batch = loader_.next()) {
     step_->set_learning_rate(rate());
     step_->run(*batch);
     clock.mark();
@@ -253,7 +250,7 @@ TrainNetEpoch Trainer::train_epoch(BatchLoader& loader) {
     write(0);
     log_->flush();
     done.images_per_sec = static_cast<double>(images) / done.sec;
-    done.data_wait_share = (loader.waited_sec() - waited_before) / done.sec;
+    done.data_wait_share = (loader_.waited_sec() - waited_before) / done.sec;
     done.data_bound = is_data_bound(done.data_wait_share);
     progress_.loss_sum += trained.loss * static_cast<double>(images);
     progress_.correct += trained.accuracy * static_cast<double>(images);
@@ -284,11 +281,10 @@ void Trainer::profile() {
     message_("no CUDA device: there are no kernels to profile");
     return;
   }
-  BatchLoader loader(*data_.images.train, data_.images.shape, loading_);
   const std::int64_t steps = options_.profile_warmup + options_.profile_iter;
-  loader.start(steps * options_.batch_size, options_.seed);
+  loader_.start(*data_.images.train, steps * options_.batch_size, options_.seed);
   for (std::int64_t i = 0; i < steps; ++i) {
-    const auto batch = loader.next();
+    const auto batch = loader_.next();
     if (i < options_.profile_warmup) {
       step_->run(*batch);
       continue;

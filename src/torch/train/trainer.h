@@ -34,6 +34,8 @@ class Trainer {
   void test();     ///< scores the test part
   void profile();  ///< runs steps under NVTX ranges; a line on a CPU
 
+  void abandon() { loader_.stop(); }  ///< ends the loader's threads
+
   [[nodiscard]] const TrainNetResult& result() const { return result_; }
 
  private:
@@ -45,7 +47,7 @@ class Trainer {
   void save(const std::string& name);
 
   std::optional<Metrics> evaluate(const ImageSource& part);  ///< nothing if it was stopped
-  TrainNetEpoch train_epoch(BatchLoader& loader);
+  TrainNetEpoch train_epoch();
   void finish_epoch(const TrainNetEpoch& epoch);
   void tell_replaced_pictures();
   bool show_progress();
@@ -55,10 +57,10 @@ class Trainer {
     return progress_.epochs * steps_an_epoch_ + progress_.steps;
   }                                   ///< next one
   [[nodiscard]] double rate() const;  ///< learning rate of the next step
-  [[nodiscard]] std::string place() const;
-  [[nodiscard]] bool out_of_steps() const { return options_.max_iters && steps_done_ >= *options_.max_iters; }
   /// Seconds since 1970; the system's clock is read once, so that setting it does not reverse the order of two times.
   [[nodiscard]] double time() const;
+  [[nodiscard]] std::string place() const;
+  [[nodiscard]] bool out_of_steps() const { return options_.max_iters && steps_done_ >= *options_.max_iters; }
   [[nodiscard]] bool finished() const { return progress_.epochs >= options_.epochs; }
   [[nodiscard]] bool saves() const { return !options_.out_dir.empty(); }
 
@@ -67,7 +69,7 @@ class Trainer {
   c10::Device device_;
   Message message_;
   Stop stop_;
-  LoaderOptions loading_;
+  BatchLoader loader_;  // of all parts of the data in turn, with two batches on the device in all
   TrainNetResult result_;
   std::unique_ptr<TrainingStep> step_;
   std::int64_t steps_an_epoch_ = 0, total_steps_ = 0;

@@ -5,9 +5,6 @@
 #include <perfpred/workload.h>
 
 #include <cstdint>
-#include <functional>
-#include <optional>
-#include <vector>
 
 #include "torch/data/batch_loader.h"
 #include "torch/train/training_step.h"
@@ -17,16 +14,17 @@ namespace perfpred {
 /// A network in training: its step and its batches.
 class TrainingSession {
  public:
-  /// @param data  has to outlive the session
-  /// @param seed  of the initial weights and the order of the images
-  TrainingSession(const Workload& workload, c10::Device device, const ImageData& data, std::uint64_t seed);
+  /// @param data     has to outlive the session
+  /// @param seed     of the initial weights and the order of the images
+  /// @param metrics  see StepOptions
+  TrainingSession(const Workload& workload, c10::Device device, const ImageData& data, std::uint64_t seed,
+                  bool metrics);
 
   [[nodiscard]] TrainingStep& step() { return step_; }
   [[nodiscard]] BatchLoader& loader() { return loader_; }
 
-  /// Judges the network on other images. Their batches are in memory only meanwhile.
-  /// @param stop  asked before every batch; nothing is returned once it says true
-  [[nodiscard]] std::optional<Metrics> evaluate(const ImageSource& images, const std::function<bool()>& stop);
+  /// Begins an epoch, whose batches loader() hands out. @param seed  of the order of its images
+  void begin_epoch(std::uint64_t seed) { loader_.start(images_, epoch_images_, seed); }
 
   /// Ends the loader's threads, so that the images may go before the session.
   void abandon() { loader_.stop(); }
@@ -36,10 +34,10 @@ class TrainingSession {
 
  private:
   TrainingStep step_;
-  std::vector<std::int64_t> shape_;
-  LoaderOptions loading_;
   BatchLoader loader_;
-  std::int64_t images_;  // of a pass of next()
+  const ImageSource& images_;
+  std::int64_t epoch_images_;
+  std::int64_t full_images_;  // of an epoch's full batches
   std::uint64_t seed_;
   std::uint64_t passes_ = 0;
 };

@@ -129,9 +129,11 @@ void TrainingStep::compute(const Batch& batch) {
   end_phase(Phase::backward);
   update_->step(options_.learning_rate, found_inf);
   if (scaler_) scaler_->update();
-  const at::NoGradGuard no_grad;
-  loss_sum_.add_(loss.detach(), static_cast<double>(batch.targets.numel()));
-  correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
+  if (options_.metrics) {
+    const at::NoGradGuard no_grad;
+    loss_sum_.add_(loss.detach(), static_cast<double>(batch.targets.numel()));
+    correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
+  }
   end_phase(Phase::optimizer);
 }
 
@@ -184,7 +186,7 @@ Metrics TrainingStep::take_metrics() {
   });
 }
 
-std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, std::int64_t images,
+std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, const ImageSource& images,
                                               const std::function<bool()>& stop) {
   return guard_torch([&]() -> std::optional<Metrics> {
     const at::NoGradGuard no_grad;
@@ -193,7 +195,7 @@ std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, std::int64_t 
     at::Tensor loss_sum = at::zeros_like(loss_sum_);
     at::Tensor correct = at::zeros_like(correct_);
     std::int64_t samples = 0;
-    loader.start(images, std::nullopt);
+    loader.start(images, images.size(), std::nullopt);
     while (const auto batch = loader.next()) {
       if (stop()) {
         network_->train(true);

@@ -25,6 +25,7 @@ struct StepOptions {
   double weight_decay = 0;
   double label_smoothing = 0;
   std::uint64_t seed = 0;  ///< of the initial weights
+  bool metrics = true;     ///< sum up loss and correct answers in every step
 };
 
 /// Mean loss and accuracy over the samples seen.
@@ -61,12 +62,12 @@ class TrainingStep {
   /// Called as backward begins (true) and ends (false) on the thread that launches its kernels: autograd's own on CUDA.
   void on_backward_thread(std::function<void(bool)> callback) { on_backward_thread_ = std::move(callback); }
 
-  /// Of the training batches since the last call; waits for the device.
+  /// Of the training batches since the last call, zeros without StepOptions::metrics; waits for the device.
   [[nodiscard]] Metrics take_metrics();
 
   /// Forward only, in evaluation mode. Waits for the device.
   /// @param stop  asked before every batch; nothing is returned once it says true
-  [[nodiscard]] std::optional<Metrics> evaluate(BatchLoader& loader, std::int64_t images,
+  [[nodiscard]] std::optional<Metrics> evaluate(BatchLoader& loader, const ImageSource& images,
                                                 const std::function<bool()>& stop);
 
   /// Whether the whole step is replayed from a CUDA graph by now.
