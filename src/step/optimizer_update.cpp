@@ -60,9 +60,9 @@ class Update {
 
   /// Without a fused kernel: grouped operators, each of which goes through all parameters before the next one starts.
   void rmsprop() {
-    check_for_infinities();
+    clear_infinities();
     const Tensors square = new_state();
-    in_place(OpKind::mul, square);
+    decay(square);
     in_place(OpKind::addcmul, square, step_.gradients(), step_.gradients());
     const Tensors root = apply(OpKind::sqrt, square);
     in_place(OpKind::add, root);
@@ -70,10 +70,10 @@ class Update {
   }
 
   void adadelta() {
-    check_for_infinities();
+    clear_infinities();
     const Tensors square = new_state();
     const Tensors moved = new_state();
-    in_place(OpKind::mul, square);
+    decay(square);
     in_place(OpKind::addcmul, square, step_.gradients(), step_.gradients());
     const Tensors update = apply(OpKind::add, moved);
     in_place(OpKind::sqrt, update);
@@ -81,14 +81,24 @@ class Update {
     in_place(OpKind::sqrt, root);
     in_place(OpKind::div, update, root);
     in_place(OpKind::mul, update, step_.gradients());
-    in_place(OpKind::mul, moved);
+    decay(moved);
     in_place(OpKind::addcmul, moved, update, update);
     in_place(OpKind::add, step_.parameters(), update);
   }
 
-  /// The host reads the flag, because no kernel of these updates does.
-  void check_for_infinities() {
-    if (step_.scales_loss()) step_.apply(OpKind::fill, {step_.found_inf()});
+  /// No kernel of these updates reads the flag of infinities: gradients become zeros where it is set.
+  void clear_infinities() {
+    if (!step_.scales_loss()) return;
+    const TensorId flag = step_.cast(step_.found_inf(), DataType::u8);
+    for (const TensorId gradient : step_.gradients()) step_.add_op(OpKind::masked_fill, {gradient, flag}, {gradient});
+  }
+
+  /// Multiplies sums by a rate; if gradients are scaled, by a tensor that is 1 where the flag is set.
+  void decay(const Tensors& sums) {
+    if (!step_.scales_loss()) return in_place(OpKind::mul, sums);
+    const TensorId rate = step_.apply(OpKind::mul, {step_.found_inf()});
+    step_.add_op(OpKind::add, {rate}, {rate});
+    for (const TensorId sum : sums) step_.add_op(OpKind::mul, {sum, rate}, {sum});
   }
 
   /// A new tensor for each parameter.

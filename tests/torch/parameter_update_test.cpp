@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -77,16 +78,38 @@ TEST(ParameterUpdate, AdadeltaIsItsDefinition) {
   }
 }
 
-TEST(ParameterUpdate, NothingChangesWhereAGradientIsNotFinite) {
+TEST(ParameterUpdate, SkipsAStepWhereAGradientIsNotFinite) {
   for (const Optimizer kind : {Optimizer::sgd, Optimizer::nesterov, Optimizer::adam, Optimizer::adamw,
                                Optimizer::adagrad, Optimizer::rmsprop, Optimizer::adadelta}) {
-    const at::Tensor p = at::ones({4}).requires_grad_();
-    ParameterUpdate update(kind, {p});
-    p.mutable_grad() = at::full({4}, 2.0);
-    update.step(0.1, at::ones({}));
-    EXPECT_TRUE(at::equal(p.detach(), at::ones({4}))) << to_string(kind);
-    update.step(0.1, at::zeros({}));
-    EXPECT_FALSE(at::equal(p.detach(), at::ones({4}))) << to_string(kind);
+    for (const double decay : {0.0, 0.01}) {
+      SCOPED_TRACE(to_string(kind));
+      at::manual_seed(1);
+      const at::Tensor told = at::ones({4}).requires_grad_();   // of infinities by a tensor on the device
+      const at::Tensor other = at::ones({4}).requires_grad_();  // the host leaves these steps out
+      ParameterUpdate update(kind, {told}, decay);
+      ParameterUpdate without(kind, {other}, decay);
+      for (int step = 0; step < 6; ++step) {
+        const bool finite = step % 2 == 1;
+        const at::Tensor gradient = at::randn({4});
+        told.mutable_grad() = gradient.clone();
+        if (!finite) {
+          told.mutable_grad()[1] = std::numeric_limits<float>::quiet_NaN();
+          told.mutable_grad()[2] = std::numeric_limits<float>::infinity();
+        }
+        update.step(0.1, finite ? at::zeros({}) : at::ones({}));
+        if (finite) {
+          other.mutable_grad() = gradient.clone();
+          without.step(0.1);
+        }
+        EXPECT_TRUE(at::equal(told, other)) << step;
+        const auto left = update.state();
+        const auto right = without.state();
+        for (std::size_t i = 0; i < left.size(); ++i) {
+          EXPECT_TRUE(at::equal(left[i].second, right[i].second)) << step << ' ' << left[i].first;
+        }
+      }
+      EXPECT_FALSE(at::equal(told.detach(), at::ones({4})));
+    }
   }
 }
 

@@ -13,7 +13,6 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -32,6 +31,15 @@ constexpr double rmsprop_alpha = 0.99;
 constexpr double rmsprop_epsilon = 1e-8;
 constexpr double adadelta_rho = 0.9;
 constexpr double adadelta_epsilon = 1e-6;
+
+/// Multiplies all by `rate`, or by 1 if found_inf is 1.
+void decay(std::vector<at::Tensor>& sums, double rate, const std::optional<at::Tensor>& found_inf) {
+  if (found_inf) {
+    at::_foreach_mul_(sums, found_inf->mul(1 - rate).add_(rate));
+  } else {
+    at::_foreach_mul_(sums, rate);
+  }
+}
 
 }  // namespace
 
@@ -102,30 +110,34 @@ void ParameterUpdate::step(double learning_rate, const std::optional<at::Tensor>
                           false, {}, found_inf);
       break;
     default: {
-      // These have no kernel that looks at found_inf: the value is needed here.
-      if (found_inf && !at::equal(*found_inf, at::zeros_like(*found_inf))) break;
       auto decayed = gradients;
       if (weight_decay_ != 0) decayed = at::_foreach_add(gradients, parameters_, weight_decay_);
+      if (found_inf) {  // These have no kernel that looks at it: with zeros and without decay nothing changes.
+        const at::Tensor skipped = found_inf->to(at::kBool);
+        for (at::Tensor& gradient : decayed) gradient.masked_fill_(skipped, 0);
+      }
       if (optimizer_ == Optimizer::rmsprop) {
-        rmsprop(learning_rate, decayed);
+        rmsprop(learning_rate, decayed, found_inf);
       } else {
-        adadelta(learning_rate, decayed);
+        adadelta(learning_rate, decayed, found_inf);
       }
     }
   }
   if (found_inf) count_.sub_(*found_inf);
 }
 
-void ParameterUpdate::rmsprop(double learning_rate, const std::vector<at::Tensor>& gradients) {
-  at::_foreach_mul_(first_, rmsprop_alpha);
+void ParameterUpdate::rmsprop(double learning_rate, const std::vector<at::Tensor>& gradients,
+                              const std::optional<at::Tensor>& found_inf) {
+  decay(first_, rmsprop_alpha, found_inf);
   at::_foreach_addcmul_(first_, gradients, gradients, 1 - rmsprop_alpha);
   auto root = at::_foreach_sqrt(first_);
   at::_foreach_add_(root, rmsprop_epsilon);
   at::_foreach_addcdiv_(parameters_, gradients, root, -learning_rate);
 }
 
-void ParameterUpdate::adadelta(double learning_rate, const std::vector<at::Tensor>& gradients) {
-  at::_foreach_mul_(first_, adadelta_rho);
+void ParameterUpdate::adadelta(double learning_rate, const std::vector<at::Tensor>& gradients,
+                               const std::optional<at::Tensor>& found_inf) {
+  decay(first_, adadelta_rho, found_inf);
   at::_foreach_addcmul_(first_, gradients, gradients, 1 - adadelta_rho);
   auto update = at::_foreach_add(second_, adadelta_epsilon);
   at::_foreach_sqrt_(update);
@@ -133,7 +145,7 @@ void ParameterUpdate::adadelta(double learning_rate, const std::vector<at::Tenso
   at::_foreach_sqrt_(root);
   at::_foreach_div_(update, root);
   at::_foreach_mul_(update, gradients);
-  at::_foreach_mul_(second_, adadelta_rho);
+  decay(second_, adadelta_rho, found_inf);
   at::_foreach_addcmul_(second_, update, update, 1 - adadelta_rho);
   at::_foreach_add_(parameters_, update, -learning_rate);
 }

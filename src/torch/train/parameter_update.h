@@ -21,7 +21,7 @@ class ParameterUpdate {
  public:
   ParameterUpdate(Optimizer optimizer, std::vector<at::Tensor> parameters, double weight_decay = 0);
 
-  /// @param found_inf  a float on the device; if it is 1, nothing changes
+  /// @param found_inf  a float on the device; if it is 1, nothing changes but gradients, which may be set to zero
   void step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt);
   void clear_gradients();
 
@@ -32,8 +32,11 @@ class ParameterUpdate {
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
-  void rmsprop(double learning_rate, const std::vector<at::Tensor>& gradients);
-  void adadelta(double learning_rate, const std::vector<at::Tensor>& gradients);
+  /// @param found_inf  for a decay of the sums by 1; the gradients are zeros then
+  void rmsprop(double learning_rate, const std::vector<at::Tensor>& gradients,
+               const std::optional<at::Tensor>& found_inf);
+  void adadelta(double learning_rate, const std::vector<at::Tensor>& gradients,
+                const std::optional<at::Tensor>& found_inf);
 
   Optimizer optimizer_;
   std::vector<at::Tensor> parameters_;

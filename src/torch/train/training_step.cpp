@@ -65,12 +65,6 @@ void check_trainable(const Workload& workload, c10::Device device) {
     throw InputError("precision tf32 needs a CUDA device");
   }
   if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
-  const bool waits = workload.optimizer == Optimizer::rmsprop || workload.optimizer == Optimizer::adadelta;
-  if (workload.cuda_graph && workload.precision == Precision::fp16 && waits) {
-    throw InputError(
-        fmt::format("cuda_graph with precision fp16 does not go with optimizer {}: it waits for the device",
-                    to_string(workload.optimizer)));
-  }
 }
 
 TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
