@@ -68,11 +68,15 @@ TEST(Run, EveryColumnReadsBack) {
   run.host_p50_ms = 7;
   run.step_cv = 0.25;
   run.epoch_rel_sem = 0.04;
+  run.clock_p05_mhz = 3.5;
+  run.clock_p95_mhz = 4.5;
+  run.drift = true;
   run.note = "n";
   auto steps = testing::run_of_epochs({9, 1, 1});
   steps.timing = Timing::steps;
   steps.epoch_times.clear();
   steps.test_acc = std::nullopt;
+  steps.drift = false;
   std::vector<struct Run> runs = {run, steps};
   for (const Outcome outcome : {Outcome::oom, Outcome::failed, Outcome::interrupted, Outcome::untrusted}) {
     runs.push_back(testing::run_without_time(outcome));

@@ -35,7 +35,10 @@ struct PERFPRED_API Run {
   std::optional<double> step_p05_ms, step_p50_ms, step_p95_ms;
   std::optional<double> host_p50_ms;  ///< median time that the host needs to submit one training step
   std::optional<double> step_cv;      ///< coefficient of variation of the step times: standard deviation / mean
-  std::optional<double> clock_mhz, mem_free_mb;
+  /// Of the device while it was timed: median, 5 % and 95 % quantile.
+  std::optional<double> clock_mhz, clock_p05_mhz, clock_p95_mhz;
+  std::optional<bool> drift;  ///< the clock moved by more than 5 % (p95 / p05), or the step time changed its level
+  std::optional<double> mem_free_mb;                    ///< memory that was free before the network was built
   std::optional<double> peak_mem_mb, peak_reserved_mb;  ///< held by tensors; kept by the allocator
   std::optional<double> cuda_graph_speedup;             ///< step without / step with the graph
   std::optional<double> load;                           ///< of the machine (1 minute) as the run began

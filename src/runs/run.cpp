@@ -63,6 +63,20 @@ RunColumn number_column(std::string_view name, bool mandatory = false) {
           [](const Run& r) { return number_text(r.*member); }};
 }
 
+RunColumn drift_column() {
+  return {"drift",
+          false,
+          false,
+          nullptr,
+          [](Run& r, std::string_view t, const ValuePlace& p) {
+            if (!t.empty() && t != "0" && t != "1") throw_bad_value(p, t, "0 or 1");
+            r.drift = t.empty() ? std::nullopt : std::optional(t == "1");
+          },
+          [](const Run& r) {
+            return std::string(!r.drift ? "" : *r.drift ? "1" : "0");
+          }};
+}
+
 RunColumn workload_column(const WorkloadColumn& field, bool mandatory) {
   constexpr std::array<std::string_view, 7> numbers = {"depth",        "base_filters", "batch_size", "classes",
                                                        "train_images", "cuda_graph",   "threads"};
@@ -120,6 +134,9 @@ std::vector<RunColumn> make_table() {
       number_column<&Run::host_p50_ms>("host_p50_ms"),
       number_column<&Run::step_cv>("step_cv"),
       number_column<&Run::epoch_rel_sem>("epoch_rel_sem"),
+      number_column<&Run::clock_p05_mhz>("clock_p05_mhz"),
+      number_column<&Run::clock_p95_mhz>("clock_p95_mhz"),
+      drift_column(),
   };
   table.insert(table.end(), ours.begin(), ours.end());
   return table;

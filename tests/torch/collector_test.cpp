@@ -3,16 +3,21 @@
 #include <perfpred/error.h>
 #include <perfpred/torch/collector.h>
 
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
 #include <chrono>
+#include <cmath>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../temporary_folder.h"
 #include "company.h"
+#include "torch/device/proc.h"
 
 namespace perfpred {
 namespace {
@@ -93,6 +98,62 @@ TEST(Collector, MemoryOfEpochsHasNoBatchesOfTheValidation) {
   ASSERT_TRUE(epochs && steps);
   // A batch is 1.6 MB; with two of the validation there were 3.1 MB more.
   EXPECT_NEAR(*epochs->peak_mem_mb, *steps->peak_mem_mb, 0.5);
+}
+
+TEST(Collector, FreeMemoryIsThatBeforeTheNetworkIsBuilt) {
+  CollectOptions options;
+  options.epochs = 2;
+  options.device = "cpu";
+  Workload workload = Workload::zoo("alexnet", 2, {3, 64, 64});
+  workload.optimizer = Optimizer::sgd;
+  workload.train_images = 4;
+  const double held_mb = 2 * 4e-6 * static_cast<double>(workload.params());  // weights and gradients
+  ASSERT_GT(held_mb, 400);
+  for (const Timing timing : {Timing::epochs, Timing::steps}) {
+    options.timing = timing;
+    double off = held_mb;
+    for (int attempt = 0; attempt < 3 && off > held_mb / 2; ++attempt) {  // others take and give memory meanwhile
+      Collector collector(options);
+      static_cast<void>(collector.measure(workload, [] { return true; }));  // makes the images
+      const double before = static_cast<double>(*available_memory_bytes()) * 1e-6;
+      const auto run = collector.measure(workload, [] { return false; });
+      ASSERT_TRUE(run && run->mem_free_mb);
+      off = std::abs(*run->mem_free_mb - before);
+    }
+    EXPECT_LT(off, held_mb / 2);
+  }
+}
+
+int argmaxes = 0;
+
+std::unique_ptr<at::ObserverContext> count_argmax(const at::RecordFunction& function) {
+  if (std::string_view(function.name()) == "aten::argmax") ++argmaxes;
+  return nullptr;
+}
+
+TEST(Collector, StepsAreTimedWithoutMetrics) {
+  CollectOptions options;
+  options.epochs = 2;
+  options.device = "cpu";
+  Workload workload = Workload::cifar_cnn(1, 2, 8);
+  workload.train_images = 16;
+  const auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(count_argmax).scopes({at::RecordScope::FUNCTION}));
+  for (const Timing timing : {Timing::epochs, Timing::steps}) {
+    options.timing = timing;
+    argmaxes = 0;
+    const auto run = Collector(options).measure(workload, [] { return false; });
+    ASSERT_TRUE(run);
+    EXPECT_EQ(argmaxes > 0, timing == Timing::epochs);
+    EXPECT_TRUE(run->drift.has_value());
+    EXPECT_EQ(run->clock_mhz.has_value(), run->clock_p05_mhz.has_value());
+    if (run->clock_mhz) {
+      EXPECT_LE(*run->clock_p05_mhz, *run->clock_mhz);
+      EXPECT_LE(*run->clock_mhz, *run->clock_p95_mhz);
+    }
+    EXPECT_EQ(run->note.find("drift"), std::string::npos) << run->note;
+  }
+  at::removeCallback(handle);
 }
 
 TEST(Collector, RefusesALastBatchThatBatchNormalisationCannotTake) {

@@ -82,6 +82,11 @@ void check(const CollectOptions& options, c10::Device device) {
   }
 }
 
+/// @param level_moved  whether the step time changed
+void record_drift(Run& run, bool level_moved) {
+  run.drift = level_moved || (run.clock_p05_mhz && *run.clock_p95_mhz > steady_clock_range * *run.clock_p05_mhz);
+}
+
 void record(Run& run, const StepMeasurement& measured) {
   const StepLabel& label = measured.timing.label;
   run.avg_time_sec = measured.epoch_sec;
@@ -92,6 +97,9 @@ void record(Run& run, const StepMeasurement& measured) {
   run.step_cv = label.cv;
   if (measured.timing.host_p50_sec) run.host_p50_ms = *measured.timing.host_p50_sec * 1e3;
   run.clock_mhz = measured.timing.clock_mhz;
+  run.clock_p05_mhz = measured.timing.clock_low_mhz;
+  run.clock_p95_mhz = measured.timing.clock_high_mhz;
+  record_drift(run, label.drift);
   run.cuda_graph_speedup = measured.graph_speedup;
   run.note = note_of(measured);
   if (label.disturbed) run.outcome = Outcome::untrusted;
@@ -103,7 +111,12 @@ void record(Run& run, const EpochMeasurement& measured) {
   run.avg_time_sec =
       std::accumulate(run.epoch_times.begin() + 1, run.epoch_times.end(), 0.0) / static_cast<double>(run.epochs - 1);
   run.test_acc = measured.test_acc;
-  run.clock_mhz = measured.clock_mhz;
+  if (!measured.clocks_mhz.empty()) {
+    run.clock_mhz = median(measured.clocks_mhz);
+    run.clock_p05_mhz = quantile(measured.clocks_mhz, 0.05);
+    run.clock_p95_mhz = quantile(measured.clocks_mhz, 0.95);
+  }
+  record_drift(run, false);
   run.step_p05_ms = quantile(measured.steps_sec, 0.05) * 1e3;
   run.step_p50_ms = median(measured.steps_sec) * 1e3;
   run.step_p95_ms = quantile(measured.steps_sec, 0.95) * 1e3;

@@ -20,9 +20,9 @@ namespace perfpred {
 /// Epochs as they were trained; the first one is not timed.
 struct EpochMeasurement {
   std::vector<LoggedEpoch> epochs;
-  std::vector<double> steps_sec;    ///< all steps of the timed epochs
-  Disturbance disturbance;          ///< in the timed epochs
-  std::optional<double> clock_mhz;  ///< at the end of the last one
+  std::vector<double> steps_sec;   ///< all steps of the timed epochs
+  Disturbance disturbance;         ///< in the timed epochs
+  std::vector<double> clocks_mhz;  ///< read about once a second in the timed epochs
   double test_acc = 0;
 };
 

@@ -164,6 +164,8 @@ std::string steps_json(const StepMeasurement& measured, double wall_sec) {
                         {"median_ms", label.median * 1e3},
                         {"low_ms", label.low * 1e3},
                         {"high_ms", label.high * 1e3},
+                        {"drift", label.drift},
+                        {"level_change", label.change},
                         {"stopped_by", label.stopped_by},
                         {"sampling_sec", measured.sampling_sec},
                         {"wall_sec", wall_sec},
@@ -174,8 +176,6 @@ std::string steps_json(const StepMeasurement& measured, double wall_sec) {
                         {"phases", phases},
                         {"samples_ms", samples},
                         {"disturbed", disturbed}};
-  if (timing.clock_low_mhz) steps["clock_p05_mhz"] = *timing.clock_low_mhz;
-  if (timing.clock_high_mhz) steps["clock_p95_mhz"] = *timing.clock_high_mhz;
   return ordered_json{{"steps", steps}}.dump();
 }
 
@@ -186,13 +186,8 @@ std::string note_of(const StepMeasurement& measured) {
   if (label.disturbed) flags.push_back(fmt::format("disturbed {:.0f} % of the samples", 100 * label.disturbed_share));
   if (timing.throttled) flags.emplace_back("throttled");
   if (timing.company) flags.emplace_back("company");
-  if (label.drift) flags.push_back(fmt::format("drift: level x {:.3f}", label.change));
   const double half_width = z95 * measured.epoch_rel_sem;
   if (half_width > shown_error) flags.push_back(fmt::format("known to {:.1f} %", 100 * half_width));
-  if (timing.clock_low_mhz && timing.clock_high_mhz &&
-      *timing.clock_high_mhz > shown_clock_range * *timing.clock_low_mhz) {
-    flags.push_back(fmt::format("clock {:.0f} to {:.0f} MHz", *timing.clock_low_mhz, *timing.clock_high_mhz));
-  }
   if (is_data_bound(measured.data_wait_share)) flags.emplace_back("data-bound");
   return fmt::format("{}", fmt::join(flags, "; "));
 }

@@ -40,7 +40,7 @@ struct StepMeasurement {
 /// A line for the log of a run. @param wall_sec  of the whole measurement, with the network's initialisation
 [[nodiscard]] std::string steps_json(const StepMeasurement& measured, double wall_sec);
 
-/// What a reader of the row should know: disturbances, drift, a wide interval, waiting for data.
+/// What a reader of the row should know: disturbances, a wide interval, waiting for data.
 [[nodiscard]] std::string note_of(const StepMeasurement& measured);
 
 }  // namespace perfpred
