@@ -66,8 +66,12 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(std::string_view text) {
-  buffer_ += text;
-  if (buffer_.size() >= buffer_bytes) flush();
+  if (buffer_.size() + text.size() < buffer_bytes) {
+    buffer_ += text;
+    return;
+  }
+  flush();
+  write_all(fd_, text, path_);
 }
 
 void AtomicFile::flush() {

@@ -64,6 +64,29 @@ TEST(Checkpoint, WhatIsNoStateDictionaryIsSaid) {
 
 Checkpoint two_megabytes() { return {"{}", "{}", {{"w", at::arange(1 << 19, at::kFloat)}}}; }
 
+TEST(Checkpoint, TensorsWithAnyStridesReadBack) {
+  const TemporaryFolder folder;
+  const at::Tensor whole = at::arange(2 * 3 * 4 * 4, at::kFloat).reshape({2, 3, 4, 4});
+  const NamedTensors tensors = {{"nhwc", whole.contiguous(at::MemoryFormat::ChannelsLast)},
+                                {"transposed", whole.transpose(0, 3)},
+                                {"columns", whole.slice(3, 1, 3)},
+                                {"rows", whole.slice(0, 1, 2)},
+                                {"expanded", at::ones({1, 4}, at::kDouble).expand({3, 4})},
+                                {"number", at::full({}, 7, at::kLong)},
+                                {"nothing", at::zeros({0, 3})},
+                                {"shared", whole},
+                                {"half", whole.to(at::kBFloat16)}};
+  save_checkpoint({"{}", "{}", tensors}, folder.file("a.pt"));
+  const NamedTensors read = load_checkpoint(folder.file("a.pt")).tensors;
+  ASSERT_EQ(read.size(), tensors.size());
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(read[i].first, tensors[i].first);
+    EXPECT_EQ(read[i].second.scalar_type(), tensors[i].second.scalar_type());
+    EXPECT_TRUE(at::equal(read[i].second, tensors[i].second)) << read[i].first;
+  }
+  EXPECT_LT(fs::file_size(folder.file("a.pt")), 10'000U);  // of a part, only its own elements
+}
+
 TEST(Checkpoint, WhatTheDiskRefusesIsOneLineAndLeavesNothing) {
   const TemporaryFolder folder;
   const std::string path = folder.write("last.pt", "the one before");

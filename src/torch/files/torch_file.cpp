@@ -3,13 +3,13 @@
 
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <perfpred/error.h>
 #include <torch/csrc/jit/serialization/pickler.h>
-#include <torch/csrc/jit/serialization/pickler_helper.h>
 
 #include <algorithm>
 #include <array>
@@ -26,6 +26,11 @@ namespace perfpred {
 namespace {
 
 constexpr std::size_t keys_shown = 6;
+
+/// The tensor with its elements side by side in memory, in any order of the axes.
+at::Tensor dense(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() ? tensor.detach() : tensor.detach().contiguous();
+}
 
 }  // namespace
 
@@ -93,9 +98,13 @@ void write_torch_file(const std::vector<std::pair<std::string, std::string>>& te
                       const std::vector<std::pair<std::string, at::Tensor>>& tensors, const std::string& path) {
   c10::impl::GenericDict document(c10::StringType::get(), c10::AnyType::get());
   for (const auto& [name, text] : texts) document.insert(c10::IValue(name), c10::IValue(text));
-  c10::Dict<std::string, at::Tensor> numbers;
-  for (const auto& [name, tensor] : tensors) numbers.insert(name, tensor.detach().cpu());
-  document.insert(c10::IValue(tensors_name), c10::IValue(numbers));
+  c10::Dict<std::string, at::Tensor> places;  // sizes and strides, without memory
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor elements = dense(tensor);
+    const auto host = at::TensorOptions().dtype(tensor.scalar_type());
+    places.insert(name, at::from_blob(nullptr, elements.sizes(), elements.strides(), host));
+  }
+  document.insert(c10::IValue(tensors_name), c10::IValue(places));
 
   std::string pickle;
   // Without type tags, which torch.load() accepts only from torch.jit.
@@ -117,9 +126,9 @@ void write_torch_file(const std::vector<std::pair<std::string, std::string>>& te
   });
   writer.writeRecord("data.pkl", pickle.data(), pickle.size());
   std::size_t number = 0;
-  for (const at::Tensor& tensor : pickler.tensorData()) {
-    const auto data = torch::jit::getWriteableTensorData(tensor);
-    writer.writeRecord(fmt::format("data/{}", number++), data.data(), data.sizeInBytes());
+  for (const auto& [name, tensor] : tensors) {  // one at a time: the host holds one tensor of the device
+    const at::Tensor elements = dense(tensor).cpu();
+    writer.writeRecord(fmt::format("data/{}", number++), elements.const_data_ptr(), elements.nbytes());
   }
   writer.writeEndOfFile();
   if (refused) std::rethrow_exception(refused);
