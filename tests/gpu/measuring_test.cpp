@@ -2,6 +2,7 @@
 // Measuring on a CUDA device, and what happens when it fails. Without one every test is skipped.
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
+#include <perfpred/memory_estimate.h>
 #include <perfpred/torch/collector.h>
 #include <perfpred/torch/image_data.h>
 #include <perfpred/torch/step_timer.h>
@@ -21,6 +22,7 @@
 #include "torch/device/cuda_device.h"
 #include "torch/device/device_monitor.h"
 #include "torch/device/memory_peak.h"
+#include "torch/device/nvml.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
@@ -41,7 +43,8 @@ class GpuMeasuring : public ::testing::Test {
     GeneratedImages what;
     what.shape = std::move(shape);
     what.train = count;
-    what.validation = what.test = 1;
+    what.validation = count;
+    what.test = 1;
     return generate_images(what);
   }
   [[nodiscard]] std::int64_t allocated() const {
@@ -64,25 +67,27 @@ TEST_F(GpuMeasuring, TheLoaderHoldsTwoBatches) {
   constexpr std::int64_t bytes = batch * (3 * 128 * 128 * 4 + 8);
   const std::int64_t before = allocated();
   {
-    BatchLoader loader(*data.train, data.shape, {batch, device_, at::kFloat, Layout::nchw, 4});
-    loader.start(256, 1);
-    while (loader.next()) EXPECT_LE(allocated() - before, 2 * bytes + 4096);
-    EXPECT_GE(allocated() - before, 2 * bytes);
+    BatchLoader loader(data.shape, {batch, device_, at::kFloat, Layout::nchw, 4});
+    for (const auto& part : {data.train, data.validation, data.train}) {
+      loader.start(*part, 256, 1);
+      while (loader.next()) EXPECT_LE(allocated() - before, 2 * bytes + 4096);
+      EXPECT_GE(allocated() - before, 2 * bytes);
+    }
   }
   EXPECT_EQ(allocated(), before);
 }
 
 TEST_F(GpuMeasuring, ABatchStaysUntilTheDeviceHasUsedIt) {
   const ImageData data = images(512);
-  BatchLoader here(*data.train, data.shape, {32, c10::kCPU, at::kFloat, Layout::nchw, 1});
-  BatchLoader there(*data.train, data.shape, {32, device_, at::kFloat, Layout::nchw, 3});
+  BatchLoader here(data.shape, {32, c10::kCPU, at::kFloat, Layout::nchw, 1});
+  BatchLoader there(data.shape, {32, device_, at::kFloat, Layout::nchw, 3});
   at::Tensor slow = at::rand({4096, 4096}, at::TensorOptions().device(device_));
   for (int pass = 0; pass < 3; ++pass) {
     std::vector<double> wanted;
     std::vector<at::Tensor> sums;
-    here.start(512, 9);
+    here.start(*data.train, 512, 9);
     while (const auto batch = here.next()) wanted.push_back(batch->inputs.abs().sum().item<double>());
-    there.start(512, 9);
+    there.start(*data.train, 512, 9);
     while (const auto batch = there.next()) {  // the host is far ahead when a batch is read
       for (int i = 0; i < 4; ++i) slow = slow.matmul(slow).mul(1e-4);
       sums.push_back(batch->inputs.abs().sum());
@@ -95,7 +100,7 @@ TEST_F(GpuMeasuring, ABatchStaysUntilTheDeviceHasUsedIt) {
 TEST_F(GpuMeasuring, TheWaitForDataIsTheDevices) {
   const Workload workload = Workload::cifar_cnn(3, 64, 256);
   const ImageData data = images(1024);
-  TrainingSession session(workload, device_, data, 0);
+  TrainingSession session(workload, device_, data, 0, false);
   for (int i = 0; i < 20; ++i) session.step().run(session.next());
   synchronize(device_);
   const double before = session.loader().waited_sec();
@@ -131,9 +136,9 @@ TEST_F(GpuMeasuring, APartialBatchAfterTheCaptureIsTrained) {
   workload.cuda_graph = true;
   const ImageData data = images(512);
   TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
-  BatchLoader loader(*data.train, data.shape, loader_options(workload, device_, 2));
+  BatchLoader loader(data.shape, loader_options(workload, device_, 2));
   for (int pass = 0; pass < 2; ++pass) {
-    loader.start(32 * 14 + 5, 1);
+    loader.start(*data.train, 32 * 14 + 5, 1);
     while (const auto batch = loader.next()) step.run(*batch);
   }
   EXPECT_TRUE(step.captured());
@@ -172,6 +177,55 @@ TEST_F(GpuMeasuring, ReadingsArePlausible) {
   if (reading.clock_mhz) {
     EXPECT_GT(*reading.clock_mhz, 100);
     EXPECT_LT(*reading.clock_mhz, 5000);
+  }
+}
+
+TEST_F(GpuMeasuring, TheDriverTellsClockPowerAndProcesses) {
+  const Nvml& nvml = Nvml::instance();
+  ASSERT_TRUE(nvml.driver_version()) << "libnvidia-ml.so.1 is not there";
+  void* const device = nvml.device(cuda_device(device_.index()).pci_bus_id);
+  ASSERT_NE(device, nullptr);
+  EXPECT_GT(nvml.sm_clock_mhz(device).value(), 100);
+  EXPECT_LT(nvml.sm_clock_mhz(device).value(), 5000);
+  EXPECT_GT(nvml.power_limit_w(device).value(), 10);
+  EXPECT_LT(nvml.power_limit_w(device).value(), 5000);
+  EXPECT_TRUE(nvml.throttled(device).has_value());
+  EXPECT_GE(nvml.processes(device).value(), 0);
+}
+
+TEST_F(GpuMeasuring, PeaksAreTheEstimatesAndWorkspaces) {
+  const testing::TemporaryFolder folder;
+  Collector collector(steps_to(folder.file("runs.csv")));
+  TrainingJob tensors;  // of LibTorch's own; what its libraries take is not known beforehand
+  tensors.allocator = Allocator::caching;
+  constexpr double cublas_mb = 2 * 33.6;  // of two threads, on Hopper
+  for (const char* network : {"resnet18", "vgg16", "mobilenet_v2"}) {
+    Workload workload = Workload::zoo(network, 16);
+    workload.train_images = 320;
+    const auto run = collector.measure(workload, [] { return false; });
+    ASSERT_TRUE(run && run->peak_mem_mb && run->peak_reserved_mb) << network;
+    const double estimated_mb = static_cast<double>(estimate_memory(workload.graph(), tensors).peak_bytes) * 1e-6;
+    EXPECT_LT(*run->peak_mem_mb, 1.2 * estimated_mb + cublas_mb) << network;
+    EXPECT_GT(*run->peak_reserved_mb, 0.95 * estimated_mb) << network;
+    EXPECT_GE(*run->peak_reserved_mb, *run->peak_mem_mb) << network;
+  }
+}
+
+TEST_F(GpuMeasuring, FreeMemoryIsThatBeforeTheNetworkIsBuilt) {
+  const testing::TemporaryFolder folder;
+  CollectOptions options = steps_to(folder.file("runs.csv"));
+  Workload workload = Workload::zoo("vgg16", 4);  // weights, gradients and Adam's state: 2.2 GB
+  workload.train_images = 16;
+  options.epochs = 2;
+  for (const Timing timing : {Timing::steps, Timing::epochs}) {
+    options.timing = timing;
+    empty_cache(device_);
+    const double before = DeviceMonitor(device_).read().mem_free_mb.value();
+    const auto run = Collector(options).measure(workload, [] { return false; });
+    ASSERT_TRUE(run);
+    EXPECT_NEAR(run->mem_free_mb.value(), before, 500);
+    EXPECT_LE(run->clock_p05_mhz.value(), run->clock_p95_mhz.value());
+    EXPECT_TRUE(run->drift.has_value());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <perfpred/torch/step_timer.h>
 
 #include <ATen/ATen.h>
+#include <ATen/DeviceAccelerator.h>
 
 #include <chrono>
 #include <cstdint>
@@ -46,10 +47,10 @@ class Gpu : public ::testing::Test {
   std::vector<double> losses(const Workload& workload) {
     const ImageData data = images(512);
     TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
-    BatchLoader loader(*data.train, data.shape, {workload.batch_size, device_, at::kFloat, workload.layout, 2});
+    BatchLoader loader(data.shape, loader_options(workload, device_, 2));
     std::vector<double> result;
     for (int epoch = 0; epoch < 4; ++epoch) {
-      loader.start(512, 1);
+      loader.start(*data.train, 512, 1);
       while (const auto batch = loader.next()) step.run(*batch);
       result.push_back(step.take_metrics().loss);
     }
@@ -62,11 +63,11 @@ class Gpu : public ::testing::Test {
 TEST_F(Gpu, LoaderBringsWhatTheCpuHas) {
   const ImageData data = images(200);
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
-    BatchLoader here(*data.train, data.shape, {32, c10::kCPU, at::kFloat, layout, 1});
-    BatchLoader there(*data.train, data.shape, {32, device_, at::kFloat, layout, 3});
+    BatchLoader here(data.shape, {32, c10::kCPU, at::kFloat, layout, 1});
+    BatchLoader there(data.shape, {32, device_, at::kFloat, layout, 3});
     for (int pass = 0; pass < 20; ++pass) {
-      here.start(200, 5);
-      there.start(200, 5);
+      here.start(*data.train, 200, 5);
+      there.start(*data.train, 200, 5);
       while (const auto a = here.next()) {
         const auto b = there.next();
         ASSERT_TRUE(b.has_value());
@@ -102,14 +103,52 @@ TEST_F(Gpu, AFailureInsideACaptureLeavesTheDeviceUsable) {
   EXPECT_EQ(sum.item<double>(), 1000);
 }
 
-TEST_F(Gpu, AGraphOfStepsThatWaitIsRefused) {
+TEST_F(Gpu, UpdatesWithoutAFusedKernelNeverWaitAndAreCaptured) {
+  for (const Optimizer optimizer : {Optimizer::rmsprop, Optimizer::adadelta}) {
+    Workload workload = Workload::cifar_cnn(2, 16, 32);
+    workload.optimizer = optimizer;
+    workload.precision = Precision::fp16;
+    const std::vector<double> ordinary = losses(workload);
+    workload.cuda_graph = true;
+    const std::vector<double> replayed = losses(workload);
+    EXPECT_LT(replayed.back(), replayed.front()) << to_string(optimizer);
+    for (std::size_t i = 0; i < ordinary.size(); ++i) EXPECT_NEAR(replayed[i], ordinary[i], 0.1) << i;
+  }
+}
+
+TEST_F(Gpu, EvaluatesInHalfPrecision) {
+  const ImageData data = images(256);
+  std::vector<double> found;
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    Workload workload = Workload::cifar_cnn(2, 16, 32);
+    workload.precision = precision;
+    TrainingStep step(workload, device_, {1e-3, 0, 0, 0});  // equal weights for all
+    BatchLoader loader(data.shape, loader_options(workload, device_, 2));
+    const auto metrics = step.evaluate(loader, *data.train, [] { return false; });
+    ASSERT_TRUE(metrics);
+    found.push_back(metrics->loss);
+  }
+  EXPECT_NEAR(found[1], found[0], 0.05);
+  EXPECT_NEAR(found[2], found[0], 0.05);
+}
+
+TEST_F(Gpu, ASecondDeviceTrains) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "there is one CUDA device";
+  const perfpred::testing::TemporaryFolder folder;
+  const auto held = [](int index) {
+    return at::accelerator::getDeviceStats(static_cast<c10::DeviceIndex>(index)).allocated_bytes[0].current;
+  };
+  at::accelerator::resetPeakStats(0);
+  const auto before = held(0);
+  CollectOptions options;
+  options.device = "cuda:1";
+  options.epochs = 2;
   Workload workload = Workload::cifar_cnn(2, 16, 32);
-  workload.optimizer = Optimizer::rmsprop;
-  workload.precision = Precision::fp16;
-  workload.cuda_graph = true;
-  EXPECT_THROW(TrainingStep(workload, device_, {1e-3, 0, 0, 0}), InputError);
-  workload.cuda_graph = false;
-  EXPECT_NO_THROW(TrainingStep(workload, device_, {1e-3, 0, 0, 0}));
+  workload.train_images = 320;
+  const auto run = Collector(options).measure(workload, [] { return false; });
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->outcome, Outcome::ok) << run->note;
+  EXPECT_EQ(at::accelerator::getDeviceStats(0).allocated_bytes[0].peak, before);
 }
 
 TEST_F(Gpu, EveryPrecisionAndLayoutLearns) {
@@ -131,8 +170,8 @@ TEST_F(Gpu, BackwardRunsOnAThreadOfItsOwnThatTheHookReaches) {
   const Workload workload = Workload::cifar_cnn(2, 16, 32);
   const ImageData data = images(64);
   TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
-  BatchLoader loader(*data.train, data.shape, {32, device_, at::kFloat, Layout::nchw, 1});
-  loader.start(64, 1);
+  BatchLoader loader(data.shape, {32, device_, at::kFloat, Layout::nchw, 1});
+  loader.start(*data.train, 64, 1);
   std::vector<std::pair<bool, std::thread::id>> calls;
   step.on_backward_thread([&](bool begins) { calls.emplace_back(begins, std::this_thread::get_id()); });
   step.run(*loader.next());
@@ -150,8 +189,8 @@ TEST_F(Gpu, StepTimesAreTheWallClocks) {
   const Workload workload = Workload::cifar_cnn(3, 64, 256);
   const ImageData data = images(1024);
   TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
-  BatchLoader loader(*data.train, data.shape, {256, device_, at::kFloat, Layout::nchw, 1});
-  loader.start(256 * 4000, 1);
+  BatchLoader loader(data.shape, {256, device_, at::kFloat, Layout::nchw, 1});
+  loader.start(*data.train, 256 * 4000, 1);
   const auto one = [&] {
     step.run(*loader.next());
     return true;
