@@ -10,9 +10,8 @@ the same step; it knows no causal attention, so attention is compared without ha
 """
 
 import argparse
-import collections
-import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -20,8 +19,10 @@ import tempfile
 import time
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 import perfpred
+from perfpred.capture.session import Session
 
 BATCH = 2
 
@@ -109,7 +110,7 @@ def _transformers():
 
         yield f"transformers {name}ForMaskedLM", make, words
     yield "transformers DistilBertForMaskedLM", lambda: hf.DistilBertForMaskedLM(hf.DistilBertConfig(dim=128, hidden_dim=256, n_layers=2, n_heads=4, vocab_size=1000)), words
-    yield "transformers T5ForConditionalGeneration", lambda: hf.T5ForConditionalGeneration(hf.T5Config(d_model=128, d_ff=256, d_kv=32, num_layers=2, num_heads=4, vocab_size=1000)), words
+    yield "transformers T5ForConditionalGeneration", lambda: hf.T5ForConditionalGeneration(hf.T5Config(decoder_start_token_id=0, d_model=128, d_ff=256, d_kv=32, num_layers=2, num_heads=4, vocab_size=1000)), words
     yield "transformers BartForConditionalGeneration", lambda: hf.BartForConditionalGeneration(hf.BartConfig(d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=256, decoder_ffn_dim=256, encoder_attention_heads=4, decoder_attention_heads=4, vocab_size=1000)), words
     image = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4)
     yield "transformers ViTForImageClassification", lambda: hf.ViTForImageClassification(hf.ViTConfig(**image)), lambda: ((_image(224),), {})
@@ -145,26 +146,26 @@ def networks():
             print(f"{family.__name__[1:]} is left out: {error}", file=sys.stderr)
 
 
-def counted_by_torch(model, arguments, options):
+def counted_by_torch(model, arguments, options, more=None):
     """FLOPs of the step by torch.utils.flop_counter, as perfpred.capture executes it: attention in one kernel."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with FlopCounterMode(display=False, custom_mapping=_attention_flops()) as counter:
-        from perfpred.capture.above import above_autograd
-        with above_autograd(contextlib.nullcontext):
-            loss(model(*arguments, **options)).backward()
+    with Session() as _, FlopCounterMode(display=False, custom_mapping={**_attention_flops(), **(more or {})}) as counter:
+        loss(model(*arguments, **options)).backward()
     return counter.get_total_flops()
 
 
 def _attention_flops():
     """torch's own formulas of flash attention, for the operators that stand for it here."""
-    from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
-
     ops = torch.ops.perfpred
     return {
         ops.attention: lambda q, k, v, *rest, **kw: sdpa_flop_count(*_grouped(q, k, v)),
         ops.attention_backward: lambda grad, q, k, v, *rest, **kw: sdpa_backward_flop_count(grad, *_grouped(q, k, v)),
     }
+
+
+def _gradient_flops(grad, image, weight, bias, stride, padding, dilation, transposed, output_padding, groups, mask, out_shape=None):
+    """Of a convolution's gradients, with groups: each element of the result is made of the channels of a group."""
+    elements = image if transposed else grad
+    return 2 * sum(mask[:2]) * math.prod(elements) * math.prod(weight[1:])
 
 
 def _grouped(query, key, value):
@@ -179,8 +180,8 @@ def loss(output):
 
 
 def capture(name, make, data, path):
-    with torch.device("meta"):
-        model = make()
+    with Session():
+        model = make()  # without memory
     model.train()
     arguments, options = data()
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
@@ -206,6 +207,12 @@ def row(name, make, data, inspect, folder):
     content = json.load(open(path))
     causal = sum(flops_of_attention(content, op) for op in content["ops"] if "attention" in op["name"] and op.get("args", {}).get("causal"))
     theirs = counted_by_torch(model, arguments, options)
+    products = ours["conv_matmul_flops"] + causal
+    note = ""
+    if not is_equal(products, theirs):
+        with_groups = counted_by_torch(model, arguments, options, {torch.ops.aten.convolution_backward: _gradient_flops})
+        if is_equal(products, with_groups):
+            note = "FlopCounterMode takes gradients of grouped convolutions for those of whole ones; with groups it counts the same"
     params = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return {
         "name": name,
@@ -213,12 +220,18 @@ def row(name, make, data, inspect, folder):
         "params": ours["params"],
         "params_torch": params,
         "gflop": ours["flops"] / 1e9,
-        "products": (ours["conv_matmul_flops"] + causal) / 1e9,
+        "products": products / 1e9,
         "torch": theirs / 1e9,
+        "equal": is_equal(products, theirs),
+        "note": note,
         "peak": ours["memory"]["peak_bytes"] / 1e6,
         "unknown": " ".join(f"{u['name']} ({u['count']})" for u in ours["unknown_ops"]),
         "seconds": seconds,
     }
+
+
+def is_equal(ours, theirs):
+    return abs(ours - theirs) <= 1e-9 * theirs
 
 
 def flops_of_attention(content, op):
@@ -249,17 +262,19 @@ def main():
 
 def table(rows):
     good = [r for r in rows if "failed" not in r]
-    equal = [r for r in good if abs(r["products"] - r["torch"]) <= 1e-9 * max(r["torch"], 1e-3)]
+    equal = [r for r in good if r["equal"]]
+    grouped = [r for r in good if r["note"]]
     same_params = sum(r["params"] == r["params_torch"] for r in good)
     text = f"""# Networks of other people, captured
 
 `scripts/capture_zoo.py` wrote this table: one training step (batch {BATCH}, SGD with momentum) of {len(rows)} networks of
 torchvision, timm, transformers and diffusers with random weights, captured without memory and counted by
 `perfpred-inspect --step`. {len(good)} were captured. FLOPs of convolutions, matrix products and attention of {len(equal)} are
-those of `torch.utils.flop_counter.FlopCounterMode`, parameters of {same_params} those of the module. FlopCounterMode counts causal attention
-whole, so the third and the fourth column do, too; `step GFLOP` counts half of it, and everything else.
+those of `torch.utils.flop_counter.FlopCounterMode`, parameters of {same_params} those of the module. {len(grouped)} more are equal once groups
+count (marked *): FlopCounterMode takes the gradients of grouped convolutions for those of whole ones. It counts causal attention
+whole, so the columns `products` and `FlopCounterMode` do, too; `step GFLOP` counts half of it, and everything else.
 
-| network | operators | parameters | products GFLOP | by FlopCounterMode | step GFLOP | peak MB | seconds to capture |
+| network | operators | parameters | products GFLOP | FlopCounterMode | step GFLOP | peak MB | seconds to capture |
 |---|---|---|---|---|---|---|---|
 """
     for r in rows:
@@ -269,7 +284,7 @@ whole, so the third and the fourth column do, too; `step GFLOP` counts half of i
         note = "" if r["params"] == r["params_torch"] else f" (module: {r['params_torch']})"
         text += (
             f"| {r['name']} | {r['ops']}{' unknown: ' + r['unknown'] if r['unknown'] else ''} | {r['params']}{note} | {r['products']:.6g} "
-            f"| {r['torch']:.6g} | {r['gflop']:.6g} | {r['peak']:.1f} | {r['seconds']:.1f} |\n"
+            f"| {r['torch']:.6g}{'*' if r['note'] else ''} | {r['gflop']:.6g} | {r['peak']:.1f} | {r['seconds']:.1f} |\n"
         )
     return text
 

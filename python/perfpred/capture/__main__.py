@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import os
 import runpy
-import signal
 import sys
 
 import torch
@@ -77,24 +76,6 @@ def _loaders_of(size):
         kind.__init__ = init
 
 
-@contextlib.contextmanager
-def _parameters_without_memory(recorder):
-    """Gives parameters no memory, however they are made."""
-    kind = torch.nn.Parameter
-    new = kind.__new__
-
-    def made(cls, data=None, requires_grad=True):
-        if type(data) in (torch.Tensor, kind) and not data.is_meta:
-            data = recorder.stand_in(data.detach())
-        return new(cls, data, requires_grad)
-
-    kind.__new__ = made
-    try:
-        yield
-    finally:
-        kind.__new__ = new
-
-
 def _run(options, size):
     """The document of one step at a batch size; None for the script's own."""
     told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
@@ -116,13 +97,13 @@ def _run(options, size):
 
     hooks.before_forward = before_forward
     arguments = [a.replace("{batch_size}", str(size)) if size else a for a in options.arguments]
-    sys.argv = [options.script, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(options.script))
     with contextlib.ExitStack() as stack:
+        stack.callback(setattr, sys, "argv", sys.argv)
+        stack.callback(sys.path.__setitem__, 0, sys.path[0])
+        sys.argv = [options.script, *arguments]
+        sys.path[0] = os.path.dirname(os.path.abspath(options.script))
         stack.enter_context(session)
         stack.enter_context(_loaders_of(size))
-        if not options.execute:
-            stack.enter_context(_parameters_without_memory(recorder))
         try:
             runpy.run_path(options.script, run_name="__main__")
         except _Captured:
@@ -141,7 +122,6 @@ def _run(options, size):
 
 def main(arguments=None):
     options = _options(arguments)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if not os.path.isfile(options.script):
             raise FileNotFoundError(f"{options.script}: there is no such file")

@@ -28,6 +28,7 @@ class Hooks:
         self.batch_size = None
         self.stepped = False  # has an optimizer finished a step since the last forward pass?
         self.before_forward = lambda: None  # called when a forward pass of a network to be trained begins
+        self._networks = []  # modules that were called from outside of modules
         self._modules = []  # that are being called: the layer to return to
         self._names = {}
         self._backward = 0
@@ -104,6 +105,8 @@ class Hooks:
         for buffer in module.buffers():
             if buffer.is_meta or recorder.execute:
                 recorder.set_role(buffer, "buffer")
+        if not any(module is known for known in self._networks):
+            self._networks.append(module)
         if self._backward:
             return
         if isinstance(module, torch.nn.modules.loss._Loss) or (not parameters and recorder.phase == "loss"):
@@ -120,13 +123,13 @@ class Hooks:
                 op["phase"] = "forward"
         recorder.phase = "forward"
 
-    def _leave_module(self, module, args, kwargs, output):
+    def _leave_module(self, module, args, *rest):  # without keyword arguments where an exception was raised
         self.recorder.layer = self._modules.pop() if self._modules else -1
         if self._modules or self._backward:
             return
         if self.recorder.phase == "forward":
             self.recorder.phase = "loss"
-            self._name_inputs([*_all_tensors(args), *_all_tensors(kwargs)])
+            self._name_inputs(_all_tensors([*args, *(rest[0] if len(rest) == 2 else {}).values()]))
 
     def _name_inputs(self, tensors):
         for tensor in tensors:
@@ -134,6 +137,13 @@ class Hooks:
                 self.batch_size = tensor.shape[0]
             if (tensor.is_meta or self.recorder.execute) and tensor.is_leaf:
                 self.recorder.name_input(tensor)
+
+    def name_gradients(self):
+        """Finds the gradients that no optimizer has used."""
+        for network in self._networks:
+            for parameter in network.parameters():
+                if parameter.grad is not None:
+                    self.recorder.set_role(parameter.grad, "gradient")
 
     # ---- optimizers ----
 

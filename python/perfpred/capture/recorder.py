@@ -97,10 +97,12 @@ class Recorder(TorchDispatchMode):
         self.execute = execute
         self.tell = tell or (lambda text: None)
         self.recording = False
+        self.spares_host = False  # leaves tensors of the host that it did not make as they are
         self.phase = "forward"
         self.layer = -1
         self.layers = []
         self.values = []  # what the program asked of tensors without values
+        self._made = {}  # storages on the host that were made here
         self._stand_ins = {}  # of tensors of the host, by their storage
         self._roles = {}  # by storage: what is known of it before it is used
         self._layer_of_node = {}
@@ -308,8 +310,8 @@ class Recorder(TorchDispatchMode):
             return self._make(op, schema, args, kwargs)
         has_meta = any(t.is_meta for t in tensors)
         device = kwargs.get("device")
-        if not has_meta and (device is None or device.type == "cpu"):
-            return op(*args, **kwargs)  # the program computes on the host
+        if not has_meta and (device is None or device.type == "cpu") and not self._must_spare(schema, args):
+            return self._on_host(op(*args, **kwargs))  # the program computes on the host
         answered = self._answered_on_host(op, schema, args, kwargs) if has_meta else None
         if answered is not None:
             return answered[0]
@@ -332,6 +334,23 @@ class Recorder(TorchDispatchMode):
             self._record(op, schema, mapped, mapped_kwargs, result)
         on_host = schema.in_place and isinstance(args[0], torch.Tensor) and not args[0].is_meta
         return args[0] if on_host else result
+
+    def _on_host(self, result):
+        """Remembers that tensors were made here."""
+        if self.spares_host:
+            for tensor in tensors_in(result):
+                storage = tensor.untyped_storage()
+                key = storage._cdata
+                if not tensor.is_meta and key not in self._made:
+                    self._made[key] = weakref.ref(storage, lambda _, key=key: self._made.pop(key, None))
+        return result
+
+    def _must_spare(self, schema, args):
+        """Whether an operator would change a tensor of the host that was there before."""
+        if not self.spares_host or not (schema.in_place or schema.written):
+            return False
+        changed = next(tensors_in(args[0]), None)
+        return changed is not None and changed.dim() > 0 and changed.untyped_storage()._cdata not in self._made
 
     def _role_on_host(self, tensor):
         key = tensor.untyped_storage()._cdata
@@ -359,7 +378,7 @@ class Recorder(TorchDispatchMode):
                 kwargs.pop("pin_memory")
         elif schema.device and _elements(args) > _LARGEST_WITH_VALUES:
             kwargs = {**kwargs, "device": _META}
-        result = op(*args, **kwargs)
+        result = self._on_host(op(*args, **kwargs))
         if self.recording and isinstance(result, torch.Tensor) and result.is_meta:
             self._record(op, schema, args, kwargs, result)
         return result

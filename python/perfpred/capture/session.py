@@ -16,10 +16,28 @@ from perfpred.capture.recorder import CaptureError, Recorder
 __all__ = ["CaptureError", "Session", "capture"]
 
 
+@contextlib.contextmanager
+def _parameters_without_memory(recorder):
+    """Gives parameters no memory, however they are made."""
+    kind = torch.nn.Parameter
+    new = kind.__new__
+
+    def made(cls, data=None, requires_grad=True):
+        if type(data) in (torch.Tensor, kind) and not data.is_meta:
+            data = recorder.stand_in(data.detach())
+        return new(cls, data, requires_grad)
+
+    kind.__new__ = made
+    try:
+        yield
+    finally:
+        kind.__new__ = new
+
+
 class Session:
     """Everything that records, switched on and off together."""
 
-    def __init__(self, execute, tell):
+    def __init__(self, execute=False, tell=None):
         self.recorder = Recorder(execute, tell)
         self.hooks = Hooks(self.recorder)
         self._open = contextlib.ExitStack()
@@ -29,6 +47,7 @@ class Session:
             if not self.recorder.execute:
                 stack.enter_context(pretended_cuda())
                 stack.enter_context(above_autograd(self.hooks.loss))
+                stack.enter_context(_parameters_without_memory(self.recorder))
             stack.enter_context(self.hooks)
             stack.enter_context(self.recorder)
             self._open = stack.pop_all()
@@ -39,6 +58,7 @@ class Session:
         return self._open.__exit__(*error)
 
     def document(self, batch_size=None):
+        self.hooks.name_gradients()
         return step_file.document(self.recorder, batch_size or self.hooks.batch_size)
 
 
@@ -77,6 +97,7 @@ class capture:
             self._restore()
             raise
         self.session.recorder.recording = True
+        self.session.recorder.spares_host = True
         return self
 
     def __exit__(self, kind, error, trace):
@@ -91,15 +112,21 @@ class capture:
             step_file.write(self.path, document)
 
     def _remove_memory(self):
-        """Puts tensors without memory in the place of all parameters and buffers."""
+        """Puts tensors without memory in the place of all parameters, buffers and states of optimizers."""
         recorder = self.session.recorder
         found = {}
         for thing in gc.get_objects():
             kind = type(thing)
             if issubclass(kind, torch.nn.Module):
-                for module_tensor in (*thing.__dict__.get("_parameters", {}).values(), *thing.__dict__.get("_buffers", {}).values()):
-                    if module_tensor is not None:
-                        found[id(module_tensor)] = module_tensor
+                for of_module in ("_parameters", "_buffers"):
+                    for tensor in thing.__dict__.get(of_module, {}).values():
+                        if tensor is not None:
+                            found[id(tensor)] = tensor
+            elif issubclass(kind, torch.optim.Optimizer):
+                for state in thing.state.values():
+                    for value in state.values() if isinstance(state, dict) else ():
+                        if isinstance(value, torch.Tensor) and value.dim() > 0:
+                            found[id(value)] = value
             elif issubclass(kind, torch.Tensor) and thing.requires_grad and thing.is_leaf:
                 found[id(thing)] = thing
         for tensor in found.values():

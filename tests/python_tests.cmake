@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# The tests of python/, where a Python with torch is: PERFPRED_PYTHON, the environment of scripts/setup.sh, or python3.
+set(PERFPRED_PYTHON "" CACHE FILEPATH "A Python that has torch, for the tests of perfpred.capture")
+set(cache "$ENV{PERFPRED_CACHE_DIR}")
+if(NOT cache)
+  set(cache "$ENV{XDG_CACHE_HOME}")
+  if(NOT cache)
+    set(cache "$ENV{HOME}/.cache")
+  endif()
+  string(APPEND cache "/perfpred")
+endif()
+file(GLOB pythons "${cache}/libtorch-*/bin/python3")
+find_program(system_python python3)
+set(python_with_torch)
+foreach(python IN LISTS PERFPRED_PYTHON pythons system_python)
+  execute_process(COMMAND ${python} -c "import importlib.util as u; raise SystemExit(u.find_spec('torch') is None)"
+                  RESULT_VARIABLE lacks_torch OUTPUT_QUIET ERROR_QUIET)
+  if(lacks_torch EQUAL 0)
+    set(python_with_torch ${python})
+    break()
+  endif()
+endforeach()
+
+if(python_with_torch)
+  add_test(NAME python_capture COMMAND ${python_with_torch} -m unittest -v test_capture
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/python/tests)
+  set_tests_properties(python_capture PROPERTIES
+    ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;PERFPRED_INSPECT=$<TARGET_FILE:perfpred-inspect>"
+    LABELS python TIMEOUT 600)
+else()
+  add_test(NAME python_capture COMMAND ${CMAKE_COMMAND} -E echo "no Python with torch: perfpred.capture is not tested")
+  set_tests_properties(python_capture PROPERTIES SKIP_REGULAR_EXPRESSION "no Python with torch" LABELS python)
+endif()
