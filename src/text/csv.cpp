@@ -252,11 +252,6 @@ std::int64_t CsvReader::positive_integer(const CsvColumn& column) const {
   return parse_positive_integer(text(column), place(column.name));
 }
 
-std::optional<double> CsvReader::finite_or_empty(const CsvColumn& column) const {
-  if (text(column).empty()) return std::nullopt;
-  return finite(column);
-}
-
 const std::string& CsvReader::path() const { return impl_->lines.path(); }
 
 bool CsvReader::cut_off() { return impl_->lines.cut_off(); }

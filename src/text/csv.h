@@ -73,7 +73,6 @@ class CsvReader {
   [[nodiscard]] double positive(const CsvColumn& column) const;
   [[nodiscard]] std::int64_t integer(const CsvColumn& column) const;
   [[nodiscard]] std::int64_t positive_integer(const CsvColumn& column) const;
-  [[nodiscard]] std::optional<double> finite_or_empty(const CsvColumn& column) const;
 
   [[nodiscard]] ValuePlace place(std::string_view name) const;  ///< of a field of this row
   [[nodiscard]] const std::string& path() const;

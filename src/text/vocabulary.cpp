@@ -9,19 +9,14 @@
 #include <array>
 #include <string>
 
+#include "text/enum_names.h"
 #include "text/parse.h"
 
 namespace perfpred {
 namespace {
 
-// Each list is in the order of its enum.
+// In the order of the enum, whose last name is a word of the language.
 constexpr std::array<std::string_view, 7> precisions = {"fp32", "tf32", "bf16", "fp16", "fp64", "unknown", "default"};
-constexpr std::array<std::string_view, 8> optimizers = {"none",  "sgd",     "nesterov", "adam",
-                                                        "adamw", "adagrad", "adadelta", "rmsprop"};
-constexpr std::array<std::string_view, 2> layouts = {"nchw", "nhwc"};
-constexpr std::array<std::string_view, 2> attentions = {"sdpa", "eager"};
-constexpr std::array<std::string_view, 4> phases = {"forward", "loss", "backward", "optimizer"};
-constexpr std::array<std::string_view, 4> bounds = {"compute", "memory", "launch", "data"};
 
 template <class Enum, std::size_t n>
 Enum parse(const std::array<std::string_view, n>& names, std::string_view what, std::string_view text) {
@@ -35,15 +30,19 @@ Enum parse(const std::array<std::string_view, n>& names, std::string_view what, 
 }  // namespace
 
 std::string_view to_string(Precision precision) { return precisions.at(static_cast<std::size_t>(precision)); }
-std::string_view to_string(Optimizer optimizer) { return optimizers.at(static_cast<std::size_t>(optimizer)); }
-std::string_view to_string(Layout layout) { return layouts.at(static_cast<std::size_t>(layout)); }
-std::string_view to_string(Attention attention) { return attentions.at(static_cast<std::size_t>(attention)); }
-std::string_view to_string(Phase phase) { return phases.at(static_cast<std::size_t>(phase)); }
-std::string_view to_string(Bound bound) { return bounds.at(static_cast<std::size_t>(bound)); }
+std::string_view to_string(Optimizer optimizer) { return enumerator_name_of<Optimizer::rmsprop>(optimizer); }
+std::string_view to_string(Layout layout) { return enumerator_name_of<Layout::nhwc>(layout); }
+std::string_view to_string(Attention attention) { return enumerator_name_of<Attention::eager>(attention); }
+std::string_view to_string(Phase phase) { return enumerator_name_of<Phase::optimizer>(phase); }
+std::string_view to_string(Bound bound) { return enumerator_name_of<Bound::data>(bound); }
 
 Precision parse_precision(std::string_view text) { return parse<Precision>(precisions, "precision", text); }
-Optimizer parse_optimizer(std::string_view text) { return parse<Optimizer>(optimizers, "optimizer", text); }
-Layout parse_layout(std::string_view text) { return parse<Layout>(layouts, "layout", text); }
-Attention parse_attention(std::string_view text) { return parse<Attention>(attentions, "attention", text); }
+Optimizer parse_optimizer(std::string_view text) {
+  return parse<Optimizer>(enumerator_names<Optimizer::rmsprop>, "optimizer", text);
+}
+Layout parse_layout(std::string_view text) { return parse<Layout>(enumerator_names<Layout::nhwc>, "layout", text); }
+Attention parse_attention(std::string_view text) {
+  return parse<Attention>(enumerator_names<Attention::eager>, "attention", text);
+}
 
 }  // namespace perfpred
