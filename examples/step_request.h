@@ -19,10 +19,10 @@ namespace perfpred::cli {
 
 struct StepRequest {
   std::string network;
-  std::vector<std::string> depth, base_filters, classes;  // at most one value each
+  std::vector<std::string> depth, base_filters, classes, attention, optimizer_impl;  // at most one value each
   std::int64_t batch_size = 32;
   std::vector<std::string> inputs;  // of one sample
-  std::string optimizer = "adam", precision = "fp32", attention = "sdpa", device;
+  std::string optimizer = "adam", precision = "fp32", device;
   DeviceFile device_file;
   std::string ops, tables;
   std::vector<std::string> networks;
@@ -41,8 +41,10 @@ struct StepRequest {
     program.add_option("--classes", classes, "default: the network's own")->expected(1);
     program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...")->capture_default_str();
     program.add_option("--precision", precision, "fp32, tf32, default, bf16, fp16 or fp64")->capture_default_str();
-    program.add_option("--attention", attention, "of transformers: sdpa (fused) or eager (written out)")
-        ->capture_default_str();
+    program.add_option("--optimizer-impl", optimizer_impl, "fused (default) or foreach, PyTorch's own default")
+        ->expected(1);
+    program.add_option("--attention", attention, "of transformers: sdpa (default; fused) or eager (written out)")
+        ->expected(1);
     device_file.add_to(program)->needs(
         program.add_option("--device", device, "device of the catalogue that the step is to fit"));
     program.add_option("--ops", ops, "write the operators to this CSV");
@@ -87,7 +89,8 @@ struct StepRequest {
                                                                       {"classes", classes},
                                                                       {"optimizer", {optimizer}},
                                                                       {"precision", {precision}},
-                                                                      {"attention", {attention}}});
+                                                                      {"attention", attention},
+                                                                      {"optimizer_impl", optimizer_impl}});
     for (const Workload& workload : all) workload.validate();
     return all;
   }

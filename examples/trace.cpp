@@ -75,11 +75,15 @@ NetworkSteps traced_zoo(const Workload& workload) {
 
 /// Of the file or the network that the request names; nothing if it names none.
 std::optional<NetworkSteps> own_steps(const Request& request) {
+  if (!request.optimizer_impl.empty()) {
+    throw InputError("--optimizer-impl is for perfpred-inspect: a traced update is LibTorch's fused one");
+  }
   if (request.file.empty()) {
     if (request.network.empty()) return std::nullopt;
     return traced_zoo(request.workload());
   }
   if (!request.classes.empty()) throw InputError("--classes is for --network: a TorchScript file has its own");
+  if (!request.attention.empty()) throw InputError("--attention is for --network: a TorchScript file has its own");
   if (!request.depth.empty() || !request.base_filters.empty())
     throw InputError("--depth and --base-filters are for cifar_cnn");
   const Precision precision = parse_precision(request.precision);

@@ -16,7 +16,7 @@ namespace perfpred::cli {
 class WorkloadOptions {
  public:
   void add_to(Program& program) {
-    constexpr std::array<std::pair<const char*, const char*>, 14> texts = {{
+    constexpr std::array<std::pair<const char*, const char*>, 15> texts = {{
         {"network", "network; default: the model's own"},
         {"depth", "blocks of cifar_cnn"},
         {"base_filters", "channels of its first block"},
@@ -30,6 +30,7 @@ class WorkloadOptions {
         {"cuda_graph", "0 or 1"},
         {"device", "name of the device"},
         {"threads", "CPU threads"},
+        {"optimizer_impl", "fused (one kernel for the update) or foreach (PyTorch's default: one for each operation)"},
         {"attention", "of transformers: sdpa (PyTorch's fused kernels) or eager (written out)"},
     }};
     for (const auto& [name, text] : texts) {

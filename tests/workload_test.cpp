@@ -121,9 +121,12 @@ TEST(Workload, KeysReadBack) {
   check();
   workload.attention = Attention::eager;
   check();
+  workload.optimizer = Optimizer::adamw;
+  workload.optimizer_impl = OptimizerImpl::foreach;
+  check();
 }
 
-TEST(Workload, TheKeyNamesAttentionOnlyWhereItIsWrittenOut) {
+TEST(Workload, TheKeyHasRarerFieldsOnlyWhereTheyAreUnusual) {
   Workload workload = Workload::zoo("gpt2", 8);
   const std::string key = workload.key();
   EXPECT_EQ(key.find("attention"), std::string::npos);
@@ -133,6 +136,11 @@ TEST(Workload, TheKeyNamesAttentionOnlyWhereItIsWrittenOut) {
   for (const char* wrong : {";attention=sdpa", ";attention=", ";attention=flash", ";attention"}) {
     EXPECT_THROW((void)Workload::from_key(key + wrong), InputError) << wrong;
   }
+  workload.optimizer_impl = OptimizerImpl::foreach;
+  EXPECT_EQ(workload.key(), key + ";attention=eager;optimizer_impl=foreach");
+  EXPECT_THROW((void)Workload::from_key(key + ";optimizer_impl=foreach;attention=eager"), InputError);
+  workload.optimizer = Optimizer::rmsprop;
+  EXPECT_THROW(workload.validate(), InputError);
   const testing::TemporaryFolder folder;
   CsvReader csv(folder.write("t.csv", "network,batch_size,attention\ngpt2,8,eager\ngpt2,8,\n"));
   const WorkloadReader reader(csv, unstated_workload());

@@ -15,6 +15,7 @@
 namespace perfpred {
 
 class Network;
+enum class DeviceKind;
 
 /// Element type of a tensor.
 enum class DataType : std::uint8_t { f32, f16, bf16, f64, i64, i32, u8 };
@@ -239,7 +240,15 @@ class PERFPRED_API OpGraph {
 /// The operators of one training step (forward, loss, backward, optimizer) as the torch component executes them in the
 /// second or a later step (docs/counting.md).
 /// @throws InputError if a tensor is larger than any device
-[[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision);
+[[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision,
+                                                 OptimizerImpl impl = OptimizerImpl::fused);
+
+/// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU: a
+/// convolution's bias is added after it, and has a gradient summed apart; dropout is one kernel and keeps a byte an
+/// element; operators on lists of tensors are as many kernels as CUDA's launcher makes; attention of doubles is written
+/// out. On a CPU: attention with dropout is written out. Tensors keep their ids; new ones follow them.
+/// @param step  as training_step() or a trace gives it
+[[nodiscard]] PERFPRED_API OpGraph lower(const OpGraph& step, DeviceKind device);
 
 /// A step that `perfpred.capture` recorded in Python (docs/step_file.md). Immutable; copies share what was read.
 class PERFPRED_API StepFile {

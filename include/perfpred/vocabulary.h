@@ -14,6 +14,10 @@ enum class Precision { fp32, tf32, bf16, fp16, fp64, unknown, default_ };
 /// `sgd` has no momentum, `nesterov` has momentum 0.9.
 enum class Optimizer { none, sgd, nesterov, adam, adamw, adagrad, adadelta, rmsprop };
 
+/// How an optimizer goes through the parameters: `fused`, one kernel that does the whole update; `foreach`, PyTorch's
+/// default, a kernel for each of its arithmetic operations.
+enum class OptimizerImpl { fused, foreach };
+
 /// Memory layout of image tensors.
 enum class Layout { nchw, nhwc };
 
@@ -31,13 +35,15 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API std::string_view to_string(Optimizer optimizer);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Layout layout);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Attention attention);
+[[nodiscard]] PERFPRED_API std::string_view to_string(OptimizerImpl impl);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Phase phase);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Bound bound);
 
 /// @throws InputError, listing the choices, for any other text
 [[nodiscard]] PERFPRED_API Precision parse_precision(std::string_view text);
-[[nodiscard]] PERFPRED_API Optimizer parse_optimizer(std::string_view text);  ///< @copydoc parse_precision
-[[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);        ///< @copydoc parse_precision
-[[nodiscard]] PERFPRED_API Attention parse_attention(std::string_view text);  ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Optimizer parse_optimizer(std::string_view text);           ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);                 ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Attention parse_attention(std::string_view text);           ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API OptimizerImpl parse_optimizer_impl(std::string_view text);  ///< @copydoc parse_precision
 
 }  // namespace perfpred

@@ -48,7 +48,8 @@ struct PERFPRED_API Workload {
   bool cuda_graph = false;
   DeviceName device = "unknown";  ///< a name of the device catalogue, else what the driver or the kernel calls it
   std::optional<int> threads;     ///< CPU threads; empty on a GPU
-  Attention attention = Attention::sdpa;  ///< `eager` only for networks that have attention
+  Attention attention = Attention::sdpa;                ///< `eager` only for networks that have attention
+  OptimizerImpl optimizer_impl = OptimizerImpl::fused;  ///< `foreach` only for optimizers that have a fused kernel, too
 
   /// A member of the CIFAR-10 CNN family: `depth` blocks of two 3x3 convolutions (base_filters * 2^block channels),
   /// each with ReLU, then 2x2 max pooling; dense 128 with ReLU; dense 10.
@@ -60,8 +61,8 @@ struct PERFPRED_API Workload {
   /// @throws InputError for a name that is not known, or a batch or input out of range
   [[nodiscard]] static Workload zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input = {});
 
-  /// This workload trained as `other` is: with its device, threads, precision, optimizer, layout, attention and CUDA
-  /// graph.
+  /// This workload trained as `other` is: with its device, threads, precision, optimizer and its implementation,
+  /// layout, attention and CUDA graph.
   [[nodiscard]] Workload trained_like(const Workload& other) const;
 
   /// Trainable parameters.
@@ -77,7 +78,7 @@ struct PERFPRED_API Workload {
   [[nodiscard]] std::int64_t steps_per_epoch() const;
 
   /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. `;attention=eager`
-  /// follows only where it is not `sdpa`.
+  /// follows only where it is not `sdpa`, `;optimizer_impl=foreach` only where it is not `fused`.
   [[nodiscard]] std::string key() const;
 
   /// The workload that has this key; the names in it may have any spelling. @throws InputError if the text is not a key

@@ -25,12 +25,11 @@ constexpr std::array<FlagWord, 4> flag_words = {{{"unstable", &AggregateFlags::u
                                                  {"oom", &AggregateFlags::oom}}};
 
 /// The columns of the reference collection first, then the workload's other fields, then ours.
-constexpr std::array<std::string_view, 27> order = {
-    "depth",         "base_filters",  "batch_size", "params",       "n",         "steps_per_epoch",
-    "avg_time_mean", "avg_time_std",  "thr_mean",   "thr_std",      "acc_mean",  "acc_std",
-    "network",       "input",         "classes",    "train_images", "optimizer", "precision",
-    "layout",        "cuda_graph",    "device",     "threads",      "attention", "n_rejected",
-    "flags",         "epoch_rel_sem", "env"};
+constexpr std::array<std::string_view, 28> order = {
+    "depth",        "base_filters", "batch_size",     "params",     "n",       "steps_per_epoch", "avg_time_mean",
+    "avg_time_std", "thr_mean",     "thr_std",        "acc_mean",   "acc_std", "network",         "input",
+    "classes",      "train_images", "optimizer",      "precision",  "layout",  "cuda_graph",      "device",
+    "threads",      "attention",    "optimizer_impl", "n_rejected", "flags",   "epoch_rel_sem",   "env"};
 
 /// Columns of numbers that may be empty, and what requires a value.
 struct NumberColumn {

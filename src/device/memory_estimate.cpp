@@ -242,9 +242,9 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
   std::optional<TrainingJob> job = TrainingJob::on(device);
   if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
   if (workload.threads) job->threads = *workload.threads;
-  const auto step = [&workload](std::int64_t batch) {
+  const auto step = [&](std::int64_t batch) {
     workload.batch_size = batch;
-    return workload.graph();
+    return lower(workload.graph(), device.kind);
   };
   return largest_batch(step, *job, device, margin);
 }

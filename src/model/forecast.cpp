@@ -75,6 +75,7 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
   } else if (workload.threads) {
     device.kind = DeviceKind::cpu;
   }
+  const OpGraph step = lower(workload.graph(), device.kind);
   if (std::optional<TrainingJob> training = TrainingJob::on(device)) {
     training->threads = workload.threads.value_or(training->threads);
     const MemoryEstimate memory = estimate_memory(step, *training);

@@ -22,7 +22,8 @@ constexpr std::array group_reasons = {DomainViolation::other_device, DomainViola
 
 /// Which of these properties two workloads share, in the same order, so that such lists compare by closeness.
 std::array<bool, group_reasons.size()> agreement(const Workload& a, const Workload& b) {
-  return {a.device == b.device && a.threads == b.threads, a.precision == b.precision, a.optimizer == b.optimizer,
+  return {a.device == b.device && a.threads == b.threads, a.precision == b.precision,
+          a.optimizer == b.optimizer && a.optimizer_impl == b.optimizer_impl,
           a.layout == b.layout && a.cuda_graph == b.cuda_graph && a.attention == b.attention};
 }
 
@@ -35,8 +36,9 @@ bool same_group(const Workload& a, const Workload& b) {
 
 std::string group_text(const Workload& workload) {
   const std::string threads = workload.threads ? fmt::format(", {} threads", *workload.threads) : "";
-  return fmt::format("the group of device \"{}\"{}, {}, {}, {}{}{}", shown(workload.device), threads,
-                     to_string(workload.precision), to_string(workload.optimizer), to_string(workload.layout),
+  return fmt::format("the group of device \"{}\"{}, {}, {}{}, {}{}{}", shown(workload.device), threads,
+                     to_string(workload.precision), to_string(workload.optimizer),
+                     workload.optimizer_impl == OptimizerImpl::foreach ? " (foreach)" : "", to_string(workload.layout),
                      workload.cuda_graph ? ", CUDA graph" : "",
                      workload.attention == Attention::eager ? ", eager attention" : "");
 }

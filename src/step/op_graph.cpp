@@ -266,7 +266,7 @@ std::int64_t OpGraph::activation_bytes() const {
 }
 
 OpGraph Workload::graph() const {
-  if (!is_file_network(network)) return training_step(build_network(*this), optimizer, precision);
+  if (!is_file_network(network)) return training_step(build_network(*this), optimizer, precision, optimizer_impl);
   if (const auto file = find_graph(network)) return file->graph(batch_size);
   throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");
 }

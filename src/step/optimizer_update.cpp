@@ -11,14 +11,42 @@ using Tensors = std::vector<TensorId>;
 /// The update of one optimizer. Constants (rates, decays) are arguments of its operators, not tensors.
 class Update {
  public:
-  explicit Update(StepBuilder& step)
-      : step_(step), steps_(step.new_tensor({}, DataType::f32, TensorRole::optimizer_state)) {
-    in_place(OpKind::add, {steps_});
-  }
+  explicit Update(StepBuilder& step) : step_(step) {}
 
   void run(Optimizer optimizer) {
+    steps_ = step_.new_tensor({}, DataType::f32, TensorRole::optimizer_state);
+    in_place(OpKind::add, {steps_});
     add(optimizer);
     if (step_.scales_loss()) step_.add_op(OpKind::sub, {steps_, step_.found_inf()}, {steps_});
+  }
+
+  /// torch/optim/*.py, _multi_tensor_*: the count of steps stays on the host.
+  void run_foreach(Optimizer optimizer) {
+    check_for_infinities();
+    const Tensors &parameters = step_.parameters(), &gradients = step_.gradients();
+    if (optimizer == Optimizer::sgd) return in_place(OpKind::add, parameters, gradients);
+    const Tensors moment = new_state();
+    if (optimizer == Optimizer::nesterov) {
+      in_place(OpKind::mul, moment);
+      in_place(OpKind::add, moment, gradients);
+      in_place(OpKind::add, gradients, moment);
+      return in_place(OpKind::add, parameters, gradients);
+    }
+    if (optimizer == Optimizer::adagrad) {
+      in_place(OpKind::addcmul, moment, gradients, gradients);
+      const Tensors root = apply(OpKind::sqrt, moment);
+      in_place(OpKind::add, root);
+      return in_place(OpKind::addcdiv, parameters, apply(OpKind::mul, gradients), root);
+    }
+    const Tensors square = new_state();  // adam, adamw
+    if (optimizer == Optimizer::adamw) in_place(OpKind::mul, parameters);
+    for (std::size_t i = 0; i < moment.size(); ++i) step_.add_other("lerp", {moment[i], gradients[i]}, moment[i]);
+    in_place(OpKind::mul, square);
+    in_place(OpKind::addcmul, square, gradients, gradients);
+    const Tensors root = apply(OpKind::sqrt, square);
+    in_place(OpKind::div, root);
+    in_place(OpKind::add, root);
+    in_place(OpKind::addcdiv, parameters, moment, root);
   }
 
  private:
@@ -120,13 +148,18 @@ class Update {
   }
 
   StepBuilder& step_;
-  TensorId steps_;
+  TensorId steps_ = no_tensor;
 };
 
 }  // namespace
 
-void add_optimizer_update(StepBuilder& step, Optimizer optimizer) {
-  if (optimizer != Optimizer::none && !step.parameters().empty()) Update(step).run(optimizer);
+void add_optimizer_update(StepBuilder& step, Optimizer optimizer, OptimizerImpl impl) {
+  if (optimizer == Optimizer::none || step.parameters().empty()) return;
+  if (impl == OptimizerImpl::foreach) {
+    Update(step).run_foreach(optimizer);
+  } else {
+    Update(step).run(optimizer);
+  }
 }
 
 }  // namespace perfpred

@@ -10,8 +10,8 @@
 
 namespace perfpred {
 
-StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision precision)
-    : network_(network), optimizer_(optimizer), states_(network.layers.size()) {
+StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl)
+    : network_(network), optimizer_(optimizer), impl_(impl), states_(network.layers.size()) {
   if (precision == Precision::fp64) parameter_type_ = DataType::f64;
   half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
   mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
@@ -82,7 +82,7 @@ OpGraph StepBuilder::build() {
   }
   if (scaled_) unscale_gradients();
   phase_ = Phase::optimizer;
-  add_optimizer_update(*this, optimizer_);
+  add_optimizer_update(*this, optimizer_, impl_);
   if (scaled_) add_op(OpKind::update_scale, {scale_, growth_, found_inf_}, {scale_});
   return std::move(graph_);
 }
@@ -102,6 +102,14 @@ void StepBuilder::add_op(OpKind kind, std::span<const TensorId> inputs, std::spa
 
 void StepBuilder::add_op(OpKind kind, std::initializer_list<TensorId> inputs, std::initializer_list<TensorId> outputs) {
   add_op(kind, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()));
+}
+
+void StepBuilder::add_other(std::string_view name, std::initializer_list<TensorId> inputs, TensorId output) {
+  const auto names = graph_.op_names();
+  const auto found = std::find(names.begin(), names.end(), name);
+  const auto known = static_cast<std::int32_t>(found - names.begin());
+  const std::int32_t index = found != names.end() ? known : graph_.add_op_name(std::string(name));
+  graph_.add_op(OpKind::other, phase_, layer_, std::span(inputs.begin(), inputs.size()), {&output, 1}).name = index;
 }
 
 TensorId StepBuilder::apply(OpKind kind, std::initializer_list<TensorId> inputs) {
@@ -229,8 +237,7 @@ void StepBuilder::add_backward_op(OpKind kind, std::initializer_list<TensorId> i
 void StepBuilder::unscale_gradients() {
   add_op(OpKind::fill, {found_inf_}, {found_inf_});
   const TensorId inverse = new_like(scale_);
-  const std::int32_t name = graph_.add_op_name("reciprocal");
-  graph_.add_op(OpKind::other, phase_, -1, {&scale_, 1}, {&inverse, 1}).name = name;
+  add_other("reciprocal", {scale_}, inverse);
   std::vector<TensorId> written = gradients_;
   written.push_back(found_inf_);
   std::vector<TensorId> read = written;
@@ -238,8 +245,8 @@ void StepBuilder::unscale_gradients() {
   add_op(OpKind::unscale_gradients, read, written);
 }
 
-OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision) {
-  return StepBuilder(network, optimizer, precision).build();
+OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl) {
+  return StepBuilder(network, optimizer, precision, impl).build();
 }
 
 }  // namespace perfpred

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace perfpred {
@@ -27,7 +28,7 @@ struct LayerState {
 /// Layer rules (layer_rules.h) call it for the current layer.
 class StepBuilder {
  public:
-  StepBuilder(const Network& network, Optimizer optimizer, Precision precision);
+  StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl);
 
   /// The whole step. To be called once.
   [[nodiscard]] OpGraph build();
@@ -55,6 +56,9 @@ class StepBuilder {
   // Operators.
   void add_op(OpKind kind, std::initializer_list<TensorId> inputs, std::initializer_list<TensorId> outputs);
   void add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs, bool causal = false);
+
+  /// An operator of one FLOP an element that has no kind of its own.
+  void add_other(std::string_view name, std::initializer_list<TensorId> inputs, TensorId output);
 
   /// An operator with one new result, shaped as its first input.
   TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs);
@@ -109,6 +113,7 @@ class StepBuilder {
 
   const Network& network_;
   const Optimizer optimizer_;
+  const OptimizerImpl impl_;
   OpGraph graph_;
   std::vector<LayerState> states_;
   std::vector<TensorId> parameters_;
@@ -127,7 +132,8 @@ class StepBuilder {
   bool scaled_ = false;
 };
 
-/// Appends the optimizer's update of all parameters, as ParameterUpdate of the torch component executes it.
-void add_optimizer_update(StepBuilder& step, Optimizer optimizer);
+/// Appends the optimizer's update of all parameters: fused as ParameterUpdate of the torch component executes it,
+/// foreach as torch.optim does.
+void add_optimizer_update(StepBuilder& step, Optimizer optimizer, OptimizerImpl impl);
 
 }  // namespace perfpred

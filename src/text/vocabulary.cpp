@@ -32,6 +32,7 @@ Enum parse(const std::array<std::string_view, n>& names, std::string_view what, 
 std::string_view to_string(Precision precision) { return precisions.at(static_cast<std::size_t>(precision)); }
 std::string_view to_string(Optimizer optimizer) { return enumerator_name_of<Optimizer::rmsprop>(optimizer); }
 std::string_view to_string(Layout layout) { return enumerator_name_of<Layout::nhwc>(layout); }
+std::string_view to_string(OptimizerImpl impl) { return enumerator_name_of<OptimizerImpl::foreach>(impl); }
 std::string_view to_string(Attention attention) { return enumerator_name_of<Attention::eager>(attention); }
 std::string_view to_string(Phase phase) { return enumerator_name_of<Phase::optimizer>(phase); }
 std::string_view to_string(Bound bound) { return enumerator_name_of<Bound::data>(bound); }
@@ -39,6 +40,9 @@ std::string_view to_string(Bound bound) { return enumerator_name_of<Bound::data>
 Precision parse_precision(std::string_view text) { return parse<Precision>(precisions, "precision", text); }
 Optimizer parse_optimizer(std::string_view text) {
   return parse<Optimizer>(enumerator_names<Optimizer::rmsprop>, "optimizer", text);
+}
+OptimizerImpl parse_optimizer_impl(std::string_view text) {
+  return parse<OptimizerImpl>(enumerator_names<OptimizerImpl::foreach>, "optimizer_impl", text);
 }
 Layout parse_layout(std::string_view text) { return parse<Layout>(enumerator_names<Layout::nhwc>, "layout", text); }
 Attention parse_attention(std::string_view text) {

@@ -87,7 +87,8 @@ void RooflineStudy::add_steps(TimedSteps steps) {
   point.roof = roof_of(steps.environment, steps.workload.device);
   point.precision = steps.workload.precision;
   point.network = network_text(steps.workload);
-  const OpGraph graph = steps.workload.graph();
+  OpGraph graph = steps.workload.graph();
+  if (point.roof && !devices_.by_hand) graph = lower(graph, point.roof->device().kind);
   const OpTotals totals = graph.totals();
   const double rate = totals.flops / (steps.mean_ms / 1e3);
   if (point.roof) {

@@ -28,7 +28,8 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
   }
   answer.fits = report.memory->fits(device);
   try {
-    answer.largest_batch = largest_batch(network.step, *job, device);
+    const auto step = [&](std::int64_t batch) { return lower(network.step(batch), device.kind); };
+    answer.largest_batch = largest_batch(step, *job, device);
   } catch (const InputError& error) {  // a file that was traced may hold its batch size
     answer.largest_batch_unknown = error.what();
   }
@@ -57,6 +58,7 @@ StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Pre
   report.network = network.network;
   report.batch_size = batch_size;
   report.step = network.step(batch_size);
+  if (device) report.step = lower(report.step, device->kind);
   const std::optional<TrainingJob> job = device ? TrainingJob::on(*device) : TrainingJob();
   if (job) report.memory = estimate_memory(report.step, *job);
   if (device) report.device = ask(*device, job, report, network, precision);

@@ -75,6 +75,7 @@ Workload Workload::trained_like(const Workload& other) const {
   workload.device = other.device;
   workload.threads = other.threads;
   workload.attention = other.attention;
+  workload.optimizer_impl = other.optimizer_impl;
   return workload;
 }
 
@@ -175,6 +176,11 @@ void Workload::validate() const {
     }
   } else if (depth || base_filters) {
     refuse(fmt::format("network {} has no depth and base_filters", shown(network)));
+  }
+  const bool has_fused =
+      optimizer != Optimizer::none && optimizer != Optimizer::rmsprop && optimizer != Optimizer::adadelta;
+  if (optimizer_impl == OptimizerImpl::foreach && !has_fused) {
+    refuse(fmt::format("optimizer_impl foreach has no effect on optimizer {}", to_string(optimizer)));
   }
   if (batch_size == 0) refuse("batch_size is missing or 0");
   if (batch_size < 0) refuse(fmt::format("batch_size {} is not positive", batch_size));

@@ -30,7 +30,7 @@ auto placed(Parse parse, std::string_view text, const ValuePlace& place) {
 
 std::string text_of(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
 
-constexpr std::array<WorkloadColumn, 14> columns = {{
+constexpr std::array<WorkloadColumn, 15> columns = {{
     {"network", [](Workload& w, std::string_view t, const ValuePlace&) { w.network = t; },
      [](const Workload& w) { return std::string(w.network); }},
     {"depth", [](Workload& w, std::string_view t, const ValuePlace& p) { w.depth = positive_int(t, p); },
@@ -68,6 +68,11 @@ constexpr std::array<WorkloadColumn, 14> columns = {{
     {"attention",
      [](Workload& w, std::string_view t, const ValuePlace& p) { w.attention = placed(parse_attention, t, p); },
      [](const Workload& w) { return std::string(to_string(w.attention)); }, "sdpa"},
+    {"optimizer_impl",
+     [](Workload& w, std::string_view t, const ValuePlace& p) {
+       w.optimizer_impl = placed(parse_optimizer_impl, t, p);
+     },
+     [](const Workload& w) { return std::string(to_string(w.optimizer_impl)); }, "fused"},
 }};
 
 }  // namespace

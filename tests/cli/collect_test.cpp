@@ -53,6 +53,19 @@ class Collect : public ::testing::Test {
 const std::vector<std::string> tiny = {"--depth",        "1,2", "--base-filters", "2", "--batch-size", "30",
                                        "--train-images", "70",  "--epochs",       "2"};
 
+TEST_F(Collect, MeasuresBothKindsOfAttention) {
+  const std::string configs = folder_.write("configs.csv",
+                                            "network,attention\n\"transformer:layers=1,hidden=8,heads=2,vocab=10\",\n"
+                                            "\"transformer:layers=1,hidden=8,heads=2,vocab=10\",eager\n");
+  const Finished both =
+      collect({"--configs", configs, "--input", "16", "--batch-size", "4", "--train-images", "16", "--epochs", "2"});
+  ASSERT_EQ(both.exit_code, 0) << both.err;
+  const json runs = json::parse(both.out).at("runs");
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[0].at("attention"), "sdpa");
+  EXPECT_EQ(runs[1].at("attention"), "eager");
+}
+
 TEST_F(Collect, MeasuresWhatTheModelAsksFor) {
   ASSERT_EQ(collect({"--depth", "1,2,3", "--base-filters", "2,4", "--batch-size", "16,32", "--train-images", "64",
                      "--epochs", "2"})

@@ -41,6 +41,23 @@ TEST(InspectProgram, HasTheKeysOfTheInterface) {
   EXPECT_TRUE(step["unknown_ops"].empty());
 }
 
+TEST(InspectProgram, SaysWhatADeviceExecutes) {
+  const auto kinds = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--network", "transformer:layers=2,hidden=32,heads=4,vocab=50", "--json"});
+    const Finished finished = inspect(more);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return json::parse(finished.out).at("kinds");
+  };
+  const json neutral = kinds({});
+  EXPECT_EQ(neutral.at("attention").at("ops"), 2);
+  EXPECT_TRUE(neutral.contains("bernoulli"));
+  const json gpu = kinds({"--device", "T4"});
+  EXPECT_EQ(gpu.at("attention_backward").at("ops"), 2);
+  EXPECT_TRUE(gpu.contains("native_dropout") && !gpu.contains("bernoulli"));
+  EXPECT_FALSE(kinds({"--attention", "eager"}).contains("attention"));
+  EXPECT_EQ(kinds({"--device", "T4", "--optimizer-impl", "foreach"}).at("lerp").at("ops"), 1);
+}
+
 TEST(InspectProgram, RefusesWithOneLine) {
   struct Wrong {
     std::vector<std::string> arguments;
@@ -54,6 +71,10 @@ TEST(InspectProgram, RefusesWithOneLine) {
                           {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},
                           {{"--network", "resnet50", "--device", "no such card"}, "is not known"},
                           {{"--network", "cifar_cnn"}, "depth is missing"},
+                          {{"--network", "gpt2", "--attention", "flash"}, "is not one of sdpa, eager"},
+                          {{"--network", "resnet18", "--attention", "eager"}, "resnet18 has no attention"},
+                          {{"--network", "gpt2", "--optimizer", "rmsprop", "--optimizer-impl", "foreach"},
+                           "no effect on optimizer rmsprop"},
                           {{"--network", "resnet18", "--depth", "3"}, "only cifar_cnn"},
                           {{"--network", "resnet18", "--device-file", "own.csv"}, "--device"},
                           {{"--tables", "t", "--networks", "alexnet", "--depth", "3"}, "only cifar_cnn"},

@@ -268,6 +268,21 @@ def forward(self, x):
   EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, first + 2 * second);
 }
 
+TEST(TorchScript, HasItsAttentionAsOneOperator) {
+  const testing::TemporaryFolder folder;
+  StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
+def forward(self, x):
+    q = x * self.weight.sum()
+    return torch.scaled_dot_product_attention(q, x, x, None, 0.1, True).flatten(1)
+)"));
+  const InputSpec input{{2, 3, 8, 4}, DataType::f32};
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::sgd);
+  constexpr double product = 2.0 * 2 * 3 * 8 * 8 * 4;
+  EXPECT_EQ(step.totals(OpKind::attention).flops, 2 * product / 2);  // causal
+  EXPECT_EQ(step.totals(OpKind::attention_backward).flops, 5 * product / 2);
+  EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
+}
+
 TEST(TorchScript, CountsAllProductsOfASum) {
   const testing::TemporaryFolder folder;
   StepTracer tracer = StepTracer::torchscript(save_torchscript(folder, R"(
@@ -622,6 +637,22 @@ TEST(MemoryEstimate, IsWhatTiedWeightsPeakAt) {
   const auto measured = static_cast<double>(measured_peak(workload));
   for (const OpGraph& step : {workload.graph(), traced(build_network(workload), Optimizer::sgd)}) {
     EXPECT_NEAR(static_cast<double>(estimate_memory(step, job).peak_bytes) / measured, 1, 0.02);
+  }
+}
+
+/// A CPU's fused attention has no dropout, so that the decoder's is written out; the ViT's is not.
+TEST(MemoryEstimate, IsWhatTransformersPeakAt) {
+  at::set_num_threads(1);
+  TrainingJob job;
+  job.threads = job.loader_batches = 1;
+  for (const std::int64_t batch : {1, 4}) {
+    for (const Workload& workload : {Workload::zoo("transformer:layers=3,hidden=64,heads=8,vocab=100", batch, {256}),
+                                     Workload::zoo("vit_b_32", batch)}) {
+      SCOPED_TRACE(workload.key());
+      const OpGraph step = lower(workload.graph(), DeviceKind::cpu);
+      const auto estimate = static_cast<double>(estimate_memory(step, job).peak_bytes);
+      EXPECT_NEAR(estimate / static_cast<double>(measured_peak(workload)), 1, 0.02);
+    }
   }
 }
 

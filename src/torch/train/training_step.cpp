@@ -64,6 +64,9 @@ void check_trainable(const Workload& workload, c10::Device device) {
   if (device.is_cpu() && workload.precision == Precision::tf32) {
     throw InputError("precision tf32 needs a CUDA device");
   }
+  if (workload.optimizer_impl == OptimizerImpl::foreach) {
+    throw InputError("optimizer_impl foreach can be predicted, not trained: the update is LibTorch's fused kernel");
+  }
   if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
 }
 

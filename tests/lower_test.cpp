@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step as a device executes it. Expected operators are those that LibTorch's sources call (docs/counting.md).
+#include <perfpred/device.h>
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace perfpred {
+namespace {
+
+using ::testing::ElementsAre;
+
+OpGraph on_gpu(const Workload& workload) { return lower(workload.graph(), DeviceKind::gpu); }
+
+Workload trained_with(std::string_view network, std::int64_t batch, Optimizer optimizer) {
+  Workload workload = Workload::zoo(network, batch);
+  workload.optimizer = optimizer;
+  return workload;
+}
+
+void expect_same(const OpGraph& a, const OpGraph& b) {
+  ASSERT_EQ(a.ops().size(), b.ops().size());
+  for (std::size_t i = 0; i < a.ops().size(); ++i) {
+    const Op &x = a.ops()[i], &y = b.ops()[i];
+    EXPECT_EQ(a.name(x), b.name(y));
+    EXPECT_EQ(a.layer_name(x), b.layer_name(y));
+    EXPECT_EQ(x.flops, y.flops);
+    EXPECT_EQ(x.bytes_read, y.bytes_read);
+    EXPECT_EQ(x.bytes_written, y.bytes_written);
+  }
+  EXPECT_EQ(a.params(), b.params());
+  EXPECT_EQ(a.activation_bytes(), b.activation_bytes());
+}
+
+TEST(Lower, LeavesWhatEveryDeviceExecutesAlike) {
+  const OpGraph resnet = trained_with("resnet18", 2, Optimizer::none).graph();
+  for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu, DeviceKind::other}) {
+    expect_same(lower(resnet, device), resnet);
+  }
+  for (const char* name : {"vgg11", "vit_b_32"}) {  // a bias is added by oneDNN itself
+    const OpGraph step = Workload::zoo(name, 2).graph();
+    expect_same(lower(step, DeviceKind::cpu), step);
+  }
+}
+
+/// Beside each convolution: a sum of the output and the bias; and a sum over the output's gradient.
+TEST(Lower, CudnnsConvolutionsHaveTheirBiasAddedAfterwards) {
+  Workload workload = trained_with("vgg11", 2, Optimizer::none);
+  std::int64_t convolutions = 0, elements = 0, channels = 0;
+  for (const Layer& layer : build_network(workload).layers) {
+    if (layer.kind != LayerKind::conv2d) continue;
+    ++convolutions;
+    elements += layer.output.numel();
+    channels += layer.out_channels;
+  }
+  ASSERT_EQ(convolutions, 8);
+  const OpGraph neutral = workload.graph(), gpu = on_gpu(workload);
+  for (const OpKind kind : {OpKind::add, OpKind::sum}) {
+    EXPECT_EQ(gpu.totals(kind).ops, neutral.totals(kind).ops + 8);
+    EXPECT_EQ(gpu.totals(kind).flops, neutral.totals(kind).flops + static_cast<double>(elements));
+    EXPECT_EQ(gpu.totals(kind).bytes_read,
+              neutral.totals(kind).bytes_read + 4 * elements + (kind == OpKind::add ? 4 * channels : 0));
+  }
+  EXPECT_EQ(gpu.totals(OpKind::add).bytes_written, neutral.totals(OpKind::add).bytes_written + 4 * elements);
+  for (const OpKind kind : {OpKind::convolution, OpKind::convolution_backward}) {
+    EXPECT_EQ(gpu.totals(kind).ops, neutral.totals(kind).ops);
+    EXPECT_EQ(gpu.totals(kind).flops, neutral.totals(kind).flops);
+  }
+  EXPECT_EQ(gpu.totals().conv_matmul_flops, neutral.totals().conv_matmul_flops);
+}
+
+TEST(Lower, DepthwiseKernelsAddTheirBias) {
+  const Workload workload = trained_with("convnext_tiny", 2, Optimizer::none);
+  const auto biased = [](const OpGraph& step) {
+    std::int64_t count = 0;
+    for (const Op& op : step.ops()) {
+      if (op.kind == OpKind::convolution && step.inputs(op).size() == 3) ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(biased(workload.graph()), 18 + 4);
+  EXPECT_EQ(biased(on_gpu(workload)), 18);  // a depthwise one in each block; four that change the resolution
+}
+
+TEST(Lower, DropoutIsOneKernelThatKeepsAByteAnElement) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    Workload workload = trained_with("vgg11", 4, Optimizer::none);
+    workload.precision = precision;
+    const OpGraph neutral = workload.graph(), gpu = on_gpu(workload);
+    constexpr std::int64_t elements = 4 * 4096;  // of each of the two
+    const std::int64_t size = precision == Precision::fp32 ? 4 : 2;
+    EXPECT_EQ(neutral.totals(OpKind::bernoulli).ops, 2);
+    EXPECT_EQ(gpu.totals(OpKind::bernoulli).ops + gpu.totals(OpKind::div).ops, 0);
+    const OpTotals forward = gpu.totals(OpKind::native_dropout), backward = gpu.totals(OpKind::native_dropout_backward);
+    EXPECT_EQ(forward.ops, 2);
+    EXPECT_EQ(forward.bytes_read, 2 * elements * size);
+    EXPECT_EQ(forward.bytes_written, 2 * elements * (size + 1));
+    EXPECT_EQ(backward.ops, 2);
+    EXPECT_EQ(backward.bytes_read, 2 * elements * (size + 1));
+    EXPECT_EQ(backward.bytes_written, 2 * elements * size);
+    EXPECT_EQ(neutral.activation_bytes() - gpu.activation_bytes(), 2 * elements * (size - 1));
+  }
+}
+
+TEST(Lower, StochasticDepthIsNoDropout) {
+  const Workload workload = trained_with("efficientnet_b0", 2, Optimizer::none);
+  const OpGraph neutral = workload.graph(), gpu = on_gpu(workload);
+  EXPECT_EQ(gpu.totals(OpKind::native_dropout).ops, 1);  // before the classifier
+  EXPECT_EQ(gpu.totals(OpKind::bernoulli).ops, neutral.totals(OpKind::bernoulli).ops - 1);
+  EXPECT_GT(gpu.totals(OpKind::bernoulli).ops, 5);
+}
+
+/// One operator on `count` tensors of `elements` each, and so many kernels on a GPU.
+std::vector<std::int64_t> elements_of_kernels(std::int64_t count, std::int64_t elements, bool in_place) {
+  OpGraph step;
+  std::vector<TensorId> x, y;
+  for (std::int64_t i = 0; i < count; ++i)
+    x.push_back(step.add_tensor({elements}, DataType::f32, TensorRole::gradient));
+  for (std::int64_t i = 0; i < count; ++i) y.push_back(step.add_like(x[0], TensorRole::parameter));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    step.add_op(OpKind::add, Phase::optimizer, -1, in_place ? std::vector{x[i]} : std::vector{y[i], x[i]},
+                in_place ? std::array{x[i]} : std::array{y[i]});
+  }
+  const OpGraph gpu = lower(step, DeviceKind::gpu);
+  EXPECT_EQ(gpu.totals().flops, step.totals().flops);
+  EXPECT_EQ(gpu.totals().bytes_read, step.totals().bytes_read);
+  EXPECT_EQ(gpu.totals().bytes_written, step.totals().bytes_written);
+  std::vector<std::int64_t> kernels;
+  for (const Op& op : gpu.ops()) kernels.push_back(op.bytes_written / 4);
+  return kernels;
+}
+
+TEST(Lower, AListIsAsManyKernelsAsItsTensorsAndBlocksNeed) {
+  EXPECT_THAT(elements_of_kernels(250, 10, true), ElementsAre(1100, 1100, 300));       // 110 tensors of one list
+  EXPECT_THAT(elements_of_kernels(130, 10, false), ElementsAre(640, 640, 20));         // 64 of two lists
+  EXPECT_THAT(elements_of_kernels(2, 65'536 * 160, true), ElementsAre(65'536 * 320));  // 320 blocks of 65,536
+  EXPECT_THAT(elements_of_kernels(2, 65'536 * 160 + 1, true), ElementsAre(65'536 * 319 + 1, 65'536 + 1));
+  EXPECT_THAT(elements_of_kernels(3, 65'536 * 320, true), ElementsAre(65'536 * 320, 65'536 * 320, 65'536 * 320));
+}
+
+TEST(Lower, AFusedUpdateIsAKernelForThirtySixTensors) {  // four lists: parameters, gradients, two moments
+  const Workload workload = trained_with("mobilenet_v2", 2, Optimizer::adam);  // 158 small tensors
+  const OpGraph neutral = workload.graph(), gpu = on_gpu(workload);
+  EXPECT_EQ(gpu.totals(OpKind::fused_adam).ops, 5);
+  EXPECT_EQ(gpu.totals(OpKind::fused_adam).flops, neutral.totals(OpKind::fused_adam).flops);
+  EXPECT_EQ(gpu.totals(OpKind::fused_adam).bytes(), neutral.totals(OpKind::fused_adam).bytes());
+}
+
+/// torch/optim: the operators of _multi_tensor_adam and its like, each a kernel on lists; in copies of the parameters.
+TEST(Lower, ForeachHasAKernelForEachOperation) {
+  struct Expected {
+    Optimizer optimizer;
+    std::int64_t operations, read, written;
+  };
+  for (const auto& [optimizer, operations, read, written] :
+       {Expected{Optimizer::sgd, 1, 2, 1}, Expected{Optimizer::nesterov, 4, 7, 4},
+        Expected{Optimizer::adagrad, 5, 8, 5}, Expected{Optimizer::adam, 7, 11, 7},
+        Expected{Optimizer::adamw, 8, 12, 8}}) {
+    SCOPED_TRACE(to_string(optimizer));
+    Workload workload = trained_with("resnet18", 2, optimizer);
+    workload.optimizer_impl = OptimizerImpl::foreach;
+    const std::int64_t params = workload.params();
+    for (const OpGraph& step : {workload.graph(), on_gpu(workload)}) {
+      const OpTotals update = step.totals(Phase::optimizer);
+      EXPECT_EQ(update.flops, static_cast<double>(operations * params));
+      EXPECT_EQ(update.bytes_read, read * 4 * params);
+      EXPECT_EQ(update.bytes_written, written * 4 * params);
+    }
+    EXPECT_EQ(workload.graph().totals(Phase::optimizer).ops, operations * 62);  // tensors
+    const std::int64_t kernels = on_gpu(workload).totals(Phase::optimizer).ops;
+    EXPECT_GE(kernels, operations);
+    EXPECT_LE(kernels, 2 * operations);
+  }
+}
+
+TEST(Lower, OperatorsThatFollowEachOtherOnOtherListsAreNotJoined) {
+  const Workload workload = trained_with("resnet18", 2, Optimizer::adadelta);  // eleven operations, two of them `mul`
+  const std::int64_t kernels = on_gpu(workload).totals(Phase::optimizer).ops;
+  EXPECT_GE(kernels, 11 + 1);  // and the count of steps
+  EXPECT_LE(kernels, 2 * 11 + 1);
+}
+
+TEST(Lower, AttentionWithoutAFusedKernelIsWrittenOut) {
+  Workload words = Workload::zoo("transformer:layers=2,hidden=32,heads=4,vocab=50", 3, {40});
+  const double pairs = 3.0 * 4 * 40 * 40 * (32 / 4);
+  // A CPU's kernel has no dropout.
+  const OpGraph cpu = lower(words.graph(), DeviceKind::cpu);
+  EXPECT_EQ(cpu.totals(OpKind::attention).ops + cpu.totals(OpKind::attention_backward).ops, 0);
+  EXPECT_EQ(cpu.totals(OpKind::bmm).flops, 2 * (4 + 8) * pairs);
+  EXPECT_EQ(cpu.totals(OpKind::softmax).ops, 2);
+  EXPECT_EQ(on_gpu(words).totals(OpKind::attention).ops, 2);
+  // A GPU's kernels do not compute in double precision.
+  words.precision = Precision::fp64;
+  EXPECT_EQ(on_gpu(words).totals(OpKind::attention).ops, 0);
+  Workload images = Workload::zoo("vit_b_32", 2);
+  EXPECT_EQ(lower(images.graph(), DeviceKind::cpu).totals(OpKind::attention).ops, 12);
+  images.precision = Precision::fp64;
+  EXPECT_EQ(on_gpu(images).totals(OpKind::attention_backward).ops, 0);
+  EXPECT_EQ(on_gpu(images).totals(OpKind::softmax_backward).ops, 12);
+}
+
+}  // namespace
+}  // namespace perfpred
