@@ -13,6 +13,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <caffe2/serialize/inline_container.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/library.h>
@@ -143,6 +144,21 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphOfWrittenOutAttention) {
         const OpGraph analytic = training_step(network, Optimizer::sgd, precision);
         EXPECT_EQ(analytic.totals(OpKind::attention).ops, 0);
         expect_equal(analytic, traced(network, Optimizer::sgd, precision));
+      }
+    }
+  }
+}
+
+TEST(StepTracer, AgreesWithTheAnalyticGraphOnEveryDevice) {  // dropout, biases, attention and lists are recognised
+  for (const char* name :
+       {"vgg11", "convnext_tiny", "efficientnet_b0", "vit_b_32", "transformer:layers=2,hidden=32,heads=4,vocab=50"}) {
+    for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::fp64}) {
+      const Network network = build_network(Workload::zoo(name, 2));
+      const OpGraph analytic = training_step(network, Optimizer::adam, precision);
+      const OpGraph trace = traced(network, Optimizer::adam, precision);
+      for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+        SCOPED_TRACE(fmt::format("{} in {} on {}", name, to_string(precision), to_string(device)));
+        expect_equal(lower(analytic, device), lower(trace, device));
       }
     }
   }
