@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a CUDA device executes what lower() says. Without one every test is skipped.
+#include <gtest/gtest.h>
+#include <perfpred/device.h>
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "torch/device/cuda_device.h"
+#include "torch/device/runtime_device.h"
+#include "torch/train/training_step.h"
+
+namespace perfpred {
+namespace {
+
+std::mutex mutex;  // the backward pass has a thread of its own
+std::map<std::string, std::int64_t>* executed = nullptr;
+
+std::unique_ptr<at::ObserverContext> count_operator(const at::RecordFunction& function) {
+  const std::lock_guard lock(mutex);
+  if (executed != nullptr) ++(*executed)[function.name()];
+  return nullptr;
+}
+
+/// Operators of the second step, by name.
+std::map<std::string, std::int64_t> operators_of(const Workload& workload, c10::Device device) {
+  const Network network = build_network(workload);
+  std::vector<std::int64_t> shape = workload.input, labels = {workload.batch_size};
+  shape.insert(shape.begin(), workload.batch_size);
+  if (network.tokens) labels = shape;
+  const Batch batch{
+      network.tokens ? at::randint(workload.classes, shape, at::kLong).to(device) : at::randn(shape).to(device),
+      at::randint(workload.classes, labels, at::kLong).to(device)};
+  TrainingStep step(workload, device, {});
+  step.run(batch);
+  std::map<std::string, std::int64_t> counts;
+  const auto handle =
+      at::addGlobalCallback(at::RecordFunctionCallback(count_operator).scopes({at::RecordScope::FUNCTION}));
+  {
+    const std::lock_guard lock(mutex);
+    executed = &counts;
+  }
+  step.run(batch);
+  static_cast<void>(step.take_metrics());  // waits for the device
+  {
+    const std::lock_guard lock(mutex);
+    executed = nullptr;
+  }
+  at::removeCallback(handle);
+  return counts;
+}
+
+TEST(GpuDispatch, ExecutesTheLoweredStep) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "there is no CUDA device";
+  for (const char* name : {"vgg11", "convnext_tiny", "vit_b_32", "transformer:layers=2,hidden=64,heads=4,vocab=50"}) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      Workload workload = Workload::zoo(name, 4);
+      workload.precision = precision;
+      SCOPED_TRACE(workload.key());
+      const OpGraph step = lower(workload.graph(), DeviceKind::gpu);
+      std::map<std::string, std::int64_t> counts = operators_of(workload, runtime_device("cuda"));
+      EXPECT_EQ(counts["aten::native_dropout"], step.totals(OpKind::native_dropout).ops);
+      EXPECT_EQ(counts["aten::native_dropout_backward"], step.totals(OpKind::native_dropout_backward).ops);
+      std::int64_t with_bias = 0;  // in the convolution's own kernel
+      for (const Op& op : step.ops()) {
+        with_bias += op.kind == OpKind::convolution && step.inputs(op).size() == 3 ? 1 : 0;
+      }
+      EXPECT_EQ(counts["aten::_conv_depthwise2d"], with_bias);
+      EXPECT_EQ(counts["aten::cudnn_convolution"], step.totals(OpKind::convolution).ops - with_bias);
+      const char* attention = precision == Precision::fp32 ? "aten::_scaled_dot_product_efficient_attention"
+                                                           : "aten::_scaled_dot_product_flash_attention";
+      EXPECT_EQ(counts[attention], step.totals(OpKind::attention).ops);
+      EXPECT_EQ(counts[std::string(attention) + "_backward"], step.totals(OpKind::attention_backward).ops);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace perfpred
