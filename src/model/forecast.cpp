@@ -75,15 +75,15 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
   } else if (workload.threads) {
     device.kind = DeviceKind::cpu;
   }
-  const OpGraph step = lower(workload.graph(), device.kind);
+  const OpGraph executed = lower(step, device.kind);
   if (std::optional<TrainingJob> training = TrainingJob::on(device)) {
     training->threads = workload.threads.value_or(training->threads);
-    const MemoryEstimate memory = estimate_memory(step, *training);
+    const MemoryEstimate memory = estimate_memory(executed, *training);
     job.memory_bytes = memory.peak_bytes;
     if (device.mem_gb) job.fits = memory.fits(device);
   }
   if (job.bound) return job;
-  if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
+  if (const auto limits = limits_if_known(device, executed, workload.precision)) job.bound = limits->bound;
   return job;
 }
 
