@@ -34,19 +34,21 @@ _LOSSES = """cross_entropy_loss nll_loss_nd nll_loss nll_loss2d mse_loss l1_loss
     triplet_margin_loss"""
 
 _libraries = []
-_on_loss = None  # a context manager that the session sets
+_on_loss = None  # makes a context manager; the session sets it
+_without_memory = None  # puts stand-ins in the place of tensors of the host; the session sets it
 _cast_weights = {}  # a parameter and its cast, each once, as in LibTorch; until autocast ends
 
 
-def above_autograd(on_loss):
+def above_autograd(on_loss, without_memory):
     """While this context manager is active, operators of this thread choose what they choose for CUDA.
 
     on_loss: makes a context manager that is entered while a loss is computed.
+    without_memory: gives an argument, with stand-ins for tensors of the host.
     """
-    global _on_loss
+    global _on_loss, _without_memory
     if not _libraries:
         _register()
-    _on_loss = on_loss
+    _on_loss, _without_memory = on_loss, without_memory
     include = torch._C._dispatch_tls_local_include_set().add(_KEY)
     exclude = torch._C._dispatch_tls_local_exclude_set().remove(_KEY)
     return torch._C._ForceDispatchKeyGuard(include, exclude)
@@ -135,6 +137,15 @@ def _to_kernel(op):
         args = [torch.device("meta") if _is_cuda(v) else v for v in args]
         kwargs = {name: torch.device("meta") if _is_cuda(v) else v for name, v in kwargs.items()}
         return op.redispatch(keys & _BELOW, *args, **kwargs)
+
+    return kernel
+
+
+def _recurrent_kernel(op):
+    """These check that their tensors are on one device."""
+
+    def kernel(keys, *args, **kwargs):
+        return op.redispatch(keys & _BELOW, *(_without_memory(v) for v in args), **kwargs)
 
     return kernel
 
@@ -249,6 +260,9 @@ def _register():
             kernels[op] = _as_loss(op, kernels.get(op))
     for op in _overloads("to"):
         kernels[op] = _to_kernel(op)
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        for op in _overloads(name):
+            kernels[op] = _recurrent_kernel(op)
     kernels[torch.ops.aten.dropout.default] = _dropout_kernel(torch.ops.aten.dropout.default)
     attention = torch.ops.aten.scaled_dot_product_attention.default
     kernels[attention] = _attention_kernel(attention)

@@ -77,6 +77,7 @@ class _Schema:
         self.arguments = [a.name for a in schema.arguments]
         self.flags = [(i, a) for i, a in enumerate(self.arguments) if a in ("transposed", "causal", "is_causal")]
         self.device = "device" in self.arguments
+        self.random = self.name in ("aten::rand", "aten::randn")  # nobody knows their values
 
 
 _schemas = {}
@@ -97,6 +98,7 @@ class Recorder(TorchDispatchMode):
         self.execute = execute
         self.tell = tell or (lambda text: None)
         self.recording = False
+        self.on_host = False  # a loader makes a batch: whatever it does is done on the host
         self.spares_host = False  # leaves tensors of the host that it did not make as they are
         self.phase = "forward"
         self.layer = -1
@@ -250,11 +252,11 @@ class Recorder(TorchDispatchMode):
         result = torch.empty(0, dtype=tensor.dtype, device="meta")
         return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
 
-    def _without_memory(self, value):
+    def without_memory(self, value):
         if isinstance(value, torch.Tensor):
             return value if value.is_meta or value.dim() == 0 else self.stand_in(value)
         if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
-            return [self._without_memory(v) for v in value]
+            return [self.without_memory(v) for v in value]
         if isinstance(value, torch.device):
             return _META
         return value
@@ -305,6 +307,8 @@ class Recorder(TorchDispatchMode):
 
     def _run_without_memory(self, op, args, kwargs):
         schema = _schema_of(op)
+        if self.on_host:
+            return op(*args, **kwargs)
         tensors = [t for v in (*args, *kwargs.values()) for t in tensors_in(v)]
         if not tensors:
             return self._make(op, schema, args, kwargs)
@@ -328,7 +332,7 @@ class Recorder(TorchDispatchMode):
             if args[0].is_meta and args[1].dim() > 0:
                 self.set_role(args[0], "input")
             return args[0]
-        mapped, mapped_kwargs = self._map(args), {name: self._without_memory(v) for name, v in kwargs.items()}
+        mapped, mapped_kwargs = self._map(args), {name: self.without_memory(v) for name, v in kwargs.items()}
         result = self._executed(op, mapped, mapped_kwargs)
         if self.recording and not schema.view:
             self._record(op, schema, mapped, mapped_kwargs, result)
@@ -359,7 +363,7 @@ class Recorder(TorchDispatchMode):
         return "buffer" if isinstance(tensor, torch.nn.Parameter) else "input"
 
     def _map(self, args):
-        return [self._without_memory(a) for a in args]
+        return [self.without_memory(a) for a in args]
 
     def _executed(self, op, args, kwargs):
         try:
@@ -376,10 +380,10 @@ class Recorder(TorchDispatchMode):
             kwargs = {**kwargs, "device": _META, "pin_memory": False}
             if "pin_memory" not in schema.arguments:
                 kwargs.pop("pin_memory")
-        elif schema.device and _elements(args) > _LARGEST_WITH_VALUES:
+        elif schema.device and _elements(args) > (1 if self.recording and schema.random else _LARGEST_WITH_VALUES):
             kwargs = {**kwargs, "device": _META}
         result = self._on_host(op(*args, **kwargs))
-        if self.recording and isinstance(result, torch.Tensor) and result.is_meta:
+        if self.recording and on_device and isinstance(result, torch.Tensor):
             self._record(op, schema, args, kwargs, result)
         return result
 
@@ -398,20 +402,15 @@ def _elements(args):
 def _explained(op, reason):
     name = op.name()
     place = user_line()
-    dynamic = "data dependent" in reason or "dynamic" in reason.lower() or name.startswith(
-        ("aten::nonzero", "aten::masked_select", "aten::_unique", "aten::unique", "aten::repeat_interleave.Tensor")
-    )
-    if dynamic:
+    lacks_shapes = "meta" in reason.lower() or "fake" in reason.lower() or "data dependent" in reason.lower()
+    if not lacks_shapes:
+        return f"{place}: {name}: {reason}"
+    if name.startswith("aten::"):
         return (
             f"{place}: the shape of the result of {name} depends on values, which tensors without memory lack; "
             "execute the step instead (execute=True, --execute)"
         )
-    missing = "meta" in reason.lower() and ("kernel" in reason or "backend" in reason or "fake" in reason.lower())
-    if missing or "NotImplemented" in reason:
-        namespace, _, rest = name.partition("::")
-        registered = f"{namespace}::{rest.partition('.')[0]}"
-        return (
-            f"{place}: operator {name} has no rule for the shapes of its results; "
-            f'register one with torch.library.register_fake("{registered}")'
-        )
-    return f"{place}: {name}: {reason}"
+    return (
+        f"{place}: operator {name} has no rule for the shapes of its results; "
+        f'register one with torch.library.register_fake("{name.partition(".")[0]}")'
+    )

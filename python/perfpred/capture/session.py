@@ -34,6 +34,35 @@ def _parameters_without_memory(recorder):
         kind.__new__ = new
 
 
+@contextlib.contextmanager
+def _loaders_on_host(recorder):
+    """Lets loaders make their batches with values, and unrecorded."""
+    kind = torch.utils.data.dataloader._BaseDataLoaderIter
+    following = kind.__next__
+
+    def made(self):
+        before, recorder.on_host = recorder.on_host, True
+        try:
+            return following(self)
+        finally:
+            recorder.on_host = before
+
+    kind.__next__ = made
+    try:
+        yield
+    finally:
+        kind.__next__ = following
+
+
+def _swap(tensor, other):
+    """Exchanges what two names of tensors stand for. torch.utils.swap_tensors() does the same, but refuses tensors to which
+    there are weak references, as nn.LSTM has them: they are to follow the name here.
+    """
+    tensor.__class__, other.__class__ = other.__class__, tensor.__class__
+    tensor.__dict__, other.__dict__ = other.__dict__, tensor.__dict__
+    torch._C._swap_tensor_impl(tensor, other)
+
+
 class Session:
     """Everything that records, switched on and off together."""
 
@@ -46,8 +75,9 @@ class Session:
         with contextlib.ExitStack() as stack:
             if not self.recorder.execute:
                 stack.enter_context(pretended_cuda())
-                stack.enter_context(above_autograd(self.hooks.loss))
+                stack.enter_context(above_autograd(self.hooks.loss, self.recorder.without_memory))
                 stack.enter_context(_parameters_without_memory(self.recorder))
+                stack.enter_context(_loaders_on_host(self.recorder))
             stack.enter_context(self.hooks)
             stack.enter_context(self.recorder)
             self._open = stack.pop_all()
@@ -140,7 +170,7 @@ class capture:
             if tensor.grad is not None:
                 made.grad = recorder.stand_in(tensor.grad)
             try:
-                torch.utils.swap_tensors(tensor, made)
+                _swap(tensor, made)
             except RuntimeError as error:
                 self._restore()
                 raise CaptureError(f"a parameter is in use and cannot be replaced for the capture: {error}") from error
@@ -150,5 +180,5 @@ class capture:
         self.session.hooks.restore_optimizers()
         for tensor, original in self._swapped:
             tensor.grad = None
-            torch.utils.swap_tensors(tensor, original)
+            _swap(tensor, original)
         self._swapped = []
