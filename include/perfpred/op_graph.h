@@ -17,12 +17,12 @@ namespace perfpred {
 class Network;
 enum class DeviceKind;
 
-/// Element type of a tensor.
-enum class DataType : std::uint8_t { f32, f16, bf16, f64, i64, i32, u8 };
+/// Element type of a tensor: floating, integer, 8-bit floating, complex (of two f32, two f64), bytes.
+enum class DataType : std::uint8_t { f32, f16, bf16, f64, i64, i32, i16, f8, c64, c128, u8 };
 
 /// Binary logarithm of the bytes of an element.
 [[nodiscard]] constexpr int log2_size(DataType type) {
-  constexpr std::array<std::uint8_t, 7> exponents = {2, 1, 1, 3, 3, 2, 0};
+  constexpr std::array<std::uint8_t, 11> exponents = {2, 1, 1, 3, 3, 2, 1, 0, 3, 4, 0};
   return exponents[static_cast<std::size_t>(type)];
 }
 [[nodiscard]] constexpr std::int64_t size_of(DataType type) { return std::int64_t{1} << log2_size(type); }  ///< bytes

@@ -118,7 +118,7 @@ Value one_of(const json& object, const char* key, const Place& place,
   place.in(key).refuse(fmt::format("\"{}\" is not known", shown(word)));
 }
 
-constexpr std::array<std::pair<std::string_view, DataType>, 9> types = {{
+constexpr std::array<std::pair<std::string_view, DataType>, 16> types = {{
     {"float32", DataType::f32},
     {"float16", DataType::f16},
     {"bfloat16", DataType::bf16},
@@ -128,6 +128,13 @@ constexpr std::array<std::pair<std::string_view, DataType>, 9> types = {{
     {"uint8", DataType::u8},
     {"int8", DataType::u8},
     {"bool", DataType::u8},
+    {"int16", DataType::i16},
+    {"float8_e4m3fn", DataType::f8},
+    {"float8_e4m3fnuz", DataType::f8},
+    {"float8_e5m2", DataType::f8},
+    {"float8_e5m2fnuz", DataType::f8},
+    {"complex64", DataType::c64},
+    {"complex128", DataType::c128},
 }};
 
 constexpr std::array<std::pair<std::string_view, TensorRole>, 7> roles = {{

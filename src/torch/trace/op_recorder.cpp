@@ -31,6 +31,17 @@ DataType type_of(at::ScalarType type) {
       return DataType::i64;
     case at::kInt:
       return DataType::i32;
+    case at::kShort:
+      return DataType::i16;
+    case at::kFloat8_e4m3fn:
+    case at::kFloat8_e4m3fnuz:
+    case at::kFloat8_e5m2:
+    case at::kFloat8_e5m2fnuz:
+      return DataType::f8;
+    case at::kComplexFloat:
+      return DataType::c64;
+    case at::kComplexDouble:
+      return DataType::c128;
     case at::kByte:
     case at::kChar:
     case at::kBool:

@@ -116,6 +116,14 @@ at::ScalarType scalar_type(DataType type) {
       return at::kLong;
     case DataType::i32:
       return at::kInt;
+    case DataType::i16:
+      return at::kShort;
+    case DataType::f8:
+      return at::kFloat8_e4m3fn;
+    case DataType::c64:
+      return at::kComplexFloat;
+    case DataType::c128:
+      return at::kComplexDouble;
     case DataType::u8:
       return at::kByte;
   }
