@@ -44,6 +44,19 @@ nlohmann::json to_json(const Workload& workload, const Forecast& job) {
   return json;
 }
 
+/// An answer for a step file: seconds of a step; of an epoch only where its samples are known.
+nlohmann::json of_step(nlohmann::json answer, const Workload& workload, const Forecast& job, bool knows_epoch) {
+  if (!answer.contains("step_sec") || answer["step_sec"].is_null()) {
+    const auto steps = static_cast<double>(workload.steps_per_epoch());
+    const Quantiles& epoch = job.prediction.time_sec;
+    answer["step_sec"] = to_json(Quantiles{epoch.p05 / steps, epoch.p50 / steps, epoch.p95 / steps});
+  }
+  for (const char* key : {"time_sec", "total_sec", "price"}) {
+    if (!knows_epoch) answer[key] = nullptr;
+  }
+  return answer;
+}
+
 void print(const Workload& workload, const Forecast& job) {
   fmt::print("{}\n", workload.key());
   const auto line = [](const char* name, const Quantiles& q, const char* unit) {
@@ -143,7 +156,7 @@ void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, co
 int main(int argc, char** argv) {
   cli::Program program("predict", "Predicts time, throughput, memory, bound and price of a training job.",
                        "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
-  std::string model_file, configs, out, sweep;
+  std::string model_file, configs, out, sweep, step;
   cli::WorkloadOptions asked;
   cli::DeviceFile device_file;
   JobTerms terms;
@@ -153,6 +166,7 @@ int main(int argc, char** argv) {
   device_file.add_to(program);
   cli::add_graphs_option(program);
   CLI::Option* configs_option = program.add_option("--configs", configs, "table of workloads");
+  program.add_option("--step", step, "a step that perfpred.capture recorded")->excludes(configs_option);
   CLI::Option* out_option = program.add_option("--out", out, "predictions.csv");
   const std::vector<CLI::Option*> terms_options = {
       program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(cli::positive()),
@@ -177,6 +191,7 @@ int main(int argc, char** argv) {
     }
     const TimeRegressor model = TimeRegressor::load(model_file);
     const DeviceCatalogue devices = device_file.catalogue();
+    if (!step.empty()) asked.take(add_graph(step), sweep.starts_with("batch_size="));
     if (std::string* device = asked.find("device")) *device = device_of(*device, model, devices);
     if (jsonl) {
       answer_lines(model, devices, asked.fields(), terms);
@@ -217,7 +232,11 @@ int main(int argc, char** argv) {
     for (const Workload& workload : workloads) jobs.push_back(forecast(model, devices, workload, terms));
     if (json) {
       nlohmann::json list = nlohmann::json::array();
-      for (std::size_t i = 0; i < workloads.size(); ++i) list.push_back(to_json(workloads[i], jobs[i]));
+      const bool knows_epoch = asked.find("train_images") != nullptr;
+      for (std::size_t i = 0; i < workloads.size(); ++i) {
+        const nlohmann::json answer = to_json(workloads[i], jobs[i]);
+        list.push_back(step.empty() ? answer : of_step(answer, workloads[i], jobs[i], knows_epoch));
+      }
       fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
     } else if (!sweep.empty()) {
       print_table(workloads, jobs, fields.back().name);

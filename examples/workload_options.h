@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Options that name the fields of a workload.
+#include <perfpred/op_graph.h>
+
 #include <array>
 #include <string>
 #include <string_view>
@@ -42,6 +44,19 @@ class WorkloadOptions {
             fields_.push_back({field, {value}});
           },
           text);
+    }
+  }
+
+  /// Takes the network of a step file, with its precision and, unless it is given or `sweeps_batch`, its batch size.
+  /// @throws InputError if the network is given, too
+  void take(const StepFile& file, bool sweeps_batch) {
+    for (const char* field : {"network", "depth", "base_filters", "input", "classes", "optimizer", "precision"}) {
+      if (find(field) != nullptr) throw InputError(std::string(field) + " is given; a step file has its own");
+    }
+    fields_.push_back({"network", {file.name()}});
+    fields_.push_back({"precision", {std::string(to_string(file.precision()))}});
+    if (find("batch_size") == nullptr && !sweeps_batch) {
+      fields_.push_back({"batch_size", {std::to_string(file.batch_size())}});
     }
   }
 

@@ -34,6 +34,13 @@ void add_graphs(const std::string& folder) {
   folders().emplace_back(folder);
 }
 
+StepFile add_graph(const std::string& path) {
+  const StepFile file(path);
+  const std::lock_guard lock(graphs_mutex);
+  files_read().insert_or_assign(file.name(), file);
+  return file;
+}
+
 std::optional<StepFile> find_graph(const std::string& network) {
   const std::lock_guard lock(graphs_mutex);
   const auto known = files_read().find(network);

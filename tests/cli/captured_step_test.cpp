@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs on steps that perfpred.capture recorded.
+#include <perfpred/op_graph.h>
+#include <perfpred/time_regressor.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "../sample_step.h"
+#include "spawn.h"
+
+namespace perfpred {
+namespace {
+
+using nlohmann::json;
+using testing::batch;
+using testing::Finished;
+using testing::inputs;
+using testing::linear_step;
+using testing::outputs;
+using testing::program;
+using testing::spawn;
+using testing::TemporaryFolder;
+
+class CapturedStep : public ::testing::Test {
+ protected:
+  json answer(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    const Finished finished = spawn(arguments);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return json::parse(finished.out, nullptr, false);
+  }
+
+  TemporaryFolder folder_;
+  std::string file_ = folder_.write("step.json", linear_step().dump());
+  std::string name_ = StepFile(file_).name();
+};
+
+TEST_F(CapturedStep, IsInspectedAtItsBatchSizeAndAtOthers) {
+  const json captured = answer({program("inspect"), "--step", file_});
+  EXPECT_EQ(captured["network"], name_);
+  EXPECT_EQ(captured["batch_size"], batch);
+  EXPECT_EQ(captured["params"], inputs * outputs);
+  EXPECT_EQ(captured["conv_matmul_flops"], 4.0 * batch * inputs * outputs);
+  EXPECT_EQ(captured["unknown_ops"], json::parse(R"([{"name": "mylib::unheard_of", "count": 1}])"));
+  const json larger = answer({program("inspect"), "--step", file_, "--batch-size", "100", "--device", "T4"});
+  EXPECT_EQ(larger["conv_matmul_flops"], 400.0 * inputs * outputs);
+  EXPECT_TRUE(larger["device"]["fits"]);
+  EXPECT_GT(larger["device"]["largest_batch"], 1000);
+}
+
+TEST_F(CapturedStep, IsANetworkOfAFolder) {
+  std::filesystem::copy_file(file_, folder_.file(name_.substr(5) + ".json"));
+  const json by_name =
+      answer({program("inspect"), "--network", name_, "--batch-size", "100", "--graphs", folder_.path()});
+  EXPECT_EQ(by_name["conv_matmul_flops"], 400.0 * inputs * outputs);
+}
+
+TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
+  std::vector<AggregateRow> rows;
+  for (const std::int64_t size : {16, 32, 64, 128, 256, 512}) {
+    AggregateRow row;
+    row.workload = Workload::zoo("squeezenet1_1", size, {3, 64, 64});
+    row.workload.train_images = 1024;
+    row.n = 1;
+    row.avg_time_mean =
+        row.workload.graph().totals().flops * static_cast<double>(row.workload.steps_per_epoch()) / 1e12;
+    rows.push_back(row);
+  }
+  const std::string model = folder_.file("model.json");
+  TimeRegressor::fit(rows).save(model);
+  json known = linear_step();
+  known["ops"].erase(4);
+  const std::string file = folder_.write("known.json", known.dump());
+  const json step = answer({program("predict"), "--model", model, "--step", file});
+  EXPECT_TRUE(step["time_sec"].is_null());
+  EXPECT_GT(step["step_sec"]["p50"], 0);
+  EXPECT_FALSE(step["in_domain"]);
+  const json epoch = answer({program("predict"), "--model", model, "--step", file, "--train-images", "8000"});
+  EXPECT_DOUBLE_EQ(epoch["time_sec"]["p50"].get<double>(), 1000 * epoch["step_sec"]["p50"].get<double>());
+}
+
+TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
+  const auto refused = [&](std::vector<std::string> arguments, const char* message) {
+    const Finished finished = spawn(arguments);
+    EXPECT_EQ(finished.exit_code, 2);
+    EXPECT_EQ(finished.out, "");
+    EXPECT_THAT(finished.err, ::testing::HasSubstr(message));
+    EXPECT_EQ(finished.err.find('\n'), finished.err.size() - 1);
+  };
+  refused({program("inspect"), "--step", file_, "--optimizer", "sgd"}, "--optimizer is for --network");
+  refused({program("inspect"), "--step", file_, "--network", "resnet18"}, "--network excludes --step");
+  refused({program("inspect"), "--step", folder_.file("nowhere.json")}, "cannot be read");
+  refused({program("inspect"), "--step", folder_.write("bad.json", "{}")}, "bad.json: format is missing");
+  refused({program("predict"), "--model", "m.json", "--step", file_, "--precision", "bf16"}, "precision is given");
+  refused({program("inspect"), "--network", name_}, "its graph is not in a folder");
+  refused({program("inspect"), "--network", name_, "--graphs", folder_.file("nowhere")}, "is not a folder");
+}
+
+}  // namespace
+}  // namespace perfpred
