@@ -49,7 +49,9 @@ def _torchvision():
 
     for name in torchvision.models.list_models(module=torchvision.models):
         size = {"inception_v3": 299}.get(name, 224)
-        yield f"torchvision {name}", lambda name=name: torchvision.models.get_model(name, weights=None), lambda size=size: (
+        yield f"torchvision {name}", lambda name=name: torchvision.models.get_model(
+            name, weights=None
+        ), lambda size=size: (
             (_image(size),),
             {},
         )
@@ -65,6 +67,7 @@ def _timm():
     import timm
 
     for name in TIMM:
+
         def data(name=name):
             config = timm.get_pretrained_cfg(name)
             return (_image(config.input_size[-1] if config is not None else 224),), {}
@@ -90,32 +93,69 @@ def _transformers():
         "Phi": ("PhiConfig", small),
         "GPTNeoX": ("GPTNeoXConfig", small),
         "StableLm": ("StableLmConfig", grouped),
-        "OPT": ("OPTConfig", dict(hidden_size=128, ffn_dim=256, num_hidden_layers=2, num_attention_heads=4, vocab_size=1000, word_embed_proj_dim=128)),
+        "OPT": (
+            "OPTConfig",
+            dict(
+                hidden_size=128,
+                ffn_dim=256,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                vocab_size=1000,
+                word_embed_proj_dim=128,
+            ),
+        ),
         "Bloom": ("BloomConfig", dict(hidden_size=128, n_layer=2, n_head=4, vocab_size=1000)),
         "Falcon": ("FalconConfig", dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=4, vocab_size=1000)),
         "Mixtral": ("MixtralConfig", dict(grouped, num_local_experts=4)),
         "GPTJ": ("GPTJConfig", dict(n_embd=128, n_layer=2, n_head=4, vocab_size=1000, rotary_dim=16)),
     }
     for name, (config, options) in causal.items():
+
         def make(name=name, config=config, options=options):
             cls = getattr(hf, f"{name}ForCausalLM")
             return cls(getattr(hf, config)(**options))
 
         yield f"transformers {name}ForCausalLM", make, words
-    yield "transformers GPT2LMHeadModel", lambda: hf.GPT2LMHeadModel(hf.GPT2Config(n_embd=128, n_layer=2, n_head=4, vocab_size=1000)), words
+    yield "transformers GPT2LMHeadModel", lambda: hf.GPT2LMHeadModel(
+        hf.GPT2Config(n_embd=128, n_layer=2, n_head=4, vocab_size=1000)
+    ), words
     for name in ("Bert", "Roberta", "Electra", "Albert"):
+
         def make(name=name):
             options = dict(small, embedding_size=128) if name in ("Electra", "Albert") else small
             return getattr(hf, f"{name}ForMaskedLM")(getattr(hf, f"{name}Config")(**options))
 
         yield f"transformers {name}ForMaskedLM", make, words
-    yield "transformers DistilBertForMaskedLM", lambda: hf.DistilBertForMaskedLM(hf.DistilBertConfig(dim=128, hidden_dim=256, n_layers=2, n_heads=4, vocab_size=1000)), words
-    yield "transformers T5ForConditionalGeneration", lambda: hf.T5ForConditionalGeneration(hf.T5Config(decoder_start_token_id=0, d_model=128, d_ff=256, d_kv=32, num_layers=2, num_heads=4, vocab_size=1000)), words
-    yield "transformers BartForConditionalGeneration", lambda: hf.BartForConditionalGeneration(hf.BartConfig(d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=256, decoder_ffn_dim=256, encoder_attention_heads=4, decoder_attention_heads=4, vocab_size=1000)), words
+    yield "transformers DistilBertForMaskedLM", lambda: hf.DistilBertForMaskedLM(
+        hf.DistilBertConfig(dim=128, hidden_dim=256, n_layers=2, n_heads=4, vocab_size=1000)
+    ), words
+    yield "transformers T5ForConditionalGeneration", lambda: hf.T5ForConditionalGeneration(
+        hf.T5Config(
+            decoder_start_token_id=0, d_model=128, d_ff=256, d_kv=32, num_layers=2, num_heads=4, vocab_size=1000
+        )
+    ), words
+    yield "transformers BartForConditionalGeneration", lambda: hf.BartForConditionalGeneration(
+        hf.BartConfig(
+            d_model=128,
+            encoder_layers=2,
+            decoder_layers=2,
+            encoder_ffn_dim=256,
+            decoder_ffn_dim=256,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            vocab_size=1000,
+        )
+    ), words
     image = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4)
-    yield "transformers ViTForImageClassification", lambda: hf.ViTForImageClassification(hf.ViTConfig(**image)), lambda: ((_image(224),), {})
-    yield "transformers Dinov2ForImageClassification", lambda: hf.Dinov2ForImageClassification(hf.Dinov2Config(**image)), lambda: ((_image(518),), {})
-    yield "transformers SegformerForImageClassification", lambda: hf.SegformerForImageClassification(hf.SegformerConfig()), lambda: ((_image(224),), {})
+    yield "transformers ViTForImageClassification", lambda: hf.ViTForImageClassification(
+        hf.ViTConfig(**image)
+    ), lambda: ((_image(224),), {})
+    yield "transformers Dinov2ForImageClassification", lambda: hf.Dinov2ForImageClassification(
+        hf.Dinov2Config(**image)
+    ), lambda: ((_image(518),), {})
+    yield "transformers SegformerForImageClassification", lambda: hf.SegformerForImageClassification(
+        hf.SegformerConfig()
+    ), lambda: ((_image(224),), {})
 
     def sound():
         return (), {
@@ -123,7 +163,17 @@ def _transformers():
             "labels": torch.zeros(BATCH, 32, dtype=torch.long, device="meta"),
         }
 
-    yield "transformers WhisperForConditionalGeneration", lambda: hf.WhisperForConditionalGeneration(hf.WhisperConfig(d_model=128, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=256, decoder_ffn_dim=256, encoder_attention_heads=4, decoder_attention_heads=4)), sound
+    yield "transformers WhisperForConditionalGeneration", lambda: hf.WhisperForConditionalGeneration(
+        hf.WhisperConfig(
+            d_model=128,
+            encoder_layers=2,
+            decoder_layers=2,
+            encoder_ffn_dim=256,
+            decoder_ffn_dim=256,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+        )
+    ), sound
 
 
 def _diffusers():
@@ -134,7 +184,15 @@ def _diffusers():
         text = torch.zeros(BATCH, 16, 64, device="meta")
         return (sample, torch.zeros(BATCH, dtype=torch.long, device="meta"), text), {}
 
-    yield "diffusers UNet2DConditionModel", lambda: diffusers.UNet2DConditionModel(block_out_channels=(32, 64), layers_per_block=1, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), cross_attention_dim=64, attention_head_dim=8, norm_num_groups=8), data
+    yield "diffusers UNet2DConditionModel", lambda: diffusers.UNet2DConditionModel(
+        block_out_channels=(32, 64),
+        layers_per_block=1,
+        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+        cross_attention_dim=64,
+        attention_head_dim=8,
+        norm_num_groups=8,
+    ), data
 
 
 def networks():
@@ -148,7 +206,9 @@ def networks():
 
 def counted_by_torch(model, arguments, options, more=None):
     """FLOPs of the step by torch.utils.flop_counter, as perfpred.capture executes it: attention in one kernel."""
-    with Session() as _, FlopCounterMode(display=False, custom_mapping={**_attention_flops(), **(more or {})}) as counter:
+    with Session() as _, FlopCounterMode(
+        display=False, custom_mapping={**_attention_flops(), **(more or {})}
+    ) as counter:
         loss(model(*arguments, **options)).backward()
     return counter.get_total_flops()
 
@@ -162,7 +222,9 @@ def _attention_flops():
     }
 
 
-def _gradient_flops(grad, image, weight, bias, stride, padding, dilation, transposed, output_padding, groups, mask, out_shape=None):
+def _gradient_flops(
+    grad, image, weight, bias, stride, padding, dilation, transposed, output_padding, groups, mask, out_shape=None
+):
     """Of a convolution's gradients, with groups: each element of the result is made of the channels of a group."""
     elements = image if transposed else grad
     return 2 * sum(mask[:2]) * math.prod(elements) * math.prod(weight[1:])
@@ -205,12 +267,18 @@ def row(name, make, data, inspect, folder):
         return {"name": name, "failed": answer.stderr.strip()}
     ours = json.loads(answer.stdout)
     content = json.load(open(path))
-    causal = sum(flops_of_attention(content, op) for op in content["ops"] if "attention" in op["name"] and op.get("args", {}).get("causal"))
+    causal = sum(
+        flops_of_attention(content, op)
+        for op in content["ops"]
+        if "attention" in op["name"] and op.get("args", {}).get("causal")
+    )
     theirs = counted_by_torch(model, arguments, options)
     products = ours["conv_matmul_flops"] + causal
     note = ""
     if not is_equal(products, theirs):
-        with_groups = counted_by_torch(model, arguments, options, {torch.ops.aten.convolution_backward: _gradient_flops})
+        with_groups = counted_by_torch(
+            model, arguments, options, {torch.ops.aten.convolution_backward: _gradient_flops}
+        )
         if is_equal(products, with_groups):
             note = "FlopCounterMode takes gradients of grouped convolutions for those of whole ones; with groups it counts the same"
     params = sum(p.numel() for p in model.parameters() if p.requires_grad)

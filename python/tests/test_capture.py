@@ -182,7 +182,9 @@ class Roles(Captures):
         self.assertEqual(document["batch_size"], 8)
         phases = [op["phase"] for op in document["ops"]]
         self.assertEqual(phases, sorted(phases, key=["forward", "loss", "backward", "optimizer"].index))
-        layer_of = {(op["name"], op["phase"]): document["layers"][op["layer"]] for op in document["ops"] if "layer" in op}
+        layer_of = {
+            (op["name"], op["phase"]): document["layers"][op["layer"]] for op in document["ops"] if "layer" in op
+        }
         self.assertEqual(layer_of["aten::native_batch_norm", "forward"], "1")
         self.assertEqual(layer_of["aten::native_batch_norm_backward", "backward"], "1")
         self.assertEqual(layer_of["aten::threshold_backward", "backward"], "2")
@@ -360,9 +362,7 @@ class AsCudaDoes(Captures):
             torch.manual_seed(0)
             model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
             images, labels = torch.randn(4, 3, 8, 8), torch.zeros(4, dtype=torch.long)
-            documents.append(
-                self.captured(lambda: F.cross_entropy(model(images), labels).backward(), execute=execute)
-            )
+            documents.append(self.captured(lambda: F.cross_entropy(model(images), labels).backward(), execute=execute))
         self.assertEqual(operators(documents[0]), operators(documents[1]))
 
 
@@ -445,7 +445,7 @@ class Scripts(Captures):
                 scaler.update()
                 optimizer.zero_grad()
                 average.update_parameters(model)
-            print(f"{step} {loss.item():.3f} {loss:.3f}", loss.detach().cpu().numpy())
+            print(f"{step} {loss.item():.3f} {loss:.3f}", loss.detach().cpu().tolist())
         """
 
     def write_script(self, text=None):
@@ -493,7 +493,9 @@ class Scripts(Captures):
         for tensor, expected in zip(joined["tensors"], direct["tensors"]):
             growth = tensor.get("growth", [0] * len(tensor["sizes"]))
             self.assertEqual([s + 4 * g for s, g in zip(tensor["sizes"], growth)], expected["sizes"])
-        step, exact = self.inspected("--step", self.path, "--batch-size", "8"), self.inspected("--step", os.path.join(self.folder.name, "direct.json"))
+        step, exact = self.inspected("--step", self.path, "--batch-size", "8"), self.inspected(
+            "--step", os.path.join(self.folder.name, "direct.json")
+        )
         del step["network"], exact["network"]
         self.assertEqual(step, exact)
 
@@ -506,6 +508,7 @@ class Scripts(Captures):
 
     def test_what_cannot_be_captured_is_said_in_a_line(self):
         self.refused("print('hello')\n", "train.py: made no training step")
+        self.refused("for\n", "train.py:1: SyntaxError", code=1)
         self.refused(None, self.line_of("raise") + ": ValueError: of the script", code=1, arguments=["--fail"])
         self.refused(None, "there is no folder", out=os.path.join(self.folder.name, "missing", "step.json"))
 

@@ -81,6 +81,9 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   EXPECT_TRUE(step["time_sec"].is_null());
   EXPECT_GT(step["step_sec"]["p50"], 0);
   EXPECT_FALSE(step["in_domain"]);
+  const Finished refused = spawn({program("predict"), "--model", model, "--step", file, "--precision", "bf16"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, ::testing::HasSubstr("precision is given; a step file has its own"));
   const json epoch = answer({program("predict"), "--model", model, "--step", file, "--train-images", "8000"});
   EXPECT_DOUBLE_EQ(epoch["time_sec"]["p50"].get<double>(), 1000 * epoch["step_sec"]["p50"].get<double>());
 }
@@ -97,7 +100,6 @@ TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
   refused({program("inspect"), "--step", file_, "--network", "resnet18"}, "--network excludes --step");
   refused({program("inspect"), "--step", folder_.file("nowhere.json")}, "cannot be read");
   refused({program("inspect"), "--step", folder_.write("bad.json", "{}")}, "bad.json: format is missing");
-  refused({program("predict"), "--model", "m.json", "--step", file_, "--precision", "bf16"}, "precision is given");
   refused({program("inspect"), "--network", name_}, "its graph is not in a folder");
   refused({program("inspect"), "--network", name_, "--graphs", folder_.file("nowhere")}, "is not a folder");
 }

@@ -110,7 +110,9 @@ def _run(options, size):
             pass
         except SystemExit as error:
             if error.code not in (None, 0) and not (hooks.stepped and finished + 1 >= options.steps):
-                raise CaptureError(f"{options.script} ended with {error.code!r} before its step {options.steps}") from error
+                raise CaptureError(
+                    f"{options.script} ended with {error.code!r} before its step {options.steps}"
+                ) from error
     if finished < options.steps:
         finished += hooks.stepped
         if finished < options.steps:
@@ -137,14 +139,21 @@ def main(arguments=None):
         return FAILED
     except Exception as error:  # the script's own
         lines = str(error).strip().splitlines()
-        print(f"perfpred.capture: {_place_of(error)}: {type(error).__name__}: {lines[0] if lines else ''}", file=sys.stderr)
+        print(
+            f"perfpred.capture: {_place_of(error)}: {type(error).__name__}: {lines[0] if lines else ''}",
+            file=sys.stderr,
+        )
         return FAILED
-    print(f"wrote {options.out}: {len(document['ops'])} operators, batch size {document['batch_size']}", file=sys.stderr)
+    print(
+        f"wrote {options.out}: {len(document['ops'])} operators, batch size {document['batch_size']}", file=sys.stderr
+    )
     return DONE
 
 
 def _place_of(error):
     """`file:line` of the user's program where an exception came from."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
     frame, place = error.__traceback__, "?"
     while frame is not None:
         file = frame.tb_frame.f_code.co_filename

@@ -229,7 +229,9 @@ def _overloads(name):
     packet = getattr(torch.ops.aten, name, None)
     if packet is None:
         return []
-    return [op for op in (getattr(packet, o) for o in packet.overloads()) if not any(a.is_out for a in op._schema.arguments)]
+    return [
+        op for op in (getattr(packet, o) for o in packet.overloads()) if not any(a.is_out for a in op._schema.arguments)
+    ]
 
 
 def _register():

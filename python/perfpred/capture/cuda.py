@@ -123,7 +123,13 @@ def _loader_init(init):
         args = list(args[:5])  # dataset, batch_size, shuffle, sampler, batch_sampler
         for name, value in zip(names, args[5:]):
             kwargs[name] = value
-        for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context", "pin_memory_device", "timeout"):
+        for name in (
+            "prefetch_factor",
+            "persistent_workers",
+            "multiprocessing_context",
+            "pin_memory_device",
+            "timeout",
+        ):
             kwargs.pop(name, None)
         init(self, *args, **{**kwargs, "num_workers": 0, "pin_memory": False})
 

@@ -299,7 +299,7 @@ class Recorder(TorchDispatchMode):
     def _run(self, op, args, kwargs):
         schema = _schema_of(op)
         result = op(*args, **kwargs)
-        if self.recording and not schema.view:
+        if self.recording and not schema.view and not schema.name.startswith("profiler::"):
             numbers = all(t.dim() == 0 for v in args for t in tensors_in(v))
             if not (numbers and self.phase == "optimizer"):
                 self._record(op, schema, args, kwargs, result)
