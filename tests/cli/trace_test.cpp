@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "spawn.h"
@@ -66,6 +67,16 @@ TEST_F(TraceProgram, WritesTheTablesOfInspect) {
   const std::string traced = tables_of("trace");
   EXPECT_EQ(traced, tables_of("inspect"));
   EXPECT_EQ(std::count(traced.begin(), traced.end(), '\n'), 3);
+}
+
+TEST_F(TraceProgram, RefusesOptionsWithoutEffect) {
+  for (const auto& [options, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--network", "gpt2", "--optimizer-impl", "foreach"}, "--optimizer-impl is for perfpred-inspect"},
+           {{"--torchscript", "net.pt", "--attention", "eager"}, "--attention is for --network"}}) {
+    const Finished finished = run(options);
+    EXPECT_EQ(finished.exit_code, 2);
+    EXPECT_THAT(finished.err, HasSubstr(message));
+  }
 }
 
 TEST_F(TraceProgram, RefusesWhatIsNoTorchScript) {
