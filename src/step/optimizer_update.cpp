@@ -114,6 +114,11 @@ class Update {
     in_place(OpKind::add, step_.parameters(), update);
   }
 
+  /// torch.amp.GradScaler: the host reads the flag, because no kernel of PyTorch's foreach updates does.
+  void check_for_infinities() {
+    if (step_.scales_loss()) step_.apply(OpKind::fill, {step_.found_inf()});
+  }
+
   /// No kernel of these updates reads the flag of infinities: gradients become zeros where it is set.
   void clear_infinities() {
     if (!step_.scales_loss()) return;
