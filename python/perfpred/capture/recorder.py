@@ -229,7 +229,6 @@ class Recorder(TorchDispatchMode):
             entry["args"] = flags
         if layer >= 0:
             entry["layer"] = layer
-        # Before the operator is listed, so that what dies here is freed after the operator before.
         self.ops.append(entry)
 
     # ---- execution ----
@@ -242,17 +241,14 @@ class Recorder(TorchDispatchMode):
         key = storage._cdata
         if key not in self._stand_ins:
             made = torch.empty(storage.nbytes(), dtype=torch.uint8, device="meta")
-            role = self._roles[key][0] if key in self._roles else None
-            if role is None:
-                parameter = isinstance(tensor, torch.nn.Parameter)
-                role = "buffer" if parameter else "input"
-            self.set_role(made, role)
+            self.set_role(made, self._role_on_host(tensor))
             self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
         whole = self._stand_ins[key][0]
         result = torch.empty(0, dtype=tensor.dtype, device="meta")
         return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def without_memory(self, value):
+        """An argument of an operator, with stand-ins for the tensors of the host in it."""
         if isinstance(value, torch.Tensor):
             return value if value.is_meta or value.dim() == 0 else self.stand_in(value)
         if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
@@ -377,9 +373,7 @@ class Recorder(TorchDispatchMode):
         device = kwargs.get("device")
         on_device = device is not None and device.type != "cpu"
         if schema.device and on_device:
-            kwargs = {**kwargs, "device": _META, "pin_memory": False}
-            if "pin_memory" not in schema.arguments:
-                kwargs.pop("pin_memory")
+            kwargs = {name: v for name, v in kwargs.items() if name != "pin_memory"} | {"device": _META}
         elif schema.device and _elements(args) > (1 if self.recording and schema.random else _LARGEST_WITH_VALUES):
             kwargs = {**kwargs, "device": _META}
         result = self._on_host(op(*args, **kwargs))
