@@ -349,6 +349,19 @@ class AsCudaDoes(Captures):
         op = next(op for op in document["ops"] if op["name"] == "perfpred::attention_backward")
         self.assertEqual(shapes(document, op, "outputs"), [[2, 4, 16, 8], [2, 2, 16, 8], [2, 2, 16, 8]])
 
+    def test_attention_keeps_the_order_of_axes_in_half_precision(self):
+        """So what nn.MultiheadAttention does with the result, [positions, batch, heads, width], needs no copy."""
+        for dtype, copies in ((torch.bfloat16, 0), (torch.float32, 1)):
+            q = torch.randn(16, 2, 4, 8, dtype=dtype, requires_grad=True)
+
+            def step():
+                heads = q.permute(1, 2, 0, 3)
+                F.scaled_dot_product_attention(heads, heads, heads).permute(2, 0, 1, 3).contiguous().sum().backward()
+
+            document = self.captured(step, batch_size=2)
+            forward = [op["name"] for op in document["ops"] if op["phase"] == "forward"]
+            self.assertEqual(forward.count("aten::clone"), copies)
+
     def test_dropout_keeps_a_byte_for_each_element(self):
         weight = nn.Parameter(torch.randn(64, 64))
         document = self.captured(lambda: F.dropout(weight, 0.5).sum().backward(), batch_size=1)

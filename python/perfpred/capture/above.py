@@ -161,22 +161,24 @@ def _dropout_kernel(op):
     return kernel
 
 
-def _heads_inside(batch, heads, positions, width, like):
-    """[batch, heads, positions, width], laid out as [batch, positions, heads, width]: as the kernels lay it out."""
-    return like.new_empty((batch, positions, heads, width)).transpose(1, 2)
+def _laid_out(width, like, bias):
+    """A result or gradient shaped as `like`, but so wide. Memory is [batch, positions, heads, width]; flash attention (half
+    precision, no bias) keeps the order of axes that `like` has: mha_fwd() of flash_api.cpp makes empty_like(q).
+    """
+    inside = like.transpose(1, 2)
+    flash = like.dtype in (torch.float16, torch.bfloat16) and bias is None
+    if flash and width == like.shape[-1]:
+        return torch.empty_like(inside).transpose(1, 2)
+    return like.new_empty((*inside.shape[:-1], width)).transpose(1, 2)
 
 
 def _attention_meta(query, key, value, bias, dropout, causal):
-    batch, heads, positions, _ = query.shape
-    logsumexp = query.new_empty((batch, heads, positions), dtype=torch.float32)
-    return _heads_inside(batch, heads, positions, value.shape[-1], query), logsumexp
+    logsumexp = query.new_empty(query.shape[:-1], dtype=torch.float32)
+    return _laid_out(value.shape[-1], query, bias), logsumexp
 
 
 def _attention_backward_meta(grad, query, key, value, out, logsumexp, bias, dropout, causal):
-    def gradient(tensor):
-        return _heads_inside(*tensor.shape, tensor)
-
-    return gradient(query), gradient(key), gradient(value)
+    return tuple(_laid_out(t.shape[-1], t, bias) for t in (query, key, value))
 
 
 def _attention_backward_bias_meta(grad, query, key, value, out, logsumexp, bias, dropout, causal):
