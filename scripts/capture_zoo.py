@@ -25,6 +25,7 @@ import perfpred
 from perfpred.capture.session import Session
 
 BATCH = 2
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def _image(size):
@@ -260,7 +261,8 @@ def row(name, make, data, inspect, folder):
     try:
         model, arguments, options = capture(name, make, data, path)
     except Exception as error:
-        return {"name": name, "failed": str(error).strip().partition("\n")[0] or type(error).__name__}
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        return {"name": name, "failed": reason.replace(_ROOT, "")}
     seconds = time.perf_counter() - began
     answer = subprocess.run([inspect, "--step", path, "--json"], capture_output=True, text=True)
     if answer.returncode != 0:
