@@ -18,6 +18,7 @@
 #endif
 
 #include "cli.h"
+#include "op_evaluation_output.h"
 #include "text/json.h"
 #include "tools/predictions_file.h"
 
@@ -117,25 +118,39 @@ int main(int argc, char** argv) {
   CLI::Option* rows_option =
       program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
   program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
-  program.add_option("--protocol", protocol_name, "kfold, loao, lodo, lowo or curve")->needs(rows_option);
+  cli::OpEvaluationOptions ops;
+  ops.add_to(program, {model_option, rows_option});
+  program.add_option(
+      "--protocol", protocol_name,
+      "kfold, loao, lodo, lowo or curve; of --ops-dir: seen or device; of --steps-train: device, lono or "
+      "family");
   const std::vector<CLI::Option*> of_kfold = {
       program.add_option("--folds", options.folds, "kfold: parts of the rows, each left out once"),
       program.add_option("--repeats", options.repeats, "kfold: how often the rows are divided anew")};
   CLI::Option* sizes_option = program.add_option("--rows", sizes, "curve: numbers of rows to fit on")->delimiter(',');
   const std::vector<CLI::Option*> of_curve = {
       sizes_option, program.add_option("--subsets", subsets, "curve: random subsets of each size")};
-  for (CLI::Option* option : {of_kfold[0], of_kfold[1], of_curve[0], of_curve[1],
-                              program.add_option("--seed", options.seed, "of folds, subsets and fits")}) {
+  for (CLI::Option* option : {of_kfold[0], of_kfold[1], of_curve[0], of_curve[1]}) {
     option->capture_default_str()->needs(rows_option);
   }
+  CLI::Option* seed_option =
+      program.add_option("--seed", options.seed, "of folds, subsets, probes and fits")->capture_default_str();
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
+    if (ops.given()) {
+      if (!out.empty()) throw InputError("--out is for --measured and --runs-agg");
+      if (!seed_option->empty() && !ops.draws_a_probe()) throw InputError("--seed requires --probe-rows");
+      ops.answer(protocol_name, options.seed, json);
+      return;
+    }
     if (!model_file.empty()) {
+      if (!seed_option->empty()) throw InputError("--seed requires --runs-agg");
+      if (!protocol_name.empty()) throw InputError("--protocol fits anew; it goes without --model");
       if (measured.empty()) throw InputError("--measured is missing");
       evaluate_model(model_file, measured, out, json);
       return;
     }
-    if (runs_agg.empty()) throw InputError("give --model and --measured, or --runs-agg and --protocol");
+    if (runs_agg.empty()) throw InputError("give --model and --measured, or --runs-agg, --ops-dir or --steps-train");
     const std::map<std::string, Protocol> protocols = {
         {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
     const auto protocol = protocols.find(protocol_name);

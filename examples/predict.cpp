@@ -2,6 +2,7 @@
 // perfpred-predict: what a fitted model expects of workloads.
 #include <perfpred/device.h>
 #include <perfpred/forecast.h>
+#include <perfpred/op_time_model.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
@@ -38,6 +39,8 @@ nlohmann::json to_json(const Workload& workload, const Forecast& job) {
                          {"fits", or_null(job.fits)},
                          {"bound", job.bound ? nlohmann::json(to_string(*job.bound)) : nlohmann::json()},
                          {"breakdown", breakdown.empty() ? nlohmann::json() : breakdown},
+                         {"step_sec", job.step_sec ? to_json(*job.step_sec) : nlohmann::json()},
+                         {"provenance", job.provenance ? nlohmann::json(to_string(*job.provenance)) : nlohmann::json()},
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)}};
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
@@ -62,6 +65,7 @@ void print(const Workload& workload, const Forecast& job) {
   const auto line = [](const char* name, const Quantiles& q, const char* unit) {
     fmt::print("  {:<12} {:>12.4g} {}  (90 %: {:.4g} .. {:.4g})\n", name, q.p50, unit, q.p05, q.p95);
   };
+  if (job.step_sec) line("step", *job.step_sec, "s");
   line("epoch", job.prediction.time_sec, "s");
   line("throughput", job.images_per_sec, "images/s");
   line("total", job.total_sec, "s");
@@ -77,6 +81,7 @@ void print(const Workload& workload, const Forecast& job) {
   for (const TimeTerm& term : job.breakdown) {
     fmt::print("    {:<24} {:>10.4f} s {:>6.1f} %\n", term.op, term.sec, 100 * term.sec / job.prediction.time_sec.p50);
   }
+  if (job.provenance) fmt::print("  {:<12} {:>12}\n", "rests on", to_string(*job.provenance));
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
 }
 
@@ -89,28 +94,65 @@ SweptField parse_sweep(const std::string& text) {
   return {text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
 }
 
-/// The workloads that give the fields that are not asked for: the model's example, then one of each other network that
-/// the model was fitted on.
-std::vector<Workload> bases_of(const TimeRegressor& model) {
-  std::vector<Workload> bases = {model.example()};
-  for (const AggregateRow& row : model.fitted_rows()) {
-    const auto same = [&](const Workload& base) { return base.network == row.workload.network; };
-    if (std::none_of(bases.begin(), bases.end(), same)) {
-      bases.push_back(row.workload.trained_like(bases.front()));
-      bases.back().batch_size = bases.front().batch_size;
+/// A regressor of epoch times or an op model, whichever the file holds; without a file the standard model.
+class Model {
+ public:
+  explicit Model(const std::string& path) {
+    if (path.empty() || OpTimeModel::is_model_file(path)) {
+      if (!path.empty()) loaded_.emplace(OpTimeModel::load(path));
+      ops_ = path.empty() ? &OpTimeModel::standard() : &*loaded_;
+      Workload base;
+      base.depth = base.base_filters = std::nullopt;
+      bases_ = {base};
+      return;
+    }
+    runs_.emplace(TimeRegressor::load(path));
+    bases_ = {runs_->example()};
+    for (const AggregateRow& row : runs_->fitted_rows()) {
+      const auto same = [&](const Workload& base) { return base.network == row.workload.network; };
+      if (std::none_of(bases_.begin(), bases_.end(), same)) {
+        bases_.push_back(row.workload.trained_like(bases_.front()));
+        bases_.back().batch_size = bases_.front().batch_size;
+      }
     }
   }
-  return bases;
-}
 
-/// The name that the model and the catalogue have for a device, which may be one that only the model knows.
-std::string device_of(const std::string& asked, const TimeRegressor& model, const DeviceCatalogue& devices) {
-  const DeviceName name = asked;
-  for (const AggregateRow& row : model.fitted_rows()) {
-    if (row.workload.device == name) return name;
+  /// The workloads that give the fields that are not asked for: the model's example, then one of each other network
+  /// that the model was fitted on.
+  [[nodiscard]] const std::vector<Workload>& bases() const { return bases_; }
+
+  /// The name that the model and the catalogue have for a device, which may be one that only the model knows.
+  [[nodiscard]] std::string device_of(const std::string& asked, const DeviceCatalogue& devices) const {
+    if (!runs_) return devices.full_name(asked);
+    const DeviceName name = asked;
+    for (const AggregateRow& row : runs_->fitted_rows()) {
+      if (row.workload.device == name) return name;
+    }
+    return devices.full_name(asked);
   }
-  return devices.full_name(asked);
-}
+
+  [[nodiscard]] bool needs_network_and_device() const { return ops_ != nullptr; }
+
+  [[nodiscard]] Forecast forecast(const DeviceCatalogue& devices, const Workload& workload,
+                                  const JobTerms& terms) const {
+    return runs_ ? perfpred::forecast(*runs_, devices, workload, terms)
+                 : perfpred::forecast(*ops_, devices, workload, terms);
+  }
+
+  [[nodiscard]] std::vector<Prediction> predict(const DeviceCatalogue& devices,
+                                                const std::vector<Workload>& workloads) const {
+    if (runs_) return runs_->predict(workloads);
+    std::vector<Prediction> predictions;
+    for (const Workload& workload : workloads) predictions.push_back(forecast(devices, workload, {}).prediction);
+    return predictions;
+  }
+
+ private:
+  std::optional<TimeRegressor> runs_;
+  std::optional<OpTimeModel> loaded_;
+  const OpTimeModel* ops_ = nullptr;
+  std::vector<Workload> bases_;
+};
 
 void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field) {
   const bool budget = jobs.front().epochs_in_budget.has_value();
@@ -126,9 +168,8 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<Forec
 }
 
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
-void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, const std::vector<SweptField>& defaults,
+void answer_lines(const Model& model, const DeviceCatalogue& devices, const std::vector<SweptField>& defaults,
                   const JobTerms& terms) {
-  const std::vector<Workload> bases = bases_of(model);
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
@@ -139,10 +180,10 @@ void answer_lines(const TimeRegressor& model, const DeviceCatalogue& devices, co
       std::vector<SweptField> asked;
       for (const auto& [name, value] : request.items()) {
         asked.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
-        if (name == "device") asked.back().values.front() = device_of(asked.back().values.front(), model, devices);
+        if (name == "device") asked.back().values.front() = model.device_of(asked.back().values.front(), devices);
       }
-      const Workload workload = fill_workload(bases, defaults, asked);
-      answer = to_json(workload, forecast(model, devices, workload, terms));
+      const Workload workload = fill_workload(model.bases(), defaults, asked);
+      answer = to_json(workload, model.forecast(devices, workload, terms));
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
     }
@@ -161,7 +202,8 @@ int main(int argc, char** argv) {
   cli::DeviceFile device_file;
   JobTerms terms;
   bool json = false, jsonl = false;
-  program.add_option("--model", model_file, "model file")->required();
+  program.add_option("--model", model_file,
+                     "model file; default: the standard model, for any network on any device of the catalogue");
   asked.add_to(program);
   device_file.add_to(program);
   cli::add_graphs_option(program);
@@ -189,34 +231,37 @@ int main(int argc, char** argv) {
         throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
       }
     }
-    const TimeRegressor model = TimeRegressor::load(model_file);
+    const Model model(model_file);
     const DeviceCatalogue devices = device_file.catalogue();
     if (!step.empty()) asked.take(add_graph(step), sweep.starts_with("batch_size="));
-    if (std::string* device = asked.find("device")) *device = device_of(*device, model, devices);
+    if (std::string* device = asked.find("device")) *device = model.device_of(*device, devices);
     if (jsonl) {
       answer_lines(model, devices, asked.fields(), terms);
       return;
     }
-    const std::vector<Workload> bases = bases_of(model);
     std::vector<SweptField> fields = asked.fields();
     std::vector<Workload> workloads;
     if (!configs.empty()) {
-      workloads = read_configurations(configs, bases, fields);
+      workloads = read_configurations(configs, model.bases(), fields);
     } else {
       if (!sweep.empty()) {
         fields.push_back(parse_sweep(sweep));
         if (fields.back().name == "device") {
-          for (std::string& device : fields.back().values) device = device_of(device, model, devices);
+          for (std::string& device : fields.back().values) device = model.device_of(device, devices);
         }
         if (asked.find(fields.back().name) != nullptr) {
           throw InputError(fmt::format("{} is swept and given as an option, too", fields.back().name));
         }
       }
-      workloads = sweep_workloads(bases, fields);
+      workloads = sweep_workloads(model.bases(), fields);
       const auto check_given = [&](const char* field, const char* option) {
         const auto is_field = [&](const SweptField& f) { return f.name == field; };
         if (std::none_of(fields.begin(), fields.end(), is_field)) throw InputError(option + std::string(" is missing"));
       };
+      if (model.needs_network_and_device()) {
+        check_given("network", "--network");
+        check_given("device", "--device");
+      }
       if (sweep.empty()) {
         check_given("batch_size", "--batch-size");
         if (workloads.front().network == "cifar_cnn") {
@@ -226,10 +271,10 @@ int main(int argc, char** argv) {
       }
       for (const Workload& workload : workloads) workload.validate();
     }
-    if (!out.empty()) write_predictions(out, workloads, model.predict(workloads));
+    if (!out.empty()) write_predictions(out, workloads, model.predict(devices, workloads));
     if (table_only) return;
     std::vector<Forecast> jobs;
-    for (const Workload& workload : workloads) jobs.push_back(forecast(model, devices, workload, terms));
+    for (const Workload& workload : workloads) jobs.push_back(model.forecast(devices, workload, terms));
     if (json) {
       nlohmann::json list = nlohmann::json::array();
       const bool knows_epoch = asked.find("train_images") != nullptr;

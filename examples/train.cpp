@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-train: fits a regressor on measured rows, or proposes what to measure next.
 #include <perfpred/aggregator.h>
+#include <perfpred/op_time_model.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/time_regressor.h>
 
@@ -61,6 +62,33 @@ std::function<void(double)> progress_on_terminal() {
   };
 }
 
+/// Fits an op model; its errors are perfpred-evaluate's to tell.
+void train_ops(const std::string& ops_dir, const std::string& steps, const std::string& out, bool json) {
+  if (ops_dir.empty()) throw InputError("--ops-dir is missing");
+  const auto start = std::chrono::steady_clock::now();
+  const OpTimeModel model = OpTimeModel::fit(ops_dir, steps);
+  const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!out.empty()) model.save(out);
+  nlohmann::json dropped = nlohmann::json::array();
+  for (const std::string& note : model.notes()) {
+    fmt::print(stderr, "perfpred-train: {}\n", note);
+    dropped.push_back({{"key", nullptr}, {"reason", note}});
+  }
+  if (json) {
+    const nlohmann::json none = cli::to_json(TimeMetrics{});
+    const nlohmann::json document = {{"kind", "ops"},
+                                     {"train", none},
+                                     {"val", none},
+                                     {"test", none},
+                                     {"baselines", nlohmann::json::object()},
+                                     {"dropped", dropped},
+                                     {"fit_sec", fit_sec}};
+    fmt::print("{}\n", document.dump(2));
+    return;
+  }
+  fmt::print("fitted in {:.3f} s\n", fit_sec);
+}
+
 /// Says what the errors below rest on.
 void print_notes(const TimeRegressor& model, const Split& split, std::size_t rows, std::size_t unstable,
                  std::size_t disagree) {
@@ -88,7 +116,8 @@ int main(int argc, char** argv) {
   bool json = false;
   program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate");
   CLI::Option* kind_option =
-      program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting")->capture_default_str();
+      program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting; ops: of operators")
+          ->capture_default_str();
   CLI::Option* split_option =
       program.add_option("--split", split_file, "table that says which row is train, val or test");
   CLI::Option* test_option = program.add_option("--test-fraction", test_fraction, "rows kept for the test")
@@ -101,6 +130,10 @@ int main(int argc, char** argv) {
   CLI::Option* out_option = program.add_option("--out", out, "model file");
   CLI::Option* features_option =
       program.add_option("--features-out", features_out, "the inputs of the kinds for each row, as a table");
+  std::string ops_dir, steps;
+  const std::vector<CLI::Option*> of_ops = {
+      program.add_option("--ops-dir", ops_dir, "kind ops: folder of measured operators"),
+      program.add_option("--steps-train", steps, "kind ops: table of measured training steps, in addition")};
   CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
   CLI::Option* suggest_option =
       program.add_option("--suggest", suggested, "propose this many of them to measure next instead of fitting")
@@ -116,6 +149,17 @@ int main(int argc, char** argv) {
 #ifdef PERFPRED_WITH_XGBOOST
     enable_xgboost();
 #endif
+    if (fit.kind == "ops") {
+      if (!runs_agg.empty()) throw InputError("--runs-agg is not for --kind ops");
+      for (const CLI::Option* option : {split_option, test_option, val_option, features_option}) {
+        if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
+      }
+      train_ops(ops_dir, steps, out, json);
+      return;
+    }
+    for (const CLI::Option* option : of_ops) {
+      if (!option->empty()) throw InputError(option->get_name() + " is for --kind ops");
+    }
     const std::vector<AggregateRow> rows = runs_agg.empty() ? std::vector<AggregateRow>{} : read_aggregate(runs_agg);
     if (!grid.empty()) {
       show_suggestions(rows, grid, suggested, fit, json);

@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 const fs::path root = PERFPRED_SOURCE_DIR;
 
 /// Rooms in the order of the data flow: a room includes those before it. docs/architecture.md says what each is for.
-constexpr std::array<std::string_view, 13> rooms = {"text",     "statistics", "catalogue", "network",   "workload",
-                                                    "step",     "device",     "runs",      "aggregate", "model",
-                                                    "evaluate", "plan",       "tools"};
+constexpr std::array<std::string_view, 14> rooms = {"text",  "statistics", "catalogue", "network", "workload",
+                                                    "step",  "device",     "optime",    "runs",    "aggregate",
+                                                    "model", "evaluate",   "plan",      "tools"};
 constexpr std::array<std::string_view, 6> torch_rooms = {"device", "files", "data", "train", "measure", "trace"};
 
 struct Source {
@@ -134,7 +134,7 @@ TEST(Layout, ThePublicInterfaceStaysSmall) {
   for (const auto& entry : fs::directory_iterator(root / "include/perfpred")) {
     if (entry.path().extension() == ".h") ++headers;
   }
-  EXPECT_LE(headers, 22U);
+  EXPECT_LE(headers, 23U);
 }
 
 /// What the public headers do not declare is not exported, but for the doors through which plug-ins come in.

@@ -16,6 +16,7 @@
 #include <perfpred/device.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/roofline.h>
+#include <perfpred/op_time_model.h>
 
 // What was measured.
 #include <perfpred/run.h>

@@ -19,6 +19,7 @@ enum class DomainViolation {
   other_precision,
   other_optimizer,
   other_layout,
+  unknown_op,
 };
 
 /// Its word in files, the value of `reason`; empty for `none`.

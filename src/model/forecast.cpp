@@ -47,14 +47,10 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown) {
   return largest->second > 0 ? std::optional(largest->first) : std::nullopt;
 }
 
-}  // namespace
-
-Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& workload,
-                  const JobTerms& terms) {
-  check(terms);
-  const OpGraph step = workload.graph();
+/// What follows from an epoch's time.
+Forecast priced(const Prediction& prediction, const Workload& workload, const JobTerms& terms) {
   Forecast job;
-  job.prediction = model.predict(workload, &step);
+  job.prediction = prediction;
   const Quantiles& epoch = job.prediction.time_sec;
   job.images_per_sec = ThroughputDeriver(workload.train_images).derive(epoch);
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
@@ -65,6 +61,35 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
     };
     job.epochs_in_budget = Quantiles{within(epoch.p95), within(epoch.p50), within(epoch.p05)};
   }
+  return job;
+}
+
+/// Memory, and the bound where the breakdown did not say it.
+void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload) {
+  const OpGraph step = lower(neutral, device.kind);
+  if (std::optional<TrainingJob> training = TrainingJob::on(device)) {
+    training->threads = workload.threads.value_or(training->threads);
+    const MemoryEstimate memory = estimate_memory(step, *training);
+    job.memory_bytes = memory.peak_bytes;
+    if (device.mem_gb) job.fits = memory.fits(device);
+  }
+  if (job.bound) return;
+  if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
+}
+
+DomainViolation violation_of(Provenance provenance) {
+  if (provenance == Provenance::bytes) return DomainViolation::unknown_op;
+  const bool measured = provenance == Provenance::runs || provenance == Provenance::probe;
+  return measured ? DomainViolation::none : DomainViolation::other_device;
+}
+
+}  // namespace
+
+Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& workload,
+                  const JobTerms& terms) {
+  check(terms);
+  const OpGraph step = workload.graph();
+  Forecast job = priced(model.predict(workload, &step), workload, terms);
   job.breakdown = model.breakdown(workload, &step);
   job.bound = bound_of(job.breakdown);
 
@@ -75,15 +100,29 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
   } else if (workload.threads) {
     device.kind = DeviceKind::cpu;
   }
-  const OpGraph executed = lower(step, device.kind);
-  if (std::optional<TrainingJob> training = TrainingJob::on(device)) {
-    training->threads = workload.threads.value_or(training->threads);
-    const MemoryEstimate memory = estimate_memory(executed, *training);
-    job.memory_bytes = memory.peak_bytes;
-    if (device.mem_gb) job.fits = memory.fits(device);
+  add_limits(job, step, device, workload);
+  return job;
+}
+
+Forecast forecast(const OpTimeModel& model, const DeviceCatalogue& devices, const Workload& workload,
+                  const JobTerms& terms) {
+  check(terms);
+  const Device device = devices.find_measured(workload.device);
+  const OpGraph step = workload.graph();
+  const StepTime time = model.predict(step, device, workload.precision);
+  const double steps = static_cast<double>(workload.steps_per_epoch());
+  Prediction prediction;
+  prediction.time_sec = scaled(time.sec, steps);
+  prediction.reason = violation_of(time.provenance);
+  Forecast job = priced(prediction, workload, terms);
+  job.step_sec = time.sec;
+  job.provenance = time.provenance;
+  for (const OpCost& cost : time.costliest) {
+    job.breakdown.push_back(
+        {cost.layer.empty() ? cost.op : fmt::format("{} {}", cost.op, cost.layer), cost.sec * steps});
   }
-  if (job.bound) return job;
-  if (const auto limits = limits_if_known(device, executed, workload.precision)) job.bound = limits->bound;
+  if (time.host_sec > time.device_sec) job.bound = Bound::launch;
+  add_limits(job, step, device, workload);
   return job;
 }
 

@@ -6,9 +6,10 @@
 
 #include <charconv>
 
-#include "model/model_json.h"
 #include "model/model_state.h"
+#include "text/model_json.h"
 #include "text/parse.h"
+#include "workload/workload_json.h"
 
 namespace perfpred {
 namespace {

@@ -8,7 +8,8 @@
 
 #include "model/hybrid/hybrid.h"
 #include "model/hybrid/hybrid_model.h"
-#include "model/model_json.h"
+#include "text/model_json.h"
+#include "workload/workload_json.h"
 
 namespace perfpred {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "model/kinds/ann.h"
 #include "model/lognormal.h"
-#include "model/model_json.h"
+#include "text/model_json.h"
 #include "model/regressor_kind.h"
 #include "statistics/confidence.h"
 #include "statistics/vectorized.h"

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "model/model_json.h"
+#include "text/model_json.h"
 #include "text/parse.h"
 
 namespace perfpred {

@@ -9,7 +9,7 @@
 
 #include "model/kinds/features.h"
 #include "model/lognormal.h"
-#include "model/model_json.h"
+#include "text/model_json.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {

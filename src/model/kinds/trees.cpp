@@ -12,7 +12,7 @@
 #include <random>
 
 #include "model/lognormal.h"
-#include "model/model_json.h"
+#include "text/model_json.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/workload.h>
-
 #include <Eigen/Core>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +20,6 @@ namespace perfpred {
 [[nodiscard]] std::string json_text(const nlohmann::json& object, const char* name);
 [[nodiscard]] std::vector<std::string> json_texts(const nlohmann::json& object, const char* name);
 [[nodiscard]] std::vector<std::int32_t> json_integers(const nlohmann::json& object, const char* name);
-[[nodiscard]] Workload json_workload(const nlohmann::json& object, const char* name);  ///< by its key
 [[nodiscard]] Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name);
 [[nodiscard]] Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name, Eigen::Index size);
 [[nodiscard]] Eigen::MatrixXd json_matrix(const nlohmann::json& object, const char* name, Eigen::Index rows,

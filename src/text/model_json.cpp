@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/model_json.h"
+#include "text/model_json.h"
 
 #include <perfpred/error.h>
 
@@ -83,14 +83,6 @@ std::vector<std::int32_t> json_integers(const nlohmann::json& object, const char
   return items<std::int32_t>(object, name, "a list of integers", [](const auto& item) {
     return item.is_number_integer() && item >= Limits::min() && item <= Limits::max();
   });
-}
-
-Workload json_workload(const nlohmann::json& object, const char* name) {
-  try {
-    return Workload::from_key(json_text(object, name));
-  } catch (const InputError& error) {
-    throw ModelError(fmt::format("field \"{}\": {}", name, error.what()));
-  }
 }
 
 Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name) {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+#include <perfpred/prediction.h>
+#include <perfpred/vocabulary.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+class OpGraph;
+
+/// What a prediction rests on, best first: runs of the network on the device; kernels measured on the device; devices
+/// whose libraries choose kernels alike (Pascal | Volta, Turing | Ampere and later | CDNA); other devices; the bytes
+/// that an unknown operator moves.
+enum class Provenance { runs, probe, family, other_family, bytes };
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(Provenance provenance);
+
+/// An operator's part of a step.
+struct OpCost {
+  std::string op, layer;
+  double sec = 0;  ///< on the device
+  Provenance provenance = Provenance::bytes;
+};
+
+/// A training step as an OpTimeModel expects it.
+struct StepTime {
+  Quantiles sec;                              ///< > 0
+  Provenance provenance = Provenance::bytes;  ///< the worst among the operators that take 90 % of the time
+  double device_sec = 0;                      ///< sum over kernels
+  double host_sec = 0;                        ///< what the host needs to dispatch the operators
+  double unknown_bytes = 0;                   ///< share of the bytes that unknown operators move
+  std::vector<OpCost> costliest;              ///< the ten that take longest, the longest first
+};
+
+/// Time of a training step of any network on any device, from the device's specification: kernels by rooflines whose
+/// efficiencies were learned from measured operators and steps of other devices. What was measured on the device itself
+/// sharpens it.
+///
+/// All const members may be called from any number of threads.
+class PERFPRED_API OpTimeModel {
+ public:
+  /// @param ops_dir  gpus.csv and op_*.csv (docs/optime.md)
+  /// @param steps    table of measured training steps; empty: efficiencies of convolutions and normalisations are those
+  ///                 that the library carries
+  /// @throws InputError, `file:line: ...`, for a folder or table that cannot be read or has too few rows
+  [[nodiscard]] static OpTimeModel fit(const std::string& ops_dir, const std::string& steps = {});
+
+  /// The model that the library carries: fitted on measurements by others whose licence allows it
+  /// (data/standard_ops.NOTICE), without trees of single devices.
+  [[nodiscard]] static const OpTimeModel& standard();
+
+  /// @throws InputError if the file cannot be read, ModelError naming the field that is wrong
+  [[nodiscard]] static OpTimeModel load(const std::string& path);
+
+  /// Whether this is a file that save() wrote, of any format. @throws InputError if it cannot be read or is not JSON
+  [[nodiscard]] static bool is_model_file(const std::string& path);
+
+  OpTimeModel(OpTimeModel&&) noexcept;
+  OpTimeModel& operator=(OpTimeModel&&) noexcept;
+  ~OpTimeModel();
+
+  void save(const std::string& path) const;  ///< @throws Error if the file cannot be written
+
+  /// @throws InputError if the device lacks a peak of the precision or its bandwidth, naming the column, or has one
+  /// that no device has
+  [[nodiscard]] StepTime predict(const OpGraph& step, const Device& device, Precision precision) const;
+
+  [[nodiscard]] std::vector<std::string> notes() const;  ///< rows and devices that the fit left out, and why
+
+ private:
+  struct Impl;
+  explicit OpTimeModel(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace perfpred

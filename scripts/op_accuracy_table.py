@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints the table of docs/optime.md.
+
+    PERFPRED_REFERENCE_DIR=... scripts/op_accuracy_table.py build/release/bin
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+if len(sys.argv) != 2 or "PERFPRED_REFERENCE_DIR" not in os.environ:
+    sys.exit(__doc__)
+PROGRAM = os.path.join(sys.argv[1], "perfpred-evaluate")
+REFERENCE = os.environ["PERFPRED_REFERENCE_DIR"]
+STEPS = os.path.join(REFERENCE, "cnn_training", "single_gpu_training.csv")
+PROBE_NETWORKS = ["--probe-networks", "shufflenet_v2_x0_5,vgg16,resnet50"]
+VECTOR_OPS = ["add", "addu", "div", "divu", "gelu", "mul", "mulu", "pow", "powu", "relu", "tanh"]
+KINDS = {"linear": ["linear"], "bmm": ["bmm"], "elementwise": VECTOR_OPS, "softmax": ["softmax"],
+         "layernorm": ["ln"], "conv": ["conv"], "gemm_bf16": ["gemm_bf16_training"]}
+
+
+def evaluate(*options):
+    done = subprocess.run([PROGRAM, *options, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    return json.loads(done.stdout)
+
+
+def nvidia(gpu):
+    return not gpu.startswith("MI")
+
+
+def ops(folder, *options):
+    return evaluate("--ops-dir", os.path.join(REFERENCE, folder), *options)
+
+
+def kind_cell(result, kind, scored_gpus=None):
+    means = []
+    for gpu, samples in result["ops"].items():
+        own = [samples[op] for op in KINDS[kind] if op in samples]
+        if own and nvidia(gpu) and (scored_gpus is None or gpu in scored_gpus):
+            means.append(sum(s["n"] * s["mape"] for s in own) / sum(s["n"] for s in own))
+    covered = result["kinds"][kind]["coverage90"]
+    return f"{100 * statistics.mean(means):.1f} ({100 * covered:.0f})"
+
+
+def network_cell(result):
+    errors = [abs(r["predicted_ms"] / r["measured_ms"] - 1) for r in result["e2e"]["rows"] if nvidia(r["gpu"])]
+    return f"{100 * statistics.mean(errors):.1f}, median {100 * statistics.median(errors):.1f} " \
+           f"({100 * result['e2e']['coverage90']:.0f})"
+
+
+def step_cell(result, precision):
+    by_gpu = {}
+    for row in result["rows"]:
+        if row["source"].startswith("ryujaehun") and row["precision"].startswith(precision):
+            by_gpu.setdefault(row["gpu"], []).append(abs(row["predicted_ms"] / row["measured_ms"] - 1))
+    return f"{100 * statistics.mean(map(statistics.mean, by_gpu.values())):.1f}"
+
+
+seen = ops("neusight", "--protocol", "seen")
+left_out = ops("neusight", "--protocol", "device")
+probed = ops("neusight", "--protocol", "device", "--probe-rows", "8")
+print("| mean error in %, in brackets how many of 100 measurements the 90 % interval holds | seen | left out | probe |")
+print("|---|---|---|---|")
+names = {"linear": "linear layers, fp32", "bmm": "batched products, fp32", "elementwise": "elementwise, fp32",
+         "softmax": "softmax, fp32", "layernorm": "layer norm, fp32", "conv": "3x3 convolutions, fp32"}
+for kind, name in names.items():
+    # A100-80-PCIe has no rows to learn from but for convolutions.
+    known = None if kind == "conv" else {g for g in seen["ops"] if g != "A100-80-PCIe"}
+    print(f"| {name} | {kind_cell(seen, kind, known)} | {kind_cell(left_out, kind)} | {kind_cell(probed, kind)} |")
+half, half_probed = ops("modern_ops", "--protocol", "device"), ops("modern_ops", "--protocol", "device",
+                                                                  "--probe-rows", "16")
+print(f"| products, bf16, M >= 512 (probe: 16 rows) | | {kind_cell(half, 'gemm_bf16')} | "
+      f"{kind_cell(half_probed, 'gemm_bf16')} |")
+print(f"| transformers by their operators, fp32 | {network_cell(seen)} | {network_cell(left_out)} | "
+      f"{network_cell(probed)} |")
+steps, steps_probed = (evaluate("--steps-train", STEPS, "--protocol", "device", *more) for more in ([], PROBE_NETWORKS))
+for precision, name in (("fp32", "fp32"), ("half", "half precision throughout")):
+    print(f"| training steps of CNNs, {name} (probe: 3 networks) | | {step_cell(steps, precision)} | "
+          f"{step_cell(steps_probed, precision)} |")

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "optime/op_rows.h"
+
+namespace perfpred {
+
+/// Absolute relative errors, |predicted / measured - 1|, and whether the 90 % interval held the measurement.
+struct ErrorSample {
+  std::vector<double> errors;
+  std::size_t covered = 0;
+
+  void add(double measured, double predicted, double half_width);
+  [[nodiscard]] std::size_t size() const { return errors.size(); }
+  [[nodiscard]] std::optional<double> mean() const;
+  [[nodiscard]] std::optional<double> middle() const;  ///< median
+  [[nodiscard]] std::optional<double> coverage() const;
+};
+
+struct ScoredNetwork {
+  EndToEndRow row;  ///< without its parts
+  double predicted_sec;
+};
+
+/// Errors of an op model on rows that it was not fitted on.
+struct OpEvaluation {
+  std::map<std::string, std::map<std::string, ErrorSample>> ops;    ///< by GPU, by the rows' operator
+  std::map<std::string, std::map<std::string, ErrorSample>> kinds;  ///< by class, by GPU
+  ErrorSample end_to_end;
+  std::vector<ScoredNetwork> networks;
+  std::vector<std::string> notes;
+};
+
+/// Fits on all rows of one folder and scores those of another.
+[[nodiscard]] OpEvaluation evaluate_op_test(const OpFolder& train, const OpFolder& test);
+
+/// Fits on the rows of split `train` and scores those of split `test`; classes without such a split by five folds.
+/// In `kinds` stand the devices that have rows to learn from.
+[[nodiscard]] OpEvaluation evaluate_ops_seen(const OpFolder& folder);
+
+/// Leaves each device out in turn. Scored are its rows of split `test`, all rows of a class without one.
+/// @param probe_rows  of each class, drawn at random from those to be scored: learned from, and not scored
+[[nodiscard]] OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_rows, std::uint64_t seed);
+
+}  // namespace perfpred

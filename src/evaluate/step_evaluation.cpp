@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluate/step_evaluation.h"
+
+#include <perfpred/error.h>
+#include <perfpred/network.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace perfpred {
+namespace {
+
+using Rows = std::vector<const StepRow*>;
+
+/// A network of the probe that was not measured on a machine is replaced by the one whose step is shortest there.
+void add_lightest(std::size_t wanted, Rows& probe, Rows& scored) {
+  const auto networks_in = [](const Rows& rows) {
+    std::set<std::string> names;
+    for (const StepRow* row : rows) names.insert(canonical_network(row->model));
+    return names.size();
+  };
+  while (networks_in(probe) < wanted && networks_in(scored) > 1) {
+    const auto lightest = std::min_element(scored.begin(), scored.end(),
+                                           [](const StepRow* a, const StepRow* b) { return a->sec < b->sec; });
+    const std::string name = canonical_network((*lightest)->model);
+    const auto end = std::stable_partition(scored.begin(), scored.end(),
+                                           [&](const StepRow* row) { return canonical_network(row->model) != name; });
+    probe.insert(probe.end(), end, scored.end());
+    scored.erase(end, scored.end());
+  }
+}
+
+/// Scores rows, after learning a machine's effects from its probe's networks where there are some.
+void score(const StepModel& fitted, const Rows& rows, const std::vector<std::string>& probe_networks,
+           StepEvaluation& result) {
+  std::set<std::string> networks;
+  for (const std::string& name : probe_networks) networks.insert(canonical_network(name));
+  std::map<std::string, Rows> machines;
+  for (const StepRow* row : rows) machines[row->machine].push_back(row);
+  for (const auto& [machine, own] : machines) {
+    Rows probe, scored;
+    for (const StepRow* row : own) {
+      (networks.count(canonical_network(row->model)) != 0 ? probe : scored).push_back(row);
+    }
+    add_lightest(networks.size(), probe, scored);
+    StepModel model = fitted;
+    model.probe(machine, probe);
+    if (!probe.empty()) result.unscored["probe"] += probe.size();
+    for (const StepRow* row : scored) {
+      const StepModel::Estimate estimate = model.predict(*row);
+      const double predicted = std::exp(estimate.log_sec);
+      result.all.add(row->sec, predicted, estimate.half_width);
+      result.by_gpu[row->gpu].add(row->sec, predicted, estimate.half_width);
+      result.steps.push_back({*row, predicted});
+    }
+  }
+}
+
+Rows pointers(const StepTable& file) {
+  Rows rows;
+  for (const StepRow& row : file.rows) rows.push_back(&row);
+  return rows;
+}
+
+std::string group_of(const StepRow& row, StepProtocol protocol) {
+  switch (protocol) {
+    case StepProtocol::device:
+      return canonical_device(row.gpu);
+    case StepProtocol::lono:
+      return canonical_network(row.model);
+    default:
+      return std::string(to_string(row.family));
+  }
+}
+
+}  // namespace
+
+StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
+                                  const std::vector<std::string>& probe_networks) {
+  StepEvaluation result;
+  result.unscored = test.unscored;
+  score(StepModel::fit(pointers(train)), pointers(test), probe_networks, result);
+  return result;
+}
+
+StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,
+                              const std::vector<std::string>& probe_networks) {
+  std::map<std::string, Rows> groups;
+  for (const StepRow& row : file.rows) groups[group_of(row, protocol)].push_back(&row);
+  if (groups.size() < 2) throw InputError("leaving one out takes rows of at least two");
+  StepEvaluation result;
+  result.unscored = file.unscored;
+  for (const auto& [left_out, own] : groups) {
+    Rows others;
+    for (const StepRow& row : file.rows) {
+      if (group_of(row, protocol) != left_out) others.push_back(&row);
+    }
+    score(StepModel::fit(others), own, probe_networks, result);
+  }
+  return result;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/hardware.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace perfpred {
+namespace {
+
+struct Architecture {
+  std::string_view begin;  // of its name
+  KernelFamily family;
+  double node_nm;
+};
+
+constexpr std::array<Architecture, 9> architectures = {{{"Pascal", KernelFamily::pascal, 16},
+                                                        {"Volta", KernelFamily::volta_turing, 12},
+                                                        {"Turing", KernelFamily::volta_turing, 12},
+                                                        {"Ampere", KernelFamily::ampere_ada, 7},
+                                                        {"Ada", KernelFamily::ampere_ada, 4.5},
+                                                        {"Hopper", KernelFamily::ampere_ada, 4.5},
+                                                        {"Blackwell", KernelFamily::ampere_ada, 4.5},
+                                                        {"CDNA2", KernelFamily::cdna, 6},
+                                                        {"CDNA", KernelFamily::cdna, 7}}};
+
+const Architecture* find(std::string_view arch) {
+  for (const Architecture& known : architectures) {
+    if (arch.substr(0, known.begin.size()) == known.begin) return &known;
+  }
+  return nullptr;
+}
+
+/// A value in the range of real devices; else somebody took another unit.
+double plausible(const Device& device, const char* column, const std::optional<double>& value, double low,
+                 double high) {
+  if (!value) throw InputError(fmt::format("device \"{}\" has no {}", device.name, column));
+  if (!(*value >= low && *value <= high)) {
+    throw InputError(fmt::format("device \"{}\": {} {} is not between {} and {}; is the unit right?", device.name,
+                                 column, *value, low, high));
+  }
+  return *value;
+}
+
+}  // namespace
+
+KernelFamily kernel_family(std::string_view arch) {
+  const Architecture* known = find(arch);
+  return known == nullptr ? KernelFamily::none : known->family;
+}
+
+std::string_view to_string(KernelFamily family) {
+  constexpr std::array<std::string_view, 5> names = {"none", "pascal", "volta_turing", "ampere_ada", "cdna"};
+  return names[static_cast<std::size_t>(family)];
+}
+
+double power_share(std::string_view arch, double ghz, double tflops, double watts) {
+  const Architecture* known = find(arch);
+  if (known == nullptr) return 1;
+  const double x = 1.02 * known->node_nm * ghz * ghz * tflops / watts;
+  return std::exp(-std::log1p(std::pow(x, 8.4)) / 15);
+}
+
+Hardware hardware_of(const Device& device, Precision precision) {
+  const auto tflops = device.matrix_flops(precision);
+  const std::string column = fmt::format("{}_tflops", to_string(precision));
+  Hardware hardware;
+  hardware.name = device.name;
+  hardware.family = device.kind == DeviceKind::gpu ? kernel_family(device.arch) : KernelFamily::none;
+  const std::optional<double> peak = tflops ? std::optional(*tflops / 1e12) : std::nullopt;
+  hardware.flops = 1e12 * plausible(device, column.c_str(), peak, 1e-3, 1e5);
+  hardware.vector_flops = device.vector_flops(precision).value_or(hardware.flops);
+  hardware.bandwidth = 1e9 * plausible(device, "mem_bw_gbs", device.mem_bw_gbs, 1, 1e5);
+  // Waves and cache are second-order: a device whose specification does not name them is taken for a middling one.
+  hardware.sms = device.sms ? plausible(device, "sms", device.sms, 1, 1e4) : 64;
+  hardware.l2 = 1e6 * (device.l2_mb ? plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4) : 4);
+  const bool vector_units = device.fp32_vector_tflops && peak && *peak <= *device.fp32_vector_tflops * 1.01;
+  if (vector_units && device.boost_mhz && device.tdp_w) {
+    hardware.power_share = power_share(device.arch, *device.boost_mhz / 1e3, *peak, *device.tdp_w);
+  }
+  return hardware;
+}
+
+}  // namespace perfpred

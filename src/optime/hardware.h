@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+
+#include <string>
+#include <string_view>
+
+namespace perfpred {
+
+/// GPU generations whose libraries choose kernels alike. `none`: a CPU or an architecture that is not listed.
+enum class KernelFamily { none, pascal, volta_turing, ampere_ada, cdna };
+
+/// Pascal | Volta, Turing | Ampere and later | CDNA, from the name of an architecture (`Ampere`, `Blackwell-consumer`).
+[[nodiscard]] KernelFamily kernel_family(std::string_view arch);
+[[nodiscard]] std::string_view to_string(KernelFamily family);
+
+/// What the formulas of kernel_time.h read of a device, in FLOP/s, bytes/s, bytes.
+struct Hardware {
+  std::string name;
+  KernelFamily family = KernelFamily::none;
+  double flops = 0;         ///< dense, of matrix products in the precision asked for
+  double vector_flops = 0;  ///< of everything else
+  double bandwidth = 0;
+  double sms = 0;
+  double l2 = 0;
+  /// Share of `flops` that the power limit allows under load, 0 to 1; 1 where clock, power or process are unknown.
+  double power_share = 1;
+};
+
+/// Share of a peak that a card sustains: exp(-log(1 + X^8.4) / 15), X = 1.02 node GHz^2 TFLOP/s / W. Fitted to six
+/// NVIDIA cards in single precision on the vector units; matrix units do not follow it.
+/// @param arch  gives the node; unknown ones are not limited
+[[nodiscard]] double power_share(std::string_view arch, double ghz, double tflops, double watts);
+
+/// @throws InputError naming the column that the device lacks, or that no real device has (megabytes for gigabytes)
+[[nodiscard]] Hardware hardware_of(const Device& device, Precision precision);
+
+}  // namespace perfpred

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/map_fit.h"
+
+#include <Eigen/Cholesky>
+
+#include <cmath>
+
+namespace perfpred {
+namespace {
+
+double cost(const MapProblem& problem, const Eigen::VectorXd& parameters, const Eigen::VectorXd& residual) {
+  double sum = 0;
+  for (Eigen::Index i = 0; i < residual.size(); ++i) {
+    const double size = std::abs(residual[i]);
+    sum += problem.weight[i] * (size < problem.knee ? size * size / (2 * problem.knee) : size - problem.knee / 2);
+  }
+  return sum / problem.noise + 0.5 * ((parameters - problem.prior).array() / problem.deviation.array()).square().sum();
+}
+
+}  // namespace
+
+Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps) {
+  const Eigen::Index n = problem.measured.size();
+  const Eigen::ArrayXd precision = problem.deviation.array().square().inverse();
+  Eigen::VectorXd parameters = problem.prior, predicted(n), weights(n);
+  Eigen::MatrixXd slopes(n, parameters.size());
+  double damping = 1e-2, best = 0;
+  for (int step = 0; step < max_steps; ++step) {
+    problem.predict(parameters, predicted, &slopes);
+    const Eigen::VectorXd residual = problem.measured - predicted;
+    best = cost(problem, parameters, residual);
+    for (Eigen::Index i = 0; i < n; ++i) {
+      weights[i] = problem.weight[i] / (std::max(std::abs(residual[i]), problem.knee) * problem.noise);
+    }
+    Eigen::MatrixXd curvature = slopes.transpose() * weights.asDiagonal() * slopes;
+    curvature.diagonal().array() += precision;
+    const Eigen::VectorXd gradient = slopes.transpose() * weights.cwiseProduct(residual) -
+                                     (precision * (parameters - problem.prior).array()).matrix();
+    bool improved = false;
+    double gain = 0;
+    for (int attempt = 0; attempt < 8 && !improved; ++attempt) {
+      Eigen::MatrixXd damped = curvature;
+      damped.diagonal() *= 1 + damping;
+      const Eigen::VectorXd change = damped.ldlt().solve(gradient).cwiseMax(-1).cwiseMin(1);
+      const Eigen::VectorXd moved = parameters + change;
+      problem.predict(moved, predicted, nullptr);
+      const double value = cost(problem, moved, problem.measured - predicted);
+      if (value < best) {
+        improved = true;
+        gain = best - value;
+        parameters = moved;
+        damping = std::max(damping / 5, 1e-6);
+      } else {
+        damping *= 4;
+      }
+    }
+    if (!improved || gain < 1e-4 * best) break;
+  }
+  return parameters;
+}
+
+}  // namespace perfpred

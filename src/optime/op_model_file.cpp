@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+#include <perfpred/version.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "optime/op_model_state.h"
+#include "text/model_json.h"
+#include "text/parse.h"
+
+namespace perfpred {
+namespace {
+
+constexpr int op_model_format = 1;
+constexpr std::array<KernelFamily, 5> families = {KernelFamily::none, KernelFamily::pascal, KernelFamily::volta_turing,
+                                                  KernelFamily::ampere_ada, KernelFamily::cdna};
+
+KernelFamily family_named(const std::string& name) {
+  for (const KernelFamily family : families) {
+    if (to_string(family) == name) return family;
+  }
+  throw ModelError(fmt::format("field \"family\" is \"{}\", which is no family of devices", shown(name)));
+}
+
+/// A number that a logarithm of a time may be.
+double moderate(const nlohmann::json& object, const char* name) {
+  const double value = json_number(object, name);
+  if (!(std::abs(value) <= 50)) throw ModelError(fmt::format("field \"{}\" is out of range", name));
+  return value;
+}
+
+double width(const nlohmann::json& object, const char* name) {
+  const double value = moderate(object, name);
+  if (value < 0) throw ModelError(fmt::format("field \"{}\" is negative", name));
+  return value;
+}
+
+nlohmann::json effects_json(const KernelFormula& form, const DeviceEffects& effects) {
+  nlohmann::json json = nlohmann::json::object();
+  for (std::size_t i = 0; i < form.effects.size(); ++i) json[std::string(form.effects[i].name)] = effects[i];
+  return json;
+}
+
+DeviceEffects read_effects(const KernelFormula& form, const nlohmann::json& json) {
+  DeviceEffects effects{};
+  for (std::size_t i = 0; i < form.effects.size(); ++i) {
+    effects[i] = moderate(json, std::string(form.effects[i].name).c_str());
+  }
+  return effects;
+}
+
+nlohmann::json trees_json(const ResidualTrees& model) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& tree : model.trees()) {
+    nlohmann::json nodes = nlohmann::json::array();
+    for (const auto& node : tree) {
+      // The shortest text that reads back as the same float.
+      const double value = std::stod(fmt::format("{}", node.value));
+      if (node.feature < 0) {
+        nodes.push_back({value});
+      } else {
+        nodes.push_back({value, node.feature, node.left, node.right});
+      }
+    }
+    list.push_back(std::move(nodes));
+  }
+  return list;
+}
+
+ResidualTrees read_trees(const nlohmann::json& json, const char* name) {
+  const auto bad = [&] { return ModelError(fmt::format("field \"{}\" is not a list of trees", name)); };
+  const nlohmann::json& list = json_field(json, name);
+  if (!list.is_array()) throw bad();
+  std::vector<std::vector<ResidualTrees::Node>> trees;
+  for (const nlohmann::json& nodes : list) {
+    if (!nodes.is_array()) throw bad();
+    auto& tree = trees.emplace_back();
+    for (const nlohmann::json& item : nodes) {
+      if (!item.is_array() || (item.size() != 1 && item.size() != 4)) throw bad();
+      for (const nlohmann::json& number : item) {
+        if (!number.is_number() || !(std::abs(number.get<double>()) < 1e9)) throw bad();
+      }
+      for (std::size_t i = 1; i < item.size(); ++i) {
+        if (!item[i].is_number_integer()) throw bad();
+      }
+      ResidualTrees::Node node;
+      node.value = item[0].get<float>();
+      if (item.size() == 4) {
+        node.feature = item[1].get<std::int32_t>();
+        node.left = item[2].get<std::int32_t>();
+        node.right = item[3].get<std::int32_t>();
+        if (node.feature < 0) throw bad();
+      }
+      tree.push_back(node);
+    }
+  }
+  return ResidualTrees(std::move(trees));
+}
+
+nlohmann::json to_json(const KernelModel& model) {
+  const KernelFormula& form = formula(model.kind);
+  nlohmann::json parameters = nlohmann::json::object(), by_family = nlohmann::json::object(),
+                 devices = nlohmann::json::object();
+  for (std::size_t i = 0; i < form.parameters.size(); ++i) {
+    parameters[std::string(form.parameters[i].name)] = model.parameters[i];
+  }
+  for (const auto& [family, effects] : model.families) {
+    by_family[std::string(to_string(family))] = effects_json(form, effects);
+  }
+  for (const auto& [name, device] : model.devices) {
+    devices[name] = {{"family", to_string(device.family)},
+                     {"effects", effects_json(form, device.effects)},
+                     {"rows", device.rows},
+                     {"spread", device.spread},
+                     {"widest_row", device.widest_row},
+                     {"trees", trees_json(device.trees)}};
+  }
+  return {{"parameters", parameters},
+          {"families", by_family},
+          {"devices", devices},
+          {"shared_trees", trees_json(model.shared_trees)},
+          {"device_width", model.device_width},
+          {"within_width", model.within_width}};
+}
+
+KernelModel read_kernel_model(KernelClass kind, const nlohmann::json& json) {
+  const KernelFormula& form = formula(kind);
+  KernelModel model;
+  model.kind = kind;
+  const nlohmann::json& parameters = json_object(json, "parameters");
+  for (const KernelParameter& parameter : form.parameters) {
+    model.parameters.push_back(moderate(parameters, std::string(parameter.name).c_str()));
+  }
+  for (const auto& [name, effects] : json_object(json, "families").items()) {
+    model.families[family_named(name)] = read_effects(form, effects);
+  }
+  for (const auto& [name, item] : json_object(json, "devices").items()) {
+    KnownDevice& device = model.devices[name];
+    device.family = family_named(json_text(item, "family"));
+    device.effects = read_effects(form, json_object(item, "effects"));
+    device.rows = static_cast<std::size_t>(std::max(0.0, std::min(json_number(item, "rows"), 1e9)));
+    device.spread = width(item, "spread");
+    device.widest_row = json_number(item, "widest_row");
+    if (!(device.widest_row >= 1)) throw ModelError("field \"widest_row\" is less than 1");
+    device.trees = read_trees(item, "trees");
+  }
+  model.shared_trees = read_trees(json, "shared_trees");
+  model.device_width = width(json, "device_width");
+  model.within_width = width(json, "within_width");
+  return model;
+}
+
+nlohmann::json to_json(const StepModel& model) {
+  nlohmann::json machines = nlohmann::json::object();
+  for (const auto& [name, effects] : model.machines) {
+    machines[name] = {{"compute", effects.compute}, {"memory", effects.memory}, {"host", effects.host}};
+  }
+  return {{"parameters", model.parameters},
+          {"machines", machines},
+          {"networks", model.networks},
+          {"machine_width", model.machine_width},
+          {"within_width", model.within_width}};
+}
+
+StepModel read_step_model(const nlohmann::json& json) {
+  StepModel model;
+  const Eigen::VectorXd parameters = json_vector(json, "parameters");
+  if (parameters.size() != static_cast<Eigen::Index>(step_parameters) || !(parameters.cwiseAbs().maxCoeff() <= 50)) {
+    throw ModelError(fmt::format("field \"parameters\" is not {} logarithms", step_parameters));
+  }
+  std::copy(parameters.begin(), parameters.end(), model.parameters.begin());
+  for (const auto& [name, effects] : json_object(json, "machines").items()) {
+    model.machines[name] = {moderate(effects, "compute"), moderate(effects, "memory"), moderate(effects, "host")};
+  }
+  const nlohmann::json& networks = json_object(json, "networks");
+  for (const auto& [name, effect] : networks.items()) model.networks[name] = moderate(networks, name.c_str());
+  model.machine_width = width(json, "machine_width");
+  model.within_width = width(json, "within_width");
+  return model;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const OpModelState& state) {
+  nlohmann::json kernels = nlohmann::json::object();
+  for (const auto& model : state.kernels.classes) {
+    if (model) kernels[std::string(formula(model->kind).name)] = to_json(*model);
+  }
+  return {{"format", op_model_format},
+          {"kind", "ops"},
+          {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
+          {"kernels", kernels},
+          {"steps", to_json(state.steps)}};
+}
+
+OpModelState read_op_model(const nlohmann::json& json) {
+  if (!json.is_object()) throw ModelError("not a model file");
+  const nlohmann::json& format = json_field(json, "format");
+  if (json_text(json, "kind") != "ops") throw ModelError("field \"kind\" is not \"ops\"");
+  if (format != op_model_format) {
+    throw ModelError(
+        fmt::format("format {} is not known; this build reads format {}", shown(format.dump()), op_model_format));
+  }
+  OpModelState state;
+  for (const auto& [name, model] : json_object(json, "kernels").items()) {
+    const auto kind = kernel_class(name);
+    if (!kind) throw ModelError(fmt::format("field \"kernels\" has \"{}\", which is no class of kernels", shown(name)));
+    state.kernels.classes[static_cast<std::size_t>(*kind)] = read_kernel_model(*kind, model);
+  }
+  state.steps = read_step_model(json_field(json, "steps"));
+  return state;
+}
+
+}  // namespace perfpred

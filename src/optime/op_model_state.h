@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "optime/kernel_model.h"
+#include "optime/step_model.h"
+
+namespace perfpred {
+
+/// All that an OpTimeModel knows.
+struct OpModelState {
+  KernelModels kernels;
+  StepModel steps;
+  std::vector<std::string> notes;
+};
+
+[[nodiscard]] nlohmann::json to_json(const OpModelState& state);
+[[nodiscard]] OpModelState read_op_model(const nlohmann::json& json);  ///< @throws ModelError naming what is wrong
+
+}  // namespace perfpred

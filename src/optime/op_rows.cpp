@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/op_rows.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <tuple>
+
+#include "text/csv.h"
+
+namespace perfpred {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A number that a data sheet may lack.
+std::optional<double> known(const CsvReader& csv, const CsvColumn& column) {
+  if (csv.text(column).empty()) return std::nullopt;
+  const double value = csv.finite(column);
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
+std::map<std::string, Hardware> read_gpus(const std::string& path) {
+  CsvReader csv(path);
+  const CsvColumn name = csv.required("gpu"), bandwidth = csv.required("mem_bw_gbs"), sms = csv.required("num_sm"),
+                  l2 = csv.required("l2_mb"), matrix = csv.optional("fp32_matrix_gflops"),
+                  vector = csv.optional("fp32_gflops"), half = csv.optional("bf16_gflops"),
+                  mhz = csv.optional("freq_mhz"), arch = csv.optional("x_arch"), watts = csv.optional("x_tdp_w");
+  std::map<std::string, Hardware> gpus;
+  while (csv.next()) {
+    Hardware gpu;
+    gpu.name = csv.text(name);
+    gpu.family = kernel_family(csv.text(arch));
+    gpu.bandwidth = csv.positive(bandwidth) * 1e9;
+    gpu.sms = csv.positive(sms);
+    gpu.l2 = csv.positive(l2) * 1e6;
+    const auto single = known(csv, matrix), reduced = known(csv, half);
+    if (!single && !reduced) {
+      throw InputError(csv.place("").prefix() + "neither fp32_matrix_gflops nor bf16_gflops is given");
+    }
+    gpu.flops = (single ? *single : *reduced) * 1e9;
+    gpu.vector_flops = known(csv, vector).value_or(gpu.flops / 1e9) * 1e9;
+    const auto clock = known(csv, mhz), power = known(csv, watts);
+    if (single && clock && power) gpu.power_share = power_share(csv.text(arch), *clock / 1e3, *single / 1e3, *power);
+    if (!gpus.emplace(gpu.name, gpu).second) {
+      throw InputError(fmt::format("{}gpu \"{}\" appears twice", csv.place("").prefix(), gpu.name));
+    }
+  }
+  return gpus;
+}
+
+int variant_of(std::string_view op) {
+  const auto* found = std::find(elementwise_ops.begin(), elementwise_ops.end(), op);
+  return found == elementwise_ops.end() ? -1 : static_cast<int>(found - elementwise_ops.begin());
+}
+
+bool has_two_inputs(std::string_view op) { return op == "add" || op == "div" || op == "mul" || op == "pow"; }
+
+/// `B`, `M`, `N`, `K`, `H` as the folder uses them: products are [B, M, N] x [B, N, K]; vectors are B rows of H.
+struct Shapes {
+  CsvColumn b, m, n, k, h;
+  Shapes(const CsvReader& csv, bool product)
+      : b(product ? csv.optional("B") : csv.required("B")),
+        m(product ? csv.required("M") : csv.optional("M")),
+        n(product ? csv.required("N") : csv.optional("N")),
+        k(product ? csv.required("K") : csv.optional("K")),
+        h(product ? csv.optional("H") : csv.required("H")) {}
+
+  /// @returns nothing for an elementwise operator that is not known
+  [[nodiscard]] std::optional<Kernel> kernel(const CsvReader& csv, KernelClass kind, std::string_view op) const {
+    Kernel kernel;
+    kernel.kind = kind;
+    if (kind == KernelClass::linear || kind == KernelClass::bmm || kind == KernelClass::gemm_bf16) {
+      kernel.batch = csv.text(b).empty() ? 1 : csv.positive(b);
+      kernel.m = csv.positive(m);
+      kernel.k = csv.positive(n);
+      kernel.n = csv.positive(k);
+      kernel.element_bytes = kind == KernelClass::gemm_bf16 ? 2 : 4;
+      return kernel;
+    }
+    kernel.m = csv.positive(b);
+    kernel.n = csv.positive(h);
+    if (kind == KernelClass::elementwise) {
+      kernel.variant = variant_of(op);
+      if (kernel.variant < 0) return std::nullopt;
+      if (has_two_inputs(op)) kernel.tensors = 3;
+    }
+    return kernel;
+  }
+};
+
+void read_ops(const std::string& path, KernelClass kind, OpFolder& folder) {
+  CsvReader csv(path);
+  const bool product = kind == KernelClass::linear || kind == KernelClass::bmm || kind == KernelClass::gemm_bf16;
+  const CsvColumn gpu = csv.required("gpu"), split = csv.optional("split"), op = csv.optional("op"),
+                  time = csv.required("fwd_ms");
+  const bool conv = kind == KernelClass::conv;
+  const auto column = [&](const char* name) { return conv ? csv.required(name) : csv.optional(name); };
+  const CsvColumn batch = column("B"), in = column("Cin"), out = column("Cout"), size = column("ksize"),
+                  pixels = column("HW"), stride = column("stride"), pad = column("pad");
+  const std::optional<Shapes> shapes = conv ? std::nullopt : std::optional<Shapes>(Shapes(csv, product));
+  std::size_t unknown = 0, untimed = 0;
+  while (csv.next()) {
+    OpRow row;
+    row.gpu = csv.text(gpu);
+    row.op = csv.text(op).empty() ? formula(kind).name : csv.text(op);
+    row.test = csv.text(split) == "test";
+    if (folder.gpus.find(row.gpu) == folder.gpus.end()) {
+      throw InputError(fmt::format("{}gpu \"{}\" is not in gpus.csv", csv.place("").prefix(), row.gpu));
+    }
+    if (csv.text(time).empty()) {
+      ++untimed;
+      continue;
+    }
+    row.sec = csv.positive(time) / 1e3;
+    if (conv) {
+      if (csv.positive_integer(size) != 3 || csv.positive_integer(stride) != 1 || csv.integer(pad) != 1) {
+        ++unknown;
+        continue;
+      }
+      row.kernel = {kind, 0, csv.positive(batch), csv.positive(pixels), csv.positive(out), csv.positive(in), 2, 4};
+    } else if (const auto kernel = shapes->kernel(csv, kind, row.op)) {
+      row.kernel = *kernel;
+    } else {
+      ++unknown;
+      continue;
+    }
+    folder.rows.push_back(std::move(row));
+  }
+  if (unknown != 0) folder.skipped.push_back(fmt::format("{}: {} rows of unknown operators", path, unknown));
+  if (untimed != 0) folder.skipped.push_back(fmt::format("{}: {} rows without a time", path, untimed));
+}
+
+using GraphKey = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+
+std::map<GraphKey, std::vector<StepPart>> read_graphs(const std::string& path) {
+  CsvReader csv(path);
+  const CsvColumn model = csv.required("model"), mode = csv.required("mode"), option = csv.required("option"),
+                  seq = csv.required("seq"), batch = csv.required("batch"), count = csv.required("count"),
+                  op = csv.required("op"), moved = csv.required("mem_elems");
+  const Shapes products(csv, true), vectors(csv, false);
+  std::map<GraphKey, std::vector<StepPart>> graphs;
+  while (csv.next()) {
+    StepPart part;
+    part.count = csv.positive(count);
+    const std::string_view name = csv.text(op);
+    if (name == "mem") {
+      part.moves_only = true;
+      part.bytes = 4 * csv.positive(moved);
+    } else {
+      const KernelClass kind = name == "linear"    ? KernelClass::linear
+                               : name == "bmm"     ? KernelClass::bmm
+                               : name == "ln"      ? KernelClass::layernorm
+                               : name == "softmax" ? KernelClass::softmax
+                                                   : KernelClass::elementwise;
+      const bool product = kind == KernelClass::linear || kind == KernelClass::bmm;
+      const auto kernel = (product ? products : vectors).kernel(csv, kind, name);
+      if (!kernel) throw_bad_value(csv.place("op"), name, "an operator that is known");
+      part.kernel = *kernel;
+    }
+    graphs[{std::string(csv.text(model)), std::string(csv.text(mode)), std::string(csv.text(option)),
+            std::string(csv.text(seq)), std::string(csv.text(batch))}]
+        .push_back(part);
+  }
+  return graphs;
+}
+
+void read_end_to_end(OpFolder& folder) {
+  const std::string rows = folder.path + "/e2e.csv", graph_file = folder.path + "/graph_ops.csv";
+  if (!fs::exists(rows)) return;
+  std::map<GraphKey, std::vector<StepPart>> graphs;
+  if (fs::exists(graph_file)) graphs = read_graphs(graph_file);
+  CsvReader csv(rows);
+  const CsvColumn gpu = csv.required("gpu"), model = csv.required("model"), mode = csv.required("mode"),
+                  option = csv.required("option"), seq = csv.required("seq"), batch = csv.required("batch"),
+                  time = csv.required("e2e_ms");
+  while (csv.next()) {
+    EndToEndRow row;
+    row.gpu = csv.text(gpu);
+    row.model = csv.text(model);
+    row.mode = csv.text(mode);
+    row.option = csv.text(option);
+    row.seq = csv.positive_integer(seq);
+    row.batch = csv.positive_integer(batch);
+    row.sec = csv.positive(time) / 1e3;
+    if (folder.gpus.find(row.gpu) == folder.gpus.end()) {
+      throw InputError(fmt::format("{}gpu \"{}\" is not in gpus.csv", csv.place("").prefix(), row.gpu));
+    }
+    const auto found =
+        graphs.find({row.model, row.mode, row.option, std::string(csv.text(seq)), std::string(csv.text(batch))});
+    if (found != graphs.end()) row.parts = found->second;
+    folder.end_to_end.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
+OpFolder read_op_folder(const std::string& path) {
+  OpFolder folder;
+  folder.path = path;
+  if (!fs::is_directory(path)) throw InputError(fmt::format("{}: not a folder", path));
+  folder.gpus = read_gpus(path + "/gpus.csv");
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(path)) files.push_back(entry.path().filename().string());
+  std::sort(files.begin(), files.end());
+  for (const std::string& file : files) {
+    if (file.rfind("op_", 0) != 0 || fs::path(file).extension() != ".csv") continue;
+    const std::string name = fs::path(file).stem().string().substr(3);
+    if (const auto kind = kernel_class(name)) {
+      read_ops(path + "/" + file, *kind, folder);
+    } else {
+      folder.skipped.push_back(fmt::format("{}/{}: no class of kernels has this name", path, file));
+    }
+  }
+  read_end_to_end(folder);
+  if (folder.rows.empty() && folder.end_to_end.empty()) {
+    throw InputError(fmt::format("{}: no rows in op_*.csv or e2e.csv", path));
+  }
+  return folder;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "optime/kernel_time.h"
+
+namespace perfpred {
+
+/// A measured kernel: a row of op_<class>.csv.
+struct OpRow {
+  std::string gpu, op;
+  bool test = false;  ///< of the split `test`
+  Kernel kernel;
+  double sec = 0;
+};
+
+/// A part of a network's step: `count` calls of a kernel, or `bytes` moved by something without a class.
+struct StepPart {
+  bool moves_only = false;
+  Kernel kernel;
+  double bytes = 0;
+  double count = 1;
+};
+
+/// A row of e2e.csv with its graph's calls.
+struct EndToEndRow {
+  std::string gpu, model, mode, option;
+  std::int64_t seq = 0, batch = 0;
+  double sec = 0;
+  std::vector<StepPart> parts;  ///< empty: graph_ops.csv has no such graph
+};
+
+/// A folder of measured operators: gpus.csv and op_*.csv, and where they are there e2e.csv with graph_ops.csv.
+struct OpFolder {
+  std::string path;
+  std::map<std::string, Hardware> gpus;
+  std::vector<OpRow> rows;
+  std::vector<EndToEndRow> end_to_end;
+  std::vector<std::string> skipped;  ///< what was not read, and why: files of unknown classes
+
+  [[nodiscard]] const Hardware& gpu(const std::string& name) const { return gpus.at(name); }
+};
+
+/// @throws InputError, `file:line: ...`, for a folder without gpus.csv or without any op_*.csv, a value that is not
+/// one, a GPU that gpus.csv lacks
+[[nodiscard]] OpFolder read_op_folder(const std::string& path);
+
+}  // namespace perfpred

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/op_time_model.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "optime/op_model_state.h"
+#include "optime/standard_ops.h"
+#include "text/files.h"
+#include "text/json.h"
+
+namespace perfpred {
+
+struct OpTimeModel::Impl {
+  OpModelState state;
+};
+
+namespace {
+
+/// Files call devices by many names; the catalogue's are what predictions are asked for.
+void use_catalogue_names(OpModelState& state) {
+  for (auto& model : state.kernels.classes) {
+    if (!model) continue;
+    std::map<std::string, KnownDevice> devices;
+    for (auto& [name, device] : model->devices) devices.emplace(canonical_device(name), std::move(device));
+    model->devices = std::move(devices);
+  }
+}
+
+/// The measured class that an operator of a step is a call of; nothing for others.
+std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part, bool half, bool matrix_units) {
+  const Op& op = step.ops()[part.op];
+  if (part.group == StepGroup::product && step.outputs(op).size() == 1) {
+    Kernel kernel;
+    kernel.kind = half ? KernelClass::gemm_bf16 : part.batch > 1 ? KernelClass::bmm : KernelClass::linear;
+    if (!half && matrix_units) return std::nullopt;  // the classes in single precision were measured without TF32
+    kernel.batch = part.batch;
+    kernel.m = part.rows;
+    kernel.n = part.width;
+    kernel.k = part.depth;
+    kernel.element_bytes = half ? 2 : 4;
+    return kernel;
+  }
+  const bool softmax = op.kind == OpKind::softmax, norm = op.kind == OpKind::layer_norm;
+  if (!softmax && !norm) return std::nullopt;
+  const Shape& shape = step.shape(step.outputs(op)[0]);
+  if (shape.rank() == 0) return std::nullopt;
+  Kernel kernel;
+  kernel.kind = softmax ? KernelClass::softmax : KernelClass::layernorm;
+  kernel.n = static_cast<double>(shape.back());
+  kernel.m = static_cast<double>(shape.numel()) / kernel.n;
+  kernel.element_bytes = static_cast<double>(size_of(op.type));
+  return kernel;
+}
+
+/// The effects of a device in a precision: the mean over its machines.
+std::optional<MachineEffects> known_machine(const StepModel& model, const Device& device, Precision precision) {
+  const auto same_rates = [&](Precision other) {  // `default` is fp32 on devices without TF32
+    return other == precision || (device.matrix_flops(other) == device.matrix_flops(precision) &&
+                                  device.convolution_flops(other) == device.convolution_flops(precision));
+  };
+  MachineEffects sum;
+  double count = 0;
+  for (const auto& [name, effects] : model.machines) {
+    const std::size_t first = name.find('|'), last = name.rfind('|');
+    if (first == std::string::npos || last <= first) continue;
+    if (canonical_device(name.substr(first + 1, last - first - 1)) != device.name) continue;
+    const auto measured = step_precision(name.substr(last + 1));
+    if (!measured || !same_rates(*measured)) continue;
+    sum = {sum.compute + effects.compute, sum.memory + effects.memory, sum.host + effects.host};
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return MachineEffects{sum.compute / count, sum.memory / count, sum.host / count};
+}
+
+/// The rates of convolutions and normalisations are of NVIDIA's devices.
+bool knows_family(KernelFamily family) { return family != KernelFamily::none && family != KernelFamily::cdna; }
+
+}  // namespace
+
+std::string_view to_string(Provenance provenance) {
+  constexpr std::array<std::string_view, 5> names = {"runs", "probe", "family", "other_family", "bytes"};
+  return names[static_cast<std::size_t>(provenance)];
+}
+
+OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& steps) {
+  const OpFolder folder = read_op_folder(ops_dir);
+  std::vector<const OpRow*> rows;
+  for (const OpRow& row : folder.rows) rows.push_back(&row);
+  auto impl = std::make_unique<Impl>();
+  OpModelState& state = impl->state;
+  state.kernels = KernelModels::fit(rows, folder.gpus);
+  state.notes = folder.skipped;
+  for (const auto& model : state.kernels.classes) {
+    if (!model) continue;
+    for (const std::string& device : model->set_aside) {
+      state.notes.push_back(
+          fmt::format("{}: rows of {} are set aside: far slower than its family", formula(model->kind).name, device));
+    }
+  }
+  use_catalogue_names(state);
+  if (!steps.empty()) {
+    const StepTable file = read_step_table(steps);
+    std::vector<const StepRow*> step_rows;
+    for (const StepRow& row : file.rows) step_rows.push_back(&row);
+    state.steps = StepModel::fit(step_rows);
+    for (const auto& [reason, count] : file.unscored) {
+      state.notes.push_back(fmt::format("{}: {} rows left out: {}", steps, count, reason));
+    }
+  }
+  return OpTimeModel(std::move(impl));
+}
+
+const OpTimeModel& OpTimeModel::standard() {
+  static const OpTimeModel model = [] {
+    auto impl = std::make_unique<Impl>();
+    impl->state = read_op_model(nlohmann::json::parse(standard_ops));
+    return OpTimeModel(std::move(impl));
+  }();
+  return model;
+}
+
+OpTimeModel OpTimeModel::load(const std::string& path) {
+  const auto json = read_json<nlohmann::json>(path);
+  auto impl = std::make_unique<Impl>();
+  try {
+    impl->state = read_op_model(json);
+  } catch (const ModelError& error) {
+    throw ModelError(fmt::format("{}: {}", path, error.what()));
+  }
+  return OpTimeModel(std::move(impl));
+}
+
+bool OpTimeModel::is_model_file(const std::string& path) {
+  const auto json = read_json<nlohmann::json>(path);
+  return json.is_object() && json.contains("kind") && json["kind"] == "ops";
+}
+
+void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
+
+StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision) const {
+  const OpModelState& state = impl_->state;
+  const StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
+  const std::vector<StepKernel> kernels = step_kernels(step);
+  const auto machine = known_machine(state.steps, device, precision);
+  const MachineEffects effects = machine.value_or(MachineEffects{});
+  const Provenance by_steps = machine                          ? Provenance::probe
+                              : knows_family(on.matrix.family) ? Provenance::family
+                                                               : Provenance::other_family;
+  const bool half = precision == Precision::bf16 || precision == Precision::fp16;
+  const double step_width = std::hypot(state.steps.within_width, machine ? 0 : state.steps.machine_width) *
+                            (by_steps == Provenance::other_family ? 1.5 : 1);
+
+  std::vector<double> seconds;
+  state.steps.kernel_seconds(kernels, on, effects, seconds);
+  std::vector<Provenance> rests_on(kernels.size(), by_steps);
+  StepTime time;
+  double bytes = 0, unknown = 0, shared = 0;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    double width = step_width;
+    bytes += kernels[i].bytes;
+    if (kernels[i].group == StepGroup::unknown) {
+      unknown += kernels[i].bytes;
+      rests_on[i] = Provenance::bytes;
+      width = std::log(5.0);  // an operator may move its bytes several times, or compute on them
+    } else if (on.matrix.family != KernelFamily::none && !on.fp64) {
+      const auto kernel = measured_class(step, kernels[i], half, on.matrix_units);
+      const KernelModel* model = kernel ? state.kernels.of(kernel->kind) : nullptr;
+      if (model != nullptr) {
+        const KernelEstimate estimate = model->predict(*kernel, on.matrix, false);
+        seconds[i] = std::exp(estimate.log_sec);
+        rests_on[i] = estimate.provenance;
+        width = estimate.half_width();
+      }
+    }
+    time.device_sec += seconds[i];
+    shared += seconds[i] * width;
+  }
+  const auto [total, host_sec] = state.steps.two_clocks(kernels, seconds, effects);
+  time.host_sec = host_sec;
+  time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
+  // Errors of one device's kernels go together; the host's are a factor of two.
+  const double on_device = std::min(1.0, time.device_sec / total);
+  const double width =
+      std::hypot(time.device_sec > 0 ? on_device * shared / time.device_sec : 0, (1 - on_device) * std::log(2.0), 0.08);
+  time.sec = {total * std::exp(-width), total, total * std::exp(width)};
+
+  std::vector<std::size_t> order(kernels.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return seconds[a] > seconds[b]; });
+  time.provenance = by_steps;
+  double covered = 0;
+  constexpr std::size_t shown_ops = 10;
+  for (const std::size_t i : order) {
+    const Op& op = step.ops()[kernels[i].op];
+    if (time.costliest.size() < shown_ops) {
+      time.costliest.push_back({std::string(step.name(op)), std::string(step.layer_name(op)), seconds[i], rests_on[i]});
+    }
+    if (covered == 0) time.provenance = rests_on[i];
+    if (covered < 0.9 * time.device_sec) time.provenance = std::max(time.provenance, rests_on[i]);
+    covered += seconds[i];
+  }
+  return time;
+}
+
+std::vector<std::string> OpTimeModel::notes() const { return impl_->state.notes; }
+
+OpTimeModel::OpTimeModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OpTimeModel::OpTimeModel(OpTimeModel&&) noexcept = default;
+OpTimeModel& OpTimeModel::operator=(OpTimeModel&&) noexcept = default;
+OpTimeModel::~OpTimeModel() = default;
+
+}  // namespace perfpred

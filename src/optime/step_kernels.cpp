@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/step_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace perfpred {
+namespace {
+
+/// What a kind is, by its efficiencies; kinds that are not listed are `other`.
+constexpr std::array<std::pair<OpKind, StepGroup>, 35> groups = {{
+    {OpKind::unknown, StepGroup::unknown},
+    {OpKind::custom, StepGroup::unknown},
+    {OpKind::addmm, StepGroup::product},
+    {OpKind::mm, StepGroup::product},
+    {OpKind::bmm, StepGroup::product},
+    {OpKind::baddbmm, StepGroup::product},
+    {OpKind::attention, StepGroup::product},
+    {OpKind::attention_backward, StepGroup::product},
+    {OpKind::batch_norm, StepGroup::batch_norm},
+    {OpKind::batch_norm_backward, StepGroup::batch_norm},
+    {OpKind::relu, StepGroup::elementwise},
+    {OpKind::threshold_backward, StepGroup::elementwise},
+    {OpKind::hardtanh, StepGroup::elementwise},
+    {OpKind::hardtanh_backward, StepGroup::elementwise},
+    {OpKind::hardswish, StepGroup::elementwise},
+    {OpKind::silu, StepGroup::elementwise},
+    {OpKind::gelu, StepGroup::elementwise},
+    {OpKind::gelu_backward, StepGroup::elementwise},
+    {OpKind::sigmoid, StepGroup::elementwise},
+    {OpKind::add, StepGroup::elementwise},
+    {OpKind::sub, StepGroup::elementwise},
+    {OpKind::mul, StepGroup::elementwise},
+    {OpKind::div, StepGroup::elementwise},
+    {OpKind::native_dropout, StepGroup::elementwise},
+    {OpKind::native_dropout_backward, StepGroup::elementwise},
+    {OpKind::cat, StepGroup::rearrangement},
+    {OpKind::copy, StepGroup::rearrangement},
+    {OpKind::select_backward, StepGroup::rearrangement},
+    {OpKind::slice_backward, StepGroup::rearrangement},
+    {OpKind::max_pool2d, StepGroup::pooling},
+    {OpKind::max_pool2d_backward, StepGroup::pooling},
+    {OpKind::avg_pool2d, StepGroup::pooling},
+    {OpKind::avg_pool2d_backward, StepGroup::pooling},
+    {OpKind::adaptive_avg_pool2d, StepGroup::pooling},
+    {OpKind::adaptive_avg_pool2d_backward, StepGroup::pooling},
+}};
+
+StepGroup group_of(OpKind kind) {
+  const auto* found =
+      std::find_if(groups.begin(), groups.end(), [&](const auto& entry) { return entry.first == kind; });
+  return found == groups.end() ? StepGroup::other : found->second;
+}
+
+/// The products that a convolution is, one for each direction (Chetlur et al. 2014).
+class Convolution {
+ public:
+  Convolution(const Shape& image, const Shape& result, const Shape& weight)
+      : in_(static_cast<double>(weight[1])), out_(static_cast<double>(weight[0])) {
+    area_ = static_cast<double>(weight.numel()) / (in_ * out_);
+    groups_ = static_cast<double>(image[1]) / in_;
+    in_pixels_ = static_cast<double>(image.numel()) / static_cast<double>(image[1]);
+    out_pixels_ = static_cast<double>(result.numel()) / static_cast<double>(result[1]);
+    three_by_three_ = area_ == 9 && groups_ == 1 && in_pixels_ == out_pixels_;
+  }
+
+  [[nodiscard]] StepKernel kernel(StepGroup direction) const {
+    StepKernel kernel;
+    kernel.group = direction;
+    kernel.grouped = groups_ > 1;
+    kernel.batch = groups_;
+    kernel.flops = 2 * out_pixels_ * out_ * in_ * area_;
+    const double out = out_ / groups_;
+    switch (direction) {
+      case StepGroup::conv_forward:
+        shape(kernel, out_pixels_, out, in_ * area_);
+        break;
+      case StepGroup::conv_input:
+        shape(kernel, in_pixels_, in_, out * area_);
+        break;
+      default:
+        shape(kernel, out, in_ * area_, out_pixels_);
+        break;
+    }
+    kernel.three_by_three = three_by_three_;
+    kernel.aligned = static_cast<std::int64_t>(in_) % 8 == 0 && static_cast<std::int64_t>(out) % 8 == 0;
+    if (groups_ > 1 && in_ == 1) {  // a product of depth 1 is no product
+      kernel.group = direction == StepGroup::conv_forward ? StepGroup::depthwise_forward
+                     : direction == StepGroup::conv_input ? StepGroup::depthwise_input
+                                                          : StepGroup::depthwise_weight;
+    }
+    return kernel;
+  }
+
+ private:
+  static void shape(StepKernel& kernel, double rows, double width, double depth) {
+    kernel.rows = rows;
+    kernel.width = width;
+    kernel.depth = depth;
+  }
+
+  double in_, out_;  // channels: of a group, of all groups
+  double area_ = 1, groups_ = 1, in_pixels_ = 1, out_pixels_ = 1;
+  bool three_by_three_ = false;
+};
+
+void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std::vector<StepKernel>& kernels) {
+  const auto in = step.inputs(op), out = step.outputs(op);
+  const auto bytes = [&](TensorId id) { return static_cast<double>(step.bytes(id)); };
+  if (op.kind == OpKind::convolution) {
+    StepKernel kernel =
+        Convolution(step.shape(in[0]), step.shape(out[0]), step.shape(in[1])).kernel(StepGroup::conv_forward);
+    kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
+    kernel.flops = op.flops;
+    kernel.op = index;
+    kernels.push_back(kernel);
+    return;
+  }
+  const Convolution convolution(step.shape(in[1]), step.shape(in[0]), step.shape(in[2]));
+  const int gradients = (out[0] != no_tensor ? 1 : 0) + (out[1] != no_tensor ? 1 : 0);
+  bool first = true;
+  for (const bool of_weight : {false, true}) {
+    if (out[of_weight ? 1 : 0] == no_tensor) continue;
+    StepKernel kernel = convolution.kernel(of_weight ? StepGroup::conv_weight : StepGroup::conv_input);
+    kernel.bytes = bytes(in[0]) + bytes(in[of_weight ? 1 : 2]) + bytes(out[of_weight ? 1 : 0]);
+    kernel.flops = op.flops / gradients;
+    kernel.op = index;
+    kernel.dispatched = first;
+    first = false;
+    kernels.push_back(kernel);
+  }
+}
+
+void shape_product(const OpGraph& step, const Op& op, StepKernel& kernel) {
+  const auto outputs = step.outputs(op);
+  const auto made = std::find_if(outputs.begin(), outputs.end(), [](TensorId id) { return id != no_tensor; });
+  if (made == outputs.end() || step.shape(*made).rank() < 2) return;
+  const Shape& result = step.shape(*made);
+  kernel.width = static_cast<double>(result.back());
+  kernel.rows = static_cast<double>(result[result.rank() - 2]);
+  kernel.batch = std::max(1.0, static_cast<double>(result.numel()) / (kernel.width * kernel.rows));
+  kernel.depth = std::max(1.0, op.flops / (2 * static_cast<double>(result.numel())));
+  const auto fills = [](double size) { return static_cast<std::int64_t>(size) % 8 == 0; };
+  kernel.aligned = fills(kernel.width) && fills(kernel.depth);
+}
+
+}  // namespace
+
+std::vector<StepKernel> step_kernels(const OpGraph& step) {
+  std::vector<StepKernel> kernels;
+  kernels.reserve(step.ops().size() + step.ops().size() / 4);
+  for (std::uint32_t i = 0; i < step.ops().size(); ++i) {
+    const Op& op = step.ops()[i];
+    const bool is_image = is_convolution(op.kind) && step.shape(step.inputs(op)[1]).rank() >= 3;
+    if (is_image && step.shape(step.inputs(op)[op.kind == OpKind::convolution ? 0 : 1]).rank() >= 3) {
+      add_convolution(step, op, i, kernels);
+      continue;
+    }
+    StepKernel kernel;
+    kernel.group = group_of(op.kind);
+    kernel.op = i;
+    kernel.flops = op.flops;
+    kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
+    if (kernel.group == StepGroup::product) shape_product(step, op, kernel);
+    kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+}  // namespace perfpred

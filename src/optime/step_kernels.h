@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/op_graph.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace perfpred {
+
+/// Kernels of a training step that share their efficiencies.
+enum class StepGroup : std::uint8_t {
+  conv_forward,
+  conv_input,   ///< gradient of a convolution's input
+  conv_weight,  ///< gradient of its weight
+  depthwise_forward,
+  depthwise_input,
+  depthwise_weight,
+  product,  ///< matrix products and attention
+  batch_norm,
+  elementwise,
+  rearrangement,
+  pooling,
+  other,    ///< known operators that do a little of everything: by their bytes
+  unknown,  ///< operators whose work is not known: by their bytes, with a wide interval
+};
+inline constexpr std::size_t step_groups = 13;
+
+/// A kernel of a step. A convolution's backward is two.
+struct StepKernel {
+  StepGroup group = StepGroup::other;
+  bool dispatched = true;       ///< the host dispatches an operator here, rather than in the kernel before
+  bool three_by_three = false;  ///< 3x3, stride 1, one group: Winograd's algorithm computes it with fewer products
+  bool grouped = false;
+  bool aligned = true;   ///< channels fill the matrix units' rows of 8
+  std::uint32_t op = 0;  ///< index into OpGraph::ops()
+  double flops = 0, bytes = 0;
+  double depth = 1, width = 1;  ///< of the product: terms of a sum, columns of the result
+  double batch = 1, rows = 1;   ///< of the product: how many, rows of the result
+};
+
+[[nodiscard]] std::vector<StepKernel> step_kernels(const OpGraph& step);
+
+}  // namespace perfpred

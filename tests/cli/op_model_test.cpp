@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op model through the programs: fitted by train, judged by evaluate, asked by predict.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "../made_up_ops.h"
+#include "spawn.h"
+
+namespace perfpred {
+namespace {
+
+using Json = nlohmann::json;
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::program;
+using testing::spawn;
+
+class OpPrograms : public ::testing::Test {
+ protected:
+  void SetUp() override { testing::write_made_up_ops(folder_); }
+
+  Json answer(std::vector<std::string> command) {
+    command.emplace_back("--json");
+    const Finished finished = spawn(command);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return Json::parse(finished.out, nullptr, false);
+  }
+
+  static void expect_refused(const std::vector<std::string>& command, const std::string& text) {
+    const Finished finished = spawn(command);
+    EXPECT_EQ(finished.exit_code, 2);
+    EXPECT_EQ(finished.out, "");
+    EXPECT_THAT(finished.err, HasSubstr(text));
+    EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(OpPrograms, TrainThenPredict) {
+  const std::string model = folder_.file("ops.json");
+  const Json fit = answer({program("train"), "--kind", "ops", "--ops-dir", folder_.path(), "--out", model});
+  EXPECT_EQ(fit.at("kind"), "ops");
+  EXPECT_EQ(fit.at("dropped").size(), 1U);  // op_dropout.csv
+  const std::vector<std::string> ask = {program("predict"), "--model",      model, "--network",
+                                        "resnet50",         "--batch-size", "8",   "--device"};
+  std::vector<std::string> command = ask;
+  command.emplace_back("L4");
+  const Json job = answer(command);
+  EXPECT_GT(job.at("time_sec").at("p50"), 0);
+  EXPECT_LT(job.at("step_sec").at("p05"), job.at("step_sec").at("p95"));
+  EXPECT_EQ(job.at("breakdown").size(), 10U);
+  EXPECT_EQ(job.at("provenance"), "family");
+  EXPECT_EQ(job.at("in_domain"), false);
+  EXPECT_EQ(job.at("reason"), "other_device");
+  EXPECT_GT(job.at("memory_bytes"), 0);
+  // An epoch is ceil(1,281,167 / 8) steps.
+  EXPECT_NEAR(job.at("time_sec").at("p50").get<double>() / job.at("step_sec").at("p50").get<double>(), 160146, 1e-3);
+
+  expect_refused({program("predict"), "--model", model, "--network", "resnet50", "--batch-size", "8"},
+                 "--device is missing");
+  expect_refused({program("predict"), "--model", model, "--device", "L4", "--batch-size", "8"}, "--network is missing");
+  command.back() = "Trainium1";
+  command.insert(command.end(), {"--precision", "fp64"});
+  expect_refused(command, "has no fp64_tflops");
+}
+
+TEST_F(OpPrograms, WithoutAModelTheStandardOneAnswers) {
+  const Json job = answer({program("predict"), "--network", "resnet50", "--batch-size", "64", "--device",
+                           "A100-80GB-PCIe", "--precision", "tf32"});
+  EXPECT_GT(job.at("time_sec").at("p50"), 0);
+  expect_refused({program("predict"), "--network", "resnet50", "--batch-size", "64"}, "--device is missing");
+}
+
+TEST_F(OpPrograms, EvaluateSaysTheSameTwice) {
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--protocol", "seen"},
+                                                  {"--protocol", "device"},
+                                                  {"--protocol", "device", "--probe-rows", "8"},
+                                                  {"--test-ops-dir", folder_.path()}}) {
+    std::vector<std::string> command = {program("evaluate"), "--ops-dir", folder_.path()};
+    command.insert(command.end(), options.begin(), options.end());
+    const Json first = answer(command);
+    EXPECT_EQ(first, answer(command));
+    for (const char* key : {"n", "mape", "mape_device_mean", "coverage90"}) {
+      EXPECT_TRUE(first.at("kinds").at("linear").contains(key)) << key;
+    }
+    for (const char* key : {"n", "mape", "median_ape"}) EXPECT_TRUE(first.at("ops").at("T4").at("relu").contains(key));
+    for (const char* key : {"n", "mape", "median_ape", "coverage90", "rows"}) {
+      EXPECT_TRUE(first.at("e2e").contains(key)) << key;
+    }
+    const Json& row = first.at("e2e").at("rows").at(0);
+    for (const char* key : {"gpu", "model", "mode", "option", "seq", "batch", "measured_ms", "predicted_ms"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+    EXPECT_EQ(row.at("option"), "");
+  }
+}
+
+TEST_F(OpPrograms, EvaluateSteps) {
+  const std::string header = "source,licence,gpu,model,dataset,batch,precision,ms_per_step\n";
+  std::string rows = header;
+  for (const char* gpu : {"RTX2080Ti", "TITANXp", "TITANRTX"}) {
+    for (const char* network : {"resnet18", "resnet50", "vgg16", "squeezenet1_1"}) {
+      rows += std::string("lab,MIT,") + gpu + "," + network + ",synthetic 3x224x224,12,fp32,50\n";
+    }
+  }
+  const std::string steps = folder_.write("steps.csv", rows);
+  const Json result =
+      answer({program("evaluate"), "--steps-train", steps, "--protocol", "device", "--probe-networks", "resnet18"});
+  EXPECT_EQ(result.at("n"), 9);
+  EXPECT_EQ(result.at("unscored").at("probe"), 3);
+  EXPECT_EQ(result.at("by_gpu").at("TITANXp").at("n"), 3);
+  for (const char* key : {"mape", "median_ape", "coverage90"}) EXPECT_TRUE(result.contains(key)) << key;
+  for (const char* key : {"source", "gpu", "model", "batch", "precision", "measured_ms", "predicted_ms"}) {
+    EXPECT_TRUE(result.at("rows").at(0).contains(key)) << key;
+  }
+  EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--steps-test", steps}).at("n"), 12);
+}
+
+TEST_F(OpPrograms, WrongInputIsOneLine) {
+  const std::string evaluate = program("evaluate"), folder = folder_.path();
+  expect_refused({evaluate, "--ops-dir", folder}, "--ops-dir goes with");
+  expect_refused({evaluate, "--ops-dir", folder, "--protocol", "kfold"}, "--ops-dir goes with");
+  expect_refused({evaluate, "--ops-dir", folder, "--protocol", "seen", "--probe-rows", "3"}, "--probe-rows");
+  expect_refused({evaluate, "--ops-dir", folder, "--protocol", "seen", "--seed", "3"}, "--seed");
+  expect_refused({evaluate, "--ops-dir", folder_.file("none"), "--protocol", "seen"}, "not a folder");
+  expect_refused({evaluate, "--steps-train", folder_.file("none.csv"), "--protocol", "device"}, "none.csv");
+  expect_refused({evaluate, "--steps-train", folder_.write("a.csv", "gpu\n"), "--protocol", "lono"}, "source");
+  expect_refused({program("train"), "--kind", "ops"}, "--ops-dir is missing");
+  expect_refused({program("train"), "--ops-dir", folder}, "--ops-dir is for --kind ops");
+  folder_.write("gpus.csv", "gpu,mem_bw_gbs\n");
+  expect_refused({evaluate, "--ops-dir", folder, "--protocol", "seen"}, "gpus.csv");
+  expect_refused({program("train"), "--kind", "ops", "--ops-dir", folder, "--out", folder_.file("o.json")}, "gpus.csv");
+  expect_refused({program("predict"), "--model", folder_.write("m.json", R"({"format":1,"kind":"ops"})"), "--network",
+                  "resnet18", "--device", "T4", "--batch-size", "2"},
+                 "\"kernels\" is missing");
+}
+
+}  // namespace
+}  // namespace perfpred

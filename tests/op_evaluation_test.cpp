@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an op model is judged, and how good it is on measurements by others.
+#include <perfpred/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "evaluate/step_evaluation.h"
+#include "made_up_ops.h"
+#include "refusal.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::refusal;
+using testing::TemporaryFolder;
+
+TEST(ErrorSample, IsAboutTheMeasurement) {
+  ErrorSample sample;
+  EXPECT_FALSE(sample.mean().has_value());
+  sample.add(2, 3, 0.5);   // 50 % too much, log 1.5 = 0.41 inside
+  sample.add(4, 3, 0.1);   // 25 % too little, outside
+  sample.add(1, 1, 0.01);  // exact
+  EXPECT_DOUBLE_EQ(*sample.mean(), 0.25);
+  EXPECT_DOUBLE_EQ(*sample.middle(), 0.25);
+  EXPECT_DOUBLE_EQ(*sample.coverage(), 2.0 / 3);
+}
+
+class MadeUpOps : public ::testing::Test {
+ protected:
+  void SetUp() override { testing::write_made_up_ops(folder_); }
+  TemporaryFolder folder_;
+};
+
+TEST_F(MadeUpOps, EveryTestRowOfEveryDeviceIsScoredOnce) {
+  const OpEvaluation result = evaluate_ops_by_device(read_op_folder(folder_.path()), 0, 0);
+  for (const char* kind : {"linear", "elementwise"}) {
+    ASSERT_EQ(result.kinds.at(kind).size(), 3U);
+    for (const auto& [gpu, sample] : result.kinds.at(kind)) EXPECT_EQ(sample.size(), 40U) << gpu;  // a third of 120
+  }
+  EXPECT_EQ(result.ops.at("T4").at("relu").size(), 40U);
+  EXPECT_EQ(result.networks.size(), 3U);
+  EXPECT_THAT(result.notes, ::testing::Contains(HasSubstr("op_dropout.csv")));
+  EXPECT_THAT(result.notes, ::testing::Contains(HasSubstr("3 rows have no graph")));
+}
+
+TEST_F(MadeUpOps, RowsOfTheProbeAreNotScored) {
+  const OpEvaluation result = evaluate_ops_by_device(read_op_folder(folder_.path()), 8, 0);
+  for (const auto& [gpu, sample] : result.kinds.at("linear")) EXPECT_EQ(sample.size(), 32U) << gpu;
+}
+
+TEST_F(MadeUpOps, SeenScoresTheTestSplit) {
+  const OpEvaluation result = evaluate_ops_seen(read_op_folder(folder_.path()));
+  for (const auto& [gpu, sample] : result.kinds.at("linear")) {
+    EXPECT_EQ(sample.size(), 40U) << gpu;
+    EXPECT_LT(*sample.mean(), 0.1) << gpu;
+  }
+}
+
+TEST_F(MadeUpOps, ATestFolderIsScoredWhole) {
+  const OpFolder train = read_op_folder(folder_.path());
+  TemporaryFolder other;
+  testing::write_made_up_ops(other);
+  other.write("op_bmm.csv", "gpu,B,M,N,K,fwd_ms\nT4,8,64,64,64,0.1\n");
+  const OpEvaluation result = evaluate_op_test(train, read_op_folder(other.path()));
+  EXPECT_EQ(result.kinds.at("linear").at("T4").size(), 120U);
+  EXPECT_EQ(result.kinds.count("bmm"), 0U);
+  EXPECT_THAT(result.notes, ::testing::Contains(HasSubstr("op_bmm.csv is not scored")));
+}
+
+constexpr const char* step_header = "source,licence,gpu,model,dataset,batch,precision,ms_per_step\n";
+
+/// Steps of four networks on three devices: FLOPs at 40 % of the peak.
+std::string made_up_steps() {
+  std::string text = step_header;
+  const std::vector<std::pair<std::string, double>> gpus = {{"RTX2080Ti", 13.45}, {"TITANXp", 12.15}, {"TITANV", 13.8}};
+  const std::vector<std::pair<std::string, double>> networks = {
+      {"resnet18", 3.63}, {"resnet50", 8.18}, {"vgg16", 30.94}, {"squeezenet1_1", 0.7}};
+  for (const auto& [gpu, tflops] : gpus) {
+    for (const auto& [network, gflops] : networks) {
+      text += "lab,MIT," + gpu + "," + network + ",synthetic 3x224x224,12,fp32," +
+              std::to_string(12 * 3 * gflops / (0.4 * tflops)) + "\n";
+    }
+  }
+  return text;
+}
+
+TEST(StepRows, SayWhyTheyAreNotScored) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("steps.csv", made_up_steps() +
+                                                         "lab,MIT,T4,resnet18,x,,fp32,3\n"
+                                                         "lab,MIT,V100,resnet18,x,8,fp32,3\n"
+                                                         "lab,MIT,Z80,resnet18,x,8,fp32,3\n"
+                                                         "lab,MIT,T4,mynet,x,8,fp32,3\n"
+                                                         "lab,MIT,T4,resnet18,x,8,int4,3\n"
+                                                         "lab,MIT,T4,resnet18,x,8,fp32,\n");
+  const StepTable file = read_step_table(path);
+  EXPECT_EQ(file.rows.size(), 12U);
+  const std::map<std::string, std::size_t> reasons = {{"ambiguous device", 1}, {"no batch size", 1},
+                                                      {"no time", 1},          {"unknown device", 1},
+                                                      {"unknown network", 1},  {"unknown precision", 1}};
+  EXPECT_EQ(file.unscored, reasons);
+  folder.write("steps.csv", std::string(step_header) + "lab,MIT,T4,resnet18,x,8,fp32,-3\n");
+  EXPECT_THAT(refusal([&] { (void)read_step_table(path); }), HasSubstr("steps.csv:2: ms_per_step"));
+}
+
+TEST(StepRows, ADeviceLeftOutIsNotLearnedFromAndItsProbeNotScored) {
+  const TemporaryFolder folder;
+  const StepTable file = read_step_table(folder.write("steps.csv", made_up_steps()));
+  const StepEvaluation result = evaluate_steps(file, StepProtocol::device, {});
+  EXPECT_EQ(result.all.size(), 12U);
+  const StepEvaluation probed = evaluate_steps(file, StepProtocol::device, {"vgg16"});
+  EXPECT_EQ(probed.all.size(), 9U);
+  EXPECT_EQ(probed.unscored.at("probe"), 3U);
+  for (const ScoredStep& step : probed.steps) EXPECT_NE(step.row.model, "vgg16");
+  // One that was not measured is replaced by the lightest.
+  const StepEvaluation replaced = evaluate_steps(file, StepProtocol::device, {"shufflenet_v2_x0_5"});
+  for (const ScoredStep& step : replaced.steps) EXPECT_NE(step.row.model, "squeezenet1_1");
+}
+
+class ReferenceOps : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const char* folder = std::getenv("PERFPRED_REFERENCE_DIR");
+    if (folder == nullptr) GTEST_SKIP() << "PERFPRED_REFERENCE_DIR is not set";
+    folder_ = folder;
+  }
+
+  /// Mean over NVIDIA's devices of their mean errors.
+  static double device_mean(const OpEvaluation& result, const std::string& kind) {
+    double sum = 0, n = 0;
+    for (const auto& [gpu, sample] : result.kinds.at(kind)) {
+      if (gpu.rfind("MI", 0) == 0) continue;
+      sum += *sample.mean();
+      ++n;
+    }
+    return sum / n;
+  }
+
+  static void expect_errors(const OpEvaluation& result, const std::map<std::string, double>& bounds) {
+    for (const auto& [kind, bound] : bounds) EXPECT_LE(device_mean(result, kind), bound) << kind;
+  }
+
+  static void expect_networks(const OpEvaluation& result, double mean, double middle) {
+    ErrorSample sample;
+    for (const ScoredNetwork& network : result.networks) {
+      if (network.row.gpu.rfind("MI", 0) != 0) sample.add(network.row.sec, network.predicted_sec, 0);
+    }
+    EXPECT_EQ(sample.size(), 34U);
+    EXPECT_LE(*sample.mean(), mean);
+    EXPECT_LE(*sample.middle(), middle);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ReferenceOps, DevicesSeen) {
+  const OpEvaluation result = evaluate_ops_seen(read_op_folder(folder_ + "/neusight"));
+  expect_errors(result, {{"linear", 0.12},
+                         {"bmm", 0.145},
+                         {"elementwise", 0.02},
+                         {"softmax", 0.16},
+                         {"layernorm", 0.09},
+                         {"conv", 0.18}});
+  expect_networks(result, 0.10, 0.06);
+}
+
+TEST_F(ReferenceOps, DeviceLeftOut) {
+  const OpEvaluation result = evaluate_ops_by_device(read_op_folder(folder_ + "/neusight"), 0, 0);
+  expect_errors(result, {{"linear", 0.165},
+                         {"bmm", 0.21},
+                         {"elementwise", 0.105},
+                         {"softmax", 0.185},
+                         {"layernorm", 0.125},
+                         {"conv", 0.295}});
+  expect_networks(result, 0.14, 0.13);
+}
+
+TEST_F(ReferenceOps, DeviceLeftOutWithAProbe) {
+  const OpEvaluation result = evaluate_ops_by_device(read_op_folder(folder_ + "/neusight"), 8, 0);
+  expect_errors(
+      result,
+      {{"linear", 0.11}, {"bmm", 0.15}, {"elementwise", 0.03}, {"softmax", 0.16}, {"layernorm", 0.08}, {"conv", 0.25}});
+  expect_networks(result, 0.10, 0.055);
+}
+
+TEST_F(ReferenceOps, HalfPrecisionProducts) {
+  const OpFolder folder = read_op_folder(folder_ + "/modern_ops");
+  const auto error = [](const OpEvaluation& result, const char* gpu) {
+    return *result.ops.at(gpu).at("gemm_bf16_training").mean();
+  };
+  const OpEvaluation left_out = evaluate_ops_by_device(folder, 0, 0);
+  EXPECT_LE(error(left_out, "A100-SXM4-80GB"), 0.14);
+  EXPECT_LE(error(left_out, "L40S"), 0.25);
+  EXPECT_LE(error(left_out, "RTX-PRO-6000-Server"), 0.22);
+  const OpEvaluation probed = evaluate_ops_by_device(folder, 16, 0);
+  EXPECT_LE(error(probed, "A100-SXM4-80GB"), 0.10);
+  EXPECT_LE(error(probed, "L40S"), 0.16);
+  EXPECT_LE(error(probed, "RTX-PRO-6000-Server"), 0.08);
+}
+
+TEST_F(ReferenceOps, TrainingStepsOfADeviceLeftOut) {
+  const StepTable file = read_step_table(folder_ + "/cnn_training/single_gpu_training.csv");
+  const StepEvaluation result = evaluate_steps(file, StepProtocol::device, {"shufflenet_v2_x0_5", "vgg16", "resnet50"});
+  std::map<std::string, ErrorSample> single, half;
+  for (const ScoredStep& step : result.steps) {
+    if (step.row.source.rfind("ryujaehun", 0) != 0) continue;
+    const bool is_half = step.row.precision == "half";
+    if (is_half || step.row.precision.rfind("fp32", 0) == 0) {
+      (is_half ? half : single)[step.row.gpu].add(step.row.sec, step.predicted_sec, 0);
+    }
+  }
+  const auto mean = [](const std::map<std::string, ErrorSample>& by_gpu) {
+    double sum = 0;
+    for (const auto& [gpu, sample] : by_gpu) sum += *sample.mean();
+    return sum / static_cast<double>(by_gpu.size());
+  };
+  EXPECT_LE(mean(single), 0.11);
+  EXPECT_LE(mean(half), 0.13);
+}
+
+}  // namespace
+}  // namespace perfpred

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times of kernels, and of steps from their kernels.
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/op_time_model.h>
+#include <perfpred/workload.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "made_up_ops.h"
+#include "optime/kernel_model.h"
+#include "optime/map_fit.h"
+#include "optime/step_kernels.h"
+#include "refusal.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::made_up_gpus;
+using testing::made_up_seconds;
+using testing::refusal;
+using testing::TemporaryFolder;
+
+Hardware some_gpu() {
+  Hardware gpu;
+  gpu.name = "some";
+  gpu.family = KernelFamily::volta_turing;
+  gpu.flops = gpu.vector_flops = 14e12;
+  gpu.bandwidth = 900e9;
+  gpu.sms = 80;
+  gpu.l2 = 6e6;
+  return gpu;
+}
+
+double prior_seconds(const Kernel& kernel, const Hardware& gpu) {
+  const KernelFormula& form = formula(kernel.kind);
+  std::vector<double> parameters;
+  for (const KernelParameter& parameter : form.parameters) parameters.push_back(parameter.mean);
+  return std::exp(form.log_time(parameters.data(), {}, kernel, gpu));
+}
+
+const std::array<KernelClass, kernel_classes> all_classes = {
+    KernelClass::linear,    KernelClass::bmm,  KernelClass::elementwise, KernelClass::softmax,
+    KernelClass::layernorm, KernelClass::conv, KernelClass::gemm_bf16};
+
+Kernel random_kernel(KernelClass kind, std::mt19937& random) {
+  const auto size = [&] { return static_cast<double>(8 << (random() % 8)); };
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.batch = kind == KernelClass::linear || kind == KernelClass::gemm_bf16 ? 1 : size();
+  kernel.m = kind == KernelClass::conv ? static_cast<double>(4 + random() % 60) : size();
+  kernel.n = size();
+  kernel.k = size();
+  return kernel;
+}
+
+TEST(KernelTime, NeverBeatsThePeaks) {
+  std::mt19937 random(1);
+  const Hardware gpu = some_gpu();
+  for (const KernelClass kind : {KernelClass::linear, KernelClass::bmm, KernelClass::gemm_bf16}) {
+    for (int i = 0; i < 500; ++i) {
+      const Kernel kernel = random_kernel(kind, random);
+      EXPECT_GE(prior_seconds(kernel, gpu), kernel.flops() / gpu.flops);
+    }
+  }
+}
+
+TEST(KernelTime, MoreWorkIsNeverFaster) {
+  std::mt19937 random(2);
+  const Hardware gpu = some_gpu();
+  for (const KernelClass kind : all_classes) {
+    for (int i = 0; i < 500; ++i) {
+      const Kernel kernel = random_kernel(kind, random);
+      for (double Kernel::*size : {&Kernel::batch, &Kernel::m, &Kernel::n, &Kernel::k}) {
+        Kernel larger = kernel;
+        larger.*size *= 2;
+        EXPECT_GE(prior_seconds(larger, gpu), 0.999 * prior_seconds(kernel, gpu)) << formula(kind).name;
+      }
+    }
+  }
+}
+
+TEST(KernelTime, ASlowerDeviceIsNeverFaster) {
+  std::mt19937 random(3);
+  for (const KernelClass kind : all_classes) {
+    for (int i = 0; i < 200; ++i) {
+      const Kernel kernel = random_kernel(kind, random);
+      for (double Hardware::*rate : {&Hardware::flops, &Hardware::bandwidth, &Hardware::power_share}) {
+        Hardware slower = some_gpu();
+        slower.*rate /= 2;
+        EXPECT_GE(prior_seconds(kernel, slower), prior_seconds(kernel, some_gpu())) << formula(kind).name;
+      }
+    }
+  }
+}
+
+TEST(KernelTime, PowerSharesAreThoseOfTheFormula) {
+  // T4: 12 nm, 1.59 GHz, 8.141 TFLOP/s, 70 W give X = 3.60 and exp(-log(1 + X^8.4) / 15) = 0.488; V100 0.861.
+  EXPECT_NEAR(power_share("Turing", 1.59, 8.141, 70), 0.488, 0.001);
+  EXPECT_NEAR(power_share("Volta", 1.37, 14.029, 250), 0.861, 0.001);
+  EXPECT_EQ(power_share("Quantum", 1.37, 14.029, 250), 1);
+}
+
+TEST(MapFit, IsTheRidgeSolutionWhereErrorsAreSmall) {
+  // y = a x with prior N(1, 0.5^2): (prior / s^2 + sum x y / v) / (1 / s^2 + sum x^2 / v), v = knee * noise.
+  MapProblem problem;
+  problem.prior = Eigen::VectorXd::Constant(1, 1);
+  problem.deviation = Eigen::VectorXd::Constant(1, 0.5);
+  const Eigen::VectorXd x = Eigen::VectorXd::LinSpaced(5, 0.1, 0.5);
+  problem.measured = 1.2 * x;
+  problem.weight.setOnes(5);
+  problem.predict = [&](const Eigen::VectorXd& a, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
+    predicted = a[0] * x;
+    if (slopes != nullptr) slopes->col(0) = x;
+  };
+  const double v = problem.knee * problem.noise, squares = x.squaredNorm();
+  EXPECT_NEAR(fit_map(problem, 50)[0], (1 / 0.25 + 1.2 * squares / v) / (1 / 0.25 + squares / v), 1e-3);
+}
+
+TEST(MapFit, OneWildMeasurementHardlyMatters) {
+  MapProblem problem;
+  problem.prior = Eigen::VectorXd::Zero(1);
+  problem.deviation = Eigen::VectorXd::Constant(1, 100);
+  problem.measured = Eigen::VectorXd::Constant(21, 1);
+  problem.measured[0] = 1000;
+  problem.weight.setOnes(21);
+  problem.predict = [](const Eigen::VectorXd& a, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
+    predicted.setConstant(a[0]);
+    if (slopes != nullptr) slopes->setOnes();
+  };
+  EXPECT_NEAR(fit_map(problem, 50)[0], 1, 0.02);
+}
+
+TEST(ResidualTrees, LearnAStepAndStayBounded) {
+  std::vector<KernelFeatures> rows;
+  std::vector<double> small, large;
+  for (int i = 0; i < 400; ++i) {
+    KernelFeatures row{};
+    row[3] = static_cast<float>(i);
+    rows.push_back(row);
+    small.push_back(i < 150 ? -0.2 : 0.1);
+    large.push_back(5);
+  }
+  const ResidualTrees step = ResidualTrees::fit(rows, small);
+  EXPECT_NEAR(step.predict(rows[20]), -0.2, 0.01);
+  EXPECT_NEAR(step.predict(rows[300]), 0.1, 0.01);
+  EXPECT_LE(ResidualTrees::fit(rows, large).predict(rows[0]), ResidualTrees::limit);
+}
+
+class OpModel : public ::testing::Test {
+ protected:
+  void SetUp() override { testing::write_made_up_ops(folder_); }
+
+  [[nodiscard]] std::vector<const OpRow*> rows_of(const OpFolder& ops, const std::string& but) const {
+    std::vector<const OpRow*> rows;
+    for (const OpRow& row : ops.rows) {
+      if (row.gpu != but) rows.push_back(&row);
+    }
+    return rows;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(OpModel, LearnsARooflineAndCarriesItToANewDevice) {
+  const OpFolder ops = read_op_folder(folder_.path());
+  for (const auto& gpu : made_up_gpus) {
+    const KernelModels models = KernelModels::fit(rows_of(ops, gpu.name), ops.gpus);
+    const KernelModel& model = *models.of(KernelClass::linear);
+    Kernel kernel;
+    kernel.kind = KernelClass::linear;
+    kernel.m = kernel.n = kernel.k = 4096;
+    const KernelEstimate estimate = model.predict(kernel, ops.gpu(gpu.name), true);
+    const double measured = made_up_seconds(gpu, kernel.flops(), kernel.bytes());
+    EXPECT_NEAR(std::exp(estimate.log_sec) / measured, 1, 0.2) << gpu.name;
+    EXPECT_LT(std::abs(estimate.log_sec - std::log(measured)), estimate.half_width());
+    EXPECT_EQ(estimate.provenance,
+              std::string(gpu.name) == "A100-40-PCIe" ? Provenance::other_family : Provenance::family);
+  }
+}
+
+TEST_F(OpModel, AProbeTellsASlowDevice) {
+  OpFolder ops = read_op_folder(folder_.path());
+  std::vector<const OpRow*> probe;
+  for (OpRow& row : ops.rows) {
+    if (row.gpu != "V100-32-PCIe" || row.kernel.kind != KernelClass::linear) continue;
+    row.sec *= 1.5;
+    if (probe.size() < 16) probe.push_back(&row);
+  }
+  KernelModels models = KernelModels::fit(rows_of(ops, "V100-32-PCIe"), ops.gpus);
+  KernelModel& model = *models.classes[static_cast<std::size_t>(KernelClass::linear)];
+  Kernel kernel;
+  kernel.m = kernel.n = kernel.k = 4096;
+  kernel.kind = KernelClass::linear;
+  const Hardware& gpu = ops.gpu("V100-32-PCIe");
+  const KernelEstimate before = model.predict(kernel, gpu, true);
+  model.probe(gpu, probe);
+  const KernelEstimate after = model.predict(kernel, gpu, true);
+  const double measured = 1.5 * made_up_seconds(made_up_gpus[1], kernel.flops(), kernel.bytes());
+  EXPECT_NEAR(std::exp(after.log_sec) / measured, 1, 0.25);
+  EXPECT_LT(std::abs(after.log_sec - std::log(measured)), 0.5 * std::abs(before.log_sec - std::log(measured)));
+  EXPECT_LT(after.half_width(), before.half_width());
+  EXPECT_EQ(after.provenance, Provenance::probe);
+}
+
+TEST_F(OpModel, SetsAsideADeviceThatWasThrottled) {
+  OpFolder ops = read_op_folder(folder_.path());
+  for (OpRow& row : ops.rows) {
+    if (row.gpu == "T4" && row.kernel.kind == KernelClass::linear) row.sec *= 4;
+  }
+  const KernelModels models = KernelModels::fit(rows_of(ops, ""), ops.gpus);
+  EXPECT_THAT(models.of(KernelClass::linear)->set_aside, ::testing::ElementsAre("T4 (test)", "T4 (train)"));
+  EXPECT_THAT(models.of(KernelClass::elementwise)->set_aside, ::testing::IsEmpty());
+}
+
+TEST_F(OpModel, AStepIsTheSumOfItsKernelsUnlessTheHostIsSlower) {
+  const OpFolder ops = read_op_folder(folder_.path());
+  const KernelModels models = KernelModels::fit(rows_of(ops, ""), ops.gpus);
+  const Hardware& gpu = ops.gpu("V100-32-PCIe");
+  StepPart part;
+  part.kernel.kind = KernelClass::linear;
+  part.kernel.m = part.kernel.n = part.kernel.k = 4096;
+  part.count = 10;
+  const double expected = 10 * made_up_seconds(made_up_gpus[1], part.kernel.flops(), part.kernel.bytes());
+  EXPECT_NEAR(step_time(models, std::vector{part}, gpu).sec / expected, 1, 0.1);
+  part.kernel.m = part.kernel.n = part.kernel.k = 16;
+  EXPECT_NEAR(step_time(models, std::vector{part}, gpu).sec, 10 * host_sec_per_op, 1e-9);
+}
+
+TEST_F(OpModel, AnswersForAnyNetworkOnAnyDevice) {
+  const OpTimeModel model = OpTimeModel::fit(folder_.path());
+  const DeviceCatalogue devices;
+  for (const char* network : {"resnet50", "mobilenet_v2", "bert_base"}) {
+    double last = 0;
+    for (const std::int64_t batch : {2, 8, 32}) {
+      Workload workload = Workload::zoo(network, batch);
+      const StepTime time = model.predict(workload.graph(), devices.find("L4"), Precision::fp32);
+      EXPECT_GT(time.sec.p50, last) << "a larger batch takes longer";
+      last = time.sec.p50;
+      EXPECT_LT(time.sec.p05, time.sec.p50);
+      EXPECT_LT(time.sec.p50, time.sec.p95);
+      EXPECT_EQ(time.costliest.size(), 10U);
+      EXPECT_TRUE(std::is_sorted(time.costliest.begin(), time.costliest.end(),
+                                 [](const OpCost& a, const OpCost& b) { return a.sec > b.sec; }));
+      EXPECT_NE(time.provenance, Provenance::runs);
+      EXPECT_EQ(time.unknown_bytes, 0);
+    }
+  }
+}
+
+TEST_F(OpModel, AStepIsNoFasterThanItsRoofline) {
+  const OpTimeModel model = OpTimeModel::fit(folder_.path());
+  const DeviceCatalogue devices;
+  const Device gpu = devices.find("RTX 2080 Ti");
+  const OpGraph step = Workload::zoo("vgg16", 16).graph();
+  // Winograd's algorithm saves at most a factor of 2.25 (F(2x2, 3x3)) to 4 (F(4x4, 3x3)) of the multiplications.
+  EXPECT_GT(model.predict(step, gpu, Precision::fp32).sec.p50, step.totals().flops / (4 * *gpu.fp32_tflops * 1e12));
+}
+
+TEST_F(OpModel, UnknownOperatorsCountByTheirBytesAndWiden) {
+  const OpTimeModel model = OpTimeModel::fit(folder_.path());
+  const DeviceCatalogue devices;
+  const auto answer = [&](OpKind kind) {
+    OpGraph step;
+    const TensorId x = step.add_tensor({1024, 1024, 64}, DataType::f32, TensorRole::input);
+    const TensorId y = step.add_like(x, TensorRole::activation);
+    for (int i = 0; i < 50; ++i) step.add_op(kind, Phase::forward, -1, std::vector{x}, std::vector{y});
+    return model.predict(step, devices.find("T4"), Precision::fp32);
+  };
+  const StepTime unknown = answer(OpKind::unknown), known = answer(OpKind::relu);
+  EXPECT_EQ(unknown.provenance, Provenance::bytes);
+  EXPECT_EQ(unknown.unknown_bytes, 1);
+  EXPECT_GT(unknown.sec.p95 / unknown.sec.p05, 2 * known.sec.p95 / known.sec.p05);
+  // 50 times 2 x 256 MiB at 320 GB/s are 84 ms at least.
+  EXPECT_GT(unknown.sec.p50, 0.084);
+}
+
+TEST_F(OpModel, RefusesDevicesWithoutPeaksAndWithAbsurdOnes) {
+  const OpTimeModel model = OpTimeModel::fit(folder_.path());
+  const OpGraph step = Workload::zoo("resnet18", 2).graph();
+  Device device = DeviceCatalogue().find("T4");
+  device.mem_bw_gbs = 320'000;  // MB/s
+  EXPECT_THAT(refusal([&] { (void)model.predict(step, device, Precision::fp32); }), HasSubstr("mem_bw_gbs"));
+  device.mem_bw_gbs = std::nullopt;
+  EXPECT_THAT(refusal([&] { (void)model.predict(step, device, Precision::fp32); }), HasSubstr("has no mem_bw_gbs"));
+  device = DeviceCatalogue().find("T4");
+  device.fp32_tflops = device.fp32_vector_tflops = std::nullopt;
+  EXPECT_THAT(refusal([&] { (void)model.predict(step, device, Precision::fp32); }), HasSubstr("fp32_tflops"));
+}
+
+TEST(StandardModel, AnswersForEveryGpuOfTheCatalogueWithinReachOfItsPeak) {
+  const OpGraph step = Workload::zoo("resnet50", 64).graph();
+  int asked = 0;
+  const DeviceCatalogue catalogue;
+  for (const Device& device : catalogue.devices()) {
+    if (device.kind != DeviceKind::gpu || !device.matrix_flops(Precision::fp32) || !device.mem_bw_gbs) continue;
+    // A step of convolutions: at most four times the peak (Winograd), at least a twentieth of it.
+    const double at_peak = step.totals().flops / *device.matrix_flops(Precision::fp32);
+    const StepTime time = OpTimeModel::standard().predict(step, device, Precision::fp32);
+    EXPECT_GT(time.sec.p50, at_peak / 4) << device.name;
+    EXPECT_LT(time.sec.p50, at_peak * 20) << device.name;
+    ++asked;
+  }
+  EXPECT_GT(asked, 25);
+}
+
+TEST_F(OpModel, AFileGivesTheSameAnswers) {
+  const OpTimeModel model = OpTimeModel::fit(folder_.path());
+  const std::string path = folder_.file("ops.json");
+  model.save(path);
+  EXPECT_TRUE(OpTimeModel::is_model_file(path));
+  const OpTimeModel loaded = OpTimeModel::load(path);
+  const OpGraph step = Workload::zoo("bert_base", 4).graph();
+  const DeviceCatalogue devices;
+  for (const char* device : {"T4", "L4", "H100-PCIe-80GB", "MI100"}) {
+    EXPECT_EQ(model.predict(step, devices.find(device), Precision::fp32).sec.p50,
+              loaded.predict(step, devices.find(device), Precision::fp32).sec.p50);
+  }
+}
+
+TEST_F(OpModel, DamagedFilesAreRefusedOrAnswerWithNumbers) {
+  OpTimeModel::fit(folder_.path()).save(folder_.file("ops.json"));
+  const std::string whole = testing::slurp(folder_.file("ops.json"));
+  const OpGraph step = Workload::zoo("bert_base", 1).graph();
+  const Device device = DeviceCatalogue().find("T4");
+  const std::array<std::string, 12> words = {"null",   "-1", "1e300", "\"x\"",         "[]",  "{}",
+                                             "999999", "0",  "true",  "[[[1,2,3,4]]]", "2.5", ""};
+  std::mt19937 random(5);
+  int refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string text = whole;
+    // Replaces a whole value now and then, else some bytes.
+    std::size_t at = random() % text.size();
+    if (round % 2 == 0) {
+      at = text.find(':', at);
+      if (at == std::string::npos) continue;
+      const std::size_t end = text.find_first_of(",}", ++at);
+      text.replace(at, end - at, words[random() % words.size()]);
+    } else {
+      text.replace(at, random() % 6, words[random() % words.size()]);
+    }
+    try {
+      const OpTimeModel model = OpTimeModel::load(folder_.write("damaged.json", text));
+      EXPECT_TRUE(std::isfinite(model.predict(step, device, Precision::fp32).sec.p50));
+    } catch (const InputError&) {
+      ++refused;
+    } catch (const ModelError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST_F(OpModel, BadFoldersAreOneLine) {
+  EXPECT_THAT(refusal([&] { (void)read_op_folder(folder_.file("none")); }), HasSubstr("not a folder"));
+  folder_.write("op_linear.csv", "gpu,M,N,K,fwd_ms\nT4,64,64,64,0.1\nT5,64,64,64,0.1\n");
+  EXPECT_THAT(refusal([&] { (void)read_op_folder(folder_.path()); }), HasSubstr("op_linear.csv:3: gpu \"T5\""));
+  folder_.write("op_linear.csv", "gpu,M,N,K,fwd_ms\nT4,64,64,64,-1\n");
+  EXPECT_THAT(refusal([&] { (void)read_op_folder(folder_.path()); }), HasSubstr("op_linear.csv:2: fwd_ms"));
+  folder_.write("op_linear.csv", "gpu,M,N,fwd_ms\n");
+  EXPECT_THAT(refusal([&] { (void)read_op_folder(folder_.path()); }), HasSubstr("K"));
+  folder_.write("op_linear.csv", "gpu,M,N,K,fwd_ms\n");
+  folder_.write("gpus.csv", "gpu,mem_bw_gbs,num_sm,l2_mb\nT4,320,40,4\n");
+  EXPECT_THAT(refusal([&] { (void)read_op_folder(folder_.path()); }), HasSubstr("gpus.csv:2: neither"));
+}
+
+TEST_F(OpModel, DamagedFoldersAreRefusedOrRead) {
+  const std::string whole = testing::slurp(folder_.file("op_linear.csv"));
+  const std::array<std::string, 9> words = {",", "\n", "nan", "-1", "0", "\"", "1e400", std::string(1, '\0'), "x"};
+  std::mt19937 random(6);
+  for (int round = 0; round < 300; ++round) {
+    std::string text = whole;
+    text.replace(random() % text.size(), random() % 6, words[random() % words.size()]);
+    folder_.write("op_linear.csv", text);
+    try {
+      EXPECT_FALSE(read_op_folder(folder_.path()).rows.empty());
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("op_linear.csv"));
+    }
+  }
+}
+
+TEST(StepKernels, AConvolutionIsAProductInEachDirection) {
+  // torchvision's ResNet-50: its second convolution is 1x1, 64 to 64 channels, on 56 x 56 pixels.
+  const OpGraph step = Workload::zoo("resnet50", 4).graph();
+  const std::vector<StepKernel> kernels = step_kernels(step);
+  double flops = 0;
+  std::size_t dispatched = 0;
+  for (const StepKernel& kernel : kernels) {
+    flops += kernel.flops;
+    dispatched += kernel.dispatched ? 1 : 0;
+    if (kernel.group == StepGroup::conv_forward || kernel.group == StepGroup::conv_weight) {
+      EXPECT_NEAR(kernel.flops, 2 * kernel.batch * kernel.rows * kernel.width * kernel.depth, 1e-6 * kernel.flops);
+    }
+  }
+  EXPECT_NEAR(flops, step.totals().flops, 1e-6 * flops);
+  EXPECT_EQ(dispatched, step.ops().size());
+  const auto second = std::find_if(kernels.begin() + 1, kernels.end(), [](const StepKernel& kernel) {
+    return kernel.group == StepGroup::conv_forward && kernel.depth == 64;
+  });
+  ASSERT_NE(second, kernels.end());
+  EXPECT_EQ(second->rows, 4 * 56 * 56);
+  EXPECT_EQ(second->width, 64);
+  EXPECT_TRUE(second->aligned);
+}
+
+}  // namespace
+}  // namespace perfpred
