@@ -11,10 +11,10 @@
 
 #include "model/kinds/ann.h"
 #include "model/lognormal.h"
-#include "text/model_json.h"
 #include "model/regressor_kind.h"
 #include "statistics/confidence.h"
 #include "statistics/vectorized.h"
+#include "text/model_json.h"
 
 namespace perfpred {
 namespace {

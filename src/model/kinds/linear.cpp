@@ -9,8 +9,8 @@
 
 #include "model/kinds/features.h"
 #include "model/lognormal.h"
-#include "text/model_json.h"
 #include "model/regressor_kind.h"
+#include "text/model_json.h"
 
 namespace perfpred {
 namespace {

@@ -12,8 +12,8 @@
 #include <random>
 
 #include "model/lognormal.h"
-#include "text/model_json.h"
 #include "model/regressor_kind.h"
+#include "text/model_json.h"
 
 namespace perfpred {
 namespace {
