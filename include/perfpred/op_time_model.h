@@ -48,7 +48,7 @@ class PERFPRED_API OpTimeModel {
   /// @param ops_dir  gpus.csv and op_*.csv (docs/optime.md)
   /// @param steps    table of measured training steps; empty: efficiencies of convolutions and normalisations are those
   ///                 that the library carries
-  /// @throws InputError, `file:line: ...`, for a folder or table that cannot be read or has too few rows
+  /// @throws InputError with file and line for a folder or table that cannot be read or has too few rows
   [[nodiscard]] static OpTimeModel fit(const std::string& ops_dir, const std::string& steps = {});
 
   /// The model that the library carries: fitted on measurements by others whose licence allows it

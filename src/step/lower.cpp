@@ -44,7 +44,7 @@ std::size_t dropout(Lowering& lowering, std::size_t i) {
   const Op& op = ops[i];
   if (op.kind == OpKind::mul && op.phase == Phase::backward && step.inputs(op).size() == 2) {
     const auto in = step.inputs(op);
-    for (const std::size_t mask : {0, 1}) {
+    for (const std::size_t mask : {0U, 1U}) {
       const auto found = lowering.kept.find(lowering.storage(in[mask]));
       if (found == lowering.kept.end()) continue;
       lowering.add(op, OpKind::native_dropout_backward, {in[1 - mask], found->second[0]}, {step.outputs(op)[0]});
