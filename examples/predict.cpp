@@ -54,23 +54,33 @@ nlohmann::json of_step(nlohmann::json answer, const Workload& workload, const Fo
     const Quantiles& epoch = job.prediction.time_sec;
     answer["step_sec"] = to_json(Quantiles{epoch.p05 / steps, epoch.p50 / steps, epoch.p95 / steps});
   }
-  for (const char* key : {"time_sec", "total_sec", "price"}) {
-    if (!knows_epoch) answer[key] = nullptr;
+  if (knows_epoch) return answer;
+  for (const char* key : {"time_sec", "total_sec", "price"}) answer[key] = nullptr;
+  for (auto& part : answer["breakdown"]) {
+    part["sec"] = part["sec"].get<double>() / static_cast<double>(workload.steps_per_epoch());
   }
   return answer;
 }
 
-void print(const Workload& workload, const Forecast& job) {
+/// @param knows_epoch  false: the samples of an epoch are not known, so that all seconds are a step's
+void print(const Workload& workload, const Forecast& job, bool knows_epoch) {
   fmt::print("{}\n", workload.key());
   const auto line = [](const char* name, const Quantiles& q, const char* unit) {
     fmt::print("  {:<12} {:>12.4g} {}  (90 %: {:.4g} .. {:.4g})\n", name, q.p50, unit, q.p05, q.p95);
   };
-  if (job.step_sec) line("step", *job.step_sec, "s");
-  line("epoch", job.prediction.time_sec, "s");
+  const double steps = knows_epoch ? 1 : static_cast<double>(workload.steps_per_epoch());
+  const Quantiles& epoch = job.prediction.time_sec;
+  if (job.step_sec) {
+    line("step", *job.step_sec, "s");
+  } else if (!knows_epoch) {
+    line("step", {epoch.p05 / steps, epoch.p50 / steps, epoch.p95 / steps}, "s");
+  }
+  if (knows_epoch) line("epoch", epoch, "s");
   line("throughput", job.images_per_sec, "images/s");
-  line("total", job.total_sec, "s");
-  if (job.price) line("price", *job.price, "");
-  if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
+  if (knows_epoch) line("total", job.total_sec, "s");
+  if (knows_epoch && job.price) line("price", *job.price, "");
+  if (knows_epoch && job.epochs_in_budget)
+    fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
   if (job.memory_bytes) {
     fmt::print("  {:<12} {:>12.1f} MB{}\n", "memory", static_cast<double>(*job.memory_bytes) / 1e6,
                !job.fits   ? ""
@@ -79,7 +89,7 @@ void print(const Workload& workload, const Forecast& job) {
   }
   if (job.bound) fmt::print("  {:<12} {:>12}\n", "bound by", to_string(*job.bound));
   for (const TimeTerm& term : job.breakdown) {
-    fmt::print("    {:<24} {:>10.4f} s {:>6.1f} %\n", term.op, term.sec, 100 * term.sec / job.prediction.time_sec.p50);
+    fmt::print("    {:<24} {:>10.4g} s {:>6.1f} %\n", term.op, term.sec / steps, 100 * term.sec / epoch.p50);
   }
   if (job.provenance) fmt::print("  {:<12} {:>12}\n", "rests on", to_string(*job.provenance));
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
@@ -275,9 +285,9 @@ int main(int argc, char** argv) {
     if (table_only) return;
     std::vector<Forecast> jobs;
     for (const Workload& workload : workloads) jobs.push_back(model.forecast(devices, workload, terms));
+    const bool knows_epoch = step.empty() || asked.find("train_images") != nullptr;
     if (json) {
       nlohmann::json list = nlohmann::json::array();
-      const bool knows_epoch = asked.find("train_images") != nullptr;
       for (std::size_t i = 0; i < workloads.size(); ++i) {
         const nlohmann::json answer = to_json(workloads[i], jobs[i]);
         list.push_back(step.empty() ? answer : of_step(answer, workloads[i], jobs[i], knows_epoch));
@@ -286,7 +296,7 @@ int main(int argc, char** argv) {
     } else if (!sweep.empty()) {
       print_table(workloads, jobs, fields.back().name);
     } else {
-      for (std::size_t i = 0; i < workloads.size(); ++i) print(workloads[i], jobs[i]);
+      for (std::size_t i = 0; i < workloads.size(); ++i) print(workloads[i], jobs[i], knows_epoch);
     }
   });
 }
