@@ -58,7 +58,7 @@ TEST(MedianInterval, CoversTheMedianAsOftenAsItSays) {
 
 TEST(MedianInterval, OfFewSamplesIsStudents) {
   constexpr int trials = 4000;
-  for (const std::size_t n : {2, 3, 4, 5}) {
+  for (const std::size_t n : {2U, 3U, 4U, 5U}) {
     int covered = 0;
     for (unsigned trial = 0; trial < trials; ++trial) {
       auto sample = noisy(1, 0.05, trial);
@@ -76,7 +76,7 @@ TEST(MedianInterval, OfFewSamplesIsStudents) {
 TEST(RelativeErrorOfMean, CoversTheMeanAsOftenAsItSays) {
   constexpr int trials = 2000;
   constexpr double z = 1.959963984540054;
-  for (const std::size_t n : {3, 10, 40}) {
+  for (const std::size_t n : {3U, 10U, 40U}) {
     int covered = 0;
     for (unsigned trial = 0; trial < trials; ++trial) {
       auto sample = noisy(1, 0.1, trial);
