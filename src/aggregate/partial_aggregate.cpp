@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "text/files.h"
@@ -65,6 +66,9 @@ auto field(const Json& object, const char* name, Read read) {
 
 template <class T>
 T as(const Json& json) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    if (!json.is_number_integer()) refuse("a count is not an integer");  // converting 1e38 is undefined
+  }
   return json.get<T>();
 }
 
