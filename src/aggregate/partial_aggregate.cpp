@@ -6,7 +6,6 @@
 
 #include <bit>
 #include <cstddef>
-#include <type_traits>
 #include <utility>
 
 #include "text/files.h"
@@ -66,9 +65,6 @@ auto field(const Json& object, const char* name, Read read) {
 
 template <class T>
 T as(const Json& json) {
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    if (!json.is_number_integer()) refuse("a count is not an integer");  // converting 1e38 is undefined
-  }
   return json.get<T>();
 }
 
@@ -150,7 +146,14 @@ PartialAggregate partial_of(const Json& json) {
       partial.rejected.push_back(std::move(entry));
     }
   });
-  if (json.contains("fingerprints")) partial.fingerprints = field(json, "fingerprints", as<std::deque<Fingerprint>>);
+  if (json.contains("fingerprints")) {
+    field(json, "fingerprints", [&](const Json& prints) {
+      for (const Json& print : list(prints)) {
+        if (!print.is_number_unsigned()) refuse("a fingerprint is not a whole number");
+        partial.fingerprints.push_back(print.get<Fingerprint>());
+      }
+    });
+  }
   return partial;
 }
 
