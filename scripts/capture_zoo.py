@@ -135,17 +135,11 @@ def _transformers():
             decoder_start_token_id=0, d_model=128, d_ff=256, d_kv=32, num_layers=2, num_heads=4, vocab_size=1000
         )
     ), words
+    sides = dict(layers=2, ffn_dim=256, attention_heads=4)
+    both_sides = {f"{side}_{what}": size for side in ("encoder", "decoder") for what, size in sides.items()}
+    both_sides["d_model"] = 128
     yield "transformers BartForConditionalGeneration", lambda: hf.BartForConditionalGeneration(
-        hf.BartConfig(
-            d_model=128,
-            encoder_layers=2,
-            decoder_layers=2,
-            encoder_ffn_dim=256,
-            decoder_ffn_dim=256,
-            encoder_attention_heads=4,
-            decoder_attention_heads=4,
-            vocab_size=1000,
-        )
+        hf.BartConfig(**both_sides, vocab_size=1000)
     ), words
     image = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4)
     yield "transformers ViTForImageClassification", lambda: hf.ViTForImageClassification(
@@ -165,15 +159,7 @@ def _transformers():
         }
 
     yield "transformers WhisperForConditionalGeneration", lambda: hf.WhisperForConditionalGeneration(
-        hf.WhisperConfig(
-            d_model=128,
-            encoder_layers=2,
-            decoder_layers=2,
-            encoder_ffn_dim=256,
-            decoder_ffn_dim=256,
-            encoder_attention_heads=4,
-            decoder_attention_heads=4,
-        )
+        hf.WhisperConfig(**both_sides)
     ), sound
 
 

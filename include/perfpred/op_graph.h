@@ -190,8 +190,8 @@ class PERFPRED_API OpGraph {
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
              std::span<const TensorId> outputs, bool transposed = false, bool causal = false);
 
-  /// Says that a tensor's memory is given back after an operator, an index into ops(). Once said of one tensor, memory
-  /// of which it is not said lives to the end of the step; otherwise memory lives to the last operator that uses it.
+  /// Frees a tensor's memory after an operator, an index into ops(). A graph without any such call frees each memory
+  /// after the last operator that uses it; in a graph with one, memory that is never freed lives to the end of the step.
   void set_freed_after(TensorId storage, std::size_t op);
 
   /// Pairs of an operator and the tensor whose memory is given back after it, in the order of execution; empty where

@@ -34,7 +34,7 @@ struct StepDevice {
 /// @throws InputError as hardware_of()
 [[nodiscard]] StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic);
 
-/// The precision whose rates a row's text names (`half` and `amp` are fp16); nothing for a text that is none.
+/// The precision whose rates a row's text names (`half` and `amp` are fp16); nothing for any other text.
 [[nodiscard]] std::optional<Precision> step_precision(std::string_view text);
 
 /// A measured training step.

@@ -7,7 +7,7 @@
 
 namespace perfpred {
 
-/// The step file of a network in the folders of add_graphs(); nothing if there is none. Read at the first call.
+/// The step file of a network in the folders of add_graphs(), which are read at the first call; nothing if none has it.
 /// @throws InputError as StepFile does
 [[nodiscard]] std::optional<StepFile> find_graph(const std::string& network);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "step/executed_op.h"
+#include "text/enum_names.h"
 #include "text/file_hash.h"
 #include "text/json.h"
 
@@ -107,18 +109,18 @@ std::string text(const json& object, const char* key, const Place& place) {
   return value.get<std::string>();
 }
 
-/// One of some words. @param words  pairs of a word and what it means
-template <class Value, std::size_t Count>
-Value one_of(const json& object, const char* key, const Place& place,
-             const std::array<std::pair<std::string_view, Value>, Count>& words) {
+/// The position of a field's word in a list.
+template <class Words, class Projection = std::identity>
+std::size_t position(const json& object, const char* key, const Place& place, const Words& words,
+                     Projection projection = {}) {
   const std::string word = text(object, key, place);
-  for (const auto& [known, value] : words) {
-    if (known == word) return value;
-  }
-  place.in(key).refuse(fmt::format("\"{}\" is not known", shown(word)));
+  const auto found = std::ranges::find(words, word, projection);
+  if (found == words.end()) place.in(key).refuse(fmt::format("\"{}\" is not known", shown(word)));
+  return static_cast<std::size_t>(found - words.begin());
 }
 
-constexpr std::array<std::pair<std::string_view, DataType>, 16> types = {{
+using NamedType = std::pair<std::string_view, DataType>;
+constexpr std::array<NamedType, 16> types = {{
     {"float32", DataType::f32},
     {"float16", DataType::f16},
     {"bfloat16", DataType::bf16},
@@ -135,23 +137,6 @@ constexpr std::array<std::pair<std::string_view, DataType>, 16> types = {{
     {"float8_e5m2fnuz", DataType::f8},
     {"complex64", DataType::c64},
     {"complex128", DataType::c128},
-}};
-
-constexpr std::array<std::pair<std::string_view, TensorRole>, 7> roles = {{
-    {"parameter", TensorRole::parameter},
-    {"buffer", TensorRole::buffer},
-    {"input", TensorRole::input},
-    {"activation", TensorRole::activation},
-    {"gradient", TensorRole::gradient},
-    {"optimizer_state", TensorRole::optimizer_state},
-    {"temporary", TensorRole::temporary},
-}};
-
-constexpr std::array<std::pair<std::string_view, Phase>, 4> phases = {{
-    {"forward", Phase::forward},
-    {"loss", Phase::loss},
-    {"backward", Phase::backward},
-    {"optimizer", Phase::optimizer},
 }};
 
 std::vector<std::int64_t> integers(const json& values, const Place& place, std::int64_t least) {
@@ -259,8 +244,8 @@ struct StepFile::Content {
     tensor.sizes = axes(from, "sizes", "growth", place);
     tensor.strides = axes(from, "strides", "stride_growth", place);
     if (tensor.strides.values.size() != tensor.sizes.values.size()) place.refuse("has not as many strides as sizes");
-    tensor.type = one_of(from, "dtype", place, types);
-    tensor.role = one_of(from, "role", place, roles);
+    tensor.type = types[position(from, "dtype", place, types, &NamedType::first)].second;
+    tensor.role = static_cast<TensorRole>(position(from, "role", place, enumerator_names<TensorRole::temporary>));
     const std::int64_t storage = integer(member(from, "storage", place), place.in("storage"), 0, no_tensor - 1);
     if (storage >= static_cast<std::int64_t>(storages.size()))
       place.in("storage").refuse(fmt::format("there is no {}", storage));
@@ -272,7 +257,7 @@ struct StepFile::Content {
     StepOp op;
     op.name = text(from, "name", place);
     if (!is_utf8(op.name)) place.in("name").refuse("is not UTF-8");
-    op.phase = one_of(from, "phase", place, phases);
+    op.phase = static_cast<Phase>(position(from, "phase", place, enumerator_names<Phase::optimizer>));
     op.inputs = indices(from, "inputs", place, tensors.size(), false);
     op.outputs = indices(from, "outputs", place, tensors.size(), true);
     if (from.contains("frees")) op.frees = indices(from, "frees", place, storages.size(), false);

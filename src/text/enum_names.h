@@ -8,8 +8,8 @@
 
 namespace perfpred {
 
-/// An enumerator as the source spells it: GCC and Clang write it into the name of a function of which it is a template
-/// argument, "... value = perfpred::Phase::loss; ..." or "... value = perfpred::Phase::loss]".
+/// An enumerator as the source spells it. GCC and Clang write a template's argument into the name of its function:
+/// "... value = perfpred::Phase::loss; ..." or "... value = perfpred::Phase::loss]".
 template <auto value>
 [[nodiscard]] constexpr std::string_view enumerator_name() {
   constexpr std::string_view function = __PRETTY_FUNCTION__;

@@ -83,7 +83,7 @@ class MemoryRemover {
   std::map<std::tuple<const c10::StorageImpl*, std::int64_t, std::vector<std::int64_t>>, Tensor> removed_;
 };
 
-/// The first tensor in a module's output; undefined if there is none.
+/// The first tensor in a module's output; an undefined one where the output has no tensor.
 Tensor first_tensor(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor();
   std::vector<c10::IValue> parts;
