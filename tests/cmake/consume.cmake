@@ -12,7 +12,7 @@ if(WITHOUT_TORCH)
   unset(ENV{CMAKE_PREFIX_PATH})
 endif()
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${BINARY} -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} ${ARGUMENTS})
-run(${CMAKE_COMMAND} --build ${BINARY})
+run(${CMAKE_COMMAND} --build ${BINARY} --target consumer)
 run(${BINARY}/consumer)
 
 if(WITHOUT_TORCH)
