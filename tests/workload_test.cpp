@@ -263,6 +263,7 @@ TEST(Workload, WhatIsNoKeyIsRefused) {
   for (std::size_t size = 0; size + 1 < key.size() - std::string("threads=").size(); ++size) {
     EXPECT_THROW((void)Workload::from_key(key.substr(0, size)), InputError) << key.substr(0, size);
   }
+  EXPECT_THROW((void)Workload::from_key(key + ";"), InputError);
   EXPECT_THROW((void)Workload::from_key(key + ";more=1"), InputError);
   EXPECT_THROW((void)Workload::from_key(" " + key), InputError);
   EXPECT_THROW((void)Workload::from_key(std::string(1'000'000, 'x')), InputError);

@@ -141,7 +141,7 @@ Workload Workload::from_key(std::string_view key) {
     if (name ? field.empty() : column.get(workload) != field || (!field.empty() && field == column.usual))
       throw_bad_value({{}, 0, "key"}, key, "a workload key");
   }
-  if (!rest.empty()) throw_bad_value({{}, 0, "key"}, key, "a workload key");
+  if (!rest.empty() || key.ends_with(';')) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   workload.validate();
   return workload;
 }
