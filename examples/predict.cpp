@@ -88,8 +88,10 @@ void print(const Workload& workload, const Forecast& job, bool knows_epoch) {
                            : ", does not fit");
   }
   if (job.bound) fmt::print("  {:<12} {:>12}\n", "bound by", to_string(*job.bound));
+  std::size_t width = 0;
+  for (const TimeTerm& term : job.breakdown) width = std::max(width, term.op.size());
   for (const TimeTerm& term : job.breakdown) {
-    fmt::print("    {:<24} {:>10.4g} s {:>6.1f} %\n", term.op, term.sec / steps, 100 * term.sec / epoch.p50);
+    fmt::print("    {:<{}} {:>10.4g} s {:>6.1f} %\n", term.op, width, term.sec / steps, 100 * term.sec / epoch.p50);
   }
   if (job.provenance) fmt::print("  {:<12} {:>12}\n", "rests on", to_string(*job.provenance));
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
