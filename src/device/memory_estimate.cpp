@@ -92,6 +92,11 @@ class Replay {
       for (const TensorId id : graph_.inputs(op)) use(id);
       for (const TensorId id : graph_.outputs(op)) use(id);
     }
+    for (std::size_t i = 0; i < graph_.ops().size() && graph_.frees().empty(); ++i) {
+      if (!is_second_factor(i)) continue;
+      std::size_t& last = last_use_[first_factor(i)];
+      last = std::max(last, i);
+    }
     if (graph_.frees().empty()) return;
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       last_use_[id] = never;
@@ -101,6 +106,20 @@ class Replay {
       last_use_[storage] = op;
       held_[storage] = false;
     }
+  }
+
+  /// Whether an operator gives the second gradient of a product whose first one the operator before it gave. Autograd
+  /// keeps both factors until it has both.
+  [[nodiscard]] bool is_second_factor(std::size_t i) const {
+    if (i == 0) return false;
+    const Op &before = graph_.ops()[i - 1], &op = graph_.ops()[i];
+    if (op.kind != OpKind::mul || before.kind != OpKind::mul || op.phase != Phase::backward) return false;
+    const auto first = graph_.inputs(before), second = graph_.inputs(op);
+    const auto storage = [&](TensorId id) { return graph_.tensors()[id].storage; };
+    return first.size() == 2 && second.size() == 2 && storage(first[0]) == storage(second[0]);
+  }
+  [[nodiscard]] TensorId first_factor(std::size_t i) const {
+    return graph_.tensors()[graph_.inputs(graph_.ops()[i - 1])[1]].storage;
   }
 
   /// What the training loop holds until the step is over: the logits, and the loss, a scalar.
@@ -160,6 +179,7 @@ class Replay {
     };
     for (const TensorId id : graph_.inputs(op)) release(id);
     for (const TensorId id : graph_.outputs(op)) release(id);
+    if (is_second_factor(i)) release(first_factor(i));
     for (; next_free_ < graph_.frees().size() && graph_.frees()[next_free_].first == i; ++next_free_) {
       release(graph_.frees()[next_free_].second);  // not an operand, as autograd's saved tensors
     }
