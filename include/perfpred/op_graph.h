@@ -249,10 +249,10 @@ class PERFPRED_API OpGraph {
 [[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision,
                                                  OptimizerImpl impl = OptimizerImpl::fused);
 
-/// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU: a
-/// convolution's bias is added after it, and has a gradient summed apart; dropout is one kernel and keeps a byte an
-/// element; operators on lists of tensors are as many kernels as CUDA's launcher makes; attention of doubles is written
-/// out. On a CPU: attention with dropout is written out. Tensors keep their ids; new ones follow them.
+/// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU, biases of
+/// convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists
+/// are as many kernels as CUDA launches, attention of doubles is written out. On a CPU, attention with dropout and RMS
+/// norms are written out, LSTMs split by layer and direction. Tensors keep their ids; new ones follow them.
 /// @param step  as training_step() or a trace gives it
 [[nodiscard]] PERFPRED_API OpGraph lower(const OpGraph& step, DeviceKind device);
 
