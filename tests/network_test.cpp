@@ -120,6 +120,68 @@ TEST(Network, HasThePublishedParametersElsewhere) {
   EXPECT_EQ(Workload::zoo("gpt2_xl", 1).params(), 1'557'611'200);
 }
 
+TEST(Network, HasTransformersParameters) {  // LlamaForCausalLM, MistralForCausalLM of transformers 5.23
+  EXPECT_EQ(Workload::zoo("llama2_7b", 1).params(), 6'738'415'616);
+  EXPECT_EQ(Workload::zoo("llama2_13b", 1).params(), 13'015'864'320);
+  EXPECT_EQ(Workload::zoo("llama3_8b", 1).params(), 8'030'261'248);
+  EXPECT_EQ(Workload::zoo("mistral_7b", 1).params(), 7'241'732'096);
+  EXPECT_EQ(Workload::zoo("tinyllama_1.1b", 1).params(), 1'100'048'384);
+}
+
+/// Parameters and, by torch.utils.flop_counter, FLOPs of the forward pass of transformers' LlamaForCausalLM 5.23 of
+/// these sizes with attention written out: 2 samples of 40 words.
+TEST(Network, HasTheFlopsOfLlamas) {
+  struct Expected {
+    const char* options;
+    std::int64_t params;
+    double forward_flops;
+  };
+  const std::string sizes = "transformer:layers=3,hidden=96,heads=8,vocab=500,norm=rms,positions=rotary,mlp=swiglu";
+  const double attention =
+      3 * 4.0 * 2 * 40 * 40 * 96;  // Llama's kernel leaves out half of it, pairs of later positions
+  for (const auto& [options, params, flops] : {Expected{",bias=0,tied=0,dropout=0", 428'448, 64'450'560},
+                                               Expected{",kv_heads=2,bias=0,tied=1,dropout=0", 338'976, 57'815'040},
+                                               Expected{",kv_heads=4,tied=0,dropout=0", 403'488, 60'026'880}}) {
+    SCOPED_TRACE(options);
+    const Workload workload = Workload::zoo(sizes + options, 2, {40});
+    EXPECT_EQ(workload.params(), params);
+    const OpGraph graph = workload.graph();
+    EXPECT_EQ(graph.totals(Phase::forward).conv_matmul_flops, flops - attention / 2);
+    EXPECT_EQ(graph.totals(Phase::backward).conv_matmul_flops, 2 * (flops - attention) + 2.5 * attention / 2);
+  }
+}
+
+TEST(Network, RecurrentNetworksHaveTheParametersOfTorch) {  // torch.nn.Embedding, LSTM, GRU or RNN, Linear
+  for (const auto& [name, params] :
+       {std::pair("lstm:layers=2,hidden=650,vocab=10000", 19'780'400),
+        std::pair("lstm:layers=2,hidden=1500,vocab=10000", 66'034'000),
+        std::pair("lstm:layers=3,hidden=40,vocab=100,bidirectional=1", 116'420),
+        std::pair("lstm:layers=2,hidden=64,vocab=1000,cell=gru", 178'920),
+        std::pair("lstm:layers=1,hidden=64,vocab=1000,bidirectional=1,cell=tanh", 209'640),
+        std::pair("lstm:layers=1,hidden=64,vocab=1000,bidirectional=1,cell=relu", 209'640)}) {
+    EXPECT_EQ(Workload::zoo(name, 1).params(), params) << name;
+    EXPECT_EQ(Workload::zoo(name, 1).graph().params(), params) << name;
+  }
+  EXPECT_EQ(Workload::zoo("lstm:layers=2,hidden=650,vocab=10000", 1).input, (std::vector<std::int64_t>{35}));
+}
+
+/// By torch.utils.flop_counter on a CPU: 3 samples of 7 words, forward and backward, two GRU layers in two directions.
+/// There, the zeros that the states start from get no gradient, which cuDNN computes.
+TEST(Network, RecurrentNetworksHaveTheFlopsOfTorch) {
+  const OpGraph graph = Workload::zoo("lstm:layers=2,hidden=64,vocab=1000,bidirectional=1,cell=gru", 3, {7}).graph();
+  EXPECT_EQ(graph.totals().conv_matmul_flops, 31'315'968 + 4 * 2.0 * 3 * (3 * 64) * 64);
+}
+
+TEST(Network, SizesAndOptionsHaveOneSpelling) {
+  const std::string gpt = "transformer:layers=2,hidden=64,heads=4,vocab=10";
+  EXPECT_EQ(Workload::zoo(gpt + ",causal=1,norm=layer,kv_heads=4,mlp_hidden=256,dropout=1", 1).network, gpt);
+  EXPECT_EQ(Workload::zoo(gpt + ",tied=0,mlp_hidden=512,mlp=swiglu,NORM=rms", 1).network,
+            gpt + ",norm=rms,mlp=swiglu,mlp_hidden=512,tied=0");
+  EXPECT_EQ(Workload::zoo(gpt + ",mlp=swiglu,mlp_hidden=256", 1).network, gpt + ",mlp=swiglu");  // 8/3 64, to 256
+  EXPECT_EQ(Workload::zoo("LSTM:layers=2,hidden=8,vocab=10,cell=lstm,bidirectional=1", 1).network,
+            "lstm:layers=2,hidden=8,vocab=10,bidirectional=1");
+}
+
 TEST(Network, TransformerFollowsTheClosedForm) {
   // Per token 2 (12 L h^2 + h V) for weights. The two products of attention are 4 L S h, half of that without pairs of
   // later positions; its fused kernel computes one of them anew for the gradients.
@@ -219,6 +281,40 @@ TEST(Network, RefusesWhatDoesNotFit) {
         "transformer:layers=2,hidden=64,heads=4,vocab= 10"}) {
     EXPECT_THROW(static_cast<void>(Workload::zoo(name, 1)), InputError) << name;
   }
+  const auto expect_name_refused = [](const std::string& name, std::string_view part) {
+    EXPECT_THROW(
+        {
+          try {
+            static_cast<void>(Workload::zoo(name, 1));
+          } catch (const InputError& error) {
+            EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
+            throw;
+          }
+        },
+        InputError)
+        << name;
+  };
+  for (const auto& [options, part] :
+       {std::pair("kv_heads=3", "kv_heads \"3\" is not a divisor of heads=8"), std::pair("kv_heads=0", "kv_heads"),
+        std::pair("norm=batch", "norm \"batch\" is not layer or rms"), std::pair("positions=", "positions"),
+        std::pair("mlp=relu", "gelu or swiglu"), std::pair("mlp_hidden=1e9", "mlp_hidden"),
+        std::pair("mlp_hidden=9999999999", "1 to 1073741824"), std::pair("causal=2", "causal \"2\" is not 0 or 1"),
+        std::pair("bias=yes", "0 or 1"), std::pair("tied", "of the form"), std::pair("depth=2", "option \"depth\""),
+        std::pair("causal=0,causal=0", "at most once")}) {
+    expect_name_refused(std::string("transformer:layers=2,hidden=64,heads=8,vocab=10,") + options, part);
+  }
+  expect_name_refused("transformer:layers=2,hidden=24,heads=8,vocab=10,positions=rotary", "even width");
+  for (const auto& [name, part] :
+       {std::pair("lstm:", "of the form lstm:layers=2,hidden=650,vocab=10000"),
+        std::pair("lstm:layers=2,hidden=650", "of the form"), std::pair("lstm:layers=0,hidden=8,vocab=8", "layers"),
+        std::pair("lstm:layers=2,hidden=8,vocab=8,cell=elman", "lstm or gru or tanh or relu"),
+        std::pair("lstm:layers=2,hidden=8,vocab=8,bidirectional=2", "0 or 1")}) {
+    expect_name_refused(name, part);
+  }
+  expect_refused(Workload::zoo("tinyllama_1.1b", 1, {2049}), "2048 positions");
+  Workload grouped = Workload::zoo("transformer:layers=2,hidden=64,heads=8,vocab=10,kv_heads=2", 1);
+  grouped.attention = Attention::eager;
+  expect_refused(grouped, "fewer heads of keys");
   expect_refused(Workload::zoo("resnet50", 1, {224}), "channels x height x width");
   expect_refused(Workload::zoo("gpt2", 1, {3, 224, 224}), "sequence length");
   expect_refused(Workload::zoo("gpt2", 1, {1025}), "1024 positions");

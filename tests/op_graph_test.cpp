@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
 
 namespace perfpred {
 namespace {
@@ -114,6 +115,61 @@ TEST(OpGraph, AttentionIsTwoProductsForwardAndFiveBackward) {
       graph.add_op(OpKind::attention, Phase::forward, -1, std::array{q, k, v}, std::array{o, sums}, false, true);
   EXPECT_EQ(causal.flops, product);
   EXPECT_EQ(graph.totals().conv_matmul_flops, graph.totals().flops);
+}
+
+/// Operands of an RNN of `layers` layers and `directions` directions, as cuDNN takes them.
+struct MadeRnn {
+  std::int64_t positions = 7, batch = 3, input = 5, hidden = 6;
+  OpGraph graph;
+  std::vector<TensorId> read, weights;
+  TensorId outputs = no_tensor, state = no_tensor;
+
+  MadeRnn(std::int64_t gates, std::int64_t layers, std::int64_t directions, bool lstm) {
+    const auto made = [&](const Shape& shape) {
+      return graph.add_tensor(shape, DataType::f32, TensorRole::activation);
+    };
+    read.push_back(made({positions, batch, input}));
+    for (std::int64_t i = 0; i < layers * directions; ++i) {
+      const std::int64_t rows = gates * hidden;
+      for (const Shape& shape :
+           {Shape{rows, i < directions ? input : directions * hidden}, Shape{rows, hidden}, Shape{rows}, Shape{rows}}) {
+        weights.push_back(made(shape));
+      }
+    }
+    read.insert(read.end(), weights.begin(), weights.end());
+    state = made({layers * directions, batch, hidden});
+    read.push_back(state);
+    if (lstm) read.push_back(made({layers * directions, batch, hidden}));
+    outputs = made({positions, batch, directions * hidden});
+  }
+};
+
+/// 2 B S G h (in + h) a layer and direction; the equations of torch.nn.LSTM, GRU and RNN for the cells.
+TEST(OpGraph, ARecurrentNetworkMultipliesEachWeightOnceForEachPosition) {
+  struct Expected {
+    std::int64_t gates;
+    double cell, cell_backward;  // FLOPs for each element of the hidden state
+  };
+  for (const auto& [gates, cell, cell_backward] : {Expected{4, 13, 12}, Expected{3, 11, 10}, Expected{1, 2, 1}}) {
+    SCOPED_TRACE(gates);
+    MadeRnn rnn(gates, 2, 2, gates == 4);
+    const auto h = static_cast<double>(rnn.hidden), in = static_cast<double>(rnn.input);
+    const auto positions = static_cast<double>(rnn.positions * rnn.batch);
+    const double products = 2 * positions * static_cast<double>(gates) * h * (2 * (in + h) + 2 * (2 * h + h));
+    const Op forward =
+        rnn.graph.add_op(OpKind::rnn, Phase::forward, -1, rnn.read, std::array{rnn.outputs, rnn.state, rnn.state});
+    EXPECT_EQ(forward.flops, products + cell * positions * 4 * h);
+    EXPECT_EQ(rnn.graph.totals().conv_matmul_flops, products);
+    std::int64_t bytes = 0;
+    for (const TensorId id : rnn.read) bytes += rnn.graph.bytes(id);
+    EXPECT_EQ(forward.bytes_read, bytes);
+    std::vector<TensorId> read = rnn.read, gradients = {rnn.read[0]};
+    read.push_back(rnn.outputs);
+    gradients.insert(gradients.end(), rnn.weights.begin(), rnn.weights.end());
+    const Op backward = rnn.graph.add_op(OpKind::rnn_backward, Phase::backward, -1, read, gradients);
+    EXPECT_EQ(backward.flops, 2 * products + cell_backward * positions * 4 * h);
+    EXPECT_EQ(rnn.graph.totals().conv_matmul_flops, 3 * products);
+  }
 }
 
 TEST(OpGraph, DropoutInOneKernelWritesAByteForEachElement) {

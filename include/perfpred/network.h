@@ -62,6 +62,7 @@ enum class LayerKind : std::uint8_t {
   conv2d,        ///< weight [out, in/groups, kh, kw], bias [out]
   batch_norm,    ///< over channels, batch statistics; weight and bias [C]
   layer_norm,    ///< over the last axis; weight and bias [last]
+  rms_norm,      ///< over the last axis, by its root mean square; weight [last]
   linear,        ///< over the last axis; weight [out, in], bias [out]
   embedding,     ///< rows of weight [rows, width]
   position_ids,  ///< 0 .. S-1, a buffer of shape S
@@ -80,7 +81,7 @@ enum class LayerKind : std::uint8_t {
   adaptive_avg_pool,  ///< to kernel[0] x kernel[1]
   global_avg_pool,    ///< mean over the image, NxCx1x1 (adaptive pooling to 1x1)
   add,                ///< two inputs, broadcast
-  mul,                ///< two inputs, the second NxCx1x1
+  mul,                ///< two inputs, the second NxCx1x1 or shaped as the first
   scale,              ///< times the constant `value`
   dropout,            ///< with probability `value`
   stochastic_depth,   ///< drops whole samples with probability `value`
@@ -102,9 +103,17 @@ enum class LayerKind : std::uint8_t {
   matmul_transposed,   ///< batched a b^T
   causal_mask,         ///< masks what is above the diagonal of the last two axes with a Boolean buffer [S, S]
   softmax,             ///< over the last axis
-  attention,           ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads; `causal`; dropout with
-                       ///< probability `value`
+  rotary,              ///< turns the halves of each of `groups` heads of NxSxC against each other by an angle that
+                       ///< grows with the position; buffers of cosines and sines [S, C/groups]
+  rnn,                 ///< `count` layers of `cell` over NxSxC, in `groups` directions (1 or 2) of out_channels each;
+                       ///< dropout between layers with probability `value`; weights and biases of torch.nn.LSTM
+  attention,  ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads of q, `count` of k and v;
+              ///< `causal`; dropout with probability `value`
 };
+
+/// What an rnn computes at a position.
+enum class RnnCell : std::uint8_t { lstm, gru, tanh, relu };
+[[nodiscard]] PERFPRED_API std::int64_t gates(RnnCell cell);  ///< vectors that it computes from input and state
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(LayerKind kind);
 
@@ -115,6 +124,7 @@ struct Layer {
   bool in_place = false;   ///< activations, add, dropout: the input's memory is overwritten
   bool ceil_mode = false;  ///< max_pool
   bool causal = false;     ///< attention: of each position to itself and earlier ones
+  RnnCell cell = RnnCell::lstm;
   std::uint32_t first_input = 0;
   std::uint32_t input_count = 0;
   std::int32_t tied_to = -1;  ///< linear: the embedding whose weight it shares
@@ -122,16 +132,23 @@ struct Layer {
   std::int64_t out_channels = 0;  ///< embedding: its width, in_channels its rows
   std::array<std::int64_t, 2> kernel = {1, 1}, stride = {1, 1}, padding = {0, 0};
   std::int64_t groups = 1;
-  std::int32_t index = 0, count = 0;  ///< chunk
+  std::int32_t index = 0, count = 0;  ///< chunk; count: rnn, attention
   double value = 0;                   ///< probability, constant, or a normalisation's epsilon
   Shape output;
   std::string name;  ///< as in torchvision's state dictionary: "layer1.0.conv1"
 };
 
-/// Shapes of what a layer learns: weight, then bias.
+/// Shapes of what a layer learns: weight, then bias. Of an rnn for each layer and direction: weights of its input and
+/// its state, and their biases.
 struct LayerParameters {
   std::size_t count = 0;
-  std::array<Shape, 2> shapes;
+  std::array<Shape, 4> shapes;  ///< the first ones
+  Shape later_input;            ///< rnn: input weights of layers after the first
+  std::size_t in_first = 4;     ///< rnn: parameters of the first layer
+
+  [[nodiscard]] const Shape& operator[](std::size_t i) const {
+    return i % 4 == 0 && i >= in_first ? later_input : shapes[i % 4];
+  }
 };
 
 /// A network for one batch size: layers in the order they are executed. The last one gives the logits.

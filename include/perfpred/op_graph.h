@@ -40,10 +40,15 @@ enum class OpKind : std::uint16_t {
   baddbmm,
   attention,           ///< softmax(q k^T) v in one kernel: reads q, k, v, a mask; gives the result and its log-sum-exp
   attention_backward,  ///< reads the gradient, q, k, v, the result, its log-sum-exp, a mask
+  rnn,                 ///< all layers and positions of an LSTM, GRU or plain RNN, as cuDNN executes them: reads x, the
+                       ///< weights, the first states; gives the outputs, the last states, what backward needs
+  rnn_backward,        ///< reads x, the weights, the first states, the outputs, their gradient, what forward kept
   batch_norm,
   batch_norm_backward,
   layer_norm,
   layer_norm_backward,
+  rms_norm,  ///< gives the result and the reciprocal of the root of each row's mean square
+  rms_norm_backward,
   group_norm,
   group_norm_backward,
   relu,
@@ -110,7 +115,7 @@ enum class OpKind : std::uint16_t {
 /// True for convolutions and their backward.
 [[nodiscard]] PERFPRED_API bool is_convolution(OpKind kind);
 
-/// True for convolutions, matrix products, attention, and their backward.
+/// True for convolutions, matrix products, attention, recurrent networks, and their backward.
 [[nodiscard]] PERFPRED_API bool is_conv_or_matmul(OpKind kind);
 
 /// What a tensor is for. `activation`: made by the forward pass or the loss; `temporary`: made later.
@@ -138,6 +143,7 @@ class PERFPRED_API Op {
   std::int32_t layer = -1;        ///< index into OpGraph::layer_names(), -1 if it belongs to no layer
   std::int32_t name = -1;         ///< index into OpGraph::op_names(), -1 if the kind says it all
   double flops = 0;               ///< a multiplication and an addition are 2
+  double cell_flops = 0;          ///< rnn, rnn_backward: the part of them that is not of matrix products
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
 
@@ -152,7 +158,7 @@ class PERFPRED_API Op {
 struct PERFPRED_API OpTotals {
   std::int64_t ops = 0;
   double flops = 0;              ///< a multiplication and an addition are 2
-  double conv_matmul_flops = 0;  ///< the part of convolutions, matrix products and attention
+  double conv_matmul_flops = 0;  ///< the part of convolutions, matrix products, attention and those of an rnn
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
   [[nodiscard]] std::int64_t bytes() const { return bytes_read + bytes_written; }
@@ -243,10 +249,10 @@ class PERFPRED_API OpGraph {
 [[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision,
                                                  OptimizerImpl impl = OptimizerImpl::fused);
 
-/// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU: a
-/// convolution's bias is added after it, and has a gradient summed apart; dropout is one kernel and keeps a byte an
-/// element; operators on lists of tensors are as many kernels as CUDA's launcher makes; attention of doubles is written
-/// out. On a CPU: attention with dropout is written out. Tensors keep their ids; new ones follow them.
+/// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU, biases of
+/// convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists
+/// are as many kernels as CUDA launches, attention of doubles is written out. On a CPU, attention with dropout and RMS
+/// norms are written out, LSTMs split by layer and direction. Tensors keep their ids; new ones follow them.
 /// @param step  as training_step() or a trace gives it
 [[nodiscard]] PERFPRED_API OpGraph lower(const OpGraph& step, DeviceKind device);
 

@@ -388,6 +388,40 @@ class Kinds(Captures):
         self.assertEqual(of_role(document, "parameter"), 4 * sum(p.numel() for p in network.parameters()))
         network(sequences)[0].sum().backward()  # has its weights back
 
+    def test_recurrent_networks_are_one_operator(self):
+        products = 2 * 4 * 10 * 16 * ((8 + 16) + (16 + 16))  # of a gate: 4 samples, 10 positions, two layers
+        for kind, gates in ((nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)):
+            for batch_first in (False, True):
+                network = kind(8, 16, 2, batch_first=batch_first, dropout=0.5)
+                sequences = torch.randn((4, 10, 8) if batch_first else (10, 4, 8), requires_grad=True)
+                document = self.captured(lambda: network(sequences)[0].square().mean().backward())
+                names = [op["name"] for op in document["ops"] if "rnn" in op["name"] or "mm" in op["name"]]
+                self.assertEqual(names, ["perfpred::rnn", "perfpred::rnn_backward"])
+                step = self.inspected("--step", self.path)
+                self.assertEqual(step["conv_matmul_flops"], 3 * gates * products)
+
+    def test_recurrent_networks_in_half_precision_of_packed_sequences(self):
+        network, lengths = nn.LSTM(8, 16, proj_size=4), torch.tensor([10, 7, 3])
+        sequences = torch.randn(10, 3, 8)
+
+        def step():
+            with torch.autocast("cuda", torch.float16):
+                packed = nn.utils.rnn.pack_padded_sequence(sequences, lengths)
+                network(packed)[0].data.float().square().mean().backward()
+
+        document = self.captured(step, execute=False)
+        (op,) = [op for op in document["ops"] if op["name"] == "perfpred::rnn"]
+        self.assertEqual(set(types(document, op)), {"float16"})
+        self.assertEqual(shapes(document, op, "outputs")[:3], [[20, 4], [1, 3, 4], [1, 3, 16]])
+
+    def test_rms_norms_are_cudas_kernel(self):
+        network = nn.RMSNorm(16)
+        document = self.captured(lambda: network(torch.randn(4, 16)).sum().backward())
+        names = [op["name"] for op in document["ops"]]
+        self.assertIn("perfpred::rms_norm", names)
+        self.assertIn("perfpred::rms_norm_backward", names)
+        self.assertEqual(of_role(document, "gradient"), 4 * 16)
+
     def test_gradients_of_gradients(self):
         critic = nn.Linear(8, 1)
 

@@ -11,6 +11,7 @@
 
 #include "device/caching_allocator.h"
 #include "device/convolution_workspace.h"
+#include "step/padded_row.h"
 
 namespace perfpred {
 namespace {
@@ -23,6 +24,26 @@ double usable_bytes(const Device& device, double margin) {
   const std::optional<double> memory = device.memory_bytes();
   if (!memory) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
   return *memory * (1 - margin);
+}
+
+/// What oneDNN holds while it computes a layer of an LSTM in one direction: its weights transposed, in the backward
+/// pass their gradients so and the weights in padded rows; the gates of all positions. Such an operator has a workspace
+/// of bytes. Measured with LibTorch 2.11.
+std::int64_t rnn_workspace(const OpGraph& graph, const Op& op) {
+  const bool backward = op.kind == OpKind::rnn_backward;
+  if (!backward && op.kind != OpKind::rnn) return 0;
+  const auto in = graph.inputs(op);
+  const TensorId kept = backward ? in.back() : graph.outputs(op).back();
+  if (kept == no_tensor || graph.tensors()[kept].type != DataType::u8) return 0;
+  const std::int64_t gates = graph.shape(in[1])[0];
+  const std::int64_t samples = graph.shape(in[0])[1], rows = graph.shape(in[0])[0] * samples;
+  std::int64_t floats = rows * padded_row(gates) + 2 * samples * padded_row(gates / 4);
+  for (const TensorId weight : {in[1], in[2]}) {
+    const std::int64_t width = graph.shape(weight)[1];
+    floats += width * padded_row(gates);
+    if (backward && padded_row(width) != width) floats += gates * padded_row(width);
+  }
+  return floats * size_of(op.type);
 }
 
 /// Replays the life of every tensor.
@@ -92,6 +113,11 @@ class Replay {
       for (const TensorId id : graph_.inputs(op)) use(id);
       for (const TensorId id : graph_.outputs(op)) use(id);
     }
+    for (std::size_t i = 0; i < graph_.ops().size() && graph_.frees().empty(); ++i) {
+      if (!is_second_factor(i)) continue;
+      std::size_t& last = last_use_[first_factor(i)];
+      last = std::max(last, i);
+    }
     if (graph_.frees().empty()) return;
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       last_use_[id] = never;
@@ -101,6 +127,20 @@ class Replay {
       last_use_[storage] = op;
       held_[storage] = false;
     }
+  }
+
+  /// Whether an operator gives the second gradient of a product whose first one the operator before it gave. Autograd
+  /// keeps both factors until it has both.
+  [[nodiscard]] bool is_second_factor(std::size_t i) const {
+    if (i == 0) return false;
+    const Op &before = graph_.ops()[i - 1], &op = graph_.ops()[i];
+    if (op.kind != OpKind::mul || before.kind != OpKind::mul || op.phase != Phase::backward) return false;
+    const auto first = graph_.inputs(before), second = graph_.inputs(op);
+    const auto storage = [&](TensorId id) { return graph_.tensors()[id].storage; };
+    return first.size() == 2 && second.size() == 2 && storage(first[0]) == storage(second[0]);
+  }
+  [[nodiscard]] TensorId first_factor(std::size_t i) const {
+    return graph_.tensors()[graph_.inputs(graph_.ops()[i - 1])[1]].storage;
   }
 
   /// What the training loop holds until the step is over: the logits, and the loss, a scalar.
@@ -150,7 +190,7 @@ class Replay {
     };
     for (const TensorId id : graph_.inputs(op)) make(id);  // made in place: its operator is the first to name it
     for (const TensorId id : graph_.outputs(op)) make(id);
-    note(0);
+    note(caching_ ? 0 : rnn_workspace(graph_, op));
     const auto release = [&](TensorId id) {
       if (id == no_tensor) return;
       const TensorId storage = graph_.tensors()[id].storage;
@@ -160,6 +200,7 @@ class Replay {
     };
     for (const TensorId id : graph_.inputs(op)) release(id);
     for (const TensorId id : graph_.outputs(op)) release(id);
+    if (is_second_factor(i)) release(first_factor(i));
     for (; next_free_ < graph_.frees().size() && graph_.frees()[next_free_].first == i; ++next_free_) {
       release(graph_.frees()[next_free_].second);  // not an operand, as autograd's saved tensors
     }

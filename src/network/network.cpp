@@ -7,6 +7,8 @@ namespace perfpred {
 
 std::string_view to_string(LayerKind kind) { return enumerator_name_of<LayerKind::attention>(kind); }
 
+std::int64_t gates(RnnCell cell) { return cell == RnnCell::lstm ? 4 : cell == RnnCell::gru ? 3 : 1; }
+
 LayerParameters Network::parameters(const Layer& layer) {
   LayerParameters parameters;
   const auto add = [&](const Shape& shape) { parameters.shapes[parameters.count++] = shape; };
@@ -24,6 +26,20 @@ LayerParameters Network::parameters(const Layer& layer) {
       add({layer.out_channels});
       add({layer.out_channels});
       break;
+    case LayerKind::rms_norm:
+      add({layer.out_channels});
+      break;
+    case LayerKind::rnn: {
+      const std::int64_t rows = gates(layer.cell) * layer.out_channels;
+      add({rows, layer.in_channels});
+      add({rows, layer.out_channels});
+      add({rows});
+      add({rows});
+      parameters.later_input = {rows, layer.groups * layer.out_channels};
+      parameters.in_first = static_cast<std::size_t>(4 * layer.groups);
+      parameters.count = parameters.in_first * static_cast<std::size_t>(layer.count);
+      break;
+    }
     case LayerKind::embedding:
       add({layer.in_channels, layer.out_channels});
       break;
@@ -46,7 +62,7 @@ std::int64_t Network::params() const {
   std::int64_t total = 0;
   for (const Layer& layer : layers) {
     const LayerParameters own = parameters(layer);
-    for (std::size_t i = 0; i < own.count; ++i) total += own.shapes[i].numel();
+    for (std::size_t i = 0; i < own.count; ++i) total += own[i].numel();
   }
   return total;
 }

@@ -74,6 +74,13 @@ LayerId NetworkBuilder::words() {
   return last();
 }
 
+LayerId NetworkBuilder::words_of(std::int64_t vocabulary) {
+  if (classes() != vocabulary) {
+    throw InputError(fmt::format("classes {} do not fit {}: it has {} words", classes(), network_.name, vocabulary));
+  }
+  return words();
+}
+
 LayerId NetworkBuilder::conv(LayerId x, std::string_view name, std::int64_t channels, const Window& window, bool bias) {
   const Shape in = shape(x);
   Layer& layer = add_layer(LayerKind::conv2d, name, {x});
@@ -97,6 +104,13 @@ LayerId NetworkBuilder::batch_norm(LayerId x, std::string_view name, double epsi
 
 LayerId NetworkBuilder::layer_norm(LayerId x, std::string_view name, double epsilon) {
   Layer& layer = add_layer(LayerKind::layer_norm, name, {x});
+  layer.in_channels = layer.out_channels = layer.output.back();
+  layer.value = epsilon;
+  return last();
+}
+
+LayerId NetworkBuilder::rms_norm(LayerId x, std::string_view name, double epsilon) {
+  Layer& layer = add_layer(LayerKind::rms_norm, name, {x});
   layer.in_channels = layer.out_channels = layer.output.back();
   layer.value = epsilon;
   return last();
@@ -285,15 +299,39 @@ LayerId NetworkBuilder::matmul(LayerId a, LayerId b, bool transposed) {
   return last();
 }
 
+LayerId NetworkBuilder::rotary(LayerId x, std::int64_t heads) {
+  add_layer(LayerKind::rotary, "rotary", {x}).groups = heads;
+  return last();
+}
+
+LayerId NetworkBuilder::rnn(LayerId x, std::string_view name, const RnnStyle& style) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::rnn, name, {x});
+  layer.cell = style.cell;
+  layer.count = static_cast<std::int32_t>(style.layers);
+  layer.groups = style.bidirectional ? 2 : 1;
+  layer.value = style.dropout;
+  layer.in_channels = in[2];
+  layer.out_channels = style.hidden;
+  layer.output = in.with(2, layer.groups * style.hidden);
+  return last();
+}
+
 LayerId NetworkBuilder::attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style) {
+  const std::int64_t kv_heads = style.kv_heads > 0 ? style.kv_heads : style.heads;
   if (attention_ == Attention::sdpa) {
     const Shape queries = shape(query);
     Layer& layer = add_layer(LayerKind::attention, "attention", {query, key, value});
     layer.groups = style.heads;
+    layer.count = static_cast<std::int32_t>(kv_heads);
     layer.causal = style.causal;
     layer.value = style.dropout;
     layer.output = queries;
     return last();
+  }
+  if (kv_heads != style.heads) {
+    throw InputError(
+        fmt::format("attention eager: {} has fewer heads of keys than of queries, which only sdpa has", network_.name));
   }
   const LayerId q = split_heads(query, style.heads);
   const LayerId k = split_heads(key, style.heads);

@@ -26,7 +26,16 @@ struct Window {
 struct AttentionStyle {
   std::int64_t heads;
   bool causal;
-  double dropout;  ///< of the probabilities; 0: none
+  double dropout;             ///< of the probabilities; 0: none
+  std::int64_t kv_heads = 0;  ///< of keys and values, a divisor of `heads`; 0: as many
+};
+
+/// A stack of recurrent layers.
+struct RnnStyle {
+  RnnCell cell;
+  std::int64_t layers, hidden;
+  bool bidirectional;
+  double dropout;  ///< between layers; 0: none
 };
 
 /// The multiple of `divisor` nearest to a width, but not under 90 % of it and not 0: how mobile networks are scaled.
@@ -41,12 +50,14 @@ class NetworkBuilder {
   /// Starts names with `prefix` (and a dot) until the next call; empty: no prefix.
   void enter(std::string_view prefix);
 
-  LayerId images();  ///< @throws InputError unless the input is channels x height x width
-  LayerId words();   ///< @throws InputError unless the input is one sequence length
+  LayerId images();                           ///< @throws InputError unless the input is channels x height x width
+  LayerId words();                            ///< @throws InputError unless the input is one sequence length
+  LayerId words_of(std::int64_t vocabulary);  ///< @throws InputError also if the classes are not that many
 
   LayerId conv(LayerId x, std::string_view name, std::int64_t channels, const Window& window, bool bias = false);
   LayerId batch_norm(LayerId x, std::string_view name, double epsilon = 1e-5);
   LayerId layer_norm(LayerId x, std::string_view name, double epsilon);
+  LayerId rms_norm(LayerId x, std::string_view name, double epsilon);
   LayerId linear(LayerId x, std::string_view name, std::int64_t features, bool bias = true, LayerId tied_to = -1);
   LayerId embedding(LayerId indices, std::string_view name, std::int64_t rows, std::int64_t width);
   LayerId ids(LayerKind kind, LayerId words);  ///< position_ids, type_ids
@@ -74,6 +85,9 @@ class NetworkBuilder {
   LayerId split_heads(LayerId x, std::int64_t heads);
   LayerId merge_heads(LayerId x, std::int64_t heads);
   LayerId matmul(LayerId a, LayerId b, bool transposed);
+
+  LayerId rotary(LayerId x, std::int64_t heads);  ///< NxSxC, heads side by side
+  LayerId rnn(LayerId x, std::string_view name, const RnnStyle& style);
 
   /// softmax(q k^T / sqrt(width of a head)) v of NxSxC, heads apart: one layer, or written out if attention is eager.
   LayerId attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style);

@@ -9,7 +9,7 @@ namespace perfpred {
 namespace {
 
 /// What a kind is, by its efficiencies; kinds that are not listed are `other`.
-constexpr std::array<std::pair<OpKind, StepGroup>, 35> groups = {{
+constexpr std::array<std::pair<OpKind, StepGroup>, 37> groups = {{
     {OpKind::unknown, StepGroup::unknown},
     {OpKind::custom, StepGroup::unknown},
     {OpKind::addmm, StepGroup::product},
@@ -18,6 +18,8 @@ constexpr std::array<std::pair<OpKind, StepGroup>, 35> groups = {{
     {OpKind::baddbmm, StepGroup::product},
     {OpKind::attention, StepGroup::product},
     {OpKind::attention_backward, StepGroup::product},
+    {OpKind::rnn, StepGroup::product},
+    {OpKind::rnn_backward, StepGroup::product},
     {OpKind::batch_norm, StepGroup::batch_norm},
     {OpKind::batch_norm_backward, StepGroup::batch_norm},
     {OpKind::relu, StepGroup::elementwise},

@@ -13,7 +13,7 @@ namespace perfpred {
 namespace {
 
 // Operators whose name in LibTorch differs from the name of their kind.
-constexpr std::array<std::pair<std::string_view, OpKind>, 61> kinds_by_name = {{
+constexpr std::array<std::pair<std::string_view, OpKind>, 65> kinds_by_name = {{
     {"_convolution", OpKind::convolution},
     {"addbmm", OpKind::baddbmm},
     {"native_batch_norm", OpKind::batch_norm},
@@ -21,6 +21,10 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 61> kinds_by_name = {{
     {"native_batch_norm_backward", OpKind::batch_norm_backward},
     {"native_layer_norm", OpKind::layer_norm},
     {"native_layer_norm_backward", OpKind::layer_norm_backward},
+    {"_fused_rms_norm", OpKind::rms_norm},
+    {"_fused_rms_norm_backward", OpKind::rms_norm_backward},
+    {"_cudnn_rnn", OpKind::rnn},
+    {"_cudnn_rnn_backward", OpKind::rnn_backward},
     {"native_group_norm", OpKind::group_norm},
     {"native_group_norm_backward", OpKind::group_norm_backward},
     {"_softmax", OpKind::softmax},
@@ -142,7 +146,7 @@ double repetitions(OpKind kind, std::span<const Strided> inputs, std::span<const
     const Strided& counted = inputs[backward && transposed ? 1 : 0];
     return ratio(counted.numel(), counted.stored().numel());
   }
-  if (kind == OpKind::attention || kind == OpKind::attention_backward || !is_conv_or_matmul(kind)) return 1;
+  if (kind >= OpKind::attention || !is_conv_or_matmul(kind)) return 1;
   const Strided& left = inputs[kind == OpKind::mm || kind == OpKind::bmm ? 0 : 1];
   const Shape stored = left.stored();
   const bool summed = outputs[0].sizes.size() < left.sizes.size();  // addbmm

@@ -18,6 +18,7 @@ const LayerRule& rule_of(LayerKind kind) {
     PERFPRED_RULE(conv2d, convolution);
     PERFPRED_RULE(batch_norm, batch_norm);
     PERFPRED_RULE(layer_norm, layer_norm);
+    PERFPRED_RULE(rms_norm, rms_norm);
     PERFPRED_RULE(linear, linear);
     PERFPRED_RULE(embedding, embedding);
     PERFPRED_RULE(position_ids, index_buffer);
@@ -57,6 +58,8 @@ const LayerRule& rule_of(LayerKind kind) {
     PERFPRED_RULE(matmul_transposed, matmul_transposed);
     PERFPRED_RULE(causal_mask, causal_mask);
     PERFPRED_RULE(softmax, softmax);
+    PERFPRED_RULE(rotary, rotary);
+    PERFPRED_RULE(rnn, rnn);
     PERFPRED_RULE(attention, attention);
   }
   throw Error("a layer has no kind");

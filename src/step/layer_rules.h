@@ -23,8 +23,11 @@ extern const LayerRule convolution_rule, batch_norm_rule, max_pool_rule, avg_poo
     global_avg_pool_rule;
 
 // layers/matrix.cpp: matrix products and what transformers have around them
-extern const LayerRule linear_rule, embedding_rule, layer_norm_rule, matmul_rule, matmul_transposed_rule,
+extern const LayerRule linear_rule, embedding_rule, layer_norm_rule, rms_norm_rule, matmul_rule, matmul_transposed_rule,
     causal_mask_rule, softmax_rule, attention_rule;
+
+// layers/sequence.cpp: what knows the order of positions
+extern const LayerRule rotary_rule, rnn_rule;
 
 // layers/elementwise.cpp
 extern const LayerRule relu_rule, relu6_rule, hardswish_rule, hardsigmoid_rule, silu_rule, sigmoid_rule, tanh_rule,

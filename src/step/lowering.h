@@ -58,6 +58,12 @@ using LoweringRule = std::size_t (*)(Lowering& step, std::size_t i);
 std::size_t write_out_attention_with_dropout(Lowering& step, std::size_t i);
 std::size_t write_out_attention_of_doubles(Lowering& step, std::size_t i);
 
+// lower_norm.cpp: RMS norms
+std::size_t write_out_rms_norm(Lowering& step, std::size_t i);
+
+// lower_rnn.cpp: LSTMs in single precision, by layer and direction
+std::size_t split_lstm(Lowering& step, std::size_t i);
+
 // lower_lists.cpp: CUDA's operators on lists of tensors
 std::size_t launch_lists(Lowering& step, std::size_t i);
 

@@ -41,6 +41,43 @@ double attention_flops(const OpGraph& graph, std::span<const TensorId> qkv, int 
   return 2 * pairs * static_cast<double>(along_keys * k.back() + along_values * v.back());
 }
 
+/// FLOPs of a recurrent network: of its matrix products, and of its cells.
+struct RnnFlops {
+  double products = 0, cells = 0;
+};
+
+/// Each weight matrix is multiplied once for each position of x [.., width]. The operands after x are weights, up to
+/// the first state, which has rank 3; of each layer and direction the recurrent matrix [gates * hidden, hidden] is the
+/// second one, and a projection [projected, hidden] may follow. Cells by the equations of torch.nn.LSTM, GRU and RNN,
+/// one FLOP for each sum, product and function of an element; backward for each sum and function one, for each product
+/// two.
+RnnFlops rnn_flops(const OpGraph& graph, std::span<const TensorId> inputs, bool backward) {
+  struct Cell {
+    double forward, backward;  // FLOPs for each element of the hidden state
+  };
+  constexpr Cell lstm = {13, 12}, gru = {11, 10}, plain = {2, 1};
+  const Shape& x = graph.shape(inputs[0]);
+  const double positions = x.back() > 0 ? static_cast<double>(x.numel()) / static_cast<double>(x.back()) : 0;
+  RnnFlops flops;
+  bool recurrent = false;
+  for (std::size_t i = 1; i < inputs.size() && graph.shape(inputs[i]).rank() < 3; ++i) {
+    const Shape& weight = graph.shape(inputs[i]);
+    if (weight.rank() != 2) {  // a bias
+      recurrent = false;
+      continue;
+    }
+    flops.products += 2 * positions * static_cast<double>(weight.numel());
+    if (recurrent) {
+      const bool is_plain = weight[0] == weight[1], is_gru = weight[0] == 3 * weight[1];
+      const Cell cell = is_plain ? plain : is_gru ? gru : lstm;
+      const double hidden = static_cast<double>(weight[0]) / (is_plain ? 1 : is_gru ? 3 : 4);
+      flops.cells += positions * hidden * (backward ? cell.backward : cell.forward);
+    }
+    recurrent = !recurrent;
+  }
+  return flops;
+}
+
 double flops_of(const OpGraph& graph, OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs,
                 bool transposed) {
   const auto elements = [&](TensorId id) { return static_cast<double>(graph.numel(id)); };
@@ -134,14 +171,14 @@ std::string_view to_string(OpKind kind) { return enumerator_name_of<OpKind::cust
 
 bool is_convolution(OpKind kind) { return kind == OpKind::convolution || kind == OpKind::convolution_backward; }
 
-bool is_conv_or_matmul(OpKind kind) { return kind >= OpKind::convolution && kind <= OpKind::attention_backward; }
+bool is_conv_or_matmul(OpKind kind) { return kind >= OpKind::convolution && kind <= OpKind::rnn_backward; }
 
 double OpTotals::intensity() const { return bytes() > 0 ? flops / static_cast<double>(bytes()) : 0; }
 
 OpTotals& OpTotals::operator+=(const Op& op) {
   ++ops;
   flops += op.flops;
-  if (is_conv_or_matmul(op.kind)) conv_matmul_flops += op.flops;
+  if (is_conv_or_matmul(op.kind)) conv_matmul_flops += op.flops - op.cell_flops;
   bytes_read += op.bytes_read;
   bytes_written += op.bytes_written;
   return *this;
@@ -183,7 +220,13 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
   op.first_operand_ = static_cast<std::uint32_t>(operands_.size());
   op.input_count_ = static_cast<std::uint16_t>(inputs.size());
   op.output_count_ = static_cast<std::uint16_t>(outputs.size());
-  op.flops = flops_of(*this, kind, inputs, outputs, transposed) / (causal ? 2 : 1);
+  if (kind == OpKind::rnn || kind == OpKind::rnn_backward) {
+    const RnnFlops flops = rnn_flops(*this, inputs, kind == OpKind::rnn_backward);
+    op.cell_flops = flops.cells;
+    op.flops = flops.cells + (kind == OpKind::rnn ? 1 : 2) * flops.products;
+  } else {
+    op.flops = flops_of(*this, kind, inputs, outputs, transposed) / (causal ? 2 : 1);
+  }
   op.bytes_read = bytes_read_by(*this, kind, inputs, outputs);
   for (const TensorId id : outputs) op.bytes_written += id == no_tensor ? 0 : bytes(id);
   for (const TensorId id : inputs) operands_.push_back(id);

@@ -46,8 +46,8 @@ void StepBuilder::declare_tensors() {
     const std::size_t skip = layer.tied_to >= 0 ? 1 : 0;
     if (skip == 1) parameters_of_layer_[i][0] = parameters_of_layer_[static_cast<std::size_t>(layer.tied_to)][0];
     for (std::size_t p = 0; p < own.count; ++p) {
-      parameters_of_layer_[i][p + skip] = static_cast<std::int32_t>(parameters_.size());
-      parameters_.push_back(graph_.add_tensor(own.shapes[p], parameter_type_, TensorRole::parameter));
+      if (p + skip < 2) parameters_of_layer_[i][p + skip] = static_cast<std::int32_t>(parameters_.size());
+      parameters_.push_back(graph_.add_tensor(own[p], parameter_type_, TensorRole::parameter));
     }
     if (layer.kind == LayerKind::batch_norm) {
       for (std::size_t k = 0; k < 2; ++k) {
@@ -56,6 +56,11 @@ void StepBuilder::declare_tensors() {
       buffers_[i][2] = graph_.add_tensor({}, DataType::i64, TensorRole::buffer);
     } else if (layer.kind == LayerKind::causal_mask && mask_ == no_tensor) {
       mask_ = graph_.add_tensor({layer.output[1], layer.output[2]}, DataType::u8, TensorRole::buffer);
+    } else if (layer.kind == LayerKind::rotary && rotations_[0] == no_tensor) {
+      for (TensorId& table : rotations_) {
+        table =
+            graph_.add_tensor({layer.output[1], layer.output[2] / layer.groups}, parameter_type_, TensorRole::buffer);
+      }
     }
   }
   gradients_.assign(parameters_.size(), no_tensor);
@@ -147,6 +152,12 @@ void StepBuilder::read_weights(DataType compute) {
   }
 }
 
+void StepBuilder::read_all_weights(DataType compute, std::vector<TensorId>& read) {
+  const auto first = static_cast<std::size_t>(parameters_of_layer_[static_cast<std::size_t>(layer_)][0]);
+  const std::size_t count = Network::parameters(layer()).count;
+  for (std::size_t p = first; p < first + count; ++p) read.push_back(cast(parameters_[p], compute));
+}
+
 // ---- Loss and autograd ----
 
 /// Mean cross entropy of the last layer's output, and its gradient.
@@ -207,7 +218,8 @@ bool StepBuilder::can_overwrite(TensorId gradient) const {
 }
 
 void StepBuilder::accumulate_parameter_grad(std::size_t which, TensorId gradient) {
-  const std::int32_t index = parameters_of_layer_[static_cast<std::size_t>(layer_)][which];
+  const auto& own = parameters_of_layer_[static_cast<std::size_t>(layer_)];
+  const std::int32_t index = which < own.size() ? own[which] : own[0] + static_cast<std::int32_t>(which);
   TensorId& sum = gradients_[static_cast<std::size_t>(index)];
   gradient = cast(gradient, parameter_type_);
   if (sum == no_tensor) {

@@ -22,6 +22,7 @@ struct LayerState {
   std::array<TensorId, 2> weights = {no_tensor, no_tensor};            ///< weight, bias: as the operators read them
   std::array<TensorId, 3> inputs = {no_tensor, no_tensor, no_tensor};  ///< the first ones: as the operators read them
   std::array<TensorId, 3> saved = {no_tensor, no_tensor, no_tensor};
+  std::vector<TensorId> operands;  ///< rnn: of its operator
 };
 
 /// Builds the graph of a training step: executes layers on tensors without memory, as autograd and autocast do.
@@ -72,13 +73,14 @@ class StepBuilder {
   TensorId read_input(std::size_t i, DataType compute);  ///< input i in this type, kept in LayerState::inputs
   TensorId read_input(std::size_t i = 0) { return read_input(i, type(input(i))); }
   void read_weights(DataType compute);  ///< parameters in this type, kept in LayerState::weights
+  void read_all_weights(DataType compute, std::vector<TensorId>& read);  ///< an rnn's, appended
 
   // Autograd.
   /// Adds a gradient of input i of the current layer to those that it has already.
   void accumulate_grad(std::size_t i, TensorId gradient, bool strided = false) {
     accumulate_layer_grad(input_layer(i), gradient, strided);
   }
-  /// Adds a gradient of the current layer's weight (0) or bias (1).
+  /// Adds a gradient of the current layer's weight (0) or bias (1); of an rnn's parameter number `which`.
   void accumulate_parameter_grad(std::size_t which, TensorId gradient);
 
   /// An operator that computes the gradients of input 0, weight and bias at once, those that are needed.
@@ -87,6 +89,7 @@ class StepBuilder {
   // What only some rules need.
   [[nodiscard]] const Network& network() const { return network_; }
   [[nodiscard]] TensorId causal_mask() const { return mask_; }
+  [[nodiscard]] const std::array<TensorId, 2>& rotations() const { return rotations_; }  ///< cosines, sines
   void set_labels(TensorId labels) { labels_ = labels; }
 
   // What the optimizer's update needs (optimizer_update.cpp).
@@ -123,6 +126,7 @@ class StepBuilder {
   std::vector<int> retained_;                                     // by storage: layers that still need it as a gradient
   TensorId labels_ = no_tensor;
   TensorId mask_ = no_tensor;
+  std::array<TensorId, 2> rotations_ = {no_tensor, no_tensor};
   TensorId scale_ = no_tensor, growth_ = no_tensor, found_inf_ = no_tensor;  // of the gradient scaler
   std::int32_t layer_ = -1;
   Phase phase_ = Phase::forward;

@@ -321,6 +321,9 @@ bool operands_fit(OpKind kind, const OpGraph& graph, std::span<const TensorId> i
       return is_attention(0);
     case OpKind::attention_backward:
       return is_attention(1);
+    case OpKind::rnn:
+    case OpKind::rnn_backward:
+      return !in.empty() && rank(0) >= 1;
     case OpKind::nll_loss:
       return in.size() >= 2;
     case OpKind::nll_loss_backward:

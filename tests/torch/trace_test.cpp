@@ -35,6 +35,7 @@
 #include "torch/train/cross_entropy.h"
 #include "torch/train/trainable_network.h"
 #include "torch/train/training_step.h"
+#include "zoo_steps.h"
 
 namespace perfpred {
 namespace {
@@ -49,38 +50,6 @@ std::string message_of(const std::function<void()>& call) {
     return error.what();
   }
   return "nothing was thrown";
-}
-
-InputSpec input_of(const Network& network, Precision precision = Precision::fp32) {
-  const Shape& shape = network.layers.at(0).output;
-  const DataType floats = precision == Precision::fp64 ? DataType::f64 : DataType::f32;
-  return {{shape.begin(), shape.end()}, network.tokens ? DataType::i64 : floats};
-}
-
-OpGraph traced(const Network& network, Optimizer optimizer, Precision precision = Precision::fp32) {
-  const InputSpec input = input_of(network, precision);
-  return StepTracer::network(network, precision).trace({&input, 1}, optimizer);
-}
-
-constexpr Phase phases[] = {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer};
-
-void expect_equal(const OpGraph& analytic, const OpGraph& traced) {
-  EXPECT_EQ(analytic.params(), traced.params());
-  EXPECT_EQ(analytic.activation_bytes(), traced.activation_bytes());
-  const auto peak = [](const OpGraph& step) {
-    return static_cast<double>(estimate_memory(step, TrainingJob()).peak_bytes);
-  };
-  EXPECT_NEAR(peak(traced) / peak(analytic), 1, 0.02);
-  for (const Phase phase : phases) {
-    SCOPED_TRACE(to_string(phase));
-    const OpTotals a = analytic.totals(phase);
-    const OpTotals t = traced.totals(phase);
-    EXPECT_EQ(a.ops, t.ops);
-    EXPECT_EQ(a.flops, t.flops);
-    EXPECT_EQ(a.conv_matmul_flops, t.conv_matmul_flops);
-    EXPECT_EQ(a.bytes_read, t.bytes_read);
-    EXPECT_EQ(a.bytes_written, t.bytes_written);
-  }
 }
 
 TEST(StepTracer, AgreesWithTheAnalyticGraphForEveryNetworkOfTheZoo) {
@@ -542,19 +511,6 @@ TEST(NetworkModule, RefusesAnotherShape) {
               AllOf(HasSubstr("3x32x32"), HasSubstr("2x3x16x16")));
 }
 
-at::Tensor batch_of(const Network& network) {
-  const Shape& shape = network.layers.at(0).output;
-  const at::IntArrayRef sizes(shape.begin(), shape.rank());
-  return network.tokens ? at::randint(network.classes, sizes, at::kLong) : at::randn(sizes);
-}
-
-at::Tensor labels_of(const Network& network) {
-  const Shape& shape = network.layers.at(0).output;
-  std::vector<std::int64_t> sizes = {shape[0]};
-  if (network.tokens) sizes.push_back(shape[1]);
-  return at::randint(network.classes, sizes, at::kLong);
-}
-
 TEST(NetworkModule, LearnsItsBatch) {
   at::set_num_threads(1);  // others' work makes OpenMP's threads wait for each other
   at::manual_seed(0);
@@ -633,15 +589,6 @@ TEST(TrainingStep, ExecutesTheUpdateThatIsCounted) {
 }
 
 // ---- Memory ----
-
-std::int64_t measured_peak(const Workload& workload) {
-  const MemoryPeak peak(at::kCPU);
-  TrainingStep step(workload, at::kCPU, {});
-  const Network network = build_network(workload);
-  const Batch batch{batch_of(network), labels_of(network)};
-  for (int i = 0; i < 2; ++i) step.run(batch);
-  return peak.allocated_bytes();
-}
 
 /// The table of words has two gradients, of the embedding and of the head, which are added.
 TEST(MemoryEstimate, IsWhatTiedWeightsPeakAt) {

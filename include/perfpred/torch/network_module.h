@@ -36,6 +36,7 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   /// The tensors of a layer; undefined where it has none.
   struct LayerTensors {
     torch::Tensor weight, bias, mean, variance, steps;
+    std::vector<torch::Tensor> weights;  // rnn: all of them
   };
 
   void add_tensors(std::size_t index);

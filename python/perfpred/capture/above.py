@@ -141,11 +141,103 @@ def _to_kernel(op):
     return kernel
 
 
+_GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+
+
+def _rnn_meta(x, weights, states, gates, layers, dropout, bidirectional, batch_first):
+    """Outputs, with the positions in front in memory; last states; what the backward pass needs (docs/counting.md)."""
+    inside = x.transpose(0, 1) if batch_first else x
+    out = x.new_empty((*inside.shape[:-1], (2 if bidirectional else 1) * states[0].shape[2]))
+    of_layer = gates + 1 if gates > 1 else 0
+    elements = layers * of_layer + (layers - 1) * (2 if dropout > 0 else 1)
+    kept = x.new_empty(inside.shape[:-1].numel() * (2 if bidirectional else 1) * states[-1].shape[2] * elements)
+    return [out.transpose(0, 1) if batch_first else out, *(torch.empty_like(s) for s in states), kept]
+
+
+def _rnn_backward_meta(x, weights, states, out, grad, kept, of_x, of_states, batch_first):
+    inside = x.transpose(0, 1) if batch_first else x
+    of_input = x.new_empty(inside.shape)
+    gradients = [of_input.transpose(0, 1) if batch_first else of_input] if of_x else []
+    gradients += [torch.empty_like(s) for s in states] if of_states else []
+    return gradients + [torch.empty_like(w) for w in weights]
+
+
+class _Rnn(torch.autograd.Function):
+    """A recurrent network of all layers and positions, as cuDNN executes it."""
+
+    @staticmethod
+    def forward(ctx, options, count, x, *states_and_weights):
+        states, weights = states_and_weights[:count], states_and_weights[count:]
+        *results, kept = torch.ops.perfpred.rnn(x, weights, states, *options)
+        ctx.save_for_backward(x, results[0], kept, *states_and_weights)
+        ctx.count, ctx.batch_first = count, options[-1]
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx, grad, *of_last):
+        x, out, kept, *states_and_weights = ctx.saved_tensors
+        states, weights = states_and_weights[: ctx.count], states_and_weights[ctx.count :]
+        of_x, of_states = ctx.needs_input_grad[2], any(ctx.needs_input_grad[3 : 3 + ctx.count])
+        gradients = torch.ops.perfpred.rnn_backward(
+            x, weights, states, out, grad, kept, of_x, of_states, ctx.batch_first
+        )
+        gradients = list(gradients)
+        first = gradients.pop(0) if of_x else None
+        of_first = [gradients.pop(0) for _ in states] if of_states else [None] * ctx.count
+        return (None, None, first, *of_first, *gradients)
+
+
 def _recurrent_kernel(op):
-    """These check that their tensors are on one device."""
+    """aten/src/ATen/native/cudnn/RNN.cpp, _cudnn_impl(). These also check that their tensors are on one device."""
+    gates = _GATES[op._opname]
+    packed = op._overloadname == "data"
 
     def kernel(keys, *args, **kwargs):
-        return op.redispatch(keys & _BELOW, *(_without_memory(v) for v in args), **kwargs)
+        args = [_without_memory(v) for v in args]
+        if not args[0].is_meta:
+            return op.redispatch(keys & _BELOW, *args, **kwargs)
+        x, rest = args[0], args[2 if packed else 1 :]
+        states, weights, _, layers, dropout, train, bidirectional, *batch_first = rest
+        states = list(states) if gates == 4 else [states]
+        with below_autograd():
+            half = _half_type()
+            if half is not None:
+                x, states, weights = _cast(x, half), _cast(states, half), _cast(weights, half)
+            options = (gates, layers, dropout if train else 0.0, bidirectional, bool(batch_first and batch_first[0]))
+            return _Rnn.apply(options, len(states), x, *states, *weights)
+
+    return kernel
+
+
+def _rms_norm_meta(x, weight, axes):
+    return torch.empty_like(x), x.new_empty((*x.shape[: x.dim() - axes], *[1] * axes), dtype=torch.float32)
+
+
+def _rms_norm_backward_meta(grad, x, root, weight):
+    return [torch.empty_like(t) for t in (x, weight) if t is not None]
+
+
+class _RmsNorm(torch.autograd.Function):
+    """aten/src/ATen/native/layer_norm.cpp: on CUDA _fused_rms_norm, which a CPU and the meta device write out."""
+
+    @staticmethod
+    def forward(ctx, x, weight, axes):
+        out, root = torch.ops.perfpred.rms_norm(x, weight, axes)
+        ctx.save_for_backward(x, root, weight)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, root, weight = ctx.saved_tensors
+        return (*torch.ops.perfpred.rms_norm_backward(grad, x, root, weight), None)[:2] + (None,)
+
+
+def _rms_norm_kernel(op):
+    def kernel(keys, x, shape, weight=None, eps=None):
+        if not x.is_meta:
+            return op.redispatch(keys & _BELOW, x, shape, weight, eps)
+        with below_autograd():
+            return _RmsNorm.apply(x, weight, len(shape))
 
     return kernel
 
@@ -249,6 +341,18 @@ def _register():
     for schema, rule in (
         (f"attention({operands}, {options}) -> (Tensor, Tensor)", _attention_meta),
         (f"attention_backward({saved}) -> (Tensor, Tensor, Tensor)", _attention_backward_meta),
+        (
+            "rnn(Tensor x, Tensor[] weights, Tensor[] states, int gates, int layers, float dropout, "
+            "bool bidirectional, bool batch_first) -> Tensor[]",
+            _rnn_meta,
+        ),
+        (
+            "rnn_backward(Tensor x, Tensor[] weights, Tensor[] states, Tensor out, Tensor grad, Tensor kept, "
+            "bool of_x, bool of_states, bool batch_first) -> Tensor[]",
+            _rnn_backward_meta,
+        ),
+        ("rms_norm(Tensor x, Tensor? weight, int axes) -> (Tensor, Tensor)", _rms_norm_meta),
+        ("rms_norm_backward(Tensor grad, Tensor x, Tensor root, Tensor? weight) -> Tensor[]", _rms_norm_backward_meta),
         (f"attention_backward.bias({saved}) -> (Tensor, Tensor, Tensor, Tensor)", _attention_backward_bias_meta),
     ):
         own.define(schema)
@@ -268,6 +372,8 @@ def _register():
         for op in _overloads(name):
             kernels[op] = _recurrent_kernel(op)
     kernels[torch.ops.aten.dropout.default] = _dropout_kernel(torch.ops.aten.dropout.default)
+    for op in _overloads("rms_norm"):
+        kernels[op] = _rms_norm_kernel(op)
     attention = torch.ops.aten.scaled_dot_product_attention.default
     kernels[attention] = _attention_kernel(attention)
     for op, kernel in kernels.items():

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConvNeXt and ViT as in torchvision; BERT and GPT-2 with their language-model heads.
+// ConvNeXt and ViT as in torchvision; BERT, GPT-2 and Llama with their language-model heads.
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
@@ -7,7 +7,9 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "network/zoo/sized_name.h"
 #include "network/zoo/zoo.h"
 #include "text/parse.h"
 
@@ -104,35 +106,48 @@ void build_vit(NetworkBuilder& b, std::size_t row) {
 
 struct LanguageSpec {
   std::string_view name;
-  TransformerSize size;
+  TransformerSpec sizes;
   std::int64_t positions;
 };
 
-constexpr std::array<LanguageSpec, 2> berts = {{
+const std::array<LanguageSpec, 2> berts = {{
     {"bert_base", {12, 768, 12, 30522}, 512},
     {"bert_large", {24, 1024, 16, 30522}, 512},
 }};
-constexpr std::array<LanguageSpec, 3> gpts = {{
+const std::array<LanguageSpec, 3> gpts = {{
     {"gpt2", {12, 768, 12, 50257}, 1024},
     {"gpt2_large", {36, 1280, 20, 50257}, 1024},
     {"gpt2_xl", {48, 1600, 25, 50257}, 1024},
 }};
 
+constexpr TransformerSpec llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads,
+                                std::int64_t inner, std::int64_t words) {
+  return {layers, hidden, heads, words, kv_heads, inner, true, true, true, true, false, false, false, {}};
+}
+
+// Sizes as in the papers: Touvron et al. 2023 (Llama 2), Grattafiori et al. 2024 (Llama 3), Jiang et al. 2023 (Mistral,
+// whose attention looks back 4096 positions), Zhang et al. 2024 (TinyLlama); inner widths as in their published models.
+const std::array<LanguageSpec, 5> llamas = {{
+    {"llama2_13b", llama(40, 5120, 40, 40, 13824, 32000), 4096},
+    {"llama2_7b", llama(32, 4096, 32, 32, 11008, 32000), 4096},
+    {"llama3_8b", llama(32, 4096, 32, 8, 14336, 128256), 8192},
+    {"mistral_7b", llama(32, 4096, 32, 8, 14336, 32000), 4096},
+    {"tinyllama_1.1b", llama(22, 2048, 32, 4, 5632, 32000), 2048},
+}};
+
 LayerId words_up_to(NetworkBuilder& b, const LanguageSpec& spec) {
-  const LayerId words = b.words();
+  const LayerId words = b.words_of(spec.sizes.words);
   if (b.shape(words)[1] > spec.positions) {
     throw InputError(
         fmt::format("input {} does not fit {}: it has {} positions", b.shape(words)[1], spec.name, spec.positions));
-  }
-  if (b.classes() != spec.size.words) {
-    throw InputError(fmt::format("classes {} do not fit {}: it has {} words", b.classes(), spec.name, spec.size.words));
   }
   return words;
 }
 
 void build_bert(NetworkBuilder& b, std::size_t row) {
   const LanguageSpec& spec = berts[row];
-  const auto& [layers, hidden, heads, vocabulary] = spec.size;
+  const std::int64_t layers = spec.sizes.layers, hidden = spec.sizes.hidden, heads = spec.sizes.heads;
+  const std::int64_t vocabulary = spec.sizes.words;
   const LayerId words = words_up_to(b, spec);
   constexpr double epsilon = 1e-12;
   constexpr double drop = 0.1;
@@ -158,30 +173,89 @@ void build_bert(NetworkBuilder& b, std::size_t row) {
   b.linear(x, "decoder", vocabulary, true, table);
 }
 
-/// A GPT-2: normalisation before each part, tied head without bias.
-void build_decoder(NetworkBuilder& b, LayerId words, const TransformerSize& size, std::int64_t positions) {
-  const auto& [layers, hidden, heads, vocabulary] = size;
-  constexpr double epsilon = 1e-5;
-  constexpr double drop = 0.1;
-  b.enter("transformer");
-  const LayerId table = b.embedding(words, "wte", vocabulary, hidden);
-  const LayerId places = b.embedding(b.ids(LayerKind::position_ids, words), "wpe", positions, hidden);
-  LayerId x = b.with_value(LayerKind::dropout, b.add(table, places), drop);
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    b.enter(fmt::format("transformer.h.{}", layer));
-    const LayerId q = b.chunk(b.linear(b.layer_norm(x, "ln_1", epsilon), "attn.c_attn", 3 * hidden), 3);
-    LayerId y = b.linear(b.attention(q, q + 1, q + 2, {heads, true, drop}), "attn.c_proj", hidden);
-    x = b.add(b.with_value(LayerKind::dropout, y, drop), x);
-    y = b.activation(LayerKind::gelu_tanh, b.linear(b.layer_norm(x, "ln_2", epsilon), "mlp.c_fc", 4 * hidden));
-    x = b.add(x, b.with_value(LayerKind::dropout, b.linear(y, "mlp.c_proj", hidden), drop));
+/// Names of a decoder's layers.
+struct DecoderNames {
+  std::string_view root, table, block, first_norm, out, second_norm, gate, inner, down, last_norm;
+};
+constexpr DecoderNames gpt_names = {"transformer", "wte",        "transformer.h", "ln_1",       "attn.c_proj",
+                                    "ln_2",        "mlp.c_gate", "mlp.c_fc",      "mlp.c_proj", "transformer.ln_f"};
+constexpr DecoderNames llama_names = {
+    "model",         "embed_tokens", "model.layers",  "input_layernorm", "self_attn.o_proj", "post_attention_layernorm",
+    "mlp.gate_proj", "mlp.up_proj",  "mlp.down_proj", "model.norm"};
+
+/// Builds a GPT-2 or a Llama: normalisation before each part. Queries, keys and values come out of one linear layer
+/// as in GPT-2, out of three as in Llama where positions are rotary or heads are grouped.
+class Decoder {
+ public:
+  Decoder(NetworkBuilder& b, const TransformerSpec& spec, const DecoderNames& names)
+      : b_(b), spec_(spec), names_(names) {}
+
+  void build(LayerId words, std::int64_t positions) {
+    b_.enter(names_.root);
+    const LayerId table = b_.embedding(words, names_.table, spec_.words, spec_.hidden);
+    LayerId x = table;
+    if (!spec_.rotary) {
+      x = b_.add(x, b_.embedding(b_.ids(LayerKind::position_ids, words), "wpe", positions, spec_.hidden));
+    }
+    x = dropped(x);
+    for (std::int64_t layer = 0; layer < spec_.layers; ++layer) {
+      b_.enter(fmt::format("{}.{}", names_.block, layer));
+      const LayerId y = b_.linear(attention(norm(x, names_.first_norm)), names_.out, spec_.hidden, spec_.bias);
+      x = b_.add(dropped(y), x);
+      x = b_.add(x, dropped(b_.linear(inner(norm(x, names_.second_norm)), names_.down, spec_.hidden, spec_.bias)));
+    }
+    b_.enter("");
+    b_.linear(norm(x, names_.last_norm), "lm_head", spec_.words, false, spec_.tied ? table : -1);
   }
-  b.enter("");
-  b.linear(b.layer_norm(x, "transformer.ln_f", epsilon), "lm_head", vocabulary, false, table);
-}
+
+ private:
+  static constexpr double epsilon = 1e-5;
+  static constexpr double drop = 0.1;
+
+  [[nodiscard]] LayerId dropped(LayerId x) { return spec_.dropout ? b_.with_value(LayerKind::dropout, x, drop) : x; }
+
+  [[nodiscard]] LayerId norm(LayerId x, std::string_view name) {
+    return spec_.rms ? b_.rms_norm(x, name, epsilon) : b_.layer_norm(x, name, epsilon);
+  }
+
+  [[nodiscard]] LayerId attention(LayerId x) {
+    const AttentionStyle style = {spec_.heads, spec_.causal, spec_.dropout ? drop : 0, spec_.kv_heads};
+    if (!spec_.rotary && spec_.kv_heads == spec_.heads) {
+      const LayerId q = b_.chunk(b_.linear(x, "attn.c_attn", 3 * spec_.hidden, spec_.bias), 3);
+      return b_.attention(q, q + 1, q + 2, style);
+    }
+    const std::int64_t width = spec_.hidden / spec_.heads * spec_.kv_heads;
+    LayerId q = b_.linear(x, "self_attn.q_proj", spec_.hidden, spec_.bias);
+    LayerId k = b_.linear(x, "self_attn.k_proj", width, spec_.bias);
+    const LayerId v = b_.linear(x, "self_attn.v_proj", width, spec_.bias);
+    if (spec_.rotary) {
+      q = b_.rotary(q, spec_.heads);
+      k = b_.rotary(k, spec_.kv_heads);
+    }
+    return b_.attention(q, k, v, style);
+  }
+
+  [[nodiscard]] LayerId inner(LayerId x) {
+    if (!spec_.gated) {
+      return b_.activation(LayerKind::gelu_tanh, b_.linear(x, names_.inner, spec_.inner, spec_.bias));
+    }
+    const LayerId gate = b_.activation(LayerKind::silu, b_.linear(x, names_.gate, spec_.inner, spec_.bias));
+    return b_.mul(gate, b_.linear(x, names_.inner, spec_.inner, spec_.bias));
+  }
+
+  NetworkBuilder& b_;
+  const TransformerSpec& spec_;
+  const DecoderNames& names_;
+};
 
 void build_gpt(NetworkBuilder& b, std::size_t row) {
   const LanguageSpec& spec = gpts[row];
-  build_decoder(b, words_up_to(b, spec), spec.size, spec.positions);
+  Decoder(b, spec.sizes, gpt_names).build(words_up_to(b, spec), spec.positions);
+}
+
+void build_llama(NetworkBuilder& b, std::size_t row) {
+  const LanguageSpec& spec = llamas[row];
+  Decoder(b, spec.sizes, llama_names).build(words_up_to(b, spec), spec.positions);
 }
 
 }  // namespace
@@ -192,46 +266,49 @@ void add_vision_transformers(std::vector<ZooEntry>& zoo) {
 }
 
 void add_language_models(std::vector<ZooEntry>& zoo) {
-  for (std::size_t row = 0; row < berts.size(); ++row) {
-    zoo.push_back(
-        {berts[row].name, build_bert, row, berts[row].positions, berts[row].size.words, token_sequences, true});
-  }
-  for (std::size_t row = 0; row < gpts.size(); ++row) {
-    zoo.push_back({gpts[row].name, build_gpt, row, gpts[row].positions, gpts[row].size.words, token_sequences, true});
-  }
-}
-
-TransformerSize parse_transformer(std::string_view name) {
-  constexpr std::array<std::string_view, 4> keys = {"layers", "hidden", "heads", "vocab"};
-  constexpr std::array<std::int64_t, 4> largest = {10'000, 1 << 30, 1 << 30, 1 << 30};
-  const auto refuse = [&](std::string_view expected) { throw_bad_value({{}, 0, "network"}, name, expected); };
-  std::array<std::int64_t, 4> sizes{};
-  std::string_view rest = name;
-  rest.remove_prefix(std::string_view("transformer:").size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::size_t end = i + 1 == keys.size() ? rest.size() : std::min(rest.find(','), rest.size());
-    const std::string_view field = rest.substr(0, end);
-    if (field.substr(0, keys[i].size()) != keys[i] || field.substr(keys[i].size(), 1) != "=") {
-      refuse("of the form transformer:layers=12,hidden=768,heads=12,vocab=30522");
+  const auto add = [&](const auto& specs, auto build) {
+    for (std::size_t row = 0; row < specs.size(); ++row) {
+      zoo.push_back({specs[row].name, build, row, specs[row].positions, specs[row].sizes.words, token_sequences, true});
     }
-    sizes[i] = parse_positive_integer(field.substr(keys[i].size() + 1), {{}, 0, keys[i]});
-    if (sizes[i] > largest[i]) refuse(fmt::format("a transformer of at most {} {}", largest[i], keys[i]));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  if (name !=
-      fmt::format("transformer:layers={},hidden={},heads={},vocab={}", sizes[0], sizes[1], sizes[2], sizes[3])) {
-    refuse("written with plain numbers, as transformer:layers=12,hidden=768,heads=12,vocab=30522");  // one key only
-  }
-  if (sizes[1] % sizes[2] != 0) refuse("a transformer whose hidden size is a multiple of its heads");
-  return {sizes[0], sizes[1], sizes[2], sizes[3]};
+  };
+  add(berts, build_bert);
+  add(gpts, build_gpt);
+  add(llamas, build_llama);
 }
 
-void build_transformer(NetworkBuilder& b, const TransformerSize& size) {
-  if (b.classes() != size.words) {
-    throw InputError(fmt::format("classes {} do not fit the network: it has {} words", b.classes(), size.words));
+TransformerSpec parse_transformer(std::string_view text) {
+  constexpr std::array<std::string_view, 4> sizes = {"layers", "hidden", "heads", "vocab"};
+  constexpr std::array<std::string_view, 2> norms = {"layer", "rms"}, positions = {"learned", "rotary"},
+                                            mlps = {"gelu", "swiglu"};
+  const auto refuse = [&](std::string_view expected) { throw_bad_value({{}, 0, "network"}, text, expected); };
+  SizedName name(text, sizes, "transformer:layers=12,hidden=768,heads=12,vocab=30522");
+  TransformerSpec spec{name.size(0), name.size(1), name.size(2), name.size(3)};
+  if (spec.hidden % spec.heads != 0) refuse("a transformer whose hidden size is a multiple of its heads");
+  spec.rms = name.choice("norm", norms) == 1;
+  spec.rotary = name.choice("positions", positions) == 1;
+  if (spec.rotary && spec.hidden / spec.heads % 2 != 0) {
+    refuse("a transformer with heads of even width, which rotary positions need");
   }
-  const LayerId words = b.words();
-  build_decoder(b, words, size, b.shape(words)[1]);
+  spec.kv_heads = name.number("kv_heads", spec.heads);
+  if (spec.heads % spec.kv_heads != 0) {
+    throw_bad_value({{}, 0, "kv_heads"}, std::to_string(spec.kv_heads),
+                    fmt::format("a divisor of heads={}", spec.heads));
+  }
+  spec.gated = name.choice("mlp", mlps) == 1;
+  // Llama's: two thirds of 4 hidden, up to a multiple of 256 (Touvron et al. 2023, section 2.2, and its source).
+  const std::int64_t gated_inner = (8 * spec.hidden / 3 + 255) / 256 * 256;
+  spec.inner = name.number("mlp_hidden", spec.gated ? gated_inner : 4 * spec.hidden);
+  spec.causal = name.flag("causal", true);
+  spec.bias = name.flag("bias", true);
+  spec.tied = name.flag("tied", true);
+  spec.dropout = name.flag("dropout", true);
+  spec.name = std::move(name).finish();
+  return spec;
+}
+
+void build_transformer(NetworkBuilder& b, const TransformerSpec& spec) {
+  const LayerId words = b.words_of(spec.words);
+  Decoder(b, spec, gpt_names).build(words, b.shape(words)[1]);
 }
 
 }  // namespace perfpred

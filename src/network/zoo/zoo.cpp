@@ -29,7 +29,8 @@ const std::vector<ZooEntry>& zoo() {
   return entries;
 }
 
-bool is_transformer(std::string_view name) { return name.substr(0, 12) == "transformer:"; }
+bool is_transformer(std::string_view name) { return name.starts_with("transformer:"); }
+bool is_recurrent(std::string_view name) { return name.starts_with("lstm:"); }
 
 const ZooEntry& zoo_entry(std::string_view name) {
   const auto found = std::lower_bound(zoo().begin(), zoo().end(), name,
@@ -48,8 +49,15 @@ std::string canonical_network(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return lower;
+  if (!states_sizes(lower)) return lower;
+  try {
+    return is_transformer(lower) ? parse_transformer(lower).name : parse_recurrent(lower).name;
+  } catch (const InputError&) {
+    return lower;  // whoever builds it says what is wrong
+  }
 }
+
+bool states_sizes(std::string_view network) { return is_transformer(network) || is_recurrent(network); }
 
 std::span<const std::string_view> zoo_networks() {
   static const std::vector<std::string_view> names = [] {
@@ -63,6 +71,7 @@ std::span<const std::string_view> zoo_networks() {
 TrainingData usual_data(std::string_view network) {
   if (network == "cifar_cnn") return {{3, 32, 32}, 10, cifar_images};
   if (is_transformer(network)) return {{512}, parse_transformer(network).words, token_sequences};
+  if (is_recurrent(network)) return {{35}, parse_recurrent(network).words, token_sequences};  // Zaremba et al. 2014
   const ZooEntry& entry = zoo_entry(network);
   if (entry.tokens) return {{entry.size}, entry.classes, entry.images};
   return {{3, entry.size, entry.size}, entry.classes, entry.images};
@@ -71,6 +80,8 @@ TrainingData usual_data(std::string_view network) {
 void build_zoo_network(NetworkBuilder& builder, std::string_view name) {
   if (is_transformer(name)) {
     build_transformer(builder, parse_transformer(name));
+  } else if (is_recurrent(name)) {
+    build_recurrent(builder, parse_recurrent(name));
   } else {
     const ZooEntry& entry = zoo_entry(name);
     entry.build(builder, entry.row);

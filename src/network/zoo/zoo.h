@@ -35,7 +35,7 @@ struct TrainingData {
 /// @throws InputError for a network that is not known, with the nearest name
 [[nodiscard]] TrainingData usual_data(std::string_view network);
 
-/// Adds the layers of a network of the zoo or of a `transformer:...`.
+/// Adds the layers of a network of the zoo, or of one whose name states its sizes.
 /// @throws InputError as usual_data(), or if the builder's input or classes do not fit the network
 void build_zoo_network(NetworkBuilder& builder, std::string_view name);
 
@@ -44,17 +44,39 @@ void add_plain_networks(std::vector<ZooEntry>& zoo);       ///< AlexNet, VGG, Sq
 void add_branching_networks(std::vector<ZooEntry>& zoo);   ///< GoogLeNet, DenseNet, ShuffleNetV2
 void add_mobile_networks(std::vector<ZooEntry>& zoo);      ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet
 void add_vision_transformers(std::vector<ZooEntry>& zoo);  ///< ConvNeXt, ViT
-void add_language_models(std::vector<ZooEntry>& zoo);      ///< BERT, GPT-2
+void add_language_models(std::vector<ZooEntry>& zoo);      ///< BERT, GPT-2, Llama and its like
 
 void build_cifar_cnn(NetworkBuilder& builder, int depth, std::int64_t base_filters);
 
-/// The size of a causal transformer: its name is `transformer:layers=12,hidden=768,heads=12,vocab=30522`.
-struct TransformerSize {
+/// Whether a name states sizes: `transformer:...` or `lstm:...`.
+[[nodiscard]] bool states_sizes(std::string_view network);
+
+/// A transformer of words: `transformer:layers=12,hidden=768,heads=12,vocab=30522` and options (docs/networks.md).
+struct TransformerSpec {
   std::int64_t layers, hidden, heads, words;
+  std::int64_t kv_heads = heads, inner = 4 * hidden;  ///< heads of keys and values; width inside the MLP
+  bool rms = false;                                   ///< RMS norms, not layer norms
+  bool rotary = false;                                ///< rotary positions, not learned ones
+  bool gated = false;                                 ///< SwiGLU, not GELU
+  bool causal = true, bias = true, tied = true;       ///< tied: the head has the embedding's weight
+  bool dropout = true;
+  std::string name = {};  ///< canonical
 };
 
-/// @throws InputError if the text after `transformer:` is not the four sizes
-[[nodiscard]] TransformerSize parse_transformer(std::string_view name);
-void build_transformer(NetworkBuilder& builder, const TransformerSize& size);
+/// @throws InputError for sizes that are missing, and values that an option does not have
+[[nodiscard]] TransformerSpec parse_transformer(std::string_view name);
+void build_transformer(NetworkBuilder& builder, const TransformerSpec& spec);
+
+/// A word language model: `lstm:layers=2,hidden=650,vocab=10000` and options (docs/networks.md).
+struct RecurrentSpec {
+  std::int64_t layers = 0, hidden = 0, words = 0;
+  bool bidirectional = false;
+  RnnCell cell = RnnCell::lstm;
+  std::string name = {};  ///< canonical
+};
+
+/// @throws InputError as parse_transformer()
+[[nodiscard]] RecurrentSpec parse_recurrent(std::string_view name);
+void build_recurrent(NetworkBuilder& builder, const RecurrentSpec& spec);
 
 }  // namespace perfpred

@@ -58,13 +58,13 @@ void mul_forward(StepBuilder& step, const Layer&) {
   step.state().output = step.apply(OpKind::mul, {x, y});
 }
 
-void mul_backward(StepBuilder& step, const Layer&) {
+void mul_backward(StepBuilder& step, const Layer& layer) {
   const LayerState& s = step.state();
   const Shape second = step.shape(s.inputs[1]);
   const TensorId gx = step.apply(OpKind::mul, {s.gradient, s.inputs[1]});
   const TensorId product = step.apply(OpKind::mul, {s.gradient, s.inputs[0]});
   step.accumulate_grad(0, gx);
-  step.accumulate_grad(1, step.sum_to(product, second));
+  step.accumulate_grad(1, second == layer.output ? product : step.sum_to(product, second));
 }
 
 /// Also stochastic depth, which draws one number a sample.

@@ -80,6 +80,20 @@ void layer_norm_backward(StepBuilder& step, const Layer&) {
                        {s.gradient, s.inputs[0], s.saved[0], s.saved[1], s.weights[0], s.weights[1]});
 }
 
+void rms_norm_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input(0, step.parameter_type());
+  step.read_weights(step.parameter_type());
+  s.output = step.new_like(x);
+  s.saved[0] = step.new_tensor(layer.output.with(layer.output.rank() - 1, 1), step.parameter_type());
+  step.add_op(OpKind::rms_norm, {x, s.weights[0]}, {s.output, s.saved[0]});
+}
+
+void rms_norm_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  step.add_backward_op(OpKind::rms_norm_backward, {s.gradient, s.inputs[0], s.saved[0], s.weights[0]}, false);
+}
+
 template <bool transposed>
 void matmul_forward(StepBuilder& step, const Layer& layer) {
   const TensorId a = step.read_input(0, step.compute_type());
@@ -134,7 +148,8 @@ void attention_forward(StepBuilder& step, const Layer& layer) {
   for (std::size_t i = 0; i < 3; ++i) {
     const TensorId x = step.read_input(i, step.compute_type());
     const Shape in = step.shape(x);
-    s.inputs[i] = step.view(x, {in[0], layer.groups, in[1], in[2] / layer.groups});
+    const std::int64_t heads = i == 0 ? layer.groups : layer.count;
+    s.inputs[i] = step.view(x, {in[0], heads, in[1], in[2] / heads});
   }
   const Shape queries = step.shape(s.inputs[0]);
   s.saved[0] = step.new_tensor(queries, step.compute_type());
@@ -165,6 +180,7 @@ void attention_backward(StepBuilder& step, const Layer& layer) {
 const LayerRule linear_rule = {linear_forward, linear_backward};
 const LayerRule embedding_rule = {embedding_forward, embedding_backward};
 const LayerRule layer_norm_rule = {layer_norm_forward, layer_norm_backward};
+const LayerRule rms_norm_rule = {rms_norm_forward, rms_norm_backward};
 const LayerRule matmul_rule = {matmul_forward<false>, matmul_backward};
 const LayerRule matmul_transposed_rule = {matmul_forward<true>, matmul_transposed_backward};
 const LayerRule causal_mask_rule = {causal_mask_forward, causal_mask_backward};

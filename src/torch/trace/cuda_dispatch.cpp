@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "torch/trace/cudnn_rnn.h"
 #include "torch/trace/fused_attention.h"
 #include "torch/trace/meta_call.h"
 
@@ -41,6 +42,7 @@ const std::unordered_map<std::string, Policy>& policies() {
 struct Treatment {
   Policy policy = Policy::none;
   bool attention = false;
+  bool recurrent = false;
 };
 
 Treatment treatment_of(const c10::OperatorHandle& op) {
@@ -50,6 +52,8 @@ Treatment treatment_of(const c10::OperatorHandle& op) {
     const auto listed = policies().find(op.schema().name());
     if (listed != policies().end()) found->second.policy = listed->second;
     found->second.attention = op.schema().name() == "aten::scaled_dot_product_attention";
+    found->second.recurrent = is_recurrent_network(op.schema().name());
+    if (found->second.recurrent) found->second.policy = Policy::half;  // ATen/native/cudnn: autocast's _cudnn_rnn
   }
   Treatment treatment = found->second;
   if (!half_type) treatment.policy = Policy::none;
@@ -103,8 +107,8 @@ void cast_arguments(const c10::OperatorHandle& op, Policy policy, torch::jit::St
 }
 
 void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const auto [policy, attention] = treatment_of(op);
-  if (policy == Policy::none && !attention) {
+  const auto [policy, attention, recurrent] = treatment_of(op);
+  if (policy == Policy::none && !attention && !recurrent) {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::DeferredInit),
                        stack);
     return;
@@ -112,7 +116,10 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   const c10::impl::ExcludeDispatchKeyGuard off(c10::DispatchKeySet(c10::DispatchKey::DeferredInit));
   const std::size_t begin = stack->size() - op.schema().arguments().size();
   if (policy != Policy::none) cast_arguments(op, policy, *stack, begin);
-  if (!attention || !call_fused_attention(*stack, begin)) op.callBoxed(stack);
+  const bool called = attention   ? call_fused_attention(*stack, begin)
+                      : recurrent ? call_cudnn_rnn(op.schema().name(), *stack, begin)
+                                  : false;
+  if (!called) op.callBoxed(stack);
 }
 
 }  // namespace

@@ -111,7 +111,13 @@ void call_on_meta(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack
       outputs = info.shapes(arguments);
     }
     stack.resize(begin);
-    for (at::Tensor& output : outputs) stack.emplace_back(std::move(output));
+    const auto& returns = op.schema().returns();
+    const bool list = !returns.empty() && returns.back().type()->kind() == c10::TypeKind::ListType;
+    const std::size_t alone = list ? returns.size() - 1 : outputs.size();
+    for (std::size_t i = 0; i < alone; ++i) stack.emplace_back(std::move(outputs[i]));
+    if (list) {
+      stack.emplace_back(std::vector<at::Tensor>(outputs.begin() + static_cast<std::ptrdiff_t>(alone), outputs.end()));
+    }
     return;
   }
   if (shapes_are_plain(info, inputs)) {

@@ -157,6 +157,11 @@ class Call {
     if (info_.causal) {  // what no gradient was asked of, and dropout that is not there
       while (!outputs.back().defined()) outputs.pop_back();
     }
+    // Stands for cuDNN's copy of the weights: see the shape rule.
+    if (info_.kind == OpKind::rnn) outputs.pop_back();
+    if (info_.kind == OpKind::rnn_backward) {
+      inputs_.erase(std::find_if(inputs_.begin(), inputs_.end(), [](const Tensor& t) { return t.numel() == 0; }));
+    }
     if (info_.copy_into && inputs_.size() == 2) inputs_.erase(inputs_.begin());
     const bool named = info_.kind == OpKind::unknown || info_.kind == OpKind::other;
     const std::shared_ptr<const OpRule> rule =
@@ -199,9 +204,20 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   call.run();
 }
 
+/// With a kernel for the meta device, LibTorch differentiates an operator on it as on CUDA, and not what a CPU makes
+/// of it.
+void call_by_rule(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  call_on_meta(op, info_of(op), *stack, stack->size() - op.schema().arguments().size(), {});
+}
+
 }  // namespace
 
 WithoutMemory::WithoutMemory() {
+  static const torch::Library cuda_only = [] {
+    torch::Library made(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
+    made.impl("_fused_rms_norm", torch::CppFunction::makeFromBoxedFunction<&call_by_rule>());
+    return made;
+  }();
   // Not when the library is loaded: a second library with a handler on this key would end the process.
   static const torch::Library library = [] {
     torch::Library made(torch::Library::IMPL, "_", c10::DispatchKey::Fake, __FILE__, __LINE__);

@@ -45,7 +45,7 @@ OpInfo find_out(const c10::OperatorHandle& op) {
     if (arguments[i].name() == "is_causal") info.causal = i;
   }
   if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-      !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
+      !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && name != "_fused_rms_norm") {  // which CUDA has
     info.role = OpRole::composite;
     return info;
   }

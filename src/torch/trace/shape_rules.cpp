@@ -32,7 +32,7 @@ Tensor like(const c10::IValue& value) {
 
 bool defined(const c10::IValue& value) { return value.isTensor() && value.toTensor().defined(); }
 
-/// What was asked of the last argument, a bool[3].
+/// What was asked of the last argument, a list of bool.
 bool asked(Arguments arguments, std::size_t which) { return arguments.back().toBoolList()[which]; }
 
 /// `values[i]`, or the one that stands for all axes.
@@ -124,6 +124,19 @@ std::vector<Tensor> native_layer_norm(Arguments arguments) {
 std::vector<Tensor> native_layer_norm_backward(Arguments arguments) {
   return {asked(arguments, 0) ? made(arguments[1].toTensor().sizes(), arguments[1].toTensor().scalar_type()) : Tensor(),
           asked(arguments, 1) ? like(arguments[5]) : Tensor(), asked(arguments, 2) ? like(arguments[6]) : Tensor()};
+}
+
+std::vector<Tensor> rms_norm(Arguments arguments) {
+  const Tensor& input = arguments[0].toTensor();
+  at::DimVector sizes(input.sizes().begin(), input.sizes().end());
+  const std::size_t normalised = arguments[1].toDimVector().size();
+  TORCH_CHECK(normalised <= sizes.size(), "an input of rank ", sizes.size(), " has no ", normalised, " last axes");
+  std::fill(sizes.end() - static_cast<std::ptrdiff_t>(normalised), sizes.end(), 1);
+  return {made(input.sizes(), input.scalar_type()), made(sizes, statistics_type(input))};
+}
+
+std::vector<Tensor> rms_norm_backward(Arguments arguments) {
+  return {asked(arguments, 0) ? like(arguments[1]) : Tensor(), asked(arguments, 1) ? like(arguments[4]) : Tensor()};
 }
 
 std::vector<Tensor> native_group_norm(Arguments arguments) {
@@ -249,12 +262,54 @@ std::vector<Tensor> attention_backward(Arguments arguments) {
   return gradients;
 }
 
+/// Outputs, last states, what the backward pass needs, and an empty tensor in place of a copy of the weights. Outputs
+/// have the positions in front in memory. aten/src/ATen/native/cudnn/RNN.cpp.
+std::vector<Tensor> rnn(Arguments arguments) {
+  const Tensor &x = arguments[0].toTensor(), &state = arguments[4].toTensor();
+  const bool batch_first = arguments[10].toBool(), bidirectional = arguments[13].toBool();
+  const std::int64_t layers = arguments[9].toInt(), directions = bidirectional ? 2 : 1, mode = arguments[6].toInt();
+  const std::int64_t hidden = arguments[7].toInt();
+  TORCH_CHECK(x.dim() == 2 || x.dim() == 3, "the input has rank ", x.dim());
+  at::DimVector sizes(x.sizes().begin(), x.sizes().end());
+  if (batch_first && x.dim() == 3) std::swap(sizes[0], sizes[1]);
+  const std::int64_t positions = x.numel() / x.size(-1);
+  sizes.back() = directions * state.size(2);
+  Tensor outputs = made(sizes, x.scalar_type());
+  if (batch_first && x.dim() == 3) outputs = outputs.transpose(0, 1);
+  // As kept_elements() of src/step/layers/sequence.cpp.
+  const std::int64_t of_layer = mode == 2 ? 5 : mode == 3 ? 4 : 0, between = arguments[11].toDouble() > 0 ? 2 : 1;
+  const std::int64_t kept = positions * directions * hidden * (layers * of_layer + (layers - 1) * between);
+  return {outputs, like(state), like(arguments[5]), made(kept, x.scalar_type()), made(0, x.scalar_type())};
+}
+
+/// Gradients of the input, the first states, the weights.
+std::vector<Tensor> rnn_backward(Arguments arguments) {
+  const Tensor& x = arguments[0].toTensor();
+  const bool batch_first = arguments[14].toBool() && x.dim() == 3;
+  Tensor of_input;
+  if (asked(arguments, 0)) {
+    at::DimVector sizes(x.sizes().begin(), x.sizes().end());
+    if (batch_first) std::swap(sizes[0], sizes[1]);
+    of_input = made(sizes, x.scalar_type());
+    if (batch_first) of_input = of_input.transpose(0, 1);
+  }
+  std::vector<Tensor> gradients = {of_input, asked(arguments, 1) ? like(arguments[4]) : Tensor(),
+                                   asked(arguments, 2) ? like(arguments[5]) : Tensor()};
+  if (!asked(arguments, 3)) return gradients;
+  for (const Tensor& weight : arguments[1].toTensorVector()) gradients.push_back(like(weight));
+  return gradients;
+}
+
 std::vector<Tensor> as_first(Arguments arguments) { return {like(arguments[0])}; }
 std::vector<Tensor> as_second(Arguments arguments) { return {like(arguments[1])}; }
 
-constexpr std::array<std::pair<std::string_view, ShapeRule>, 46> rules = {{
+constexpr std::array<std::pair<std::string_view, ShapeRule>, 50> rules = {{
     {"_scaled_dot_product_efficient_attention", attention},
     {"_scaled_dot_product_efficient_attention_backward", attention_backward},
+    {"_cudnn_rnn", rnn},
+    {"_cudnn_rnn_backward", rnn_backward},
+    {"_fused_rms_norm", rms_norm},
+    {"_fused_rms_norm_backward", rms_norm_backward},
     {"convolution", convolution},
     {"_convolution", convolution},
     {"convolution_backward", convolution_backward},

@@ -7,6 +7,7 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -22,6 +23,7 @@ using at::Tensor;
 constexpr double norm_momentum = 0.1;
 constexpr double token_deviation = 0.02;
 constexpr double first_layer_scale = 1e-6;
+constexpr double rotary_base = 10000;  // Su et al. 2021
 
 /// The module that the part of `name` before the last dot names; missing ones are created. `name` keeps the rest.
 torch::nn::Module& module_at(torch::nn::Module& root, std::string_view& name) {
@@ -99,13 +101,70 @@ Tensor merge_heads(const Tensor& x, std::int64_t heads) {
 
 /// q, k and v are NxSxC; heads lie side by side in C.
 Tensor attention(const Layer& layer, const Tensor& q, const Tensor& k, const Tensor& v, bool training) {
-  const auto heads = [&](const Tensor& x) {
-    return x.unflatten(2, {layer.groups, x.size(2) / layer.groups}).transpose(1, 2);
+  const auto heads = [](const Tensor& x, std::int64_t count) {
+    return x.unflatten(2, {count, x.size(2) / count}).transpose(1, 2);
   };
   const double dropout = training ? layer.value : 0;
-  return at::scaled_dot_product_attention(heads(q), heads(k), heads(v), {}, dropout, layer.causal)
+  return at::scaled_dot_product_attention(heads(q, layer.groups), heads(k, layer.count), heads(v, layer.count), {},
+                                          dropout, layer.causal, std::nullopt, layer.count != layer.groups)
       .transpose(1, 2)
       .flatten(2);
+}
+
+/// Cosine and sine of each angle: the position over a power of the base, the same for both halves of a head.
+std::pair<Tensor, Tensor> rotations(std::int64_t positions, std::int64_t width, const at::TensorOptions& options) {
+  const auto on_host = at::TensorOptions().dtype(at::kDouble).device(options.device().is_meta() ? at::kMeta : at::kCPU);
+  const Tensor exponents = at::arange(0, width, 2, on_host) / static_cast<double>(width);
+  const Tensor angles = at::outer(at::arange(positions, on_host), at::pow(rotary_base, -exponents)).repeat({1, 2});
+  return {at::cos(angles).to(options), at::sin(angles).to(options)};
+}
+
+Tensor rotary(const Layer& layer, const Tensor& x, const Tensor& cosines, const Tensor& sines) {
+  const Tensor heads = x.unflatten(2, {layer.groups, x.size(2) / layer.groups});
+  const std::int64_t half = heads.size(3) / 2;
+  const Tensor first = heads.slice(3, 0, half), second = heads.slice(3, half);
+  return (heads * cosines.unsqueeze(1) + at::cat({-second, first}, 3) * sines.unsqueeze(1)).flatten(2);
+}
+
+/// The outputs of all positions, in contiguous memory; cuDNN and oneDNN give them with the positions in front.
+Tensor recurrent(const Layer& layer, const Tensor& x, const std::vector<Tensor>& weights, bool training) {
+  const bool both = layer.groups == 2;
+  const std::int64_t layers = layer.count;
+  const auto first = [&] { return at::zeros({layers * layer.groups, x.size(0), layer.out_channels}, x.options()); };
+  Tensor outputs;
+  switch (layer.cell) {
+    case RnnCell::lstm: {
+      const Tensor state = first(), cell = first();
+      outputs = std::get<0>(at::lstm(x, {state, cell}, weights, true, layers, layer.value, training, both, true));
+      break;
+    }
+    case RnnCell::gru:
+      outputs = std::get<0>(at::gru(x, first(), weights, true, layers, layer.value, training, both, true));
+      break;
+    case RnnCell::tanh:
+      outputs = std::get<0>(at::rnn_tanh(x, first(), weights, true, layers, layer.value, training, both, true));
+      break;
+    case RnnCell::relu:
+      outputs = std::get<0>(at::rnn_relu(x, first(), weights, true, layers, layer.value, training, both, true));
+      break;
+  }
+  return outputs.contiguous();
+}
+
+/// As cuDNN wants the weights: in one piece of memory, which would otherwise be made anew in each step.
+void join_weights(const Layer& layer, const std::vector<Tensor>& weights) {
+  const torch::NoGradGuard no_grad;
+  constexpr std::array<std::int64_t, 4> modes = {2, 3, 1, 0};  // cudnnRNNMode_t of each RnnCell
+  (void)at::_cudnn_rnn_flatten_weight(weights, 4, layer.in_channels, modes.at(static_cast<std::size_t>(layer.cell)),
+                                      layer.out_channels, 0, layer.count, true, layer.groups == 2);
+}
+
+/// torch.nn.LSTM's name of a parameter, with the names of the layer and of the direction.
+std::string rnn_parameter(const Layer& layer, std::size_t index) {
+  constexpr std::array<std::string_view, 4> names = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+  const auto group = static_cast<std::int64_t>(index / 4);
+  return fmt::format("{}_l{}{}", names.at(index % 4), group / layer.groups,
+                     group % layer.groups == 1 ? "_reverse" : "");
 }
 
 }  // namespace
@@ -136,8 +195,16 @@ void NetworkModule::add_tensors(std::size_t index) {
   const LayerParameters parameters = Network::parameters(layer);
   std::string_view name = path;
   torch::nn::Module* module = parameters.count > 0 ? &module_at(*this, name) : nullptr;
+  if (layer.kind == LayerKind::rnn) {
+    for (std::size_t i = 0; i < parameters.count; ++i) {
+      own.weights.push_back(
+          module->register_parameter(rnn_parameter(layer, i), at::empty(sizes_of(parameters[i]), floats)));
+    }
+    if (options_.device.is_cuda()) join_weights(layer, own.weights);
+    return;
+  }
   for (std::size_t i = 0; i < parameters.count; ++i) {
-    const Shape& shape = parameters.shapes[i];
+    const Shape& shape = parameters[i];
     Tensor parameter = at::empty(sizes_of(shape), floats);
     if (options_.layout == Layout::nhwc && shape.rank() == 4) {
       parameter = parameter.contiguous(at::MemoryFormat::ChannelsLast);
@@ -162,6 +229,16 @@ void NetworkModule::add_tensors(std::size_t index) {
       break;
     case LayerKind::type_ids:
       own.weight = register_buffer("type_ids", at::zeros(layer.output[0], integers));
+      break;
+    case LayerKind::rotary:
+      if (const auto buffers = named_buffers(false); const Tensor* cosines = buffers.find("rotary_cos")) {
+        own.mean = *cosines;
+        own.variance = buffers["rotary_sin"];
+      } else {
+        const auto [cos, sin] = rotations(layer.output[1], layer.output[2] / layer.groups, floats);
+        own.mean = register_buffer("rotary_cos", cos);
+        own.variance = register_buffer("rotary_sin", sin);
+      }
       break;
     case LayerKind::causal_mask:
       if (const auto buffers = named_buffers(false); const Tensor* mask = buffers.find("causal_mask")) {
@@ -214,6 +291,12 @@ void NetworkModule::initialise() {
       case LayerKind::layer_norm:
         own.weight.fill_(1);
         own.bias.zero_();
+        break;
+      case LayerKind::rms_norm:
+        own.weight.fill_(1);
+        break;
+      case LayerKind::rnn:
+        for (Tensor& weight : own.weights) uniform(weight, 1 / std::sqrt(static_cast<double>(layer.out_channels)));
         break;
       case LayerKind::embedding:
       case LayerKind::position_embedding:
@@ -275,6 +358,8 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
                             at::globalContext().userEnabledCuDNN());
     case LayerKind::layer_norm:
       return at::layer_norm(x, layer.out_channels, own.weight, own.bias, layer.value);
+    case LayerKind::rms_norm:
+      return at::rms_norm(x, layer.out_channels, own.weight, layer.value);
     case LayerKind::linear:
       return at::linear(x, own.weight, own.bias);
     case LayerKind::embedding:
@@ -348,6 +433,10 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
       return x.masked_fill(own.weight, -std::numeric_limits<double>::infinity());
     case LayerKind::softmax:
       return at::softmax(x, -1);
+    case LayerKind::rotary:
+      return rotary(layer, x, own.mean, own.variance);
+    case LayerKind::rnn:
+      return recurrent(layer, x, own.weights, is_training());
     case LayerKind::attention:
       return attention(layer, x, value(1), value(2), is_training());
     case LayerKind::input:
