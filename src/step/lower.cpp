@@ -73,7 +73,8 @@ std::size_t dropout(Lowering& lowering, std::size_t i) {
 
 constexpr std::array<LoweringRule, 4> gpu_rules = {convolution_bias, dropout, write_out_attention_of_doubles,
                                                    launch_lists};
-constexpr std::array<LoweringRule, 3> cpu_rules = {write_out_attention_with_dropout, write_out_rms_norm, split_lstm};
+constexpr std::array<LoweringRule, 4> cpu_rules = {write_out_attention_with_dropout, write_out_rms_norm, split_lstm,
+                                                   write_out_rnn};
 
 }  // namespace
 

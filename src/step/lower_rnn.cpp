@@ -5,8 +5,8 @@
 #include <array>
 #include <vector>
 
-#include "step/lowering.h"
 #include "step/padded_row.h"
+#include "step/rnn_sizes.h"
 
 namespace perfpred {
 namespace {
@@ -14,49 +14,9 @@ namespace {
 /// What a layer in one direction leaves for its backward operator.
 enum Kept : std::size_t { layer_input, first_state, first_cell, result, last_state, last_cell, workspace, kept_count };
 
-/// Sizes of an LSTM with biases and without projections.
-struct Lstm {
-  std::int64_t layers = 0, directions = 0, samples = 0, positions = 0, hidden = 0;
-  bool drops = false;
-  bool samples_first = false;  // in x and its memory
-  std::size_t weights = 0;
-
-  /// @param kept  what the operator over all layers keeps
-  static bool fits(const OpGraph& step, const Op& op, TensorId kept, TensorId outputs, Lstm& lstm) {
-    const auto in = step.inputs(op);
-    const auto state = std::find_if(in.begin() + 1, in.end(), [&](TensorId id) { return step.shape(id).rank() == 3; });
-    const Shape& x = step.shape(in[0]);
-    if (op.type != DataType::f32 || state == in.end() || x.rank() != 3) return false;
-    const Shape& states = step.shape(*state);
-    lstm.weights = static_cast<std::size_t>(state - in.begin()) - 1;
-    lstm.samples = states[1];
-    lstm.hidden = states[2];
-    const Shape& y = step.shape(outputs);
-    if (lstm.hidden < 1 || lstm.samples < 1 || lstm.weights < 4 ||
-        states[0] * 4 != static_cast<std::int64_t>(lstm.weights)) {
-      return false;
-    }
-    const Shape &recurrent = step.shape(in[2]), &bias = step.shape(in[3]);
-    if (y.rank() != 3 || recurrent != Shape{4 * lstm.hidden, lstm.hidden} || bias.rank() != 1) return false;
-    lstm.directions = y[2] / lstm.hidden;
-    if (lstm.directions < 1 || lstm.directions > 2 || states[0] % lstm.directions != 0) return false;
-    lstm.layers = states[0] / lstm.directions;
-    lstm.samples_first = x[0] == lstm.samples;
-    lstm.positions = lstm.samples_first ? x[1] : x[0];
-    lstm.samples_first = lstm.samples_first && lstm.samples > 1 && lstm.positions > 1;
-    lstm.drops = step.numel(kept) == lstm.positions * lstm.samples * lstm.directions * lstm.hidden *
-                                         (5 * lstm.layers + 2 * (lstm.layers - 1)) &&
-                 lstm.layers > 1;
-    return true;
-  }
-
-  [[nodiscard]] Shape result_of(std::int64_t ways) const { return {positions, samples, ways * hidden}; }
-  [[nodiscard]] Shape state() const { return {1, samples, hidden}; }
-};
-
 /// Bytes of oneDNN's workspace of a layer in one direction, to one percent: gates, states and their gradients of all
 /// positions, each part in whole pages. Sizes as LibTorch 2.11 reports them for layers of 8 to 1300.
-std::int64_t workspace_bytes(const Lstm& lstm, std::int64_t inputs) {
+std::int64_t workspace_bytes(const RnnSizes& lstm, std::int64_t inputs) {
   const auto row = [](std::int64_t width) { return size_of(DataType::f32) * padded_row(width); };
   const auto pages = [](std::int64_t bytes) { return (bytes + 4095) / 4096 * 4096; };
   const std::int64_t rows = lstm.positions * lstm.samples, more_rows = rows + lstm.samples;
@@ -66,21 +26,16 @@ std::int64_t workspace_bytes(const Lstm& lstm, std::int64_t inputs) {
          pages(2 * states) + 2 * pages(steps);
 }
 
-/// x in memory with the positions in front, which oneDNN reads.
-TensorId with_positions_first(Lowering& lowering, const Op& op, const Lstm& lstm, TensorId x, std::int64_t width) {
-  const Shape shape = {lstm.positions, lstm.samples, width};
-  if (!lstm.samples_first) return lowering.view(x, shape);
-  const TensorId copy = lowering.new_tensor(shape, op.type, op.phase);
-  lowering.add(op, OpKind::copy, {x}, {copy});
-  return copy;
-}
+bool is_onednns(const RnnSizes& sizes, const Op& op) { return sizes.gates == 4 && op.type == DataType::f32; }
 
 std::size_t forward(Lowering& lowering, const Op& op) {
   const OpGraph& step = lowering.from();
   const auto in = step.inputs(op), out = step.outputs(op);
-  Lstm lstm;
-  if (out.size() < 4 || !Lstm::fits(step, op, out[3], out[0], lstm)) return 0;
+  RnnSizes lstm;
+  if (out.size() < 4 || !lstm.read(step, op, out[3], out[0]) || !is_onednns(lstm, op)) return 0;
+  if (in.size() < lstm.weights + 3 || out[1] == no_tensor) return 0;
   const TensorId states = in[lstm.weights + 1], cells = in[lstm.weights + 2];
+  const Shape state = {1, lstm.samples, lstm.hidden};
   TensorId x = with_positions_first(lowering, op, lstm, in[0], step.shape(in[0])[2]);
   std::vector<TensorId> kept, last_states, last_cells;
   for (std::int64_t layer = 0; layer < lstm.layers; ++layer) {
@@ -88,11 +43,11 @@ std::size_t forward(Lowering& lowering, const Op& op) {
     std::vector<TensorId> results;
     for (std::int64_t way = 0; way < lstm.directions; ++way) {
       const auto weight = static_cast<std::size_t>(1 + 4 * (layer * lstm.directions + way));
-      const TensorId h = lowering.view(states, lstm.state()), c = lowering.view(cells, lstm.state());
+      const TensorId h = lowering.view(states, state), c = lowering.view(cells, state);
       const TensorId y =
           last && lstm.directions == 1 ? out[0] : lowering.new_tensor(lstm.result_of(1), op.type, op.phase);
-      const TensorId hn = lowering.new_tensor(lstm.state(), op.type, op.phase);
-      const TensorId cn = lowering.new_tensor(lstm.state(), op.type, op.phase);
+      const TensorId hn = lowering.new_tensor(state, op.type, op.phase);
+      const TensorId cn = lowering.new_tensor(state, op.type, op.phase);
       const std::int64_t bytes = workspace_bytes(lstm, step.shape(in[weight])[1]);
       const TensorId work = lowering.new_tensor({bytes}, DataType::u8, op.phase);
       lowering
@@ -109,15 +64,7 @@ std::size_t forward(Lowering& lowering, const Op& op) {
       x = last ? out[0] : lowering.new_tensor(lstm.result_of(2), op.type, op.phase);
       lowering.add(op, OpKind::cat, results, std::array{x});
     }
-    if (!last && lstm.drops) {
-      const TensorId mask = lowering.new_tensor(lstm.result_of(lstm.directions), op.type, op.phase);
-      const TensorId dropped = lowering.new_tensor(lstm.result_of(lstm.directions), op.type, op.phase);
-      lowering.add(op, OpKind::bernoulli, {mask}, {mask});
-      lowering.add(op, OpKind::div, {mask}, {mask});
-      lowering.add(op, OpKind::mul, {x, mask}, {dropped});
-      x = dropped;
-      kept.push_back(mask);
-    }
+    if (!last && lstm.drops) x = drop_between_layers(lowering, op, lstm, x, kept);
   }
   lowering.add(op, OpKind::other, last_states, std::array{out[1]}).name = lowering.op_name("stack");
   if (out[2] != no_tensor) {
@@ -130,12 +77,11 @@ std::size_t forward(Lowering& lowering, const Op& op) {
 std::size_t backward(Lowering& lowering, const Op& op) {
   const OpGraph& step = lowering.from();
   const auto in = step.inputs(op), out = step.outputs(op);
-  const auto found = lowering.kept.find(lowering.storage(in.back()));
-  if (found == lowering.kept.end()) return 0;
-  std::vector<TensorId> kept = found->second;
-  const TensorId outputs = in[in.size() - 3];
-  Lstm lstm;
-  if (!Lstm::fits(step, op, in.back(), outputs, lstm) || out.size() < lstm.weights) return 0;
+  RnnSizes lstm;
+  const std::vector<TensorId>* found = lstm.kept(lowering, op);
+  if (found == nullptr || !is_onednns(lstm, op) || found->size() != lstm.count_kept(kept_count)) return 0;
+  const Shape state = {1, lstm.samples, lstm.hidden};
+  std::vector<TensorId> kept = *found;
   const std::span<const TensorId> of_weights = out.last(lstm.weights);
   const bool of_x = out.size() > lstm.weights && out[0] != no_tensor && step.shape(out[0]) == step.shape(in[0]);
   const TensorId given = in[in.size() - 2];
@@ -160,8 +106,8 @@ std::size_t backward(Lowering& lowering, const Op& op) {
       const bool is_x = layer == 0 && lstm.directions == 1 && of_x;
       const TensorId gx =
           is_x ? out[0] : lowering.new_tensor({lstm.positions, lstm.samples, width[1]}, op.type, op.phase);
-      std::vector<TensorId> written = {gx, lowering.new_tensor(lstm.state(), op.type, op.phase),
-                                       lowering.new_tensor(lstm.state(), op.type, op.phase)};
+      std::vector<TensorId> written = {gx, lowering.new_tensor(state, op.type, op.phase),
+                                       lowering.new_tensor(state, op.type, op.phase)};
       written.insert(written.end(), of_weights.begin() + static_cast<std::ptrdiff_t>(weight),
                      of_weights.begin() + static_cast<std::ptrdiff_t>(weight + 4));
       std::vector<TensorId> read = {mine[layer_input]};

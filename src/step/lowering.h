@@ -64,6 +64,9 @@ std::size_t write_out_rms_norm(Lowering& step, std::size_t i);
 // lower_rnn.cpp: LSTMs in single precision, by layer and direction
 std::size_t split_lstm(Lowering& step, std::size_t i);
 
+// lower_rnn_steps.cpp: GRUs and plain RNNs, by position
+std::size_t write_out_rnn(Lowering& step, std::size_t i);
+
 // lower_lists.cpp: CUDA's operators on lists of tensors
 std::size_t launch_lists(Lowering& step, std::size_t i);
 

@@ -83,6 +83,11 @@ TEST(Sequences, ModulesOfOthersAreOneOperatorAndOneForItsGradients) {
   expect(recorded<torch::nn::LSTM>(torch::nn::LSTMOptions(5, 6).proj_size(4)), 4, 5 + 4 + 4.0 * 6 / 24);
 }
 
+Workload trained_with_sgd(Workload workload) {
+  workload.optimizer = Optimizer::sgd;
+  return workload;
+}
+
 std::map<std::string, std::int64_t>* executed = nullptr;  // operators by name
 
 std::unique_ptr<at::ObserverContext> count_operator(const at::RecordFunction& function) {
@@ -90,7 +95,7 @@ std::unique_ptr<at::ObserverContext> count_operator(const at::RecordFunction& fu
   return nullptr;
 }
 
-/// A CPU executes an LSTM's layers and directions one by one, the others position by position.
+/// A CPU executes an LSTM's layers and directions one by one.
 TEST(Sequences, LstmsAreSplitAsACpuSplitsThem) {
   const auto handle =
       at::addThreadLocalCallback(at::RecordFunctionCallback(count_operator).scopes({at::RecordScope::FUNCTION}));
@@ -116,14 +121,46 @@ TEST(Sequences, LstmsAreSplitAsACpuSplitsThem) {
   at::removeCallback(handle);
 }
 
-TEST(Sequences, MemoryIsWhatLstmsPeakAt) {
+/// A CPU executes other cells position by position. The zeros that their states start from get no gradient there.
+TEST(Sequences, OtherCellsAreWrittenOutAsACpuExecutesThem) {
+  const auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(count_operator).scopes({at::RecordScope::FUNCTION}));
+  for (const char* options : {",cell=gru", ",bidirectional=1,cell=gru", ",cell=tanh", ",bidirectional=1,cell=tanh"}) {
+    for (const std::int64_t batch : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{}, {} samples", options, batch));
+      const Workload workload =
+          trained_with_sgd(Workload::zoo(std::string("lstm:layers=2,hidden=8,vocab=50") + options, batch, {10}));
+      const Network network = build_network(workload);
+      TrainingStep step(workload, at::kCPU, {});
+      const Batch samples{batch_of(network), labels_of(network)};
+      std::map<std::string, std::int64_t> counts, expected;
+      executed = &counts;
+      step.run(samples);
+      executed = nullptr;
+      const OpGraph lowered = lower(workload.graph(), DeviceKind::cpu);
+      for (const Op& op : lowered.ops()) ++expected[fmt::format("aten::{}", lowered.name(op))];
+      EXPECT_EQ(lowered.totals(OpKind::rnn).ops, 0);
+      for (const char* name :
+           {"aten::addmm", "aten::mm", "aten::stack", "aten::neg", "aten::tanh_backward", "aten::sigmoid_backward"}) {
+        EXPECT_EQ(counts[name], expected[name]) << name;
+      }
+      EXPECT_EQ(counts["aten::sigmoid_"], expected["aten::sigmoid"]);
+      EXPECT_EQ(counts["aten::cat"] - counts["aten::stack"], expected["aten::cat"]);  // a stack calls it
+    }
+  }
+  at::removeCallback(handle);
+}
+
+TEST(Sequences, MemoryIsWhatLibTorchPeaksAt) {
   at::set_num_threads(1);
   TrainingJob job;
   job.threads = job.loader_batches = 1;
   for (const std::string& name :
        {std::string("lstm:layers=2,hidden=200,vocab=1000"), std::string("lstm:layers=1,hidden=64,vocab=100"),
         std::string("lstm:layers=2,hidden=96,vocab=500,bidirectional=1"),
-        llama + "kv_heads=2,bias=0,tied=0,dropout=0"}) {
+        std::string("lstm:layers=2,hidden=200,vocab=1000,cell=gru"),
+        std::string("lstm:layers=2,hidden=64,vocab=500,bidirectional=1,cell=gru"),
+        std::string("lstm:layers=2,hidden=96,vocab=500,cell=tanh"), llama + "kv_heads=2,bias=0,tied=0,dropout=0"}) {
     for (const std::int64_t batch : {1, 20}) {
       SCOPED_TRACE(fmt::format("{}, {} samples", name, batch));
       const Workload workload = Workload::zoo(name, batch, {35});
