@@ -57,10 +57,10 @@ int main(int argc, char** argv) {
     options.layers = probe_layers(networks, batch_size, options.precision);
     std::signal(SIGINT, [](int) { interrupted = true; });
     std::signal(SIGTERM, [](int) { interrupted = true; });
-    const ProbeMeasurement measured =
-        measure_probe(options, device_file.catalogue(), [] { return interrupted.load(); });
-    if (interrupted) throw Error("interrupted");
-    write_probed_model(model, measured.probe, out);
+    const auto stop = [] { return interrupted.load(); };
+    const auto probed = probe_device(model, options, device_file.catalogue(), out, stop);
+    if (!probed) throw Error("interrupted");
+    const ProbeMeasurement& measured = *probed;
     if (json) {
       const nlohmann::json document = {{"device", measured.probe.device.name},
                                        {"precision", precision},
@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
                                        {"floor_sec", measured.floor_sec},
                                        {"bytes_per_sec", measured.bytes_per_sec},
                                        {"layers", measured.probe.layers.size()},
+                                       {"disturbed", measured.disturbed},
                                        {"left_out", measured.left_out},
                                        {"out", out}};
       fmt::print("{}\n", document.dump(2));
@@ -84,7 +85,8 @@ int main(int argc, char** argv) {
                measured.op_sec * 1e6, *measured.probe.host_sec * 1e6, measured.backward_sec * 1e6);
     fmt::print("floor         {:.2f} us between operators that do nothing\n", measured.floor_sec * 1e6);
     fmt::print("bandwidth     {:.1f} GB/s\n", measured.bytes_per_sec / 1e9);
-    fmt::print("layers        {} measured, {} left out\n", measured.probe.layers.size(), measured.left_out);
+    fmt::print("layers        {} measured ({} of them disturbed), {} left out\n", measured.probe.layers.size(),
+               measured.disturbed, measured.left_out);
     fmt::print("predict with  perfpred-predict --model {} --device \"{}\" ...\n", out, measured.probe.device.name);
   });
 }

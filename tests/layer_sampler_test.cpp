@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which layers are measured, and the table that they are written to.
+#include <perfpred/device.h>
 #include <perfpred/network.h>
 #include <perfpred/workload.h>
 
@@ -132,7 +133,8 @@ TEST(LayerSampler, LogarithmsAreUniform) {
   // Half of the widths of 1 to 4096 are below 64; uniform ones are in 1.5 of 100.
   const auto below = [](LayerShapes shapes) {
     const auto layers = LayerSampler(some(shapes)).draw(LayerType::linear, 1000);
-    return std::count_if(layers.begin(), layers.end(), [](const LayerCase& c) { return c.in < 64; });
+    return static_cast<double>(
+        std::count_if(layers.begin(), layers.end(), [](const LayerCase& c) { return c.in < 64; }));
   };
   EXPECT_NEAR(below(LayerShapes::log), 500, 80);  // five standard deviations
   EXPECT_LT(below(LayerShapes::uniform), 50);

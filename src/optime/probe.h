@@ -16,7 +16,7 @@ namespace perfpred {
 struct DeviceProbe {
   Device device;  ///< with its rates
   Precision precision = Precision::fp32;
-  std::vector<LayerRow> layers;
+  std::vector<LayerRow> layers;    ///< also those that were disturbed; without a time they say nothing
   std::optional<double> host_sec;  ///< that the host needs to dispatch an operator, forward, under autograd
 };
 
@@ -25,10 +25,6 @@ struct DeviceProbe {
 /// @throws InputError for a probe without a timed layer; one that is faster than the device can be; one whose layers
 /// disagree with each other
 void learn_probe(OpModelState& state, const DeviceProbe& probe);
-
-/// Loads an op model (empty: the standard one), lets it learn the probe, and saves it under another name.
-/// @throws InputError or ModelError for a file that is none, InputError as learn_probe(), Error if the disk refuses
-void write_probed_model(const std::string& model, const DeviceProbe& probe, const std::string& out);
 
 /// Layers of networks that say most about their steps: at most 16 convolutions, linear layers and attentions with the
 /// most FLOPs, the networks taking turns, and of each other type the layer with the most bytes; the heaviest first.

@@ -297,7 +297,7 @@ StepModel::Estimate StepModel::predict(const StepRow& row) const {
   const auto [total, host_sec] = two_clocks(*row.kernels, seconds, effects);
   for (const double sec : seconds) estimate.device_sec += sec;
   estimate.host_sec = host_sec;
-  estimate.log_sec = std::log(total);
+  estimate.log_sec = std::log(row.whole ? total : total - std::exp(parameters[fixed]));
   const auto network = networks.find(row.network);
   if (network != networks.end()) estimate.log_sec += network->second;
   const bool known = machines.find(row.machine) != machines.end();

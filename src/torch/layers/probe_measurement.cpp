@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "statistics/quantiles.h"
+#include "text/files.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
@@ -95,10 +96,8 @@ Device device_of(c10::Device device, const DeviceCatalogue& catalogue) {
                                candidates.empty() ? "not in the catalogue" : "one of several in the catalogue"));
 }
 
-}  // namespace
-
-ProbeMeasurement measure_probe(const ProbeOptions& options, const DeviceCatalogue& catalogue,
-                               const std::function<bool()>& stop) {
+ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& catalogue,
+                         const std::function<bool()>& stop) {
   if (!(options.budget_sec > 0)) throw InputError(fmt::format("budget {} s is not positive", options.budget_sec));
   const c10::Device device = runtime_device(options.device);
   if (device.is_cpu() && options.precision == Precision::tf32) throw InputError("precision tf32 needs a CUDA device");
@@ -107,12 +106,10 @@ ProbeMeasurement measure_probe(const ProbeOptions& options, const DeviceCatalogu
   const auto begin = Clock::now();
   measured.probe.device = device_of(device, catalogue);
   measured.probe.precision = options.precision;
-  guard_torch([&] {
-    measure_host(measured, device);
-    measure_floor(measured, device);
-    measure_bandwidth(measured, device);
-  });
   const auto over = [&] { return stop() || seconds_since(begin) > options.budget_sec; };
+  for (const auto measure : {measure_host, measure_floor, measure_bandwidth}) {
+    if (!over()) guard_torch([&] { measure(measured, device); });
+  }
   for (std::size_t i = 0; i < options.layers.size(); ++i) {
     const auto layers_left = static_cast<double>(options.layers.size() - i);
     const double share = (options.budget_sec - seconds_since(begin)) / layers_left;
@@ -123,11 +120,27 @@ ProbeMeasurement measure_probe(const ProbeOptions& options, const DeviceCatalogu
     if (row && row->step_sec) {
       measured.probe.layers.push_back(*row);
       measured.probe.layers.back().device = measured.probe.device.name;
+      if (row->outcome == "untrusted") ++measured.disturbed;
     } else {
       ++measured.left_out;
     }
   }
   measured.used_sec = seconds_since(begin);
+  return measured;
+}
+
+}  // namespace
+
+std::optional<ProbeMeasurement> probe_device(const std::string& model, const ProbeOptions& options,
+                                             const DeviceCatalogue& catalogue, const std::string& out,
+                                             const std::function<bool()>& stop) {
+  OpModelState state = load_op_model(model);
+  AtomicFile file(out);  // before the measurement: what cannot be read or written is refused at once
+  ProbeMeasurement measured = measure(options, catalogue, stop);
+  if (stop()) return std::nullopt;
+  learn_probe(state, measured.probe);
+  file.write(to_json(state).dump() + "\n");
+  file.commit();
   return measured;
 }
 
