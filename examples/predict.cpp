@@ -143,6 +143,14 @@ class Model {
     return devices.full_name(asked);
   }
 
+  /// Adds the devices that the model was measured on and the catalogue lacks.
+  void add_devices(DeviceCatalogue& devices) const {
+    if (!loaded_) return;
+    for (const Device& device : loaded_->devices()) {
+      if (devices.candidates(device.name).empty()) devices.add(device);
+    }
+  }
+
   [[nodiscard]] bool needs_network_and_device() const { return ops_ != nullptr; }
 
   [[nodiscard]] Forecast forecast(const DeviceCatalogue& devices, const Workload& workload,
@@ -244,7 +252,8 @@ int main(int argc, char** argv) {
       }
     }
     const Model model(model_file);
-    const DeviceCatalogue devices = device_file.catalogue();
+    DeviceCatalogue devices = device_file.catalogue();
+    model.add_devices(devices);
     if (!step.empty()) asked.take(add_graph(step), sweep.starts_with("batch_size="));
     if (std::string* device = asked.find("device")) *device = model.device_of(*device, devices);
     if (jsonl) {

@@ -63,10 +63,11 @@ std::function<void(double)> progress_on_terminal() {
 }
 
 /// Fits an op model; its errors are perfpred-evaluate's to tell.
-void train_ops(const std::string& ops_dir, const std::string& steps, const std::string& out, bool json) {
-  if (ops_dir.empty()) throw InputError("--ops-dir is missing");
+void train_ops(const std::string& ops_dir, const std::string& steps, const std::string& layers, const std::string& out,
+               bool json) {
+  if (ops_dir.empty() && layers.empty()) throw InputError("--ops-dir is missing, and so is --layers");
   const auto start = std::chrono::steady_clock::now();
-  const OpTimeModel model = OpTimeModel::fit(ops_dir, steps);
+  const OpTimeModel model = OpTimeModel::fit(ops_dir, steps, layers);
   const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!out.empty()) model.save(out);
   nlohmann::json dropped = nlohmann::json::array();
@@ -130,10 +131,11 @@ int main(int argc, char** argv) {
   CLI::Option* out_option = program.add_option("--out", out, "model file");
   CLI::Option* features_option =
       program.add_option("--features-out", features_out, "the inputs of the kinds for each row, as a table");
-  std::string ops_dir, steps;
+  std::string ops_dir, steps, layers;
   const std::vector<CLI::Option*> of_ops = {
       program.add_option("--ops-dir", ops_dir, "kind ops: folder of measured operators"),
-      program.add_option("--steps-train", steps, "kind ops: table of measured training steps, in addition")};
+      program.add_option("--steps-train", steps, "kind ops: table of measured training steps, in addition"),
+      program.add_option("--layers", layers, "kind ops: table of measured layers, from perfpred-bench-layers")};
   CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
   CLI::Option* suggest_option =
       program.add_option("--suggest", suggested, "propose this many of them to measure next instead of fitting")
@@ -154,7 +156,7 @@ int main(int argc, char** argv) {
       for (const CLI::Option* option : {split_option, test_option, val_option, features_option}) {
         if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
       }
-      train_ops(ops_dir, steps, out, json);
+      train_ops(ops_dir, steps, layers, out, json);
       return;
     }
     for (const CLI::Option* option : of_ops) {

@@ -73,4 +73,9 @@ log=$(find "$out/logs" -name '*.jsonl' | sort | head -n 1)
 "$bin/perfpred-plot" --runs-agg "$out/runs_agg.csv" --predictions "$out/predictions.csv" \
   --log "$log" --out-dir "$out/plots"
 
+step "Measure this device for 20 seconds, and predict a network that it has never run"
+"$bin/perfpred-probe" --device "$device" --budget-sec 20 --out "$out/ops_here.json" | tee "$out/probe.txt"
+"$bin/perfpred-predict" --model "$out/ops_here.json" --network resnet50 --batch-size 8 \
+  --device "$(sed -n 's/^device  *//p' "$out/probe.txt")"
+
 step "Everything is in $out: runs.csv, runs_agg.csv, model.json, predictions.csv, plan.csv, logs/, plots/"

@@ -69,6 +69,9 @@ class PERFPRED_API DeviceCatalogue {
   /// another device, a value that is not positive
   void add(const std::string& path);
 
+  /// Adds a device, or replaces the one of its name.
+  void add(Device device);
+
   [[nodiscard]] std::span<const Device> devices() const& { return devices_; }
   std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 

@@ -45,11 +45,13 @@ struct StepTime {
 /// All const members may be called from any number of threads.
 class PERFPRED_API OpTimeModel {
  public:
-  /// @param ops_dir  gpus.csv and op_*.csv (docs/optime.md)
+  /// @param ops_dir  gpus.csv and op_*.csv (docs/optime.md); may be empty where there are layers
   /// @param steps    table of measured training steps; empty: efficiencies of convolutions and normalisations are those
   ///                 that the library carries
+  /// @param layers   table of measured layers (docs/layers.md): the devices in it get rates of their own; empty: none
   /// @throws InputError with file and line for a folder or table that cannot be read or has too few rows
-  [[nodiscard]] static OpTimeModel fit(const std::string& ops_dir, const std::string& steps = {});
+  [[nodiscard]] static OpTimeModel fit(const std::string& ops_dir, const std::string& steps = {},
+                                       const std::string& layers = {});
 
   /// The model that the library carries: fitted on measurements by others whose licence allows it
   /// (data/standard_ops.NOTICE), without trees of single devices.
@@ -70,6 +72,11 @@ class PERFPRED_API OpTimeModel {
   /// @throws InputError if the device lacks a peak of the precision or its bandwidth, naming the column, or has one
   /// that no device has
   [[nodiscard]] StepTime predict(const OpGraph& step, const Device& device, Precision precision) const;
+
+  /// Devices that were measured with this model, such as a CPU, as they were then. They are no part of the catalogue:
+  /// add() them to it.
+  [[nodiscard]] std::span<const Device> devices() const&;
+  std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 
   [[nodiscard]] std::vector<std::string> notes() const;  ///< rows and devices that the fit left out, and why
 

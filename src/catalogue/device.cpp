@@ -178,14 +178,16 @@ std::optional<double> Device::memory_bytes() const { return scaled(mem_gb, 1e9);
 DeviceCatalogue::DeviceCatalogue() : devices_(read_devices(CsvReader::from_text("devices.csv", embedded_devices))) {}
 
 void DeviceCatalogue::add(const std::string& path) {
-  for (Device& device : read_devices(CsvReader(path), true)) {
-    const auto known = std::find_if(devices_.begin(), devices_.end(),
-                                    [&device](const Device& d) { return bare(d.name) == bare(device.name); });
-    if (known == devices_.end()) {
-      devices_.push_back(std::move(device));
-    } else {
-      *known = std::move(device);
-    }
+  for (Device& device : read_devices(CsvReader(path), true)) add(std::move(device));
+}
+
+void DeviceCatalogue::add(Device device) {
+  const auto known = std::find_if(devices_.begin(), devices_.end(),
+                                  [&device](const Device& d) { return bare(d.name) == bare(device.name); });
+  if (known == devices_.end()) {
+    devices_.push_back(std::move(device));
+  } else {
+    *known = std::move(device);
   }
 }
 

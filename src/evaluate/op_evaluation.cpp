@@ -196,7 +196,7 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
           std::swap(scored[i], scored[i + random() % (scored.size() - i)]);
         }
         const auto end = scored.begin() + static_cast<std::ptrdiff_t>(probe_rows);
-        models.classes[kind]->probe(folder.gpu(device), Rows(scored.begin(), end));
+        models.probe(folder.gpu(device), Rows(scored.begin(), end));
         scored.erase(scored.begin(), end);
       }
       score(models, scored, folder, true, result);

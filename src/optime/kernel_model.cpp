@@ -373,6 +373,16 @@ const KernelModel* KernelModels::of(KernelClass kind) const {
   return model ? &*model : nullptr;
 }
 
+void KernelModels::probe(const Hardware& device, const std::vector<const OpRow*>& rows) {
+  for (auto& model : classes) {
+    if (!model) continue;
+    std::vector<const OpRow*> own;
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(own),
+                 [&](const OpRow* row) { return row->kernel.kind == model->kind; });
+    model->probe(device, own);
+  }
+}
+
 StepEstimate step_time(const KernelModels& models, std::span<const StepPart> parts, const Hardware& device) {
   double device_sec = 0, calls = 0;
   std::array<double, kernel_classes + 1> shared{}, own{};

@@ -65,6 +65,9 @@ struct KernelModels {
   [[nodiscard]] static KernelModels fit(const std::vector<const OpRow*>& rows,
                                         const std::map<std::string, Hardware>& gpus, bool own_trees = true);
   [[nodiscard]] const KernelModel* of(KernelClass kind) const;
+
+  /// Learns the effects of a device of which few rows are known, in each class that there is a model of.
+  void probe(const Hardware& device, const std::vector<const OpRow*>& rows);
 };
 
 /// Seconds between the starts of kernels that a device executes back to back, and the least time in which PyTorch's

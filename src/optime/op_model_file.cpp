@@ -4,9 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "optime/op_model_state.h"
+#include "optime/standard_ops.h"
+#include "text/enum_names.h"
+#include "text/json.h"
 #include "text/model_json.h"
 #include "text/parse.h"
 
@@ -152,6 +158,16 @@ KernelModel read_kernel_model(KernelClass kind, const nlohmann::json& json) {
   return model;
 }
 
+std::array<double, step_parameters> read_step_parameters(const nlohmann::json& json) {
+  const Eigen::VectorXd read = json_vector(json, "parameters");
+  if (read.size() != static_cast<Eigen::Index>(step_parameters) || !(read.cwiseAbs().maxCoeff() <= 50)) {
+    throw ModelError(fmt::format("field \"parameters\" is not {} logarithms", step_parameters));
+  }
+  std::array<double, step_parameters> parameters{};
+  std::copy(read.begin(), read.end(), parameters.begin());
+  return parameters;
+}
+
 nlohmann::json to_json(const StepModel& model) {
   nlohmann::json machines = nlohmann::json::object();
   for (const auto& [name, effects] : model.machines) {
@@ -166,11 +182,7 @@ nlohmann::json to_json(const StepModel& model) {
 
 StepModel read_step_model(const nlohmann::json& json) {
   StepModel model;
-  const Eigen::VectorXd parameters = json_vector(json, "parameters");
-  if (parameters.size() != static_cast<Eigen::Index>(step_parameters) || !(parameters.cwiseAbs().maxCoeff() <= 50)) {
-    throw ModelError(fmt::format("field \"parameters\" is not {} logarithms", step_parameters));
-  }
-  std::copy(parameters.begin(), parameters.end(), model.parameters.begin());
+  model.parameters = read_step_parameters(json);
   for (const auto& [name, effects] : json_object(json, "machines").items()) {
     model.machines[name] = {moderate(effects, "compute"), moderate(effects, "memory"), moderate(effects, "host")};
   }
@@ -181,6 +193,64 @@ StepModel read_step_model(const nlohmann::json& json) {
   return model;
 }
 
+nlohmann::json to_json(const LayerRates& rates) {
+  nlohmann::json groups = nlohmann::json::object();
+  for (const auto& [group, own] : rates.groups) {
+    groups[std::string(enumerator_name_of<StepGroup::unknown>(group))] = {{"parts", own.parts},
+                                                                          {"trees", trees_json(own.trees)}};
+  }
+  return {{"parameters", rates.parameters}, {"groups", groups}, {"width", rates.width}};
+}
+
+LayerRates read_layer_rates(const nlohmann::json& json) {
+  constexpr auto names = enumerator_names<StepGroup::unknown>;
+  LayerRates rates;
+  rates.parameters = read_step_parameters(json);
+  for (const auto& [name, item] : json_object(json, "groups").items()) {
+    const auto* const found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) throw ModelError(fmt::format("field \"groups\" has \"{}\", which is none", shown(name)));
+    LayerRates::Group& group = rates.groups[static_cast<StepGroup>(found - names.begin())];
+    group.parts = static_cast<std::size_t>(json_positive_integer(item, "parts"));
+    group.trees = read_trees(item, "trees");
+  }
+  rates.width = width(json, "width");
+  return rates;
+}
+
+/// Rates in the units of devices.csv.
+constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 7> device_rates = {{
+    {"fp32_tflops", &Device::fp32_tflops},
+    {"fp64_tflops", &Device::fp64_tflops},
+    {"fp32_vector_tflops", &Device::fp32_vector_tflops},
+    {"fp64_vector_tflops", &Device::fp64_vector_tflops},
+    {"mem_bw_gbs", &Device::mem_bw_gbs},
+    {"mem_gb", &Device::mem_gb},
+    {"sms", &Device::sms},
+}};
+
+nlohmann::json to_json(const Device& device) {
+  nlohmann::json json = {{"name", device.name}, {"source", device.source}};
+  for (const auto& [name, member] : device_rates) {
+    if (device.*member) json[name] = *(device.*member);
+  }
+  return json;
+}
+
+/// CPUs: the catalogue has all others.
+Device read_device(const nlohmann::json& json) {
+  Device device;
+  device.kind = DeviceKind::cpu;
+  device.name = json_text(json, "name");
+  device.source = json_text(json, "source");
+  for (const auto& [name, member] : device_rates) {
+    if (!json.contains(name)) continue;
+    const double value = json_number(json, name);
+    if (!(value > 0)) throw ModelError(fmt::format("field \"{}\" is not positive", name));
+    device.*member = value;
+  }
+  return device;
+}
+
 }  // namespace
 
 nlohmann::json to_json(const OpModelState& state) {
@@ -188,11 +258,14 @@ nlohmann::json to_json(const OpModelState& state) {
   for (const auto& model : state.kernels.classes) {
     if (model) kernels[std::string(formula(model->kind).name)] = to_json(*model);
   }
-  return {{"format", op_model_format},
-          {"kind", "ops"},
-          {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
-          {"kernels", kernels},
-          {"steps", to_json(state.steps)}};
+  nlohmann::json json = {{"format", op_model_format},
+                         {"kind", "ops"},
+                         {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
+                         {"kernels", kernels},
+                         {"steps", to_json(state.steps)}};
+  for (const auto& [name, rates] : state.measured.rates) json["layers"][name] = to_json(rates);
+  for (const Device& device : state.measured.devices) json["devices"].push_back(to_json(device));
+  return json;
 }
 
 OpModelState read_op_model(const nlohmann::json& json) {
@@ -210,7 +283,27 @@ OpModelState read_op_model(const nlohmann::json& json) {
     state.kernels.classes[static_cast<std::size_t>(*kind)] = read_kernel_model(*kind, model);
   }
   state.steps = read_step_model(json_field(json, "steps"));
+  if (json.contains("layers")) {
+    for (const auto& [name, rates] : json_object(json, "layers").items()) {
+      state.measured.rates[name] = read_layer_rates(rates);
+    }
+  }
+  if (json.contains("devices")) {
+    for (const nlohmann::json& device : json_objects(json, "devices")) {
+      state.measured.devices.push_back(read_device(device));
+    }
+  }
   return state;
+}
+
+OpModelState load_op_model(const std::string& path) {
+  if (path.empty()) return read_op_model(nlohmann::json::parse(standard_ops));
+  const auto json = read_json<nlohmann::json>(path);
+  try {
+    return read_op_model(json);
+  } catch (const ModelError& error) {
+    throw ModelError(fmt::format("{}: {}", path, error.what()));
+  }
 }
 
 }  // namespace perfpred

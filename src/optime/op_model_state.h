@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "optime/kernel_model.h"
+#include "optime/layer_rates.h"
 #include "optime/step_model.h"
 
 namespace perfpred {
@@ -11,10 +12,14 @@ namespace perfpred {
 struct OpModelState {
   KernelModels kernels;
   StepModel steps;
+  MeasuredDevices measured;
   std::vector<std::string> notes;
 };
 
 [[nodiscard]] nlohmann::json to_json(const OpModelState& state);
 [[nodiscard]] OpModelState read_op_model(const nlohmann::json& json);  ///< @throws ModelError naming what is wrong
+
+/// Reads a model file; empty: the standard model. @throws InputError if it cannot be read, ModelError naming the field
+[[nodiscard]] OpModelState load_op_model(const std::string& path);
 
 }  // namespace perfpred

@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "optime/op_model_state.h"
-#include "optime/standard_ops.h"
+#include "optime/probe.h"
 #include "text/files.h"
 #include "text/json.h"
 
@@ -58,8 +58,10 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
-/// The effects of a device in a precision: the mean over its machines.
+/// The effects of a device in a precision: of its probe, else the mean over its machines.
 std::optional<MachineEffects> known_machine(const StepModel& model, const Device& device, Precision precision) {
+  const auto probed = model.machines.find(probe_machine(device.name, precision));
+  if (probed != model.machines.end()) return probed->second;
   const auto same_rates = [&](Precision other) {  // `default` is fp32 on devices without TF32
     return other == precision || (device.matrix_flops(other) == device.matrix_flops(precision) &&
                                   device.convolution_flops(other) == device.convolution_flops(precision));
@@ -79,6 +81,13 @@ std::optional<MachineEffects> known_machine(const StepModel& model, const Device
   return MachineEffects{sum.compute / count, sum.memory / count, sum.host / count};
 }
 
+/// The device with the rates that its effects were learned for.
+const Device& as_measured(const OpModelState& state, const Device& device) {
+  const auto& known = state.measured.devices;
+  const auto found = std::find_if(known.begin(), known.end(), [&](const Device& d) { return d.name == device.name; });
+  return found == known.end() ? device : *found;
+}
+
 /// The rates of convolutions and normalisations are of NVIDIA's devices.
 bool knows_family(KernelFamily family) { return family != KernelFamily::none && family != KernelFamily::cdna; }
 
@@ -89,14 +98,16 @@ std::string_view to_string(Provenance provenance) {
   return names[static_cast<std::size_t>(provenance)];
 }
 
-OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& steps) {
-  const OpFolder folder = read_op_folder(ops_dir);
-  std::vector<const OpRow*> rows;
-  for (const OpRow& row : folder.rows) rows.push_back(&row);
+OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& steps, const std::string& layers) {
   auto impl = std::make_unique<Impl>();
   OpModelState& state = impl->state;
-  state.kernels = KernelModels::fit(rows, folder.gpus);
-  state.notes = folder.skipped;
+  if (!ops_dir.empty() || layers.empty()) {
+    const OpFolder folder = read_op_folder(ops_dir);
+    std::vector<const OpRow*> rows;
+    for (const OpRow& row : folder.rows) rows.push_back(&row);
+    state.kernels = KernelModels::fit(rows, folder.gpus);
+    state.notes = folder.skipped;
+  }
   for (const auto& model : state.kernels.classes) {
     if (!model) continue;
     for (const std::string& device : model->set_aside) {
@@ -114,26 +125,25 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
       state.notes.push_back(fmt::format("{}: {} rows left out: {}", steps, count, reason));
     }
   }
+  if (!layers.empty()) {
+    state.measured = fit_layers(layers, state.steps.parameters);
+    state.notes.insert(state.notes.end(), state.measured.notes.begin(), state.measured.notes.end());
+  }
   return OpTimeModel(std::move(impl));
 }
 
 const OpTimeModel& OpTimeModel::standard() {
   static const OpTimeModel model = [] {
     auto impl = std::make_unique<Impl>();
-    impl->state = read_op_model(nlohmann::json::parse(standard_ops));
+    impl->state = load_op_model({});
     return OpTimeModel(std::move(impl));
   }();
   return model;
 }
 
 OpTimeModel OpTimeModel::load(const std::string& path) {
-  const auto json = read_json<nlohmann::json>(path);
   auto impl = std::make_unique<Impl>();
-  try {
-    impl->state = read_op_model(json);
-  } catch (const ModelError& error) {
-    throw ModelError(fmt::format("{}: {}", path, error.what()));
-  }
+  impl->state = load_op_model(path);
   return OpTimeModel(std::move(impl));
 }
 
@@ -144,8 +154,11 @@ bool OpTimeModel::is_model_file(const std::string& path) {
 
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 
-StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision) const {
+StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precision precision) const {
   const OpModelState& state = impl_->state;
+  const Device& device = as_measured(state, asked);
+  const auto layers = state.measured.rates.find(rates_key(device.name, precision));
+  const LayerRates* own = layers == state.measured.rates.end() ? nullptr : &layers->second;
   const StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
   const std::vector<StepKernel> kernels = step_kernels(step);
   const auto machine = known_machine(state.steps, device, precision);
@@ -158,7 +171,11 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
                             (by_steps == Provenance::other_family ? 1.5 : 1);
 
   std::vector<double> seconds;
-  state.steps.kernel_seconds(kernels, on, effects, seconds);
+  if (own != nullptr) {
+    own->kernel_seconds(kernels, on, seconds);
+  } else {
+    state.steps.kernel_seconds(kernels, on, effects, seconds);
+  }
   std::vector<Provenance> rests_on(kernels.size(), by_steps);
   StepTime time;
   double bytes = 0, unknown = 0, shared = 0;
@@ -169,6 +186,9 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
       unknown += kernels[i].bytes;
       rests_on[i] = Provenance::bytes;
       width = std::log(5.0);  // an operator may move its bytes several times, or compute on them
+    } else if (own != nullptr && own->knows(kernels[i].group)) {
+      rests_on[i] = Provenance::probe;
+      width = own->width;
     } else if (on.matrix.family != KernelFamily::none && !on.fp64) {
       const auto kernel = measured_class(step, kernels[i], half, on.matrix_units);
       const KernelModel* model = kernel ? state.kernels.of(kernel->kind) : nullptr;
@@ -182,7 +202,12 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
     time.device_sec += seconds[i];
     shared += seconds[i] * width;
   }
-  const auto [total, host_sec] = state.steps.two_clocks(kernels, seconds, effects);
+  auto [total, host_sec] = state.steps.two_clocks(kernels, seconds, effects);
+  if (own != nullptr &&
+      device.kind == DeviceKind::cpu) {  // it dispatches what it computes: the layers' times hold both
+    total = time.device_sec;
+    host_sec = 0;
+  }
   time.host_sec = host_sec;
   time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
   // Errors of one device's kernels go together; the host's are a factor of two.
@@ -208,6 +233,8 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
   }
   return time;
 }
+
+std::span<const Device> OpTimeModel::devices() const& { return impl_->state.measured.devices; }
 
 std::vector<std::string> OpTimeModel::notes() const { return impl_->state.notes; }
 

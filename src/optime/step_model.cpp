@@ -60,6 +60,7 @@ constexpr std::array<Prior, step_parameters> priors = {{
 }};
 
 constexpr MachineEffects effect_deviation = {0.2, 0.15, 0.5}, probe_deviation = {0.3, 0.25, 0.8};
+constexpr double measured_host_deviation = 0.1;
 constexpr double sharpness = 2.5;  // of the roofline's corner
 
 /// (a^p + b^p)^(1/p), p = 2.5
@@ -170,7 +171,8 @@ double log_step(const std::array<double, step_parameters>& p, const StepRow& row
   const Rates rates(p, row.device, effects);
   seconds.resize(row.kernels->size());
   for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = rates.seconds((*row.kernels)[i]);
-  return std::log(clocks(p, *row.kernels, seconds, effects, forward_part(*row.kernels))[0]);
+  const double sec = clocks(p, *row.kernels, seconds, effects, forward_part(*row.kernels))[0];
+  return std::log(row.whole ? sec : sec - std::exp(p[fixed]));
 }
 
 double& effect(MachineEffects& effects, std::size_t i) {
@@ -180,7 +182,9 @@ double& effect(MachineEffects& effects, std::size_t i) {
 Eigen::Index at(std::size_t i) { return static_cast<Eigen::Index>(i); }
 
 /// Fits the parameters (unless `fixed_parameters`) and the effects of all machines of the rows.
-void fit_rows(StepModel& model, const std::vector<const StepRow*>& rows, bool with_parameters, double noise) {
+/// @param host_sec  of an operator, where it was measured: the effects of the hosts follow it
+void fit_rows(StepModel& model, const std::vector<const StepRow*>& rows, bool with_parameters, double noise,
+              std::optional<double> host_sec = std::nullopt) {
   std::map<std::string, std::size_t> index;
   std::map<std::string, double> counts;
   for (const StepRow* row : rows) {
@@ -199,6 +203,10 @@ void fit_rows(StepModel& model, const std::vector<const StepRow*>& rows, bool wi
   }
   MachineEffects deviation = with_parameters ? effect_deviation : probe_deviation;
   for (std::size_t i = first; i < size; ++i) problem.deviation[at(i)] = effect(deviation, (i - first) % 3);
+  for (std::size_t i = first + 2; host_sec && i < size; i += 3) {
+    problem.prior[at(i)] = std::log(*host_sec) - model.parameters[host];
+    problem.deviation[at(i)] = measured_host_deviation;
+  }
   problem.measured.resize(at(rows.size()));
   problem.weight.setOnes(at(rows.size()));
   for (std::size_t i = 0; i < rows.size(); ++i) problem.measured[at(i)] = std::log(rows[i]->sec);
@@ -269,10 +277,11 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   return model;
 }
 
-void StepModel::probe(const std::string& machine, const std::vector<const StepRow*>& rows) {
+void StepModel::probe(const std::string& machine, const std::vector<const StepRow*>& rows,
+                      std::optional<double> host_sec) {
   if (rows.empty()) return;
   machines.erase(machine);
-  fit_rows(*this, rows, false, 0.05);
+  fit_rows(*this, rows, false, 0.05, host_sec);
 }
 
 MachineEffects StepModel::effects_of(const std::string& machine) const {
@@ -288,7 +297,7 @@ StepModel::Estimate StepModel::predict(const StepRow& row) const {
   const auto [total, host_sec] = two_clocks(*row.kernels, seconds, effects);
   for (const double sec : seconds) estimate.device_sec += sec;
   estimate.host_sec = host_sec;
-  estimate.log_sec = std::log(total);
+  estimate.log_sec = std::log(row.whole ? total : total - std::exp(parameters[fixed]));
   const auto network = networks.find(row.network);
   if (network != networks.end()) estimate.log_sec += network->second;
   const bool known = machines.find(row.machine) != machines.end();

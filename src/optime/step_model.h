@@ -45,6 +45,7 @@ struct StepRow {
   KernelFamily family = KernelFamily::none;
   std::int64_t batch = 0;
   double sec = 0;
+  bool whole = true;  ///< false: layers alone, one after the other, without the fixed time of a step
   StepDevice device;
   std::shared_ptr<const std::vector<StepKernel>> kernels;
 };
@@ -69,7 +70,9 @@ class StepModel {
   [[nodiscard]] static StepModel fit(const std::vector<const StepRow*>& rows);
 
   /// Learns the effects of one machine from few of its rows.
-  void probe(const std::string& machine, const std::vector<const StepRow*>& rows);
+  /// @param host_sec  that its host needs to dispatch an operator, where that was measured
+  void probe(const std::string& machine, const std::vector<const StepRow*>& rows,
+             std::optional<double> host_sec = std::nullopt);
 
   struct Estimate {
     double log_sec = 0, half_width = 0;

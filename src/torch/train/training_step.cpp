@@ -3,7 +3,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <perfpred/error.h>
@@ -11,8 +10,8 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 
-#include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
+#include "torch/train/autocast.h"
 #include "torch/train/cross_entropy.h"
 #include "torch/train/cuda_graph.h"
 
@@ -23,27 +22,6 @@ const std::string network_prefix = "network.";
 
 /// Kernels are chosen and memory is laid out in the first steps; none of that may happen inside a graph.
 constexpr int steps_before_capture = 11;
-
-/// Automatic mixed precision while it lives.
-class Autocast {
- public:
-  Autocast(c10::DeviceType device, Precision precision) : device_(device), on_(half_type(precision)) {
-    if (!on_) return;
-    at::autocast::set_autocast_dtype(device, *half_type(precision));
-    at::autocast::set_autocast_enabled(device, true);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-  ~Autocast() {
-    if (!on_) return;
-    at::autocast::set_autocast_enabled(device_, false);
-    at::autocast::clear_cache();
-  }
-
- private:
-  c10::DeviceType device_;
-  bool on_;
-};
 
 }  // namespace
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// perfpred-probe: measures this device for some seconds and writes an op model that knows it.
+#include <perfpred/torch/system_info.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "device_file.h"
+#include "optime/probe.h"
+#include "passive_threads.h"
+#include "torch/device/runtime_device.h"
+#include "torch/layers/probe_measurement.h"
+
+namespace {
+
+std::atomic<bool> interrupted = false;
+
+}  // namespace
+
+using namespace perfpred;
+
+int main(int argc, char** argv) {
+  cli::let_threads_sleep(argv);
+  prepare_process();
+  cli::Program program("probe", "Measures this device for some seconds, and writes an op model that knows it.",
+                       "perfpred-probe --device cuda:0 --budget-sec 20 --out ops_here.json");
+  std::string model, out = "ops_here.json", precision = "fp32";
+  std::vector<std::string> networks = {"resnet50", "mobilenet_v2", "vgg16", "bert_base"};
+  std::int64_t batch_size = 0;
+  cli::DeviceFile device_file;
+  ProbeOptions options;
+  bool json = false;
+  program.add_option("--model", model, "op model that learns the device (default: the standard model)");
+  program.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
+  program.add_option("--budget-sec", options.budget_sec, "seconds that the measurements may take")
+      ->capture_default_str()
+      ->check(cli::positive());
+  program.add_option("--network", networks, "whose layers are measured, joined by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  CLI::Option* batch_option =
+      program.add_option("--batch-size", batch_size, "of these layers (default: 32, on a CPU 4)")
+          ->check(cli::positive());
+  program.add_option("--precision", precision, "fp32, tf32, bf16, fp16, fp64, default")->capture_default_str();
+  program.add_option("--out", out, "op model that knows the device")->capture_default_str();
+  device_file.add_to(program);
+  program.add_flag("--json", json, "one JSON document on stdout");
+  return program.run(argc, argv, [&] {
+    options.precision = parse_precision(precision);
+    if (batch_option->count() == 0) batch_size = runtime_device(options.device).is_cpu() ? 4 : 32;
+    options.layers = probe_layers(networks, batch_size, options.precision);
+    std::signal(SIGINT, [](int) { interrupted = true; });
+    std::signal(SIGTERM, [](int) { interrupted = true; });
+    const auto stop = [] { return interrupted.load(); };
+    const auto probed = probe_device(model, options, device_file.catalogue(), out, stop);
+    if (!probed) throw Error("interrupted");
+    const ProbeMeasurement& measured = *probed;
+    if (json) {
+      const nlohmann::json document = {{"device", measured.probe.device.name},
+                                       {"precision", precision},
+                                       {"budget_sec", options.budget_sec},
+                                       {"used_sec", measured.used_sec},
+                                       {"host",
+                                        {{"op_sec", measured.op_sec},
+                                         {"forward_sec", *measured.probe.host_sec},
+                                         {"backward_sec", measured.backward_sec}}},
+                                       {"floor_sec", measured.floor_sec},
+                                       {"bytes_per_sec", measured.bytes_per_sec},
+                                       {"layers", measured.probe.layers.size()},
+                                       {"disturbed", measured.disturbed},
+                                       {"left_out", measured.left_out},
+                                       {"out", out}};
+      fmt::print("{}\n", document.dump(2));
+      return;
+    }
+    fmt::print("device        {}\n", measured.probe.device.name);
+    fmt::print("used          {:.1f} of {:.1f} s\n", measured.used_sec, options.budget_sec);
+    fmt::print("host          {:.2f} us an operator, {:.2f} with autograd, {:.2f} for its gradient\n",
+               measured.op_sec * 1e6, *measured.probe.host_sec * 1e6, measured.backward_sec * 1e6);
+    fmt::print("floor         {:.2f} us between operators that do nothing\n", measured.floor_sec * 1e6);
+    fmt::print("bandwidth     {:.1f} GB/s\n", measured.bytes_per_sec / 1e9);
+    fmt::print("layers        {} measured ({} of them disturbed), {} left out\n", measured.probe.layers.size(),
+               measured.disturbed, measured.left_out);
+    fmt::print("predict with  perfpred-predict --model {} --device \"{}\" ...\n", out, measured.probe.device.name);
+  });
+}

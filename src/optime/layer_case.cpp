@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/layer_case.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "text/enum_names.h"
+
+namespace perfpred {
+namespace {
+
+using C = LayerCase;
+constexpr std::int64_t batches = 64;
+
+constexpr std::array<LayerSize, 7> conv2d_sizes = {{{"batch_size", &C::batch_size, 1, batches},
+                                                    {"image_size", &C::image_size, 1, 512},
+                                                    {"in_channels", &C::in, 1, 10000},
+                                                    {"out_channels", &C::out, 1, 10000},
+                                                    {"kernel_size", &C::kernel_size, 1, 7},
+                                                    {"stride", &C::stride, 1, 4},
+                                                    {"groups", &C::groups, 1, 10000}}};
+constexpr std::array<LayerSize, 4> linear_sizes = {{{"batch_size", &C::batch_size, 1, batches},
+                                                    {"seq_len", &C::seq_len, 1, 1},
+                                                    {"in_features", &C::in, 1, 4096},
+                                                    {"out_features", &C::out, 1, 4096}}};
+constexpr std::array<LayerSize, 5> rnn_sizes = {{{"batch_size", &C::batch_size, 1, batches},
+                                                 {"seq_len", &C::seq_len, 1, 128},
+                                                 {"input_size", &C::in, 1, 128},
+                                                 {"hidden_size", &C::out, 1, 128},
+                                                 {"num_layers", &C::num_layers, 1, 4}}};
+constexpr std::array<LayerSize, 4> attention_sizes = {{{"batch_size", &C::batch_size, 1, batches},
+                                                       {"seq_len", &C::seq_len, 1, 1024},
+                                                       {"num_heads", &C::num_heads, 1, 16},
+                                                       {"embed_dim", &C::in, 1, 1024}}};
+constexpr std::array<LayerSize, 4> embedding_sizes = {{{"batch_size", &C::batch_size, 1, batches},
+                                                       {"seq_len", &C::seq_len, 1, 512},
+                                                       {"num_embeddings", &C::in, 1000, 100000},
+                                                       {"embedding_dim", &C::out, 32, 1024}}};
+constexpr std::array<LayerSize, 3> norm_sizes = {{{"batch_size", &C::batch_size, 1, batches},
+                                                  {"seq_len", &C::seq_len, 1, 512},
+                                                  {"normalized_shape", &C::in, 32, 4096}}};
+constexpr std::array<LayerSize, 3> positional_sizes = {
+    {{"batch_size", &C::batch_size, 1, batches}, {"seq_len", &C::seq_len, 1, 1024}, {"embed_dim", &C::in, 1, 1024}}};
+constexpr std::array<LayerSize, 3> batchnorm_sizes = {{{"batch_size", &C::batch_size, 1, batches},
+                                                       {"image_size", &C::image_size, 1, 512},
+                                                       {"num_features", &C::in, 1, 10000}}};
+constexpr std::array<LayerSize, 5> pooling_sizes = {{{"batch_size", &C::batch_size, 1, batches},
+                                                     {"image_size", &C::image_size, 1, 512},
+                                                     {"in_channels", &C::in, 1, 10000},
+                                                     {"kernel_size", &C::kernel_size, 1, 7},
+                                                     {"stride", &C::stride, 1, 4}}};
+constexpr std::array<LayerSize, 3> vector_sizes = {
+    {{"batch_size", &C::batch_size, 1, batches}, {"seq_len", &C::seq_len, 1, 512}, {"num_features", &C::in, 32, 4096}}};
+
+constexpr std::array<std::string_view, 3> rnn_variants = {"lstm", "gru", "rnn"};
+constexpr std::array<std::string_view, 2> attention_variants = {"sdpa", "eager"};
+constexpr std::array<std::string_view, 2> positional_variants = {"learned", "sinusoidal"};
+constexpr std::array<std::string_view, 2> pooling_variants = {"max", "avg"};
+constexpr std::array<std::string_view, 8> elementwise_variants = {"add",  "relu",  "sigmoid", "tanh",
+                                                                  "gelu", "relu6", "silu",    "hardswish"};
+
+const std::array<LayerForm, layer_types> forms = {{{conv2d_sizes, {}, true},
+                                                   {linear_sizes, {}, true},
+                                                   {rnn_sizes, rnn_variants},
+                                                   {attention_sizes, attention_variants},
+                                                   {embedding_sizes, {}},
+                                                   {norm_sizes, {}},
+                                                   {norm_sizes, {}},
+                                                   {positional_sizes, positional_variants},
+                                                   {batchnorm_sizes, {}},
+                                                   {pooling_sizes, pooling_variants},
+                                                   {vector_sizes, elementwise_variants},
+                                                   {vector_sizes, {}}}};
+
+const LayerSize* size_of_column(LayerType type, std::string_view column) {
+  const auto sizes = form_of(type).sizes;
+  const auto found =
+      std::find_if(sizes.begin(), sizes.end(), [&](const LayerSize& size) { return size.column == column; });
+  return found == sizes.end() ? nullptr : &*found;
+}
+
+std::string flag(bool value) { return value ? "1" : "0"; }
+
+bool has_padding(LayerType type) { return type == LayerType::conv2d || type == LayerType::pooling; }
+
+std::string padding_text(std::int64_t padding) {
+  return padding == same_padding ? "same" : padding == 0 ? "valid" : std::to_string(padding);
+}
+
+/// A column that is no size: its text, empty where the type lacks it.
+struct LayerText {
+  std::string_view column;
+  std::string (*get)(const LayerCase& layer);
+  void (*set)(LayerCase& layer, std::string_view text, const ValuePlace& place);
+};
+
+bool parse_flag(std::string_view text, const ValuePlace& place) {
+  if (text != "0" && text != "1") throw_bad_value(place, text, "0 or 1");
+  return text == "1";
+}
+
+template <class Words>
+std::string parse_word(const Words& words, std::string_view text, const ValuePlace& place) {
+  if (std::find(words.begin(), words.end(), text) == words.end()) {
+    throw_bad_value(place, text, fmt::format("one of {}", fmt::join(words, ", ")));
+  }
+  return std::string(text);
+}
+
+const std::array<LayerText, 9> texts = {{
+    {"variant", [](const C& c) { return c.variant; },
+     [](C& c, std::string_view t, const ValuePlace& p) { c.variant = parse_word(form_of(c.type).variants, t, p); }},
+    {"padding", [](const C& c) { return has_padding(c.type) ? padding_text(c.padding) : std::string(); },
+     [](C& c, std::string_view t, const ValuePlace& p) {
+       c.padding = t == "same" ? same_padding : t == "valid" ? 0 : parse_integer(t, p);
+       if (c.padding < same_padding || c.padding > (std::int64_t{1} << 20)) throw_bad_value(p, t, "a padding");
+     }},
+    {"bias",
+     [](const C& c) { return form_of(c.type).weighted || c.type == LayerType::rnn ? flag(c.bias) : std::string(); },
+     [](C& c, std::string_view t, const ValuePlace& p) { c.bias = parse_flag(t, p); }},
+    {"bidirectional", [](const C& c) { return c.type == LayerType::rnn ? flag(c.bidirectional) : std::string(); },
+     [](C& c, std::string_view t, const ValuePlace& p) { c.bidirectional = parse_flag(t, p); }},
+    {"activation", [](const C& c) { return form_of(c.type).weighted ? c.activation : std::string(); },
+     [](C& c, std::string_view t, const ValuePlace& p) { c.activation = parse_word(layer_activations, t, p); }},
+    {"optimizer", [](const C& c) { return std::string(to_string(c.optimizer)); },
+     [](C& c, std::string_view t, const ValuePlace&) { c.optimizer = parse_optimizer(t); }},
+    {"input_gradient", [](const C& c) { return flag(c.input_gradient); },
+     [](C& c, std::string_view t, const ValuePlace& p) { c.input_gradient = parse_flag(t, p); }},
+    {"backward", [](const C& c) { return flag(c.backward); },
+     [](C& c, std::string_view t, const ValuePlace& p) { c.backward = parse_flag(t, p); }},
+    {"precision", [](const C& c) { return std::string(to_string(c.precision)); },
+     [](C& c, std::string_view t, const ValuePlace&) { c.precision = parse_precision(t); }},
+}};
+
+const LayerText* text_of_column(std::string_view column) {
+  const auto* found = std::find_if(texts.begin(), texts.end(), [&](const LayerText& t) { return t.column == column; });
+  return found == texts.end() ? nullptr : found;
+}
+
+[[noreturn]] void refuse(const LayerCase& layer, std::string_view what) {
+  throw InputError(fmt::format("layer {}: {}", to_string(layer.type), what));
+}
+
+}  // namespace
+
+std::string_view to_string(LayerType type) { return enumerator_name_of<LayerType::softmax>(type); }
+
+LayerType parse_layer_type(std::string_view text) {
+  constexpr auto names = enumerator_names<LayerType::softmax>;
+  const auto* const found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) throw_bad_value({{}, 0, "layer"}, text, fmt::format("one of {}", fmt::join(names, ", ")));
+  return static_cast<LayerType>(found - names.begin());
+}
+
+const LayerForm& form_of(LayerType type) { return forms[static_cast<std::size_t>(type)]; }
+
+std::int64_t padded_pixels(const LayerCase& layer) {
+  return layer.padding == same_padding ? layer.kernel_size - 1 : 2 * layer.padding;
+}
+
+std::int64_t output_pixels(const LayerCase& layer) {
+  return (layer.image_size + padded_pixels(layer) - layer.kernel_size) / layer.stride + 1;
+}
+
+void check_layer(const LayerCase& layer) {
+  for (const LayerSize& size : form_of(layer.type).sizes) {
+    if (layer.*size.member < 1) refuse(layer, fmt::format("{} {} is not positive", size.column, layer.*size.member));
+    if (layer.*size.member > (std::int64_t{1} << 40)) refuse(layer, fmt::format("{} is too large", size.column));
+  }
+  if (has_padding(layer.type) && layer.image_size + padded_pixels(layer) < layer.kernel_size) {
+    refuse(layer, fmt::format("kernel_size {} is larger than the padded image of {} pixels", layer.kernel_size,
+                              layer.image_size + padded_pixels(layer)));
+  }
+  if (layer.type == LayerType::conv2d && (layer.in % layer.groups != 0 || layer.out % layer.groups != 0)) {
+    refuse(layer, fmt::format("groups {} does not divide {} and {} channels", layer.groups, layer.in, layer.out));
+  }
+  if (layer.type == LayerType::attention && layer.in % layer.num_heads != 0) {
+    refuse(layer, fmt::format("num_heads {} does not divide embed_dim {}", layer.num_heads, layer.in));
+  }
+  if (layer.precision == Precision::unknown) refuse(layer, "precision unknown cannot be measured");
+}
+
+const std::vector<std::string>& layer_columns() {
+  static const std::vector<std::string> columns = [] {
+    std::vector<std::string> all = {"layer", "variant"};
+    const auto add = [&all](std::string_view column) {
+      if (std::find(all.begin(), all.end(), column) == all.end()) all.emplace_back(column);
+    };
+    for (const LayerForm& form : forms) {
+      for (const LayerSize& size : form.sizes) add(size.column);
+    }
+    for (const LayerText& text : texts) add(text.column);
+    return all;
+  }();
+  return columns;
+}
+
+std::vector<std::string> layer_fields(const LayerCase& layer) {
+  std::vector<std::string> fields;
+  for (const std::string& column : layer_columns()) {
+    if (column == "layer") {
+      fields.emplace_back(to_string(layer.type));
+    } else if (const LayerText* text = text_of_column(column)) {
+      fields.push_back(text->get(layer));
+    } else if (const LayerSize* size = size_of_column(layer.type, column)) {
+      fields.push_back(std::to_string(layer.*(size->member)));
+    } else {
+      fields.emplace_back();
+    }
+  }
+  return fields;
+}
+
+std::string layer_key(const LayerCase& layer) { return fmt::format("{}", fmt::join(layer_fields(layer), ",")); }
+
+LayerReader::LayerReader(const CsvReader& csv) {
+  for (const std::string& column : layer_columns()) {
+    const bool needed = column == "layer" || column == "batch_size";
+    columns_.push_back(needed ? csv.required(column) : csv.optional(column));
+  }
+}
+
+LayerCase LayerReader::read(const CsvReader& csv) const {
+  LayerCase layer;
+  try {
+    layer.type = parse_layer_type(csv.text(columns_.front()));
+    if (!form_of(layer.type).variants.empty()) layer.variant = form_of(layer.type).variants.front();
+    for (const CsvColumn& column : columns_) {
+      const std::string_view text = csv.text(column);
+      if (text.empty()) continue;
+      if (const LayerText* known = text_of_column(column.name)) {
+        if (!known->get(layer).empty()) known->set(layer, text, csv.place(column.name));
+      } else if (const LayerSize* size = size_of_column(layer.type, column.name)) {
+        layer.*(size->member) = csv.positive_integer(column);
+      }
+    }
+    check_layer(layer);
+  } catch (const InputError& error) {
+    const std::string prefix = csv.place("").prefix();
+    const std::string what = error.what();
+    if (what.rfind(prefix, 0) == 0) throw;
+    throw InputError(prefix + what);
+  }
+  return layer;
+}
+
+}  // namespace perfpred

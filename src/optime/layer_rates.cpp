@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/layer_rates.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "optime/layer_step.h"
+#include "optime/map_fit.h"
+#include "statistics/quantiles.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double parameter_deviation = 1.5;  // a device may be this much unlike those that the prior is of, logarithm
+constexpr double host_bound = 0.8;           // share of a step from which on a GPU waits for its host
+constexpr double most = 0.6;                 // of a part's time: its residual is that kernel's
+constexpr std::size_t fewest_for_trees = 40, folds = 5;
+
+double log_seconds(const StepModel& model, const LayerPart& part, const StepDevice& device,
+                   std::vector<double>& seconds) {
+  model.kernel_seconds(part.kernels, device, {}, seconds);
+  return std::log(std::accumulate(seconds.begin(), seconds.end(), 0.0));
+}
+
+std::array<double, step_parameters> fit_parameters(std::span<const LayerPart> parts, const StepDevice& device,
+                                                   const std::array<double, step_parameters>& prior) {
+  MapProblem problem;
+  const auto n = static_cast<Eigen::Index>(parts.size()), size = static_cast<Eigen::Index>(step_parameters);
+  problem.prior = Eigen::Map<const Eigen::VectorXd>(prior.data(), size);
+  problem.deviation.setConstant(size, parameter_deviation);
+  problem.weight.setOnes(n);
+  problem.measured.resize(n);
+  for (Eigen::Index i = 0; i < n; ++i) problem.measured[i] = std::log(parts[static_cast<std::size_t>(i)].sec);
+  StepModel model;
+  std::vector<double> seconds;
+  problem.predict = [&](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
+    constexpr double step = 1e-4;
+    const auto all = [&](auto&& set) {
+      for (Eigen::Index i = 0; i < n; ++i) {
+        set(i, log_seconds(model, parts[static_cast<std::size_t>(i)], device, seconds));
+      }
+    };
+    std::copy(x.begin(), x.end(), model.parameters.begin());
+    all([&](Eigen::Index i, double value) { predicted[i] = value; });
+    for (Eigen::Index p = 0; slopes != nullptr && p < size; ++p) {
+      double& parameter = model.parameters[static_cast<std::size_t>(p)];
+      parameter += step;
+      all([&](Eigen::Index i, double value) { (*slopes)(i, p) = (value - predicted[i]) / step; });
+      parameter = x[p];
+    }
+  };
+  const Eigen::VectorXd x = fit_map(problem, 40);
+  std::array<double, step_parameters> parameters{};
+  std::copy(x.begin(), x.end(), parameters.begin());
+  return parameters;
+}
+
+KernelFeatures features_of(const StepKernel& kernel) {
+  const auto log_of = [](double value) { return static_cast<float>(std::log(std::max(value, 1e-3))); };
+  const auto filled = [](double value, double unit) {
+    return static_cast<float>(value / (unit * std::ceil(value / unit)));
+  };
+  return {log_of(kernel.bytes),
+          log_of(kernel.flops),
+          log_of(kernel.flops / std::max(kernel.bytes, 1.0)),
+          log_of(kernel.depth),
+          log_of(kernel.width),
+          log_of(kernel.rows),
+          log_of(kernel.batch),
+          filled(kernel.width, 16),
+          filled(kernel.depth, 16),
+          kernel.three_by_three ? 1.0F : 0.0F,
+          kernel.grouped ? 1.0F : 0.0F,
+          kernel.dispatched ? 1.0F : 0.0F};
+}
+
+/// What the formula leaves over of parts that one kernel takes most of, by that kernel's group.
+struct Leftover {
+  std::vector<KernelFeatures> features;
+  std::vector<double> residuals;
+};
+
+std::map<StepGroup, Leftover> leftovers(std::span<const LayerPart> parts, const StepDevice& device,
+                                        const StepModel& model) {
+  std::map<StepGroup, Leftover> left;
+  std::vector<double> seconds;
+  for (const LayerPart& part : parts) {
+    const double log_sec = log_seconds(model, part, device, seconds);
+    const auto longest = std::max_element(seconds.begin(), seconds.end());
+    if (*longest < most * std::exp(log_sec)) continue;
+    const StepKernel& kernel = part.kernels[static_cast<std::size_t>(longest - seconds.begin())];
+    Leftover& own = left[kernel.group];
+    own.features.push_back(features_of(kernel));
+    own.residuals.push_back(std::log(part.sec) - log_sec);
+  }
+  return left;
+}
+
+/// Residuals of parts by trees that did not learn from them.
+void add_unlearned(const Leftover& all, std::vector<double>& errors) {
+  for (std::size_t fold = 0; fold < folds; ++fold) {
+    Leftover others;
+    for (std::size_t i = 0; i < all.residuals.size(); ++i) {
+      if (i % folds == fold) continue;
+      others.features.push_back(all.features[i]);
+      others.residuals.push_back(all.residuals[i]);
+    }
+    const ResidualTrees trees = ResidualTrees::fit(others.features, others.residuals);
+    for (std::size_t i = fold; i < all.residuals.size(); i += folds) {
+      errors.push_back(std::abs(all.residuals[i] - trees.predict(all.features[i])));
+    }
+  }
+}
+
+Device device_named(const std::string& name, const DeviceCatalogue& catalogue) {
+  Device device = catalogue.find_measured(name);
+  std::erase(device.aliases, "cpu");  // which is another one elsewhere
+  return device;
+}
+
+}  // namespace
+
+std::string rates_key(const std::string& device, Precision precision) {
+  return fmt::format("{}|{}", device, to_string(precision));
+}
+
+std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device, std::size_t& unknown) {
+  std::vector<LayerPart> parts;
+  for (const LayerRow& row : rows) {
+    if (row.outcome != "ok") continue;
+    const auto step = layer_step(row.layer, device);
+    if (!step) {
+      ++unknown;
+      continue;
+    }
+    const std::vector<StepKernel> kernels = step_kernels(step->graph);
+    for (const auto& [phase, sec] :
+         {std::pair(Phase::forward, row.forward_sec), std::pair(Phase::backward, row.backward_sec),
+          std::pair(Phase::optimizer, row.optimizer_sec)}) {
+      if (!sec) continue;
+      LayerPart part;
+      part.sec = *sec;
+      for (const StepKernel& kernel : kernels) {
+        if (step->own[kernel.op] && step->graph.ops()[kernel.op].phase == phase) part.kernels.push_back(kernel);
+      }
+      if (!part.kernels.empty()) parts.push_back(std::move(part));
+    }
+  }
+  return parts;
+}
+
+LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& device,
+                           const std::array<double, step_parameters>& prior) {
+  if (parts.size() < fewest_parts) {
+    throw InputError(
+        fmt::format("{} timed parts of layers on {}: a fit needs {}", parts.size(), device.matrix.name, fewest_parts));
+  }
+  LayerRates rates;
+  rates.parameters = fit_parameters(parts, device, prior);
+  StepModel model;
+  model.parameters = rates.parameters;
+  std::vector<double> errors;
+  for (const auto& [group, left] : leftovers(parts, device, model)) {
+    Group& own = rates.groups[group];
+    own.parts = left.residuals.size();
+    if (own.parts < fewest_for_trees) {
+      for (const double residual : left.residuals) errors.push_back(std::abs(residual));
+      continue;
+    }
+    add_unlearned(left, errors);
+    own.trees = ResidualTrees::fit(left.features, left.residuals);
+  }
+  rates.width = errors.empty() ? std::log(2.0) : std::max(0.05, quantile(std::move(errors), 0.9));
+  return rates;
+}
+
+void LayerRates::kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
+                                std::vector<double>& seconds) const {
+  StepModel model;
+  model.parameters = parameters;
+  model.kernel_seconds(kernels, device, {}, seconds);
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const auto group = groups.find(kernels[i].group);
+    if (group == groups.end() || group->second.trees.trees().empty()) continue;
+    seconds[i] *= std::exp(group->second.trees.predict(features_of(kernels[i])));
+  }
+}
+
+MeasuredDevices fit_layers(const std::string& path, const std::array<double, step_parameters>& prior) {
+  const DeviceCatalogue catalogue;
+  std::map<std::string, std::vector<LayerRow>> groups;
+  for (LayerRow& row : read_layer_rows(path)) {
+    groups[rates_key(row.device, row.layer.precision)].push_back(std::move(row));
+  }
+  MeasuredDevices result;
+  std::size_t unknown = 0, waiting = 0, untimed = 0;
+  for (auto& [key, rows] : groups) {
+    const std::string& name = rows.front().device;
+    const auto known = std::find_if(result.devices.begin(), result.devices.end(),
+                                    [&](const Device& device) { return device.name == name; });
+    const Device device = known == result.devices.end() ? device_named(name, catalogue) : *known;
+    if (known == result.devices.end() && catalogue.candidates(name).empty()) result.devices.push_back(device);
+    const Precision precision = rows.front().layer.precision;
+    untimed += static_cast<std::size_t>(std::erase_if(rows, [](const LayerRow& row) { return row.outcome != "ok"; }));
+    waiting += static_cast<std::size_t>(std::erase_if(rows, [](const LayerRow& row) {
+      return row.host_sec && row.step_sec && *row.host_sec > host_bound * *row.step_sec;
+    }));
+    const auto parts = parts_of(rows, device.kind, unknown);
+    result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
+  }
+  const auto note = [&](std::size_t count, const char* why) {
+    if (count != 0) result.notes.push_back(fmt::format("{}: {} layers left out: {}", path, count, why));
+  };
+  note(untimed, "their outcome is not ok");
+  note(waiting, "the device waited for its host");
+  note(unknown, "operator graphs do not have them");
+  return result;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "optime/layer_rows.h"
+#include "optime/residual_trees.h"
+#include "optime/step_model.h"
+
+namespace perfpred {
+
+/// Kernels of a layer that were timed together: its forward, its backward, or its update.
+struct LayerPart {
+  std::vector<StepKernel> kernels;
+  double sec = 0;
+};
+
+/// The timed parts of measured layers that operator graphs have; layers without a time give none.
+/// @param unknown  counts layers that operator graphs do not have
+[[nodiscard]] std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device, std::size_t& unknown);
+
+/// What a device's kernels take in one precision, learned from layers that were measured on it: the formula of
+/// StepModel with parameters of its own, and boosted trees on what that leaves over, for each group of kernels.
+struct LayerRates {
+  static constexpr std::size_t fewest_parts = 30;
+
+  /// @param prior  parameters of StepModel that the device's own differ from
+  /// @throws InputError with fewer than `fewest_parts` parts
+  [[nodiscard]] static LayerRates fit(std::span<const LayerPart> parts, const StepDevice& device,
+                                      const std::array<double, step_parameters>& prior);
+
+  /// Seconds of each kernel.
+  void kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
+                      std::vector<double>& seconds) const;
+
+  /// Whether the group's rates were learned from layers that it took most of the time of.
+  [[nodiscard]] bool knows(StepGroup group) const { return groups.count(group) != 0; }
+
+  struct Group {
+    std::size_t parts = 0;
+    ResidualTrees trees;  ///< empty with few parts
+  };
+
+  std::array<double, step_parameters> parameters{};
+  std::map<StepGroup, Group> groups;
+  double width = 0;  ///< half width of the 90 % interval of log time of a part that was not learned from
+};
+
+/// Rates of the devices and precisions of a table, by `device|precision`.
+struct MeasuredDevices {
+  std::map<std::string, LayerRates> rates;
+  std::vector<Device> devices;     ///< those that the catalogue lacks
+  std::vector<std::string> notes;  ///< layers that were left out, and why
+};
+
+/// @throws InputError for a table that cannot be read, or a device that is neither in the catalogue nor this CPU
+[[nodiscard]] MeasuredDevices fit_layers(const std::string& path, const std::array<double, step_parameters>& prior);
+
+[[nodiscard]] std::string rates_key(const std::string& device, Precision precision);
+
+}  // namespace perfpred

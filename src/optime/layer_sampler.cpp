@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/layer_sampler.h"
+
+#include <perfpred/error.h>
+#include <perfpred/network.h>
+#include <perfpred/workload.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "optime/layer_step.h"
+#include "text/enum_names.h"
+#include "text/parse.h"
+
+namespace perfpred {
+namespace {
+
+constexpr std::int64_t channel_pixels = 10000;  // channels of an image x its height, at most
+
+/// A layer's shape, whatever its batch and training.
+std::string shape_key(LayerCase layer) {
+  layer.batch_size = 1;
+  layer.input_gradient = layer.backward = true;
+  layer.optimizer = Optimizer::none;
+  layer.precision = Precision::fp32;
+  layer.activation = "none";
+  return layer_key(layer);
+}
+
+}  // namespace
+
+LayerShapes parse_layer_shapes(std::string_view text) {
+  constexpr auto names = enumerator_names<LayerShapes::zoo>;
+  const auto* const found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) throw_bad_value({{}, 0, "shapes"}, text, fmt::format("one of {}", fmt::join(names, ", ")));
+  return static_cast<LayerShapes>(found - names.begin());
+}
+
+LayerSampler::LayerSampler(SamplerOptions options) : options_(std::move(options)) {
+  if (!(options_.backprop_share >= 0 && options_.backprop_share <= 1)) {
+    throw InputError(fmt::format("backprop ratio {} is not between 0 and 1", options_.backprop_share));
+  }
+  for (const std::string& text : options_.ranges) {
+    const std::size_t dot = text.find('.'), equals = text.find('='), colon = text.find(':', equals);
+    if (dot == std::string::npos || equals == std::string::npos || colon == std::string::npos || dot > equals) {
+      throw InputError(fmt::format("range \"{}\" is not layer.column=low:high", shown(text)));
+    }
+    const LayerType type = parse_layer_type(text.substr(0, dot));
+    const std::string column = text.substr(dot + 1, equals - dot - 1);
+    const auto sizes = form_of(type).sizes;
+    if (std::none_of(sizes.begin(), sizes.end(), [&](const LayerSize& size) { return size.column == column; })) {
+      throw InputError(fmt::format("range \"{}\": {} has no size \"{}\"", shown(text), to_string(type), shown(column)));
+    }
+    const Range range = {parse_positive_integer(text.substr(equals + 1, colon - equals - 1), {{}, 0, text}),
+                         parse_positive_integer(text.substr(colon + 1), {{}, 0, text})};
+    if (range.low > range.high) throw InputError(fmt::format("range \"{}\" is empty", shown(text)));
+    ranges_.insert_or_assign({type, column}, range);
+  }
+  if (options_.networks.empty()) options_.networks.assign(zoo_networks().begin(), zoo_networks().end());
+  for (const std::string& name : options_.left_out) {
+    for (const LayerCase& layer : layers_of(build_network(Workload::zoo(name, 1)))) left_out_.insert(shape_key(layer));
+  }
+  for (const std::string& name : options_.networks) static_cast<void>(Workload::zoo(name, 1));
+  state_ = options_.seed;
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014). The bias of the remainder is below 2^-40 for any count used here.
+std::uint64_t LayerSampler::below(std::uint64_t count) {
+  std::uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+  return (z ^ (z >> 31U)) % count;
+}
+
+std::int64_t LayerSampler::within(Range range) {
+  if (options_.shapes == LayerShapes::uniform) {
+    return range.low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(range.high - range.low) + 1));
+  }
+  const double share = static_cast<double>(below(1U << 30U)) * 0x1p-30;
+  const double low = std::log(static_cast<double>(range.low)), high = std::log(static_cast<double>(range.high) + 1);
+  return std::clamp(static_cast<std::int64_t>(std::exp(low + share * (high - low))), range.low, range.high);
+}
+
+LayerSampler::Range LayerSampler::range_of(LayerType type, const LayerSize& size) const {
+  const auto own = ranges_.find({type, std::string(size.column)});
+  return own == ranges_.end() ? Range{size.low, size.high} : own->second;
+}
+
+LayerCase LayerSampler::sized(LayerType type) {
+  LayerCase layer;
+  layer.type = type;
+  const bool image = type == LayerType::conv2d || type == LayerType::batchnorm || type == LayerType::pooling;
+  for (const LayerSize& size : form_of(type).sizes) {
+    Range range = range_of(type, size);
+    const bool of_channels = size.member == &LayerCase::in || size.member == &LayerCase::out;
+    if (image && of_channels && ranges_.count({type, std::string(size.column)}) == 0) {
+      range.high = std::max(range.low, std::min(range.high, channel_pixels / layer.image_size));
+    }
+    if (size.member == &LayerCase::kernel_size) {
+      range.high = std::max(range.low, std::min(range.high, layer.image_size));
+    }
+    if (type == LayerType::attention && size.member == &LayerCase::in) {  // whole heads
+      const Range widths = {
+          (range.low + layer.num_heads - 1) / layer.num_heads,
+          std::max(range.high / layer.num_heads, (range.low + layer.num_heads - 1) / layer.num_heads)};
+      layer.in = layer.num_heads * within(widths);
+    } else if (type == LayerType::conv2d && size.member == &LayerCase::groups) {
+      continue;
+    } else {
+      layer.*size.member = within(range);
+    }
+  }
+  if (type == LayerType::conv2d) {
+    const std::uint64_t kind = below(8);
+    if (kind == 0) {  // depthwise
+      layer.out = layer.groups = layer.in;
+    } else if (kind == 1) {  // 2 to 32 groups
+      const auto groups = static_cast<std::int64_t>(2 << below(5));
+      if (layer.in >= groups && layer.out >= groups) {
+        layer.groups = groups;
+        layer.in -= layer.in % groups;
+        layer.out -= layer.out % groups;
+      }
+    }
+  }
+  if (type == LayerType::conv2d || type == LayerType::pooling) layer.padding = below(2) == 0 ? same_padding : 0;
+  if (!form_of(type).variants.empty()) {
+    layer.variant = form_of(type).variants[below(form_of(type).variants.size())];
+  }
+  if (form_of(type).weighted) {
+    layer.bias = below(2) == 0;
+    layer.activation = layer_activations.at(below(5));
+  }
+  if (type == LayerType::rnn) layer.bidirectional = below(2) == 0;
+  return layer;
+}
+
+const std::vector<LayerCase>& LayerSampler::zoo_layers(LayerType type, std::size_t network, std::int64_t batch) {
+  auto& layers = zoo_[{network, batch}];
+  if (layers.empty()) {
+    for (const LayerCase& layer : layers_of(build_network(Workload::zoo(options_.networks[network], batch)))) {
+      layers[layer.type].push_back(layer);
+    }
+  }
+  return layers[type];
+}
+
+void LayerSampler::train(LayerCase& layer) {
+  layer.optimizer = options_.optimizers[below(options_.optimizers.size())];
+  layer.precision = options_.precisions[below(options_.precisions.size())];
+  const double share = static_cast<double>(below(1U << 30U)) * 0x1p-30;
+  layer.backward = share < options_.backprop_share;
+  layer.input_gradient = (options_.first_layer ? false : layer.input_gradient) && layer.type != LayerType::embedding;
+}
+
+std::vector<LayerCase> LayerSampler::draw(LayerType type, std::size_t count) {
+  std::vector<LayerCase> layers;
+  std::set<std::string> seen;
+  const LayerSize& batch = form_of(type).sizes.front();
+  for (std::size_t misses = 0; layers.size() < count && misses < 200 + 20 * count;) {
+    LayerCase layer;
+    if (options_.shapes == LayerShapes::zoo) {
+      const std::size_t network = below(options_.networks.size());
+      const Range batches = range_of(type, batch);
+      const auto& known = zoo_layers(type, network, within({batches.low, batches.high}));
+      if (known.empty()) {
+        ++misses;
+        continue;
+      }
+      layer = known[below(known.size())];
+    } else {
+      layer = sized(type);
+    }
+    train(layer);
+    if (left_out_.count(shape_key(layer)) != 0 || !seen.insert(layer_key(layer)).second) {
+      ++misses;
+      continue;
+    }
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+}  // namespace perfpred

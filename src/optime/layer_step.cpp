@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/layer_step.h"
+
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "network/network_builder.h"
+
+namespace perfpred {
+namespace {
+
+constexpr std::string_view source_name = "source";
+
+/// What a layer of a network is measured as, and back.
+constexpr std::array<std::pair<LayerKind, std::string_view>, 7> functions = {{{LayerKind::relu, "relu"},
+                                                                              {LayerKind::relu6, "relu6"},
+                                                                              {LayerKind::hardswish, "hardswish"},
+                                                                              {LayerKind::silu, "silu"},
+                                                                              {LayerKind::sigmoid, "sigmoid"},
+                                                                              {LayerKind::tanh, "tanh"},
+                                                                              {LayerKind::gelu, "gelu"}}};
+
+LayerKind function_named(std::string_view name) {
+  return std::find_if(functions.begin(), functions.end(), [&](const auto& f) { return f.second == name; })->first;
+}
+
+bool is_image(LayerType type) {
+  return type == LayerType::conv2d || type == LayerType::batchnorm || type == LayerType::pooling;
+}
+
+/// An input, and behind it the layer that gives it a gradient.
+LayerId add_input(NetworkBuilder& b, Network& network, const Shape& shape, bool source) {
+  Layer& input = network.layers.emplace_back();
+  input.name = "input";
+  input.output = shape;
+  const auto id = static_cast<LayerId>(network.layers.size()) - 1;
+  if (!source) return id;
+  return shape.rank() == 4 ? b.layer_scale(id, source_name) : b.position_embedding(id, source_name);
+}
+
+LayerId add_attention(NetworkBuilder& b, LayerId x, const LayerCase& layer) {
+  const LayerId q = b.chunk(b.linear(x, "in_proj", 3 * layer.in), 3);
+  return b.linear(b.attention(q, q + 1, q + 2, {layer.num_heads, false, 0}), "out_proj", layer.in);
+}
+
+LayerCase case_of(LayerType type, std::string_view variant, const Shape& in) {
+  LayerCase layer;
+  layer.type = type;
+  layer.variant = variant;
+  layer.batch_size = in[0];
+  if (is_image(type)) {
+    layer.in = in[1];
+    layer.image_size = in[2];
+  } else {
+    layer.in = in.back();
+    layer.seq_len = in.numel() / (in[0] * in.back());
+  }
+  return layer;
+}
+
+/// Whether a window is one that a LayerCase can have.
+bool is_square(const Layer& layer, const Shape& in) {
+  const auto equal = [](const std::array<std::int64_t, 2>& sizes) { return sizes[0] == sizes[1]; };
+  return in.rank() == 4 && in[2] == in[3] && equal(layer.kernel) && equal(layer.stride) && equal(layer.padding) &&
+         !layer.ceil_mode;
+}
+
+std::optional<LayerCase> measurable(const Layer& layer, const Shape& in) {
+  LayerCase found;
+  switch (layer.kind) {
+    case LayerKind::conv2d:
+    case LayerKind::max_pool:
+    case LayerKind::avg_pool:
+      if (!is_square(layer, in)) return std::nullopt;
+      found = layer.kind == LayerKind::conv2d
+                  ? case_of(LayerType::conv2d, {}, in)
+                  : case_of(LayerType::pooling, layer.kind == LayerKind::max_pool ? "max" : "avg", in);
+      found.kernel_size = layer.kernel[0];
+      found.stride = layer.stride[0];
+      found.padding = layer.padding[0];
+      if (found.padding != 0 && 2 * found.padding == found.kernel_size - 1) found.padding = same_padding;
+      if (layer.kind == LayerKind::conv2d) {
+        found.out = layer.out_channels;
+        found.groups = layer.groups;
+        found.bias = layer.bias;
+      }
+      return found;
+    case LayerKind::linear:
+      found = case_of(LayerType::linear, {}, in);
+      found.out = layer.out_channels;
+      found.bias = layer.bias;
+      return found;
+    case LayerKind::batch_norm:
+      if (in.rank() != 4 || in[2] != in[3]) return std::nullopt;
+      return case_of(LayerType::batchnorm, {}, in);
+    case LayerKind::layer_norm:
+      return case_of(LayerType::layernorm, {}, in);
+    case LayerKind::softmax:
+      return case_of(LayerType::softmax, {}, in);
+    case LayerKind::add:
+      return case_of(LayerType::elementwise, "add", in);
+    case LayerKind::position_embedding:
+      return case_of(LayerType::positional_encoding, "learned", in);
+    case LayerKind::attention:
+      found = case_of(LayerType::attention, "sdpa", in);
+      found.num_heads = layer.groups;
+      return found;
+    case LayerKind::embedding:
+      if (in.rank() != 2) return std::nullopt;
+      found = case_of(LayerType::embedding, {}, in);
+      found.seq_len = in[1];
+      found.in = layer.in_channels;
+      found.out = layer.out_channels;
+      return found;
+    default:
+      break;
+  }
+  const auto* function =
+      std::find_if(functions.begin(), functions.end(), [&](const auto& f) { return f.first == layer.kind; });
+  if (function == functions.end() || in.rank() < 2) return std::nullopt;
+  return case_of(LayerType::elementwise, function->second, in);
+}
+
+}  // namespace
+
+std::optional<Network> network_of(const LayerCase& layer, bool source) {
+  if (layer.type == LayerType::rnn || layer.type == LayerType::rmsnorm) return std::nullopt;
+  check_layer(layer);
+  Network network;
+  network.name = to_string(layer.type);
+  const bool uneven = pads_unevenly(layer);
+  const std::int64_t pixels = layer.image_size + (uneven ? padded_pixels(layer) : 0);
+  const std::int64_t padding = uneven ? 0 : padded_pixels(layer) / 2;
+  NetworkBuilder b(network, layer.batch_size, {}, layer.variant == "eager" ? Attention::eager : Attention::sdpa);
+  if (layer.type == LayerType::embedding) {
+    network.tokens = true;
+    b.embedding(add_input(b, network, {layer.batch_size, layer.seq_len}, false), "layer", layer.in, layer.out);
+    return network;
+  }
+  const bool gradient = source && layer.input_gradient;
+  const Shape shape = is_image(layer.type) ? Shape{layer.batch_size, layer.in, pixels, pixels}
+                                           : Shape{layer.batch_size, layer.seq_len, layer.in};
+  static_cast<void>(shape.numel());
+  LayerId x = add_input(b, network, shape, gradient);
+  switch (layer.type) {
+    case LayerType::conv2d:
+      x = b.conv(x, "layer", layer.out, {layer.kernel_size, layer.stride, padding, layer.groups}, layer.bias);
+      break;
+    case LayerType::linear:
+      x = b.linear(x, "layer", layer.out, layer.bias);
+      break;
+    case LayerType::attention:
+      x = add_attention(b, x, layer);
+      break;
+    case LayerType::layernorm:
+      x = b.layer_norm(x, "layer", 1e-5);
+      break;
+    case LayerType::positional_encoding:
+      x = layer.variant == "learned" ? b.position_embedding(x, "layer")
+                                     : b.add(x, add_input(b, network, {layer.seq_len, layer.in}, false));
+      break;
+    case LayerType::batchnorm:
+      x = b.batch_norm(x, "layer");
+      break;
+    case LayerType::pooling:
+      if (2 * padding > layer.kernel_size) throw InputError("layer pooling: padding is more than half the kernel");
+      x = b.pool(layer.variant == "max" ? LayerKind::max_pool : LayerKind::avg_pool, x,
+                 {layer.kernel_size, layer.stride, padding});
+      break;
+    case LayerType::elementwise:
+      x = layer.variant == "add" ? b.add(x, add_input(b, network, shape, gradient))
+                                 : b.activation(function_named(layer.variant), x);
+      break;
+    default:
+      x = b.view(LayerKind::softmax, x);
+      break;
+  }
+  if (layer.activation != "none") b.activation(function_named(layer.activation), x);
+  return network;
+}
+
+std::optional<LayerStep> layer_step(const LayerCase& layer, DeviceKind device) {
+  const std::optional<Network> network = network_of(layer, true);
+  if (!network) return std::nullopt;
+  LayerStep step{lower(training_step(*network, layer.optimizer, layer.precision), device), {}};
+  for (const Op& op : step.graph.ops()) {
+    const bool update = op.phase == Phase::optimizer;
+    const bool own = op.layer >= 0 && step.graph.layer_name(op) != source_name;
+    // Without a backward the update is not measured either.
+    step.own.push_back((own && (layer.backward || op.phase == Phase::forward)) || (update && layer.backward));
+  }
+  return step;
+}
+
+double layer_bytes(const LayerCase& layer) {
+  const double element = layer.precision == Precision::fp64 ? 8 : 4;
+  const auto d = [](std::int64_t value) { return static_cast<double>(value); };
+  if (const auto network = network_of(layer, false)) {
+    double values = 0, learned = 0;
+    for (const Layer& part : network->layers) {
+      double numel = 1;
+      for (const std::int64_t size : part.output) numel *= d(size);
+      values += numel;
+      const LayerParameters own = Network::parameters(part);
+      for (std::size_t i = 0; i < own.count; ++i) learned += d(own.shapes[i].numel());
+    }
+    return element * (2 * values + 4 * learned);  // with gradients, and two moments of the optimizer
+  }
+  const double steps = d(layer.batch_size) * d(layer.seq_len);
+  if (layer.type == LayerType::rmsnorm) return element * 4 * steps * d(layer.in);
+  const double ways = layer.bidirectional ? 2 : 1, gates = 4;
+  return element * ways *
+         (2 * gates * steps * d(layer.out) * d(layer.num_layers) +
+          4 * gates * d(layer.num_layers) * d(layer.out) * (d(layer.in) + ways * 2 * d(layer.out)));
+}
+
+std::vector<LayerCase> layers_of(const Network& network) {
+  std::vector<LayerCase> layers;
+  std::vector<bool> learned(network.layers.size(), false);  // behind a layer with parameters: its input has a gradient
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    learned[i] = Network::parameters(layer).count > 0;
+    if (network.inputs(layer).empty()) continue;
+    const auto first = static_cast<std::size_t>(network.inputs(layer)[0]);
+    if (auto found = measurable(layer, network.layers[first].output)) {
+      found->input_gradient = learned[first];
+      layers.push_back(*std::move(found));
+    }
+    for (const std::int32_t input : network.inputs(layer))
+      learned[i] = learned[i] || learned[static_cast<std::size_t>(input)];
+  }
+  return layers;
+}
+
+}  // namespace perfpred

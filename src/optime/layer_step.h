@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/network.h>
+#include <perfpred/op_graph.h>
+
+#include <optional>
+
+#include "optime/layer_case.h"
+
+namespace perfpred {
+
+/// What a layer is in a network: its input (two for `add`), then its operators' layers. Nothing for layers that
+/// operator graphs do not have.
+/// @param source  puts a learned layer before each input that has a gradient, so that graphs have it, too
+[[nodiscard]] std::optional<Network> network_of(const LayerCase& layer, bool source = false);
+
+/// A layer's operators, without those around it.
+struct LayerStep {
+  OpGraph graph;
+  std::vector<bool> own;  ///< by index into graph.ops(): whether it is one of the layer's
+};
+
+/// The operators of a layer's forward, backward and update on a device of this kind.
+[[nodiscard]] std::optional<LayerStep> layer_step(const LayerCase& layer, DeviceKind device);
+
+/// Bytes that a layer's tensors have in all: about what a step of it needs.
+[[nodiscard]] double layer_bytes(const LayerCase& layer);
+
+/// The layers of a network that can be measured alone, in order, by name of type; with the batch of the network.
+[[nodiscard]] std::vector<LayerCase> layers_of(const Network& network);
+
+}  // namespace perfpred

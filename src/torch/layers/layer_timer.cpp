@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/layers/layer_timer.h"
+
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+#include <perfpred/torch/step_timer.h>
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "optime/layer_step.h"
+#include "statistics/quantiles.h"
+#include "torch/device/memory_peak.h"
+#include "torch/device/proc.h"
+#include "torch/device/runtime_device.h"
+#include "torch/device/step_clock.h"
+#include "torch/device/torch_errors.h"
+#include "torch/layers/layer_module.h"
+#include "torch/train/parameter_update.h"
+#include "torch/train/training_step.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double cpu_limit_sec = 1, gpu_limit_sec = 0.3;
+constexpr std::int64_t fewest_marked = 5, most_marked = 50;
+constexpr double marked_sec = 0.5;  // about as long as the parts of a step are timed
+constexpr double memory_share = 0.9;
+
+/// A layer that is trained one step at a time.
+class LayerTraining {
+ public:
+  LayerTraining(const LayerCase& layer, c10::Device device, std::uint64_t seed)
+      : module_(layer, device, seed),
+        backward_(layer.backward && module_.trains()),
+        rate_(default_learning_rate(layer.optimizer)) {
+    if (backward_ && layer.optimizer != Optimizer::none && !module_.parameters().empty()) {
+      update_.emplace(layer.optimizer, module_.parameters());
+    }
+  }
+
+  /// @param mark  called at the end of each part
+  template <class Mark>
+  void step(Mark&& mark) {
+    module_.clear_gradients();
+    {
+      const at::Tensor output = module_.forward();
+      mark();
+      if (!backward_) return;
+      module_.backward(output);
+    }
+    mark();
+    if (!update_) return;
+    update_->step(rate_);
+    mark();
+  }
+
+  [[nodiscard]] std::size_t parts() const { return !backward_ ? 1 : update_ ? 3 : 2; }
+
+ private:
+  LayerModule module_;
+  bool backward_;
+  double rate_;
+  std::optional<ParameterUpdate> update_;
+};
+
+/// Medians of the parts of some steps. @returns whether it was not stopped
+bool time_parts(LayerTraining& training, c10::Device device, LayerRow& row, const std::function<bool()>& stop) {
+  const auto wanted = static_cast<std::int64_t>(marked_sec / *row.step_sec);
+  const std::int64_t steps = std::clamp(wanted, fewest_marked, most_marked);
+  const std::size_t parts = training.parts();
+  std::vector<std::vector<double>> samples(parts);
+  synchronize(device);
+  StepClock clock(device);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    clock.restart();
+    clock.mark();
+    training.step([&] { clock.mark(); });
+    const std::vector<double> taken = clock.take(0);
+    for (std::size_t part = 0; part < parts; ++part) samples[part].push_back(taken[part]);
+    if (stop()) return false;
+  }
+  row.forward_sec = median(std::move(samples[0]));
+  if (parts > 1) row.backward_sec = median(std::move(samples[1]));
+  if (parts > 2) row.optimizer_sec = median(std::move(samples[2]));
+  return true;
+}
+
+void record(LayerRow& row, std::vector<StepTiming> timings) {
+  std::sort(timings.begin(), timings.end(),
+            [](const StepTiming& a, const StepTiming& b) { return a.label.median < b.label.median; });
+  const StepTiming& middle = timings[timings.size() / 2];
+  row.step_sec = middle.label.median;
+  row.host_sec = middle.host_p50_sec;
+  row.low_sec = middle.label.low;
+  row.high_sec = middle.label.high;
+  for (const StepTiming& timing : timings) {
+    row.low_sec = std::min(*row.low_sec, timing.label.low);
+    row.high_sec = std::max(*row.high_sec, timing.label.high);
+    if (timing.label.disturbed) row.outcome = "untrusted";
+    for (std::size_t i = static_cast<std::size_t>(timing.label.warmup); i < timing.samples.size(); ++i) {
+      const double sec = timing.samples[i].sec;
+      row.min_sec = std::min(row.min_sec.value_or(sec), sec);
+      row.max_sec = std::max(row.max_sec.value_or(sec), sec);
+    }
+  }
+}
+
+bool fits_memory(const LayerCase& layer, c10::Device device) {
+  const auto available = device.is_cpu() ? available_memory_bytes() : std::nullopt;
+  return !available || layer_bytes(layer) < memory_share * static_cast<double>(*available);
+}
+
+void without_times(LayerRow& row, const char* outcome, const std::string& why) {
+  LayerRow bare;
+  bare.layer = row.layer;
+  bare.device = row.device;
+  bare.threads = row.threads;
+  bare.outcome = outcome;
+  bare.note = why;
+  row = std::move(bare);
+}
+
+/// @returns whether it was not stopped
+bool time_steps(LayerRow& row, c10::Device device, const LayerTiming& timing, const std::function<bool()>& stop) {
+  apply_precision(row.layer.precision);
+  LayerTraining training(row.layer, device, timing.seed);
+  for (int i = 0; i < timing.warmup; ++i) {
+    training.step([] {});
+    if (stop()) return false;
+  }
+  StepSamplesOptions sampling;
+  sampling.limit_sec = timing.limit_sec > 0 ? timing.limit_sec : device.is_cpu() ? cpu_limit_sec : gpu_limit_sec;
+  if (timing.steps) {
+    sampling.criterion = "samples";
+    sampling.max_samples = *timing.steps;
+  }
+  std::vector<StepTiming> timings;
+  for (int i = 0; i < timing.repetitions; ++i) {
+    auto one = StepTimer(device, sampling).measure([&] {
+      training.step([] {});
+      return !stop();
+    });
+    if (!one) return false;
+    timings.push_back(*std::move(one));
+  }
+  record(row, std::move(timings));
+  return time_parts(training, device, row, stop);
+}
+
+}  // namespace
+
+std::optional<LayerRow> time_layer(const LayerCase& layer, c10::Device device, const LayerTiming& timing,
+                                   const std::function<bool()>& stop) {
+  check_layer(layer);
+  LayerRow row;
+  row.layer = layer;
+  row.device = canonical_device(device_name(device));
+  if (device.is_cpu()) row.threads = at::get_num_threads();
+  if (!fits_memory(layer, device)) {
+    without_times(row, "oom", "not tried: the machine has less memory left");
+    return row;
+  }
+  try {
+    if (!guard_torch([&] { return time_steps(row, device, timing, stop); })) return std::nullopt;
+  } catch (const OutOfMemory& error) {
+    without_times(row, "oom", error.what());
+  } catch (const DeviceError&) {
+    throw;
+  } catch (const InputError&) {
+    throw;
+  } catch (const Error& error) {
+    without_times(row, "failed", error.what());
+  }
+  guard_torch([&] {
+    synchronize(device);
+    empty_cache(device);
+  });
+  return row;
+}
+
+}  // namespace perfpred

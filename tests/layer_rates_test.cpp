@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rates of a device from layers measured on it, and from a probe. Made-up times follow the roofline of Williams,
+// Waterman and Patterson (2009), so that what is to be found is known.
+#include <perfpred/op_graph.h>
+#include <perfpred/op_time_model.h>
+#include <perfpred/workload.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "optime/layer_rates.h"
+#include "optime/layer_sampler.h"
+#include "optime/layer_step.h"
+#include "optime/probe.h"
+#include "refusal.h"
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::refusal;
+
+constexpr double compute_share = 0.5, memory_share = 0.6, start_sec = 5e-6;
+
+const Device& t4() {
+  static const DeviceCatalogue devices;
+  static const Device device = devices.find("T4");
+  return device;
+}
+
+/// Each kernel takes the longer of its FLOPs and its bytes, and some time to start.
+double made_up_seconds(const std::vector<StepKernel>& kernels) {
+  double sec = 0;
+  for (const StepKernel& kernel : kernels) {
+    sec += std::max(kernel.group == StepGroup::product
+                        ? kernel.flops / (compute_share * *t4().matrix_flops(Precision::fp32))
+                        : 0,
+                    kernel.bytes / (memory_share * *t4().mem_bw_gbs * 1e9)) +
+           start_sec;
+  }
+  return sec;
+}
+
+LayerRow made_up(const LayerCase& layer, double factor = 1) {
+  LayerRow row;
+  row.layer = layer;
+  row.device = "T4";
+  const auto step = layer_step(layer, DeviceKind::gpu).value();
+  std::vector<StepKernel> forward, backward, update;
+  for (const StepKernel& kernel : step_kernels(step.graph)) {
+    if (!step.own[kernel.op]) continue;
+    const Phase phase = step.graph.ops()[kernel.op].phase;
+    (phase == Phase::forward ? forward : phase == Phase::backward ? backward : update).push_back(kernel);
+  }
+  row.forward_sec = factor * made_up_seconds(forward);
+  if (!backward.empty()) row.backward_sec = factor * made_up_seconds(backward);
+  if (!update.empty()) row.optimizer_sec = factor * made_up_seconds(update);
+  row.step_sec = *row.forward_sec + row.backward_sec.value_or(0) + row.optimizer_sec.value_or(0);
+  return row;
+}
+
+std::vector<LayerRow> made_up_layers(std::uint64_t seed, std::size_t count, double factor = 1) {
+  std::vector<LayerRow> rows;
+  for (const LayerType type : {LayerType::linear, LayerType::elementwise}) {
+    SamplerOptions options;
+    options.shapes = LayerShapes::log;
+    options.seed = seed;
+    options.ranges = {"linear.seq_len=16:512", "linear.in_features=64:4096", "linear.out_features=64:4096"};
+    for (LayerCase layer : LayerSampler(options).draw(type, count)) {
+      layer.activation = "none";
+      rows.push_back(made_up(layer, factor));
+    }
+  }
+  return rows;
+}
+
+double predicted(const LayerRates& rates, const LayerPart& part, const StepDevice& device) {
+  std::vector<double> seconds;
+  rates.kernel_seconds(part.kernels, device, seconds);
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+TEST(LayerRates, FindTheConstantsThatTimesWereMadeWith) {
+  const StepDevice device = step_device(t4(), Precision::fp32, StepArithmetic::as_graph);
+  std::size_t unknown = 0;
+  const auto known = parts_of(made_up_layers(1, 150), DeviceKind::gpu, unknown);
+  const auto others = parts_of(made_up_layers(2, 60), DeviceKind::gpu, unknown);
+  EXPECT_EQ(unknown, 0U);
+  const LayerRates rates = LayerRates::fit(known, device, StepModel().parameters);
+  std::vector<double> errors;
+  for (const LayerPart& part : others) errors.push_back(std::abs(predicted(rates, part, device) / part.sec - 1));
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LT(errors[errors.size() / 2], 0.03);
+  EXPECT_LT(errors[errors.size() * 9 / 10], 0.15);  // at the roofline's corner, which the formula rounds
+  EXPECT_GE(rates.width, 0.05);
+  EXPECT_LT(rates.width, 0.2);
+
+  // A large relu moves its bytes at the rate that was put in, a large product computes at it.
+  LayerCase relu;
+  relu.type = LayerType::elementwise;
+  relu.variant = "relu";
+  relu.batch_size = 64;
+  relu.seq_len = 512;
+  relu.in = 3000;
+  const double elements = 64.0 * 512 * 3000;
+  const auto forward_of = [&](const LayerCase& layer) {
+    const auto parts = parts_of(std::vector<LayerRow>{made_up(layer)}, DeviceKind::gpu, unknown);
+    return predicted(rates, parts.front(), device);
+  };
+  EXPECT_NEAR(forward_of(relu) / (8 * elements / (memory_share * *t4().mem_bw_gbs * 1e9)), 1, 0.05);
+  LayerCase linear;
+  linear.batch_size = 64;
+  linear.seq_len = 256;
+  linear.in = linear.out = 4000;
+  linear.bias = false;
+  const double flops = 2.0 * 64 * 256 * 4000 * 4000;
+  EXPECT_NEAR(forward_of(linear) / (flops / (compute_share * *t4().fp32_tflops * 1e12)), 1, 0.08);
+}
+
+TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("layers.csv"), saved = folder.file("ops.json");
+  {
+    LayerRecorder recorder(path);
+    for (const LayerRow& row : made_up_layers(1, 100)) recorder.append(row);
+    LayerRow failed;
+    failed.device = "T4";
+    failed.outcome = "oom";
+    failed.layer.in = 5000;
+    recorder.append(failed);
+    LayerRow unknown;
+    unknown.device = "T4";
+    unknown.layer.type = LayerType::rnn;
+    unknown.layer.variant = "lstm";
+    unknown.forward_sec = 1e-3;
+    recorder.append(unknown);
+  }
+  const OpTimeModel model = OpTimeModel::fit({}, {}, path);
+  EXPECT_EQ(model.notes().size(), 2U);
+  EXPECT_TRUE(model.devices().empty());  // T4 is in the catalogue
+  Workload job = Workload::zoo("transformer:layers=2,hidden=512,heads=8,vocab=30000", 8);
+  job.input = {128};
+  const OpGraph step = lower(job.graph(), DeviceKind::gpu);
+  const StepTime known = model.predict(step, t4(), Precision::fp32);
+  EXPECT_EQ(known.costliest.front().provenance, Provenance::probe);
+  EXPECT_NE(model.predict(step, t4(), Precision::fp16).costliest.front().provenance, Provenance::probe);
+  model.save(saved);
+  const StepTime again = OpTimeModel::load(saved).predict(step, t4(), Precision::fp32);
+  EXPECT_NEAR(again.sec.p50 / known.sec.p50, 1, 1e-6);
+  EXPECT_NEAR(again.sec.p95 / known.sec.p95, 1, 1e-6);
+
+  const std::string few = folder.file("few.csv");
+  { LayerRecorder(few).append(made_up_layers(1, 1).front()); }
+  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, few)); }), HasSubstr("a fit needs"));
+}
+
+DeviceProbe made_up_probe(double factor) {
+  DeviceProbe probe;
+  probe.device = t4();
+  probe.layers = made_up_layers(5, 8, factor);
+  probe.host_sec = 1e-6;
+  return probe;
+}
+
+double probed_seconds(const DeviceProbe& probe) {
+  const testing::TemporaryFolder folder;
+  OpModelState state = load_op_model({});
+  learn_probe(state, probe);
+  const OpTimeModel model = OpTimeModel::load(folder.write("here.json", to_json(state).dump()));
+  const Workload job = Workload::zoo("vgg11", 32);
+  const StepTime time = model.predict(lower(job.graph(), DeviceKind::gpu), t4(), Precision::fp32);
+  EXPECT_EQ(time.provenance, Provenance::probe);
+  return time.device_sec;
+}
+
+TEST(Probe, ADeviceThatIsSlowerByAFactorIsPredictedSlower) {
+  const double usual = probed_seconds(made_up_probe(1)), slow = probed_seconds(made_up_probe(1.5));
+  EXPECT_GT(slow / usual, 1.25);  // shrunk towards other devices
+  EXPECT_LT(slow / usual, 1.6);
+}
+
+TEST(Probe, IsRefusedIfItIsEmptyOrContradictsItself) {
+  const auto refused = [](const DeviceProbe& probe) {
+    OpModelState state = load_op_model({});
+    return refusal([&] { learn_probe(state, probe); });
+  };
+  DeviceProbe probe = made_up_probe(1);
+  probe.layers.clear();
+  EXPECT_THAT(refused(probe), HasSubstr("the probe is empty"));
+  probe = made_up_probe(1);
+  *probe.layers.front().step_sec *= 1000;
+  EXPECT_THAT(refused(probe), HasSubstr("contradicts itself"));
+  probe = made_up_probe(1);
+  const auto largest = std::max_element(probe.layers.begin(), probe.layers.begin() + 8,
+                                        [](const auto& a, const auto& b) { return *a.step_sec < *b.step_sec; });
+  *largest->step_sec /= 1000;
+  EXPECT_THAT(refused(probe), HasSubstr("contradicts the device"));
+  probe = made_up_probe(1);
+  probe.device.mem_bw_gbs = std::nullopt;
+  EXPECT_THAT(refused(probe), HasSubstr("mem_bw_gbs"));
+}
+
+TEST(Probe, ChoosesTheLayersWithTheMostWork) {
+  const auto layers = probe_layers({"vgg16", "bert_base"}, 4, Precision::fp32);
+  const auto heavy = std::count_if(layers.begin(), layers.end(), [](const LayerCase& c) {
+    return c.type == LayerType::conv2d || c.type == LayerType::linear || c.type == LayerType::attention;
+  });
+  EXPECT_EQ(heavy, 16);
+  // VGG-16's second layer has more FLOPs than any other, three times: 3x3, 512 channels at 28 pixels twice, 256 at 56.
+  EXPECT_EQ(layers.front().type, LayerType::conv2d);
+  EXPECT_TRUE(
+      std::any_of(layers.begin(), layers.end(), [](const LayerCase& c) { return c.type == LayerType::layernorm; }));
+  EXPECT_EQ(layers, probe_layers({"vgg16", "bert_base"}, 4, Precision::fp32));
+  EXPECT_THAT(refusal([] { static_cast<void>(probe_layers({"vgg61"}, 4, Precision::fp32)); }), HasSubstr("vgg61"));
+}
+
+}  // namespace
+}  // namespace perfpred
