@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m perfpred.capture [options] SCRIPT [arguments of the script]
+"""python -m perfpred.capture SCRIPT [options] [arguments of the script] [-- more of them]
 
 Runs a training script without a GPU, records one step of its training, writes it to a step file, and stops the script.
 """
@@ -26,9 +26,11 @@ class _Captured(BaseException):
 def _options(arguments):
     parser = argparse.ArgumentParser(
         prog="perfpred.capture",
-        usage="python -m perfpred.capture [options] SCRIPT [arguments of the script]",
+        usage="python -m perfpred.capture SCRIPT [options] [arguments of the script] [-- more of them]",
         description="Records one training step of a script, without a GPU, for perfpred-inspect and perfpred-predict.",
-        epilog="Example: python -m perfpred.capture --out step.json --batch-sizes 16,32 train.py --epochs 1",
+        epilog="Arguments that are not options of perfpred.capture go to the script, and so does everything after --. "
+        "Example: python -m perfpred.capture train.py --out step.json --batch-sizes 16,32 -- --epochs 1",
+        allow_abbrev=False,
     )
     parser.add_argument("--out", default="step.json", help="the step file to write (default: step.json)")
     parser.add_argument("--steps", type=int, default=1, help="the step to record, counted from 1 (default: 1)")
@@ -41,8 +43,10 @@ def _options(arguments):
         "--execute", action="store_true", help="compute the step: for steps whose shapes depend on values"
     )
     parser.add_argument("script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
-    options = parser.parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options, of_script = parser.parse_known_args(arguments[:end])
+    options.arguments = of_script + arguments[end + 1 :]
     if options.steps < 1:
         parser.error(f"--steps {options.steps} is not positive")
     options.sizes = [None]
