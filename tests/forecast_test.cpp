@@ -2,6 +2,7 @@
 #include <perfpred/device.h>
 #include <perfpred/error.h>
 #include <perfpred/forecast.h>
+#include <perfpred/op_time_model.h>
 
 #include <gtest/gtest.h>
 
@@ -28,7 +29,24 @@ TEST(Forecast, TermsOutOfRangeAreRefused) {
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.price_per_hour = -0.5; }), "price_per_hour -0.5 is not a number >= 0");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.budget_sec = 0; }), "budget_sec 0 is not positive");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = HUGE_VAL; }), "epochs inf is not positive");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = 1e308; }), "epochs 1e+308 are too many");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.price_per_hour = 0; }), "");
+}
+
+TEST(Forecast, EveryReasonHasItsWord) {
+  EXPECT_EQ(to_string(DomainViolation::none), "");
+  EXPECT_EQ(to_string(DomainViolation::depth_out_of_range), "depth_out_of_range");
+  EXPECT_EQ(to_string(DomainViolation::unknown_op), "unknown_op");
+}
+
+TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
+  Workload job = Workload::zoo("shufflenet_v2_x0_5", 1);  // some hundred short kernels
+  job.device = "A100-SXM4-80GB";
+  const Forecast answer = forecast(OpTimeModel::standard(), DeviceCatalogue(), job);
+  EXPECT_EQ(answer.bound, Bound::launch);
+  ASSERT_FALSE(answer.breakdown.empty());
+  EXPECT_EQ(answer.breakdown.front().op, "host");
+  EXPECT_GT(answer.breakdown.front().sec, 0.5 * answer.prediction.time_sec.p50);
 }
 
 TEST(Forecast, QuantilesOfTimePriceAndBudgetKeepTheirOrder) {

@@ -50,11 +50,14 @@ constexpr DeviceColumn text_column(std::string_view name) {
           [](const Device& d) { return d.*member; }};
 }
 
-template <std::optional<double> Device::*member>
+/// @tparam most  of real devices, with room; more is taken for a wrong unit
+template <std::optional<double> Device::*member, int most>
 constexpr DeviceColumn number_column(std::string_view name) {
   return {name,
           [](Device& d, std::string_view t, const ValuePlace& p) {
-            if (!t.empty()) d.*member = parse_positive(t, p);
+            if (t.empty()) return;
+            d.*member = parse_positive(t, p);
+            if (d.*member > most) throw_bad_value(p, t, fmt::format("at most {}; is the unit right?", most));
           },
           [](const Device& d) { return number_text(d.*member); }};
 }
@@ -74,22 +77,22 @@ constexpr std::array<DeviceColumn, 22> columns = {{
     {"kind", set_kind, [](const Device& d) { return std::string(to_string(d.kind)); }},
     text_column<&Device::vendor>("vendor"),
     text_column<&Device::arch>("arch"),
-    number_column<&Device::year>("year"),
-    number_column<&Device::fp64_tflops>("fp64_tflops"),
-    number_column<&Device::fp32_tflops>("fp32_tflops"),
-    number_column<&Device::tf32_tflops>("tf32_tflops"),
-    number_column<&Device::bf16_tflops>("bf16_tflops"),
-    number_column<&Device::fp16_tflops>("fp16_tflops"),
-    number_column<&Device::fp64_vector_tflops>("fp64_vector_tflops"),
-    number_column<&Device::fp32_vector_tflops>("fp32_vector_tflops"),
-    number_column<&Device::fp16_vector_tflops>("fp16_vector_tflops"),
-    number_column<&Device::mem_gb>("mem_gb"),
-    number_column<&Device::mem_bw_gbs>("mem_bw_gbs"),
-    number_column<&Device::l2_mb>("l2_mb"),
-    number_column<&Device::sms>("sms"),
-    number_column<&Device::boost_mhz>("boost_mhz"),
-    number_column<&Device::tdp_w>("tdp_w"),
-    number_column<&Device::launch_us>("launch_us"),
+    number_column<&Device::year, 2100>("year"),
+    number_column<&Device::fp64_tflops, 1000>("fp64_tflops"),
+    number_column<&Device::fp32_tflops, 1000>("fp32_tflops"),
+    number_column<&Device::tf32_tflops, 5000>("tf32_tflops"),
+    number_column<&Device::bf16_tflops, 10000>("bf16_tflops"),
+    number_column<&Device::fp16_tflops, 10000>("fp16_tflops"),
+    number_column<&Device::fp64_vector_tflops, 1000>("fp64_vector_tflops"),
+    number_column<&Device::fp32_vector_tflops, 1000>("fp32_vector_tflops"),
+    number_column<&Device::fp16_vector_tflops, 1000>("fp16_vector_tflops"),
+    number_column<&Device::mem_gb, 2000>("mem_gb"),
+    number_column<&Device::mem_bw_gbs, 100000>("mem_bw_gbs"),
+    number_column<&Device::l2_mb, 10000>("l2_mb"),
+    number_column<&Device::sms, 10000>("sms"),
+    number_column<&Device::boost_mhz, 10000>("boost_mhz"),
+    number_column<&Device::tdp_w, 10000>("tdp_w"),
+    number_column<&Device::launch_us, 10000>("launch_us"),
     text_column<&Device::source>("source"),
 }};
 

@@ -54,6 +54,7 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
   const Quantiles& epoch = job.prediction.time_sec;
   job.images_per_sec = ThroughputDeriver(workload.train_images).derive(epoch);
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
+  if (!std::isfinite(job.total_sec.p95)) throw InputError(fmt::format("epochs {} are too many", terms.epochs));
   if (terms.price_per_hour) job.price = scaled(job.total_sec, *terms.price_per_hour / 3600);
   if (terms.budget_sec) {
     const auto within = [&](double epoch_sec) {
@@ -107,6 +108,7 @@ Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, co
 Forecast forecast(const OpTimeModel& model, const DeviceCatalogue& devices, const Workload& workload,
                   const JobTerms& terms) {
   check(terms);
+  if (workload.device == "unknown") throw InputError("device is missing");
   const Device device = devices.find_measured(workload.device);
   const OpGraph step = workload.graph();
   const StepTime time = model.predict(step, device, workload.precision);
@@ -120,6 +122,9 @@ Forecast forecast(const OpTimeModel& model, const DeviceCatalogue& devices, cons
   for (const OpCost& cost : time.costliest) {
     job.breakdown.push_back(
         {cost.layer.empty() ? cost.op : fmt::format("{} {}", cost.op, cost.layer), cost.sec * steps});
+  }
+  if (const double waiting = time.sec.p50 - time.device_sec; waiting > 0) {
+    job.breakdown.insert(job.breakdown.begin(), {"host", waiting * steps});
   }
   if (time.host_sec > time.device_sec) job.bound = Bound::launch;
   add_limits(job, step, device, workload);

@@ -68,6 +68,9 @@ nlohmann::json to_json(const ModelState& state) {
 
 ModelState read_state(const nlohmann::json& json) {
   if (!json.is_object()) throw ModelError("not a model file");
+  if (json.value("kind", nlohmann::json()) == "ops") {
+    throw ModelError("is a model of operators; a model of runs is needed here");
+  }
   const nlohmann::json& format = json_field(json, "format");
   if (format != model_format) {
     throw ModelError(

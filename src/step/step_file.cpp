@@ -205,13 +205,14 @@ struct StepFile::Content {
     const auto document = read_json<json>(file);
     const Place place(file);
     const json& format = member(document, "format", place);
-    if (!format.is_number_integer() || format != 1) place.in("format").refuse("is not 1");
+    if (!format.is_number_integer() || format != 1) place.refuse("is not a step file of format 1");
     batch_size = integer(member(document, "batch_size", place), place.in("batch_size"), 1, largest_size);
     if (document.contains("other_batch_size")) {
       other_batch_size = integer(document["other_batch_size"], place.in("other_batch_size"), 1, largest_size);
     }
+    const std::string word = text(document, "precision", place);
     try {
-      precision = parse_precision(text(document, "precision", place));
+      precision = parse_precision(word);
     } catch (const InputError& error) {
       place.refuse(error.what());
     }
@@ -225,6 +226,7 @@ struct StepFile::Content {
     const json& all_tensors = list(document, "tensors", place);
     for (std::size_t i = 0; i < all_tensors.size(); ++i) read_tensor(all_tensors[i], place.at("tensors", i));
     const json& all_ops = list(document, "ops", place);
+    if (all_ops.empty()) place.in("ops").refuse("is empty");
     for (std::size_t i = 0; i < all_ops.size(); ++i) read_op(all_ops[i], place.at("ops", i));
     (void)graph(batch_size);  // finds what does not fit
   }

@@ -22,6 +22,9 @@ template <auto value>
 /// The names of all enumerators of a type from 0 to its last one, in order.
 template <auto last>
 inline constexpr auto enumerator_names = []<std::size_t... i>(std::index_sequence<i...>) {
+  // A value that no enumerator has is written as a cast, "(perfpred::Phase)4".
+  constexpr auto next = static_cast<decltype(last)>(static_cast<std::size_t>(last) + 1);
+  static_assert(enumerator_name<next>().find(')') != std::string_view::npos, "enumerators follow the last one");
   return std::array{enumerator_name<static_cast<decltype(last)>(i)>()...};
 }
 (std::make_index_sequence<static_cast<std::size_t>(last) + 1>());
