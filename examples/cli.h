@@ -52,6 +52,7 @@ class Program : public CLI::App {
     try {
       parse(argc, argv);
       check_numbers();
+      check_outputs();
       body();
       if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error("standard output cannot be written");
       return done;
@@ -82,6 +83,19 @@ class Program : public CLI::App {
         });
       } else if (is_signed || type.rfind("UINT", 0) == 0) {
         check(*option, "a whole number in range", is_signed ? is_decimal<std::int64_t> : is_decimal<std::uint64_t>);
+      }
+    }
+  }
+
+  /// Refuses a second output beside the JSON document on stdout.
+  void check_outputs() const {
+    const CLI::Option* json = get_option_no_throw("--json");
+    if (json == nullptr || json->count() == 0) return;
+    for (const CLI::Option* option : get_options()) {
+      for (const std::string& value : option->results()) {
+        if (value == "/dev/stdout" || value == "/dev/fd/1") {
+          throw InputError(option->get_name() + " and --json both write to stdout");
+        }
       }
     }
   }

@@ -154,6 +154,7 @@ int main(int argc, char** argv) {
     const std::map<std::string, Protocol> protocols = {
         {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
     const auto protocol = protocols.find(protocol_name);
+    if (protocol_name.empty()) throw InputError("--protocol is missing: kfold, loao, lodo, lowo or curve");
     if (protocol == protocols.end() && protocol_name != "curve") {
       throw InputError("--protocol is not one of kfold, loao, lodo, lowo, curve");
     }

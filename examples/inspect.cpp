@@ -14,7 +14,8 @@ namespace {
 
 /// The steps in a step file. The request gets the batch size and the precision that were captured.
 NetworkSteps steps_of_file(const std::string& path, cli::Program& program, cli::StepRequest& request) {
-  for (const char* option : {"--depth", "--base-filters", "--input", "--classes", "--optimizer", "--precision"}) {
+  for (const char* option : {"--depth", "--base-filters", "--input", "--classes", "--optimizer", "--precision",
+                             "--attention", "--optimizer-impl"}) {
     if (program.get_option(option)->count() > 0) {
       throw InputError(fmt::format("{} is for --network: a step file has its own", option));
     }

@@ -47,13 +47,16 @@ nlohmann::json to_json(const Workload& workload, const Forecast& job) {
   return json;
 }
 
+Quantiles step_of(const Workload& workload, const Forecast& job) {
+  if (job.step_sec) return *job.step_sec;
+  const auto steps = static_cast<double>(workload.steps_per_epoch());
+  const Quantiles& epoch = job.prediction.time_sec;
+  return {epoch.p05 / steps, epoch.p50 / steps, epoch.p95 / steps};
+}
+
 /// An answer for a step file: seconds of a step; of an epoch only where its samples are known.
 nlohmann::json of_step(nlohmann::json answer, const Workload& workload, const Forecast& job, bool knows_epoch) {
-  if (!answer.contains("step_sec") || answer["step_sec"].is_null()) {
-    const auto steps = static_cast<double>(workload.steps_per_epoch());
-    const Quantiles& epoch = job.prediction.time_sec;
-    answer["step_sec"] = to_json(Quantiles{epoch.p05 / steps, epoch.p50 / steps, epoch.p95 / steps});
-  }
+  answer["step_sec"] = to_json(step_of(workload, job));
   if (knows_epoch) return answer;
   for (const char* key : {"time_sec", "total_sec", "price"}) answer[key] = nullptr;
   for (auto& part : answer["breakdown"]) {
@@ -70,11 +73,7 @@ void print(const Workload& workload, const Forecast& job, bool knows_epoch) {
   };
   const double steps = knows_epoch ? 1 : static_cast<double>(workload.steps_per_epoch());
   const Quantiles& epoch = job.prediction.time_sec;
-  if (job.step_sec) {
-    line("step", *job.step_sec, "s");
-  } else if (!knows_epoch) {
-    line("step", {epoch.p05 / steps, epoch.p50 / steps, epoch.p95 / steps}, "s");
-  }
+  if (job.step_sec || !knows_epoch) line("step", step_of(workload, job), "s");
   if (knows_epoch) line("epoch", epoch, "s");
   line("throughput", job.images_per_sec, "images/s");
   if (knows_epoch) line("total", job.total_sec, "s");
@@ -133,6 +132,16 @@ class Model {
   /// that the model was fitted on.
   [[nodiscard]] const std::vector<Workload>& bases() const { return bases_; }
 
+  /// The same without the sizes that a request has to name: batch_size, and depth and base_filters of cifar_cnn.
+  [[nodiscard]] std::vector<Workload> bases_without_sizes() const {
+    std::vector<Workload> bases = bases_;
+    for (Workload& base : bases) {
+      base.depth = base.base_filters = std::nullopt;
+      base.batch_size = 0;
+    }
+    return bases;
+  }
+
   /// The name that the model and the catalogue have for a device, which may be one that only the model knows.
   [[nodiscard]] std::string device_of(const std::string& asked, const DeviceCatalogue& devices) const {
     if (!runs_) return devices.full_name(asked);
@@ -174,12 +183,13 @@ class Model {
   std::vector<Workload> bases_;
 };
 
-void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field) {
+void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field,
+                 bool knows_epoch) {
   const bool budget = jobs.front().epochs_in_budget.has_value();
-  fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, "epoch s", "90 % interval", "images/s",
-             budget ? "  epochs " : "", " outside");
+  fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, knows_epoch ? "epoch s" : "step s", "90 % interval",
+             "images/s", budget ? "  epochs " : "", " outside");
   for (std::size_t i = 0; i < workloads.size(); ++i) {
-    const Quantiles& sec = jobs[i].prediction.time_sec;
+    const Quantiles sec = knows_epoch ? jobs[i].prediction.time_sec : step_of(workloads[i], jobs[i]);
     fmt::print("{:>14} {:>12.4g} {:>25} {:>12.0f} {} {}\n", field_text(workloads[i], field), sec.p50,
                fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), jobs[i].images_per_sec.p50,
                budget ? fmt::format("{:>8.0f}", jobs[i].epochs_in_budget->p50) : "",
@@ -190,6 +200,7 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<Forec
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
 void answer_lines(const Model& model, const DeviceCatalogue& devices, const std::vector<SweptField>& defaults,
                   const JobTerms& terms) {
+  const std::vector<Workload> bases = model.bases_without_sizes();
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
@@ -202,7 +213,7 @@ void answer_lines(const Model& model, const DeviceCatalogue& devices, const std:
         asked.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
         if (name == "device") asked.back().values.front() = model.device_of(asked.back().values.front(), devices);
       }
-      const Workload workload = fill_workload(model.bases(), defaults, asked);
+      const Workload workload = fill_workload(bases, defaults, asked);
       answer = to_json(workload, model.forecast(devices, workload, terms));
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
@@ -251,6 +262,13 @@ int main(int argc, char** argv) {
         throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
       }
     }
+    const bool knows_epoch = step.empty() || asked.find("train_images") != nullptr;
+    for (const CLI::Option* option : terms_options) {
+      if (!knows_epoch && option->count() > 0)
+        throw InputError(option->get_name() + " needs --train-images beside --step");
+    }
+    if (!knows_epoch && !out.empty())
+      throw InputError("--out holds times of epochs; beside --step it needs --train-images");
     const Model model(model_file);
     DeviceCatalogue devices = device_file.catalogue();
     model.add_devices(devices);
@@ -263,7 +281,7 @@ int main(int argc, char** argv) {
     std::vector<SweptField> fields = asked.fields();
     std::vector<Workload> workloads;
     if (!configs.empty()) {
-      workloads = read_configurations(configs, model.bases(), fields);
+      workloads = read_configurations(configs, model.bases_without_sizes(), fields);
     } else {
       if (!sweep.empty()) {
         fields.push_back(parse_sweep(sweep));
@@ -296,7 +314,6 @@ int main(int argc, char** argv) {
     if (table_only) return;
     std::vector<Forecast> jobs;
     for (const Workload& workload : workloads) jobs.push_back(model.forecast(devices, workload, terms));
-    const bool knows_epoch = step.empty() || asked.find("train_images") != nullptr;
     if (json) {
       nlohmann::json list = nlohmann::json::array();
       for (std::size_t i = 0; i < workloads.size(); ++i) {
@@ -305,7 +322,7 @@ int main(int argc, char** argv) {
       }
       fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
     } else if (!sweep.empty()) {
-      print_table(workloads, jobs, fields.back().name);
+      print_table(workloads, jobs, fields.back().name, knows_epoch);
     } else {
       for (std::size_t i = 0; i < workloads.size(); ++i) print(workloads[i], jobs[i], knows_epoch);
     }

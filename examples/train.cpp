@@ -32,10 +32,10 @@ namespace {
 
 void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& grid, std::size_t count,
                       const FitOptions& fit, bool json) {
-  Workload defaults;  // fields that the grid lacks are taken from the rows
+  Workload defaults;  // fields that the grid lacks are taken from the rows, but for those that have no default
+  if (!rows.empty()) defaults = rows.front().workload;
   defaults.depth = defaults.base_filters = std::nullopt;
   defaults.batch_size = 0;
-  if (!rows.empty()) defaults = rows.front().workload;
   const std::vector<Suggestion> suggestions =
       suggest(rows, read_configurations(grid, std::span(&defaults, 1), {}), count, fit);
   if (json) {
@@ -139,6 +139,7 @@ int main(int argc, char** argv) {
   CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
   CLI::Option* suggest_option =
       program.add_option("--suggest", suggested, "propose this many of them to measure next instead of fitting")
+          ->check(cli::positive())
           ->needs(grid_option);
   grid_option->needs(suggest_option);
   for (CLI::Option* option : {kind_option, split_option, test_option, val_option, out_option, features_option})

@@ -74,6 +74,23 @@ TEST_F(PredictProgram, EverySpellingHasOneKeyThroughEveryDoor) {
   EXPECT_EQ(Json::parse(lines.out, nullptr, false), plain) << lines.err;
 }
 
+TEST_F(PredictProgram, ARequestNamesItsSizes) {
+  for (const std::string table : {"depth;base_filters;batch_size\n3;12;128\n", "base_filters,batch_size\n12,128\n",
+                                  "network\nsqueezenet1_1\n", "hello\nworld\n"}) {
+    const Finished finished = predict({"--configs", folder_->write("sizes.csv", table)});
+    EXPECT_EQ(finished.exit_code, 2) << table << finished.out;
+    EXPECT_THAT(finished.err, AllOf(HasSubstr("sizes.csv:2"), HasSubstr("is missing")));
+  }
+  const Finished lines = predict({"--jsonl"}, "{}\n{\"network\": \"squeezenet1_1\"}\n");
+  EXPECT_THAT(lines.out, AllOf(HasSubstr("depth is missing"), HasSubstr("batch_size is missing"))) << lines.out;
+}
+
+TEST_F(PredictProgram, OneDocumentGoesToStandardOutput) {
+  const Finished finished = predict({"--batch-size", "32", "--json", "--out", "/dev/stdout"});
+  EXPECT_EQ(finished.exit_code, 2);
+  EXPECT_THAT(finished.err, HasSubstr("--out and --json both write to stdout"));
+}
+
 TEST_F(PredictProgram, SweepsNetworks) {
   const Json swept =
       answer({"--sweep", "network=CIFAR_ResNet18,squeezenet1_1,resnet18", "--batch-size", "32", "--json"});
