@@ -58,13 +58,18 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
-/// The effects of a device in a precision: the mean over its machines.
-std::optional<MachineEffects> known_machine(const StepModel& model, const Device& device, Precision precision) {
+/// What is known of a device in a precision: the mean over its machines.
+struct KnownMachine {
+  StepParameters parameters{};
+  MachineEffects effects;
+};
+
+std::optional<KnownMachine> known_machine(const StepModel& model, const Device& device, Precision precision) {
   const auto same_rates = [&](Precision other) {  // `default` is fp32 on devices without TF32
     return other == precision || (device.matrix_flops(other) == device.matrix_flops(precision) &&
                                   device.convolution_flops(other) == device.convolution_flops(precision));
   };
-  MachineEffects sum;
+  KnownMachine mean;
   double count = 0;
   for (const auto& [name, effects] : model.machines) {
     const std::size_t first = name.find('|'), last = name.rfind('|');
@@ -72,11 +77,15 @@ std::optional<MachineEffects> known_machine(const StepModel& model, const Device
     if (canonical_device(name.substr(first + 1, last - first - 1)) != device.name) continue;
     const auto measured = step_precision(name.substr(last + 1));
     if (!measured || !same_rates(*measured)) continue;
-    sum = {sum.compute + effects.compute, sum.memory + effects.memory, sum.host + effects.host};
     ++count;
+    const auto towards = [&](double& value, double other) { value += (other - value) / count; };
+    const StepParameters& parameters = model.parameters_of(name);
+    for (std::size_t i = 0; i < step_parameters; ++i) towards(mean.parameters[i], parameters[i]);
+    towards(mean.effects.compute, effects.compute);
+    towards(mean.effects.memory, effects.memory);
+    towards(mean.effects.host, effects.host);
   }
-  if (count == 0) return std::nullopt;
-  return MachineEffects{sum.compute / count, sum.memory / count, sum.host / count};
+  return count == 0 ? std::nullopt : std::optional(mean);
 }
 
 /// The rates of convolutions and normalisations are of NVIDIA's devices.
@@ -149,16 +158,17 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
   const StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
   const std::vector<StepKernel> kernels = step_kernels(step);
   const auto machine = known_machine(state.steps, device, precision);
-  const MachineEffects effects = machine.value_or(MachineEffects{});
+  const auto [parameters, effects] = machine.value_or(KnownMachine{state.steps.parameters, {}});
   const Provenance by_steps = machine                          ? Provenance::probe
                               : knows_family(on.matrix.family) ? Provenance::family
                                                                : Provenance::other_family;
   const bool half = precision == Precision::bf16 || precision == Precision::fp16;
-  const double step_width = std::hypot(state.steps.within_width, machine ? 0 : state.steps.machine_width) *
+  const double step_width = std::hypot(state.steps.network_width, machine ? 0 : state.steps.machine_width) *
                             (by_steps == Provenance::other_family ? 1.5 : 1);
 
   std::vector<double> seconds;
-  state.steps.kernel_seconds(kernels, on, effects, seconds);
+  const StepFormula formula(parameters, on, effects);
+  for (const StepKernel& kernel : kernels) seconds.push_back(formula.seconds(kernel));
   std::vector<Provenance> rests_on(kernels.size(), by_steps);
   StepTime time;
   double bytes = 0, unknown = 0, shared = 0;
@@ -182,8 +192,9 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
     time.device_sec += seconds[i];
     shared += seconds[i] * width;
   }
-  const auto [total, host_sec] = state.steps.two_clocks(kernels, seconds, effects);
-  time.host_sec = host_sec;
+  const StepClocks clocks = formula.clocks(kernels, seconds);
+  const double total = clocks.total_sec;
+  time.host_sec = clocks.host_sec;
   time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
   // Errors of one device's kernels go together; the host's are a factor of two.
   const double on_device = std::min(1.0, time.device_sec / total);

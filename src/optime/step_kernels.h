@@ -33,11 +33,16 @@ struct StepKernel {
   bool grouped = false;
   bool aligned = true;   ///< channels fill the matrix units' rows of 8
   std::uint32_t op = 0;  ///< index into OpGraph::ops()
+  std::uint32_t same_as =
+      0;  ///< index of the first kernel of the step that takes as long, if find_repeats() was called
   double flops = 0, bytes = 0;
   double depth = 1, width = 1;  ///< of the product: terms of a sum, columns of the result
   double batch = 1, rows = 1;   ///< of the product: how many, rows of the result
 };
 
 [[nodiscard]] std::vector<StepKernel> step_kernels(const OpGraph& step);
+
+/// Sets `same_as`: networks repeat their blocks, and a fit computes the time of each kernel many times.
+void find_repeats(std::vector<StepKernel>& kernels);
 
 }  // namespace perfpred
