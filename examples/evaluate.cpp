@@ -122,8 +122,8 @@ int main(int argc, char** argv) {
   ops.add_to(program, {model_option, rows_option});
   program.add_option(
       "--protocol", protocol_name,
-      "kfold, loao, lodo, lowo or curve; of --ops-dir: seen or device; of --steps-train: device, lono or "
-      "family");
+      "kfold, loao, lodo, lowo or curve; of --ops-dir: seen or device; of --steps-train: device, lono (a "
+      "network), family (of networks) or device_family");
   const std::vector<CLI::Option*> of_kfold = {
       program.add_option("--folds", options.folds, "kfold: parts of the rows, each left out once"),
       program.add_option("--repeats", options.repeats, "kfold: how often the rows are divided anew")};

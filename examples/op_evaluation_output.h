@@ -67,9 +67,11 @@ class OpEvaluationOptions {
     const auto by = protocol == "device"   ? StepProtocol::device
                     : protocol == "lono"   ? StepProtocol::lono
                     : protocol == "family" ? StepProtocol::family
-                                           : throw InputError(
-                                                 "--steps-train goes with --steps-test or --protocol device, lono or "
-                                                 "family");
+                    : protocol == "device_family"
+                        ? StepProtocol::device_family
+                        : throw InputError(
+                              "--steps-train goes with --steps-test or --protocol device, lono, family or "
+                              "device_family");
     return evaluate_steps(read_step_table(steps_train_), by, probe_networks_);
   }
 

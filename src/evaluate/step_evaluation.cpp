@@ -69,6 +69,8 @@ std::string group_of(const StepRow& row, StepProtocol protocol) {
       return canonical_device(row.gpu);
     case StepProtocol::lono:
       return canonical_network(row.model);
+    case StepProtocol::family:
+      return row.network_family;
     default:
       return std::string(to_string(row.family));
   }

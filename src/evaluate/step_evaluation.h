@@ -9,8 +9,9 @@
 
 namespace perfpred {
 
-/// What is left out: a device, a network, a family of devices (Pascal | Volta, Turing | Ampere and later | CDNA).
-enum class StepProtocol { device, lono, family };
+/// What is left out: a device, a network, a family of networks (StepRow::network_family), a family of devices
+/// (Pascal | Volta, Turing | Ampere and later | CDNA).
+enum class StepProtocol { device, lono, family, device_family };
 
 struct ScoredStep {
   StepRow row;

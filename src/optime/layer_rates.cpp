@@ -21,14 +21,13 @@ constexpr double host_bound = 0.8;           // share of a step from which on a 
 constexpr double most = 0.6;                 // of a part's time: its residual is that kernel's
 constexpr std::size_t fewest_for_trees = 40, folds = 5;
 
-double log_seconds(const StepModel& model, const LayerPart& part, const StepDevice& device,
-                   std::vector<double>& seconds) {
-  model.kernel_seconds(part.kernels, device, {}, seconds);
+double log_seconds(const StepFormula& formula, const LayerPart& part, std::vector<double>& seconds) {
+  seconds.clear();
+  for (const StepKernel& kernel : part.kernels) seconds.push_back(formula.seconds(kernel));
   return std::log(std::accumulate(seconds.begin(), seconds.end(), 0.0));
 }
 
-std::array<double, step_parameters> fit_parameters(std::span<const LayerPart> parts, const StepDevice& device,
-                                                   const std::array<double, step_parameters>& prior) {
+StepParameters fit_parameters(std::span<const LayerPart> parts, const StepDevice& device, const StepParameters& prior) {
   MapProblem problem;
   const auto n = static_cast<Eigen::Index>(parts.size()), size = static_cast<Eigen::Index>(step_parameters);
   problem.prior = Eigen::Map<const Eigen::VectorXd>(prior.data(), size);
@@ -36,26 +35,25 @@ std::array<double, step_parameters> fit_parameters(std::span<const LayerPart> pa
   problem.weight.setOnes(n);
   problem.measured.resize(n);
   for (Eigen::Index i = 0; i < n; ++i) problem.measured[i] = std::log(parts[static_cast<std::size_t>(i)].sec);
-  StepModel model;
+  StepParameters trial{};
   std::vector<double> seconds;
   problem.predict = [&](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
     constexpr double step = 1e-4;
     const auto all = [&](auto&& set) {
-      for (Eigen::Index i = 0; i < n; ++i) {
-        set(i, log_seconds(model, parts[static_cast<std::size_t>(i)], device, seconds));
-      }
+      const StepFormula formula(trial, device, {});
+      for (Eigen::Index i = 0; i < n; ++i) set(i, log_seconds(formula, parts[static_cast<std::size_t>(i)], seconds));
     };
-    std::copy(x.begin(), x.end(), model.parameters.begin());
+    std::copy(x.begin(), x.end(), trial.begin());
     all([&](Eigen::Index i, double value) { predicted[i] = value; });
     for (Eigen::Index p = 0; slopes != nullptr && p < size; ++p) {
-      double& parameter = model.parameters[static_cast<std::size_t>(p)];
+      double& parameter = trial[static_cast<std::size_t>(p)];
       parameter += step;
       all([&](Eigen::Index i, double value) { (*slopes)(i, p) = (value - predicted[i]) / step; });
       parameter = x[p];
     }
   };
   const Eigen::VectorXd x = fit_map(problem, 40);
-  std::array<double, step_parameters> parameters{};
+  StepParameters parameters{};
   std::copy(x.begin(), x.end(), parameters.begin());
   return parameters;
 }
@@ -85,12 +83,11 @@ struct Leftover {
   std::vector<double> residuals;
 };
 
-std::map<StepGroup, Leftover> leftovers(std::span<const LayerPart> parts, const StepDevice& device,
-                                        const StepModel& model) {
+std::map<StepGroup, Leftover> leftovers(std::span<const LayerPart> parts, const StepFormula& formula) {
   std::map<StepGroup, Leftover> left;
   std::vector<double> seconds;
   for (const LayerPart& part : parts) {
-    const double log_sec = log_seconds(model, part, device, seconds);
+    const double log_sec = log_seconds(formula, part, seconds);
     const auto longest = std::max_element(seconds.begin(), seconds.end());
     if (*longest < most * std::exp(log_sec)) continue;
     const StepKernel& kernel = part.kernels[static_cast<std::size_t>(longest - seconds.begin())];
@@ -154,18 +151,15 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
   return parts;
 }
 
-LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& device,
-                           const std::array<double, step_parameters>& prior) {
+LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& device, const StepParameters& prior) {
   if (parts.size() < fewest_parts) {
     throw InputError(
         fmt::format("{} timed parts of layers on {}: a fit needs {}", parts.size(), device.matrix.name, fewest_parts));
   }
   LayerRates rates;
   rates.parameters = fit_parameters(parts, device, prior);
-  StepModel model;
-  model.parameters = rates.parameters;
   std::vector<double> errors;
-  for (const auto& [group, left] : leftovers(parts, device, model)) {
+  for (const auto& [group, left] : leftovers(parts, StepFormula(rates.parameters, device, {}))) {
     Group& own = rates.groups[group];
     own.parts = left.residuals.size();
     if (own.parts < fewest_for_trees) {
@@ -181,17 +175,17 @@ LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& d
 
 void LayerRates::kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
                                 std::vector<double>& seconds) const {
-  StepModel model;
-  model.parameters = parameters;
-  model.kernel_seconds(kernels, device, {}, seconds);
+  const StepFormula formula(parameters, device, {});
+  seconds.clear();
   for (std::size_t i = 0; i < kernels.size(); ++i) {
+    seconds.push_back(formula.seconds(kernels[i]));
     const auto group = groups.find(kernels[i].group);
     if (group == groups.end() || group->second.trees.trees().empty()) continue;
     seconds[i] *= std::exp(group->second.trees.predict(features_of(kernels[i])));
   }
 }
 
-MeasuredDevices fit_layers(const std::string& path, const std::array<double, step_parameters>& prior) {
+MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior) {
   const DeviceCatalogue catalogue;
   std::map<std::string, std::vector<LayerRow>> groups;
   for (LayerRow& row : read_layer_rows(path)) {

@@ -32,7 +32,7 @@ struct LayerRates {
   /// @param prior  parameters of StepModel that the device's own differ from
   /// @throws InputError with fewer than `fewest_parts` parts
   [[nodiscard]] static LayerRates fit(std::span<const LayerPart> parts, const StepDevice& device,
-                                      const std::array<double, step_parameters>& prior);
+                                      const StepParameters& prior);
 
   /// Seconds of each kernel.
   void kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
@@ -46,7 +46,7 @@ struct LayerRates {
     ResidualTrees trees;  ///< empty with few parts
   };
 
-  std::array<double, step_parameters> parameters{};
+  StepParameters parameters{};
   std::map<StepGroup, Group> groups;
   double width = 0;  ///< half width of the 90 % interval of log time of a part that was not learned from
 };
@@ -59,7 +59,7 @@ struct MeasuredDevices {
 };
 
 /// @throws InputError for a table that cannot be read, or a device that is neither in the catalogue nor this CPU
-[[nodiscard]] MeasuredDevices fit_layers(const std::string& path, const std::array<double, step_parameters>& prior);
+[[nodiscard]] MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior);
 
 [[nodiscard]] std::string rates_key(const std::string& device, Precision precision);
 

@@ -4,6 +4,7 @@
 #include <Eigen/Cholesky>
 
 #include <cmath>
+#include <utility>
 
 namespace perfpred {
 namespace {
@@ -15,6 +16,11 @@ double cost(const MapProblem& problem, const Eigen::VectorXd& parameters, const 
     sum += problem.weight[i] * (size < problem.knee ? size * size / (2 * problem.knee) : size - problem.knee / 2);
   }
   return sum / problem.noise + 0.5 * ((parameters - problem.prior).array() / problem.deviation.array()).square().sum();
+}
+
+/// Weights of squared errors with which reweighting arrives at Huber's loss.
+Eigen::VectorXd huber_weights(const MapProblem& problem, const Eigen::VectorXd& residual) {
+  return problem.weight.array() / (residual.array().abs().max(problem.knee) * problem.noise);
 }
 
 }  // namespace
@@ -29,9 +35,7 @@ Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps) {
     problem.predict(parameters, predicted, &slopes);
     const Eigen::VectorXd residual = problem.measured - predicted;
     best = cost(problem, parameters, residual);
-    for (Eigen::Index i = 0; i < n; ++i) {
-      weights[i] = problem.weight[i] / (std::max(std::abs(residual[i]), problem.knee) * problem.noise);
-    }
+    weights = huber_weights(problem, residual);
     Eigen::MatrixXd curvature = slopes.transpose() * weights.asDiagonal() * slopes;
     curvature.diagonal().array() += precision;
     const Eigen::VectorXd gradient = slopes.transpose() * weights.cwiseProduct(residual) -
@@ -57,6 +61,23 @@ Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps) {
     if (!improved || gain < 1e-4 * best) break;
   }
   return parameters;
+}
+
+LeaveOut::LeaveOut(const MapProblem& problem, Eigen::VectorXd parameters)
+    : parameters_(std::move(parameters)), slopes_(problem.measured.size(), parameters_.size()) {
+  Eigen::VectorXd predicted(problem.measured.size());
+  problem.predict(parameters_, predicted, &slopes_);
+  residual_ = problem.measured - predicted;
+  weights_ = huber_weights(problem, residual_);
+  curvature_ = slopes_.transpose() * weights_.asDiagonal() * slopes_;
+  curvature_.diagonal().array() += problem.deviation.array().square().inverse();
+}
+
+Eigen::VectorXd LeaveOut::parameters_without(const std::vector<Eigen::Index>& left_out) const {
+  const Eigen::MatrixXd slopes = slopes_(left_out, Eigen::all);
+  const Eigen::MatrixXd pull = slopes.transpose() * weights_(left_out).asDiagonal();
+  const Eigen::VectorXd change = -(curvature_ - pull * slopes).ldlt().solve(pull * residual_(left_out));
+  return parameters_ + change.cwiseMax(-1).cwiseMin(1);
 }
 
 }  // namespace perfpred

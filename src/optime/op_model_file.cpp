@@ -158,16 +158,6 @@ KernelModel read_kernel_model(KernelClass kind, const nlohmann::json& json) {
   return model;
 }
 
-std::array<double, step_parameters> read_step_parameters(const nlohmann::json& json) {
-  const Eigen::VectorXd read = json_vector(json, "parameters");
-  if (read.size() != static_cast<Eigen::Index>(step_parameters) || !(read.cwiseAbs().maxCoeff() <= 50)) {
-    throw ModelError(fmt::format("field \"parameters\" is not {} logarithms", step_parameters));
-  }
-  std::array<double, step_parameters> parameters{};
-  std::copy(read.begin(), read.end(), parameters.begin());
-  return parameters;
-}
-
 nlohmann::json to_json(const StepModel& model) {
   nlohmann::json machines = nlohmann::json::object();
   for (const auto& [name, effects] : model.machines) {
@@ -175,21 +165,39 @@ nlohmann::json to_json(const StepModel& model) {
   }
   return {{"parameters", model.parameters},
           {"machines", machines},
+          {"own", model.own},
           {"networks", model.networks},
+          {"sources", model.sources},
           {"machine_width", model.machine_width},
-          {"within_width", model.within_width}};
+          {"within_width", model.within_width},
+          {"network_width", model.network_width}};
+}
+
+StepParameters read_step_parameters(const nlohmann::json& json, const std::string& name) {
+  const Eigen::VectorXd values = json_vector(json, name.c_str());
+  if (values.size() != static_cast<Eigen::Index>(step_parameters) || !(values.cwiseAbs().maxCoeff() <= 50)) {
+    throw ModelError(fmt::format("field \"{}\" is not {} logarithms", name, step_parameters));
+  }
+  StepParameters parameters;
+  std::copy(values.begin(), values.end(), parameters.begin());
+  return parameters;
 }
 
 StepModel read_step_model(const nlohmann::json& json) {
   StepModel model;
-  model.parameters = read_step_parameters(json);
+  model.parameters = read_step_parameters(json, "parameters");
+  const nlohmann::json& own = json_object(json, "own");
+  for (const auto& [machine, values] : own.items()) model.own[machine] = read_step_parameters(own, machine);
   for (const auto& [name, effects] : json_object(json, "machines").items()) {
     model.machines[name] = {moderate(effects, "compute"), moderate(effects, "memory"), moderate(effects, "host")};
   }
   const nlohmann::json& networks = json_object(json, "networks");
   for (const auto& [name, effect] : networks.items()) model.networks[name] = moderate(networks, name.c_str());
+  const nlohmann::json& sources = json_object(json, "sources");
+  for (const auto& [name, seconds] : sources.items()) model.sources[name] = moderate(sources, name.c_str());
   model.machine_width = width(json, "machine_width");
   model.within_width = width(json, "within_width");
+  model.network_width = width(json, "network_width");
   return model;
 }
 
@@ -205,7 +213,7 @@ nlohmann::json to_json(const LayerRates& rates) {
 LayerRates read_layer_rates(const nlohmann::json& json) {
   constexpr auto names = enumerator_names<StepGroup::unknown>;
   LayerRates rates;
-  rates.parameters = read_step_parameters(json);
+  rates.parameters = read_step_parameters(json, "parameters");
   for (const auto& [name, item] : json_object(json, "groups").items()) {
     const auto* const found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) throw ModelError(fmt::format("field \"groups\" has \"{}\", which is none", shown(name)));

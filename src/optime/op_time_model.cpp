@@ -58,15 +58,20 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
-/// The effects of a device in a precision: of its probe, else the mean over its machines.
-std::optional<MachineEffects> known_machine(const StepModel& model, const Device& device, Precision precision) {
-  const auto probed = model.machines.find(probe_machine(device.name, precision));
-  if (probed != model.machines.end()) return probed->second;
+/// What is known of a device in a precision: of its probe, else the mean over its machines.
+struct KnownMachine {
+  StepParameters parameters{};
+  MachineEffects effects;
+};
+
+std::optional<KnownMachine> known_machine(const StepModel& model, const Device& device, Precision precision) {
+  const std::string probe = probe_machine(device.name, precision);
+  if (model.machines.count(probe) != 0) return KnownMachine{model.parameters_of(probe), model.effects_of(probe)};
   const auto same_rates = [&](Precision other) {  // `default` is fp32 on devices without TF32
     return other == precision || (device.matrix_flops(other) == device.matrix_flops(precision) &&
                                   device.convolution_flops(other) == device.convolution_flops(precision));
   };
-  MachineEffects sum;
+  KnownMachine mean;
   double count = 0;
   for (const auto& [name, effects] : model.machines) {
     const std::size_t first = name.find('|'), last = name.rfind('|');
@@ -74,11 +79,15 @@ std::optional<MachineEffects> known_machine(const StepModel& model, const Device
     if (canonical_device(name.substr(first + 1, last - first - 1)) != device.name) continue;
     const auto measured = step_precision(name.substr(last + 1));
     if (!measured || !same_rates(*measured)) continue;
-    sum = {sum.compute + effects.compute, sum.memory + effects.memory, sum.host + effects.host};
     ++count;
+    const auto towards = [&](double& value, double other) { value += (other - value) / count; };
+    const StepParameters& parameters = model.parameters_of(name);
+    for (std::size_t i = 0; i < step_parameters; ++i) towards(mean.parameters[i], parameters[i]);
+    towards(mean.effects.compute, effects.compute);
+    towards(mean.effects.memory, effects.memory);
+    towards(mean.effects.host, effects.host);
   }
-  if (count == 0) return std::nullopt;
-  return MachineEffects{sum.compute / count, sum.memory / count, sum.host / count};
+  return count == 0 ? std::nullopt : std::optional(mean);
 }
 
 /// The device with the rates that its effects were learned for.
@@ -162,19 +171,20 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   const StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
   const std::vector<StepKernel> kernels = step_kernels(step);
   const auto machine = known_machine(state.steps, device, precision);
-  const MachineEffects effects = machine.value_or(MachineEffects{});
+  const auto [parameters, effects] = machine.value_or(KnownMachine{state.steps.parameters, {}});
   const Provenance by_steps = machine                          ? Provenance::probe
                               : knows_family(on.matrix.family) ? Provenance::family
                                                                : Provenance::other_family;
   const bool half = precision == Precision::bf16 || precision == Precision::fp16;
-  const double step_width = std::hypot(state.steps.within_width, machine ? 0 : state.steps.machine_width) *
+  const double step_width = std::hypot(state.steps.network_width, machine ? 0 : state.steps.machine_width) *
                             (by_steps == Provenance::other_family ? 1.5 : 1);
 
   std::vector<double> seconds;
+  const StepFormula formula(parameters, on, effects);
   if (own != nullptr) {
     own->kernel_seconds(kernels, on, seconds);
   } else {
-    state.steps.kernel_seconds(kernels, on, effects, seconds);
+    for (const StepKernel& kernel : kernels) seconds.push_back(formula.seconds(kernel));
   }
   std::vector<Provenance> rests_on(kernels.size(), by_steps);
   StepTime time;
@@ -202,13 +212,11 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
     time.device_sec += seconds[i];
     shared += seconds[i] * width;
   }
-  auto [total, host_sec] = state.steps.two_clocks(kernels, seconds, effects);
-  if (own != nullptr &&
-      device.kind == DeviceKind::cpu) {  // it dispatches what it computes: the layers' times hold both
-    total = time.device_sec;
-    host_sec = 0;
-  }
-  time.host_sec = host_sec;
+  StepClocks clocks = formula.clocks(kernels, seconds);
+  // A CPU dispatches what it computes: the layers' times hold both.
+  if (own != nullptr && device.kind == DeviceKind::cpu) clocks = {clocks.device_sec, clocks.device_sec, 0};
+  const double total = clocks.total_sec;
+  time.host_sec = clocks.host_sec;
   time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
   // Errors of one device's kernels go together; the host's are a factor of two.
   const double on_device = std::min(1.0, time.device_sec / total);

@@ -169,6 +169,7 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe) {
     std::vector<StepKernel> kernels = step_kernels(graph->graph);
     std::erase_if(kernels, [&](const StepKernel& kernel) { return !graph->own[kernel.op]; });
     check_possible(row, kernels, device);
+    find_repeats(kernels);
     StepRow step;
     step.machine = probe_machine(probe.device.name, probe.precision);
     step.gpu = probe.device.name;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <tuple>
 #include <utility>
 
 namespace perfpred {
@@ -168,6 +170,16 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
     kernels.push_back(kernel);
   }
   return kernels;
+}
+
+void find_repeats(std::vector<StepKernel>& kernels) {
+  using Key = std::tuple<StepGroup, bool, bool, bool, double, double, double, double>;
+  std::map<Key, std::uint32_t> first;
+  for (std::uint32_t i = 0; i < kernels.size(); ++i) {
+    StepKernel& k = kernels[i];
+    const Key key = {k.group, k.three_by_three, k.grouped, k.aligned, k.flops, k.bytes, k.depth, k.width};
+    k.same_as = first.emplace(key, i).first->second;
+  }
 }
 
 }  // namespace perfpred

@@ -31,13 +31,17 @@ struct StepKernel {
   bool dispatched = true;       ///< the host dispatches an operator here, rather than in the kernel before
   bool three_by_three = false;  ///< 3x3, stride 1, one group: Winograd's algorithm computes it with fewer products
   bool grouped = false;
-  bool aligned = true;   ///< channels fill the matrix units' rows of 8
-  std::uint32_t op = 0;  ///< index into OpGraph::ops()
+  bool aligned = true;        ///< channels fill the matrix units' rows of 8
+  std::uint32_t op = 0;       ///< index into OpGraph::ops()
+  std::uint32_t same_as = 0;  ///< after find_repeats(): index of the first kernel of the step that takes as long
   double flops = 0, bytes = 0;
   double depth = 1, width = 1;  ///< of the product: terms of a sum, columns of the result
   double batch = 1, rows = 1;   ///< of the product: how many, rows of the result
 };
 
 [[nodiscard]] std::vector<StepKernel> step_kernels(const OpGraph& step);
+
+/// Sets `same_as`: networks repeat their blocks, and a fit computes the time of each kernel many times.
+void find_repeats(std::vector<StepKernel>& kernels);
 
 }  // namespace perfpred

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
+#include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
+#include <map>
 
 #include "optime/step_model.h"
 #include "text/csv.h"
@@ -34,6 +35,21 @@ std::optional<Arithmetic> arithmetic_of(std::string_view text) {
   return std::nullopt;
 }
 
+/// Bytes of a number of most tensors; 0 for an unknown precision.
+double element_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::unknown:
+      return 0;
+    case Precision::fp64:
+      return 8;
+    case Precision::fp16:
+    case Precision::bf16:
+      return 2;
+    default:
+      return 4;
+  }
+}
+
 /// The picture's side from `synthetic 3x224x224`, `synthetic 224`, `CIFAR-10`; ImageNet's otherwise.
 std::int64_t side_of(std::string_view dataset) {
   if (begins(dataset, "CIFAR")) return 32;
@@ -56,24 +72,35 @@ std::string network_name(std::string_view model, std::string_view dataset) {
   return small ? "cifar_" + name : name;
 }
 
-using GraphKey = std::tuple<std::string, std::int64_t, std::int64_t, Precision, std::string>;
-using Kernels = std::shared_ptr<const std::vector<StepKernel>>;
+/// The name up to its first digit or underscore; all of a name that starts with one.
+std::string family_of(const std::string& network) {
+  const std::size_t end = network.find_first_of("0123456789_");
+  return end == 0 ? network : network.substr(0, end);
+}
 
-Kernels kernels_of(const GraphKey& key, std::map<GraphKey, Kernels>& cache) {
-  const auto known = cache.find(key);
-  if (known != cache.end()) return known->second;
-  const auto& [network, batch, side, precision, optimizer] = key;
-  Kernels kernels;
+/// A step's kernels, and the bytes of an element of most of its tensors.
+struct Step {
+  std::shared_ptr<const std::vector<StepKernel>> kernels;
+  double element_bytes = 0;  ///< 0: not known
+  const char* unscored = nullptr;
+};
+
+std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& graph) {
+  auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(graph));
+  find_repeats(*kernels);
+  return kernels;
+}
+
+Step step_of(const std::string& network, std::int64_t batch, std::int64_t side, Precision precision,
+             std::string_view optimizer) {
   try {
     Workload workload = Workload::zoo(network, batch, {3, side, side});
     workload.precision = precision;
     workload.optimizer = optimizer.empty() ? Optimizer::none : parse_optimizer(optimizer);
-    kernels = std::make_shared<const std::vector<StepKernel>>(step_kernels(workload.graph()));
-  } catch (const InputError&) {
-    kernels = nullptr;  // the zoo has no such network, or the picture does not fit it
+    return {shared_kernels(workload.graph()), element_bytes(precision)};
+  } catch (const InputError&) {  // the zoo has no such network, or the picture does not fit it
+    return {nullptr, 0, "unknown network"};
   }
-  cache.emplace(key, kernels);
-  return kernels;
 }
 
 }  // namespace
@@ -109,7 +136,7 @@ StepTable read_step_table(const std::string& path) {
                   precision = csv.required("precision"), time = csv.required("ms_per_step"),
                   optimizer = csv.optional("optimizer");
   const DeviceCatalogue devices;
-  std::map<GraphKey, Kernels> graphs;
+  std::map<std::string, Step> steps;
   StepTable file;
   while (csv.next()) {
     const auto leave = [&](const std::string& reason) { ++file.unscored[reason]; };
@@ -146,12 +173,23 @@ StepTable read_step_table(const std::string& path) {
     }
     const std::string network = network_name(row.model, csv.text(dataset));
     const std::int64_t side = side_of(csv.text(dataset));
-    row.kernels = kernels_of({network, row.batch, side, arithmetic->graph, std::string(csv.text(optimizer))}, graphs);
-    if (row.kernels == nullptr) {
-      leave("unknown network");
+    const std::string_view update = csv.text(optimizer);
+    const std::string key =
+        fmt::format("{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side, to_string(arithmetic->graph), update);
+    auto step = steps.find(key);
+    if (step == steps.end()) {
+      step = steps.emplace(key, step_of(network, row.batch, side, arithmetic->graph, update)).first;
+    }
+    if (step->second.unscored != nullptr) {
+      leave(step->second.unscored);
       continue;
     }
+    row.kernels = step->second.kernels;
+    const double in_graph = step->second.element_bytes;
+    if (in_graph != 0) row.device.byte_scale *= element_bytes(arithmetic->graph) / in_graph;
+    row.input_bytes = 4.0 * 3.0 * static_cast<double>(row.batch * side * side);
     row.family = row.device.matrix.family;
+    row.network_family = family_of(network);
     row.machine = fmt::format("{}|{}|{}", row.source, row.gpu, row.precision);
     row.network = fmt::format("{}|{}|{}|{}", network, row.batch, side, row.precision);
     file.rows.push_back(std::move(row));

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/step_formula.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace perfpred {
+namespace {
+
+enum Parameter : std::size_t {
+  conv_forward,
+  conv_input,
+  conv_weight,
+  winograd,
+  winograd_weight,
+  depth_half,  // terms of a sum at which a product reaches half its rate
+  width_half,
+  grouped,
+  product,
+  matrix_units,
+  fp64,
+  memory_conv,
+  memory_depthwise_forward,
+  memory_depthwise_input,
+  memory_depthwise_weight,
+  memory_norm,
+  memory_elementwise,
+  memory_rearrangement,
+  memory_pooling,
+  memory_other,
+  gap,
+  host,
+  host_backward,
+  half_storage,      // bytes of half precision move less efficiently
+  fixed,             // seconds a step
+  emulated_compute,  // half precision on cards that compute in single precision
+  emulated_memory,
+  emulated_depthwise,
+  host_conv,  // dispatching a convolution, compared with another operator
+  host_norm,
+};
+
+/// Logarithms: efficiencies are shares of peaks, the last ones seconds.
+constexpr std::array<StepPrior, step_parameters> priors = {{
+    {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7}, {-0.78, 0.4},
+    {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4}, {-1.5, 0.4}, {-0.8, 0.3},
+    {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4}, {-11.3, 0.4}, {0.4, 0.4},  {-0.2, 0.3},
+    {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},  {0.4, 0.4},   {0.2, 0.4},
+}};
+
+constexpr double sharpness = 2.5;  // of the roofline's corner
+
+bool is_convolution(StepGroup group) { return group <= StepGroup::depthwise_weight; }
+bool is_depthwise(StepGroup group) {
+  return group == StepGroup::depthwise_forward || group == StepGroup::depthwise_input ||
+         group == StepGroup::depthwise_weight;
+}
+
+std::size_t compute_parameter(StepGroup group) {
+  return group == StepGroup::conv_forward  ? conv_forward
+         : group == StepGroup::conv_input  ? conv_input
+         : group == StepGroup::conv_weight ? conv_weight
+         : group == StepGroup::product     ? product
+                                           : step_parameters;
+}
+
+constexpr std::array<Parameter, step_groups> memory_parameters = {memory_conv,
+                                                                  memory_conv,
+                                                                  memory_conv,
+                                                                  memory_depthwise_forward,
+                                                                  memory_depthwise_input,
+                                                                  memory_depthwise_weight,
+                                                                  memory_conv,
+                                                                  memory_norm,
+                                                                  memory_elementwise,
+                                                                  memory_rearrangement,
+                                                                  memory_pooling,
+                                                                  memory_other,
+                                                                  memory_other};
+
+/// Kernels before the first gradient of a convolution or the last third of a step without any.
+std::size_t forward_part(std::span<const StepKernel> kernels) {
+  const auto backward = std::find_if(kernels.begin(), kernels.end(), [](const StepKernel& k) {
+    return k.group == StepGroup::conv_input || k.group == StepGroup::conv_weight;
+  });
+  return backward != kernels.end() ? static_cast<std::size_t>(backward - kernels.begin()) : kernels.size() / 3;
+}
+
+}  // namespace
+
+const std::array<StepPrior, step_parameters>& step_priors() { return priors; }
+
+double host_effect(const StepParameters& parameters, double sec) { return std::log(sec) - parameters[host]; }
+
+/// A kernel's computing and memory times, without and with their rounded maximum.
+struct StepFormula::Parts {
+  double compute = 0, memory = 0, sum = 0, larger = 0;  ///< (compute^p + memory^p), its p-th root
+  double compute_power = 0;
+};
+
+StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, const MachineEffects& effects)
+    : parameters_(p),
+      fp64_(device.fp64),
+      emulated_half_(device.emulated_half),
+      stored_half_(!device.emulated_half && device.byte_scale < 1),
+      matrix_units_(device.matrix_units),
+      conv_matrix_units_(device.conv_matrix_units) {
+  const auto e = [&](std::size_t i) { return std::exp(p[i]); };
+  const double byte = device.byte_scale / device.matrix.bandwidth * std::exp(-effects.memory) /
+                      (emulated_half_ ? e(emulated_memory)
+                       : stored_half_ ? e(half_storage)
+                                      : 1);
+  const double slow = std::exp(-effects.compute) / (fp64_ ? e(fp64) : emulated_half_ ? e(emulated_compute) : 1);
+  const double conv = slow / device.conv_flops / (conv_matrix_units_ ? e(matrix_units) : 1);
+  const double matrix = slow / device.matrix.flops / (matrix_units_ ? e(matrix_units) : 1);
+  const double vector = slow / device.matrix.vector_flops;
+  for (std::size_t i = 0; i < step_groups; ++i) {
+    const auto kind = static_cast<StepGroup>(i);
+    Group& group = groups_[i];
+    group.memory = memory_parameters[i];
+    group.compute = compute_parameter(kind);
+    group.conv = is_convolution(kind);
+    group.seconds_per_byte =
+        byte / e(group.memory) / (is_depthwise(kind) && emulated_half_ ? e(emulated_depthwise) : 1);
+    if (group.compute == step_parameters) continue;
+    group.seconds_per_flop = (group.conv ? conv : matrix) / e(group.compute);
+    if (group.conv ? conv_matrix_units_ : matrix_units_) {
+      group.vector_ratio = std::max(1.0, vector / (group.conv ? conv : matrix));
+    }
+  }
+  depth_half_ = e(depth_half);
+  width_half_ = e(width_half);
+  grouped_ = e(grouped);
+  winograd_ = e(winograd);
+  winograd_weight_ = e(winograd_weight);
+  gap_ = e(gap);
+  fixed_ = e(fixed);
+  host_ = std::exp(p[host] + effects.host);
+  host_backward_ = e(host_backward);
+  host_conv_ = e(host_conv);
+  host_norm_ = e(host_norm);
+}
+
+StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
+  const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
+  Parts parts;
+  parts.memory = kernel.bytes * group.seconds_per_byte;
+  parts.larger = parts.memory;
+  if (group.seconds_per_flop == 0) return parts;
+  double compute =
+      kernel.flops * group.seconds_per_flop * (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
+  if (kernel.grouped && group.conv) compute /= grouped_;
+  if (!kernel.aligned) compute *= group.vector_ratio;
+  if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
+    compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
+  }
+  parts.compute = compute;
+  parts.compute_power = compute * compute * std::sqrt(compute);
+  parts.sum = parts.compute_power + parts.memory * parts.memory * std::sqrt(parts.memory);
+  parts.larger = parts.sum > 0 ? std::exp(std::log(parts.sum) / sharpness) : 0;
+  return parts;
+}
+
+double StepFormula::seconds(const StepKernel& kernel) const { return parts(kernel).larger + gap_; }
+
+double StepFormula::host_seconds(const StepKernel& kernel, bool backward) const {
+  if (!kernel.dispatched) return 0;
+  const double own = is_convolution(kernel.group) ? host_conv_ : kernel.group == StepGroup::batch_norm ? host_norm_ : 1;
+  return host_ * own * (backward ? host_backward_ : 1);
+}
+
+std::size_t StepFormula::last_wait(std::span<const StepKernel> kernels, std::span<const double> seconds) const {
+  const std::size_t forward = forward_part(kernels);
+  double host_sec = 0, device_sec = 0, lead = 0;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    host_sec += host_seconds(kernels[i], i >= forward);
+    if (host_sec - device_sec > lead) {
+      lead = host_sec - device_sec;
+      last = i;
+    }
+    device_sec += seconds[i];
+  }
+  return last;
+}
+
+StepClocks StepFormula::clocks(std::span<const StepKernel> kernels, std::span<const double> seconds) const {
+  const std::size_t forward = forward_part(kernels), wait = last_wait(kernels, seconds);
+  StepClocks clocks;
+  clocks.total_sec = fixed_;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const double host_sec = host_seconds(kernels[i], i >= forward);
+    clocks.host_sec += host_sec;
+    clocks.device_sec += seconds[i];
+    clocks.total_sec += (i <= wait ? host_sec : 0) + (i >= wait ? seconds[i] : 0);
+  }
+  return clocks;
+}
+
+double StepFormula::log_step(std::span<const StepKernel> kernels, double input_sec, bool whole,
+                             StepSlopes* slopes) const {
+  std::vector<double> seconds(kernels.size());
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    seconds[i] = kernels[i].same_as == i ? this->seconds(kernels[i]) : seconds[kernels[i].same_as];
+  }
+  const double total = clocks(kernels, seconds).total_sec + input_sec - (whole ? 0 : fixed_);
+  if (slopes == nullptr) return std::log(total);
+
+  *slopes = {};
+  StepParameters& d = slopes->parameters;
+  const std::size_t forward = forward_part(kernels), wait = last_wait(kernels, seconds);
+  for (std::size_t i = 0; i <= wait && i < kernels.size(); ++i) {
+    const double sec = host_seconds(kernels[i], i >= forward);
+    slopes->machine.host += sec;
+    if (i >= forward) d[host_backward] += sec;
+    if (is_convolution(kernels[i].group)) d[host_conv] += sec;
+    if (kernels[i].group == StepGroup::batch_norm) d[host_norm] += sec;
+  }
+  d[host] = slopes->machine.host;
+  d[fixed] = whole ? fixed_ : 0;
+  std::vector<double> calls(kernels.size());
+  for (std::size_t i = wait; i < kernels.size(); ++i) ++calls[kernels[i].same_as];
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (calls[i] == 0) continue;
+    const StepKernel& kernel = kernels[i];
+    const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
+    const Parts part = parts(kernel);
+    const double share = part.sum > 0 ? part.compute_power / part.sum : 0;
+    const double compute = calls[i] * part.larger * share, memory = calls[i] * part.larger - compute;
+    d[gap] += calls[i] * gap_;
+    d[group.memory] -= memory;
+    slopes->machine.memory -= memory;
+    if (emulated_half_ && is_depthwise(kernel.group)) d[emulated_depthwise] -= memory;
+    if (compute == 0) continue;
+    slopes->machine.compute -= compute;
+    d[group.compute] -= compute;
+    d[depth_half] += compute * depth_half_ / (kernel.depth + depth_half_);
+    d[width_half] += compute * width_half_ / (kernel.width + width_half_);
+    if (kernel.grouped && group.conv) d[grouped] -= compute;
+    const bool on_matrix_units = kernel.aligned || group.vector_ratio == 1;
+    if ((group.conv ? conv_matrix_units_ : matrix_units_) && on_matrix_units) d[matrix_units] -= compute;
+    if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
+      d[kernel.group == StepGroup::conv_weight ? winograd_weight : winograd] -= compute;
+    }
+  }
+  if (fp64_ || emulated_half_) d[fp64_ ? fp64 : emulated_compute] = slopes->machine.compute;
+  if (emulated_half_ || stored_half_) d[emulated_half_ ? emulated_memory : half_storage] = slopes->machine.memory;
+  slopes->input = input_sec / total;
+  for (double& slope : d) slope /= total;
+  for (double* slope : {&slopes->machine.compute, &slopes->machine.memory, &slopes->machine.host}) *slope /= total;
+  return std::log(total);
+}
+
+}  // namespace perfpred
