@@ -38,7 +38,7 @@ struct LayerRates {
   void kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
                       std::vector<double>& seconds) const;
 
-  /// Whether the group's rates were learned from layers that it took most of the time of.
+  /// Whether the group's rates were learned from layers that it took much of the time of.
   [[nodiscard]] bool knows(StepGroup group) const { return groups.count(group) != 0; }
 
   struct Group {
