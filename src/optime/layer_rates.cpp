@@ -16,11 +16,12 @@
 namespace perfpred {
 namespace {
 
-constexpr double parameter_deviation = 1.5;  // a device may be this much unlike those that the prior is of, logarithm
+constexpr double parameter_deviation = 0.7;  // of logarithms: twice what the prior allows those that all devices share
 constexpr double host_bound = 0.8;           // share of a step from which on a GPU waits for its host
 constexpr double much = 0.3;                 // of a part's time: its residual is that kernel's, too
 constexpr double long_sec = 1e-4;            // shorter parts say more about timers and dispatch than about kernels
-constexpr std::size_t fewest_for_trees = 40, folds = 5;
+constexpr std::size_t fewest_for_trees = 40, fewest_for_width = 10, folds = 5;
+constexpr double least_width = 0.05;
 
 double log_seconds(const StepModel& model, const LayerPart& part, const StepDevice& device,
                    std::vector<double>& seconds) {
@@ -175,15 +176,21 @@ LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& d
   rates.parameters = fit_parameters(parts, device, prior);
   StepModel model;
   model.parameters = rates.parameters;
-  std::vector<double> errors;
+  std::vector<double> all_errors;
+  std::map<StepGroup, std::vector<double>> errors;
   for (const auto& [group, left] : leftovers(parts, device, model)) {
     Group& own = rates.groups[group];
     own.parts = left.residuals.size();
     const bool trees = own.parts >= fewest_for_trees;
-    add_errors(left, trees, errors);
+    add_errors(left, trees, errors[group]);
+    all_errors.insert(all_errors.end(), errors[group].begin(), errors[group].end());
     if (trees) own.trees = ResidualTrees::fit(left.features, left.residuals);
   }
-  rates.width = errors.empty() ? std::log(2.0) : std::max(0.05, quantile(std::move(errors), 0.9));
+  const double usual = all_errors.empty() ? std::log(2.0) : quantile(std::move(all_errors), 0.9);
+  for (auto& [group, own] : rates.groups) {
+    std::vector<double>& seen = errors[group];
+    own.width = std::max(least_width, seen.size() < fewest_for_width ? usual : quantile(std::move(seen), 0.9));
+  }
   return rates;
 }
 

@@ -43,12 +43,12 @@ struct LayerRates {
 
   struct Group {
     std::size_t parts = 0;
+    double width = 0;     ///< half width of the 90 % interval of log time of a part that was not learned from
     ResidualTrees trees;  ///< empty with few parts
   };
 
   std::array<double, step_parameters> parameters{};
   std::map<StepGroup, Group> groups;
-  double width = 0;  ///< half width of the 90 % interval of log time of a part that was not learned from
 };
 
 /// Rates of the devices and precisions of a table, by `device|precision`.
