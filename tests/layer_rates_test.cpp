@@ -97,8 +97,8 @@ TEST(LayerRates, FindTheConstantsThatTimesWereMadeWith) {
   std::sort(errors.begin(), errors.end());
   EXPECT_LT(errors[errors.size() / 2], 0.03);
   EXPECT_LT(errors[errors.size() * 9 / 10], 0.15);  // at the roofline's corner, which the formula rounds
-  EXPECT_GE(rates.width, 0.05);
-  EXPECT_LT(rates.width, 0.2);
+  EXPECT_GE(rates.groups.at(StepGroup::product).width, 0.05);
+  EXPECT_LT(rates.groups.at(StepGroup::product).width, 0.2);
 
   // A large relu moves its bytes at the rate that was put in, a large product computes at it.
   LayerCase relu;

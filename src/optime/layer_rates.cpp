@@ -16,10 +16,12 @@
 namespace perfpred {
 namespace {
 
-constexpr double parameter_deviation = 1.5;  // a device may be this much unlike those that the prior is of, logarithm
+constexpr double parameter_deviation = 0.7;  // of logarithms: twice what the prior allows those that all devices share
 constexpr double host_bound = 0.8;           // share of a step from which on a GPU waits for its host
-constexpr double most = 0.6;                 // of a part's time: its residual is that kernel's
-constexpr std::size_t fewest_for_trees = 40, folds = 5;
+constexpr double much = 0.3;                 // of a part's time: its residual is that kernel's, too
+constexpr double long_sec = 1e-4;            // shorter parts say more about timers and dispatch than about kernels
+constexpr std::size_t fewest_for_trees = 40, fewest_for_width = 10, folds = 5;
+constexpr double least_width = 0.05;
 
 double log_seconds(const StepFormula& formula, const LayerPart& part, std::vector<double>& seconds) {
   seconds.clear();
@@ -32,9 +34,13 @@ StepParameters fit_parameters(std::span<const LayerPart> parts, const StepDevice
   const auto n = static_cast<Eigen::Index>(parts.size()), size = static_cast<Eigen::Index>(step_parameters);
   problem.prior = Eigen::Map<const Eigen::VectorXd>(prior.data(), size);
   problem.deviation.setConstant(size, parameter_deviation);
-  problem.weight.setOnes(n);
+  problem.weight.resize(n);
   problem.measured.resize(n);
-  for (Eigen::Index i = 0; i < n; ++i) problem.measured[i] = std::log(parts[static_cast<std::size_t>(i)].sec);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const double sec = parts[static_cast<std::size_t>(i)].sec;
+    problem.weight[i] = std::clamp(sec / long_sec, 0.1, 1.0);
+    problem.measured[i] = std::log(sec);
+  }
   StepParameters trial{};
   std::vector<double> seconds;
   problem.predict = [&](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
@@ -77,10 +83,11 @@ KernelFeatures features_of(const StepKernel& kernel) {
           kernel.dispatched ? 1.0F : 0.0F};
 }
 
-/// What the formula leaves over of parts that one kernel takes most of, by that kernel's group.
+/// What the formula leaves over of parts that kernels of a group take much of.
 struct Leftover {
   std::vector<KernelFeatures> features;
   std::vector<double> residuals;
+  std::vector<bool> matters;  ///< the part is long enough to matter in a network
 };
 
 std::map<StepGroup, Leftover> leftovers(std::span<const LayerPart> parts, const StepFormula& formula) {
@@ -88,28 +95,33 @@ std::map<StepGroup, Leftover> leftovers(std::span<const LayerPart> parts, const 
   std::vector<double> seconds;
   for (const LayerPart& part : parts) {
     const double log_sec = log_seconds(formula, part, seconds);
-    const auto longest = std::max_element(seconds.begin(), seconds.end());
-    if (*longest < most * std::exp(log_sec)) continue;
-    const StepKernel& kernel = part.kernels[static_cast<std::size_t>(longest - seconds.begin())];
-    Leftover& own = left[kernel.group];
-    own.features.push_back(features_of(kernel));
-    own.residuals.push_back(std::log(part.sec) - log_sec);
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      if (seconds[i] < much * std::exp(log_sec)) continue;
+      Leftover& own = left[part.kernels[i].group];
+      own.features.push_back(features_of(part.kernels[i]));
+      own.residuals.push_back(std::log(part.sec) - log_sec);
+      own.matters.push_back(part.sec > long_sec);
+    }
   }
   return left;
 }
 
-/// Residuals of parts by trees that did not learn from them.
-void add_unlearned(const Leftover& all, std::vector<double>& errors) {
+/// Errors of parts that matter, by trees that did not learn from them; without trees as the formula leaves them.
+void add_errors(const Leftover& all, bool trees, std::vector<double>& errors) {
   for (std::size_t fold = 0; fold < folds; ++fold) {
-    Leftover others;
-    for (std::size_t i = 0; i < all.residuals.size(); ++i) {
-      if (i % folds == fold) continue;
-      others.features.push_back(all.features[i]);
-      others.residuals.push_back(all.residuals[i]);
+    ResidualTrees learned;
+    if (trees) {
+      Leftover others;
+      for (std::size_t i = 0; i < all.residuals.size(); ++i) {
+        if (i % folds == fold) continue;
+        others.features.push_back(all.features[i]);
+        others.residuals.push_back(all.residuals[i]);
+      }
+      learned = ResidualTrees::fit(others.features, others.residuals);
     }
-    const ResidualTrees trees = ResidualTrees::fit(others.features, others.residuals);
     for (std::size_t i = fold; i < all.residuals.size(); i += folds) {
-      errors.push_back(std::abs(all.residuals[i] - trees.predict(all.features[i])));
+      const double known = trees ? learned.predict(all.features[i]) : 0;
+      if (all.matters[i]) errors.push_back(std::abs(all.residuals[i] - known));
     }
   }
 }
@@ -158,18 +170,21 @@ LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& d
   }
   LayerRates rates;
   rates.parameters = fit_parameters(parts, device, prior);
-  std::vector<double> errors;
+  std::vector<double> all_errors;
+  std::map<StepGroup, std::vector<double>> errors;
   for (const auto& [group, left] : leftovers(parts, StepFormula(rates.parameters, device, {}))) {
     Group& own = rates.groups[group];
     own.parts = left.residuals.size();
-    if (own.parts < fewest_for_trees) {
-      for (const double residual : left.residuals) errors.push_back(std::abs(residual));
-      continue;
-    }
-    add_unlearned(left, errors);
-    own.trees = ResidualTrees::fit(left.features, left.residuals);
+    const bool trees = own.parts >= fewest_for_trees;
+    add_errors(left, trees, errors[group]);
+    all_errors.insert(all_errors.end(), errors[group].begin(), errors[group].end());
+    if (trees) own.trees = ResidualTrees::fit(left.features, left.residuals);
   }
-  rates.width = errors.empty() ? std::log(2.0) : std::max(0.05, quantile(std::move(errors), 0.9));
+  const double usual = all_errors.empty() ? std::log(2.0) : quantile(std::move(all_errors), 0.9);
+  for (auto& [group, own] : rates.groups) {
+    std::vector<double>& seen = errors[group];
+    own.width = std::max(least_width, seen.size() < fewest_for_width ? usual : quantile(std::move(seen), 0.9));
+  }
   return rates;
 }
 

@@ -38,17 +38,17 @@ struct LayerRates {
   void kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
                       std::vector<double>& seconds) const;
 
-  /// Whether the group's rates were learned from layers that it took most of the time of.
+  /// Whether the group's rates were learned from layers that it took much of the time of.
   [[nodiscard]] bool knows(StepGroup group) const { return groups.count(group) != 0; }
 
   struct Group {
     std::size_t parts = 0;
+    double width = 0;     ///< half width of the 90 % interval of log time of a part that was not learned from
     ResidualTrees trees;  ///< empty with few parts
   };
 
   StepParameters parameters{};
   std::map<StepGroup, Group> groups;
-  double width = 0;  ///< half width of the 90 % interval of log time of a part that was not learned from
 };
 
 /// Rates of the devices and precisions of a table, by `device|precision`.

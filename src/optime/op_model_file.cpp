@@ -204,10 +204,10 @@ StepModel read_step_model(const nlohmann::json& json) {
 nlohmann::json to_json(const LayerRates& rates) {
   nlohmann::json groups = nlohmann::json::object();
   for (const auto& [group, own] : rates.groups) {
-    groups[std::string(enumerator_name_of<StepGroup::unknown>(group))] = {{"parts", own.parts},
-                                                                          {"trees", trees_json(own.trees)}};
+    groups[std::string(enumerator_name_of<StepGroup::unknown>(group))] = {
+        {"parts", own.parts}, {"width", own.width}, {"trees", trees_json(own.trees)}};
   }
-  return {{"parameters", rates.parameters}, {"groups", groups}, {"width", rates.width}};
+  return {{"parameters", rates.parameters}, {"groups", groups}};
 }
 
 LayerRates read_layer_rates(const nlohmann::json& json) {
@@ -219,9 +219,9 @@ LayerRates read_layer_rates(const nlohmann::json& json) {
     if (found == names.end()) throw ModelError(fmt::format("field \"groups\" has \"{}\", which is none", shown(name)));
     LayerRates::Group& group = rates.groups[static_cast<StepGroup>(found - names.begin())];
     group.parts = static_cast<std::size_t>(json_positive_integer(item, "parts"));
+    group.width = width(item, "width");
     group.trees = read_trees(item, "trees");
   }
-  rates.width = width(json, "width");
   return rates;
 }
 

@@ -198,7 +198,7 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
       width = std::log(5.0);  // an operator may move its bytes several times, or compute on them
     } else if (own != nullptr && own->knows(kernels[i].group)) {
       rests_on[i] = Provenance::probe;
-      width = own->width;
+      width = own->groups.at(kernels[i].group).width;
     } else if (on.matrix.family != KernelFamily::none && !on.fp64) {
       const auto kernel = measured_class(step, kernels[i], half, on.matrix_units);
       const KernelModel* model = kernel ? state.kernels.of(kernel->kind) : nullptr;

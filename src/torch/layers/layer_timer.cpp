@@ -8,6 +8,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,42 +31,57 @@ constexpr double cpu_limit_sec = 1, gpu_limit_sec = 0.3;
 constexpr std::int64_t fewest_marked = 5, most_marked = 50;
 constexpr double marked_sec = 0.5;  // about as long as the parts of a step are timed
 constexpr double memory_share = 0.9;
+constexpr double copied_bytes = 256e6, most_copies = 64;  // more than a step of a network finds in caches
 
-/// A layer that is trained one step at a time.
+/// One of the copies of a layer.
+struct LayerCopy {
+  LayerCopy(const LayerCase& layer, c10::Device device, std::uint64_t seed) : module(layer, device, seed) {
+    if (layer.backward && layer.optimizer != Optimizer::none && !module.parameters().empty()) {
+      update.emplace(layer.optimizer, module.parameters());
+    }
+  }
+  LayerModule module;
+  std::optional<ParameterUpdate> update;
+};
+
+/// A layer that is trained one step at a time. Copies of it take turns, so that a step finds its weights and inputs in
+/// memory, as in a network, and not in a cache that the step before has left them in.
 class LayerTraining {
  public:
   LayerTraining(const LayerCase& layer, c10::Device device, std::uint64_t seed)
-      : module_(layer, device, seed),
-        backward_(layer.backward && module_.trains()),
-        rate_(default_learning_rate(layer.optimizer)) {
-    if (backward_ && layer.optimizer != Optimizer::none && !module_.parameters().empty()) {
-      update_.emplace(layer.optimizer, module_.parameters());
+      : rate_(default_learning_rate(layer.optimizer)) {
+    const double copies = std::clamp(copied_bytes / std::max(layer_bytes(layer), 1.0), 1.0, most_copies);
+    for (int i = 0; i < static_cast<int>(copies); ++i) {
+      copies_.push_back(std::make_unique<LayerCopy>(layer, device, seed));
     }
+    backward_ = layer.backward && copies_.front()->module.trains();
   }
 
   /// @param mark  called at the end of each part
   template <class Mark>
   void step(Mark&& mark) {
-    module_.clear_gradients();
+    LayerCopy& copy = *copies_[next_++ % copies_.size()];
+    copy.module.clear_gradients();
     {
-      const at::Tensor output = module_.forward();
+      const at::Tensor output = copy.module.forward();
       mark();
       if (!backward_) return;
-      module_.backward(output);
+      copy.module.backward(output);
     }
     mark();
-    if (!update_) return;
-    update_->step(rate_);
+    if (!copy.update) return;
+    copy.update->step(rate_);
     mark();
   }
 
-  [[nodiscard]] std::size_t parts() const { return !backward_ ? 1 : update_ ? 3 : 2; }
+  [[nodiscard]] std::size_t parts() const { return !backward_ ? 1 : copies_.front()->update ? 3 : 2; }
+  [[nodiscard]] int copies() const { return static_cast<int>(copies_.size()); }
 
  private:
-  LayerModule module_;
-  bool backward_;
+  std::vector<std::unique_ptr<LayerCopy>> copies_;
+  std::size_t next_ = 0;
+  bool backward_ = false;
   double rate_;
-  std::optional<ParameterUpdate> update_;
 };
 
 /// Medians of the parts of some steps. @returns whether it was not stopped
@@ -129,7 +145,7 @@ void without_times(LayerRow& row, const char* outcome, const std::string& why) {
 bool time_steps(LayerRow& row, c10::Device device, const LayerTiming& timing, const std::function<bool()>& stop) {
   apply_precision(row.layer.precision);
   LayerTraining training(row.layer, device, timing.seed);
-  for (int i = 0; i < timing.warmup; ++i) {
+  for (int i = 0; i < std::max(timing.warmup, training.copies()); ++i) {
     training.step([] {});
     if (stop()) return false;
   }
