@@ -14,8 +14,8 @@ namespace {
 /// What a layer in one direction leaves for its backward operator.
 enum Kept : std::size_t { layer_input, first_state, first_cell, result, last_state, last_cell, workspace, kept_count };
 
-/// Bytes of oneDNN's workspace of a layer in one direction, to one percent: gates, states and their gradients of all
-/// positions, each part in whole pages. Sizes as LibTorch 2.11 reports them for layers of 8 to 1300.
+/// Bytes of oneDNN's workspace of a layer in one direction, to about one percent: gates, states and their gradients of
+/// all positions, each part in whole pages. Sizes as LibTorch 2.11 reports them for layers of 8 to 1300.
 std::int64_t workspace_bytes(const RnnSizes& lstm, std::int64_t inputs) {
   const auto row = [](std::int64_t width) { return size_of(DataType::f32) * padded_row(width); };
   const auto pages = [](std::int64_t bytes) { return (bytes + 4095) / 4096 * 4096; };

@@ -29,6 +29,7 @@ bool RnnSizes::read(const OpGraph& step, const Op& op, TensorId reserve, TensorI
   layers = states[0] / directions;
   samples_first = x[0] == samples;
   positions = samples_first ? x[1] : x[0];
+  if (y[0] != x[0] || y[1] != x[1] || (!samples_first && x[1] != samples)) return false;
   samples_first = samples_first && samples > 1 && positions > 1;
   const std::int64_t of_layer = gates > 1 ? gates + 1 : 0;  // kept_elements() of layers/sequence.cpp
   drops = layers > 1 && step.numel(reserve) == y.numel() * (of_layer * layers + 2 * (layers - 1));

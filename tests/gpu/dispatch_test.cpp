@@ -61,7 +61,8 @@ std::map<std::string, std::int64_t> operators_of(const Workload& workload, c10::
 
 TEST(GpuDispatch, ExecutesTheLoweredStep) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "there is no CUDA device";
-  for (const char* name : {"vgg11", "convnext_tiny", "vit_b_32", "transformer:layers=2,hidden=64,heads=4,vocab=50"}) {
+  for (const char* name : {"vgg11", "convnext_tiny", "vit_b_32", "transformer:layers=2,hidden=64,heads=4,vocab=50",
+                           "lstm:layers=2,hidden=64,vocab=50"}) {
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {
       Workload workload = Workload::zoo(name, 4);
       workload.precision = precision;
@@ -78,6 +79,7 @@ TEST(GpuDispatch, ExecutesTheLoweredStep) {
       EXPECT_EQ(counts["aten::cudnn_convolution"], step.totals(OpKind::convolution).ops - with_bias);
       const char* attention = precision == Precision::fp32 ? "aten::_scaled_dot_product_efficient_attention"
                                                            : "aten::_scaled_dot_product_flash_attention";
+      EXPECT_EQ(counts["aten::_cudnn_rnn_backward"], step.totals(OpKind::rnn_backward).ops);
       EXPECT_EQ(counts[attention], step.totals(OpKind::attention).ops);
       EXPECT_EQ(counts[std::string(attention) + "_backward"], step.totals(OpKind::attention_backward).ops);
     }

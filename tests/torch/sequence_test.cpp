@@ -8,6 +8,8 @@
 #include <torch/nn/modules/rnn.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -168,6 +170,10 @@ TEST(Sequences, MemoryIsWhatLibTorchPeaksAt) {
           static_cast<double>(estimate_memory(lower(workload.graph(), DeviceKind::cpu), job).peak_bytes);
       const auto measured = static_cast<double>(measured_peak(workload));
       EXPECT_NEAR(estimate / measured, 1, 0.02) << estimate << " for " << measured;
+      if (std::getenv("PERFPRED_MEASURE_ALL") != nullptr) {
+        std::printf("| %s | %d | %.1f | %+.2f |\n", name.c_str(), static_cast<int>(batch), measured / 1e6,
+                    100 * (estimate / measured - 1));
+      }
     }
   }
 }
