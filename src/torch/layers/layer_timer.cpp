@@ -31,7 +31,7 @@ constexpr double cpu_limit_sec = 1, gpu_limit_sec = 0.3;
 constexpr std::int64_t fewest_marked = 5, most_marked = 50;
 constexpr double marked_sec = 0.5;  // about as long as the parts of a step are timed
 constexpr double memory_share = 0.9;
-constexpr double copied_bytes = 256e6, most_copies = 64;  // more than a step of a network finds in caches
+constexpr double most_copies = 64;
 
 /// One of the copies of a layer.
 struct LayerCopy {
@@ -48,11 +48,11 @@ struct LayerCopy {
 /// memory, as in a network, and not in a cache that the step before has left them in.
 class LayerTraining {
  public:
-  LayerTraining(const LayerCase& layer, c10::Device device, std::uint64_t seed)
+  LayerTraining(const LayerCase& layer, c10::Device device, const LayerTiming& timing)
       : rate_(default_learning_rate(layer.optimizer)) {
-    const double copies = std::clamp(copied_bytes / std::max(layer_bytes(layer), 1.0), 1.0, most_copies);
+    const double copies = std::clamp(timing.copied_bytes / std::max(layer_bytes(layer), 1.0), 1.0, most_copies);
     for (int i = 0; i < static_cast<int>(copies); ++i) {
-      copies_.push_back(std::make_unique<LayerCopy>(layer, device, seed));
+      copies_.push_back(std::make_unique<LayerCopy>(layer, device, timing.seed));
     }
     backward_ = layer.backward && copies_.front()->module.trains();
   }
@@ -144,7 +144,7 @@ void without_times(LayerRow& row, const char* outcome, const std::string& why) {
 /// @returns whether it was not stopped
 bool time_steps(LayerRow& row, c10::Device device, const LayerTiming& timing, const std::function<bool()>& stop) {
   apply_precision(row.layer.precision);
-  LayerTraining training(row.layer, device, timing.seed);
+  LayerTraining training(row.layer, device, timing);
   for (int i = 0; i < std::max(timing.warmup, training.copies()); ++i) {
     training.step([] {});
     if (stop()) return false;

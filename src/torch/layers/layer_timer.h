@@ -17,6 +17,7 @@ struct LayerTiming {
   int repetitions = 1;                ///< samplings of a layer; the row holds the one with the middle median
   std::optional<std::int64_t> steps;  ///< of a sampling; without: until the median is known to 1 %
   double limit_sec = 0;               ///< of a sampling; 0: 1 s on a CPU, 0.3 s on a GPU
+  double copied_bytes = 256e6;        ///< of the copies that take turns, in all: more than caches hold
   std::uint64_t seed = 0;             ///< of weights and inputs
 };
 

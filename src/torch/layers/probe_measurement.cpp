@@ -115,6 +115,7 @@ ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& cat
     const double share = (options.budget_sec - seconds_since(begin)) / layers_left;
     LayerTiming timing;
     timing.warmup = 1;
+    timing.copied_bytes = 64e6;                           // making them takes longer than timing them
     timing.limit_sec = std::clamp(share / 2, 0.02, 0.5);  // as long again for the parts
     const auto row = over() ? std::nullopt : time_layer(options.layers[i], device, timing, over);
     if (row && row->step_sec) {
