@@ -446,14 +446,14 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
     for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
     const MachineEffects effects = {0.1, -0.2, 0.3};
     StepSlopes slopes;
-    (void)StepFormula(parameters, device, effects).log_step(kernels, 1e-3, &slopes);
+    (void)StepFormula(parameters, device, effects).log_step(kernels, 1e-3, true, &slopes);
     constexpr double h = 1e-5;
     const auto difference = [&](auto change) {
       const auto at = [&](double by) {
         StepParameters p = parameters;
         MachineEffects e = effects;
         change(p, e, by);
-        return StepFormula(p, device, e).log_step(kernels, 1e-3, nullptr);
+        return StepFormula(p, device, e).log_step(kernels, 1e-3, true, nullptr);
       };
       return (at(h) - at(-h)) / (2 * h);
     };

@@ -205,7 +205,7 @@ double layer_bytes(const LayerCase& layer) {
       for (const std::int64_t size : part.output) numel *= d(size);
       values += numel;
       const LayerParameters own = Network::parameters(part);
-      for (std::size_t i = 0; i < own.count; ++i) learned += d(own.shapes[i].numel());
+      for (std::size_t i = 0; i < own.count; ++i) learned += d(own[i].numel());
     }
     return element * (2 * values + 4 * learned);  // with gradients, and two moments of the optimizer
   }
