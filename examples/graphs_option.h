@@ -12,7 +12,7 @@ namespace perfpred::cli {
 inline void add_graphs_option(Program& program) {
   program.add_option_function<std::string>(
       "--graphs", [](const std::string& folder) { add_graphs(folder); },
-      "folder of step files: <digits>.json is the network step:<digits>");
+      "folder of step files: <digits>.json is the network step:<digits>, <model>.json a model of a table of steps");
 }
 
 }  // namespace perfpred::cli

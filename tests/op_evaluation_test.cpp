@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an op model is judged, and how good it is on measurements by others.
 #include <perfpred/error.h>
+#include <perfpred/op_graph.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include "evaluate/step_evaluation.h"
 #include "made_up_ops.h"
 #include "refusal.h"
+#include "sample_step.h"
 
 namespace perfpred {
 namespace {
@@ -147,6 +149,42 @@ TEST(StepRows, AFamilyOfNetworksIsLeftOutWhole) {
     if (step.row.network_family != "resnet") continue;
     EXPECT_DOUBLE_EQ(step.predicted_sec, std::exp(model.predict(step.row).log_sec)) << step.row.model;
   }
+}
+
+TEST(StepRows, NetworksThatTheZooLacksAreThoseOfStepFiles) {
+  const TemporaryFolder folder, graphs;
+  graphs.write("mynet.json", testing::linear_step().dump());
+  add_graphs(graphs.path());
+  const StepTable file = read_step_table(folder.write("steps.csv", std::string(step_header) +
+                                                                       "lab,MIT,T4,mynet,synthetic 224,32,fp32,3\n"
+                                                                       "lab,MIT,T4,mynet,synthetic 224,32,half,3\n"
+                                                                       "lab,MIT,T4,mynet,synthetic 224,32,amp,3\n"
+                                                                       "lab,MIT,T4,yournet,synthetic 224,32,amp,3\n"));
+  EXPECT_EQ(file.unscored, (std::map<std::string, std::size_t>{{"unknown network", 1}}));
+  ASSERT_EQ(file.rows.size(), 3U);
+  double flops = 0;
+  for (const StepKernel& kernel : *file.rows[0].kernels) {
+    if (kernel.group == StepGroup::product) flops += kernel.flops;
+  }
+  EXPECT_EQ(flops, 4.0 * 32 * testing::inputs * testing::outputs);  // forward, gradient of the weight
+  // The file is in single precision: 4 bytes a number.
+  EXPECT_EQ(file.rows[0].device.byte_scale, 1);
+  EXPECT_EQ(file.rows[1].device.byte_scale, 0.5);
+  EXPECT_EQ(file.rows[2].device.byte_scale, 0.5);
+}
+
+TEST(StepRows, AStepFileOfOneBatchSizeAnswersForNoOther) {
+  const TemporaryFolder folder, graphs;
+  nlohmann::json step = testing::linear_step();
+  step.erase("other_batch_size");
+  for (auto& tensor : step["tensors"]) tensor.erase("growth");
+  graphs.write("onesize.json", step.dump());
+  add_graphs(graphs.path());
+  const StepTable file = read_step_table(folder.write("steps.csv", std::string(step_header) +
+                                                                       "lab,MIT,T4,onesize,synthetic 224,8,fp32,3\n"
+                                                                       "lab,MIT,T4,onesize,synthetic 224,9,fp32,3\n"));
+  EXPECT_EQ(file.rows.size(), 1U);
+  EXPECT_EQ(file.unscored, (std::map<std::string, std::size_t>{{"graph of another batch size", 1}}));
 }
 
 TEST(StepIntervals, HoldFamiliesOfNetworksThatDifferByMoreThanTheirSteps) {

@@ -340,6 +340,23 @@ TEST_F(OpModel, AFileGivesTheSameAnswers) {
   }
 }
 
+TEST_F(OpModel, AHundredStepsOfADeviceTeachItsOwnEfficienciesAndAreKeptInTheFile) {
+  // A step of this card takes 20 ms and 2 ms an image: no efficiencies of all devices explain that.
+  std::string steps = "source,gpu,model,dataset,batch,precision,ms_per_step\n";
+  for (int batch = 1; batch <= 100; ++batch) {
+    steps +=
+        "lab,T4,resnet18,synthetic 224," + std::to_string(batch) + ",fp32," + std::to_string(20 + 2 * batch) + "\n";
+  }
+  const OpTimeModel model = OpTimeModel::fit(folder_.path(), folder_.write("steps.csv", steps));
+  const DeviceCatalogue devices;
+  const OpGraph step = Workload::zoo("resnet18", 64).graph();
+  const StepTime time = model.predict(step, devices.find("T4"), Precision::fp32);
+  EXPECT_NEAR(time.sec.p50, 0.148, 0.015);
+  const std::string path = folder_.file("model.json");
+  model.save(path);
+  EXPECT_EQ(OpTimeModel::load(path).predict(step, devices.find("T4"), Precision::fp32).sec.p50, time.sec.p50);
+}
+
 TEST_F(OpModel, DamagedFilesAreRefusedOrAnswerWithNumbers) {
   OpTimeModel::fit(folder_.path()).save(folder_.file("ops.json"));
   const std::string whole = testing::slurp(folder_.file("ops.json"));

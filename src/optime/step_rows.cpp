@@ -10,6 +10,7 @@
 #include <map>
 
 #include "optime/step_model.h"
+#include "step/graph_folder.h"
 #include "text/csv.h"
 
 namespace perfpred {
@@ -91,15 +92,29 @@ std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& gra
   return kernels;
 }
 
-Step step_of(const std::string& network, std::int64_t batch, std::int64_t side, Precision precision,
-             std::string_view optimizer) {
+Step captured_step(const std::string& model, std::int64_t batch) {
+  const auto file = find_graph(model);
+  if (!file) return {nullptr, 0, "unknown network"};
+  Step step;
+  try {
+    step.kernels = shared_kernels(file->graph(batch));
+  } catch (const InputError&) {
+    return {nullptr, 0, "graph of another batch size"};
+  }
+  step.element_bytes = element_bytes(file->precision());
+  return step;
+}
+
+/// The zoo's step, else that of a step file `<model>.json`.
+Step step_of(const std::string& model, const std::string& network, std::int64_t batch, std::int64_t side,
+             Precision precision, std::string_view optimizer) {
   try {
     Workload workload = Workload::zoo(network, batch, {3, side, side});
     workload.precision = precision;
     workload.optimizer = optimizer.empty() ? Optimizer::none : parse_optimizer(optimizer);
     return {shared_kernels(workload.graph()), element_bytes(precision)};
   } catch (const InputError&) {  // the zoo has no such network, or the picture does not fit it
-    return {nullptr, 0, "unknown network"};
+    return captured_step(model, batch);
   }
 }
 
@@ -178,7 +193,7 @@ StepTable read_step_table(const std::string& path) {
         fmt::format("{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side, to_string(arithmetic->graph), update);
     auto step = steps.find(key);
     if (step == steps.end()) {
-      step = steps.emplace(key, step_of(network, row.batch, side, arithmetic->graph, update)).first;
+      step = steps.emplace(key, step_of(row.model, network, row.batch, side, arithmetic->graph, update)).first;
     }
     if (step->second.unscored != nullptr) {
       leave(step->second.unscored);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../made_up_ops.h"
+#include "../sample_step.h"
 #include "spawn.h"
 
 namespace perfpred {
@@ -120,6 +121,22 @@ TEST_F(OpPrograms, EvaluateSteps) {
   }
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--steps-test", steps}).at("n"), 12);
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--protocol", "lono"}).at("n"), 12);
+}
+
+TEST_F(OpPrograms, EvaluateStepsOfCapturedNetworks) {
+  std::string rows = "source,licence,gpu,model,dataset,batch,precision,ms_per_step\n";
+  for (const char* network : {"resnet18", "vgg16", "mynet"}) {
+    for (const char* batch : {"2", "4", "8", "16", "24", "32", "48", "64"}) {
+      rows += std::string("lab,MIT,T4,") + network + ",synthetic 224," + batch + ",fp32,50\n";
+    }
+  }
+  const std::string steps = folder_.write("steps.csv", rows), evaluate = program("evaluate");
+  folder_.write("mynet.json", testing::linear_step().dump());
+  const Json without = answer({evaluate, "--steps-train", steps, "--protocol", "family"});
+  EXPECT_EQ(without.at("unscored").at("unknown network"), 8);
+  EXPECT_EQ(answer({evaluate, "--steps-train", steps, "--protocol", "family", "--graphs", folder_.path()}).at("n"), 24);
+  expect_refused({evaluate, "--steps-train", steps, "--protocol", "family", "--graphs", folder_.file("none")},
+                 "is not a folder");
 }
 
 TEST_F(OpPrograms, WrongInputIsOneLine) {
