@@ -136,6 +136,14 @@ void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std
   }
 }
 
+/// Whether a product's left factor [.., rows, depth] lies in memory as [.., depth, rows].
+bool is_transposed(const OpGraph& step, TensorId factor) {
+  const Shape& seen = step.shape(factor);
+  const Shape& stored = step.shape(step.tensors()[factor].storage);
+  return seen.rank() >= 2 && stored.rank() >= 2 && stored.back() != seen.back() &&
+         stored.back() == seen[seen.rank() - 2];
+}
+
 void shape_product(const OpGraph& step, const Op& op, StepKernel& kernel) {
   const auto outputs = step.outputs(op);
   const auto made = std::find_if(outputs.begin(), outputs.end(), [](TensorId id) { return id != no_tensor; });
@@ -146,7 +154,9 @@ void shape_product(const OpGraph& step, const Op& op, StepKernel& kernel) {
   kernel.batch = std::max(1.0, static_cast<double>(result.numel()) / (kernel.width * kernel.rows));
   kernel.depth = std::max(1.0, op.flops / (2 * static_cast<double>(result.numel())));
   const auto fills = [](double size) { return static_cast<std::int64_t>(size) % 8 == 0; };
-  kernel.aligned = fills(kernel.width) && fills(kernel.depth);
+  const bool adds = op.kind == OpKind::addmm || op.kind == OpKind::baddbmm;
+  const bool transposed = is_transposed(step, step.inputs(op)[adds ? 1 : 0]);  // as for the gradient of a weight
+  kernel.aligned = fills(kernel.width) && fills(transposed ? kernel.rows : kernel.depth);
 }
 
 }  // namespace
