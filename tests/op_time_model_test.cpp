@@ -340,8 +340,8 @@ TEST_F(OpModel, AFileGivesTheSameAnswers) {
   }
 }
 
-TEST_F(OpModel, AHundredStepsOfADeviceTeachItsOwnEfficienciesAndAreKeptInTheFile) {
-  // A step of this card takes 20 ms and 2 ms an image: no efficiencies of all devices explain that.
+TEST_F(OpModel, AHundredStepsOfADeviceAreKeptInTheFile) {
+  // A step of this card takes 20 ms and 2 ms an image.
   std::string steps = "source,gpu,model,dataset,batch,precision,ms_per_step\n";
   for (int batch = 1; batch <= 100; ++batch) {
     steps +=
