@@ -187,29 +187,31 @@ TEST(StepRows, AStepFileOfOneBatchSizeAnswersForNoOther) {
   EXPECT_EQ(file.unscored, (std::map<std::string, std::size_t>{{"graph of another batch size", 1}}));
 }
 
+const std::vector<std::string> step_networks = {"alexnet",
+                                                "vgg11",
+                                                "vgg13_bn",
+                                                "resnet18",
+                                                "resnet34",
+                                                "densenet121",
+                                                "googlenet",
+                                                "squeezenet1_0",
+                                                "squeezenet1_1",
+                                                "mnasnet0_5",
+                                                "mobilenet_v2",
+                                                "mobilenet_v3_small",
+                                                "shufflenet_v2_x0_5",
+                                                "resnext50_32x4d"};
+
 TEST(StepIntervals, HoldFamiliesOfNetworksThatDifferByMoreThanTheirSteps) {
   // Steps of the formula, times what a family's steps take longer everywhere: a factor e^(0.25 z).
-  const std::vector<std::string> networks = {"alexnet",
-                                             "vgg11",
-                                             "vgg13_bn",
-                                             "resnet18",
-                                             "resnet34",
-                                             "densenet121",
-                                             "googlenet",
-                                             "squeezenet1_0",
-                                             "squeezenet1_1",
-                                             "mnasnet0_5",
-                                             "mobilenet_v2",
-                                             "mobilenet_v3_small",
-                                             "shufflenet_v2_x0_5",
-                                             "resnext50_32x4d"};
   std::string text = step_header;
   for (const char* gpu : {"RTX2080Ti", "TITANXp", "TITANRTX", "T4"}) {
-    for (const std::string& network : networks) text += std::string("lab,MIT,") + gpu + ',' + network + ",x,8,fp32,1\n";
+    for (const std::string& network : step_networks)
+      text += std::string("lab,MIT,") + gpu + ',' + network + ",x,8,fp32,1\n";
   }
   const TemporaryFolder folder;
   StepTable file = read_step_table(folder.write("steps.csv", text));
-  ASSERT_EQ(file.rows.size(), 4 * networks.size());
+  ASSERT_EQ(file.rows.size(), 4 * step_networks.size());
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   std::map<std::string, double> effects;
