@@ -3,7 +3,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <perfpred/error.h>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include "torch/device/autocast.h"
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
 #include "torch/train/cross_entropy.h"
@@ -23,27 +23,6 @@ const std::string network_prefix = "network.";
 
 /// Kernels are chosen and memory is laid out in the first steps; none of that may happen inside a graph.
 constexpr int steps_before_capture = 11;
-
-/// Automatic mixed precision while it lives.
-class Autocast {
- public:
-  Autocast(c10::DeviceType device, Precision precision) : device_(device), on_(half_type(precision)) {
-    if (!on_) return;
-    at::autocast::set_autocast_dtype(device, *half_type(precision));
-    at::autocast::set_autocast_enabled(device, true);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-  ~Autocast() {
-    if (!on_) return;
-    at::autocast::set_autocast_enabled(device_, false);
-    at::autocast::clear_cache();
-  }
-
- private:
-  c10::DeviceType device_;
-  bool on_;
-};
 
 }  // namespace
 
@@ -108,7 +87,7 @@ void TrainingStep::compute(const Batch& batch) {
   at::Tensor logits;
   at::Tensor loss;
   {
-    const Autocast autocast(device_.type(), workload_.precision);
+    const Autocast autocast(device_.type(), half_type(workload_.precision));
     logits = forward(batch.inputs);
     end_phase(Phase::forward);
     loss = cross_entropy(logits, batch.targets, options_.label_smoothing);
@@ -187,7 +166,7 @@ std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, const ImageSo
                                               const std::function<bool()>& stop) {
   return guard_torch([&]() -> std::optional<Metrics> {
     const at::NoGradGuard no_grad;
-    const Autocast autocast(device_.type(), workload_.precision);
+    const Autocast autocast(device_.type(), half_type(workload_.precision));
     network_->train(false);
     at::Tensor loss_sum = at::zeros_like(loss_sum_);
     at::Tensor correct = at::zeros_like(correct_);
