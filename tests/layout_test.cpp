@@ -24,7 +24,8 @@ const fs::path root = PERFPRED_SOURCE_DIR;
 constexpr std::array<std::string_view, 14> rooms = {"text",  "statistics", "catalogue", "network", "workload",
                                                     "step",  "device",     "optime",    "runs",    "aggregate",
                                                     "model", "evaluate",   "plan",      "tools"};
-constexpr std::array<std::string_view, 6> torch_rooms = {"device", "files", "data", "train", "measure", "trace"};
+constexpr std::array<std::string_view, 7> torch_rooms = {"device", "files",   "exported", "data",
+                                                         "train",  "measure", "trace"};
 
 struct Source {
   std::string path;  // below src/
