@@ -141,7 +141,8 @@ std::unordered_map<std::string, at::Tensor> read_tensors(TorchArchive& archive, 
     if (!payload.has_tensor) continue;  // who reads it is told that it is missing
     if (payload.pickled) throw InputError(fmt::format("{} is not a plain tensor", name));
     has_values = has_values && !payload.on_meta;
-    tensors.emplace(name, reader.read(payload, without_memory == nullptr || !without_memory->contains(name)));
+    const bool bare = without_memory != nullptr && (payload.on_meta || without_memory->contains(name));
+    tensors.emplace(name, reader.read(payload, !bare));
   }
   return tensors;
 }

@@ -105,11 +105,20 @@ void ExportedModule::bind(const std::string& path, const ExportedModuleOptions& 
       buffer_inputs);
   program_.graph = {};
   if (file.has_values) return;
-  // Export has one name of tied parameters read, so that the others are not.
+  // Export has one name of tied parameters read: another of the same shape that is not read counts as tied.
+  std::set<std::vector<std::int64_t>> shapes_read;
+  std::set<std::string> unread;
   for (const ExportedBinding& input : program_.inputs) {
-    if (input.role != ExportedRole::parameter || graph_->reads(input.value.name()->name)) continue;
-    std::erase_if(parameters_, [&](const auto& parameter) { return parameter.first == input.target; });
+    if (input.role != ExportedRole::parameter) continue;
+    if (graph_->reads(input.value.name()->name)) {
+      shapes_read.insert(by_target.at({input.role, input.target}).sizes().vec());
+    } else {
+      unread.insert(input.target);
+    }
   }
+  std::erase_if(parameters_, [&](const auto& parameter) {
+    return unread.contains(parameter.first) && shapes_read.contains(parameter.second.sizes().vec());
+  });
 }
 
 void ExportedModule::check(std::span<const Tensor> inputs) const {
