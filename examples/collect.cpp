@@ -4,6 +4,7 @@
 #include <perfpred/suggestion.h>
 #include <perfpred/torch/collector.h>
 #include <perfpred/torch/system_info.h>
+#include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "cli.h"
+#include "library_option.h"
 #include "passive_threads.h"
 #include "runs/run_log.h"
 #include "text/csv.h"
@@ -112,6 +114,11 @@ int main(int argc, char** argv) {
   std::string timing = "epochs";
   std::int64_t train_images = 50'000;
   bool json = false;
+  std::vector<std::string> libraries;
+  program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network")
+      ->excludes(program.get_option("--network"))
+      ->excludes(program.get_option("--attention"));
+  cli::add_library_option(program, libraries);
   options.runs_csv = "runs.csv";
   options.log_dir = "logs";
   program.add_option("--configs", configs, "CSV with a configuration a row; the other options fill missing fields");
@@ -149,6 +156,13 @@ int main(int argc, char** argv) {
     Workload base;  // without what has no default
     base.depth = base.base_filters = std::nullopt;
     base.batch_size = 0;
+    for (const std::string& library : libraries) load_operators(library);
+    if (!options.pt2.empty()) {
+      const std::string note = StepTracer::pt2(options.pt2).note();
+      if (!note.empty()) fmt::print(stderr, "perfpred-collect: warning: {}\n", note);
+      base = pt2_workload(options.pt2);
+      base.batch_size = 0;
+    }
     if (configs.empty() && program.count("--batch-size") == 0) throw InputError("--batch-size is missing");
     sweeps.push_back({"train_images", {std::to_string(train_images)}});
     std::vector<Workload> workloads = configs.empty() ? sweep_workloads(std::span(&base, 1), sweeps)

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "library_option.h"
 #include "step_request.h"
 
 using namespace perfpred;
@@ -17,7 +18,8 @@ using namespace perfpred;
 namespace {
 
 struct Request : cli::StepRequest {
-  std::string file;
+  std::string file;                // of TorchScript
+  std::string exported;            // of torch.export
   std::vector<std::string> types;  // of each input
 };
 
@@ -73,19 +75,34 @@ NetworkSteps traced_zoo(const Workload& workload) {
   return steps;
 }
 
+NetworkSteps traced_pt2(const Request& request) {
+  const Precision precision = parse_precision(request.precision);
+  StepTracer tracer = StepTracer::pt2(request.exported, precision);
+  if (!tracer.note().empty()) fmt::print(stderr, "perfpred-trace: warning: {}\n", tracer.note());
+  std::vector<InputSpec> samples = tracer.inputs();
+  for (InputSpec& sample : samples) {
+    if (!sample.shape.empty()) sample.shape.erase(sample.shape.begin());
+  }
+  if (!request.inputs.empty()) samples = samples_of(request, precision);
+  NetworkSteps steps = traced(std::move(tracer), std::move(samples), parse_optimizer(request.optimizer));
+  steps.network = pt2_name(request.exported);
+  return steps;
+}
+
 /// Of the file or the network that the request names; nothing if it names none.
 std::optional<NetworkSteps> own_steps(const Request& request) {
   if (!request.optimizer_impl.empty()) {
     throw InputError("--optimizer-impl is for perfpred-inspect: a traced update is LibTorch's fused one");
   }
-  if (request.file.empty()) {
+  if (request.file.empty() && request.exported.empty()) {
     if (request.network.empty()) return std::nullopt;
     return traced_zoo(request.workload());
   }
-  if (!request.classes.empty()) throw InputError("--classes is for --network: a TorchScript file has its own");
-  if (!request.attention.empty()) throw InputError("--attention is for --network: a TorchScript file has its own");
+  if (!request.classes.empty()) throw InputError("--classes is for --network: a file has its own");
+  if (!request.attention.empty()) throw InputError("--attention is for --network: a file has its own");
   if (!request.depth.empty() || !request.base_filters.empty())
     throw InputError("--depth and --base-filters are for cifar_cnn");
+  if (!request.exported.empty()) return traced_pt2(request);
   const Precision precision = parse_precision(request.precision);
   const std::vector<InputSpec> samples = samples_of(request, precision);
   std::future<std::string> name = std::async(std::launch::async, torchscript_name, request.file);  // hashes all of it
@@ -100,21 +117,26 @@ std::optional<NetworkSteps> own_steps(const Request& request) {
 int main(int argc, char** argv) {
   cli::Program program(
       "trace",
-      "Counts operators, FLOPs, bytes and memory of a training step of a TorchScript file, without executing it.",
-      "perfpred-trace --torchscript net.pt --input 3x224x224 --batch-size 32");
+      "Counts operators, FLOPs, bytes and memory of a training step of a file of torch.export or TorchScript, without "
+      "executing it.",
+      "perfpred-trace --pt2 net.pt2 --batch-size 32");
   Request request;
+  std::vector<std::string> libraries;
   auto* file = program.add_option("--torchscript", request.file,
                                   "file made by torch.jit.save; several --input are joined by commas");
-  request.add_to(program)->excludes(file);
+  auto* exported = program.add_option("--pt2", request.exported, "file made by torch.export.save()")->excludes(file);
+  request.add_to(program)->excludes(file)->excludes(exported);
+  cli::add_library_option(program, libraries);
   program
       .add_option("--input-type", request.types,
                   "f32, f16, bf16, f64, i64, i32, u8; default i64 for a length, else the precision's")
       ->delimiter(',')
       ->needs(file);
   return program.run(argc, argv, [&] {
-    if (request.file.empty() && request.network.empty() && request.tables.empty()) {
-      throw InputError("--torchscript is missing");
+    if (request.file.empty() && request.exported.empty() && request.network.empty() && request.tables.empty()) {
+      throw InputError("--pt2 or --torchscript is missing");
     }
+    for (const std::string& library : libraries) load_operators(library);
     request.answer(own_steps(request), traced_zoo);
   });
 }

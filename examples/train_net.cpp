@@ -2,6 +2,7 @@
 // Trains, evaluates or profiles a network.
 #include <perfpred/torch/net_trainer.h>
 #include <perfpred/torch/system_info.h>
+#include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "library_option.h"
 #include "passive_threads.h"
 #include "text/json.h"
 
@@ -33,8 +35,14 @@ int main(int argc, char** argv) {
   bool amp = false;
   bool json = false;
   CLI::Option* network = program.add_option("--network", options.network, "a CNN of the zoo (default cifar_resnet18)");
-  program.add_option("--torchscript", options.torchscript, "a TorchScript file instead; say --input")
-      ->excludes(network);
+  CLI::Option* script =
+      program.add_option("--torchscript", options.torchscript, "a TorchScript file instead; say --input")
+          ->excludes(network);
+  program.add_option("--pt2", options.pt2, "a file of torch.export.save() instead")
+      ->excludes(network)
+      ->excludes(script);
+  std::vector<std::string> libraries;
+  cli::add_library_option(program, libraries);
   program.add_option("--input", options.input, "one image, as 3x224x224 (default: the network's own)");
   program.add_option("--data", options.data, "cifar10:DIR, imagefolder:DIR, generated (default) or dummy");
   program.add_option("--train-images", options.train_images, "of generated and dummy data (default 50000)");
@@ -86,6 +94,7 @@ int main(int argc, char** argv) {
     options.layout = parse_layout(layout);
     std::signal(SIGINT, [](int) { interrupted = true; });
     std::signal(SIGTERM, [](int) { interrupted = true; });
+    for (const std::string& library : libraries) load_operators(library);
     const TrainNetResult result = train_net(
         options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, [] { return interrupted.load(); });
     if (json) {

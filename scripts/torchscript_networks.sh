@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Exports networks of torchvision and transformers as TorchScript files with PyTorch's own FLOP counts, to test tracing
-# against: in a Python environment of its own on top of the LibTorch that scripts/setup.sh installed (1.5 GB in all, some
-# minutes; nothing is fetched but the packages).
+# Exports networks of torchvision and transformers as TorchScript files with PyTorch's own FLOP counts, and some by
+# torch.export, to test tracing against: in a Python environment of its own on top of the LibTorch that scripts/setup.sh
+# installed (2 GB in all, some minutes; nothing is fetched but the packages).
 #
 #   scripts/torchscript_networks.sh
-#   PERFPRED_TORCHSCRIPT_DIR=FOLDER ctest --preset dev -R torch_trace_test      with the folder it prints
+#   PERFPRED_TORCHSCRIPT_DIR=FOLDER ctest --preset dev -R 'torch_(trace|exported)_test'      with the folder it prints
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,4 +31,5 @@ if [ ! -f "$venv/complete" ]; then
   touch "$venv/complete"
 fi
 "$venv/bin/python" tests/torch/export_torchscript.py "$folder" >&2
+"$venv/bin/python" tests/torch/export_pt2.py "$folder" --torchvision >&2
 echo "$folder"

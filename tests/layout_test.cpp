@@ -24,8 +24,8 @@ const fs::path root = PERFPRED_SOURCE_DIR;
 constexpr std::array<std::string_view, 14> rooms = {"text",  "statistics", "catalogue", "network", "workload",
                                                     "step",  "device",     "optime",    "runs",    "aggregate",
                                                     "model", "evaluate",   "plan",      "tools"};
-constexpr std::array<std::string_view, 7> torch_rooms = {"device",  "files",  "data", "train",
-                                                         "measure", "layers", "trace"};
+constexpr std::array<std::string_view, 8> torch_rooms = {"device", "files",   "exported", "data",
+                                                         "train",  "measure", "layers",   "trace"};
 
 struct Source {
   std::string path;  // below src/

@@ -88,8 +88,22 @@ TEST_F(TraceProgram, RefusesWhatIsNoTorchScript) {
   EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1);
 }
 
+TEST_F(TraceProgram, RefusesWhatIsNoExportedProgram) {
+  const std::string text = folder_.write("net.pt2", "weights\n");
+  for (const auto& [options, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--pt2", text}, "net.pt2: is not a file of torch.export.save()"},
+           {{"--pt2", text, "--torchscript", text}, "--torchscript excludes --pt2"},
+           {{"--pt2", text, "--library", text}, "net.pt2: cannot be loaded: "}}) {
+    const Finished finished = run(options);
+    EXPECT_EQ(finished.exit_code, 2);
+    EXPECT_TRUE(finished.out.empty());
+    EXPECT_THAT(finished.err, HasSubstr(message));
+    EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1);
+  }
+}
+
 TEST_F(TraceProgram, SaysWhatIsMissing) {
-  EXPECT_THAT(run({}).err, HasSubstr("--torchscript is missing"));
+  EXPECT_THAT(run({}).err, HasSubstr("--pt2 or --torchscript is missing"));
   EXPECT_THAT(run({"--torchscript", "net.pt"}).err, HasSubstr("--input is missing"));
   EXPECT_THAT(run({"--network", "resnet18", "--input-type", "f32"}).err,
               HasSubstr("--input-type requires --torchscript"));

@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/op_graph.h>
 #include <perfpred/vocabulary.h>
+#include <perfpred/workload.h>
 
 #include <cstdint>
 #include <functional>
@@ -46,6 +47,12 @@ class PERFPRED_API StepTracer {
   /// @throws InputError if the file is not TorchScript or is of a version that this LibTorch does not read
   static StepTracer torchscript(const std::string& path, Precision precision = Precision::fp32);
 
+  /// A file of torch.export.save(), as it was exported: in training mode if it was exported so, see note(). If it has
+  /// several outputs, the first tensor counts. torch.autocast inside the network casts by LibTorch's lists for CUDA.
+  /// @param precision  fp64 converts the parameters, the buffers and the types that the network names
+  /// @throws InputError if the file is not one of these, is of another version, or has an operator that is not known
+  static StepTracer pt2(const std::string& path, Precision precision = Precision::fp32);
+
   /// A network of the zoo as NetworkModule executes it.
   static StepTracer network(const Network& network, Precision precision);
 
@@ -60,6 +67,13 @@ class PERFPRED_API StepTracer {
 
   [[nodiscard]] std::int64_t params() const;  ///< trainable parameters
 
+  /// The inputs that a file of pt2() was exported with, the batch included; its types are those of every trace. Empty
+  /// for other networks.
+  [[nodiscard]] std::vector<InputSpec> inputs() const;
+
+  /// What of a file of pt2() does not train as the network would, in one line; empty if all of it does.
+  [[nodiscard]] std::string note() const;
+
  private:
   struct Impl;
   explicit StepTracer(std::unique_ptr<Impl> impl);
@@ -69,6 +83,18 @@ class PERFPRED_API StepTracer {
 /// The name of a TorchScript file's network: `torchscript:` and the first 12 hexadecimal digits of the file's SHA-256.
 /// @throws InputError if it cannot be read
 [[nodiscard]] PERFPRED_API std::string torchscript_name(const std::string& path);
+
+/// The same of a file of torch.export.save(): `pt2:` and the digits.
+[[nodiscard]] PERFPRED_API std::string pt2_name(const std::string& path);
+
+/// How such a file's network is trained, as far as the file says: its name, the input, the classes and the batch size
+/// of the example that it was exported with.
+/// @throws InputError as StepTracer::pt2(), or if the network does not take one tensor of samples
+[[nodiscard]] PERFPRED_API Workload pt2_workload(const std::string& path);
+
+/// Loads a shared library that registers operators of its own with LibTorch, so that files which use them can be read.
+/// @throws InputError if it cannot be loaded
+PERFPRED_API void load_operators(const std::string& path);
 
 /// Counts an operator from the shapes of its tensor inputs and outputs, which are in the order of its schema.
 struct OpRule {

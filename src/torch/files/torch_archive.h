@@ -26,6 +26,7 @@ class TorchArchive {
 
   [[nodiscard]] bool has(const std::string& record) { return reader_.hasRecord(record); }
   [[nodiscard]] std::size_t size(const std::string& record) { return reader_.getRecordSize(record); }  ///< bytes
+  [[nodiscard]] std::size_t file_size() const { return file_->size(); }                                ///< bytes
 
   /// @throws InputError if the record's checksum is wrong, c10::Error if it cannot be read
   [[nodiscard]] at::DataPtr read(const std::string& record);

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "optime/layer_step.h"
+#include "torch/device/autocast.h"
 #include "torch/device/scalar_types.h"
-#include "torch/train/autocast.h"
 
 namespace perfpred {
 namespace {
@@ -98,7 +98,7 @@ LayerModule::LayerModule(const LayerCase& layer, c10::Device device, std::uint64
     parameters_.push_back(parameter);
   }
   run_ = [apply = std::move(apply), x, type = device.type(), precision = layer.precision] {
-    const Autocast autocast(type, precision);
+    const Autocast autocast(type, half_type(precision));
     return apply(x);
   };
   if (trains()) output_gradient_ = at::randn_like(forward().detach());

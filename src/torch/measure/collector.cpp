@@ -6,6 +6,7 @@
 #include <perfpred/torch/collector.h>
 #include <perfpred/torch/image_data.h>
 #include <perfpred/torch/system_info.h>
+#include <perfpred/torch/trace.h>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -31,6 +32,7 @@
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
+#include "torch/exported/exported_module.h"
 #include "torch/measure/epoch_measurement.h"
 #include "torch/measure/run_log_writer.h"
 #include "torch/measure/step_measurement.h"
@@ -142,6 +144,13 @@ struct Collector::Impl {
       threads = options.threads.value_or(default_cpu_threads());
       use_cpu_threads(threads);
     }
+    if (!options.pt2.empty()) {
+      file_network = pt2_name(options.pt2);
+      const ExportedModule module(options.pt2, {at::kMeta});
+      for (const auto& [parameter, tensor] : module.parameters()) {
+        if (tensor.requires_grad()) file_params += tensor.numel();
+      }
+    }
   }
 
   [[nodiscard]] Workload placed(Workload workload) const {
@@ -149,7 +158,14 @@ struct Collector::Impl {
     workload.threads = device.is_cpu() ? std::optional(threads) : std::nullopt;
     workload.validate();
     check_trainable(workload, device);
-    check_last_batch(workload);
+    if (is_file_network(workload.network)) {
+      if (workload.network != file_network) {
+        throw InputError(
+            fmt::format("network {} is a file's; without the file it cannot be trained", workload.network));
+      }
+    } else {
+      check_last_batch(workload);
+    }
     return workload;
   }
 
@@ -169,7 +185,7 @@ struct Collector::Impl {
     run.workload = workload;
     run.timestamp_utc = utc_now();
     run.framework = std::string("LibTorch ") + TORCH_VERSION;
-    run.params = workload.params();
+    run.params = workload.network == file_network ? file_params : workload.params();
     run.timing = options.timing;
     run.env = options.env;
     run.load = system_load();
@@ -194,7 +210,9 @@ struct Collector::Impl {
   CollectOptions options;
   c10::Device device;
   std::string name;
-  int threads = 0;  // of a CPU
+  int threads = 0;           // of a CPU
+  std::string file_network;  // of options.pt2
+  std::int64_t file_params = 0;
   std::unique_ptr<ImageData> data;
   std::tuple<std::vector<std::int64_t>, std::int64_t, std::int64_t> data_is_for;
   std::optional<SystemInfo> info;
@@ -221,7 +239,8 @@ bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWr
   const ImageData& images = *guard_torch([&] { return &data_for(workload); });
   run.mem_free_mb = guard_torch([&] { return DeviceMonitor(device).read().mem_free_mb; });
   auto owned = guard_torch([&] {
-    return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs);
+    return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs,
+                                             workload.network == file_network ? options.pt2 : "");
   });
   return use_until_device_fails(std::move(owned), [&](TrainingSession& session) {
     if (options.timing == Timing::epochs) {

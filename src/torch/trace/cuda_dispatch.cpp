@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "torch/trace/cudnn_rnn.h"
@@ -69,7 +70,7 @@ Tensor cast(const Tensor& tensor, at::ScalarType type) {
   if (!is_eligible(tensor) || tensor.scalar_type() == type) return tensor;
   if (type == at::kFloat || !tensor.is_leaf() || !tensor.requires_grad()) return tensor.to(type);
   const auto [found, is_new] = cast_weights.try_emplace(tensor.unsafeGetTensorImpl());
-  if (is_new) found->second = tensor.to(type);
+  if (is_new || found->second.scalar_type() != type) found->second = tensor.to(type);
   return found->second;
 }
 
@@ -134,5 +135,12 @@ CudaDispatch::CudaDispatch(std::optional<at::ScalarType> half) {
 }
 
 CudaDispatch::~CudaDispatch() { cast_weights.clear(); }
+
+CudaAutocast::CudaAutocast(std::optional<at::ScalarType> half) : before_(std::exchange(half_type, half)) {}
+
+CudaAutocast::~CudaAutocast() {
+  half_type = before_;
+  if (!before_) cast_weights.clear();  // as the outermost autocast does when it ends
+}
 
 }  // namespace perfpred

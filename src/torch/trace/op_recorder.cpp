@@ -17,7 +17,21 @@ using at::Tensor;
 
 thread_local OpRecorder* recording = nullptr;
 
-DataType type_of(at::ScalarType type) {
+Strided strided(const Tensor& tensor) {
+  return {std::span(tensor.sizes().data(), tensor.sizes().size()),
+          std::span(tensor.strides().data(), tensor.strides().size())};
+}
+
+/// Of tensors of which some may not be defined.
+std::vector<Strided> strided(std::span<const Tensor> tensors) {
+  std::vector<Strided> all;
+  for (const Tensor& tensor : tensors) all.push_back(tensor.defined() ? strided(tensor) : Strided());
+  return all;
+}
+
+}  // namespace
+
+DataType data_type(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
       return DataType::f32;
@@ -51,20 +65,6 @@ DataType type_of(at::ScalarType type) {
   }
 }
 
-Strided strided(const Tensor& tensor) {
-  return {std::span(tensor.sizes().data(), tensor.sizes().size()),
-          std::span(tensor.strides().data(), tensor.strides().size())};
-}
-
-/// Of tensors of which some may not be defined.
-std::vector<Strided> strided(std::span<const Tensor> tensors) {
-  std::vector<Strided> all;
-  for (const Tensor& tensor : tensors) all.push_back(tensor.defined() ? strided(tensor) : Strided());
-  return all;
-}
-
-}  // namespace
-
 OpRecorder::~OpRecorder() { stop(); }
 
 OpRecorder* OpRecorder::current() { return recording; }
@@ -87,7 +87,7 @@ TensorId OpRecorder::id_of(const at::Tensor& tensor) {
   if (is_new) {
     addresses_.push_back(storage.getWeakStorageImpl());
     const TensorRole role = phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary;
-    known->second = graph_.add_tensor(shape, type_of(tensor.scalar_type()), role);
+    known->second = graph_.add_tensor(shape, data_type(tensor.scalar_type()), role);
     return known->second;
   }
   const TensorId id = known->second;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "torch/device/scalar_types.h"
+#include "torch/exported/exported_module.h"
 #include "torch/trace/cuda_dispatch.h"
 #include "torch/trace/op_handler.h"
 #include "torch/trace/op_recorder.h"
@@ -150,6 +151,7 @@ struct StepTracer::Impl {
   std::map<Optimizer, ParameterUpdate> updates;
   std::optional<GradientScaler> scaler;  // of fp16
   std::shared_ptr<void> owner;
+  std::shared_ptr<ExportedModule> exported;  // of a file of torch.export.save()
   Precision precision;
 
   Impl(const ModuleToTrace& made, Precision of) : forward(made.forward), owner(made.module), precision(of) {
@@ -172,6 +174,24 @@ struct StepTracer::Impl {
     owner = module;
   }
 
+  Impl(std::shared_ptr<ExportedModule> module, Precision of) : exported(std::move(module)), precision(of) {
+    exported->set_autocast([](std::optional<at::ScalarType> half) { return std::make_shared<CudaAutocast>(half); });
+    for (const auto& [name, parameter] : exported->parameters()) add_parameter(parameter);
+    for (const auto& [name, buffer] : exported->buffers()) buffers.push_back(buffer);
+    forward = [module = exported.get()](const std::vector<at::Tensor>& inputs) {
+      std::vector<at::Tensor> outputs = module->forward(inputs);
+      if (outputs.empty()) throw InputError("the network gives no tensor");
+      return outputs.front();
+    };
+  }
+
+  /// The type of an input: a file's own, unless that is single precision and the training's is double.
+  at::ScalarType input_type(std::size_t index, DataType stated) const {
+    if (!exported || index >= exported->inputs().size()) return scalar_type(stated);
+    const at::ScalarType type = exported->inputs()[index].type;
+    return precision == Precision::fp64 && type == at::kFloat ? at::kDouble : type;
+  }
+
   void add_parameter(const at::Tensor& parameter) {
     const bool known = std::any_of(parameters.begin(), parameters.end(),
                                    [&](const at::Tensor& other) { return other.is_same(parameter); });
@@ -191,7 +211,7 @@ struct StepTracer::Impl {
     OpRecorder recorder;
     std::vector<at::Tensor> inputs;
     for (const InputSpec& spec : specs) {
-      inputs.push_back(meta(spec.shape, scalar_type(spec.type)));
+      inputs.push_back(meta(spec.shape, input_type(inputs.size(), spec.type)));
       recorder.name_tensor(inputs.back(), TensorRole::input);
     }
     for (const at::Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
@@ -246,6 +266,11 @@ StepTracer StepTracer::torchscript(const std::string& path, Precision precision)
   return StepTracer(std::make_unique<Impl>(path, precision));
 }
 
+StepTracer StepTracer::pt2(const std::string& path, Precision precision) {
+  const ExportedModuleOptions options{at::kMeta, precision == Precision::fp64};
+  return StepTracer(std::make_unique<Impl>(std::make_shared<ExportedModule>(path, options), precision));
+}
+
 StepTracer StepTracer::network(const Network& network, Precision precision) {
   const auto make = [&] {
     ModuleOptions options;
@@ -268,6 +293,18 @@ OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer
     throw InputError(failure.empty() ? reason_in(error.what()) : failure);
   }
 }
+
+std::vector<InputSpec> StepTracer::inputs() const {
+  std::vector<InputSpec> specs;
+  if (!impl_->exported) return specs;
+  for (const ExportedTensor& input : impl_->exported->inputs()) {
+    InputSpec& spec = specs.emplace_back(InputSpec{{}, data_type(input.type)});
+    for (const ExportedSize& size : input.sizes) spec.shape.push_back(size.example);
+  }
+  return specs;
+}
+
+std::string StepTracer::note() const { return impl_->exported ? impl_->exported->note() : std::string(); }
 
 std::int64_t StepTracer::params() const {
   std::int64_t params = 0;

@@ -2,6 +2,7 @@
 #include "torch/train/trainable_network.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 #include <perfpred/error.h>
 #include <perfpred/network.h>
 #include <perfpred/torch/network_module.h>
@@ -13,6 +14,7 @@
 
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
+#include "torch/exported/exported_module.h"
 #include "torch/train/script_module.h"
 
 namespace perfpred {
@@ -44,6 +46,20 @@ class ZooNetwork final : public TrainableNetwork {
   NetworkModule module_;
 };
 
+/// @throws InputError if the output of the file's network cannot be trained on so many classes
+at::Tensor checked_logits(const std::string& path, at::Tensor logits, std::int64_t classes) {
+  if (!logits.defined() || logits.dim() < 2) {
+    throw InputError(fmt::format("{}: does not return one tensor of logits", path));
+  }
+  if (logits.size(-1) < classes) {
+    throw InputError(fmt::format("{}: has {} outputs for {} classes", path, logits.size(-1), classes));
+  }
+  if (at::GradMode::is_enabled() && !logits.requires_grad()) {
+    throw InputError(fmt::format("{}: has no parameter that can be trained (is it frozen?)", path));
+  }
+  return logits;
+}
+
 class ScriptNetwork final : public TrainableNetwork {
  public:
   ScriptNetwork(const std::string& path, const Workload& workload, c10::Device device)
@@ -54,17 +70,7 @@ class ScriptNetwork final : public TrainableNetwork {
 
   at::Tensor forward(const at::Tensor& inputs) override {
     const at::IValue result = call(inputs);
-    if (!result.isTensor() || result.toTensor().dim() < 2) {
-      throw InputError(fmt::format("{}: does not return one tensor of logits", path_));
-    }
-    at::Tensor logits = result.toTensor();
-    if (logits.size(-1) < classes_) {
-      throw InputError(fmt::format("{}: has {} outputs for {} classes", path_, logits.size(-1), classes_));
-    }
-    if (at::GradMode::is_enabled() && !logits.requires_grad()) {
-      throw InputError(fmt::format("{}: has no parameter that can be trained (is it frozen?)", path_));
-    }
-    return logits;
+    return checked_logits(path_, result.isTensor() ? result.toTensor() : at::Tensor(), classes_);
   }
   void train(bool on) override { module_.train(on); }
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
@@ -98,6 +104,39 @@ class ScriptNetwork final : public TrainableNetwork {
   torch::jit::Module module_;
 };
 
+class ExportedNetwork final : public TrainableNetwork {
+ public:
+  ExportedNetwork(const std::string& path, const Workload& workload, c10::Device device)
+      : path_(path),
+        classes_(workload.classes),
+        module_(path, {device, workload.precision == Precision::fp64, workload.layout}) {}
+
+  at::Tensor forward(const at::Tensor& inputs) override {
+    const auto taken = module_.inputs();
+    const bool half = taken.size() == 1 && c10::isReducedFloatingType(taken[0].type);
+    std::vector<at::Tensor> outputs;
+    try {
+      outputs = module_.forward({half ? inputs.to(taken[0].type) : inputs});
+    } catch (const c10::Error& error) {
+      const std::string reason = error.what_without_backtrace();
+      if (speaks_of_memory(reason) || dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) throw;
+      throw InputError(fmt::format("{}: {}", path_, first_line_of(reason)));
+    }
+    return checked_logits(path_, outputs.empty() ? at::Tensor() : outputs.front(), classes_);
+  }
+  void train(bool on) override { module_.train(on); }
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
+    return module_.parameters();
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> buffers() const override { return module_.buffers(); }
+  [[nodiscard]] std::string note() const override { return module_.note(); }
+
+ private:
+  std::string path_;
+  std::int64_t classes_;
+  ExportedModule module_;
+};
+
 }  // namespace
 
 std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device, std::uint64_t seed) {
@@ -107,6 +146,10 @@ std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10
 std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,
                                                    c10::Device device) {
   return std::make_unique<ScriptNetwork>(path, workload, device);
+}
+
+std::unique_ptr<TrainableNetwork> load_exported(const std::string& path, const Workload& workload, c10::Device device) {
+  return std::make_unique<ExportedNetwork>(path, workload, device);
 }
 
 }  // namespace perfpred

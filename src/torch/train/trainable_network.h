@@ -20,6 +20,7 @@ class TrainableNetwork {
   virtual void train(bool on) = 0;
   [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> parameters() const = 0;
   [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> buffers() const = 0;
+  [[nodiscard]] virtual std::string note() const { return {}; }  ///< what its user should know, in one line
 };
 
 /// The workload's network of the zoo. @throws InputError for a network that is not known
@@ -29,5 +30,10 @@ class TrainableNetwork {
 /// A module saved by torch.jit.save(). @throws InputError if the file cannot be read or is not TorchScript
 [[nodiscard]] std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,
                                                                  c10::Device device);
+
+/// A network saved by torch.export.save(); of several outputs, the first is the logits.
+/// @throws InputError if the file cannot be read, is not one of these, or has an operator that is not known
+[[nodiscard]] std::unique_ptr<TrainableNetwork> load_exported(const std::string& path, const Workload& workload,
+                                                              c10::Device device);
 
 }  // namespace perfpred

@@ -37,10 +37,12 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   workload.device = result_.device;
   if (device_.is_cpu()) workload.threads = options_.threads.value_or(default_cpu_threads());
   const StepOptions step{options_.learning_rate, options_.weight_decay, options_.label_smoothing, options_.seed};
-  step_ = options_.torchscript.empty()
-              ? std::make_unique<TrainingStep>(workload, device_, step)
-              : std::make_unique<TrainingStep>(load_torchscript(options_.torchscript, workload, device_), workload,
-                                               device_, step);
+  std::unique_ptr<TrainableNetwork> own;
+  if (!options_.torchscript.empty()) own = load_torchscript(options_.torchscript, workload, device_);
+  if (!options_.pt2.empty()) own = load_exported(options_.pt2, workload, device_);
+  if (own && !own->note().empty()) data_.notes.push_back(own->note());
+  step_ = own ? std::make_unique<TrainingStep>(std::move(own), workload, device_, step)
+              : std::make_unique<TrainingStep>(workload, device_, step);
   steps_an_epoch_ = workload.steps_per_epoch();
   total_steps_ = steps_an_epoch_ * options_.epochs;
   load_initial_weights();
@@ -51,13 +53,13 @@ void Trainer::load_initial_weights() {
   const std::string& path = trains(options_) || options_.resume.empty() ? options_.init : options_.resume;
   if (!path.empty()) {
     restore(step_->network_state(), load_weights(path), path);
-  } else if (options_.evaluate && options_.torchscript.empty()) {
+  } else if (options_.evaluate && !of_file(options_)) {
     data_.notes.emplace_back("the weights are random: neither --init nor --resume says where to take them from");
   }
 }
 
 void Trainer::prepare_training() {
-  if (options_.torchscript.empty()) check_last_batch(data_.workload);
+  if (!of_file(options_)) check_last_batch(data_.workload);
   if (options_.warmup > total_steps_) {
     throw InputError(
         fmt::format("warmup {} is more than the {} steps of the training, which would never reach the learning rate",

@@ -50,13 +50,15 @@ std::string folder_of(const std::string& data, std::string_view prefix) {
 
 Workload workload_of(const TrainNetOptions& options) {
   Workload workload;
-  if (options.torchscript.empty()) {
+  if (!of_file(options)) {
     workload = Workload::zoo(options.network, options.batch_size);
-    if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
+  } else if (!options.pt2.empty()) {
+    workload = pt2_workload(options.pt2);
   } else {
     workload.network = torchscript_name(options.torchscript);
     workload.depth = workload.base_filters = std::nullopt;
   }
+  if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
   if (is_cifar(options)) workload.input = {3, 32, 32};
   if (!options.input.empty()) workload.input = parse_shape(options.input);
   workload.batch_size = options.batch_size;
@@ -124,7 +126,7 @@ std::optional<TrainingData> training_data(const TrainNetOptions& options,
   workload.classes = data.images.classes;
   workload.train_images =
       options.data == "dummy" ? options.train_images.value_or(default_images) : data.images.train->size();
-  if (options.torchscript.empty()) workload.validate();
+  if (!of_file(options)) workload.validate();
   return data;
 }
 

@@ -10,8 +10,9 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include "torch/device/autocast.h"
+#include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
-#include "torch/train/autocast.h"
 #include "torch/train/cross_entropy.h"
 #include "torch/train/cuda_graph.h"
 
@@ -86,7 +87,7 @@ void TrainingStep::compute(const Batch& batch) {
   at::Tensor logits;
   at::Tensor loss;
   {
-    const Autocast autocast(device_.type(), workload_.precision);
+    const Autocast autocast(device_.type(), half_type(workload_.precision));
     logits = forward(batch.inputs);
     end_phase(Phase::forward);
     loss = cross_entropy(logits, batch.targets, options_.label_smoothing);
@@ -165,7 +166,7 @@ std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, const ImageSo
                                               const std::function<bool()>& stop) {
   return guard_torch([&]() -> std::optional<Metrics> {
     const at::NoGradGuard no_grad;
-    const Autocast autocast(device_.type(), workload_.precision);
+    const Autocast autocast(device_.type(), half_type(workload_.precision));
     network_->train(false);
     at::Tensor loss_sum = at::zeros_like(loss_sum_);
     at::Tensor correct = at::zeros_like(correct_);

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/exported/exported_program.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "text/json.h"
+
+namespace perfpred {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t schema_version = 8;
+constexpr int deepest_graph = 16;
+
+[[noreturn]] void refuse(const std::string& reason) { throw InputError(reason); }
+
+// ---- Values ----
+
+std::int64_t integer(const json& value) {
+  if (!value.is_number_integer()) refuse(fmt::format("{} is not an integer", shown(value.dump())));
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
+    refuse(fmt::format("{} is too large", value.dump()));
+  }
+  return value.get<std::int64_t>();
+}
+
+double number(const json& value) {
+  if (value == "Infinity") return std::numeric_limits<double>::infinity();
+  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
+  if (value == "NaN") return std::nan("");
+  if (!value.is_number()) refuse(fmt::format("{} is not a number", shown(value.dump())));
+  return value.get<double>();
+}
+
+at::ScalarType scalar_type(const json& value) {
+  using enum at::ScalarType;
+  switch (integer(value)) {
+    case 1:
+      return Byte;
+    case 2:
+      return Char;
+    case 3:
+      return Short;
+    case 4:
+      return Int;
+    case 5:
+      return Long;
+    case 6:
+      return Half;
+    case 7:
+      return Float;
+    case 8:
+      return Double;
+    case 9:
+      return ComplexHalf;
+    case 10:
+      return ComplexFloat;
+    case 11:
+      return ComplexDouble;
+    case 12:
+      return Bool;
+    case 13:
+      return BFloat16;
+    case 28:
+      return UInt16;
+    case 29:
+      return Float8_e4m3fn;
+    case 30:
+      return Float8_e5m2;
+    case 31:
+      return Float8_e4m3fnuz;
+    case 32:
+      return Float8_e5m2fnuz;
+    default:
+      refuse(fmt::format("{} is no type of tensors", value.dump()));
+  }
+}
+
+at::MemoryFormat memory_format(const json& value) {
+  constexpr std::array formats = {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast,
+                                  at::MemoryFormat::ChannelsLast3d, at::MemoryFormat::Preserve};
+  const std::int64_t at = integer(value);
+  if (at < 1 || at > static_cast<std::int64_t>(formats.size())) refuse(value.dump() + " is no memory format");
+  return formats.at(static_cast<std::size_t>(at - 1));
+}
+
+at::Layout layout(const json& value) {
+  constexpr std::int64_t strided = 7;
+  if (integer(value) != strided) refuse("a tensor is not dense");
+  return at::kStrided;
+}
+
+c10::Device device(const json& value) {
+  try {
+    return c10::Device(value.at("type").get<std::string>());
+  } catch (const c10::Error&) {
+    refuse(fmt::format("{} is no device", shown(value.at("type").dump())));
+  }
+}
+
+// ---- Arguments ----
+
+ExportedGraph read_graph(const json& value, int depth);
+
+/// The only member of a union that is not null, or the only one at all.
+std::pair<std::string, const json*> alternative(const json& value) {
+  if (!value.is_object() || value.empty()) refuse(fmt::format("{} is no argument", shown(value.dump())));
+  const json::const_iterator first = value.begin();
+  return {first.key(), &first.value()};
+}
+
+ExportedArgument named(const json& value) { return {ExportedArgument::Name{value.get<std::string>()}}; }
+
+ExportedArgument read_argument(const json& value, int depth);
+
+/// `{"as_name": ...}` or a value.
+ExportedArgument read_symbolic(const json& value, int depth) {
+  return value.contains("as_name") ? named(value.at("as_name")) : read_argument(value, depth);
+}
+
+template <class Read>
+ExportedArgument read_list(const json& values, Read read) {
+  if (!values.is_array()) refuse(fmt::format("{} is no list", shown(values.dump())));
+  ExportedArgument::List list;
+  list.reserve(values.size());
+  for (const json& value : values) list.push_back(read(value));
+  return {std::move(list)};
+}
+
+ExportedArgument read_argument(const json& value, int depth) {
+  const auto [kind, content] = alternative(value);
+  const json& is = *content;
+  const auto tensor = [](const json& of) { return named(of.at("name")); };
+  const auto whole = [](const json& of) { return ExportedArgument{integer(of)}; };
+  const auto symbolic = [depth](const json& of) { return read_symbolic(of, depth); };
+  if (kind == "as_none") return {};
+  if (kind == "as_tensor") return tensor(is);
+  if (kind == "as_int") return whole(is);
+  if (kind == "as_ints") return read_list(is, whole);
+  if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float") return symbolic(is);
+  if (kind == "as_sym_ints" || kind == "as_sym_bools" || kind == "as_sym_floats") return read_list(is, symbolic);
+  if (kind == "as_bool") return {is.get<bool>()};
+  if (kind == "as_float") return {number(is)};
+  if (kind == "as_string") return {is.get<std::string>()};
+  if (kind == "as_tensors") return read_list(is, tensor);
+  if (kind == "as_optional_tensor") return read_argument(is, depth);
+  if (kind == "as_optional_tensors") return read_list(is, [&](const json& of) { return read_argument(of, depth); });
+  if (kind == "as_floats") return read_list(is, [](const json& of) { return ExportedArgument{number(of)}; });
+  if (kind == "as_bools") return read_list(is, [](const json& of) { return ExportedArgument{of.get<bool>()}; });
+  if (kind == "as_strings") {
+    return read_list(is, [](const json& of) { return ExportedArgument{of.get<std::string>()}; });
+  }
+  if (kind == "as_int_lists") return read_list(is, [&](const json& of) { return read_list(of, whole); });
+  if (kind == "as_nested_tensors") return read_list(is, [&](const json& of) { return read_list(of, tensor); });
+  if (kind == "as_scalar_type") return {scalar_type(is)};
+  if (kind == "as_memory_format") return {memory_format(is)};
+  if (kind == "as_layout") return {layout(is)};
+  if (kind == "as_device") return {device(is)};
+  if (kind == "as_complex") return {c10::complex<double>(number(is.at("real")), number(is.at("imag")))};
+  if (kind == "as_graph") return {std::make_shared<const ExportedGraph>(read_graph(is.at("graph"), depth + 1))};
+  return {ExportedArgument::Other{kind}};
+}
+
+std::vector<ExportedArgument> read_arguments(const json& values, int depth) {
+  std::vector<ExportedArgument> arguments;
+  for (const json& value : values) arguments.push_back(read_argument(value, depth));
+  return arguments;
+}
+
+ExportedNode read_node(const json& value, int depth) {
+  ExportedNode node;
+  node.target = value.at("target").get<std::string>();
+  try {
+    for (const json& input : value.at("inputs")) {
+      node.inputs.emplace_back(input.at("name").get<std::string>(), read_argument(input.at("arg"), depth));
+    }
+    node.outputs = read_arguments(value.at("outputs"), depth);
+  } catch (const InputError& error) {
+    refuse(fmt::format("{}: {}", shown(node.target), error.what()));
+  }
+  return node;
+}
+
+ExportedGraph read_graph(const json& value, int depth) {
+  if (depth > deepest_graph) refuse("has graphs inside graphs without end");
+  ExportedGraph graph;
+  graph.inputs = read_arguments(value.at("inputs"), depth);
+  graph.outputs = read_arguments(value.at("outputs"), depth);
+  for (const json& node : value.at("nodes")) graph.nodes.push_back(read_node(node, depth));
+  return graph;
+}
+
+// ---- Signature ----
+
+ExportedSize read_size(const json& value) {
+  if (value.contains("as_int")) return {integer(value.at("as_int")), {}};
+  const json& expression = value.at("as_expr");
+  ExportedSize size{0, expression.at("expr_str").get<std::string>()};
+  if (expression.contains("hint") && expression["hint"].is_object()) {
+    size.example = integer(expression["hint"].at("as_int"));
+  }
+  return size;
+}
+
+std::vector<ExportedSize> read_sizes(const json& values) {
+  std::vector<ExportedSize> sizes;
+  for (const json& value : values) {
+    sizes.push_back(read_size(value));
+    if (sizes.back().example < 0) refuse("a size is negative");
+  }
+  return sizes;
+}
+
+ExportedBinding read_input(const json& value) {
+  const auto [kind, content] = alternative(value);
+  const json& is = *content;
+  const auto of_file = [&](ExportedRole role, const char* key) {
+    return ExportedBinding{role, named(is.at("arg").at("name")), is.at(key).get<std::string>()};
+  };
+  if (kind == "parameter") return of_file(ExportedRole::parameter, "parameter_name");
+  if (kind == "buffer") return of_file(ExportedRole::buffer, "buffer_name");
+  if (kind == "tensor_constant") return of_file(ExportedRole::constant, "tensor_constant_name");
+  if (kind == "user_input") return {ExportedRole::user, read_argument(is.at("arg"), 0), {}};
+  if (kind == "constant_input") return {};
+  refuse(fmt::format("an input is of the kind {}, which has no meaning outside Python", shown(kind)));
+}
+
+std::optional<ExportedBinding> read_output(const json& value) {
+  const auto [kind, content] = alternative(value);
+  const json& is = *content;
+  const auto mutated = [&](ExportedRole role, const char* key) {
+    return ExportedBinding{role, named(is.at("arg").at("name")), is.at(key).get<std::string>()};
+  };
+  if (kind == "user_output") return ExportedBinding{ExportedRole::user, read_argument(is.at("arg"), 0), {}};
+  if (kind == "buffer_mutation") return mutated(ExportedRole::buffer, "buffer_name");
+  if (kind == "parameter_mutation") return mutated(ExportedRole::parameter, "parameter_name");
+  if (kind == "user_input_mutation") return std::nullopt;  // nobody reads a batch after the step
+  if (kind == "loss_output" || kind.starts_with("gradient_to")) {
+    refuse("has a backward pass of its own; export the network without it");
+  }
+  refuse(fmt::format("an output is of the kind {}, which has no meaning outside Python", shown(kind)));
+}
+
+/// The tensors among the user's inputs or outputs.
+std::vector<ExportedTensor> tensors_of(const std::vector<ExportedBinding>& bindings, const json& values) {
+  std::vector<ExportedTensor> tensors;
+  for (const ExportedBinding& binding : bindings) {
+    const ExportedArgument::Name* name = binding.value.name();
+    if (binding.role != ExportedRole::user || name == nullptr || !values.contains(name->name)) continue;
+    const json& value = values.at(name->name);
+    tensors.push_back({name->name, scalar_type(value.at("dtype")), read_sizes(value.at("sizes"))});
+  }
+  return tensors;
+}
+
+std::map<std::string, ExportedProgram::Range> read_ranges(const json& values) {
+  std::map<std::string, ExportedProgram::Range> ranges;
+  for (const auto& [symbol, value] : values.items()) {
+    ExportedProgram::Range range;
+    if (value.contains("min_val") && !value["min_val"].is_null()) range.least = integer(value["min_val"]);
+    if (value.contains("max_val") && !value["max_val"].is_null()) range.most = integer(value["max_val"]);
+    ranges.emplace(symbol, range);
+  }
+  return ranges;
+}
+
+template <class Read>
+auto parsed(std::string_view text, Read read) {
+  try {
+    return read(json::parse(text));
+  } catch (const json::parse_error& error) {
+    refuse(fmt::format("is not JSON (byte {})", error.byte));
+  } catch (const json::exception& error) {
+    refuse(shown(json_complaint(error)));
+  }
+}
+
+}  // namespace
+
+ExportedProgram parse_exported_program(std::string_view text) {
+  return parsed(text, [](const json& document) {
+    const json& version = document.at("schema_version");
+    const std::int64_t major = integer(version.at("major"));
+    if (major != schema_version) {
+      const std::string writer = document.value("torch_version", std::string("another PyTorch"));
+      refuse(fmt::format("has version {} of the format (PyTorch {}), not {}; export it again with PyTorch 2.11", major,
+                         shown(writer), schema_version));
+    }
+    const json& module = document.at("graph_module");
+    ExportedProgram program;
+    program.graph = read_graph(module.at("graph"), 0);
+    for (const json& value : module.at("signature").at("input_specs")) program.inputs.push_back(read_input(value));
+    for (const json& value : module.at("signature").at("output_specs")) {
+      if (auto output = read_output(value)) program.outputs.push_back(*std::move(output));
+    }
+    const json& tensors = module.at("graph").at("tensor_values");
+    program.taken = tensors_of(program.inputs, tensors);
+    program.given = tensors_of(program.outputs, tensors);
+    program.ranges = read_ranges(document.at("range_constraints"));
+    return program;
+  });
+}
+
+std::map<std::string, ExportedPayload> parse_exported_payloads(std::string_view text) {
+  return parsed(text, [](const json& document) {
+    std::map<std::string, ExportedPayload> payloads;
+    for (const auto& [name, value] : document.at("config").items()) {
+      ExportedPayload payload;
+      payload.record = value.at("path_name").get<std::string>();
+      payload.pickled = value.at("use_pickle").get<bool>();
+      payload.has_tensor = !value.at("tensor_meta").is_null();
+      if (payload.has_tensor) {
+        const json& meta = value["tensor_meta"];
+        payload.type = scalar_type(meta.at("dtype"));
+        for (const ExportedSize& size : read_sizes(meta.at("sizes"))) payload.sizes.push_back(size.example);
+        for (const ExportedSize& stride : read_sizes(meta.at("strides"))) payload.strides.push_back(stride.example);
+        payload.offset = read_size(meta.at("storage_offset")).example;
+        payload.requires_grad = meta.at("requires_grad").get<bool>();
+        payload.on_meta = meta.at("device").at("type") == "meta";
+        if (payload.sizes.size() != payload.strides.size() || payload.offset < 0) refuse(name + " has no whole shape");
+      }
+      payloads.emplace(name, std::move(payload));
+    }
+    return payloads;
+  });
+}
+
+}  // namespace perfpred

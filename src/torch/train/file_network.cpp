@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+#include <perfpred/torch/trace.h>
+
+#include <fmt/format.h>
+
+#include "text/file_hash.h"
+#include "torch/exported/exported_module.h"
+
+namespace perfpred {
+
+std::string torchscript_name(const std::string& path) { return "torchscript:" + file_hash(path); }
+std::string pt2_name(const std::string& path) { return "pt2:" + file_hash(path); }
+
+Workload pt2_workload(const std::string& path) {
+  const ExportedModule module(path, {at::kMeta});
+  const auto refuse = [&](const std::string& why) { throw InputError(fmt::format("{}: {}", path, why)); };
+  if (module.inputs().size() != 1) {
+    refuse(fmt::format("takes {} inputs; images and sequences of words are one", module.inputs().size()));
+  }
+  const auto& sizes = module.inputs().front().sizes;
+  if (sizes.size() != 2 && sizes.size() != 4) {
+    refuse("takes neither batches of images (channels, height, width) nor of sequences of words");
+  }
+  Workload workload;
+  workload.network = pt2_name(path);
+  workload.depth = workload.base_filters = std::nullopt;
+  workload.batch_size = sizes.front().example;
+  workload.input.clear();
+  for (std::size_t axis = 1; axis < sizes.size(); ++axis) workload.input.push_back(sizes[axis].example);
+  if (module.outputs().empty() || module.outputs().front().sizes.size() < 2)
+    refuse("does not return one tensor of logits");
+  const auto& given = module.outputs().front().sizes;
+  workload.classes = given.size() == 3 ? given[2].example : given[1].example;
+  return workload;
+}
+
+}  // namespace perfpred

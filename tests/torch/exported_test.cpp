@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of torch.export.save(): against what PyTorch computed with the networks that they were exported from
+// (export_pt2.py), and against files written here by hand, damaged ones among them.
+#include <perfpred/error.h>
+#include <perfpred/run_recorder.h>
+#include <perfpred/torch/collector.h>
+#include <perfpred/torch/net_trainer.h>
+#include <perfpred/torch/trace.h>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <caffe2/serialize/inline_container.h>
+
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../temporary_folder.h"
+#include "torch/exported/exported_module.h"
+#include "torch/exported/symbolic_number.h"
+#include "torch/files/torch_file.h"
+#include "torch/train/trainable_network.h"
+
+namespace perfpred {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+// ---- Against PyTorch ----
+
+class ExportedByPyTorch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("PERFPRED_PT2_DIR") == nullptr) {
+      GTEST_SKIP() << "PERFPRED_PT2_DIR is not set: no Python with torch made the files (tests/torch/export_pt2.py)";
+    }
+  }
+  static std::string path(const std::string& name) { return std::string(std::getenv("PERFPRED_PT2_DIR")) + "/" + name; }
+
+  /// Values of one kind, "input" or "gradient", by what follows the point.
+  static std::map<std::string, at::Tensor> recorded(const std::string& name, const std::string& kind) {
+    std::map<std::string, at::Tensor> values;
+    const SavedValue file = read_torch_file(path(name + ".pt"));
+    for (const auto& [key, value] : std::get<SavedValue::Dictionary>(file.is)) {
+      if (key.rfind(kind + ".", 0) == 0) values[key.substr(kind.size() + 1)] = std::get<at::Tensor>(value.is);
+    }
+    return values;
+  }
+  static std::vector<at::Tensor> inputs_of(const std::string& name) {
+    std::vector<at::Tensor> inputs;
+    for (const auto& [number, tensor] : recorded(name, "input")) inputs.push_back(tensor);
+    return inputs;
+  }
+
+  static void expect_close(const at::Tensor& actual, const at::Tensor& expected, const std::string& what) {
+    ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
+    ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
+    EXPECT_TRUE(torch::allclose(actual.to(torch::kDouble), expected.to(torch::kDouble), 1e-5, 1e-6))
+        << what << " differs by " << (actual - expected).abs().max().item<double>();
+  }
+
+  /// One step of the file's network gives the outputs, gradients and buffers that the module's own step gave.
+  static void expect_the_modules_step(const std::string& name) {
+    SCOPED_TRACE(name);
+    ExportedModule module(path(name + ".pt2"), {});
+    torch::manual_seed(7);
+    const std::vector<at::Tensor> outputs = module.forward(inputs_of(name));
+    at::Tensor loss = torch::zeros({});
+    for (const at::Tensor& output : outputs) loss = loss + output.to(torch::kFloat).square().sum();
+    loss.backward();
+    const auto expected = recorded(name, "output");
+    ASSERT_EQ(outputs.size(), expected.size());
+    for (const auto& [number, tensor] : expected) expect_close(outputs.at(std::stoul(number)), tensor, "output");
+    const auto gradients = recorded(name, "gradient");
+    EXPECT_EQ(module.parameters().size(), gradients.size());
+    for (const auto& [parameter, tensor] : module.parameters()) {
+      ASSERT_EQ(gradients.count(parameter), 1) << parameter;
+      expect_close(tensor.grad(), gradients.at(parameter), parameter);
+    }
+    const auto buffers = recorded(name, "buffer");
+    for (const auto& [buffer, tensor] : module.buffers()) expect_close(tensor, buffers.at(buffer), buffer);
+  }
+};
+
+TEST_F(ExportedByPyTorch, ComputesWhatTheModuleComputes) {
+  for (const char* name : {"cnn", "fixed", "evaluated", "frozen", "transformer", "autocast", "shapes"}) {
+    expect_the_modules_step(name);
+  }
+}
+
+/// Decomposed, batch normalisation gives new values of its buffers as outputs of the graph, which are copied back.
+TEST_F(ExportedByPyTorch, DecomposedBatchNormalisationKeepsItsStatistics) {
+  ExportedModule module(path("decomposed.pt2"), {});
+  (void)module.forward(inputs_of("decomposed"));
+  const auto buffers = recorded("decomposed", "buffer");
+  int compared = 0;
+  for (const auto& [buffer, tensor] : module.buffers()) {
+    if (buffer.rfind("features.1.", 0) != 0) continue;  // before the dropout, whose random numbers may differ
+    expect_close(tensor, buffers.at(buffer), buffer);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 3);  // mean, variance, count of batches
+}
+
+TEST_F(ExportedByPyTorch, TiedWeightsAreOneParameter) {
+  const ExportedModule module(path("transformer.pt2"), {});
+  for (const auto& [name, tensor] : module.parameters()) EXPECT_NE(name, "head.weight");
+  EXPECT_EQ(StepTracer::pt2(path("transformer.pt2")).params(),
+            50 * 16 + (48 * 16 + 48) + (16 * 16 + 16) + (32 * 16 + 32) + (16 * 32 + 16) + 4 * 16);
+}
+
+TEST_F(ExportedByPyTorch, EvaluatesATrainingExport) {
+  ExportedModule trained(path("cnn.pt2"), {});
+  ExportedModule frozen(path("evaluated.pt2"), {});  // the same weights and statistics
+  trained.train(false);
+  const torch::NoGradGuard no_grad;
+  const auto inputs = inputs_of("cnn");
+  const at::Tensor first = trained.forward(inputs).front();
+  expect_close(first, frozen.forward(inputs).front(), "output");
+  expect_close(trained.forward(inputs).front(), first, "the second evaluation");
+  for (const auto& [name, tensor] : trained.buffers()) {
+    EXPECT_EQ(name.find("num_batches") != std::string::npos && tensor.item<std::int64_t>() != 0, false) << name;
+  }
+}
+
+TEST_F(ExportedByPyTorch, SaysWhatDoesNotTrain) {
+  EXPECT_EQ(StepTracer::pt2(path("cnn.pt2")).note(), "");
+  EXPECT_THAT(StepTracer::pt2(path("evaluated.pt2")).note(),
+              AllOf(HasSubstr("2 batch normalisations use stored statistics, 1 dropouts drop nothing"),
+                    HasSubstr("model.train()")));
+  EXPECT_THAT(StepTracer::pt2(path("frozen.pt2")).note(), HasSubstr("2 batch normalisations"));
+}
+
+TEST_F(ExportedByPyTorch, IsTraced) {
+  StepTracer tracer = StepTracer::pt2(path("cnn.pt2"));
+  ASSERT_EQ(tracer.inputs().size(), 1U);
+  EXPECT_EQ(tracer.inputs()[0].shape, (std::vector<std::int64_t>{4, 3, 8, 8}));
+  const InputSpec input{{6, 3, 8, 8}};
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::adam);
+  // 2 |out| (inputs of one output), of two convolutions and a linear layer; the first has no gradient of its input
+  const double first = 2.0 * 6 * 8 * 64 * 27;
+  const double others = 2.0 * 6 * 16 * 16 * 36 + 2.0 * 6 * 10 * 16;
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, first + others);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, first + 2 * others);
+  EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
+  EXPECT_EQ(step.totals(OpKind::batch_norm).ops, 2);
+}
+
+TEST_F(ExportedByPyTorch, AttentionIsOneOperator) {
+  StepTracer tracer = StepTracer::pt2(path("transformer.pt2"));
+  const InputSpec input{{8, 32}};  // words by the file's own type
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::adam);
+  EXPECT_EQ(step.totals(OpKind::attention).ops, 1);
+  EXPECT_EQ(step.totals(OpKind::attention).flops, 4.0 * 8 * 4 * 32 * 32 * 4);
+  EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
+}
+
+TEST_F(ExportedByPyTorch, AutocastInsideIsTracedInHalfPrecision) {
+  StepTracer tracer = StepTracer::pt2(path("autocast.pt2"));
+  const InputSpec input{{5, 12}};
+  std::map<DataType, int> products;
+  const OpGraph step = tracer.trace({&input, 1}, Optimizer::sgd);
+  for (const Op& op : step.ops()) {
+    if (op.phase == Phase::forward && (op.kind == OpKind::addmm || op.kind == OpKind::mm)) ++products[op.type];
+  }
+  EXPECT_EQ(products, (std::map<DataType, int>{{DataType::bf16, 2}, {DataType::f32, 1}}));
+}
+
+TEST_F(ExportedByPyTorch, DoublePrecisionIsDoubleThroughout) {
+  ExportedModule module(path("shapes.pt2"), {at::kCPU, true});
+  auto inputs = inputs_of("shapes");
+  inputs[0] = inputs[0].to(torch::kDouble);
+  for (const at::Tensor& output : module.forward(inputs)) EXPECT_EQ(output.scalar_type(), torch::kDouble);
+}
+
+TEST_F(ExportedByPyTorch, SizesThatMayNotVaryAreRefused) {
+  ExportedModule fixed(path("fixed.pt2"), {});
+  EXPECT_THAT(message_of([&] {
+                (void)fixed.forward({torch::ones({8, 3, 8, 8})});
+              }),
+              AllOf(HasSubstr("fixed.pt2: input x: 4x3x8x8 does not take 8x3x8x8"), HasSubstr("dynamic_shapes")));
+  ExportedModule dynamic(path("shapes.pt2"), {});
+  const auto call = [&](std::vector<std::int64_t> x, std::vector<std::int64_t> mask) {
+    return message_of([&] { (void)dynamic.forward({torch::ones(x), torch::ones(mask, torch::kBool)}); });
+  };
+  EXPECT_EQ(call({2, 5, 6}, {2, 5, 6}), "");
+  EXPECT_THAT(call({2, 5, 6}, {2, 4, 6}), HasSubstr("sizes that have to be equal are not"));
+  EXPECT_THAT(call({65, 5, 6}, {65, 5, 6}), HasSubstr("axis 0 was exported for 2 to 64"));
+  EXPECT_THAT(call({2, 5}, {2, 5, 6}), HasSubstr("another number of axes"));
+  EXPECT_THAT(message_of([&] {
+                (void)dynamic.forward({torch::ones({2, 5, 6})});
+              }),
+              HasSubstr("takes 2 inputs (x: ?x?x6, mask: ?x?x6), not 1"));
+}
+
+TEST_F(ExportedByPyTorch, IsTrained) {
+  TrainNetOptions options;
+  options.pt2 = path("cnn.pt2");
+  options.classes = 3;
+  options.train_images = 1600;
+  options.batch_size = 16;
+  options.epochs = 8;
+  options.learning_rate = 0.2;
+  options.device = "cpu";
+  options.threads = 1;
+  const TrainNetResult result = train_net(
+      options, [](const std::string&) {}, [] { return false; });
+  ASSERT_EQ(result.epochs.size(), 8U);
+  EXPECT_LT(result.epochs.back().train_loss, 0.85 * result.epochs.front().train_loss);
+  EXPECT_GT(*result.test_acc, 0.5);  // a third by chance; evaluated without dropout, with stored statistics
+}
+
+TEST_F(ExportedByPyTorch, IsCollected) {
+  const testing::TemporaryFolder folder;
+  CollectOptions options;
+  options.pt2 = path("cnn.pt2");
+  options.device = "cpu";
+  options.threads = 1;
+  options.epochs = 2;
+  options.runs_csv = folder.file("runs.csv");
+  Workload workload = pt2_workload(options.pt2);
+  EXPECT_EQ(workload.network, pt2_name(options.pt2));
+  EXPECT_EQ(workload.input, (std::vector<std::int64_t>{3, 8, 8}));
+  EXPECT_EQ(workload.classes, 10);
+  workload.batch_size = 16;
+  workload.train_images = 128;
+  Collector collector(options);
+  const auto result = collector.collect(
+      {&workload, 1}, [](const CollectProgress&) {}, [] { return false; });
+  ASSERT_EQ(result.done, 1);
+  const auto rows = RunRecorder(options.runs_csv).runs();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].workload.network, pt2_name(options.pt2));
+  EXPECT_EQ(rows[0].params, StepTracer::pt2(options.pt2).params());
+  workload.network = "pt2:000000000000";
+  EXPECT_THAT(message_of([&] { (void)collector.placed(workload); }), HasSubstr("pt2:000000000000"));
+}
+
+// ---- Networks of torchvision ----
+
+TEST(Exported, TorchvisionsNetworksAreCountedAsTheZoos) {
+  const char* folder = std::getenv("PERFPRED_TORCHSCRIPT_DIR");
+  if (folder == nullptr)
+    GTEST_SKIP() << "PERFPRED_TORCHSCRIPT_DIR is not set (scripts/torchscript_networks.sh fills it)";
+  for (const char* name : {"resnet18", "vit_b_16", "mobilenet_v3_large"}) {
+    SCOPED_TRACE(name);
+    const Workload workload = Workload::zoo(name, 8);
+    StepTracer tracer = StepTracer::pt2(std::string(folder) + "/" + name + ".pt2");
+    EXPECT_EQ(tracer.params(), workload.params());
+    const InputSpec input{{8, 3, 224, 224}};
+    const OpGraph step = tracer.trace({&input, 1}, workload.optimizer);
+    const OpGraph zoo = workload.graph();
+    for (const Phase phase : {Phase::forward, Phase::backward, Phase::optimizer}) {
+      EXPECT_EQ(step.totals(phase).conv_matmul_flops, zoo.totals(phase).conv_matmul_flops);
+    }
+    EXPECT_NEAR(step.totals().flops / zoo.totals().flops, 1, 0.001);
+    EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
+  }
+}
+
+// ---- Files written by hand ----
+
+json tensor_name(const std::string& name) { return {{"as_tensor", {{"name", name}}}}; }
+json sizes(const std::vector<std::int64_t>& all) {
+  json list = json::array();
+  for (const std::int64_t size : all) list.push_back({{"as_int", size}});
+  return list;
+}
+json meta_of(const std::vector<std::int64_t>& shape, bool learned = false) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return {{"dtype", 7},
+          {"sizes", sizes(shape)},
+          {"strides", sizes(strides)},
+          {"storage_offset", {{"as_int", 0}}},
+          {"requires_grad", learned},
+          {"device", {{"type", "cpu"}, {"index", nullptr}}},
+          {"layout", 7}};
+}
+json node(const std::string& target, const std::vector<std::pair<std::string, json>>& inputs,
+          const std::string& output) {
+  json list = json::array();
+  for (const auto& [name, argument] : inputs) list.push_back({{"name", name}, {"arg", argument}, {"kind", 1}});
+  return {{"target", target}, {"inputs", list}, {"outputs", {tensor_name(output)}}, {"metadata", json::object()}};
+}
+
+/// relu(x w), with a weight of ones, 4x3.
+struct HandWritten {
+  json program, weights;
+
+  /// Without values, as a network on the meta device is exported: all names have one empty record.
+  void remove_values() {
+    json& config = weights["config"];
+    config["weight"]["tensor_meta"]["device"]["type"] = "meta";
+    config["tied"] = config["weight"];
+    json& graph = program["graph_module"]["graph"];
+    graph["inputs"].push_back(tensor_name("tied"));
+    program["graph_module"]["signature"]["input_specs"].push_back(
+        {{"parameter", {{"arg", {{"name", "tied"}}}, {"parameter_name", "tied"}}}});
+  }
+
+  HandWritten() {
+    const json graph = {
+        {"inputs", {tensor_name("w"), tensor_name("x")}},
+        {"outputs", {tensor_name("y")}},
+        {"nodes",
+         {node("torch.ops.aten.mm.default", {{"self", tensor_name("x")}, {"mat2", tensor_name("w")}}, "z"),
+          node("torch.ops.aten.relu.default", {{"self", tensor_name("z")}}, "y")}},
+        {"tensor_values", {{"w", meta_of({4, 3})}, {"x", meta_of({2, 4})}, {"y", meta_of({2, 3})}}},
+    };
+    const json signature = {
+        {"input_specs",
+         {{{"parameter", {{"arg", {{"name", "w"}}}, {"parameter_name", "weight"}}}},
+          {{"user_input", {{"arg", tensor_name("x")}}}}}},
+        {"output_specs", {{{"user_output", {{"arg", tensor_name("y")}}}}}},
+    };
+    program = {{"graph_module", {{"graph", graph}, {"signature", signature}}},
+               {"range_constraints", json::object()},
+               {"schema_version", {{"major", 8}, {"minor", 17}}},
+               {"torch_version", "2.11.0"}};
+    weights = {{"config",
+                {{"weight",
+                  {{"path_name", "weight_0"},
+                   {"is_param", true},
+                   {"use_pickle", false},
+                   {"tensor_meta", meta_of({4, 3}, true)}}}}}};
+  }
+
+  json& first_node() { return program["graph_module"]["graph"]["nodes"][0]; }
+
+  std::string write(const std::string& path) const { return write(path, program.dump(), weights.dump()); }
+
+  static std::string write(const std::string& path, const std::string& model, const std::string& config) {
+    caffe2::serialize::PyTorchStreamWriter writer(path);
+    const auto put = [&](const std::string& name, const std::string& text) {
+      writer.writeRecord(name, text.data(), text.size());
+    };
+    const std::vector<float> ones(12, 1.0F);
+    put("archive_format", "pt2");
+    put("archive_version", "0");
+    put("byteorder", "little");
+    put("models/model.json", model);
+    put("data/weights/model_weights_config.json", config);
+    put("data/constants/model_constants_config.json", R"({"config": {}})");
+    put("data/weights/weight_0", {reinterpret_cast<const char*>(ones.data()), 4 * ones.size()});
+    writer.writeEndOfFile();
+    return path;
+  }
+};
+
+class ExportedFiles : public ::testing::Test {
+ protected:
+  std::string refusal(const std::string& path) {
+    std::string text = message_of([&] { (void)ExportedModule(path, {}).forward({torch::ones({2, 4})}); });
+    EXPECT_THAT(text, AllOf(StartsWith(path + ": "), Not(HasSubstr("\n"))));
+    return text.substr(std::min(text.size(), path.size() + 2));
+  }
+  std::string refusal(const HandWritten& file) { return refusal(file.write(folder_.file("net.pt2"))); }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(ExportedFiles, AreExecuted) {
+  ExportedModule module(HandWritten().write(folder_.file("net.pt2")), {});
+  const at::Tensor output = module.forward({torch::ones({2, 4})}).front();
+  EXPECT_TRUE(torch::equal(output, torch::full({2, 3}, 4.0)));
+  output.sum().backward();
+  EXPECT_TRUE(torch::equal(module.parameters().front().second.grad(), torch::full({4, 3}, 2.0)));
+}
+
+TEST_F(ExportedFiles, WithoutValuesAreTracedOnly) {
+  HandWritten file;
+  file.remove_values();
+  StepTracer tracer = StepTracer::pt2(file.write(folder_.file("net.pt2")));
+  EXPECT_EQ(tracer.params(), 12);  // no operator reads the other name
+  const InputSpec input{{2, 4}};
+  EXPECT_EQ(tracer.trace({&input, 1}, Optimizer::sgd).totals(Phase::forward).conv_matmul_flops, 2.0 * 2 * 4 * 3);
+  EXPECT_THAT(refusal(file), HasSubstr("without values: it can be traced only"));
+}
+
+TEST_F(ExportedFiles, OfOtherKindsAreRefused) {
+  EXPECT_EQ(refusal(folder_.file("none.pt2")), "cannot be read: No such file or directory");
+  EXPECT_EQ(refusal(folder_.write("text.pt2", "weights\n")), "is not a file of torch.export.save()");
+  EXPECT_EQ(refusal(folder_.write("empty.pt2", "")), "is not a file of torch.export.save()");
+  torch::jit::Module script("Net");
+  script.define("def forward(self, x):\n    return x\n");
+  script.save(folder_.file("script.pt"));
+  EXPECT_EQ(refusal(folder_.file("script.pt")), "is a TorchScript file: give it to --torchscript");
+  write_torch_file({}, "weights", {{"w", torch::ones({3})}}, folder_.file("weights.pt"));
+  EXPECT_THAT(refusal(folder_.file("weights.pt")), StartsWith("is not a file of torch.export.save(); save it with"));
+}
+
+TEST_F(ExportedFiles, OfAnotherVersionAreRefused) {
+  HandWritten file;
+  file.program["schema_version"]["major"] = 9;
+  EXPECT_EQ(
+      refusal(file),
+      "models/model.json: has version 9 of the format (PyTorch 2.11.0), not 8; export it again with PyTorch 2.11");
+}
+
+TEST_F(ExportedFiles, UnknownOperatorsAreNamed) {
+  HandWritten file;
+  file.first_node()["target"] = "torch.ops.mylib.attention.default";
+  EXPECT_THAT(refusal(file), AllOf(StartsWith("torch.ops.mylib.attention.default: "), HasSubstr("--library")));
+  file.first_node()["target"] = "torch.ops.higher_order.flex_attention";
+  EXPECT_THAT(refusal(file),
+              AllOf(StartsWith("torch.ops.higher_order.flex_attention: "), HasSubstr("perfpred.capture")));
+  file.first_node()["target"] = "os.system";
+  EXPECT_EQ(refusal(file), "os.system: this function is not known");
+}
+
+TEST_F(ExportedFiles, ArgumentsThatAnOperatorDoesNotTakeAreNamed) {
+  HandWritten file;
+  file.first_node()["inputs"][1]["name"] = "mat3";
+  EXPECT_EQ(refusal(file), "torch.ops.aten.mm.default: takes no argument mat3");
+  file.first_node()["inputs"].erase(1);
+  EXPECT_EQ(refusal(file), "torch.ops.aten.mm.default: argument mat2 is missing");
+  file = {};
+  file.first_node()["inputs"][1]["arg"] = {{"as_string", "w"}};
+  EXPECT_EQ(refusal(file), "torch.ops.aten.mm.default: argument mat2: is not of the type Tensor");
+  file.first_node()["inputs"][1]["arg"] = tensor_name("y");
+  EXPECT_EQ(refusal(file), "torch.ops.aten.mm.default: argument mat2: value y is read before it is made");
+}
+
+TEST_F(ExportedFiles, WeightsThatDoNotFitTheirShapesAreRefused) {
+  HandWritten file;
+  file.weights["config"]["weight"]["tensor_meta"]["sizes"][0]["as_int"] = 5;
+  EXPECT_THAT(refusal(file), HasSubstr("cut off or damaged"));
+  file.weights["config"]["weight"]["tensor_meta"]["sizes"][0]["as_int"] = std::int64_t{1} << 62;
+  EXPECT_THAT(refusal(file), HasSubstr("cut off or damaged"));
+  file.weights["config"] = json::object();
+  EXPECT_EQ(refusal(file), "has no tensor weight");
+}
+
+TEST_F(ExportedFiles, CutOffFilesAreRefused) {
+  const std::string whole = testing::slurp(HandWritten().write(folder_.file("net.pt2")));
+  for (std::size_t size = 2; size < whole.size(); size += 97) {
+    EXPECT_THAT(refusal(folder_.write("cut.pt2", whole.substr(0, size))), HasSubstr("cut off or damaged"));
+  }
+  std::string flipped = whole;
+  flipped[flipped.find("torch.ops.aten.mm")] = 'T';
+  EXPECT_THAT(refusal(folder_.write("flipped.pt2", flipped)), HasSubstr("cut off or damaged"));
+}
+
+/// Whatever the documents hold, the outcome is a result, an InputError, or an error of LibTorch: never a crash.
+TEST_F(ExportedFiles, DamagedDocumentsNeverCrash) {
+  const HandWritten whole;
+  const std::string model = whole.program.dump();
+  const std::string config = whole.weights.dump();
+  const std::vector<std::string> words = {"null",
+                                          "-1",
+                                          "0",
+                                          "true",
+                                          "\"\"",
+                                          "[]",
+                                          "{}",
+                                          "1e300",
+                                          "99999999999999999999",
+                                          "\"x\"",
+                                          "\"w\"",
+                                          "\"as_ints\"",
+                                          "\"as_graph\"",
+                                          "\"torch.ops.aten.add_.Tensor\""};
+  std::mt19937_64 random(11);
+  const auto damaged = [&](std::string text) {
+    for (std::size_t i = 1 + random() % 3; i > 0; --i) {
+      // A value, or a byte.
+      const std::size_t from = random() % text.size();
+      const std::size_t begin = text.find_first_of(":,[", from);
+      const std::size_t end = begin == std::string::npos ? begin : text.find_first_of(",]}", begin + 1);
+      if (random() % 4 == 0 || end == std::string::npos) {
+        text[from] = static_cast<char>(random());
+      } else {
+        text.replace(begin + 1, end - begin - 1, words[random() % words.size()]);
+      }
+    }
+    return text;
+  };
+  int refused = 0;
+  constexpr int rounds = 3000;
+  for (int round = 0; round < rounds; ++round) {
+    const bool of_model = round % 4 != 0;
+    const std::string path = HandWritten::write(folder_.file("net.pt2"), of_model ? damaged(model) : model,
+                                                of_model ? config : damaged(config));
+    try {
+      (void)ExportedModule(path, {}).forward({torch::ones({2, 4})});
+    } catch (const InputError& error) {
+      ASSERT_THAT(error.what(), AllOf(StartsWith(path + ": "), Not(HasSubstr("\n"))));
+      ++refused;
+    } catch (const c10::Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, rounds / 2);
+}
+
+TEST_F(ExportedFiles, ReasonsOfLibTorchBecomeOneLine) {
+  HandWritten file;
+  file.program["graph_module"]["graph"]["nodes"][1]["target"] = "torch.ops.aten.inverse.default";
+  const std::string path = file.write(folder_.file("net.pt2"));
+  Workload workload = Workload::cifar_cnn(1, 1, 2);
+  workload.classes = 3;
+  EXPECT_THAT(message_of([&] {
+                (void)load_exported(path, workload, at::kCPU)->forward(torch::ones({2, 4}));
+              }),
+              AllOf(StartsWith(path + ": "), HasSubstr("square"), Not(HasSubstr("\n"))));
+}
+
+// ---- Numbers ----
+
+/// As Python computes them.
+TEST(SymbolicNumber, IsPythons) {
+  const auto result = [](const char* target, std::vector<c10::IValue> arguments) {
+    return symbolic_operator(target)(arguments);
+  };
+  EXPECT_EQ(result("_operator.floordiv", {-7, 2}).toInt(), -4);
+  EXPECT_EQ(result("_operator.mod", {-7, 2}).toInt(), 1);
+  EXPECT_EQ(result("_operator.mod", {7, -2}).toInt(), -1);
+  EXPECT_EQ(result("_operator.floordiv", {7.5, 2}).toDouble(), 3);
+  EXPECT_EQ(result("_operator.truediv", {7, 2}).toDouble(), 3.5);
+  EXPECT_EQ(result("_operator.pow", {3, 5}).toInt(), 243);
+  EXPECT_EQ(result("_operator.mul", {3, 0.5}).toDouble(), 1.5);
+  EXPECT_EQ(result("math.trunc", {-2.7}).toInt(), -2);
+  EXPECT_EQ(result("torch.sym_max", {3, 9}).toInt(), 9);
+  EXPECT_EQ(result("torch.sym_ite", {false, 3, 9}).toInt(), 9);
+  EXPECT_TRUE(result("_operator.ge", {9, 9}).toBool());
+  EXPECT_EQ(message_of([&] { (void)result("_operator.mod", {7, 0}); }), "a size is divided by zero");
+  EXPECT_EQ(symbolic_operator("_operator.matmul"), nullptr);
+}
+
+}  // namespace
+}  // namespace perfpred
