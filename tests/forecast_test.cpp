@@ -46,9 +46,31 @@ TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
   ASSERT_FALSE(answer.breakdown.empty());
   EXPECT_EQ(answer.breakdown.front().op, "host");
   EXPECT_GT(answer.breakdown.front().sec, 0.5 * answer.prediction.time_sec.p50);
+  job.cuda_graph = true;
+  EXPECT_LT(forecast(OpTimeModel::standard(), DeviceCatalogue(), job).prediction.time_sec.p50,
+            0.5 * answer.prediction.time_sec.p50);
+  job.cuda_graph = false;
   EXPECT_EQ(
       testing::refusal([&] { (void)forecast(OpTimeModel::standard(), DeviceCatalogue(), job, {.epochs = 1e308}); }),
       "epochs 1e+308 are too many");
+}
+
+TEST(Forecast, WhatAnOpModelCannotKnowIsRefused) {
+  Workload job = Workload::zoo("resnet50", 8);
+  job.device = "T4";
+  const auto refusal = [&](Workload changed) {
+    return testing::refusal([&] { (void)forecast(OpTimeModel::standard(), DeviceCatalogue(), changed); });
+  };
+  EXPECT_EQ(refusal(job), "");
+  Workload changed = job;
+  changed.precision = Precision::bf16;
+  EXPECT_EQ(refusal(changed), "device \"T4\" has no bf16_tflops");
+  changed = job;
+  changed.threads = 4;
+  EXPECT_EQ(refusal(changed), "threads are given, but the device is no CPU");
+  changed = job;
+  changed.device = "unknown";
+  EXPECT_EQ(refusal(changed), "device is missing");
 }
 
 TEST(Forecast, QuantilesOfTimePriceAndBudgetKeepTheirOrder) {

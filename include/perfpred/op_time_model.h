@@ -69,9 +69,11 @@ class PERFPRED_API OpTimeModel {
 
   void save(const std::string& path) const;  ///< @throws Error if the file cannot be written
 
+  /// @param cuda_graph  the step is replayed from a CUDA graph: its host dispatches all operators at once
   /// @throws InputError if the device lacks a peak of the precision or its bandwidth, naming the column, or has one
   /// that no device has
-  [[nodiscard]] StepTime predict(const OpGraph& step, const Device& device, Precision precision) const;
+  [[nodiscard]] StepTime predict(const OpGraph& step, const Device& device, Precision precision,
+                                 bool cuda_graph = false) const;
 
   /// Devices that were measured with this model, such as a CPU, as they were then. They are no part of the catalogue:
   /// add() them to it.

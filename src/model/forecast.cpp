@@ -110,12 +110,15 @@ Forecast forecast(const OpTimeModel& model, const DeviceCatalogue& devices, cons
   check(terms);
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device device = devices.find_measured(workload.device);
+  if (workload.threads && device.kind != DeviceKind::cpu)
+    throw InputError("threads are given, but the device is no CPU");
   const OpGraph step = workload.graph();
-  const StepTime time = model.predict(step, device, workload.precision);
+  const StepTime time = model.predict(step, device, workload.precision, workload.cuda_graph);
   const double steps = static_cast<double>(workload.steps_per_epoch());
   Prediction prediction;
   prediction.time_sec = scaled(time.sec, steps);
   prediction.reason = violation_of(time.provenance);
+  if (prediction.in_domain() && workload.layout != Layout::nchw) prediction.reason = DomainViolation::other_layout;
   Forecast job = priced(prediction, workload, terms);
   job.step_sec = time.sec;
   job.provenance = time.provenance;

@@ -163,7 +163,7 @@ bool OpTimeModel::is_model_file(const std::string& path) {
 
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 
-StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precision precision) const {
+StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precision precision, bool cuda_graph) const {
   const OpModelState& state = impl_->state;
   const Device& device = as_measured(state, asked);
   const auto layers = state.measured.rates.find(rates_key(device.name, precision));
@@ -171,7 +171,8 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   const StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
   const std::vector<StepKernel> kernels = step_kernels(step);
   const auto machine = known_machine(state.steps, device, precision);
-  const auto [parameters, effects] = machine.value_or(KnownMachine{state.steps.parameters, {}});
+  auto [parameters, effects] = machine.value_or(KnownMachine{state.steps.parameters, {}});
+  if (cuda_graph) effects.host = std::log(1e-9);
   const Provenance by_steps = machine                          ? Provenance::probe
                               : knows_family(on.matrix.family) ? Provenance::family
                                                                : Provenance::other_family;

@@ -128,8 +128,8 @@ std::optional<Precision> step_precision(std::string_view text) {
 StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic) {
   StepDevice step;
   Device able = device;
-  // Cards without fast half arithmetic compute it in single precision.
-  const bool half = precision == Precision::fp16 || precision == Precision::bf16;
+  // Cards without fast half arithmetic compute fp16 in single precision; nothing is known of bf16 without units for it.
+  const bool half = precision == Precision::fp16 || (precision == Precision::bf16 && device.kind == DeviceKind::cpu);
   step.emulated_half = half && !able.matrix_flops(precision);
   if (step.emulated_half) precision = Precision::fp32;
   step.matrix = hardware_of(able, precision);
