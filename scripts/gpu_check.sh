@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds perfpred on a machine with a CUDA GPU, runs the tests that need one, and measures: a grid of the CIFAR-10 CNN
-# and part of it again, networks of the zoo in several precisions, steps by the benchmark and beside PyTorch's, and one
-# step under Nsight Compute. Wants the CUDA toolkit, CMake, Ninja, a C++ compiler and a python3 with torch (and
-# torchvision, for PyTorch's side of the zoo); neither a package manager nor a network.
+# Builds perfpred on a machine with a CUDA GPU, runs the tests that need one, and measures: peaks of memory, the probe of
+# the op model, a grid of the CIFAR-10 CNN and part of it again, networks of the zoo in several precisions, single layers,
+# steps by the benchmark and beside PyTorch's, and one step under Nsight Compute. Wants the CUDA toolkit, CMake, Ninja, a
+# C++ compiler and a python3 with torch (and torchvision, for PyTorch's side of the zoo); neither a package manager nor a
+# network.
 #
 #   scripts/gpu_check.sh OUT_DIR [SECONDS]
 #
 # SECONDS limits the sweeps together (default 240); what does not fit is left out, and the same command goes on where it
-# ended. OUT_DIR gets runs.csv, runs_agg.csv, logs/, label_seconds.txt, timing_core.json, peers.json, resnet18_ncu.csv,
-# system_specifications.{json,txt}, arguments.txt, ctest.log and build.log. From the environment:
+# ended. OUT_DIR gets runs.csv, runs_agg.csv, logs/, label_seconds.txt, memory.csv, ops_here.json, layers.csv,
+# timing_core.json, peers.json, resnet18_ncu.csv, system_specifications.{json,txt}, arguments.txt, ctest.log and
+# build.log. From the environment:
 #   PERFPRED_DEPS               the folder that scripts/collect_deps.sh filled; without it the machine's own packages
 #   PERFPRED_GPU_CHECK_DEVICE   cuda (default), cuda:1, ...; cpu tries the script where there is no GPU
-#   PERFPRED_GPU_CHECK_PARTS    what to do after the build: tests,sweeps,benchmark,ncu,peers (default: all)
+#   PERFPRED_GPU_CHECK_PARTS    what to do after the build (default: all):
+#                               tests,memory,probe,sweeps,layers,benchmark,ncu,peers
 #   PYTHON                      python3 (default)
 set -euo pipefail
 
 case ${1:-} in
   '' | -*)
-    sed -n '3,17s/^# \{0,1\}//p' "$0"
+    sed -n '3,20s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
@@ -26,13 +29,13 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 seconds=${2:-240}
 device=${PERFPRED_GPU_CHECK_DEVICE:-cuda}
-parts=${PERFPRED_GPU_CHECK_PARTS:-tests,sweeps,benchmark,ncu,peers}
+all_parts=tests,memory,probe,sweeps,layers,benchmark,ncu,peers
+parts=${PERFPRED_GPU_CHECK_PARTS:-$all_parts}
 for part in ${parts//,/ }; do
-  case $part in tests | sweeps | benchmark | ncu | peers) ;; *)
-    echo "gpu_check: \"$part\" is not tests, sweeps, benchmark, ncu or peers" >&2
+  if [[ ,$all_parts, != *,$part,* ]]; then
+    echo "gpu_check: \"$part\" is not one of $all_parts" >&2
     exit 2
-    ;;
-  esac
+  fi
 done
 python=${PYTHON:-python3}
 cd "$(dirname "$0")/.."
@@ -91,6 +94,16 @@ if wanted tests; then
   fi
 fi
 
+if wanted memory; then
+  step "peaks of memory"
+  scripts/measure_memory.sh "$bin" "$out/memory.csv" --device "$device" || result=1
+fi
+
+if wanted probe; then
+  step "the op model, probed on $device"
+  "$bin/perfpred-probe" --device "$device" --out "$out/ops_here.json" || result=1
+fi
+
 if wanted sweeps; then
   printf '%s %s\n' "$out" "$seconds" >"$out/arguments.txt"
   sweep() { # share of the seconds in percent, then options
@@ -104,14 +117,21 @@ if wanted sweeps; then
   step "some of it again"
   sweep 15 --repeats 2 --depth 2,4 --base-filters 32,128 --batch-size 32,128,256,512,2048
   step "networks of the zoo"
-  precisions=fp32,tf32,bf16,fp16
+  precisions=fp32,tf32,default,bf16,fp16
   [ "$device" != cpu ] || precisions=fp32
-  sweep 35 --network resnet18,resnet50,mobilenet_v2,vgg16,shufflenet_v2_x0_5,densenet121,efficientnet_b0,vit_b_16 \
+  sweep 25 --network resnet18,resnet50,mobilenet_v2,vgg16,shufflenet_v2_x0_5,densenet121,efficientnet_b0,vit_b_16 \
     --batch-size 8,16,32,64 --precision "$precisions"
+  sweep 10 --network bert_base,gpt2 --batch-size 4,16 --precision "$precisions"
   "$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv" || result=1
 
   step "how long the labels took"
   "$python" scripts/label_seconds.py "$out/logs" | tee "$out/label_seconds.txt" || result=1
+fi
+
+if wanted layers; then
+  step "single layers with the shapes of the zoo"
+  timeout "$seconds" "$bin/perfpred-bench-layers" --device "$device" --shapes zoo --num 1000 \
+    --out "$out/layers.csv" || [ $? -eq 124 ] || result=1 # resumes where it ended
 fi
 
 if wanted benchmark; then
