@@ -50,9 +50,10 @@ TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
   EXPECT_LT(forecast(OpTimeModel::standard(), DeviceCatalogue(), job).prediction.time_sec.p50,
             0.5 * answer.prediction.time_sec.p50);
   job.cuda_graph = false;
-  EXPECT_EQ(
-      testing::refusal([&] { (void)forecast(OpTimeModel::standard(), DeviceCatalogue(), job, {.epochs = 1e308}); }),
-      "epochs 1e+308 are too many");
+  JobTerms terms;
+  terms.epochs = 1e308;
+  EXPECT_EQ(testing::refusal([&] { (void)forecast(OpTimeModel::standard(), DeviceCatalogue(), job, terms); }),
+            "epochs 1e+308 are too many");
 }
 
 TEST(Forecast, WhatAnOpModelCannotKnowIsRefused) {
