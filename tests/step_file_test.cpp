@@ -123,7 +123,7 @@ TEST(StepFile, SaysWhereItIsWrong) {
   };
   const TemporaryFolder folder;
   for (const Wrong& wrong : std::vector<Wrong>{
-           {"/format", 2, "format: is not 1"},
+           {"/format", 2, "is not a step file of format 1"},
            {"/batch_size", 0, "batch_size: 0 is not an integer in 1"},
            {"/precision", "fp12", "step.json: "},
            {"/ops/3/phase", "later", "ops[3]: phase: \"later\" is not known"},

@@ -75,13 +75,13 @@ TEST_F(PredictProgram, EverySpellingHasOneKeyThroughEveryDoor) {
 }
 
 TEST_F(PredictProgram, ARequestNamesItsSizes) {
-  for (const std::string table : {"depth;base_filters;batch_size\n3;12;128\n", "base_filters,batch_size\n12,128\n",
+  for (const std::string table : {"network;batch_size\nsqueezenet1_1;32\n", "network,batch_size\ncifar_cnn,32\n",
                                   "network\nsqueezenet1_1\n", "hello\nworld\n"}) {
     const Finished finished = predict({"--configs", folder_->write("sizes.csv", table)});
     EXPECT_EQ(finished.exit_code, 2) << table << finished.out;
     EXPECT_THAT(finished.err, AllOf(HasSubstr("sizes.csv:2"), HasSubstr("is missing")));
   }
-  const Finished lines = predict({"--jsonl"}, "{}\n{\"network\": \"squeezenet1_1\"}\n");
+  const Finished lines = predict({"--jsonl"}, "{\"network\": \"cifar_cnn\"}\n{\"network\": \"squeezenet1_1\"}\n");
   EXPECT_THAT(lines.out, AllOf(HasSubstr("depth is missing"), HasSubstr("batch_size is missing"))) << lines.out;
 }
 
