@@ -32,7 +32,8 @@ struct StepRequest {
 
   /// @returns the option --network
   CLI::Option* add_to(Program& program) {
-    auto* option = program.add_option("--network", network, "a network of the zoo, cifar_cnn, transformer:... or lstm:...");
+    auto* option =
+        program.add_option("--network", network, "a network of the zoo, cifar_cnn, transformer:... or lstm:...");
     program.add_option("--depth", depth, "blocks of cifar_cnn")->expected(1);
     program.add_option("--base-filters", base_filters, "channels of its first block")->expected(1);
     batch_option = program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();

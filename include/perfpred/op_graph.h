@@ -197,7 +197,8 @@ class PERFPRED_API OpGraph {
              std::span<const TensorId> outputs, bool transposed = false, bool causal = false);
 
   /// Frees a tensor's memory after an operator, an index into ops(). A graph without any such call frees each memory
-  /// after the last operator that uses it; in a graph with one, memory that is never freed lives to the end of the step.
+  /// after the last operator that uses it; in a graph with one, memory that is never freed lives to the end of the
+  /// step.
   void set_freed_after(TensorId storage, std::size_t op);
 
   /// Pairs of an operator and the tensor whose memory is given back after it, in the order of execution; empty where

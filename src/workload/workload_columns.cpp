@@ -79,9 +79,7 @@ constexpr std::array<WorkloadColumn, 15> columns = {{
 
 std::span<const WorkloadColumn> workload_columns() { return columns; }
 
-bool is_file_network(std::string_view name) {
-  return name.find(':') != std::string_view::npos && !states_sizes(name);
-}
+bool is_file_network(std::string_view name) { return name.find(':') != std::string_view::npos && !states_sizes(name); }
 
 Workload unstated_workload() {
   Workload workload;
