@@ -104,7 +104,8 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
       emulated_half_(device.emulated_half),
       stored_half_(!device.emulated_half && device.byte_scale < 1),
       matrix_units_(device.matrix_units),
-      conv_matrix_units_(device.conv_matrix_units) {
+      conv_matrix_units_(device.conv_matrix_units),
+      wants_sizes_(device.matrix.family == KernelFamily::volta_turing) {
   const auto e = [&](std::size_t i) { return std::exp(p[i]); };
   const double byte = device.byte_scale / device.matrix.bandwidth * std::exp(-effects.memory) /
                       (emulated_half_ ? e(emulated_memory)
@@ -150,7 +151,7 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   double compute =
       kernel.flops * group.seconds_per_flop * (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
   if (kernel.grouped && group.conv) compute /= grouped_;
-  if (!kernel.aligned) compute *= group.vector_ratio;
+  if (!fills_matrix_units(kernel)) compute *= group.vector_ratio;
   if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
     compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
   }
@@ -237,7 +238,7 @@ double StepFormula::log_step(std::span<const StepKernel> kernels, double input_s
     d[depth_half] += compute * depth_half_ / (kernel.depth + depth_half_);
     d[width_half] += compute * width_half_ / (kernel.width + width_half_);
     if (kernel.grouped && group.conv) d[grouped] -= compute;
-    const bool on_matrix_units = kernel.aligned || group.vector_ratio == 1;
+    const bool on_matrix_units = fills_matrix_units(kernel) || group.vector_ratio == 1;
     if ((group.conv ? conv_matrix_units_ : matrix_units_) && on_matrix_units) d[matrix_units] -= compute;
     if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
       d[kernel.group == StepGroup::conv_weight ? winograd_weight : winograd] -= compute;

@@ -85,7 +85,12 @@ class StepFormula {
   std::array<Group, step_groups> groups_;
   double depth_half_, width_half_, grouped_, winograd_, winograd_weight_, gap_, fixed_;
   double host_, host_backward_, host_conv_, host_norm_;
+  [[nodiscard]] bool fills_matrix_units(const StepKernel& kernel) const {
+    return wants_sizes_ ? kernel.sizes_aligned : kernel.aligned;
+  }
+
   bool fp64_, emulated_half_, stored_half_, matrix_units_, conv_matrix_units_;
+  bool wants_sizes_;  ///< before version 11, which knows Ampere, cuBLAS uses matrix units for sizes of whole rows only
 };
 
 }  // namespace perfpred

@@ -89,6 +89,7 @@ class Convolution {
     }
     kernel.three_by_three = three_by_three_;
     kernel.aligned = static_cast<std::int64_t>(in_) % 8 == 0 && static_cast<std::int64_t>(out) % 8 == 0;
+    kernel.sizes_aligned = kernel.aligned;
     if (groups_ > 1 && in_ == 1) {  // a product of depth 1 is no product
       kernel.group = direction == StepGroup::conv_forward ? StepGroup::depthwise_forward
                      : direction == StepGroup::conv_input ? StepGroup::depthwise_input
@@ -157,6 +158,7 @@ void shape_product(const OpGraph& step, const Op& op, StepKernel& kernel) {
   const bool adds = op.kind == OpKind::addmm || op.kind == OpKind::baddbmm;
   const bool transposed = is_transposed(step, step.inputs(op)[adds ? 1 : 0]);  // as for the gradient of a weight
   kernel.aligned = fills(kernel.width) && fills(transposed ? kernel.rows : kernel.depth);
+  kernel.sizes_aligned = fills(kernel.width) && fills(kernel.depth);
 }
 
 }  // namespace
@@ -183,11 +185,12 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
 }
 
 void find_repeats(std::vector<StepKernel>& kernels) {
-  using Key = std::tuple<StepGroup, bool, bool, bool, double, double, double, double>;
+  using Key = std::tuple<StepGroup, bool, bool, bool, bool, double, double, double, double>;
   std::map<Key, std::uint32_t> first;
   for (std::uint32_t i = 0; i < kernels.size(); ++i) {
     StepKernel& k = kernels[i];
-    const Key key = {k.group, k.three_by_three, k.grouped, k.aligned, k.flops, k.bytes, k.depth, k.width};
+    const Key key = {k.group, k.three_by_three, k.grouped, k.aligned, k.sizes_aligned,
+                     k.flops, k.bytes,          k.depth,   k.width};
     k.same_as = first.emplace(key, i).first->second;
   }
 }

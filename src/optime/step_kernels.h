@@ -31,7 +31,8 @@ struct StepKernel {
   bool dispatched = true;       ///< the host dispatches an operator here, rather than in the kernel before
   bool three_by_three = false;  ///< 3x3, stride 1, one group: Winograd's algorithm computes it with fewer products
   bool grouped = false;
-  bool aligned = true;        ///< what lies side by side in memory fills the matrix units' rows of 8
+  // Whether what lies side by side in memory, and whether width and depth, fill the matrix units' rows of 8.
+  bool aligned = true, sizes_aligned = true;
   std::uint32_t op = 0;       ///< index into OpGraph::ops()
   std::uint32_t same_as = 0;  ///< after find_repeats(): index of the first kernel of the step that takes as long
   double flops = 0, bytes = 0;
