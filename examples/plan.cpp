@@ -116,9 +116,7 @@ int main(int argc, char** argv) {
                                                            {"cover-depth", PlanObjective::cover_depth},
                                                            {"cover-architecture", PlanObjective::cover_architecture}};
   program.add_option("--runs-agg", table, "Measured rows: a runs_agg.csv")->required();
-  program.add_option("--budget-sec", budget_sec, "Seconds that the plan may take on each device")
-      ->required()
-      ->check(cli::positive());
+  program.add_option("--budget-sec", budget_sec, "Seconds that the plan may take on each device")->required();
   program.add_option("--epochs", request.epochs, "Epochs of each run")->required();
   program.add_option("--min-acc", filter.min_acc, "Leave out runs that are less accurate (a fraction)");
   program.add_option("--value", value, "What a run is worth: acc or thr")
