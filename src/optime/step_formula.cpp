@@ -99,8 +99,7 @@ struct StepFormula::Parts {
 };
 
 StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, const MachineEffects& effects)
-    : parameters_(p),
-      fp64_(device.fp64),
+    : fp64_(device.fp64),
       emulated_half_(device.emulated_half),
       stored_half_(!device.emulated_half && device.byte_scale < 1),
       matrix_units_(device.matrix_units),

@@ -81,7 +81,6 @@ class StepFormula {
   [[nodiscard]] std::size_t last_wait(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
   [[nodiscard]] double host_seconds(const StepKernel& kernel, bool backward) const;
 
-  StepParameters parameters_;
   std::array<Group, step_groups> groups_;
   double depth_half_, width_half_, grouped_, winograd_, winograd_weight_, gap_, fixed_;
   double host_, host_backward_, host_conv_, host_norm_;
