@@ -32,8 +32,10 @@ double usable_bytes(const Device& device, double margin) {
 std::int64_t rnn_workspace(const OpGraph& graph, const Op& op) {
   const bool backward = op.kind == OpKind::rnn_backward;
   if (!backward && op.kind != OpKind::rnn) return 0;
-  const auto in = graph.inputs(op);
-  const TensorId kept = backward ? in.back() : graph.outputs(op).back();
+  const auto in = graph.inputs(op), out = graph.outputs(op);
+  const auto rank = [&](std::size_t i) { return graph.shape(in[i]).rank(); };
+  if (in.size() < 3 || (!backward && out.empty()) || rank(0) < 2 || rank(1) < 2 || rank(2) < 2) return 0;
+  const TensorId kept = backward ? in.back() : out.back();
   if (kept == no_tensor || graph.tensors()[kept].type != DataType::u8) return 0;
   const std::int64_t gates = graph.shape(in[1])[0];
   const std::int64_t samples = graph.shape(in[0])[1], rows = graph.shape(in[0])[0] * samples;
