@@ -97,7 +97,7 @@ void check_layer(const LayerCase& layer);
 class LayerReader {
  public:
   explicit LayerReader(const CsvReader& csv);  ///< @throws InputError if the table lacks `layer` or `batch_size`
-  /// The layer of this row. @throws InputError, `file:line: ...`, if it is none
+  /// The layer of this row. @throws InputError, `file:line: ...`, if it is not a layer
   [[nodiscard]] LayerCase read(const CsvReader& csv) const;
 
  private:

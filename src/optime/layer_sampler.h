@@ -33,7 +33,7 @@ struct SamplerOptions {
 /// Draws layers; equal options draw equal layers.
 class LayerSampler {
  public:
-  /// @throws InputError for a range, network or share that is none
+  /// @throws InputError naming a range, network or share that cannot be used
   explicit LayerSampler(SamplerOptions options);
 
   /// `count` layers of a type, all different. Fewer if the ranges or networks have no more.

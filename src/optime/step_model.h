@@ -11,7 +11,7 @@
 
 namespace perfpred {
 
-/// The precision whose rates a row's text names (`half` and `amp` are fp16); nothing for a text that is none.
+/// The precision whose rates a row's text names (`half` and `amp` are fp16); nothing for any other text.
 [[nodiscard]] std::optional<Precision> step_precision(std::string_view text);
 
 /// A measured training step.

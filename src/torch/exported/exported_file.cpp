@@ -32,7 +32,7 @@ std::string text_of(TorchArchive& archive, const std::string& record) {
   return {static_cast<const char*>(bytes.get()), archive.size(record)};
 }
 
-/// @throws InputError if this zip file is none of torch.export.save()'s, or is an older one
+/// @throws InputError if torch.export.save() did not write this zip file, or an older version did
 void check_kind(TorchArchive& archive) {
   if (!archive.has("archive_format")) {
     if (archive.has("serialized_exported_program.json")) {

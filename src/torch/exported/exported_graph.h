@@ -42,7 +42,7 @@ struct FrozenParts {
 /// module. A value is freed after its last reader.
 class RunnableGraph {
  public:
-  /// While it lives, operators run under autocast to a half type, or without where there is none.
+  /// While it lives, operators run under autocast to a half type; without a type, autocast is off.
   using AutocastScope = std::shared_ptr<void>;
 
   struct Mode {

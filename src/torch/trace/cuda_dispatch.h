@@ -9,9 +9,9 @@ namespace perfpred {
 
 /// While it lives, operators of this thread on tensors without memory are those of a CUDA device, which LibTorch
 /// chooses by the tensors' device: scaled_dot_product_attention is one kernel (fused_attention.h), so are recurrent
-/// networks (cudnn_rnn.h); under mixed
-/// precision, inputs are cast by LibTorch's lists for torch.autocast("cuda"). A handler on the dispatch key
-/// `DeferredInit`, above autograd, does this. It is registered when the first object is made.
+/// networks (cudnn_rnn.h); under mixed precision, inputs are cast by LibTorch's lists for torch.autocast("cuda"). A
+/// handler on the dispatch key `DeferredInit`, above autograd, does this. It is registered when the first object is
+/// made.
 class CudaDispatch {
  public:
   /// @param half  the half type of mixed precision; empty: nothing is cast
