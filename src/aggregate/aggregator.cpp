@@ -14,13 +14,12 @@
 #include "aggregate/partial_aggregate.h"
 #include "runs/run_log.h"
 #include "text/csv.h"
+#include "text/enum_names.h"
 #include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {
 namespace {
-
-constexpr auto labels = enumerator_names<Aggregator::Label::mean>;
 
 /// All `*.jsonl` below a folder, sorted.
 std::vector<std::string> log_files(const std::string& folder) {
@@ -39,12 +38,11 @@ std::vector<std::string> log_files(const std::string& folder) {
 
 }  // namespace
 
-std::string_view to_string(Aggregator::Label label) { return labels.at(static_cast<std::size_t>(label)); }
+std::string_view to_string(Aggregator::Label label) { return enumerator_name_of<Aggregator::Label::mean>(label); }
 
 Aggregator::Label parse_label(std::string_view text) {
-  const auto found = std::find(labels.begin(), labels.end(), text);
-  if (found == labels.end()) throw_bad_value({{}, 0, "label"}, text, "robust or mean");
-  return static_cast<Aggregator::Label>(found - labels.begin());
+  if (const auto label = enumerator_named<Aggregator::Label::mean>(text)) return *label;
+  throw_bad_value({{}, 0, "label"}, text, "robust or mean");
 }
 
 struct Aggregator::Impl : PartialAggregate {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "text/enum_names.h"
 #include "text/files.h"
 #include "text/hash.h"
 #include "text/json.h"
@@ -109,9 +110,9 @@ RunGroup group_of(const Json& json) {
 }
 
 Rejection reason_of(const std::string& text) {
-  const auto found = std::find(rejections.begin(), rejections.end(), text);
-  if (found == rejections.end()) refuse("an unknown reason");
-  return static_cast<Rejection>(found - rejections.begin());
+  const auto reason = enumerator_named<Rejection::untrusted>(text);
+  if (!reason) refuse("an unknown reason");
+  return *reason;
 }
 
 const Json& list(const Json& json) {

@@ -17,7 +17,6 @@ namespace perfpred {
 /// Why a run is rejected; `epochs_disagree`: see RejectedRun.
 enum class Rejection { epochs_disagree, oom, failed, interrupted, untrusted };
 
-inline constexpr auto rejections = enumerator_names<Rejection::untrusted>;
 [[nodiscard]] inline std::string_view to_string(Rejection reason) {
   return enumerator_name_of<Rejection::untrusted>(reason);
 }

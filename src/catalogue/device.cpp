@@ -64,10 +64,9 @@ constexpr DeviceColumn number_column(std::string_view name) {
 
 void set_kind(Device& device, std::string_view text, const ValuePlace& place) {
   if (text.empty()) return;
-  constexpr auto names = enumerator_names<DeviceKind::other>;
-  const auto* const name = std::find(names.begin(), names.end(), text);
-  if (name == names.end()) throw_bad_value(place, text, "gpu, cpu or other");
-  device.kind = static_cast<DeviceKind>(name - names.begin());
+  const auto kind = enumerator_named<DeviceKind::other>(text);
+  if (!kind) throw_bad_value(place, text, "gpu, cpu or other");
+  device.kind = *kind;
 }
 
 constexpr std::array<DeviceColumn, 22> columns = {{

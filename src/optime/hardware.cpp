@@ -8,6 +8,8 @@
 #include <array>
 #include <cmath>
 
+#include "text/enum_names.h"
+
 namespace perfpred {
 namespace {
 
@@ -52,10 +54,7 @@ KernelFamily kernel_family(std::string_view arch) {
   return known == nullptr ? KernelFamily::none : known->family;
 }
 
-std::string_view to_string(KernelFamily family) {
-  constexpr std::array<std::string_view, 5> names = {"none", "pascal", "volta_turing", "ampere_ada", "cdna"};
-  return names[static_cast<std::size_t>(family)];
-}
+std::string_view to_string(KernelFamily family) { return enumerator_name_of<KernelFamily::cdna>(family); }
 
 double power_share(std::string_view arch, double ghz, double tflops, double watts) {
   const Architecture* known = find(arch);

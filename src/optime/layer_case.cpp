@@ -151,10 +151,9 @@ const LayerText* text_of_column(std::string_view column) {
 std::string_view to_string(LayerType type) { return enumerator_name_of<LayerType::softmax>(type); }
 
 LayerType parse_layer_type(std::string_view text) {
-  constexpr auto names = enumerator_names<LayerType::softmax>;
-  const auto* const found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) throw_bad_value({{}, 0, "layer"}, text, fmt::format("one of {}", fmt::join(names, ", ")));
-  return static_cast<LayerType>(found - names.begin());
+  if (const auto found = enumerator_named<LayerType::softmax>(text)) return *found;
+  throw_bad_value({{}, 0, "layer"}, text,
+                  fmt::format("one of {}", fmt::join(enumerator_names<LayerType::softmax>, ", ")));
 }
 
 const LayerForm& form_of(LayerType type) { return forms[static_cast<std::size_t>(type)]; }

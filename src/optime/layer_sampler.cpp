@@ -34,10 +34,9 @@ std::string shape_key(LayerCase layer) {
 }  // namespace
 
 LayerShapes parse_layer_shapes(std::string_view text) {
-  constexpr auto names = enumerator_names<LayerShapes::zoo>;
-  const auto* const found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) throw_bad_value({{}, 0, "shapes"}, text, fmt::format("one of {}", fmt::join(names, ", ")));
-  return static_cast<LayerShapes>(found - names.begin());
+  if (const auto found = enumerator_named<LayerShapes::zoo>(text)) return *found;
+  throw_bad_value({{}, 0, "shapes"}, text,
+                  fmt::format("one of {}", fmt::join(enumerator_names<LayerShapes::zoo>, ", ")));
 }
 
 LayerSampler::LayerSampler(SamplerOptions options) : options_(std::move(options)) {

@@ -183,6 +183,13 @@ StepParameters read_step_parameters(const nlohmann::json& json, const std::strin
   return parameters;
 }
 
+std::map<std::string, double> moderate_map(const nlohmann::json& json, const char* name) {
+  const nlohmann::json& object = json_object(json, name);
+  std::map<std::string, double> values;
+  for (const auto& [key, value] : object.items()) values[key] = moderate(object, key.c_str());
+  return values;
+}
+
 StepModel read_step_model(const nlohmann::json& json) {
   StepModel model;
   model.parameters = read_step_parameters(json, "parameters");
@@ -191,10 +198,8 @@ StepModel read_step_model(const nlohmann::json& json) {
   for (const auto& [name, effects] : json_object(json, "machines").items()) {
     model.machines[name] = {moderate(effects, "compute"), moderate(effects, "memory"), moderate(effects, "host")};
   }
-  const nlohmann::json& networks = json_object(json, "networks");
-  for (const auto& [name, effect] : networks.items()) model.networks[name] = moderate(networks, name.c_str());
-  const nlohmann::json& sources = json_object(json, "sources");
-  for (const auto& [name, seconds] : sources.items()) model.sources[name] = moderate(sources, name.c_str());
+  model.networks = moderate_map(json, "networks");
+  model.sources = moderate_map(json, "sources");
   model.machine_width = width(json, "machine_width");
   model.within_width = width(json, "within_width");
   model.network_width = width(json, "network_width");
@@ -211,13 +216,12 @@ nlohmann::json to_json(const LayerRates& rates) {
 }
 
 LayerRates read_layer_rates(const nlohmann::json& json) {
-  constexpr auto names = enumerator_names<StepGroup::unknown>;
   LayerRates rates;
   rates.parameters = read_step_parameters(json, "parameters");
   for (const auto& [name, item] : json_object(json, "groups").items()) {
-    const auto* const found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) throw ModelError(fmt::format("field \"groups\" has \"{}\", which is none", shown(name)));
-    LayerRates::Group& group = rates.groups[static_cast<StepGroup>(found - names.begin())];
+    const auto kind = enumerator_named<StepGroup::unknown>(name);
+    if (!kind) throw ModelError(fmt::format("field \"groups\" has \"{}\", which is no group of kernels", shown(name)));
+    LayerRates::Group& group = rates.groups[*kind];
     group.parts = static_cast<std::size_t>(json_positive_integer(item, "parts"));
     group.width = width(item, "width");
     group.trees = read_trees(item, "trees");

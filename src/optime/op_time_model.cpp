@@ -11,6 +11,7 @@
 
 #include "optime/op_model_state.h"
 #include "optime/probe.h"
+#include "text/enum_names.h"
 #include "text/files.h"
 #include "text/json.h"
 
@@ -102,10 +103,7 @@ bool knows_family(KernelFamily family) { return family != KernelFamily::none && 
 
 }  // namespace
 
-std::string_view to_string(Provenance provenance) {
-  constexpr std::array<std::string_view, 5> names = {"runs", "probe", "family", "other_family", "bytes"};
-  return names[static_cast<std::size_t>(provenance)];
-}
+std::string_view to_string(Provenance provenance) { return enumerator_name_of<Provenance::bytes>(provenance); }
 
 OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& steps, const std::string& layers) {
   auto impl = std::make_unique<Impl>();

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -33,6 +34,16 @@ inline constexpr auto enumerator_names = []<std::size_t... i>(std::index_sequenc
 template <auto last>
 [[nodiscard]] constexpr std::string_view enumerator_name_of(decltype(last) value) {
   return enumerator_names<last>.at(static_cast<std::size_t>(value));
+}
+
+/// The value of this name; nothing for any other text.
+template <auto last>
+[[nodiscard]] constexpr std::optional<decltype(last)> enumerator_named(std::string_view name) {
+  constexpr auto& names = enumerator_names<last>;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<decltype(last)>(i);
+  }
+  return std::nullopt;
 }
 
 }  // namespace perfpred

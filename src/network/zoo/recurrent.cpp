@@ -10,6 +10,7 @@
 
 #include "network/zoo/sized_name.h"
 #include "network/zoo/zoo.h"
+#include "text/enum_names.h"
 
 namespace perfpred {
 namespace {
@@ -20,14 +21,13 @@ constexpr double drop = 0.5;  // before, between and after the recurrent layers
 
 RecurrentSpec parse_recurrent(std::string_view text) {
   constexpr std::array<std::string_view, 3> sizes = {"layers", "hidden", "vocab"};
-  constexpr std::array<std::string_view, 4> cells = {"lstm", "gru", "tanh", "relu"};
   SizedName name(text, sizes, "lstm:layers=2,hidden=650,vocab=10000");
   RecurrentSpec spec;
   spec.layers = name.size(0);
   spec.hidden = name.size(1);
   spec.words = name.size(2);
   spec.bidirectional = name.flag("bidirectional", false);
-  spec.cell = static_cast<RnnCell>(name.choice("cell", cells));
+  spec.cell = static_cast<RnnCell>(name.choice("cell", enumerator_names<RnnCell::relu>));
   spec.name = std::move(name).finish();
   return spec;
 }
