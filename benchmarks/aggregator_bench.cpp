@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runs/run_row.h"
 #include "text/csv.h"
 #include "text/files.h"
 
@@ -67,8 +68,7 @@ void aggregate_row_by_row(benchmark::State& state) {
   const std::string& path = runs_file();
   for (auto _ : state) {
     Aggregator aggregator;
-    RunReader reader(path);
-    while (const auto run = reader.next()) aggregator.add(*run);
+    for (const Run& run : read_runs(path)) aggregator.add(run);
     benchmark::DoNotOptimize(aggregator.rows());
   }
   state.SetItemsProcessed(state.iterations() * rows);

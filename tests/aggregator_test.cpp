@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runs/run_log.h"
+#include "runs/run_row.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
 #include "text/csv.h"

@@ -217,16 +217,15 @@ template <class Batches>
 void expect_peaks(const std::filesystem::path& table, const Batches& batches) {
   SCOPED_TRACE(table);
   std::vector<double> errors;
-  RunReader reader(table);
-  while (const std::optional<Run> run = reader.next()) {
+  for (const Run& run : read_runs(table)) {
     TrainingJob job;
-    job.loader_batches = batches(*run);
+    job.loader_batches = batches(run);
     if (job.loader_batches == 0) continue;
-    SCOPED_TRACE(run->workload.key());
-    ASSERT_TRUE(run->workload.threads && run->peak_mem_mb);
-    job.threads = *run->workload.threads;
-    const MemoryEstimate estimate = estimate_memory(run->workload.graph(), job);
-    const double measured = *run->peak_mem_mb * 1e6;
+    SCOPED_TRACE(run.workload.key());
+    ASSERT_TRUE(run.workload.threads && run.peak_mem_mb);
+    job.threads = *run.workload.threads;
+    const MemoryEstimate estimate = estimate_memory(run.workload.graph(), job);
+    const double measured = *run.peak_mem_mb * 1e6;
     errors.push_back(std::abs(static_cast<double>(estimate.peak_bytes) / measured - 1));
     Device smaller;
     smaller.mem_gb = 0.9999 * measured / 1e9;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runs/run_log.h"
+#include "runs/run_row.h"
 #include "temporary_folder.h"
 
 namespace perfpred {

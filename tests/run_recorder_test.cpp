@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "runs/run_row.h"
 #include "temporary_folder.h"
 #include "text/csv.h"
 

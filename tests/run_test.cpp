@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runs/run_row.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
 #include "text/csv.h"

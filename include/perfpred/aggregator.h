@@ -104,7 +104,7 @@ class PERFPRED_API Aggregator {
   /// Adds all rows of a runs.csv, a regular file in parallel, except runs that an earlier input has. A last row that
   /// has no line feed and is not a run was cut off by its writer; it is skipped. If this throws, nothing was added.
   /// @param threads  0: one for each usable CPU
-  /// @throws InputError as RunReader and add() do
+  /// @throws InputError as read_runs() and add() do
   AddedRuns add_file(const std::string& path, int threads = 0);
 
   /// Adds the rows of all logs (`*.jsonl`, in subfolders too) in a folder, except runs that an earlier input has.

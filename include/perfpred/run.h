@@ -3,7 +3,6 @@
 #include <perfpred/workload.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,33 +50,11 @@ struct PERFPRED_API Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-/// Reads runs.csv row by row, in constant memory but for one copy of each workload. A workload field whose column is
-/// missing has its default: `cifar_cnn`, 3x32x32, 10 classes, 50,000 images, adam, nchw, no CUDA graph, precision and
-/// device unknown. Other missing columns are empty; timing is `epochs` and outcome `ok`.
-class PERFPRED_API RunReader {
- public:
-  /// @throws InputError if the file cannot be read, is empty, or misses a mandatory column
-  explicit RunReader(const std::string& path);
-  ~RunReader();
-  RunReader(RunReader&&) noexcept;
-  RunReader& operator=(RunReader&&) noexcept;
-
-  /// The next row, or nothing at the end. @throws InputError (`file:line: ...`) for a row that is not a run
-  [[nodiscard]] std::optional<Run> next();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
-/// All rows of a runs.csv. @throws InputError as RunReader does
+/// All rows of a runs.csv. A workload field whose column is missing has its default: `cifar_cnn`, 3x32x32, 10 classes,
+/// 50,000 images, adam, nchw, no CUDA graph, precision and device unknown. Other missing columns are empty; timing is
+/// `epochs` and outcome `ok`.
+/// @throws InputError if the file cannot be read, is empty or misses a mandatory column; `file:line: ...` for a row
+/// that is not a run
 [[nodiscard]] PERFPRED_API std::vector<Run> read_runs(const std::string& path);
-
-[[nodiscard]] PERFPRED_API const std::vector<std::string>& run_columns();    ///< header of runs.csv, in order
-[[nodiscard]] PERFPRED_API std::vector<std::string> run_fields(const Run&);  ///< a row, unquoted, in that order
-
-/// The run whose row this is. @throws InputError as RunReader does, prefixed by `where`
-[[nodiscard]] PERFPRED_API Run run_from_fields(const std::vector<std::string>& columns,
-                                               const std::vector<std::string>& fields, const std::string& where);
 
 }  // namespace perfpred

@@ -23,11 +23,11 @@ class PERFPRED_API RunRecorder {
 
   /// Adds one row, in the order of the file's own columns. Unknown columns stay empty; line breaks in texts become
   /// blanks. If it throws, the file is unchanged.
-  /// @throws InputError if the run is not one that RunReader would accept, or the file is no longer a runs.csv
+  /// @throws InputError if the run is not one that read_runs() would accept, or the file is no longer a runs.csv
   /// @throws Error if the disk refuses
   void append(const Run& run);
 
-  /// All runs in the file, read while no other recorder writes. @throws InputError as RunReader does
+  /// All runs in the file, read while no other recorder writes. @throws InputError as read_runs() does
   [[nodiscard]] std::vector<Run> runs();
 
   /// One line for each torn line that this recorder has moved aside.

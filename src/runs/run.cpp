@@ -219,27 +219,11 @@ const Run& RunParser::parse(std::span<const std::string_view> fields, ValuePlace
   return run_;
 }
 
-struct RunReader::Impl {
-  explicit Impl(const std::string& path) : csv(path), parser(csv.header(), path + ":1") {}
-
-  CsvReader csv;
-  RunParser parser;
-};
-
-RunReader::RunReader(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
-RunReader::~RunReader() = default;
-RunReader::RunReader(RunReader&&) noexcept = default;
-RunReader& RunReader::operator=(RunReader&&) noexcept = default;
-
-std::optional<Run> RunReader::next() {
-  if (!impl_->csv.next()) return std::nullopt;
-  return impl_->parser.parse(impl_->csv.fields(), impl_->csv.place(""));
-}
-
 std::vector<Run> read_runs(const std::string& path) {
-  RunReader reader(path);
+  CsvReader csv(path);
+  RunParser parser(csv.header(), path + ":1");
   std::vector<Run> runs;
-  while (auto run = reader.next()) runs.push_back(std::move(*run));
+  while (csv.next()) runs.push_back(parser.parse(csv.fields(), csv.place("")));
   return runs;
 }
 

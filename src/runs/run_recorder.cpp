@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t block = 1 << 16;
 
-/// The columns of a file, as RunReader reads its header.
+/// The columns of a file, as read_runs() reads its header.
 /// @param head  of the file, up to the end of its header
 std::vector<std::string> columns_of(std::string_view head, const std::string& path) {
   std::vector<std::string> columns = CsvReader::from_text(path, head).header();

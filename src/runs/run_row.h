@@ -27,6 +27,13 @@ struct RunColumn {
 /// All columns, in the order of runs.csv: header, reader, writer and JSON follow this list.
 [[nodiscard]] const std::vector<RunColumn>& run_table();
 
+[[nodiscard]] const std::vector<std::string>& run_columns();    ///< header of runs.csv, in order
+[[nodiscard]] std::vector<std::string> run_fields(const Run&);  ///< a row, unquoted, in that order
+
+/// The run whose row this is. @throws InputError as RunParser does, prefixed by `where`
+[[nodiscard]] Run run_from_fields(const std::vector<std::string>& columns, const std::vector<std::string>& fields,
+                                  const std::string& where);
+
 /// Reads the rows of one runs.csv.
 class RunParser {
  public:

@@ -13,6 +13,7 @@
 
 #include "../sample_runs.h"
 #include "runs/run_log.h"
+#include "runs/run_row.h"
 #include "spawn.h"
 #include "text/csv.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../sample_runs.h"
+#include "runs/run_row.h"
 #include "spawn.h"
 #include "text/csv.h"
 

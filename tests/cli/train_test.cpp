@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../made_up_rows.h"
+#include "runs/run_row.h"
 #include "spawn.h"
 
 namespace perfpred {
