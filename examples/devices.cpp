@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "catalogue/device_table.h"
 #include "cli.h"
 
 namespace {

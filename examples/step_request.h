@@ -13,6 +13,7 @@
 #include "device_file.h"
 #include "step_output.h"
 #include "tools/complexity_tables.h"
+#include "tools/ops_file.h"
 #include "tools/workload_sweep.h"
 
 namespace perfpred::cli {

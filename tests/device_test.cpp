@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "catalogue/device_table.h"
 #include "temporary_folder.h"
 #include "text/csv.h"
 #include "text/nearest_name.h"

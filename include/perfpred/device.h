@@ -101,10 +101,4 @@ class PERFPRED_API DeviceCatalogue {
 /// it; any other name as it is.
 [[nodiscard]] PERFPRED_API std::string canonical_device(std::string_view name);
 
-[[nodiscard]] PERFPRED_API const std::vector<std::string>& device_columns();       ///< header of devices.csv
-[[nodiscard]] PERFPRED_API std::vector<std::string> device_fields(const Device&);  ///< a row, unquoted, in that order
-
-/// What the kernel calls this machine's CPU; empty if it does not say.
-[[nodiscard]] PERFPRED_API std::string cpu_model_name();
-
 }  // namespace perfpred

@@ -285,9 +285,4 @@ PERFPRED_API void add_graphs(const std::string& folder);
 /// Makes one step file known under its name. @throws InputError as StepFile does
 PERFPRED_API StepFile add_graph(const std::string& path);
 
-/// Writes the operators in the order of execution as CSV: phase, op, layer, type, shapes of what it reads and writes
-/// ("-" for an output that was not requested, "1" for a scalar), FLOPs, bytes.
-/// @throws InputError if the file cannot be made, Error if writing fails
-PERFPRED_API void write_ops(const OpGraph& step, const std::string& path);
-
 }  // namespace perfpred

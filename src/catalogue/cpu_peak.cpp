@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "catalogue/device_table.h"
 #include "statistics/parallel.h"
 
 namespace perfpred {

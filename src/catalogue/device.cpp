@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "catalogue/device_table.h"
 #include "catalogue/embedded_devices.h"
 #include "catalogue/listed_kind.h"
 #include "text/csv.h"

@@ -10,6 +10,7 @@
 
 #include <charconv>
 
+#include "catalogue/device_table.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/torch_errors.h"
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "catalogue/device_table.h"
 #include "statistics/parallel.h"
 #include "text/files.h"
 #include "text/json.h"

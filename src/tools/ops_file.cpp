@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <perfpred/op_graph.h>
+#include "tools/ops_file.h"
 
 #include <fmt/format.h>
 
