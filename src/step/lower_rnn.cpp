@@ -36,36 +36,20 @@ std::size_t forward(Lowering& lowering, const Op& op) {
   if (in.size() < lstm.weights + 3 || out[1] == no_tensor) return 0;
   const TensorId states = in[lstm.weights + 1], cells = in[lstm.weights + 2];
   const Shape state = {1, lstm.samples, lstm.hidden};
-  TensorId x = with_positions_first(lowering, op, lstm, in[0], step.shape(in[0])[2]);
+  const TensorId x = with_positions_first(lowering, op, lstm, in[0], step.shape(in[0])[2]);
   std::vector<TensorId> kept, last_states, last_cells;
-  for (std::int64_t layer = 0; layer < lstm.layers; ++layer) {
-    const bool last = layer + 1 == lstm.layers;
-    std::vector<TensorId> results;
-    for (std::int64_t way = 0; way < lstm.directions; ++way) {
-      const auto weight = static_cast<std::size_t>(1 + 4 * (layer * lstm.directions + way));
-      const TensorId h = lowering.view(states, state), c = lowering.view(cells, state);
-      const TensorId y =
-          last && lstm.directions == 1 ? out[0] : lowering.new_tensor(lstm.result_of(1), op.type, op.phase);
-      const TensorId hn = lowering.new_tensor(state, op.type, op.phase);
-      const TensorId cn = lowering.new_tensor(state, op.type, op.phase);
-      const std::int64_t bytes = workspace_bytes(lstm, step.shape(in[weight])[1]);
-      const TensorId work = lowering.new_tensor({bytes}, DataType::u8, op.phase);
-      lowering
-          .add(op, OpKind::rnn, {x, in[weight], in[weight + 1], in[weight + 2], in[weight + 3], h, c},
-               {y, hn, cn, work})
-          .name = lowering.op_name("mkldnn_rnn_layer");
-      for (const TensorId id : {x, h, c, y, hn, cn, work}) kept.push_back(id);
-      results.push_back(y);
-      last_states.push_back(hn);
-      last_cells.push_back(cn);
-    }
-    x = results[0];
-    if (lstm.directions > 1) {
-      x = last ? out[0] : lowering.new_tensor(lstm.result_of(2), op.type, op.phase);
-      lowering.add(op, OpKind::cat, results, std::array{x});
-    }
-    if (!last && lstm.drops) x = drop_between_layers(lowering, op, lstm, x, kept);
-  }
+  walk_layers(
+      lowering, op, lstm, x, out[0], kept, [&](std::int64_t layer, std::int64_t way, TensorId of_layer, TensorId y) {
+        const std::span<const TensorId> weight = in.subspan(1 + lstm.first_weight(layer, way), 4);
+        const TensorId h = lowering.view(states, state), c = lowering.view(cells, state);
+        const TensorId hn = last_states.emplace_back(lowering.new_tensor(state, op.type, op.phase));
+        const TensorId cn = last_cells.emplace_back(lowering.new_tensor(state, op.type, op.phase));
+        const std::int64_t bytes = workspace_bytes(lstm, step.shape(weight[0])[1]);
+        const TensorId work = lowering.new_tensor({bytes}, DataType::u8, op.phase);
+        lowering.add(op, OpKind::rnn, {of_layer, weight[0], weight[1], weight[2], weight[3], h, c}, {y, hn, cn, work})
+            .name = lowering.op_name("mkldnn_rnn_layer");
+        for (const TensorId id : {of_layer, h, c, y, hn, cn, work}) kept.push_back(id);
+      });
   lowering.add(op, OpKind::other, last_states, std::array{out[1]}).name = lowering.op_name("stack");
   if (out[2] != no_tensor) {
     lowering.add(op, OpKind::other, last_cells, std::array{out[2]}).name = lowering.op_name("stack");
@@ -85,52 +69,38 @@ std::size_t backward(Lowering& lowering, const Op& op) {
   const std::span<const TensorId> of_weights = out.last(lstm.weights);
   const bool of_x = out.size() > lstm.weights && out[0] != no_tensor && step.shape(out[0]) == step.shape(in[0]);
   const TensorId given = in[in.size() - 2];
-  TensorId g = with_positions_first(lowering, op, lstm, given, lstm.directions * lstm.hidden);
-  const auto taken = [&] {
-    const TensorId id = kept.back();
-    kept.pop_back();
-    return id;
+  const auto of_input = [&](std::int64_t layer, bool whole) {
+    const std::int64_t width = step.shape(in[1 + lstm.first_weight(layer, 0)])[1];
+    return whole && layer == 0 && of_x ? out[0]
+                                       : lowering.new_tensor({lstm.positions, lstm.samples, width}, op.type, op.phase);
   };
-  for (std::int64_t layer = lstm.layers - 1; layer >= 0; --layer) {
-    if (layer + 1 < lstm.layers && lstm.drops) {
-      const TensorId dropped = lowering.new_tensor(lstm.result_of(lstm.directions), op.type, op.phase);
-      lowering.add(op, OpKind::mul, {g, taken()}, {dropped});
-      g = dropped;
-    }
-    std::vector<TensorId> of_inputs;
-    for (std::int64_t way = lstm.directions - 1; way >= 0; --way) {
-      const auto weight = static_cast<std::size_t>(4 * (layer * lstm.directions + way));
-      std::array<TensorId, kept_count> mine{};
-      for (std::size_t i = kept_count; i-- > 0;) mine[i] = taken();
-      const Shape width = step.shape(in[1 + weight]);
-      const bool is_x = layer == 0 && lstm.directions == 1 && of_x;
-      const TensorId gx =
-          is_x ? out[0] : lowering.new_tensor({lstm.positions, lstm.samples, width[1]}, op.type, op.phase);
-      std::vector<TensorId> written = {gx, lowering.new_tensor(state, op.type, op.phase),
-                                       lowering.new_tensor(state, op.type, op.phase)};
-      written.insert(written.end(), of_weights.begin() + static_cast<std::ptrdiff_t>(weight),
-                     of_weights.begin() + static_cast<std::ptrdiff_t>(weight + 4));
-      std::vector<TensorId> read = {mine[layer_input]};
-      for (std::size_t k = 0; k < 4; ++k) read.push_back(in[1 + weight + k]);
-      for (const Kept which : {first_state, first_cell, result, last_state, last_cell}) read.push_back(mine[which]);
-      read.push_back(lowering.view(g, lstm.result_of(1)));
-      const bool copied = layer + 1 == lstm.layers && lstm.samples_first;
-      if (copied) read.push_back(given);  // autograd holds it meanwhile; it is not read again
-      read.push_back(mine[workspace]);
-      Op& made = lowering.add(op, OpKind::rnn_backward, read, written);
-      made.name = lowering.op_name("mkldnn_rnn_layer_backward");
-      if (copied) made.bytes_read -= step.bytes(given);
-      of_inputs.push_back(gx);
-    }
-    g = of_inputs[0];
-    if (lstm.directions > 1) {
-      const std::int64_t width = step.shape(in[static_cast<std::size_t>(1 + 8 * layer)])[1];
-      const TensorId sum =
-          layer == 0 && of_x ? out[0] : lowering.new_tensor({lstm.positions, lstm.samples, width}, op.type, op.phase);
-      lowering.add(op, OpKind::add, {of_inputs[0], of_inputs[1]}, {sum});
-      g = sum;
-    }
-  }
+  const auto direction = [&](std::int64_t layer, std::int64_t way, TensorId g) {
+    const std::size_t weight = lstm.first_weight(layer, way);
+    std::array<TensorId, kept_count> mine{};
+    for (std::size_t i = kept_count; i-- > 0;) mine[i] = take_last(kept);
+    const TensorId gx = of_input(layer, lstm.directions == 1);
+    std::vector<TensorId> written = {gx, lowering.new_tensor(state, op.type, op.phase),
+                                     lowering.new_tensor(state, op.type, op.phase)};
+    for (const TensorId id : of_weights.subspan(weight, 4)) written.push_back(id);
+    std::vector<TensorId> read = {mine[layer_input]};
+    for (const TensorId id : in.subspan(1 + weight, 4)) read.push_back(id);
+    for (const Kept which : {first_state, first_cell, result, last_state, last_cell}) read.push_back(mine[which]);
+    read.push_back(lowering.view(g, lstm.result_of(1)));
+    const bool copied = layer + 1 == lstm.layers && lstm.samples_first;
+    if (copied) read.push_back(given);  // autograd holds it meanwhile; it is not read again
+    read.push_back(mine[workspace]);
+    Op& made = lowering.add(op, OpKind::rnn_backward, read, written);
+    made.name = lowering.op_name("mkldnn_rnn_layer_backward");
+    if (copied) made.bytes_read -= step.bytes(given);
+    return gx;
+  };
+  const auto sum = [&](std::int64_t layer, TensorId first, TensorId second) {
+    const TensorId both = of_input(layer, true);
+    lowering.add(op, OpKind::add, {first, second}, {both});
+    return both;
+  };
+  const TensorId g = with_positions_first(lowering, op, lstm, given, lstm.directions * lstm.hidden);
+  walk_layers_back(lowering, op, lstm, g, kept, direction, sum);
   return 1;
 }
 

@@ -178,33 +178,20 @@ std::size_t forward(Lowering& lowering, const Op& op) {
   if (out.size() < 3 || !sizes.read(step, op, out.back(), out[0]) || !is_stepwise(sizes, op)) return 0;
   if (out[1] == no_tensor) return 0;
   std::vector<TensorId> kept, last_states;
-  TensorId x = in[0];
-  for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
-    const bool last = layer + 1 == sizes.layers;
-    std::vector<TensorId> results;
-    for (std::int64_t way = 0; way < sizes.directions; ++way) {
-      const auto weight = static_cast<std::size_t>(4 * (layer * sizes.directions + way));
-      const bool copied = layer == 0 && sizes.samples_first;
-      const std::int64_t width = step.shape(in[1 + weight])[1];
-      const TensorId read = layer == 0 ? with_positions_first(lowering, op, sizes, x, width) : x;
-      const TensorId y =
-          last && sizes.directions == 1 ? out[0] : lowering.new_tensor(sizes.result_of(1), op.type, op.phase);
-      std::vector<Position> positions;
-      Direction(lowering, op, sizes, in.subspan(1 + weight, 4))
-          .forward(read, copied, in[1 + sizes.weights], y, last_states.emplace_back(), positions);
-      kept.push_back(read);
-      for (const Position& now : positions) {
-        for (const TensorId id : {now.state, now.gates, now.part, now.candidate, now.difference}) kept.push_back(id);
-      }
-      results.push_back(y);
-    }
-    x = results[0];
-    if (sizes.directions > 1) {
-      x = last ? out[0] : lowering.new_tensor(sizes.result_of(2), op.type, op.phase);
-      lowering.add(op, OpKind::cat, results, std::array{x});
-    }
-    if (!last && sizes.drops) x = drop_between_layers(lowering, op, sizes, x, kept);
-  }
+  walk_layers(lowering, op, sizes, in[0], out[0], kept,
+              [&](std::int64_t layer, std::int64_t way, TensorId x, TensorId y) {
+                const std::span<const TensorId> weights = in.subspan(1 + sizes.first_weight(layer, way), 4);
+                const bool copied = layer == 0 && sizes.samples_first;
+                if (layer == 0) x = with_positions_first(lowering, op, sizes, x, step.shape(weights[0])[1]);
+                std::vector<Position> positions;
+                Direction(lowering, op, sizes, weights)
+                    .forward(x, copied, in[1 + sizes.weights], y, last_states.emplace_back(), positions);
+                kept.push_back(x);
+                for (const Position& now : positions) {
+                  for (const TensorId id : {now.state, now.gates, now.part, now.candidate, now.difference})
+                    kept.push_back(id);
+                }
+              });
   lowering.add(op, OpKind::other, last_states, std::array{out[1]}).name = lowering.op_name("stack");
   lowering.kept[lowering.storage(out.back())] = kept;
   return 1;
@@ -218,44 +205,31 @@ std::size_t backward(Lowering& lowering, const Op& op) {
   if (found == nullptr || !is_stepwise(sizes, op)) return 0;
   if (found->size() != sizes.count_kept(1 + 5 * static_cast<std::size_t>(sizes.positions))) return 0;
   std::vector<TensorId> kept = *found;
-  const auto taken = [&] {
-    const TensorId id = kept.back();
-    kept.pop_back();
-    return id;
-  };
   const std::span<const TensorId> of_weights = out.last(sizes.weights);
   const bool of_x = out.size() > sizes.weights && out[0] != no_tensor && step.shape(out[0]) == step.shape(in[0]);
-  TensorId g = in[in.size() - 2];
-  for (std::int64_t layer = sizes.layers - 1; layer >= 0; --layer) {
-    if (layer + 1 < sizes.layers && sizes.drops) {
-      const TensorId dropped = lowering.new_tensor(sizes.result_of(sizes.directions), op.type, op.phase);
-      lowering.add(op, OpKind::mul, {g, taken()}, {dropped});
-      g = dropped;
+  const auto direction = [&](std::int64_t layer, std::int64_t way, TensorId g) {
+    const std::size_t weight = sizes.first_weight(layer, way);
+    std::vector<Position> positions(static_cast<std::size_t>(sizes.positions));
+    for (std::size_t i = positions.size(); i-- > 0;) {
+      Position& now = positions[i];
+      for (TensorId* id : {&now.difference, &now.candidate, &now.part, &now.gates, &now.state}) *id = take_last(kept);
     }
-    TensorId sum = no_tensor;
-    for (std::int64_t way = sizes.directions - 1; way >= 0; --way) {
-      const auto weight = static_cast<std::size_t>(4 * (layer * sizes.directions + way));
-      std::vector<Position> positions(static_cast<std::size_t>(sizes.positions));
-      for (std::size_t i = positions.size(); i-- > 0;) {
-        Position& now = positions[i];
-        for (TensorId* id : {&now.difference, &now.candidate, &now.part, &now.gates, &now.state}) *id = taken();
-      }
-      const TensorId x = taken();
-      TensorId gx = no_tensor;
-      if (layer > 0 || of_x) {
-        const Shape shape = {sizes.positions, sizes.samples, step.shape(in[1 + weight])[1]};
-        gx = layer == 0 && sum == no_tensor ? out[0] : lowering.new_tensor(shape, op.type, op.phase);
-      }
-      Direction(lowering, op, sizes, in.subspan(1 + weight, 4))
-          .backward(g, x, positions, of_weights.subspan(weight, 4), gx);
-      if (sum == no_tensor) {
-        sum = gx;
-      } else {
-        lowering.add(op, OpKind::add, {sum, gx}, {sum});
-      }
+    const TensorId x = take_last(kept);
+    TensorId gx = no_tensor;
+    if (layer > 0 || of_x) {
+      const Shape shape = {sizes.positions, sizes.samples, step.shape(in[1 + weight])[1]};
+      const bool first = way + 1 == sizes.directions;
+      gx = layer == 0 && first ? out[0] : lowering.new_tensor(shape, op.type, op.phase);
     }
-    g = sum;
-  }
+    Direction(lowering, op, sizes, in.subspan(1 + weight, 4))
+        .backward(g, x, positions, of_weights.subspan(weight, 4), gx);
+    return gx;
+  };
+  walk_layers_back(lowering, op, sizes, in[in.size() - 2], kept, direction,
+                   [&](std::int64_t, TensorId first, TensorId second) {
+                     if (first != no_tensor) lowering.add(op, OpKind::add, {first, second}, {first});
+                     return first;
+                   });
   return 1;
 }
 

@@ -2,6 +2,7 @@
 #include "step/rnn_sizes.h"
 
 #include <algorithm>
+#include <array>
 
 namespace perfpred {
 namespace {
@@ -54,15 +55,51 @@ TensorId with_positions_first(Lowering& lowering, const Op& op, const RnnSizes& 
   return copy;
 }
 
-TensorId drop_between_layers(Lowering& lowering, const Op& op, const RnnSizes& sizes, TensorId x,
-                             std::vector<TensorId>& kept) {
-  const TensorId mask = lowering.new_tensor(sizes.result_of(sizes.directions), op.type, op.phase);
-  const TensorId dropped = lowering.new_tensor(sizes.result_of(sizes.directions), op.type, op.phase);
-  lowering.add(op, OpKind::bernoulli, {mask}, {mask});
-  lowering.add(op, OpKind::div, {mask}, {mask});
-  lowering.add(op, OpKind::mul, {x, mask}, {dropped});
-  kept.push_back(mask);
-  return dropped;
+void walk_layers(Lowering& lowering, const Op& op, const RnnSizes& sizes, TensorId x, TensorId result,
+                 std::vector<TensorId>& kept,
+                 const std::function<void(std::int64_t layer, std::int64_t way, TensorId x, TensorId y)>& direction) {
+  const Shape both = sizes.result_of(sizes.directions);
+  for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
+    const bool last = layer + 1 == sizes.layers;
+    const auto made = [&](const Shape& shape) { return lowering.new_tensor(shape, op.type, op.phase); };
+    std::vector<TensorId> results;
+    for (std::int64_t way = 0; way < sizes.directions; ++way) {
+      results.push_back(last && sizes.directions == 1 ? result : made(sizes.result_of(1)));
+      direction(layer, way, x, results.back());
+    }
+    x = results[0];
+    if (sizes.directions > 1) {
+      x = last ? result : made(both);
+      lowering.add(op, OpKind::cat, results, std::array{x});
+    }
+    if (last || !sizes.drops) continue;
+    const TensorId mask = made(both), dropped = made(both);
+    lowering.add(op, OpKind::bernoulli, {mask}, {mask});
+    lowering.add(op, OpKind::div, {mask}, {mask});
+    lowering.add(op, OpKind::mul, {x, mask}, {dropped});
+    kept.push_back(mask);
+    x = dropped;
+  }
+}
+
+void walk_layers_back(Lowering& lowering, const Op& op, const RnnSizes& sizes, TensorId g, std::vector<TensorId>& kept,
+                      const std::function<TensorId(std::int64_t layer, std::int64_t way, TensorId g)>& direction,
+                      const std::function<TensorId(std::int64_t layer, TensorId first, TensorId second)>& sum) {
+  for (std::int64_t layer = sizes.layers - 1; layer >= 0; --layer) {
+    if (layer + 1 < sizes.layers && sizes.drops) {
+      const TensorId dropped = lowering.new_tensor(sizes.result_of(sizes.directions), op.type, op.phase);
+      lowering.add(op, OpKind::mul, {g, take_last(kept)}, {dropped});
+      g = dropped;
+    }
+    const TensorId first = direction(layer, sizes.directions - 1, g);
+    g = sizes.directions == 1 ? first : sum(layer, first, direction(layer, 0, g));
+  }
+}
+
+TensorId take_last(std::vector<TensorId>& tensors) {
+  const TensorId id = tensors.back();
+  tensors.pop_back();
+  return id;
 }
 
 }  // namespace perfpred

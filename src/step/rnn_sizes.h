@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "step/lowering.h"
@@ -30,6 +31,11 @@ struct RnnSizes {
     return ways * of_direction + (drops ? static_cast<std::size_t>(layers) - 1 : 0);
   }
 
+  /// Index of the first of a direction's four weights.
+  [[nodiscard]] std::size_t first_weight(std::int64_t layer, std::int64_t way) const {
+    return static_cast<std::size_t>(4 * (layer * directions + way));
+  }
+
   [[nodiscard]] Shape result_of(std::int64_t ways) const { return {positions, samples, ways * hidden}; }
 };
 
@@ -37,8 +43,25 @@ struct RnnSizes {
 [[nodiscard]] TensorId with_positions_first(Lowering& lowering, const Op& op, const RnnSizes& sizes, TensorId x,
                                             std::int64_t width);
 
-/// Dropout between layers, out of place. @returns the result, and the mask in `kept`
-[[nodiscard]] TensorId drop_between_layers(Lowering& lowering, const Op& op, const RnnSizes& sizes, TensorId x,
-                                           std::vector<TensorId>& kept);
+/// Rewrites a forward operator layer by layer: each direction, the results of two side by side, dropout between layers.
+/// @param x          input of the first layer
+/// @param result     of the last layer
+/// @param kept       gets the masks of the dropout
+/// @param direction  rewrites one direction of a layer, from the layer's input to the direction's result
+void walk_layers(Lowering& lowering, const Op& op, const RnnSizes& sizes, TensorId x, TensorId result,
+                 std::vector<TensorId>& kept,
+                 const std::function<void(std::int64_t layer, std::int64_t way, TensorId x, TensorId y)>& direction);
+
+/// Rewrites a backward operator in the opposite order.
+/// @param g          gradient of the last layer's result
+/// @param kept       what the forward rule kept, taken from the end
+/// @param direction  rewrites one direction of a layer, from the gradient of the layer's result to that of its input
+/// @param sum        adds the gradients of a layer's input by two directions, the later direction first
+void walk_layers_back(Lowering& lowering, const Op& op, const RnnSizes& sizes, TensorId g, std::vector<TensorId>& kept,
+                      const std::function<TensorId(std::int64_t layer, std::int64_t way, TensorId g)>& direction,
+                      const std::function<TensorId(std::int64_t layer, TensorId first, TensorId second)>& sum);
+
+/// Removes the last tensor and returns it.
+[[nodiscard]] TensorId take_last(std::vector<TensorId>& tensors);
 
 }  // namespace perfpred
