@@ -17,7 +17,7 @@ struct PlanItem {
   double value;       ///< >= 0, in any unit (accuracy, images/s, ...)
 };
 
-/// A set of jobs and a bound on every other set.
+/// A set of jobs, and an upper bound on the value of every other set.
 struct Plan {
   std::vector<std::size_t> chosen;  ///< indices into the items, ascending; a job worth 0 is never chosen
   std::int64_t cost = 0;            ///< sum of the chosen costs, <= budget
@@ -30,7 +30,7 @@ struct Plan {
 /// plan or a proof.
 enum class PlanStatus { optimal, feasible, infeasible, unknown };
 
-/// When a search stops without a proof. It then returns the best plan so far and its bound.
+/// When a search stops without a proof. It then returns the best plan so far and its upper bound.
 struct PlanLimits {
   double time_sec = std::numeric_limits<double>::infinity();  ///< wall time, >= 0
   std::size_t memory_bytes = std::size_t{1} << 30U;           ///< for partial plans; the items come on top
