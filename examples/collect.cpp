@@ -21,7 +21,7 @@
 #include "library_option.h"
 #include "passive_threads.h"
 #include "runs/run_log.h"
-#include "text/csv.h"
+#include "tools/workload_labels.h"
 #include "tools/workload_sweep.h"
 
 namespace {
@@ -41,7 +41,8 @@ void show(const CollectProgress& at) {
   std::string what = w.network;
   if (w.depth) what += fmt::format(" depth {} base {}", *w.depth, *w.base_filters);
   std::string how = run.outcome == Outcome::ok || run.avg_time_sec
-                        ? fmt::format("{:.3f} s an epoch, {:.0f} images/s", *run.avg_time_sec, *run.images_per_sec)
+                        ? fmt::format("{:.3f} s an epoch, {:.0f} {}", *run.avg_time_sec, *run.images_per_sec,
+                                      throughput_unit(std::span(&w, 1)))
                         : std::string(to_string(run.outcome));
   if (run.test_acc) how += fmt::format(", accuracy {:.3f}", *run.test_acc);
   if (!run.note.empty()) how += " (" + run.note + ")";
@@ -98,7 +99,7 @@ int main(int argc, char** argv) {
       {"--network", "network (default cifar_cnn)"},
       {"--depth", "blocks of cifar_cnn"},
       {"--base-filters", "channels of its first block"},
-      {"--batch-size", "images a step"},
+      {"--batch-size", "images or sequences a step"},
       {"--input", "one sample, as 3x224x224 (default: the network's own)"},
       {"--classes", "classes (default: the network's own)"},
       {"--optimizer", "sgd, nesterov, adam (default), adamw, adagrad, adadelta, rmsprop, none"},
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
   options.runs_csv = "runs.csv";
   options.log_dir = "logs";
   program.add_option("--configs", configs, "CSV with a configuration a row; the other options fill missing fields");
-  program.add_option("--train-images", train_images, "images an epoch (default 50000)");
+  program.add_option("--train-images", train_images, "images or sequences an epoch (default 50000)");
   program.add_option("--timing", timing, "epochs (default): train them; steps: estimate one from its steps")
       ->check(CLI::IsMember({"epochs", "steps"}));
   const CLI::Option* epochs_option =

@@ -34,12 +34,12 @@ inline std::string cell(const std::optional<double>& value, double factor, int d
 }
 
 inline void print_metrics_header() {
-  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>12}\n", "", "rows", "MAPE %", "MAE s", "RMSE s", "R2",
-             "MAE images/s");
+  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>13}\n", "", "rows", "MAPE %", "MAE s", "RMSE s", "R2",
+             "MAE samples/s");
 }
 
 inline void print_metrics(const std::string& name, const TimeMetrics& metrics) {
-  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>12}\n", name, metrics.time.n, cell(metrics.time.mape, 100, 2),
+  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>13}\n", name, metrics.time.n, cell(metrics.time.mape, 100, 2),
              cell(metrics.time.mae, 1, 4), cell(metrics.time.rmse, 1, 4), cell(metrics.time.r2, 1, 4),
              cell(metrics.throughput.mae, 1, 1));
 }

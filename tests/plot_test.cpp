@@ -86,6 +86,18 @@ TEST_F(PlotTest, AggregateGivesThreePlots) {
   EXPECT_THAT(testing::slurp(folder_.file("new/plots/throughput_batch.svg")), HasSubstr("depth 3, 32 filters"));
 }
 
+TEST_F(PlotTest, ThroughputIsOfImagesOrOfSequences) {
+  AggregateRow images = aggregate_row(2, 16, 32, 3.5), words = images;
+  words.workload = Workload::zoo("gpt2", 8);
+  const auto axis_of = [&](const std::vector<AggregateRow>& rows) {
+    Plotter(folder_.path()).aggregate(rows);
+    return testing::slurp(folder_.file("throughput_batch.svg"));
+  };
+  EXPECT_THAT(axis_of({images}), HasSubstr("throughput (images/s)"));
+  EXPECT_THAT(axis_of({words}), HasSubstr("throughput (sequences/s)"));
+  EXPECT_THAT(axis_of({images, words}), HasSubstr("throughput (samples/s)"));
+}
+
 TEST_F(PlotTest, RunsReplaceTheirAggregatesRepeats) {
   Plotter plotter(folder_.path());
   plotter.aggregate(std::vector{aggregate_row(2, 16, 32, 3.5)});

@@ -149,7 +149,7 @@ IterationSummary summarise_iterations(std::span<const std::string> paths, int wa
       const double wall_rate = batch / group.all_wall.mean() * 1e3;
       summary.warnings.push_back(fmt::format(
           "{}, {}, batch size {}: the timer saw {:.0f} % of the wall time, so it did not wait for the device; the "
-          "images/s in the log are {:.0f} % too high; times are taken from the timestamps",
+          "imgs_per_sec in the log are {:.0f} % too high; times are taken from the timestamps",
           group.environment.empty() ? group.workload.device : group.environment, group.workload.network,
           group.workload.batch_size, 100 * group.timer.mean() / group.wall.mean(),
           100 * (group.logged.mean() / wall_rate - 1)));

@@ -28,7 +28,8 @@ struct Quantity {
   [[nodiscard]] std::string label() const { return fmt::format("{} ({})", name, unit); }
 };
 constexpr Quantity epoch_time = {"time per epoch", "s"};
-constexpr Quantity throughput = {"throughput", "images/s"};
+
+Quantity throughput_of(std::span<const Workload> workloads) { return {"throughput", throughput_unit(workloads)}; }
 
 /// The fields' values; the network if there is no field.
 std::string name_of(const Workload& workload, const WorkloadFields& fields) {
@@ -141,8 +142,12 @@ void Plotter::draw_as(const Chart& chart, const std::string& name) {
 
 void Plotter::aggregate(std::span<const AggregateRow> rows) {
   std::vector<const AggregateRow*> timed, accurate;
+  std::vector<Workload> drawn;
   for (const AggregateRow& row : rows) {
-    if (row.avg_time_mean) timed.push_back(&row);
+    if (row.avg_time_mean) {
+      timed.push_back(&row);
+      drawn.push_back(row.workload);
+    }
     if (row.avg_time_mean && row.acc_mean) accurate.push_back(&row);
   }
   if (timed.empty()) throw InputError("no configuration has a time: there is nothing to plot");
@@ -161,8 +166,8 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
 
   Chart chart;
   chart.title = "Throughput and batch size";
-  chart.x = {.label = "batch size (images)", .log_base = 2};
-  chart.y = {.label = throughput.label(), .log_base = 10};
+  chart.x = {.label = "batch size", .log_base = 2};
+  chart.y = {.label = throughput_of(drawn).label(), .log_base = 10};
   chart.series = by_architecture(timed, [](const AggregateRow& row) {
     const double thr = *row.thr_mean, spread = row.thr_std.value_or(0);
     return ChartPoint{static_cast<double>(row.workload.batch_size), thr, spread < thr ? thr - spread : thr,
@@ -225,7 +230,9 @@ void Plotter::repeats(std::span<const Run> runs) {
 
 void Plotter::predictions(std::span<const PredictionRow> rows) {
   std::vector<Comparison> times, rates;
+  std::vector<Workload> workloads;
   for (const PredictionRow& row : rows) {
+    workloads.push_back(row.workload);
     if (row.measured_time_sec) times.push_back({*row.measured_time_sec, row.time_sec, row.in_domain});
     if (row.measured_images_per_sec) rates.push_back({*row.measured_images_per_sec, row.images_per_sec, row.in_domain});
   }
@@ -233,7 +240,7 @@ void Plotter::predictions(std::span<const PredictionRow> rows) {
     throw InputError("no prediction has both measured_time_sec and measured_images_per_sec to compare it with");
   }
   draw_as(comparison_chart(times, epoch_time), "predicted_time");
-  draw_as(comparison_chart(rates, throughput), "predicted_throughput");
+  draw_as(comparison_chart(rates, throughput_of(workloads)), "predicted_throughput");
 }
 
 void Plotter::log(const RunLog& log, const std::string& name) {
@@ -277,7 +284,7 @@ void Plotter::sweep(std::span<const PredictionRow> rows) {
   chart.x = sweep_axis(*fields.front(), rows, positions);
   for (const auto& [quantiles, quantity, name] :
        {std::tuple(&PredictionRow::time_sec, epoch_time, "sweep_time"),
-        std::tuple(&PredictionRow::images_per_sec, throughput, "sweep_throughput")}) {
+        std::tuple(&PredictionRow::images_per_sec, throughput_of(workloads), "sweep_throughput")}) {
     chart.title = "What if: " + chart.x.label;
     chart.y = {.label = "predicted " + quantity.label(), .log_base = 10};
     Series intervals = {.label = "90 % interval", .style = Series::Style::band, .color = 0};
@@ -314,7 +321,7 @@ void Plotter::pareto(const PlanFront& plan) {
   Chart chart;
   chart.title = "Cost and value of single runs";
   chart.x = {.label = "cost of the run (s)", .log_base = 10};
-  chart.y = {.label = "value of the run (accuracy, or images/s)"};
+  chart.y = {.label = "value of the run (accuracy, or throughput)"};
   chart.series.push_back(std::move(front));
   chart.series.push_back(std::move(planned));
   draw_as(chart, "pareto");

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tools/chart.h"
+#include "tools/workload_labels.h"
 
 namespace perfpred {
 namespace {
@@ -201,7 +202,7 @@ std::optional<Chart> bar_chart(Points points, const std::string& title, const st
 }
 
 /// One line per environment, network and setting.
-Chart batch_scaling_chart(Points points) {
+Chart batch_scaling_chart(Points points, const std::string& throughput) {
   const bool several = environments_of(points).size() > 1;
   std::vector<std::string> labels;
   std::map<std::string, std::vector<std::pair<double, double>>> lines;
@@ -214,8 +215,8 @@ Chart batch_scaling_chart(Points points) {
   }
   Chart chart;
   chart.title = "Batch scaling";
-  chart.x = {.label = "batch size (images)", .log_base = 2};
-  chart.y = {.label = "throughput (images/s)", .log_base = 10};
+  chart.x = {.label = "batch size", .log_base = 2};
+  chart.y = {.label = throughput, .log_base = 10};
   for (const std::string& label : labels) {
     auto& line = lines[label];
     std::sort(line.begin(), line.end());
@@ -258,10 +259,11 @@ std::vector<std::string> draw_rooflines(Points points, const std::string& folder
     }
   }
   const auto label = [](const StudyPoint& p) { return p.place.label; };
+  const std::string throughput = fmt::format("throughput ({})", throughput_unit(workloads_of(points)));
   const auto rate = [](const StudyPoint& p) { return std::optional(p.steps->images_per_sec); };
-  drawn(bar_chart(points, "Throughput", "throughput (images/s)", labels, label, rate), "throughput");
+  drawn(bar_chart(points, "Throughput", throughput, labels, label, rate), "throughput");
   drawn(bar_chart(
-            points, "Networks at their best batch size", "throughput (images/s)", networks,
+            points, "Networks at their best batch size", throughput, networks,
             [](const StudyPoint& p) { return p.network; }, rate),
         "models");
   drawn(bar_chart(points, "Efficiency", "share of what the roof allows (%)", labels, label,
@@ -269,7 +271,7 @@ std::vector<std::string> draw_rooflines(Points points, const std::string& folder
                     return p.place.efficiency ? std::optional(100 * *p.place.efficiency) : std::nullopt;
                   }),
         "efficiency");
-  drawn(batch_scaling_chart(points), "batch_scaling");
+  drawn(batch_scaling_chart(points, throughput), "batch_scaling");
   return files;
 }
 

@@ -12,6 +12,7 @@
 #include "text/files.h"
 #include "tools/roofline_plots.h"
 #include "tools/roofline_tables.h"
+#include "tools/workload_labels.h"
 
 namespace perfpred {
 namespace {
@@ -65,8 +66,9 @@ std::string points_section(Points points) {
 }
 
 std::string steps_section(Points points) {
-  std::string out = "\n## Steps\n\n" + markdown_head({"environment", "network", "batch", "setting", "iterations",
-                                                      "mean (ms)", "std", "min", "max", "images/s"});
+  std::string out =
+      "\n## Steps\n\n" + markdown_head({"environment", "network", "batch", "setting", "iterations", "mean (ms)", "std",
+                                        "min", "max", throughput_unit(workloads_of(points))});
   const auto ms = [](const std::optional<double>& value) { return value ? fmt::format("{:.2f}", *value) : "-"; };
   for (const StudyPoint& p : points) {
     if (!p.steps) continue;

@@ -239,6 +239,14 @@ std::vector<std::string> environments_of(std::span<const StudyPoint> points) {
   return environments;
 }
 
+std::vector<Workload> workloads_of(std::span<const StudyPoint> points) {
+  std::vector<Workload> workloads;
+  for (const StudyPoint& p : points) {
+    if (p.steps) workloads.push_back(p.steps->workload);
+  }
+  return workloads;
+}
+
 std::string percent_text(const std::optional<double>& fraction) {
   return fraction ? fmt::format("{:.1f} %", 100 * *fraction) : "unknown";
 }

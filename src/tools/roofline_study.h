@@ -91,6 +91,9 @@ class RooflineStudy {
 /// The environments of training steps, in order of appearance.
 [[nodiscard]] std::vector<std::string> environments_of(std::span<const StudyPoint> points);
 
+/// What the steps train.
+[[nodiscard]] std::vector<Workload> workloads_of(std::span<const StudyPoint> points);
+
 /// "32.1 %", or "unknown".
 [[nodiscard]] std::string percent_text(const std::optional<double>& fraction);
 

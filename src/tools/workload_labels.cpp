@@ -38,4 +38,10 @@ std::string label_of(const Workload& workload, const WorkloadFields& fields) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+const char* throughput_unit(std::span<const Workload> workloads) {
+  const auto takes_tokens = [](const Workload& workload) { return workload.input.size() == 1; };
+  if (std::none_of(workloads.begin(), workloads.end(), takes_tokens)) return "images/s";
+  return std::all_of(workloads.begin(), workloads.end(), takes_tokens) ? "sequences/s" : "samples/s";
+}
+
 }  // namespace perfpred
