@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 #include <perfpred/torch/collector.h>
 #include <perfpred/torch/image_data.h>
+#include <perfpred/torch/network_module.h>
 #include <perfpred/torch/step_timer.h>
 
 #include <ATen/ATen.h>
@@ -113,6 +114,26 @@ TEST_F(Gpu, UpdatesWithoutAFusedKernelNeverWaitAndAreCaptured) {
     const std::vector<double> replayed = losses(workload);
     EXPECT_LT(replayed.back(), replayed.front()) << to_string(optimizer);
     for (std::size_t i = 0; i < ordinary.size(); ++i) EXPECT_NEAR(replayed[i], ordinary[i], 0.1) << i;
+  }
+}
+
+TEST_F(Gpu, DrawsWeightsAsTheHostDoes) {
+  const Network network = build_network(Workload::zoo("resnet18", 1));
+  const auto weights = [&](std::uint64_t seed, bool on_device) {
+    ModuleOptions options;
+    options.seed = seed;
+    options.device = device_;
+    options.drawn_on_device = on_device;
+    return NetworkModule(network, options).parameters();
+  };
+  const auto host = weights(1, false), drawn = weights(1, true), again = weights(1, true), others = weights(2, true);
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    EXPECT_TRUE(at::equal(drawn[i], again[i])) << i;
+    if (host[i].numel() < 9'000) continue;  // few numbers scatter
+    EXPECT_FALSE(at::equal(drawn[i], others[i])) << i;
+    const double deviation = host[i].std().item<double>();
+    EXPECT_NEAR(drawn[i].std().item<double>(), deviation, 0.1 * deviation) << i;
+    EXPECT_NEAR(drawn[i].mean().item<double>(), 0, 0.1 * deviation) << i;
   }
 }
 

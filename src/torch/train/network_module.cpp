@@ -4,6 +4,7 @@
 #include <perfpred/workload.h>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
@@ -255,9 +256,16 @@ void NetworkModule::add_tensors(std::size_t index) {
 
 void NetworkModule::initialise() {
   const torch::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(options_.seed);
-  // Drawn on the CPU in single precision, whatever the module's device and type.
+  const bool on_device = options_.drawn_on_device && !options_.device.is_cpu();
+  at::Generator generator = on_device ? at::globalContext().defaultGenerator(options_.device).clone()
+                                      : at::make_generator<at::CPUGeneratorImpl>();
+  generator.set_current_seed(options_.seed);
+  // On the CPU they are drawn in single precision, whatever the module's type.
   const auto drawn = [&](Tensor& parameter, auto fill) {
+    if (on_device) {
+      fill(parameter);
+      return;
+    }
     Tensor values = at::empty(parameter.sizes(), at::kFloat);
     fill(values);
     parameter.copy_(values);

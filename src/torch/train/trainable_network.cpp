@@ -22,9 +22,9 @@ namespace {
 
 class ZooNetwork final : public TrainableNetwork {
  public:
-  ZooNetwork(const Workload& workload, c10::Device device, std::uint64_t seed)
+  ZooNetwork(const Workload& workload, c10::Device device, std::uint64_t seed, bool drawn_on_device)
       : module_(build_network(workload),
-                ModuleOptions{seed, device, storage_type(workload.precision), workload.layout}) {}
+                ModuleOptions{seed, device, storage_type(workload.precision), workload.layout, drawn_on_device}) {}
 
   at::Tensor forward(const at::Tensor& inputs) override { return module_.forward(inputs); }
   void train(bool on) override { module_.train(on); }
@@ -139,8 +139,9 @@ class ExportedNetwork final : public TrainableNetwork {
 
 }  // namespace
 
-std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device, std::uint64_t seed) {
-  return std::make_unique<ZooNetwork>(workload, device, seed);
+std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device, std::uint64_t seed,
+                                                   bool drawn_on_device) {
+  return std::make_unique<ZooNetwork>(workload, device, seed, drawn_on_device);
 }
 
 std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,

@@ -23,9 +23,11 @@ class TrainableNetwork {
   [[nodiscard]] virtual std::string note() const { return {}; }  ///< what its user should know, in one line
 };
 
-/// The workload's network of the zoo. @throws InputError for a network that is not known
+/// The workload's network of the zoo.
+/// @param drawn_on_device  see ModuleOptions
+/// @throws InputError for a network that is not known
 [[nodiscard]] std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device,
-                                                                 std::uint64_t seed);
+                                                                 std::uint64_t seed, bool drawn_on_device = false);
 
 /// A module saved by torch.jit.save(). @throws InputError if the file cannot be read or is not TorchScript
 [[nodiscard]] std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,

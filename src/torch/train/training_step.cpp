@@ -51,7 +51,7 @@ void check_trainable(const Workload& workload, c10::Device device) {
 
 TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
     : TrainingStep((check_trainable(workload, device),
-                    guard_torch([&] { return make_zoo_network(workload, device, options.seed); })),
+                    guard_torch([&] { return make_zoo_network(workload, device, options.seed, !options.metrics); })),
                    workload, device, options) {}
 
 TrainingStep::TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,

@@ -25,7 +25,7 @@ struct StepOptions {
   double weight_decay = 0;
   double label_smoothing = 0;
   std::uint64_t seed = 0;  ///< of the initial weights
-  bool metrics = true;     ///< sum up loss and correct answers in every step
+  bool metrics = true;     ///< sum up loss and correct answers in every step; without, a GPU draws its initial weights
 };
 
 /// Mean loss and accuracy over the samples seen.
