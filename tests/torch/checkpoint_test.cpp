@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "../refusal.h"
@@ -87,6 +88,43 @@ TEST(Checkpoint, TensorsWithAnyStridesReadBack) {
   EXPECT_LT(fs::file_size(folder.file("a.pt")), 10'000U);  // of a part, only its own elements
 }
 
+/// A safetensors file: eight bytes of size, lowest first, the header, the data.
+std::string safetensors(const std::string& header, const std::string& data) {
+  std::string bytes(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);
+  return bytes + header + data;
+}
+
+/// Memory that the process has written to, in bytes.
+std::size_t written_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != "RssAnon:") continue;
+    std::size_t kilobytes = 0;
+    status >> kilobytes;
+    return kilobytes * 1024;
+  }
+  return 0;
+}
+
+TEST(Checkpoint, AFileOfWeightsTakesNoMemoryUntilItIsCopied) {
+  const TemporaryFolder folder;
+  constexpr std::int64_t numbers = 1 << 24;
+  const at::Tensor weights = at::arange(numbers, at::kFloat);  // 64 MB
+  save_checkpoint({"{}", "{}", {{"network.w", weights}}}, folder.file("a.pt"));
+  folder.write("b.safetensors", safetensors(R"({"w":{"dtype":"F32","shape":[16777216],"data_offsets":[0,67108864]}})",
+                                            {static_cast<const char*>(weights.const_data_ptr()), weights.nbytes()}));
+  for (const char* name : {"a.pt", "b.safetensors"}) {
+    const std::size_t before = written_memory();
+    ASSERT_GT(before, 0U);
+    const at::Tensor read = load_weights(folder.file(name)).at(0).second;
+    EXPECT_TRUE(at::equal(read, weights)) << name;
+    EXPECT_LT(written_memory(), before + weights.nbytes() / 4) << name;
+    read.add_(1);
+    EXPECT_TRUE(at::equal(load_weights(folder.file(name)).at(0).second, weights)) << name;  // the file is as it was
+  }
+}
+
 TEST(Checkpoint, WhatTheDiskRefusesIsOneLineAndLeavesNothing) {
   const TemporaryFolder folder;
   const std::string path = folder.write("last.pt", "the one before");
@@ -130,13 +168,6 @@ TEST(Checkpoint, AFileThatIsCutOffIsSaidShortly) {
   save_checkpoint(two_megabytes(), path);
   fs::resize_file(path, 1'000'000);
   EXPECT_EQ(weights_refusal(path), path + ": is not a whole file of torch.save(): it is cut off or damaged");
-}
-
-/// A safetensors file: eight bytes of size, lowest first, the header, the data.
-std::string safetensors(const std::string& header, const std::string& data) {
-  std::string bytes(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);
-  return bytes + header + data;
 }
 
 const std::string two_tensors =

@@ -9,12 +9,13 @@
 
 #include <array>
 #include <cstdint>
-#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "torch/files/mapped_file.h"
 #include "torch/files/torch_archive.h"
 
 namespace perfpred {
@@ -52,9 +53,9 @@ std::vector<std::uint64_t> numbers(const json& entry, const char* key) {
   return list;
 }
 
-/// @param data       where the tensors' bytes begin in the file
-/// @param data_size  bytes from there to the end
-at::Tensor read_tensor(std::ifstream& file, const json& entry, std::uint64_t data, std::uint64_t data_size) {
+/// @param data  where the tensors' bytes begin in the file
+at::Tensor read_tensor(const MappedFile& file, const json& entry, std::uint64_t data) {
+  const std::uint64_t data_size = file.bytes().size() - data;
   if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string()) throw InputError("has no dtype");
   const auto type = type_of(entry["dtype"].get_ref<const std::string&>());
   if (!type) throw InputError(fmt::format("has numbers of type {}", entry["dtype"].dump()));
@@ -69,10 +70,15 @@ at::Tensor read_tensor(std::ifstream& file, const json& entry, std::uint64_t dat
     throw InputError("does not lie inside the file");
   }
   if (place[1] - place[0] != bytes) throw InputError("has another size than its shape");
-  at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(*type));
-  file.seekg(static_cast<std::streamoff>(data + place[0]));
-  file.read(static_cast<char*>(tensor.mutable_data_ptr()), static_cast<std::streamsize>(bytes));
-  if (!file) throw InputError("cannot be read");
+  const std::uint64_t at = data + place[0];
+  const auto options = at::TensorOptions().dtype(*type);
+  if (at % c10::elementSize(*type) != 0) {
+    at::Tensor copy = at::empty(shape, options);
+    file.bytes().copy(static_cast<char*>(copy.mutable_data_ptr()), bytes, at);
+    return copy;
+  }
+  at::Tensor tensor = at::empty({0}, options);
+  tensor.set_(c10::Storage(c10::Storage::use_byte_size_t(), bytes, file.part(at)), 0, shape);
   return tensor;
 }
 
@@ -80,26 +86,25 @@ at::Tensor read_tensor(std::ifstream& file, const json& entry, std::uint64_t dat
 
 NamedTensors read_safetensors(const std::string& path) {
   const auto refuse = [&](std::string_view reason) { throw InputError(fmt::format("{}: {}", path, reason)); };
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) refuse("cannot be read");
-  const auto file_size = static_cast<std::uint64_t>(file.tellg());
-  std::string text(size_bytes, '\0');
-  file.seekg(0);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  const std::uint64_t header_size = file ? little_endian(text) : 0;
-  if (header_size == 0 || header_size > max_header_bytes || header_size > file_size - size_bytes) {
+  std::shared_ptr<const MappedFile> file;
+  try {
+    file = MappedFile::open(path);
+  } catch (const InputError& error) {
+    refuse(error.what());
+  }
+  const std::string_view bytes = file->bytes();
+  const std::uint64_t header_size = bytes.size() < size_bytes ? 0 : little_endian(bytes.substr(0, size_bytes));
+  if (header_size == 0 || header_size > max_header_bytes || header_size > bytes.size() - size_bytes) {
     refuse("is not a whole safetensors file");
   }
-  text.resize(header_size);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  const json header = json::parse(text, nullptr, false);
-  if (!file || !header.is_object()) refuse("is not a safetensors file: its header is not a JSON object");
+  const json header = json::parse(bytes.substr(size_bytes, header_size), nullptr, false);
+  if (!header.is_object()) refuse("is not a safetensors file: its header is not a JSON object");
   const std::uint64_t data = size_bytes + header_size;
   NamedTensors tensors;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     try {
-      tensors.emplace_back(name, read_tensor(file, entry, data, file_size - data));
+      tensors.emplace_back(name, read_tensor(*file, entry, data));
     } catch (const InputError& error) {
       refuse(fmt::format("tensor \"{}\" {}", name, error.what()));
     }

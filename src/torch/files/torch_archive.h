@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <c10/core/Allocator.h>
-#include <caffe2/serialize/file_adapter.h>
 #include <caffe2/serialize/inline_container.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "torch/files/mapped_file.h"
 
 namespace perfpred {
 
@@ -21,21 +22,25 @@ inline constexpr const char* damaged_file = "is not a whole file of torch.save()
 /// out for records that are not compressed.
 class TorchArchive {
  public:
-  /// @throws c10::Error if the file is not a whole zip file
+  /// @throws InputError if the file cannot be read, c10::Error if it is not a whole zip file
   explicit TorchArchive(const std::string& path);
 
   [[nodiscard]] bool has(const std::string& record) { return reader_.hasRecord(record); }
   [[nodiscard]] std::size_t size(const std::string& record) { return reader_.getRecordSize(record); }  ///< bytes
-  [[nodiscard]] std::size_t file_size() const { return file_->size(); }                                ///< bytes
+  [[nodiscard]] std::size_t file_size() const { return file_->bytes().size(); }                        ///< bytes
 
   /// @throws InputError if the record's checksum is wrong, c10::Error if it cannot be read
   [[nodiscard]] at::DataPtr read(const std::string& record);
 
- private:
-  std::uint64_t number(std::size_t at, std::size_t size) const;
-  std::uint32_t checksum(const std::string& record, std::size_t size);
+  /// The same without a copy in memory, see MappedFile; a record that is compressed or not aligned is copied.
+  [[nodiscard]] at::DataPtr map(const std::string& record);
 
-  std::shared_ptr<caffe2::serialize::FileAdapter> file_;
+ private:
+  [[nodiscard]] std::string_view bytes(std::size_t at, std::size_t size) const;
+  [[nodiscard]] bool is_stored(const std::string& record);
+  void check(const std::string& record, std::string_view content);
+
+  std::shared_ptr<const MappedFile> file_;
   caffe2::serialize::PyTorchStreamReader reader_;
 };
 

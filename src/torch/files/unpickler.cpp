@@ -268,7 +268,7 @@ class Unpickler {
       if (count < 0 || !file_.has(place) || static_cast<std::int64_t>(file_.size(place)) / size < count) damaged();
       const auto bytes = static_cast<std::size_t>(count * size);
       elements = at::empty({0}, at::TensorOptions().dtype(type->type));
-      elements.set_(c10::Storage(c10::Storage::use_byte_size_t(), bytes, file_.read(place)), 0, {count}, {1});
+      elements.set_(c10::Storage(c10::Storage::use_byte_size_t(), bytes, file_.map(place)), 0, {count}, {1});
     }
     return {Item::storage, 0, {}, elements, {}};
   }
