@@ -22,7 +22,9 @@ int main(int argc, char** argv) {
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
     TimeRegressor model = TimeRegressor::load(model_file);
-    const UpdateResult result = model.observe(read_runs(runs_file));
+    const std::vector<Run> runs = read_runs(runs_file);
+    if (runs.empty()) throw InputError(runs_file + ": holds no run");
+    const UpdateResult result = model.observe(runs);
     model.save(out);
     if (json) {
       const nlohmann::json document = {{"observed", result.observed}, {"set_aside", cli::to_json(result.rejected)}};

@@ -12,6 +12,7 @@
 #include "../made_up_rows.h"
 #include "runs/run_row.h"
 #include "spawn.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {
@@ -93,21 +94,16 @@ TEST_F(Train, ARunObservedTwiceIsReported) {
   const std::string model = folder_.file("model.json");
   ASSERT_EQ(train({"--runs-agg", table(made_up_rows()), "--out", model}).exit_code, 0);
   const Workload workload = Workload::cifar_cnn(4, 64, 700);
-  std::string text;
-  {
-    std::string header;
-    for (const std::string& column : run_columns()) header += (header.empty() ? "" : ",") + column;
-    text = header + "\n";
-    const std::vector<std::string> fields = run_fields(run_of(workload, made_up_time(workload, 0)));
-    for (std::size_t i = 0; i < fields.size(); ++i) text += (i == 0 ? "\"" : ",\"") + fields[i] + "\"";
-    text += "\n";
-  }
-  const std::string runs = folder_.write("runs.csv", text);
-  const auto observe = [&] {
-    return spawn({program("observe"), "--model", model, "--runs", runs, "--out", model}).out;
+  const auto observe = [&](const std::string& rows) {
+    const std::string runs = folder_.write("runs.csv", csv_line(run_columns()) + rows);
+    return spawn({program("observe"), "--model", model, "--runs", runs, "--out", model});
   };
-  EXPECT_EQ(observe(), "1 runs observed, 0 rejected\n");
-  EXPECT_EQ(observe(), "0 runs observed, 1 rejected: 1 already observed\n");
+  const std::string row = csv_line(run_fields(run_of(workload, made_up_time(workload, 0))));
+  EXPECT_EQ(observe(row).out, "1 runs observed, 0 rejected\n");
+  EXPECT_EQ(observe(row).out, "0 runs observed, 1 rejected: 1 already observed\n");
+  const Finished nothing = observe("");
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_EQ(nothing.err, "perfpred-observe: " + folder_.file("runs.csv") + ": holds no run\n");
 }
 
 }  // namespace
