@@ -296,7 +296,14 @@ TEST_F(RooflineStudyTest, DevicesAreMappedOrRefused) {
   laptop.add(summary({steps("RTX 4080", "RTX 4080")}));
   EXPECT_EQ(laptop.points()[0].place.device, "RTX 4080 Laptop");
   RooflineStudy unknown({}, Precision::fp32);
-  EXPECT_THAT(testing::refusal([&] { unknown.add(summary({steps("RTX 9999", "RTX 9999")})); }), HasSubstr("RTX 9999"));
+  unknown.add(summary({steps("RTX 9999", "RTX 9999"), steps("lab", "RTX 9999"), steps("lab", "T4")}));
+  EXPECT_EQ(unknown.points()[0].place.efficiency, std::nullopt);
+  EXPECT_TRUE(unknown.points()[2].place.efficiency);
+  EXPECT_THAT(unknown.warnings(), ElementsAre(HasSubstr("device \"RTX 9999\" is not known, so its peaks are unknown")));
+  RooflineStudy shared({}, Precision::fp32);
+  EXPECT_THAT(testing::refusal([&] { shared.add(summary({steps("V100", "V100")})); }), HasSubstr("may be any of"));
+  RooflineStudy mapped(named({{"lab", "RTX 9999"}}), Precision::fp32);
+  EXPECT_THAT(testing::refusal([&] { mapped.add(summary({steps("lab", "T4")})); }), HasSubstr("is not known"));
   RooflineStudy cpu({}, Precision::fp32);
   cpu.add(summary({steps("CPU", "CPU")}));
   EXPECT_EQ(cpu.points()[0].place.efficiency, std::nullopt);

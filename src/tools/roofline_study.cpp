@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/nearest_name.h"
 #include "tools/workload_labels.h"
 
 namespace perfpred {
@@ -47,11 +48,13 @@ std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& enviro
   if (chosen == names.end()) chosen = names.find("");
   if (chosen != names.end()) used_names_.insert(chosen->first);
   const std::string& name = chosen != names.end() ? chosen->second : device;
-  if (!devices_.by_hand && chosen == names.end() && is_unnamed(name)) {
-    const std::string& shown = environment.empty() ? device : environment;
-    if (unnamed_.insert(shown).second) {
-      warnings_.push_back(fmt::format(
-          "environment \"{}\" names no device, so its peaks are unknown; map it to a device to see its roof", shown));
+  const bool unnamed = is_unnamed(name);
+  if (!devices_.by_hand && chosen == names.end() && (unnamed || !is_known(name))) {
+    const std::string& where = environment.empty() ? device : environment;
+    const std::string what = unnamed ? fmt::format("environment \"{}\" names no device", where)
+                                     : fmt::format("device \"{}\" is not known", name);
+    if (without_roof_.insert(what).second) {
+      warnings_.push_back(what + ", so its peaks are unknown; map it to a device to see its roof");
     }
     return nullptr;
   }
@@ -61,6 +64,11 @@ std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& enviro
                                                              : Roofline(devices_.catalogue.find_measured(name)));
   }
   return roof;
+}
+
+bool RooflineStudy::is_known(const std::string& device) const {
+  return roofs_.contains(device) || !devices_.catalogue.candidates(device).empty() ||
+         bare(device) == bare(Device::this_cpu().name);
 }
 
 Precision RooflineStudy::or_given(Precision stated) {

@@ -67,6 +67,8 @@ class RooflineStudy {
 
  private:
   [[nodiscard]] std::shared_ptr<const Roofline> roof_of(const std::string& environment, const std::string& device);
+  /// Whether the catalogue has the device or it is this machine's CPU.
+  [[nodiscard]] bool is_known(const std::string& device) const;
   [[nodiscard]] Precision or_given(Precision stated);
   void add_steps(TimedSteps steps);
   void finish_steps(std::size_t first);
@@ -76,7 +78,7 @@ class RooflineStudy {
   Precision precision_;
   bool precision_used_ = false;
   std::set<std::string> used_names_;                              // keys of devices_.names
-  std::set<std::string> unnamed_;                                 // environments without a device
+  std::set<std::string> without_roof_;                            // environments and devices that a warning names
   std::map<std::string, std::shared_ptr<const Roofline>> roofs_;  // by the name looked up
   std::vector<StudyPoint> points_;
   std::vector<std::string> warnings_;
