@@ -17,11 +17,18 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 packages=(
   libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libfccp-dev libnlopt-dev libnlopt-cxx-dev libxgboost-dev
-  libbenchmark-dev
+  libssl-dev libbenchmark-dev
 )
 
-# /usr/x becomes FOLDER/x; the packages' CMake files find their neighbours by relative paths.
-copy() { (cd /usr && cp -P --parents "${1#/usr/}" "$folder"); }
+# /usr/x becomes FOLDER/x; the packages' CMake files find their neighbours by relative paths. Headers of one architecture
+# join the others: compilers look into a folder of theirs below /usr only.
+arch=$(gcc -print-multiarch)
+copy() {
+  case $1 in
+    "/usr/include/$arch/"*) install -D -m 644 "$1" "$folder/include/${1#"/usr/include/$arch/"}" ;;
+    *) (cd /usr && cp -P --parents "${1#/usr/}" "$folder") ;;
+  esac
+}
 
 for package in "${packages[@]}"; do
   dpkg-query -W "$package" >/dev/null
@@ -54,6 +61,17 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 { grep -rhoE '#include <boost/[^>]+>' "$root/src" | sort -u; echo '#include <boost/version.hpp>'; } |
   g++ -std=c++20 -M -x c++ - | grep -oE '/usr/include/boost/[^ ]+' |
   while read -r path; do copy "$path"; done
+
+# Whatever the core's sources include has to come from the folder or with the compiler. CBC is left out.
+headers=$(find "$root/src" "$root/examples" \( -path '*/torch' -o -name cbc.cpp \) -prune -o -name '*.[ch]*' -print |
+  xargs grep -hoE '^#include <[^>]+>' | grep -v '<perfpred/' | sort -u |
+  g++ -std=c++20 -M -isystem "$folder/include" -isystem "$folder/include/eigen3" -x c++ - |
+  grep -oE '/usr/include/[^ ]+')
+missing=$(xargs dpkg-query -S <<<"$headers" | grep -vE '^(libc6|linux-libc|libstdc\+\+-[0-9]+)-dev:' || true)
+if [ -n "$missing" ]; then
+  printf 'collect_deps: headers are missing in the folder, of these packages:\n%s\n' "$(cut -d: -f1 <<<"$missing" | sort -u)" >&2
+  exit 1
+fi
 
 mkdir -p "$folder/src/googletest"
 (cd /usr/src/googletest && find . -type f ! -path '*/test/*' ! -path '*/samples/*' ! -path '*/docs/*' -print0 |
