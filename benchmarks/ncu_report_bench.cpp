@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "tools/ncu_report.h"
+#include "tools/roofline/ncu_report.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "cli.h"
 #include "text/files.h"
 #include "text/json.h"
-#include "tools/ncu_report.h"
+#include "tools/roofline/ncu_report.h"
 
 namespace {
 

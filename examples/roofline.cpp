@@ -6,7 +6,7 @@
 #include "cli.h"
 #include "graphs_option.h"
 #include "text/json.h"
-#include "tools/roofline_report.h"
+#include "tools/roofline/roofline_report.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/chance_solver.h"
+#include "plan/chance/chance_solver.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "plan/chance_assignment.h"
+#include "plan/chance/chance_assignment.h"
 
 namespace perfpred {
 namespace {

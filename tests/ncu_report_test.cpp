@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "temporary_folder.h"
-#include "tools/ncu_report.h"
+#include "tools/roofline/ncu_report.h"
 
 namespace perfpred {
 namespace {

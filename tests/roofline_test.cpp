@@ -13,9 +13,9 @@
 
 #include "refusal.h"
 #include "temporary_folder.h"
-#include "tools/iteration_log.h"
-#include "tools/roofline_report.h"
-#include "tools/roofline_tables.h"
+#include "tools/roofline/iteration_log.h"
+#include "tools/roofline/roofline_report.h"
+#include "tools/roofline/roofline_tables.h"
 
 namespace perfpred {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "plan/exact_assignment.h"
+#include "plan/devices/exact_assignment.h"
 
 namespace perfpred {
 

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "plan/cover_solver.h"
-#include "plan/exact_assignment.h"
+#include "plan/devices/exact_assignment.h"
+#include "plan/devices/multi_device.h"
 #include "plan/limits.h"
-#include "plan/multi_device.h"
 
 namespace perfpred {
 namespace {

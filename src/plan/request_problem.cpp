@@ -9,8 +9,8 @@
 #include <map>
 #include <utility>
 
-#include "plan/chance_assignment.h"
-#include "plan/chance_solver.h"
+#include "plan/chance/chance_assignment.h"
+#include "plan/chance/chance_solver.h"
 #include "plan/limits.h"
 #include "statistics/confidence.h"
 

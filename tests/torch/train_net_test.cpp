@@ -23,7 +23,7 @@
 #include "../refusal.h"
 #include "small_training.h"
 #include "text/csv.h"
-#include "tools/iteration_log.h"
+#include "tools/roofline/iteration_log.h"
 #include "torch/files/checkpoint.h"
 
 namespace perfpred {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/export.h>
+
+#include <optional>
+#include <vector>
+
+#include "plan/devices/exact_assignment.h"
+
+namespace perfpred {
+
+/// What branch and cut finds above a given value.
+struct CutAnswer {
+  std::optional<JobDevices> device;  ///< the best plan above that value, if one was found
+  double upper_bound = 0;            ///< of every plan, to a relative 1e-9; the given value if no plan is above it
+  bool infeasible = false;           ///< no plan is above the given value
+};
+
+/// Solves an assignment problem for plans above `value` only, for all if it is negative. `needed` of each job: it must
+/// be chosen. Empty if the solver ends without a bound.
+using BranchAndCut = std::optional<CutAnswer> (*)(const WholeProblem& problem, const std::vector<bool>& needed,
+                                                  double value, double seconds);
+
+/// Registers a solver. Without one, plans for several devices keep the gaps that the search tree leaves.
+PERFPRED_API void set_branch_and_cut(BranchAndCut solver);
+[[nodiscard]] BranchAndCut branch_and_cut();  ///< null if no solver is registered
+
+}  // namespace perfpred

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What LibTorch 2.11 executes on a device in place of an operator of the neutral step. Named after each rule: the
+// function of aten/src/ATen/native that decides.
+#include <perfpred/device.h>
+
+#include <algorithm>
+#include <array>
+
+#include "step/lowering/lowering.h"
+
+namespace perfpred {
+namespace {
+
+/// Depthwise convolutions have a kernel of their own, which adds the bias itself.
+bool is_depthwise(const OpGraph& step, TensorId image, TensorId weight) {
+  return step.shape(weight)[1] == 1 && step.shape(image)[1] > 1;
+}
+
+/// Convolution.cpp, _convolution: cuDNN's has no bias; it is added in place afterwards. convolution_backward: the
+/// bias's gradient is a sum over the output's gradient.
+std::size_t convolution_bias(Lowering& lowering, std::size_t i) {
+  const Op& op = lowering.ops()[i];
+  const auto in = lowering.from().inputs(op), out = lowering.from().outputs(op);
+  if (out.empty()) return 0;
+  if (op.kind == OpKind::convolution && in.size() == 3 && !is_depthwise(lowering.from(), in[0], in[1])) {
+    lowering.add(op, OpKind::convolution, in.first(2), out).flops = op.flops;
+    lowering.add(op, OpKind::add, {out[0], in[2]}, {out[0]});
+    return 1;
+  }
+  if (op.kind == OpKind::convolution_backward && out.size() == 3 && out[2] != no_tensor) {
+    lowering.add(op, OpKind::convolution_backward, in, std::array{out[0], out[1], no_tensor}).flops = op.flops;
+    lowering.add(op, OpKind::sum, {in[0]}, {out[2]});
+    return 1;
+  }
+  return 0;
+}
+
+/// Dropout.cpp, is_fused_kernel_acceptable: one kernel gives the result and a mask of a byte an element, another one
+/// its gradient. The neutral step has bernoulli, div, mul and, for the gradient, mul with the same numbers. Stochastic
+/// depth, with a number a sample, and dropout in place have no such kernel.
+std::size_t dropout(Lowering& lowering, std::size_t i) {
+  const OpGraph& step = lowering.from();
+  const auto ops = lowering.ops();
+  const Op& op = ops[i];
+  if (op.kind == OpKind::mul && op.phase == Phase::backward && step.inputs(op).size() == 2) {
+    const auto in = step.inputs(op);
+    for (const std::size_t mask : {0U, 1U}) {
+      const auto found = lowering.kept.find(lowering.storage(in[mask]));
+      if (found == lowering.kept.end()) continue;
+      lowering.add(op, OpKind::native_dropout_backward, {in[1 - mask], found->second[0]}, {step.outputs(op)[0]});
+      return 1;
+    }
+    return 0;
+  }
+  const auto gives_one = [&](const Op& made) {
+    return step.outputs(made).size() == 1 && step.outputs(made)[0] != no_tensor;
+  };
+  if (op.kind != OpKind::bernoulli || i + 2 >= ops.size()) return 0;
+  const Op &scaled = ops[i + 1], &applied = ops[i + 2];
+  if (scaled.kind != OpKind::div || applied.kind != OpKind::mul || step.inputs(applied).size() != 2) return 0;
+  if (!gives_one(op) || !gives_one(scaled) || !gives_one(applied)) return 0;
+  const TensorId mask = lowering.storage(step.outputs(op)[0]);
+  const TensorId x = step.inputs(applied)[0], y = step.outputs(applied)[0];
+  const bool is_it = lowering.storage(step.outputs(scaled)[0]) == mask &&
+                     lowering.storage(step.inputs(applied)[1]) == mask && step.numel(mask) == step.numel(x) &&
+                     lowering.storage(x) != lowering.storage(y) && lowering.is_dropout_mask(mask);
+  if (!is_it) return 0;
+  const TensorId kept = lowering.new_tensor(step.shape(mask), DataType::u8, op.phase);
+  lowering.kept[mask] = {kept};
+  lowering.add(applied, OpKind::native_dropout, {x}, {y, kept});
+  return 3;
+}
+
+constexpr std::array<LoweringRule, 4> gpu_rules = {convolution_bias, dropout, write_out_attention_of_doubles,
+                                                   launch_lists};
+constexpr std::array<LoweringRule, 4> cpu_rules = {write_out_attention_with_dropout, write_out_rms_norm, split_lstm,
+                                                   write_out_rnn};
+
+}  // namespace
+
+Lowering::Lowering(const OpGraph& step) : from_(step), multiplied_(step.tensors().size()) {
+  to_.reserve(step.layer_names().size(), step.ops().size() + step.ops().size() / 4, step.tensors().size());
+  for (TensorId id = 0; id < step.tensors().size(); ++id) {
+    const Tensor& tensor = step.tensors()[id];
+    const bool owns = tensor.storage == id;
+    const TensorId made =
+        owns ? to_.add_tensor(step.shape(id), tensor.type, tensor.role) : to_.add_view(tensor.storage, step.shape(id));
+    to_.set_role(made, tensor.role);
+  }
+  for (const std::string& name : step.layer_names()) to_.add_layer(name);
+  for (const std::string& name : step.op_names()) to_.add_op_name(name);
+  for (const Op& op : step.ops()) {
+    if (op.kind == OpKind::bernoulli || op.kind == OpKind::div) continue;
+    const bool multiplies = op.kind == OpKind::mul;
+    if (multiplies && op.phase == Phase::backward) continue;
+    const auto note = [&](TensorId id) {
+      if (id == no_tensor) return;
+      std::uint8_t& times = multiplied_[step.tensors()[id].storage];
+      times = multiplies && times == 0 ? 1 : 2;
+    };
+    for (const TensorId id : step.inputs(op)) note(id);
+    for (const TensorId id : step.outputs(op)) note(id);
+  }
+}
+
+TensorId Lowering::new_tensor(const Shape& shape, DataType type, Phase made_in) {
+  return to_.add_tensor(shape, type, made_in <= Phase::loss ? TensorRole::activation : TensorRole::temporary);
+}
+
+std::int32_t Lowering::op_name(const char* name) {
+  const auto [found, is_new] = names_.try_emplace(name, 0);
+  if (is_new) found->second = to_.add_op_name(name);
+  return found->second;
+}
+
+void Lowering::keep(const Op& op) {
+  Op& made = add(op, op.kind, from_.inputs(op), from_.outputs(op));
+  made.type = op.type;
+  made.name = op.name;
+  made.flops = op.flops;
+  made.bytes_read = op.bytes_read;
+  made.bytes_written = op.bytes_written;
+}
+
+OpGraph lower(const OpGraph& step, DeviceKind device) {
+  if (device == DeviceKind::other) return step;
+  const std::span<const LoweringRule> rules =
+      device == DeviceKind::gpu ? std::span<const LoweringRule>(gpu_rules) : std::span<const LoweringRule>(cpu_rules);
+  Lowering lowering(step);
+  for (std::size_t i = 0; i < step.ops().size();) {
+    std::size_t done = 0;
+    for (const LoweringRule rule : rules) {
+      done = rule(lowering, i);
+      if (done > 0) break;
+    }
+    if (done == 0) lowering.keep(step.ops()[i]);
+    i += std::max<std::size_t>(done, 1);
+  }
+  return lowering.take();
+}
+
+}  // namespace perfpred

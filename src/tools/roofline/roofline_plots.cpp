@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/roofline/roofline_plots.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "tools/chart.h"
+#include "tools/workload_labels.h"
+
+namespace perfpred {
+namespace {
+
+using Points = std::span<const StudyPoint>;
+using PointList = std::vector<const StudyPoint*>;
+
+constexpr std::size_t max_names = 16;  // more would cover each other
+constexpr std::size_t max_bars = 40;   // batch scaling shows larger tables
+constexpr int black = 6;               // colour number
+
+PointList points_where(Points points, const std::function<bool(const StudyPoint&)>& wanted) {
+  PointList list;
+  for (const StudyPoint& p : points) {
+    if (wanted(p)) list.push_back(&p);
+  }
+  return list;
+}
+
+/// The roof of one precision as a line over a range of intensities.
+Series roof_line(const Roofline& roof, Precision precision, std::pair<double, double> range, double share,
+                 const std::string& label) {
+  Series series = {.label = label, .style = Series::Style::lines};
+  for (const double ai : {range.first, std::clamp(roof.ridge(precision), range.first, range.second), range.second}) {
+    series.points.push_back({ai, share * roof.attainable(ai, precision) / 1e12});
+  }
+  return series;
+}
+
+std::pair<double, double> intensity_range(const PointList& points, const std::vector<double>& ridges) {
+  double from = 1, to = 100;
+  for (const StudyPoint* p : points) {
+    from = std::min(from, p->place.ai);
+    to = std::max(to, p->place.ai);
+  }
+  for (const double ridge : ridges) to = std::max(to, ridge);
+  return {from / 2, to * 3};
+}
+
+Chart empty_roofline(const std::string& title) {
+  Chart chart;
+  chart.title = title;
+  chart.x = {.label = "arithmetic intensity (FLOP/byte)", .log_base = 10};
+  chart.y = {.label = "performance (TFLOP/s)", .log_base = 10};
+  return chart;
+}
+
+/// Names beside points. Points that nearly coincide share one text at the first of them, "resnet18 b32, b64"; names
+/// that would make it too long are only counted: "..., +3".
+std::vector<std::string> names_without_overlap(const PointList& points) {
+  constexpr std::size_t max_length = 45;
+  std::vector<std::string> names(points.size());
+  std::vector<int> left_out(points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const RooflinePoint& here = points[i]->place;
+    std::size_t at = i;
+    for (std::size_t j = 0; j < i && at == i; ++j) {
+      const RooflinePoint& there = points[j]->place;
+      const bool near = std::abs(std::log(here.ai / there.ai)) < std::log(1.3) &&
+                        std::abs(std::log(here.flops_per_sec / there.flops_per_sec)) < std::log(1.25);
+      if (near && !names[j].empty()) at = j;
+    }
+    const bool same_network = at != i && points[i]->steps && points[i]->network == points[at]->network;
+    const std::string name = same_network ? here.label.substr(points[i]->network.size() + 1) : here.label;
+    if (at == i) {
+      names[at] = name;
+    } else if (names[at].size() + name.size() <= max_length) {
+      names[at] += ", " + name;
+    } else {
+      ++left_out[at];
+    }
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (left_out[i] > 0) names[i] += fmt::format(", +{}", left_out[i]);
+  }
+  return names;
+}
+
+Series dots(const PointList& points, const std::string& label, bool named, int color) {
+  Series series = {.label = label, .color = color};
+  const auto names = named ? names_without_overlap(points) : std::vector<std::string>(points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const RooflinePoint& place = points[i]->place;
+    series.points.push_back({place.ai, place.flops_per_sec / 1e12, {}, {}, names[i]});
+  }
+  return series;
+}
+
+Chart device_chart(Points points, const Roofline& roof) {
+  const std::string& device = roof.device().name;
+  const auto on_device = points_where(points, [&](const auto& p) { return p.roof && p.place.device == device; });
+  const auto ceilings = roof.ceilings();
+  const double highest = ceilings.front().second;
+  const auto range = intensity_range(on_device, {highest / roof.bandwidth()});
+  const std::vector<Precision> precisions = precisions_on(points, device);
+  Chart chart = empty_roofline("Roofline of " + device);
+
+  const Precision fastest = *std::max_element(precisions.begin(), precisions.end(),
+                                              [&](Precision a, Precision b) { return roof.peak(a) < roof.peak(b); });
+  for (const double share : {0.5, 0.1, 0.01}) {
+    chart.series.push_back(
+        roof_line(roof, fastest, range, share, fmt::format("{:.0f} % of {}", 100 * share, to_string(fastest))));
+    chart.series.back().style = Series::Style::guide;
+  }
+  int color = static_cast<int>(precisions.size()) + 1;  // after those of the points
+  for (std::size_t i = 0; i < ceilings.size();) {
+    const double flops = ceilings[i].second;
+    std::vector<std::string> names;
+    for (; i < ceilings.size() && ceilings[i].second == flops; ++i) names.push_back(ceilings[i].first);
+    if (color % 7 == black) ++color;
+    chart.series.push_back({.label = fmt::format("{}: {:.4g} TFLOP/s", fmt::join(names, ", "), flops / 1e12),
+                            .style = Series::Style::lines,
+                            .points = {{flops / roof.bandwidth(), flops / 1e12}, {range.second, flops / 1e12}},
+                            .color = color++});
+  }
+  chart.series.push_back(
+      {.label = fmt::format("memory: {:.4g} GB/s", roof.bandwidth() / 1e9),
+       .style = Series::Style::lines,
+       .points = {{range.first, range.first * roof.bandwidth() / 1e12}, {highest / roof.bandwidth(), highest / 1e12}},
+       .color = black});
+  int dot_color = 1;
+  for (const Precision precision : precisions) {
+    const auto some = points_where(
+        points, [&](const StudyPoint& p) { return p.roof && p.place.device == device && p.precision == precision; });
+    chart.series.push_back(
+        dots(some, fmt::format("measured, {}", to_string(precision)), on_device.size() <= max_names, dot_color++));
+  }
+  return chart;
+}
+
+Chart all_devices_chart(Points points, const std::vector<const Roofline*>& roofs) {
+  const bool named = points.size() <= max_names;
+  std::vector<double> ridges;
+  for (const StudyPoint& p : points) {
+    if (p.roof) ridges.push_back(p.roof->ridge(p.precision));
+  }
+  const auto range = intensity_range(points_where(points, [](const auto&) { return true; }), ridges);
+  Chart chart = empty_roofline("Rooflines of all devices");
+  int color = 0;
+  for (const Roofline* roof : roofs) {
+    const std::string& device = roof->device().name;
+    for (const Precision precision : precisions_on(points, device)) {
+      chart.series.push_back(
+          roof_line(*roof, precision, range, 1, fmt::format("{}, {}", device, to_string(precision))));
+      chart.series.back().color = color;
+      const auto some = points_where(
+          points, [&](const StudyPoint& p) { return p.roof && p.place.device == device && p.precision == precision; });
+      chart.series.push_back(dots(some, "", named, color++));
+    }
+  }
+  for (const std::string& environment : environments_of(points)) {
+    const auto some = points_where(points, [&](const auto& p) { return !p.roof && p.environment == environment; });
+    if (!some.empty()) chart.series.push_back(dots(some, environment + " (peaks unknown)", named, color++));
+  }
+  return chart;
+}
+
+/// Bars of each environment over the steps' `category`, the best where several steps have the same.
+std::optional<Chart> bar_chart(Points points, const std::string& title, const std::string& axis,
+                               const std::vector<std::string>& categories,
+                               const std::function<std::string(const StudyPoint&)>& category,
+                               const std::function<std::optional<double>(const StudyPoint&)>& value) {
+  if (categories.size() > max_bars) return std::nullopt;
+  Chart chart;
+  chart.title = title;
+  chart.x.categories = categories;
+  chart.y.label = axis;
+  double low = 0, high = 0;
+  for (const std::string& environment : environments_of(points)) {
+    std::map<std::string, double> best;
+    for (const StudyPoint& p : points) {
+      const auto v = p.steps && p.environment == environment ? value(p) : std::nullopt;
+      if (v) best[category(p)] = std::max(best[category(p)], *v);
+    }
+    Series series = {.label = environment, .style = Series::Style::bars};
+    for (std::size_t i = 0; i < categories.size(); ++i) {
+      const auto found = best.find(categories[i]);
+      if (found == best.end()) continue;
+      series.points.push_back({static_cast<double>(i), found->second});
+      low = low == 0 ? found->second : std::min(low, found->second);
+      high = std::max(high, found->second);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  if (high == 0) return std::nullopt;
+  if (high > 50 * low) chart.y.log_base = 10;
+  return chart;
+}
+
+/// One line per environment, network and setting.
+Chart batch_scaling_chart(Points points, const std::string& throughput) {
+  const bool several = environments_of(points).size() > 1;
+  std::vector<std::string> labels;
+  std::map<std::string, std::vector<std::pair<double, double>>> lines;
+  for (const StudyPoint& p : points) {
+    if (!p.steps) continue;
+    const std::string label = fmt::format("{}{}{}{}", several ? p.environment + ", " : "", p.network,
+                                          p.setting.empty() ? "" : ", ", p.setting);
+    if (!lines.contains(label)) labels.push_back(label);
+    lines[label].emplace_back(static_cast<double>(p.steps->workload.batch_size), p.steps->images_per_sec);
+  }
+  Chart chart;
+  chart.title = "Batch scaling";
+  chart.x = {.label = "batch size", .log_base = 2};
+  chart.y = {.label = throughput, .log_base = 10};
+  for (const std::string& label : labels) {
+    auto& line = lines[label];
+    std::sort(line.begin(), line.end());
+    Series series = {.label = label, .style = Series::Style::lines_points};
+    for (const auto& [batch, rate] : line) series.points.push_back({batch, rate});
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+}  // namespace
+
+std::vector<std::string> draw_rooflines(Points points, const std::string& folder) {
+  std::vector<std::string> files;
+  const auto drawn = [&](const std::optional<Chart>& chart, const std::string& name) {
+    if (!chart) return;
+    for (std::string& file : draw(*chart, fmt::format("{}/{}", folder, name))) files.push_back(std::move(file));
+  };
+  const std::vector<const Roofline*> roofs = roofs_of(points);
+  for (const Roofline* roof : roofs) {
+    drawn(device_chart(points, *roof), "roofline_" + file_stem(roof->device().name));
+  }
+  if (roofs.size() > 1) drawn(all_devices_chart(points, roofs), "roofline");
+  if (environments_of(points).empty()) return files;
+
+  std::vector<std::string> networks;
+  for (const StudyPoint& p : points) {
+    if (p.steps && std::find(networks.begin(), networks.end(), p.network) == networks.end()) {
+      networks.push_back(p.network);
+    }
+  }
+  std::vector<std::string> labels;  // by network, then batch size
+  for (const std::string& network : networks) {
+    PointList some = points_where(points, [&](const auto& p) { return p.steps && p.network == network; });
+    std::stable_sort(some.begin(), some.end(), [](const auto* a, const auto* b) {
+      return a->steps->workload.batch_size < b->steps->workload.batch_size;
+    });
+    for (const StudyPoint* p : some) {
+      if (std::find(labels.begin(), labels.end(), p->place.label) == labels.end()) labels.push_back(p->place.label);
+    }
+  }
+  const auto label = [](const StudyPoint& p) { return p.place.label; };
+  const std::string throughput = fmt::format("throughput ({})", throughput_unit(workloads_of(points)));
+  const auto rate = [](const StudyPoint& p) { return std::optional(p.steps->images_per_sec); };
+  drawn(bar_chart(points, "Throughput", throughput, labels, label, rate), "throughput");
+  drawn(bar_chart(
+            points, "Networks at their best batch size", throughput, networks,
+            [](const StudyPoint& p) { return p.network; }, rate),
+        "models");
+  drawn(bar_chart(points, "Efficiency", "share of what the roof allows (%)", labels, label,
+                  [](const StudyPoint& p) {
+                    return p.place.efficiency ? std::optional(100 * *p.place.efficiency) : std::nullopt;
+                  }),
+        "efficiency");
+  drawn(batch_scaling_chart(points, throughput), "batch_scaling");
+  return files;
+}
+
+}  // namespace perfpred

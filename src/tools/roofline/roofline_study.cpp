@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/roofline/roofline_study.h"
+
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "text/nearest_name.h"
+#include "tools/workload_labels.h"
+
+namespace perfpred {
+namespace {
+
+template <class Value>
+void append_new(std::vector<Value>& values, const Value& value) {
+  if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+}
+
+std::string network_text(const Workload& workload) {
+  if (!workload.depth) return workload.network;
+  return fmt::format("{} d{} f{}", workload.network, *workload.depth, workload.base_filters.value_or(0));
+}
+
+/// A CPU whose model is not named: "cpu", "CPU" or nothing.
+bool is_unnamed(const std::string& device) {
+  return device.empty() || device == "cpu" || device == "CPU" || device == "unknown";
+}
+
+}  // namespace
+
+RooflineStudy::RooflineStudy(StudyDevices devices, Precision precision)
+    : devices_(std::move(devices)), precision_(precision) {}
+
+std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& environment, const std::string& device) {
+  const auto one_name = [this](const std::string& text) {
+    const auto known = devices_.catalogue.candidates(text);
+    return known.size() == 1 ? known.front()->name : text;
+  };
+  const auto is_device = [&](const auto& entry) { return one_name(entry.first) == one_name(device); };
+  const std::map<std::string, std::string>& names = devices_.names;
+  auto chosen = environment.empty() ? names.end() : names.find(environment);
+  if (chosen == names.end() && !device.empty()) chosen = std::find_if(names.begin(), names.end(), is_device);
+  if (chosen == names.end()) chosen = names.find("");
+  if (chosen != names.end()) used_names_.insert(chosen->first);
+  const std::string& name = chosen != names.end() ? chosen->second : device;
+  const bool unnamed = is_unnamed(name);
+  if (!devices_.by_hand && chosen == names.end() && (unnamed || !is_known(name))) {
+    const std::string& where = environment.empty() ? device : environment;
+    const std::string what = unnamed ? fmt::format("environment \"{}\" names no device", where)
+                                     : fmt::format("device \"{}\" is not known", name);
+    if (without_roof_.insert(what).second) {
+      warnings_.push_back(what + ", so its peaks are unknown; map it to a device to see its roof");
+    }
+    return nullptr;
+  }
+  auto& roof = roofs_[devices_.by_hand ? std::string() : name];
+  if (!roof) {
+    roof = std::make_shared<const Roofline>(devices_.by_hand ? *devices_.by_hand
+                                                             : Roofline(devices_.catalogue.find_measured(name)));
+  }
+  return roof;
+}
+
+bool RooflineStudy::is_known(const std::string& device) const {
+  return roofs_.contains(device) || !devices_.catalogue.candidates(device).empty() ||
+         bare(device) == bare(Device::this_cpu().name);
+}
+
+Precision RooflineStudy::or_given(Precision stated) {
+  if (stated != Precision::unknown) return stated;
+  precision_used_ = true;
+  return precision_;
+}
+
+void RooflineStudy::check_all_used(bool precision_given) const {
+  for (const auto& [name, device] : devices_.names) {
+    if (name.empty() || used_names_.contains(name)) continue;
+    throw InputError(fmt::format("device \"{}\" is given for \"{}\", but the measurements are of \"{}\"", device, name,
+                                 fmt::join(environments_of(points_), "\", \"")));
+  }
+  if (precision_given && !precision_used_) {
+    throw InputError(
+        fmt::format("precision {} has no effect: all measurements state their own", to_string(precision_)));
+  }
+}
+
+void RooflineStudy::add_steps(TimedSteps steps) {
+  steps.workload.precision = or_given(steps.workload.precision);
+  StudyPoint point;
+  point.roof = roof_of(steps.environment, steps.workload.device);
+  point.precision = steps.workload.precision;
+  point.network = network_text(steps.workload);
+  OpGraph graph = steps.workload.graph();
+  if (point.roof && !devices_.by_hand) graph = lower(graph, point.roof->device().kind);
+  const OpTotals totals = graph.totals();
+  const double rate = totals.flops / (steps.mean_ms / 1e3);
+  if (point.roof) {
+    point.place = point.roof->place("", totals.intensity(), rate, point.precision);
+    if (const StepLimits limits = point.roof->limits(graph, point.precision); limits.bound == Bound::launch) {
+      point.place.bound = limits.bound;
+      point.place.margin = limits.margin;
+    }
+  } else {
+    point.place.ai = totals.intensity();
+    point.place.flops_per_sec = rate;
+  }
+  point.steps = std::move(steps);
+  points_.push_back(std::move(point));
+}
+
+void RooflineStudy::finish_steps(std::size_t first) {
+  name_steps();
+  for (const StudyPoint& p : std::span(points_).subspan(first)) {
+    if (p.place.efficiency.value_or(0) <= 1) continue;
+    warnings_.push_back(fmt::format(
+        "{}, {}: faster than the roof of {} in {} allows, so the device or the precision must be another one",
+        p.environment, p.place.label, p.place.device, to_string(p.precision)));
+  }
+}
+
+void RooflineStudy::name_steps() {
+  std::map<std::string, std::set<std::string>> devices;  // by environment
+  std::map<std::string, std::vector<Workload>> by_network, by_place;
+  std::vector<Workload> all;
+  for (const StudyPoint& p : points_) {
+    if (!p.steps) continue;
+    const Workload& workload = p.steps->workload;
+    devices[p.steps->environment].insert(workload.device);
+    by_network[p.network].push_back(workload);
+    by_place[p.network + '\n' + p.steps->environment + '\n' + workload.device].push_back(workload);
+    all.push_back(workload);
+  }
+  const std::initializer_list<std::string_view> shown_otherwise = {"network", "depth", "base_filters", "batch_size",
+                                                                   "device"};
+  std::map<std::string, std::set<const WorkloadColumn*>> fields;  // by network; a set of pointers keeps a key's order
+  for (const auto& [network, workloads] : by_network) {
+    for (const WorkloadColumn* field : differing_fields(workloads, shown_otherwise)) {
+      if (field->name != "threads") fields[network].insert(field);  // those of another device do not tell steps apart
+    }
+  }
+  for (const auto& [place, workloads] : by_place) {
+    for (const WorkloadColumn* field : differing_fields(workloads, shown_otherwise)) {
+      fields[place.substr(0, place.find('\n'))].insert(field);
+    }
+  }
+  const WorkloadFields overall = differing_fields(all, shown_otherwise);
+  for (StudyPoint& p : points_) {
+    if (!p.steps) continue;
+    const Workload& workload = p.steps->workload;
+    const std::string& tag = p.steps->environment;
+    p.environment = tag.empty()               ? workload.device
+                    : devices[tag].size() > 1 ? fmt::format("{} ({})", tag, workload.device)
+                                              : tag;
+    std::set<const WorkloadColumn*>& differing = fields[p.network];
+    for (const WorkloadColumn* field : overall) {
+      if (field->name == "precision") differing.insert(field);  // roofs differ by precision
+    }
+    p.setting = label_of(workload, {differing.begin(), differing.end()});
+    p.place.label = fmt::format("{} b{}{}{}", p.network, workload.batch_size, p.setting.empty() ? "" : ", ", p.setting);
+    if (!p.roof) p.place.device = p.environment;
+  }
+}
+
+void RooflineStudy::add(const IterationSummary& summary) {
+  warnings_.insert(warnings_.end(), summary.warnings.begin(), summary.warnings.end());
+  if (!summary.missing_columns.empty()) {
+    warnings_.push_back(fmt::format(
+        "not every iteration log states its {}; assumed where missing: the network's own input and classes, "
+        "optimizer nesterov, precision {}",
+        fmt::join(summary.missing_columns, ", "), to_string(precision_)));
+  }
+  const std::size_t before = points_.size();
+  for (const TimedSteps& row : summary.rows) add_steps(row);
+  finish_steps(before);
+}
+
+void RooflineStudy::add(std::span<const AggregateRow> rows) {
+  const std::size_t before = points_.size();
+  for (const AggregateRow& row : rows) {
+    if (!row.avg_time_mean) continue;
+    const double step_ms = 1e3 / static_cast<double>(row.steps_per_epoch);
+    // The shortest and longest step are not in the table; the deviation is that of runs, so one run has none.
+    const auto deviation =
+        row.n > 1 && row.avg_time_std ? std::optional(*row.avg_time_std * step_ms) : std::optional<double>();
+    add_steps({row.env,
+               row.workload,
+               row.steps_per_epoch * row.n,
+               *row.avg_time_mean * step_ms,
+               deviation,
+               {},
+               {},
+               *row.thr_mean});
+  }
+  if (points_.size() == before) throw InputError("no configuration has a time: there is no step to place");
+  finish_steps(before);
+}
+
+void RooflineStudy::add(const NcuReport& report, const std::string& label) {
+  const auto place = [&](const std::string& name, const NcuTotals& totals) {
+    const auto ai = totals.arithmetic_intensity();
+    if (totals.kernels > 0 && !(totals.time_sec > 0)) {
+      warnings_.push_back(fmt::format("{}: its kernels took 0 s, so it has no rate and no point", name));
+    }
+    if (ai && *ai > 0 && totals.time_sec > 0) add(name, *ai, totals.flops_per_sec());
+  };
+  place(label, report.total);
+  for (const NcuTotals& range : report.ranges) place(label + " " + range.name, range);
+  warnings_.insert(warnings_.end(), report.warnings.begin(), report.warnings.end());
+}
+
+void RooflineStudy::add(const std::string& label, double ai, double flops_per_sec) {
+  if (!devices_.by_hand && !devices_.names.contains("")) throw InputError("the device of this point is not given");
+  StudyPoint point;
+  point.roof = roof_of("", "");
+  point.precision = or_given(Precision::unknown);
+  point.place = point.roof->place(label, ai, flops_per_sec, point.precision);
+  points_.push_back(std::move(point));
+}
+
+std::vector<const Roofline*> roofs_of(std::span<const StudyPoint> points) {
+  std::vector<const Roofline*> roofs;
+  for (const StudyPoint& p : points) {
+    const auto same = [&p](const Roofline* other) { return other->device().name == p.roof->device().name; };
+    if (p.roof && std::none_of(roofs.begin(), roofs.end(), same)) roofs.push_back(p.roof.get());
+  }
+  return roofs;
+}
+
+std::vector<Precision> precisions_on(std::span<const StudyPoint> points, const std::string& device) {
+  std::vector<Precision> precisions;
+  for (const StudyPoint& p : points) {
+    if (p.roof && p.place.device == device) append_new(precisions, p.precision);
+  }
+  return precisions;
+}
+
+std::vector<std::string> environments_of(std::span<const StudyPoint> points) {
+  std::vector<std::string> environments;
+  for (const StudyPoint& p : points) {
+    if (p.steps) append_new(environments, p.environment);
+  }
+  return environments;
+}
+
+std::vector<Workload> workloads_of(std::span<const StudyPoint> points) {
+  std::vector<Workload> workloads;
+  for (const StudyPoint& p : points) {
+    if (p.steps) workloads.push_back(p.steps->workload);
+  }
+  return workloads;
+}
+
+std::string percent_text(const std::optional<double>& fraction) {
+  return fraction ? fmt::format("{:.1f} %", 100 * *fraction) : "unknown";
+}
+
+}  // namespace perfpred
