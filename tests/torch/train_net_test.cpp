@@ -413,7 +413,7 @@ TEST(TrainNet, RepeatedIterationsAreLoggedOnce) {
   options.max_iters = std::nullopt;
   options.resume = options.out_dir + "/last.pt";
   folder.write("log.csv", "a,b\n1,2\n");
-  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("is no iteration log"),
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("is not an iteration log"),
             std::string::npos);
   EXPECT_EQ(perfpred::testing::slurp(options.log_file), "a,b\n1,2\n");
 

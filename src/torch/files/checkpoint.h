@@ -30,8 +30,7 @@ void remove_torn_checkpoints(const std::string& folder);
 [[nodiscard]] Checkpoint load_checkpoint(const std::string& path);
 
 /// Weights by name, from a checkpoint of this library, a state dictionary saved by Python's torch.save(), or a file
-/// named
-/// `*.safetensors`.
+/// named `*.safetensors`. Their memory is the file's, see MappedFile.
 /// @throws InputError for other files and damaged ones
 [[nodiscard]] NamedTensors load_weights(const std::string& path);
 

@@ -50,7 +50,7 @@ void IterationLog::drop_rows(std::int64_t from) const {
   LineReader lines(path_);
   AtomicFile kept(path_);
   if (const char* first = lines.next(); first == nullptr || header != first) {
-    throw InputError(fmt::format("{}: is no iteration log to go on with: its first line is not {}", path_, header));
+    throw InputError(fmt::format("{}: is not an iteration log to go on with: its first line is not {}", path_, header));
   }
   kept.write(fmt::format("{}\n", header));
   while (const char* line = lines.next()) {
