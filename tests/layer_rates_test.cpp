@@ -12,9 +12,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "optime/layer_rates.h"
-#include "optime/layer_sampler.h"
-#include "optime/layer_step.h"
+#include "optime/layers/layer_rates.h"
+#include "optime/layers/layer_sampler.h"
+#include "optime/layers/layer_step.h"
 #include "optime/probe.h"
 #include "refusal.h"
 #include "temporary_folder.h"

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "optime/layer_rows.h"
-#include "optime/layer_sampler.h"
-#include "optime/layer_step.h"
+#include "optime/layers/layer_rows.h"
+#include "optime/layers/layer_sampler.h"
+#include "optime/layers/layer_step.h"
 #include "refusal.h"
 #include "temporary_folder.h"
 

@@ -13,8 +13,8 @@
 #include <memory>
 #include <utility>
 
-#include "optime/layer_rates.h"
-#include "optime/layer_step.h"
+#include "optime/layers/layer_rates.h"
+#include "optime/layers/layer_step.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {

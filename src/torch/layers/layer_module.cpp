@@ -9,7 +9,7 @@
 
 #include <utility>
 
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 #include "torch/device/autocast.h"
 #include "torch/device/scalar_types.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "optime/layer_rows.h"
+#include "optime/layers/layer_rows.h"
 #include "optime/residual_trees.h"
 #include "optime/step_model.h"
 

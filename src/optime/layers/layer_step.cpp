@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 
 #include <perfpred/device.h>
 #include <perfpred/error.h>

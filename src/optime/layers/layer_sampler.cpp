@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_sampler.h"
+#include "optime/layers/layer_sampler.h"
 
 #include <perfpred/error.h>
 #include <perfpred/network.h>
@@ -12,7 +12,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 #include "text/enum_names.h"
 #include "text/parse.h"
 

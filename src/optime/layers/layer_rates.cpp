@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_rates.h"
+#include "optime/layers/layer_rates.h"
 
 #include <perfpred/error.h>
 
@@ -9,7 +9,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 #include "optime/map_fit.h"
 #include "statistics/quantiles.h"
 

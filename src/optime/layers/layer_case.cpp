@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_case.h"
+#include "optime/layers/layer_case.h"
 
 #include <perfpred/error.h>
 

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "optime/layer_case.h"
+#include "optime/layers/layer_case.h"
 
 namespace perfpred {
 
