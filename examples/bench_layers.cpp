@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli.h"
-#include "optime/layer_sampler.h"
+#include "optime/layers/layer_sampler.h"
 #include "passive_threads.h"
 #include "torch/layers/layer_bench.h"
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "optime/layer_rows.h"
-#include "optime/layer_sampler.h"
-#include "optime/layer_step.h"
+#include "optime/layers/layer_rows.h"
+#include "optime/layers/layer_sampler.h"
+#include "optime/layers/layer_step.h"
 #include "refusal.h"
 #include "temporary_folder.h"
 
@@ -109,11 +109,13 @@ TEST(LayerSampler, ReachesBothKindsOfPaddingGroupsAndAllVariants) {
         ++seen[c.groups == 1 ? "one group" : c.groups == c.in && c.in > 1 ? "depthwise" : "groups"];
       }
       if (type == LayerType::rnn) ++seen[c.bidirectional ? "bidirectional" : "one way"];
+      if (c.num_kv_heads != 0) ++seen["grouped queries"];
       if (!c.variant.empty()) ++seen[c.variant];
     }
   }
-  for (const char* what : {"same", "valid", "one group", "depthwise", "groups", "bidirectional", "one way", "lstm",
-                           "gru", "rnn", "sdpa", "eager", "learned", "sinusoidal", "max", "avg", "add", "gelu"}) {
+  for (const char* what :
+       {"same", "valid", "one group", "depthwise", "groups", "bidirectional", "one way", "lstm", "gru", "rnn", "sdpa",
+        "eager", "grouped queries", "learned", "sinusoidal", "max", "avg", "add", "gelu"}) {
     EXPECT_GT(seen[what], 4) << what;
   }
 }
@@ -194,13 +196,38 @@ TEST(LayerCase, PaddingGivesTheSizesOfItsDefinition) {
       for (c.stride = 1; c.stride <= 4; ++c.stride) {
         c.padding = same_padding;
         EXPECT_EQ(output_pixels(c), (c.image_size + c.stride - 1) / c.stride);
-        ASSERT_TRUE(network_of(c));
-        EXPECT_EQ(network_of(c)->layers.back().output[2], output_pixels(c));
+        EXPECT_EQ(network_of(c).layers.back().output[2], output_pixels(c));
         c.padding = 0;
         EXPECT_EQ(output_pixels(c), (c.image_size - c.kernel_size) / c.stride + 1);
       }
     }
   }
+}
+
+TEST(LayerCase, ALayerOfANetworkIsMeasuredAsTheLayerThatItIs) {
+  for (const LayerType type : {LayerType::rnn, LayerType::rmsnorm, LayerType::attention}) {
+    for (LayerCase c : LayerSampler(some(LayerShapes::log)).draw(type, 100)) {
+      if (c.variant == "eager") continue;  // many layers
+      const auto found = layers_of(network_of(c));
+      const auto same = std::find_if(found.begin(), found.end(), [&](const LayerCase& f) { return f.type == type; });
+      ASSERT_NE(same, found.end()) << layer_key(c);
+      c.input_gradient = same->input_gradient;
+      EXPECT_EQ(layer_key(*same), layer_key(c));
+    }
+  }
+  LayerCase grouped;
+  grouped.type = LayerType::attention;
+  grouped.variant = "sdpa";
+  grouped.in = 64;
+  grouped.num_heads = 8;
+  grouped.num_kv_heads = 2;
+  // Queries and their result are 64 wide, keys and values 16: torch.nn.Linear has weights and biases.
+  EXPECT_EQ(network_of(grouped).params(), 2 * (64 * 64 + 64) + 2 * (64 * 16 + 16));
+  grouped.num_kv_heads = 3;
+  EXPECT_THAT(refusal([&] { check_layer(grouped); }), HasSubstr("num_kv_heads 3 does not divide"));
+  grouped.num_kv_heads = 2;
+  grouped.variant = "eager";
+  EXPECT_THAT(refusal([&] { check_layer(grouped); }), HasSubstr("sdpa"));
 }
 
 TEST(LayerCase, TheInputsGradientIsAnOperatorOfItsOwn) {
@@ -209,7 +236,7 @@ TEST(LayerCase, TheInputsGradientIsAnOperatorOfItsOwn) {
   c.out = 32;
   c.batch_size = 8;
   const auto backward_flops = [&] {
-    const auto step = layer_step(c, DeviceKind::gpu).value();
+    const auto step = layer_step(c, DeviceKind::gpu);
     double flops = 0;
     for (std::size_t i = 0; i < step.own.size(); ++i) {
       if (step.own[i] && step.graph.ops()[i].phase == Phase::backward && is_conv_or_matmul(step.graph.ops()[i].kind)) {

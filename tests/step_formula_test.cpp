@@ -18,10 +18,12 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
     StepArithmetic arithmetic;
     std::int64_t batch;
   };
-  const Case cases[] = {{"RTX2080Ti", "mobilenet_v2", Precision::fp16, StepArithmetic::as_graph, 256},
-                        {"GTX1080Ti", "shufflenet_v2_x0_5", Precision::fp16, StepArithmetic::half, 4},
-                        {"TITANV", "vgg11_bn", Precision::fp64, StepArithmetic::double_, 4},
-                        {"TITANXp", "resnext50_32x4d", Precision::fp32, StepArithmetic::as_graph, 16}};
+  const Case cases[] = {
+      {"RTX2080Ti", "mobilenet_v2", Precision::fp16, StepArithmetic::as_graph, 256},
+      {"GTX1080Ti", "shufflenet_v2_x0_5", Precision::fp16, StepArithmetic::half, 4},
+      {"TITANV", "vgg11_bn", Precision::fp64, StepArithmetic::double_, 4},
+      {"TITANXp", "resnext50_32x4d", Precision::fp32, StepArithmetic::as_graph, 16},
+      {"RTX3090", "lstm:layers=2,hidden=650,vocab=10000", Precision::fp16, StepArithmetic::as_graph, 20}};
   for (const Case& c : cases) {
     SCOPED_TRACE(c.network);
     std::vector<StepKernel> kernels = step_kernels(Workload::zoo(c.network, c.batch).graph());
@@ -53,6 +55,63 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
     machine(&MachineEffects::compute);
     machine(&MachineEffects::memory);
     machine(&MachineEffects::host);
+  }
+}
+
+std::vector<StepKernel> rnn_kernels(const OpGraph& step, OpKind kind) {
+  std::vector<StepKernel> kernels = step_kernels(step);
+  std::erase_if(kernels, [&](const StepKernel& kernel) { return step.ops()[kernel.op].kind != kind; });
+  return kernels;
+}
+
+double flops_of(const std::vector<StepKernel>& kernels) {
+  double flops = 0;
+  for (const StepKernel& kernel : kernels) flops += kernel.flops;
+  return flops;
+}
+
+// Two layers of two LSTMs of 64, the second one of both of the first one's: the products of torch.nn.LSTM's equations.
+TEST(StepKernels, OfARecurrentNetworkAreItsProductsPositionByPosition) {
+  const OpGraph step = Workload::zoo("lstm:layers=2,hidden=64,vocab=100,bidirectional=1", 3, {7}).graph();
+  const double multiplied = 2 * 256 * (64 + 64) + 2 * 256 * (128 + 64), forward = 2 * 7 * 3 * multiplied;
+  for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+    const OpGraph executed = lower(step, device);
+    const auto kernels = rnn_kernels(executed, OpKind::rnn), backward = rnn_kernels(executed, OpKind::rnn_backward);
+    EXPECT_EQ(flops_of(kernels), forward);
+    EXPECT_EQ(flops_of(backward), 2 * forward);
+    int in_turn = 0;
+    for (const StepKernel& kernel : kernels) {
+      if (kernel.group != StepGroup::recurrent) continue;
+      ++in_turn;
+      EXPECT_EQ(kernel.calls, 7);
+      EXPECT_EQ(kernel.rows, 3);
+      EXPECT_EQ(kernel.width, 256);
+      EXPECT_EQ(kernel.depth, 64);
+    }
+    EXPECT_EQ(in_turn, 4);
+  }
+}
+
+TEST(StepFormula, PositionsOfARecurrentNetworkWaitForEachOther) {
+  const Device card = DeviceCatalogue().find("V100-SXM2-16GB");
+  const StepDevice device = step_device(card, Precision::fp32, StepArithmetic::as_graph);
+  StepParameters parameters;
+  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+  const auto seconds = [&](const char* cell, std::int64_t batch, std::int64_t positions) {
+    const Workload job =
+        Workload::zoo(std::string("lstm:layers=1,hidden=512,vocab=100,cell=") + cell, batch, {positions});
+    double sec = 0;
+    for (const StepKernel& kernel : rnn_kernels(lower(job.graph(), DeviceKind::gpu), OpKind::rnn)) {
+      sec += StepFormula(parameters, device, {}).seconds(kernel);
+    }
+    return sec;
+  };
+  for (const char* cell : {"lstm", "gru", "tanh"}) {
+    SCOPED_TRACE(cell);
+    // As many products, 64 of which are one in turn: at least so many times the least time between two kernels.
+    EXPECT_GT(seconds(cell, 64, 64), 64 * 3e-6);
+    EXPECT_GT(seconds(cell, 1, 4096), 20 * seconds(cell, 64, 64));
+    EXPECT_NEAR(seconds(cell, 16, 128) / seconds(cell, 16, 64), 2, 0.1);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "optime/kernel_model.h"
-#include "optime/layer_rates.h"
+#include "optime/layers/layer_rates.h"
 #include "optime/step_model.h"
 
 namespace perfpred {

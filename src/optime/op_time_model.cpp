@@ -36,7 +36,8 @@ void use_catalogue_names(OpModelState& state) {
 /// The measured class that an operator of a step is a call of; nothing for others.
 std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part, bool half, bool matrix_units) {
   const Op& op = step.ops()[part.op];
-  if (part.group == StepGroup::product && step.outputs(op).size() == 1) {
+  const bool of_rnn = op.kind == OpKind::rnn || op.kind == OpKind::rnn_backward;
+  if (part.group == StepGroup::product && (step.outputs(op).size() == 1 || of_rnn)) {
     Kernel kernel;
     kernel.kind = half ? KernelClass::gemm_bf16 : part.batch > 1 ? KernelClass::bmm : KernelClass::linear;
     if (!half && matrix_units) return std::nullopt;  // the classes in single precision were measured without TF32

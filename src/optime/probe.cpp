@@ -13,8 +13,8 @@
 #include <memory>
 #include <utility>
 
-#include "optime/layer_rates.h"
-#include "optime/layer_step.h"
+#include "optime/layers/layer_rates.h"
+#include "optime/layers/layer_step.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {
@@ -61,8 +61,9 @@ std::string name_of(const LayerCase& layer) {
 void check_possible(const LayerRow& row, const std::vector<StepKernel>& kernels, const StepDevice& device) {
   double flops = 0;
   for (const StepKernel& kernel : kernels) {
-    const bool direct = kernel.group == StepGroup::product || (kernel.group <= StepGroup::depthwise_weight &&
-                                                               !kernel.three_by_three);  // Winograd's needs fewer
+    const bool direct =
+        kernel.group == StepGroup::product || kernel.group == StepGroup::recurrent ||
+        (kernel.group <= StepGroup::depthwise_weight && !kernel.three_by_three);  // Winograd's needs fewer
     if (direct) flops += kernel.flops;
   }
   const double peak = std::max(device.matrix.flops, device.conv_flops), sec = *row.step_sec;
@@ -164,10 +165,9 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe) {
     if (const auto kernel = kernel_of(row.layer); kernel && row.forward_sec) {
       ops.push_back({probe.device.name, row.layer.variant, false, *kernel, *row.forward_sec});
     }
-    const auto graph = layer_step(row.layer, probe.device.kind);
-    if (!graph) continue;
-    std::vector<StepKernel> kernels = step_kernels(graph->graph);
-    std::erase_if(kernels, [&](const StepKernel& kernel) { return !graph->own[kernel.op]; });
+    const LayerStep of_layer = layer_step(row.layer, probe.device.kind);
+    std::vector<StepKernel> kernels = step_kernels(of_layer.graph);
+    std::erase_if(kernels, [&](const StepKernel& kernel) { return !of_layer.own[kernel.op]; });
     check_possible(row, kernels, device);
     find_repeats(kernels);
     StepRow step;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "optime/layer_rows.h"
+#include "optime/layers/layer_rows.h"
 #include "optime/op_model_state.h"
 
 namespace perfpred {

@@ -38,14 +38,15 @@ enum Parameter : std::size_t {
   emulated_depthwise,
   host_conv,  // dispatching a convolution, compared with another operator
   host_norm,
+  recurrent,  // products with the state of a recurrent network
 };
 
 /// Logarithms: efficiencies are shares of peaks, the last ones seconds.
 constexpr std::array<StepPrior, step_parameters> priors = {{
-    {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7}, {-0.78, 0.4},
-    {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4}, {-1.5, 0.4}, {-0.8, 0.3},
-    {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4}, {-11.3, 0.4}, {0.4, 0.4},  {-0.2, 0.3},
-    {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},  {0.4, 0.4},   {0.2, 0.4},
+    {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7},  {-0.78, 0.4},
+    {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4}, {-1.5, 0.4},  {-0.8, 0.3},
+    {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4}, {-11.3, 0.4}, {0.4, 0.4},   {-0.2, 0.3},
+    {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},  {0.4, 0.4},   {0.2, 0.4},   {-0.66, 0.5},
 }};
 
 constexpr double sharpness = 2.5;  // of the roofline's corner
@@ -61,22 +62,14 @@ std::size_t compute_parameter(StepGroup group) {
          : group == StepGroup::conv_input  ? conv_input
          : group == StepGroup::conv_weight ? conv_weight
          : group == StepGroup::product     ? product
+         : group == StepGroup::recurrent   ? recurrent
                                            : step_parameters;
 }
 
-constexpr std::array<Parameter, step_groups> memory_parameters = {memory_conv,
-                                                                  memory_conv,
-                                                                  memory_conv,
-                                                                  memory_depthwise_forward,
-                                                                  memory_depthwise_input,
-                                                                  memory_depthwise_weight,
-                                                                  memory_conv,
-                                                                  memory_norm,
-                                                                  memory_elementwise,
-                                                                  memory_rearrangement,
-                                                                  memory_pooling,
-                                                                  memory_other,
-                                                                  memory_other};
+constexpr std::array<Parameter, step_groups> memory_parameters = {
+    memory_conv,  memory_conv, memory_conv, memory_depthwise_forward, memory_depthwise_input, memory_depthwise_weight,
+    memory_conv,  memory_conv, memory_norm, memory_elementwise,       memory_rearrangement,   memory_pooling,
+    memory_other, memory_other};
 
 /// Kernels before the first gradient of a convolution or the last third of a step without any.
 std::size_t forward_part(std::span<const StepKernel> kernels) {
@@ -139,16 +132,37 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
   host_backward_ = e(host_backward);
   host_conv_ = e(host_conv);
   host_norm_ = e(host_norm);
+  sms_ = device.matrix.family == KernelFamily::none ? 0 : device.matrix.sms;
+  l2_ = device.matrix.l2;
+}
+
+/// How much longer a product with the state takes because its rows, one for each sample, do not fill tiles of 32x32, or
+/// its tiles not the device, even if their sums are split in eight (NVIDIA, Matrix Multiplication Background User's
+/// Guide, Tile Quantization, Wave Quantization).
+double StepFormula::idle_factor(const StepKernel& kernel) const {
+  if (sms_ == 0) return 1;
+  constexpr double tile = 32, most_splits = 8;
+  const double of_rows = std::ceil(kernel.rows / tile), tiles = of_rows * std::ceil(kernel.width / tile);
+  const double splits = std::clamp(kernel.depth / tile, 1.0, most_splits);
+  return of_rows * tile / kernel.rows * std::max(1.0, sms_ / (tiles * splits));
+}
+
+/// Weights that do not fit the cache are read from memory for each position (Diamos et al. 2016, Persistent RNNs).
+double StepFormula::moved_bytes(const StepKernel& kernel) const {
+  if (kernel.reread == 0) return kernel.bytes;
+  const double cached = std::min(1.0, 0.7 * l2_ / kernel.reread);
+  return kernel.bytes + (kernel.calls - 1) * kernel.reread * (1 - cached);
 }
 
 StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
   Parts parts;
-  parts.memory = kernel.bytes * group.seconds_per_byte;
+  parts.memory = moved_bytes(kernel) * group.seconds_per_byte;
   parts.larger = parts.memory;
   if (group.seconds_per_flop == 0) return parts;
   double compute =
       kernel.flops * group.seconds_per_flop * (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
+  if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
   if (kernel.grouped && group.conv) compute /= grouped_;
   if (!fills_matrix_units(kernel)) compute *= group.vector_ratio;
   if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
@@ -161,7 +175,7 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   return parts;
 }
 
-double StepFormula::seconds(const StepKernel& kernel) const { return parts(kernel).larger + gap_; }
+double StepFormula::seconds(const StepKernel& kernel) const { return parts(kernel).larger + kernel.calls * gap_; }
 
 double StepFormula::host_seconds(const StepKernel& kernel, bool backward) const {
   if (!kernel.dispatched) return 0;
@@ -227,7 +241,7 @@ double StepFormula::log_step(std::span<const StepKernel> kernels, double input_s
     const Parts part = parts(kernel);
     const double share = part.sum > 0 ? part.compute_power / part.sum : 0;
     const double compute = calls[i] * part.larger * share, memory = calls[i] * part.larger - compute;
-    d[gap] += calls[i] * gap_;
+    d[gap] += calls[i] * kernel.calls * gap_;
     d[group.memory] -= memory;
     slopes->machine.memory -= memory;
     if (emulated_half_ && is_depthwise(kernel.group)) d[emulated_depthwise] -= memory;

@@ -30,7 +30,7 @@ struct StepDevice {
 /// @throws InputError as hardware_of()
 [[nodiscard]] StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic);
 
-inline constexpr std::size_t step_parameters = 30;
+inline constexpr std::size_t step_parameters = 31;
 using StepParameters = std::array<double, step_parameters>;
 
 struct StepPrior {
@@ -80,10 +80,13 @@ class StepFormula {
   /// The kernel before which the device waits for the host last: T = S_n - S_(k-1) + H_k + c.
   [[nodiscard]] std::size_t last_wait(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
   [[nodiscard]] double host_seconds(const StepKernel& kernel, bool backward) const;
+  [[nodiscard]] double idle_factor(const StepKernel& kernel) const;
+  [[nodiscard]] double moved_bytes(const StepKernel& kernel) const;
 
   std::array<Group, step_groups> groups_;
   double depth_half_, width_half_, grouped_, winograd_, winograd_weight_, gap_, fixed_;
   double host_, host_backward_, host_conv_, host_norm_;
+  double sms_, l2_;  ///< sms_ 0: products are not cut into tiles
   [[nodiscard]] bool fills_matrix_units(const StepKernel& kernel) const {
     return wants_sizes_ ? kernel.sizes_aligned : kernel.aligned;
   }

@@ -161,6 +161,96 @@ void shape_product(const OpGraph& step, const Op& op, StepKernel& kernel) {
   kernel.sizes_aligned = fills(kernel.width) && fills(kernel.depth);
 }
 
+/// A recurrent network as cuDNN and oneDNN execute it (Appleyard et al. 2016, Optimizing Performance of Recurrent
+/// Neural Networks on GPUs, section 3): of each layer and direction the products with the inputs of all positions at
+/// once; then for each position, after the one before, the product with the state and the cell. Backward the products
+/// for the gradients of the states in turn, and for those of the weights and the input of all positions at once.
+class Recurrence {
+ public:
+  Recurrence(const OpGraph& step, const Op& op, std::uint32_t index)
+      : step_(step), index_(index), backward_(op.kind == OpKind::rnn_backward) {
+    const auto in = step.inputs(op);
+    const auto state = std::find_if(in.begin() + 1, in.end(), [&](TensorId id) { return step.shape(id).rank() == 3; });
+    weights_ = std::span(in.begin() + 1, state);
+    const Shape& x = step.shape(in[0]);
+    if (state == in.end() || weights_.empty() || x.numel() == 0 || step.shape(weights_[0]).rank() != 2) return;
+    samples_ = static_cast<double>(step.shape(*state)[1]);
+    positions_ = static_cast<double>(x.numel()) / static_cast<double>(x.back()) / samples_;
+    element_ = static_cast<double>(size_of(op.type));
+    kernels_of_weights();
+  }
+
+  /// None for operands of another form.
+  [[nodiscard]] const std::vector<StepKernel>& kernels() const { return kernels_; }
+
+ private:
+  void kernels_of_weights() {
+    const std::int64_t gate_rows = step_.shape(weights_[0])[0];
+    bool of_state = false;
+    for (const TensorId id : weights_) {
+      const Shape& weight = step_.shape(id);
+      if (weight.rank() != 2) continue;  // a bias
+      const double out = static_cast<double>(weight[0]), in = static_cast<double>(weight[1]);
+      if (weight[0] != gate_rows) {  // projects the state
+        add_in_turn(out, in);
+      } else if (of_state) {
+        add_in_turn(out, in);
+        add_cell(out, in);
+        of_state = false;
+      } else {
+        add_at_once(positions_ * samples_, backward_ ? in : out, backward_ ? out : in);
+        if (backward_) add_at_once(out, in, positions_ * samples_);
+        of_state = true;
+      }
+    }
+  }
+
+  StepKernel& add(StepGroup group) {
+    StepKernel& kernel = kernels_.emplace_back();
+    kernel.group = group;
+    kernel.op = index_;
+    kernel.dispatched = kernels_.size() == 1;
+    return kernel;
+  }
+
+  StepKernel& add_product(StepGroup group, double rows, double width, double depth) {
+    StepKernel& kernel = add(group);
+    kernel.rows = rows;
+    kernel.width = width;
+    kernel.depth = depth;
+    kernel.flops = 2 * rows * width * depth;
+    kernel.bytes = element_ * (rows * depth + depth * width + rows * width);
+    const auto fills = [](double size) { return static_cast<std::int64_t>(size) % 8 == 0; };
+    kernel.aligned = kernel.sizes_aligned = fills(width) && fills(depth);
+    return kernel;
+  }
+
+  void add_at_once(double rows, double width, double depth) { add_product(StepGroup::product, rows, width, depth); }
+
+  void add_in_turn(double out, double in) {
+    StepKernel& kernel = add_product(StepGroup::recurrent, samples_, backward_ ? in : out, backward_ ? out : in);
+    kernel.calls = positions_;
+    kernel.reread = element_ * out * in;
+    kernel.flops *= positions_;
+    kernel.bytes = kernel.reread + positions_ * (kernel.bytes - kernel.reread);
+    if (backward_) add_at_once(out, in, positions_ * samples_);  // of the weight
+  }
+
+  /// Gates and cell state are read and written once in each direction, and the state.
+  void add_cell(double gates, double hidden) {
+    StepKernel& kernel = add(StepGroup::elementwise);
+    kernel.calls = positions_;
+    kernel.bytes = element_ * positions_ * samples_ * (2 * gates + 3 * hidden);
+  }
+
+  const OpGraph& step_;
+  std::uint32_t index_;
+  bool backward_;
+  std::span<const TensorId> weights_;
+  double samples_ = 0, positions_ = 0, element_ = 0;
+  std::vector<StepKernel> kernels_;
+};
+
 }  // namespace
 
 std::vector<StepKernel> step_kernels(const OpGraph& step) {
@@ -172,6 +262,11 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
     if (is_image && step.shape(step.inputs(op)[op.kind == OpKind::convolution ? 0 : 1]).rank() >= 3) {
       add_convolution(step, op, i, kernels);
       continue;
+    }
+    if (op.kind == OpKind::rnn || op.kind == OpKind::rnn_backward) {
+      const Recurrence recurrence(step, op, i);
+      kernels.insert(kernels.end(), recurrence.kernels().begin(), recurrence.kernels().end());
+      if (!recurrence.kernels().empty()) continue;
     }
     StepKernel kernel;
     kernel.group = group_of(op.kind);
@@ -185,12 +280,12 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
 }
 
 void find_repeats(std::vector<StepKernel>& kernels) {
-  using Key = std::tuple<StepGroup, bool, bool, bool, bool, double, double, double, double>;
+  using Key = std::tuple<StepGroup, bool, bool, bool, bool, double, double, double, double, double>;
   std::map<Key, std::uint32_t> first;
   for (std::uint32_t i = 0; i < kernels.size(); ++i) {
     StepKernel& k = kernels[i];
     const Key key = {k.group, k.three_by_three, k.grouped, k.aligned, k.sizes_aligned,
-                     k.flops, k.bytes,          k.depth,   k.width};
+                     k.flops, k.bytes,          k.depth,   k.width,   k.calls};
     k.same_as = first.emplace(key, i).first->second;
   }
 }

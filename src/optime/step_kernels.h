@@ -15,7 +15,8 @@ enum class StepGroup : std::uint8_t {
   depthwise_forward,
   depthwise_input,
   depthwise_weight,
-  product,  ///< matrix products and attention
+  product,    ///< matrix products and attention
+  recurrent,  ///< a recurrent network's products with its state, one for each position
   batch_norm,
   elementwise,
   rearrangement,
@@ -23,9 +24,9 @@ enum class StepGroup : std::uint8_t {
   other,    ///< known operators that do a little of everything: by their bytes
   unknown,  ///< operators whose work is not known: by their bytes, with a wide interval
 };
-inline constexpr std::size_t step_groups = 13;
+inline constexpr std::size_t step_groups = 14;
 
-/// A kernel of a step. A convolution's backward is two.
+/// A kernel of a step. A convolution's backward is two, a recurrent network some for each layer and direction.
 struct StepKernel {
   StepGroup group = StepGroup::other;
   bool dispatched = true;       ///< the host dispatches an operator here, rather than in the kernel before
@@ -38,6 +39,8 @@ struct StepKernel {
   double flops = 0, bytes = 0;
   double depth = 1, width = 1;  ///< of the product: terms of a sum, columns of the result
   double batch = 1, rows = 1;   ///< of the product: how many, rows of the result
+  double calls = 1;             ///< each waits for the one before; flops and bytes are of all
+  double reread = 0;            ///< of these bytes: those that each call reads again, from the cache if they fit it
 };
 
 [[nodiscard]] std::vector<StepKernel> step_kernels(const OpGraph& step);

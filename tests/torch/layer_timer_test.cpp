@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "optime/layer_sampler.h"
+#include "optime/layers/layer_sampler.h"
 #include "torch/layers/layer_module.h"
 
 namespace perfpred {

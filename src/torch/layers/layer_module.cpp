@@ -5,32 +5,16 @@
 #include <perfpred/torch/network_module.h>
 
 #include <ATen/Functions.h>
-#include <torch/nn/modules/rnn.h>
+#include <torch/nn/module.h>
 
 #include <utility>
 
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 #include "torch/device/autocast.h"
 #include "torch/device/scalar_types.h"
 
 namespace perfpred {
 namespace {
-
-/// A recurrent layer over [seq_len, batch, input_size], as PyTorch's default has it.
-template <class Layer, class Options>
-std::pair<std::shared_ptr<torch::nn::Module>, std::function<at::Tensor(const at::Tensor&)>> recurrent(
-    const LayerCase& layer, Options options) {
-  options.num_layers(layer.num_layers).bias(layer.bias).bidirectional(layer.bidirectional);
-  Layer made(options);
-  auto run = [made](const at::Tensor& x) mutable { return std::get<0>(made->forward(x)); };
-  return {made.ptr(), run};
-}
-
-auto recurrent(const LayerCase& layer) {
-  if (layer.variant == "gru") return recurrent<torch::nn::GRU>(layer, torch::nn::GRUOptions(layer.in, layer.out));
-  if (layer.variant == "rnn") return recurrent<torch::nn::RNN>(layer, torch::nn::RNNOptions(layer.in, layer.out));
-  return recurrent<torch::nn::LSTM>(layer, torch::nn::LSTMOptions(layer.in, layer.out));
-}
 
 std::vector<std::int64_t> input_sizes(const LayerCase& layer) {
   switch (layer.type) {
@@ -38,8 +22,6 @@ std::vector<std::int64_t> input_sizes(const LayerCase& layer) {
     case LayerType::batchnorm:
     case LayerType::pooling:
       return {layer.batch_size, layer.in, layer.image_size, layer.image_size};
-    case LayerType::rnn:
-      return {layer.seq_len, layer.batch_size, layer.in};
     case LayerType::embedding:
       return {layer.batch_size, layer.seq_len};
     default:
@@ -65,16 +47,7 @@ LayerModule::LayerModule(const LayerCase& layer, c10::Device device, std::uint64
   };
   const at::Tensor x = make_input(input_sizes(layer), layer.input_gradient && layer.backward);
   std::function<at::Tensor(const at::Tensor&)> apply;
-  if (layer.type == LayerType::rnn) {
-    auto [module, run] = recurrent(layer);
-    module->to(device, storage_type(layer.precision));
-    module_ = std::move(module);
-    apply = std::move(run);
-  } else if (layer.type == LayerType::rmsnorm) {
-    module_ = std::make_shared<torch::nn::Module>("rmsnorm");
-    const at::Tensor weight = module_->register_parameter("weight", at::ones({layer.in}, floats));
-    apply = [weight, width = layer.in](const at::Tensor& in) { return at::rms_norm(in, {width}, weight, 1e-5); };
-  } else if (layer.variant == "add" || layer.variant == "sinusoidal") {
+  if (layer.variant == "add" || layer.variant == "sinusoidal") {
     const bool table = layer.variant == "sinusoidal";
     const at::Tensor other = make_input(table ? std::vector<std::int64_t>{layer.seq_len, layer.in} : input_sizes(layer),
                                         !table && layer.input_gradient && layer.backward);
@@ -82,7 +55,7 @@ LayerModule::LayerModule(const LayerCase& layer, c10::Device device, std::uint64
     apply = [other](const at::Tensor& in) { return at::add(in, other); };
   } else {
     auto network =
-        std::make_shared<NetworkModule>(*network_of(layer), ModuleOptions{seed, device, storage_type(layer.precision)});
+        std::make_shared<NetworkModule>(network_of(layer), ModuleOptions{seed, device, storage_type(layer.precision)});
     module_ = network;
     apply = [network = network.get()](const at::Tensor& in) { return network->forward(in); };
   }

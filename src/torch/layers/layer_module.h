@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "optime/layer_case.h"
+#include "optime/layers/layer_case.h"
 
 namespace torch::nn {
 class Module;

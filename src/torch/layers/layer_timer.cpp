@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 #include "statistics/quantiles.h"
 #include "torch/device/memory_peak.h"
 #include "torch/device/proc.h"

@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-#include "optime/layer_rows.h"
+#include "optime/layers/layer_rows.h"
 
 namespace perfpred {
 

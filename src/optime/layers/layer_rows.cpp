@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_rows.h"
+#include "optime/layers/layer_rows.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

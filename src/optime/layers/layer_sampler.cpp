@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_sampler.h"
+#include "optime/layers/layer_sampler.h"
 
 #include <perfpred/error.h>
 #include <perfpred/network.h>
@@ -9,10 +9,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <tuple>
 
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 #include "text/enum_names.h"
 #include "text/parse.h"
 
@@ -133,6 +134,10 @@ LayerCase LayerSampler::sized(LayerType type) {
   if (form_of(type).weighted) {
     layer.bias = below(2) == 0;
     layer.activation = layer_activations.at(below(5));
+  }
+  if (layer.variant == "sdpa" && layer.num_heads % 2 == 0 && below(8) == 0) {  // grouped queries
+    const auto halvings = static_cast<std::uint64_t>(std::countr_zero(static_cast<std::uint64_t>(layer.num_heads)));
+    layer.num_kv_heads = layer.num_heads >> (1 + below(halvings));
   }
   if (type == LayerType::rnn) layer.bidirectional = below(2) == 0;
   return layer;

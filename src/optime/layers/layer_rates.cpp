@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_rates.h"
+#include "optime/layers/layer_rates.h"
 
 #include <perfpred/error.h>
 
@@ -9,7 +9,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 #include "optime/map_fit.h"
 #include "statistics/quantiles.h"
 
@@ -75,7 +75,7 @@ KernelFeatures features_of(const StepKernel& kernel) {
           log_of(kernel.depth),
           log_of(kernel.width),
           log_of(kernel.rows),
-          log_of(kernel.batch),
+          log_of(kernel.batch * kernel.calls),
           filled(kernel.width, 16),
           filled(kernel.depth, 16),
           kernel.three_by_three ? 1.0F : 0.0F,
@@ -138,16 +138,12 @@ std::string rates_key(const std::string& device, Precision precision) {
   return fmt::format("{}|{}", device, to_string(precision));
 }
 
-std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device, std::size_t& unknown) {
+std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device) {
   std::vector<LayerPart> parts;
   for (const LayerRow& row : rows) {
     if (row.outcome != "ok") continue;
-    const auto step = layer_step(row.layer, device);
-    if (!step) {
-      ++unknown;
-      continue;
-    }
-    const std::vector<StepKernel> kernels = step_kernels(step->graph);
+    const LayerStep step = layer_step(row.layer, device);
+    const std::vector<StepKernel> kernels = step_kernels(step.graph);
     for (const auto& [phase, sec] :
          {std::pair(Phase::forward, row.forward_sec), std::pair(Phase::backward, row.backward_sec),
           std::pair(Phase::optimizer, row.optimizer_sec)}) {
@@ -155,7 +151,7 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
       LayerPart part;
       part.sec = *sec;
       for (const StepKernel& kernel : kernels) {
-        if (step->own[kernel.op] && step->graph.ops()[kernel.op].phase == phase) part.kernels.push_back(kernel);
+        if (step.own[kernel.op] && step.graph.ops()[kernel.op].phase == phase) part.kernels.push_back(kernel);
       }
       if (!part.kernels.empty()) parts.push_back(std::move(part));
     }
@@ -207,7 +203,7 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
     groups[rates_key(row.device, row.layer.precision)].push_back(std::move(row));
   }
   MeasuredDevices result;
-  std::size_t unknown = 0, waiting = 0, untimed = 0;
+  std::size_t waiting = 0, untimed = 0;
   for (auto& [key, rows] : groups) {
     const std::string& name = rows.front().device;
     const auto known = std::find_if(result.devices.begin(), result.devices.end(),
@@ -219,7 +215,7 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
     waiting += static_cast<std::size_t>(std::erase_if(rows, [](const LayerRow& row) {
       return row.host_sec && row.step_sec && *row.host_sec > host_bound * *row.step_sec;
     }));
-    const auto parts = parts_of(rows, device.kind, unknown);
+    const auto parts = parts_of(rows, device.kind);
     result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
   }
   const auto note = [&](std::size_t count, const char* why) {
@@ -227,7 +223,6 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
   };
   note(untimed, "their outcome is not ok");
   note(waiting, "the device waited for its host");
-  note(unknown, "operator graphs do not have them");
   return result;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "optime/layer_case.h"
+#include "optime/layers/layer_case.h"
 
 namespace perfpred {
 

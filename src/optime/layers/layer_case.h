@@ -44,6 +44,7 @@ struct LayerCase {
   std::int64_t kernel_size = 1, stride = 1;
   std::int64_t padding = 0;  ///< pixels on each side; same_padding: as many as keep size / stride, rounded up
   std::int64_t groups = 1, num_layers = 1, num_heads = 1;
+  std::int64_t num_kv_heads = 0;  ///< of keys and values, a divisor of num_heads; 0: as many
   bool bias = true;
   bool bidirectional = false;
   std::string activation = "none";  ///< after conv2d and linear: one of layer_activations

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_case.h"
+#include "optime/layers/layer_case.h"
 
 #include <perfpred/error.h>
 
@@ -112,7 +112,7 @@ std::string parse_word(const Words& words, std::string_view text, const ValuePla
   return std::string(text);
 }
 
-const std::array<LayerText, 9> texts = {{
+const std::array<LayerText, 10> texts = {{
     {"variant", [](const C& c) { return c.variant; },
      [](C& c, std::string_view t, const ValuePlace& p) { c.variant = parse_word(form_of(c.type).variants, t, p); }},
     {"padding", [](const C& c) { return has_padding(c.type) ? padding_text(c.padding) : std::string(); },
@@ -120,9 +120,17 @@ const std::array<LayerText, 9> texts = {{
        c.padding = t == "same" ? same_padding : t == "valid" ? 0 : parse_integer(t, p);
        if (c.padding < same_padding || c.padding > (std::int64_t{1} << 20)) throw_bad_value(p, t, "a padding");
      }},
-    {"bias",
-     [](const C& c) { return form_of(c.type).weighted || c.type == LayerType::rnn ? flag(c.bias) : std::string(); },
+    {"bias", [](const C& c) { return form_of(c.type).weighted ? flag(c.bias) : std::string(); },
      [](C& c, std::string_view t, const ValuePlace& p) { c.bias = parse_flag(t, p); }},
+    {"num_kv_heads",
+     [](const C& c) {
+       return c.type == LayerType::attention ? std::to_string(c.num_kv_heads == 0 ? c.num_heads : c.num_kv_heads)
+                                             : std::string();
+     },
+     [](C& c, std::string_view t, const ValuePlace& p) {
+       const std::int64_t heads = parse_positive_integer(t, p);
+       c.num_kv_heads = heads == c.num_heads ? 0 : heads;
+     }},
     {"bidirectional", [](const C& c) { return c.type == LayerType::rnn ? flag(c.bidirectional) : std::string(); },
      [](C& c, std::string_view t, const ValuePlace& p) { c.bidirectional = parse_flag(t, p); }},
     {"activation", [](const C& c) { return form_of(c.type).weighted ? c.activation : std::string(); },
@@ -180,6 +188,12 @@ void check_layer(const LayerCase& layer) {
   }
   if (layer.type == LayerType::attention && layer.in % layer.num_heads != 0) {
     refuse(layer, fmt::format("num_heads {} does not divide embed_dim {}", layer.num_heads, layer.in));
+  }
+  if (layer.num_kv_heads != 0) {
+    if (layer.num_heads % layer.num_kv_heads != 0) {
+      refuse(layer, fmt::format("num_kv_heads {} does not divide num_heads {}", layer.num_kv_heads, layer.num_heads));
+    }
+    if (layer.variant == "eager") refuse(layer, "num_kv_heads other than num_heads is for sdpa");
   }
   if (layer.precision == Precision::unknown) refuse(layer, "precision unknown cannot be measured");
 }

@@ -3,16 +3,13 @@
 #include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 
-#include <optional>
-
-#include "optime/layer_case.h"
+#include "optime/layers/layer_case.h"
 
 namespace perfpred {
 
-/// What a layer is in a network: its input (two for `add`), then its operators' layers. Nothing for layers that
-/// operator graphs do not have.
+/// What a layer is in a network: its input (two for `add`), then its operators' layers.
 /// @param source  puts a learned layer before each input that has a gradient, so that graphs have it, too
-[[nodiscard]] std::optional<Network> network_of(const LayerCase& layer, bool source = false);
+[[nodiscard]] Network network_of(const LayerCase& layer, bool source = false);
 
 /// A layer's operators, without those around it.
 struct LayerStep {
@@ -21,7 +18,7 @@ struct LayerStep {
 };
 
 /// The operators of a layer's forward, backward and update on a device of this kind.
-[[nodiscard]] std::optional<LayerStep> layer_step(const LayerCase& layer, DeviceKind device);
+[[nodiscard]] LayerStep layer_step(const LayerCase& layer, DeviceKind device);
 
 /// Bytes that a layer's tensors have in all: about what a step of it needs.
 [[nodiscard]] double layer_bytes(const LayerCase& layer);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "optime/layer_case.h"
+#include "optime/layers/layer_case.h"
 
 namespace perfpred {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "optime/layer_rows.h"
+#include "optime/layers/layer_rows.h"
 #include "optime/residual_trees.h"
 #include "optime/step_model.h"
 
@@ -20,9 +20,8 @@ struct LayerPart {
   double sec = 0;
 };
 
-/// The timed parts of measured layers that operator graphs have; layers without a time give none.
-/// @param unknown  counts layers that operator graphs do not have
-[[nodiscard]] std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device, std::size_t& unknown);
+/// The timed parts of measured layers; layers without a time give none.
+[[nodiscard]] std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device);
 
 /// What a device's kernels take in one precision, learned from layers that were measured on it: the formula of
 /// StepModel with parameters of its own, and boosted trees on what that leaves over, for each group of kernels.

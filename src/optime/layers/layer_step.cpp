@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optime/layer_step.h"
+#include "optime/layers/layer_step.h"
 
 #include <perfpred/device.h>
 #include <perfpred/error.h>
@@ -41,10 +41,24 @@ LayerId add_input(NetworkBuilder& b, Network& network, const Shape& shape, bool 
   return shape.rank() == 4 ? b.layer_scale(id, source_name) : b.position_embedding(id, source_name);
 }
 
+/// Queries, keys and values by one product, or by three where there are fewer heads of keys.
 LayerId add_attention(NetworkBuilder& b, LayerId x, const LayerCase& layer) {
-  const LayerId q = b.chunk(b.linear(x, "in_proj", 3 * layer.in), 3);
-  return b.linear(b.attention(q, q + 1, q + 2, {layer.num_heads, false, 0}), "out_proj", layer.in);
+  LayerId q = 0, k = 0, v = 0;
+  if (layer.num_kv_heads == 0) {
+    q = b.chunk(b.linear(x, "in_proj", 3 * layer.in), 3);
+    k = q + 1;
+    v = q + 2;
+  } else {
+    const std::int64_t width = layer.in / layer.num_heads * layer.num_kv_heads;
+    q = b.linear(x, "q_proj", layer.in);
+    k = b.linear(x, "k_proj", width);
+    v = b.linear(x, "v_proj", width);
+  }
+  return b.linear(b.attention(q, k, v, {layer.num_heads, false, 0, layer.num_kv_heads}), "out_proj", layer.in);
 }
+
+constexpr std::array<std::pair<RnnCell, std::string_view>, 3> cells = {
+    {{RnnCell::lstm, "lstm"}, {RnnCell::gru, "gru"}, {RnnCell::tanh, "rnn"}}};
 
 LayerCase case_of(LayerType type, std::string_view variant, const Shape& in) {
   LayerCase layer;
@@ -98,6 +112,17 @@ std::optional<LayerCase> measurable(const Layer& layer, const Shape& in) {
       return case_of(LayerType::batchnorm, {}, in);
     case LayerKind::layer_norm:
       return case_of(LayerType::layernorm, {}, in);
+    case LayerKind::rms_norm:
+      return case_of(LayerType::rmsnorm, {}, in);
+    case LayerKind::rnn: {
+      const auto* cell = std::find_if(cells.begin(), cells.end(), [&](const auto& c) { return c.first == layer.cell; });
+      if (cell == cells.end()) return std::nullopt;
+      found = case_of(LayerType::rnn, cell->second, in);
+      found.out = layer.out_channels;
+      found.num_layers = layer.count;
+      found.bidirectional = layer.groups == 2;
+      return found;
+    }
     case LayerKind::softmax:
       return case_of(LayerType::softmax, {}, in);
     case LayerKind::add:
@@ -107,6 +132,7 @@ std::optional<LayerCase> measurable(const Layer& layer, const Shape& in) {
     case LayerKind::attention:
       found = case_of(LayerType::attention, "sdpa", in);
       found.num_heads = layer.groups;
+      if (layer.count != layer.groups) found.num_kv_heads = layer.count;
       return found;
     case LayerKind::embedding:
       if (in.rank() != 2) return std::nullopt;
@@ -126,8 +152,7 @@ std::optional<LayerCase> measurable(const Layer& layer, const Shape& in) {
 
 }  // namespace
 
-std::optional<Network> network_of(const LayerCase& layer, bool source) {
-  if (layer.type == LayerType::rnn || layer.type == LayerType::rmsnorm) return std::nullopt;
+Network network_of(const LayerCase& layer, bool source) {
   check_layer(layer);
   Network network;
   network.name = to_string(layer.type);
@@ -152,11 +177,20 @@ std::optional<Network> network_of(const LayerCase& layer, bool source) {
     case LayerType::linear:
       x = b.linear(x, "layer", layer.out, layer.bias);
       break;
+    case LayerType::rnn: {
+      const auto* cell =
+          std::find_if(cells.begin(), cells.end(), [&](const auto& c) { return c.second == layer.variant; });
+      x = b.rnn(x, "layer", {cell->first, layer.num_layers, layer.out, layer.bidirectional, 0});
+      break;
+    }
     case LayerType::attention:
       x = add_attention(b, x, layer);
       break;
     case LayerType::layernorm:
       x = b.layer_norm(x, "layer", 1e-5);
+      break;
+    case LayerType::rmsnorm:
+      x = b.rms_norm(x, "layer", 1e-5);
       break;
     case LayerType::positional_encoding:
       x = layer.variant == "learned" ? b.position_embedding(x, "layer")
@@ -182,10 +216,8 @@ std::optional<Network> network_of(const LayerCase& layer, bool source) {
   return network;
 }
 
-std::optional<LayerStep> layer_step(const LayerCase& layer, DeviceKind device) {
-  const std::optional<Network> network = network_of(layer, true);
-  if (!network) return std::nullopt;
-  LayerStep step{lower(training_step(*network, layer.optimizer, layer.precision), device), {}};
+LayerStep layer_step(const LayerCase& layer, DeviceKind device) {
+  LayerStep step{lower(training_step(network_of(layer, true), layer.optimizer, layer.precision), device), {}};
   for (const Op& op : step.graph.ops()) {
     const bool update = op.phase == Phase::optimizer;
     const bool own = op.layer >= 0 && step.graph.layer_name(op) != source_name;
@@ -197,24 +229,17 @@ std::optional<LayerStep> layer_step(const LayerCase& layer, DeviceKind device) {
 
 double layer_bytes(const LayerCase& layer) {
   const double element = layer.precision == Precision::fp64 ? 8 : 4;
-  const auto d = [](std::int64_t value) { return static_cast<double>(value); };
-  if (const auto network = network_of(layer, false)) {
-    double values = 0, learned = 0;
-    for (const Layer& part : network->layers) {
-      double numel = 1;
-      for (const std::int64_t size : part.output) numel *= d(size);
-      values += numel;
-      const LayerParameters own = Network::parameters(part);
-      for (std::size_t i = 0; i < own.count; ++i) learned += d(own[i].numel());
-    }
-    return element * (2 * values + 4 * learned);  // with gradients, and two moments of the optimizer
+  const Network network = network_of(layer);
+  double values = 0, learned = 0;
+  for (const Layer& part : network.layers) {
+    const double gates_of_rnn = part.kind == LayerKind::rnn ? part.count * static_cast<double>(gates(part.cell)) : 0;
+    double numel = 1 + gates_of_rnn;  // gates are kept for the backward
+    for (const std::int64_t size : part.output) numel *= static_cast<double>(size);
+    values += numel;
+    const LayerParameters own = Network::parameters(part);
+    for (std::size_t i = 0; i < own.count; ++i) learned += static_cast<double>(own[i].numel());
   }
-  const double steps = d(layer.batch_size) * d(layer.seq_len);
-  if (layer.type == LayerType::rmsnorm) return element * 4 * steps * d(layer.in);
-  const double ways = layer.bidirectional ? 2 : 1, gates = 4;
-  return element * ways *
-         (2 * gates * steps * d(layer.out) * d(layer.num_layers) +
-          4 * gates * d(layer.num_layers) * d(layer.out) * (d(layer.in) + ways * 2 * d(layer.out)));
+  return element * (2 * values + 4 * learned);  // with gradients, and two moments of the optimizer
 }
 
 std::vector<LayerCase> layers_of(const Network& network) {
