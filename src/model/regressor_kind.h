@@ -75,6 +75,9 @@ struct RegressorKind {
   std::string_view name;
   bool uses_validation;  ///< otherwise validation rows are fitted on like the others
   bool learns;           ///< from observed runs
+  /// Least rows of the family `cifar_cnn` that it is fitted on where the op model can answer; the rows of other
+  /// networks correct the op model. 0: it is fitted on all rows.
+  std::size_t family_rows;
   std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table);
   std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model);
 };
