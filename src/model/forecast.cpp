@@ -32,16 +32,16 @@ Quantiles scaled(const Quantiles& q, double factor, double offset = 0) {
   return {q.p05 * factor + offset, q.p50 * factor + offset, q.p95 * factor + offset};
 }
 
-/// Weight traffic counts as memory; feeding the images as data. An op model names the host only where it is slower than
-/// the device.
-std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown) {
+/// Weight traffic counts as memory; feeding the images as data. An op model tells only whether the device waits for the
+/// host for most of the time.
+std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epoch_sec) {
   std::array<std::pair<Bound, double>, 4> parts = {
       {{Bound::compute, 0.0}, {Bound::memory, 0.0}, {Bound::launch, 0.0}, {Bound::data, 0.0}}};
   for (const TimeTerm& term : breakdown) {
     if (term.op == "compute") parts[0].second += term.sec;
     if (term.op == "memory" || term.op == "weights") parts[1].second += term.sec;
     if (term.op == "launch") parts[2].second += term.sec;
-    if (term.op == "host") return Bound::launch;
+    if (term.op == "host" && term.sec > epoch_sec / 2) return Bound::launch;
     if (term.op == "input") parts[3].second += term.sec;
   }
   const auto largest =
@@ -88,7 +88,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   const OpGraph step = workload.graph();
   Forecast job = priced(model.predict(workload, &step), workload, terms);
   job.breakdown = model.breakdown(workload, &step);
-  job.bound = bound_of(job.breakdown);
+  job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
 
   const std::vector<const Device*> named = model.devices().candidates(workload.device);
   Device device;  // one that the catalogue does not know is a CPU if the workload has threads, else a GPU

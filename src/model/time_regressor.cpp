@@ -101,14 +101,17 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
       if (ops.can_learn(row.workload)) of_ops.push_back(row);
     }
     const std::vector<AggregateRow> all = table.rows;
-    if (const std::size_t least = state->kind->family_rows; least != 0 && ops.can_learn(example)) {
+    const std::size_t least = state->kind->family_rows;
+    const bool by_ops = least != 0 && ops.can_learn(example);  // all but the family
+    const auto family = static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [](const AggregateRow& row) { return is_of_family(row.workload); }));
+    if (by_ops && family >= least) {
       std::erase_if(table.rows, [](const AggregateRow& row) { return !is_of_family(row.workload); });
-      if (table.rows.size() < least) table.rows.clear();
     }
+    if (by_ops && all.size() < least) table.rows.clear();
     for (const std::vector<AggregateRow>* part : {&all, &std::as_const(table.val)}) {
       for (const AggregateRow& row : *part) {
-        group.cover(row.workload,
-                    !table.rows.empty() && (table.rows.size() == all.size() || is_of_family(row.workload)));
+        group.cover(row.workload, !by_ops || (family >= least && is_of_family(row.workload)));
         state->fitted[row.workload.key()] = {*row.avg_time_mean, row.n, {}};
       }
     }

@@ -89,8 +89,8 @@ std::vector<TimeTerm> breakdown_of(const OpView& view, double sec) {
   const double scale = sec / step.sec.p50;
   std::vector<TimeTerm> terms;
   double rest = sec;
-  if (step.host_sec > step.device_sec) {
-    terms.push_back({"host", std::max(0.0, step.sec.p50 - step.device_sec) * scale});
+  if (const double waiting = step.sec.p50 - step.device_sec; waiting > 0) {
+    terms.push_back({"host", waiting * scale});
     rest -= terms.back().sec;
   }
   for (const OpCost& cost : step.costliest) {

@@ -62,7 +62,7 @@ class OpPrior {
   DeviceCatalogue devices_;
 };
 
-/// The ten operators that take longest, the others, and the wait for the host if that is slower than the device.
+/// The wait for the host, the ten operators that take longest, and the others.
 /// @param sec  of the epoch; the parts add up to it
 [[nodiscard]] std::vector<TimeTerm> breakdown_of(const OpView& view, double sec);
 
