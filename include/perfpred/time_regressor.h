@@ -104,8 +104,7 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] JointPrediction joint(std::span<const Workload> workloads) const;
 
   /// The median prediction by physical cause; the parts add up to p50. Empty for kinds other than hybrid. Of the op
-  /// model: the ten operators that take longest, the others, and the wait for the host if that is slower than the
-  /// device.
+  /// model: the wait for the host, the ten operators that take longest, and the others.
   /// @param step  as for predict()
   /// @throws InputError as predict(workload)
   [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step = nullptr) const;
