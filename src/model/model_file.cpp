@@ -96,10 +96,15 @@ ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& devices
     state.fitted.emplace(json_workload(item, "key").key(), std::move(row));  // names are canonical in this build
   }
   state.ops = std::make_shared<const OpRegression>(OpRegression::read(json_object(json, "ops"), devices));
-  for (const nlohmann::json& part : json_objects(json, "groups")) {
+  const nlohmann::json& groups = json_objects(json, "groups");
+  if (groups.empty() && !state.fitted.empty()) refuse_field("groups", "a list of at least one group");
+  for (const nlohmann::json& part : groups) {
     Group& group = state.groups.emplace_back();
     group.example = json_workload(part, "example");
-    for (const auto& [name, ranges] : json_object(part, "networks").items()) {
+    const nlohmann::json& networks = json_object(part, "networks");
+    for (const auto& item : networks.items()) {
+      const std::string& name = item.key();
+      const nlohmann::json& ranges = json_object(networks, name.c_str());
       NetworkRows& rows = group.networks[NetworkName(name)];
       rows.depth = read_range(ranges, "depth");
       rows.base_filters = read_range(ranges, "base_filters");

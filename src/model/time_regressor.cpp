@@ -365,7 +365,9 @@ std::vector<RejectedRun> TimeRegressor::dropped() const {
   std::vector<RejectedRun> all;
   for (const Group& group : state->groups) {
     if (!group.model) continue;
-    for (RejectedRun& row : group.model->dropped()) all.push_back(std::move(row));
+    for (RejectedRun& row : group.model->dropped()) {
+      if (group.models(Workload::from_key(row.key))) all.push_back(std::move(row));
+    }
   }
   all.insert(all.end(), state->ops->dropped().begin(), state->ops->dropped().end());
   return all;
