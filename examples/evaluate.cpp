@@ -20,6 +20,7 @@
 #include "cli.h"
 #include "graphs_option.h"
 #include "op_evaluation_output.h"
+#include "prior_option.h"
 #include "text/json.h"
 #include "tools/predictions_file.h"
 
@@ -44,8 +45,7 @@ void print(const std::string& name, const Evaluation& evaluation, const std::vec
              cli::cell(evaluation.width90_median, 100, 1));
 }
 
-void evaluate_model(const std::string& model_file, const std::string& measured, const std::string& out, bool json) {
-  const TimeRegressor model = TimeRegressor::load(model_file);
+void evaluate_model(const TimeRegressor& model, const std::string& measured, const std::string& out, bool json) {
   const std::vector<AggregateRow> rows = read_aggregate(measured);
   std::vector<Workload> workloads;
   std::size_t seen = 0;
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   cli::add_graphs_option(program);
   program.add_option(
       "--protocol", protocol_name,
-      "kfold, loao, lodo, lowo or curve; of --ops-dir: seen or device; of --steps-train: device, lono (a "
+      "kfold, loao, lodo, lowo, lono or curve; of --ops-dir: seen or device; of --steps-train: device, lono (a "
       "network), family (of networks) or device_family");
   const std::vector<CLI::Option*> of_kfold = {
       program.add_option("--folds", options.folds, "kfold: parts of the rows, each left out once"),
@@ -132,6 +132,13 @@ int main(int argc, char** argv) {
   CLI::Option* sizes_option = program.add_option("--rows", sizes, "curve: numbers of rows to fit on")->delimiter(',');
   const std::vector<CLI::Option*> of_curve = {
       sizes_option, program.add_option("--subsets", subsets, "curve: random subsets of each size")};
+  CLI::Option* own_rows_option =
+      program.add_option("--own-rows", options.own_rows, "lono: workloads of the network that are fitted on")
+          ->check(CLI::NonNegativeNumber)
+          ->capture_default_str()
+          ->needs(rows_option);
+  cli::PriorOption prior;
+  const std::vector<CLI::Option*> prior_options = prior.add_to(program);
   for (CLI::Option* option : {of_kfold[0], of_kfold[1], of_curve[0], of_curve[1]}) {
     option->capture_default_str()->needs(rows_option);
   }
@@ -141,6 +148,9 @@ int main(int argc, char** argv) {
   return program.run(argc, argv, [&] {
     if (ops.given()) {
       if (!out.empty()) throw InputError("--out is for --measured and --runs-agg");
+      for (const CLI::Option* option : prior_options) {
+        if (!option->empty()) throw InputError(option->get_name() + " is for --measured and --runs-agg");
+      }
       if (!seed_option->empty() && !ops.draws_a_probe()) throw InputError("--seed requires --probe-rows");
       ops.answer(protocol_name, options.seed, json);
       return;
@@ -149,17 +159,22 @@ int main(int argc, char** argv) {
       if (!seed_option->empty()) throw InputError("--seed requires --runs-agg");
       if (!protocol_name.empty()) throw InputError("--protocol fits anew; it goes without --model");
       if (measured.empty()) throw InputError("--measured is missing");
-      evaluate_model(model_file, measured, out, json);
+      if (!prior.path.empty()) throw InputError("--prior requires --runs-agg");
+      evaluate_model(TimeRegressor::load(model_file, prior.device_file.catalogue()), measured, out, json);
       return;
     }
     if (runs_agg.empty()) throw InputError("give --model and --measured, or --runs-agg, --ops-dir or --steps-train");
-    const std::map<std::string, Protocol> protocols = {
-        {"kfold", Protocol::kfold}, {"loao", Protocol::loao}, {"lodo", Protocol::lodo}, {"lowo", Protocol::lowo}};
+    const std::map<std::string, Protocol> protocols = {{"kfold", Protocol::kfold},
+                                                       {"loao", Protocol::loao},
+                                                       {"lodo", Protocol::lodo},
+                                                       {"lowo", Protocol::lowo},
+                                                       {"lono", Protocol::lono}};
     const auto protocol = protocols.find(protocol_name);
-    if (protocol_name.empty()) throw InputError("--protocol is missing: kfold, loao, lodo, lowo or curve");
+    if (protocol_name.empty()) throw InputError("--protocol is missing: kfold, loao, lodo, lowo, lono or curve");
     if (protocol == protocols.end() && protocol_name != "curve") {
-      throw InputError("--protocol is not one of kfold, loao, lodo, lowo, curve");
+      throw InputError("--protocol is not one of kfold, loao, lodo, lowo, lono, curve");
     }
+    if (protocol_name != "lono") refuse({own_rows_option}, "lono", protocol_name);
     if (protocol_name != "kfold") refuse(of_kfold, "kfold", protocol_name);
     if (protocol_name != "curve") refuse(of_curve, "curve", protocol_name);
 #ifdef PERFPRED_WITH_TORCH
@@ -169,6 +184,7 @@ int main(int argc, char** argv) {
     enable_xgboost();
 #endif
     fit.seed = options.seed;
+    prior.set(fit);
     if (isatty(STDERR_FILENO) != 0) {
       options.progress = [](std::size_t done, std::size_t all) {
         fmt::print(stderr, "\r{} of {} fits{}", done, all, done == all ? "\n" : "");

@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   program.add_option("--time-source", time_source, "measured or predicted")
       ->check(CLI::IsMember({"measured", "predicted"}))
       ->capture_default_str();
-  program.add_option("--model", model_file, "A fitted model, for predicted times");
+  program.add_option("--model", model_file, "A fitted model, for predicted times; default: the standard model");
   program
       .add_option("--confidence", request.confidence, "Probability, at least 0.5, that predicted times keep the budget")
       ->capture_default_str();
@@ -155,11 +155,12 @@ int main(int argc, char** argv) {
     filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
     const bool predicted = time_source == "predicted";
-    if (predicted != !model_file.empty()) throw InputError("--time-source predicted and --model go together");
+    if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
     const std::vector<AggregateRow> rows = read_aggregate(table);
     std::vector<PlanCandidate> candidates;
     if (predicted) {
-      const TimeRegressor model = TimeRegressor::load(model_file);
+      const TimeRegressor model = model_file.empty() ? TimeRegressor::standard(filter.catalogue)
+                                                     : TimeRegressor::load(model_file, filter.catalogue);
       candidates = predicted_candidates(rows, filter, model);
       if (request.confidence > 0.5) request.times = joint_times(candidates, model);
     } else {

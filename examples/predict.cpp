@@ -2,7 +2,6 @@
 // perfpred-predict: what a fitted model expects of workloads.
 #include <perfpred/device.h>
 #include <perfpred/forecast.h>
-#include <perfpred/op_time_model.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
@@ -16,6 +15,7 @@
 #include "device_file.h"
 #include "graphs_option.h"
 #include "text/json.h"
+#include "tools/model_workloads.h"
 #include "tools/predictions_file.h"
 #include "workload_options.h"
 
@@ -39,25 +39,16 @@ nlohmann::json to_json(const Workload& workload, const Forecast& job) {
                          {"fits", or_null(job.fits)},
                          {"bound", job.bound ? nlohmann::json(to_string(*job.bound)) : nlohmann::json()},
                          {"breakdown", breakdown.empty() ? nlohmann::json() : breakdown},
-                         {"step_sec", job.step_sec ? to_json(*job.step_sec) : nlohmann::json()},
-                         {"provenance", job.provenance ? nlohmann::json(to_string(*job.provenance)) : nlohmann::json()},
+                         {"step_sec", to_json(job.step_sec)},
+                         {"provenance", to_string(job.prediction.provenance)},
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)}};
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
   return json;
 }
 
-Quantiles step_of(const Workload& workload, const Forecast& job) {
-  if (job.step_sec) return *job.step_sec;
-  const auto steps = static_cast<double>(workload.steps_per_epoch());
-  const Quantiles& epoch = job.prediction.time_sec;
-  return {epoch.p05 / steps, epoch.p50 / steps, epoch.p95 / steps};
-}
-
-/// An answer for a step file: seconds of a step; of an epoch only where its samples are known.
-nlohmann::json of_step(nlohmann::json answer, const Workload& workload, const Forecast& job, bool knows_epoch) {
-  answer["step_sec"] = to_json(step_of(workload, job));
-  if (knows_epoch) return answer;
+/// An answer for a step file whose epoch is not known.
+nlohmann::json of_step(nlohmann::json answer, const Workload& workload) {
   for (const char* key : {"time_sec", "total_sec", "price"}) answer[key] = nullptr;
   for (auto& part : answer["breakdown"]) {
     part["sec"] = part["sec"].get<double>() / static_cast<double>(workload.steps_per_epoch());
@@ -73,7 +64,7 @@ void print(const Workload& workload, const Forecast& job, bool knows_epoch) {
   };
   const double steps = knows_epoch ? 1 : static_cast<double>(workload.steps_per_epoch());
   const Quantiles& epoch = job.prediction.time_sec;
-  if (job.step_sec || !knows_epoch) line("step", step_of(workload, job), "s");
+  line("step", job.step_sec, "s");
   if (knows_epoch) line("epoch", epoch, "s");
   line("throughput", job.images_per_sec, "images/s");
   if (knows_epoch) line("total", job.total_sec, "s");
@@ -92,7 +83,7 @@ void print(const Workload& workload, const Forecast& job, bool knows_epoch) {
   for (const TimeTerm& term : job.breakdown) {
     fmt::print("    {:<{}} {:>10.4g} s {:>6.1f} %\n", term.op, width, term.sec / steps, 100 * term.sec / epoch.p50);
   }
-  if (job.provenance) fmt::print("  {:<12} {:>12}\n", "rests on", to_string(*job.provenance));
+  fmt::print("  {:<12} {:>12}\n", "rests on", to_string(job.prediction.provenance));
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
 }
 
@@ -105,91 +96,13 @@ SweptField parse_sweep(const std::string& text) {
   return {text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
 }
 
-/// A regressor of epoch times or an op model, whichever the file holds; without a file the standard model.
-class Model {
- public:
-  explicit Model(const std::string& path) {
-    if (path.empty() || OpTimeModel::is_model_file(path)) {
-      if (!path.empty()) loaded_.emplace(OpTimeModel::load(path));
-      ops_ = path.empty() ? &OpTimeModel::standard() : &*loaded_;
-      Workload base;
-      base.depth = base.base_filters = std::nullopt;
-      bases_ = {base};
-      return;
-    }
-    runs_.emplace(TimeRegressor::load(path));
-    bases_ = {runs_->example()};
-    for (const AggregateRow& row : runs_->fitted_rows()) {
-      const auto same = [&](const Workload& base) { return base.network == row.workload.network; };
-      if (std::none_of(bases_.begin(), bases_.end(), same)) {
-        bases_.push_back(row.workload.trained_like(bases_.front()));
-        bases_.back().batch_size = bases_.front().batch_size;
-      }
-    }
-  }
-
-  /// The workloads that give the fields that are not asked for: the model's example, then one of each other network
-  /// that the model was fitted on.
-  [[nodiscard]] const std::vector<Workload>& bases() const { return bases_; }
-
-  /// The same without the sizes that a request has to name: batch_size, and depth and base_filters of cifar_cnn.
-  [[nodiscard]] std::vector<Workload> bases_without_sizes() const {
-    std::vector<Workload> bases = bases_;
-    for (Workload& base : bases) {
-      base.depth = base.base_filters = std::nullopt;
-      base.batch_size = 0;
-    }
-    return bases;
-  }
-
-  /// The name that the model and the catalogue have for a device, which may be one that only the model knows.
-  [[nodiscard]] std::string device_of(const std::string& asked, const DeviceCatalogue& devices) const {
-    if (!runs_) return devices.full_name(asked);
-    const DeviceName name = asked;
-    for (const AggregateRow& row : runs_->fitted_rows()) {
-      if (row.workload.device == name) return name;
-    }
-    return devices.full_name(asked);
-  }
-
-  /// Adds the devices that the model was measured on and the catalogue lacks.
-  void add_devices(DeviceCatalogue& devices) const {
-    if (!loaded_) return;
-    for (const Device& device : loaded_->devices()) {
-      if (devices.candidates(device.name).empty()) devices.add(device);
-    }
-  }
-
-  [[nodiscard]] bool needs_network_and_device() const { return ops_ != nullptr; }
-
-  [[nodiscard]] Forecast forecast(const DeviceCatalogue& devices, const Workload& workload,
-                                  const JobTerms& terms) const {
-    return runs_ ? perfpred::forecast(*runs_, devices, workload, terms)
-                 : perfpred::forecast(*ops_, devices, workload, terms);
-  }
-
-  [[nodiscard]] std::vector<Prediction> predict(const DeviceCatalogue& devices,
-                                                const std::vector<Workload>& workloads) const {
-    if (runs_) return runs_->predict(workloads);
-    std::vector<Prediction> predictions;
-    for (const Workload& workload : workloads) predictions.push_back(forecast(devices, workload, {}).prediction);
-    return predictions;
-  }
-
- private:
-  std::optional<TimeRegressor> runs_;
-  std::optional<OpTimeModel> loaded_;
-  const OpTimeModel* ops_ = nullptr;
-  std::vector<Workload> bases_;
-};
-
 void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field,
                  bool knows_epoch) {
   const bool budget = jobs.front().epochs_in_budget.has_value();
   fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, knows_epoch ? "epoch s" : "step s", "90 % interval",
              "images/s", budget ? "  epochs " : "", " outside");
   for (std::size_t i = 0; i < workloads.size(); ++i) {
-    const Quantiles sec = knows_epoch ? jobs[i].prediction.time_sec : step_of(workloads[i], jobs[i]);
+    const Quantiles sec = knows_epoch ? jobs[i].prediction.time_sec : jobs[i].step_sec;
     fmt::print("{:>14} {:>12.4g} {:>25} {:>12.0f} {} {}\n", field_text(workloads[i], field), sec.p50,
                fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), jobs[i].images_per_sec.p50,
                budget ? fmt::format("{:>8.0f}", jobs[i].epochs_in_budget->p50) : "",
@@ -198,9 +111,8 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<Forec
 }
 
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
-void answer_lines(const Model& model, const DeviceCatalogue& devices, const std::vector<SweptField>& defaults,
-                  const JobTerms& terms) {
-  const std::vector<Workload> bases = model.bases_without_sizes();
+void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& defaults, const JobTerms& terms) {
+  const std::vector<Workload> bases = without_sizes(base_workloads(model));
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
@@ -211,10 +123,10 @@ void answer_lines(const Model& model, const DeviceCatalogue& devices, const std:
       std::vector<SweptField> asked;
       for (const auto& [name, value] : request.items()) {
         asked.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
-        if (name == "device") asked.back().values.front() = model.device_of(asked.back().values.front(), devices);
+        if (name == "device") asked.back().values.front() = device_name(model, asked.back().values.front());
       }
       const Workload workload = fill_workload(bases, defaults, asked);
-      answer = to_json(workload, model.forecast(devices, workload, terms));
+      answer = to_json(workload, forecast(model, workload, terms));
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
     }
@@ -269,35 +181,34 @@ int main(int argc, char** argv) {
     }
     if (!knows_epoch && !out.empty())
       throw InputError("--out holds times of epochs; beside --step it needs --train-images");
-    const Model model(model_file);
-    DeviceCatalogue devices = device_file.catalogue();
-    model.add_devices(devices);
+    const TimeRegressor model = model_file.empty() ? TimeRegressor::standard(device_file.catalogue())
+                                                   : TimeRegressor::load(model_file, device_file.catalogue());
     if (!step.empty()) asked.take(add_graph(step), sweep.starts_with("batch_size="));
-    if (std::string* device = asked.find("device")) *device = model.device_of(*device, devices);
+    if (std::string* device = asked.find("device")) *device = device_name(model, *device);
     if (jsonl) {
-      answer_lines(model, devices, asked.fields(), terms);
+      answer_lines(model, asked.fields(), terms);
       return;
     }
     std::vector<SweptField> fields = asked.fields();
     std::vector<Workload> workloads;
     if (!configs.empty()) {
-      workloads = read_configurations(configs, model.bases_without_sizes(), fields);
+      workloads = read_configurations(configs, without_sizes(base_workloads(model)), fields);
     } else {
       if (!sweep.empty()) {
         fields.push_back(parse_sweep(sweep));
         if (fields.back().name == "device") {
-          for (std::string& device : fields.back().values) device = model.device_of(device, devices);
+          for (std::string& device : fields.back().values) device = device_name(model, device);
         }
         if (asked.find(fields.back().name) != nullptr) {
           throw InputError(fmt::format("{} is swept and given as an option, too", fields.back().name));
         }
       }
-      workloads = sweep_workloads(model.bases(), fields);
+      workloads = sweep_workloads(base_workloads(model), fields);
       const auto check_given = [&](const char* field, const char* option) {
         const auto is_field = [&](const SweptField& f) { return f.name == field; };
         if (std::none_of(fields.begin(), fields.end(), is_field)) throw InputError(option + std::string(" is missing"));
       };
-      if (model.needs_network_and_device()) {
+      if (model.fitted_rows().empty()) {
         check_given("network", "--network");
         check_given("device", "--device");
       }
@@ -310,15 +221,15 @@ int main(int argc, char** argv) {
       }
       for (const Workload& workload : workloads) workload.validate();
     }
-    if (!out.empty()) write_predictions(out, workloads, model.predict(devices, workloads));
+    if (!out.empty()) write_predictions(out, workloads, model.predict(workloads));
     if (table_only) return;
     std::vector<Forecast> jobs;
-    for (const Workload& workload : workloads) jobs.push_back(model.forecast(devices, workload, terms));
+    for (const Workload& workload : workloads) jobs.push_back(forecast(model, workload, terms));
     if (json) {
       nlohmann::json list = nlohmann::json::array();
       for (std::size_t i = 0; i < workloads.size(); ++i) {
         const nlohmann::json answer = to_json(workloads[i], jobs[i]);
-        list.push_back(step.empty() ? answer : of_step(answer, workloads[i], jobs[i], knows_epoch));
+        list.push_back(knows_epoch ? answer : of_step(answer, workloads[i]));
       }
       fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
     } else if (!sweep.empty()) {

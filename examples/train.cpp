@@ -21,6 +21,7 @@
 #include "cli.h"
 #include "evaluate/evaluation.h"
 #include "metrics_output.h"
+#include "prior_option.h"
 #include "rejected_output.h"
 #include "text/json.h"
 #include "tools/features_file.h"
@@ -136,6 +137,8 @@ int main(int argc, char** argv) {
       program.add_option("--ops-dir", ops_dir, "kind ops: folder of measured operators"),
       program.add_option("--steps-train", steps, "kind ops: table of measured training steps, in addition"),
       program.add_option("--layers", layers, "kind ops: table of measured layers, from perfpred-bench-layers")};
+  cli::PriorOption prior;
+  const std::vector<CLI::Option*> prior_options = prior.add_to(program);
   CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
   CLI::Option* suggest_option =
       program.add_option("--suggest", suggested, "propose this many of them to measure next instead of fitting")
@@ -154,7 +157,8 @@ int main(int argc, char** argv) {
 #endif
     if (fit.kind == "ops") {
       if (!runs_agg.empty()) throw InputError("--runs-agg is not for --kind ops");
-      for (const CLI::Option* option : {split_option, test_option, val_option, features_option}) {
+      for (const CLI::Option* option :
+           {split_option, test_option, val_option, features_option, prior_options[0], prior_options[1]}) {
         if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
       }
       train_ops(ops_dir, steps, layers, out, json);
@@ -164,6 +168,7 @@ int main(int argc, char** argv) {
       if (!option->empty()) throw InputError(option->get_name() + " is for --kind ops");
     }
     const std::vector<AggregateRow> rows = runs_agg.empty() ? std::vector<AggregateRow>{} : read_aggregate(runs_agg);
+    prior.set(fit);
     if (!grid.empty()) {
       show_suggestions(rows, grid, suggested, fit, json);
       return;

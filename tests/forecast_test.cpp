@@ -2,7 +2,6 @@
 #include <perfpred/device.h>
 #include <perfpred/error.h>
 #include <perfpred/forecast.h>
-#include <perfpred/op_time_model.h>
 
 #include <gtest/gtest.h>
 
@@ -16,12 +15,11 @@ namespace {
 
 TEST(Forecast, TermsOutOfRangeAreRefused) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
-  const DeviceCatalogue devices;
   const Workload job = Workload::cifar_cnn(3, 32, 128);
   const auto refusal = [&](auto change) {
     JobTerms terms;
     change(terms);
-    return testing::refusal([&] { (void)forecast(model, devices, job, terms); });
+    return testing::refusal([&] { (void)forecast(model, job, terms); });
   };
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = -1; }), "epochs -1 is not positive");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = 0; }), "epochs 0 is not positive");
@@ -41,18 +39,18 @@ TEST(Forecast, EveryReasonHasItsWord) {
 TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
   Workload job = Workload::zoo("shufflenet_v2_x0_5", 1);  // some hundred short kernels
   job.device = "A100-SXM4-80GB";
-  const Forecast answer = forecast(OpTimeModel::standard(), DeviceCatalogue(), job);
+  const Forecast answer = forecast(TimeRegressor::standard(), job);
   EXPECT_EQ(answer.bound, Bound::launch);
   ASSERT_FALSE(answer.breakdown.empty());
   EXPECT_EQ(answer.breakdown.front().op, "host");
   EXPECT_GT(answer.breakdown.front().sec, 0.5 * answer.prediction.time_sec.p50);
   job.cuda_graph = true;
-  EXPECT_LT(forecast(OpTimeModel::standard(), DeviceCatalogue(), job).prediction.time_sec.p50,
+  EXPECT_LT(forecast(TimeRegressor::standard(), job).prediction.time_sec.p50,
             0.5 * answer.prediction.time_sec.p50);
   job.cuda_graph = false;
   JobTerms terms;
   terms.epochs = 1e308;
-  EXPECT_EQ(testing::refusal([&] { (void)forecast(OpTimeModel::standard(), DeviceCatalogue(), job, terms); }),
+  EXPECT_EQ(testing::refusal([&] { (void)forecast(TimeRegressor::standard(), job, terms); }),
             "epochs 1e+308 are too many");
 }
 
@@ -60,7 +58,7 @@ TEST(Forecast, WhatAnOpModelCannotKnowIsRefused) {
   Workload job = Workload::zoo("resnet50", 8);
   job.device = "T4";
   const auto refusal = [&](Workload changed) {
-    return testing::refusal([&] { (void)forecast(OpTimeModel::standard(), DeviceCatalogue(), changed); });
+    return testing::refusal([&] { (void)forecast(TimeRegressor::standard(), changed); });
   };
   EXPECT_EQ(refusal(job), "");
   Workload changed = job;
@@ -76,7 +74,7 @@ TEST(Forecast, WhatAnOpModelCannotKnowIsRefused) {
 
 TEST(Forecast, QuantilesOfTimePriceAndBudgetKeepTheirOrder) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
-  const Forecast job = forecast(model, DeviceCatalogue(), Workload::cifar_cnn(3, 32, 128),
+  const Forecast job = forecast(model, Workload::cifar_cnn(3, 32, 128),
                                 {.epochs = 10, .startup_sec = 5, .price_per_hour = 3.6, .budget_sec = 60});
   const Quantiles& epoch = job.prediction.time_sec;
   EXPECT_DOUBLE_EQ(job.total_sec.p05, 10 * epoch.p05 + 5);

@@ -92,7 +92,8 @@ TEST_P(EveryKind, ADamagedFileIsToldByFileAndField) {
     for (auto at = pointer; name.empty(); at.pop_back()) {
       if (!std::isdigit(static_cast<unsigned char>(at.back().front()))) name = at.back();
     }
-    if (name == "software") continue;  // nobody reads it
+    if (name == "software") continue;                              // nobody reads it
+    if (pointer.to_string().starts_with("/ops/model/")) continue;  // op_time_model_test damages those
     for (const nlohmann::json& other :
          {nlohmann::json(), nlohmann::json("text"), nlohmann::json(-1), nlohmann::json(0.5), nlohmann::json(1e300),
           nlohmann::json::array(), nlohmann::json::array({1}), nlohmann::json::object()}) {

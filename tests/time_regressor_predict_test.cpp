@@ -250,7 +250,6 @@ TEST(TimeRegressor, TakesAStepThatIsAtHand) {
 
 TEST(Forecast, MakesTheStepOnce) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
-  const DeviceCatalogue devices;
   const Workload job = Workload::zoo("bert_base", 8);
   const auto allocations_of = [](const auto& call) {
     const long before = allocations.load();
@@ -264,7 +263,7 @@ TEST(Forecast, MakesTheStepOnce) {
     (void)model.breakdown(job, &step);
     (void)estimate_memory(step, *TrainingJob::on(Device()));
   });
-  EXPECT_LT(allocations_of([&] { (void)forecast(model, devices, job); }), rest + 2 * once);
+  EXPECT_LT(allocations_of([&] { (void)forecast(model, job); }), rest + 2 * once);
 }
 
 TEST(TimeRegressor, FewOrPoorRowsGiveFiniteAnswers) {

@@ -80,7 +80,7 @@ class PERFPRED_API DeviceCatalogue {
   /// @throws InputError for an unknown name, listing the nearest and all, or an alias of several devices, listing them
   [[nodiscard]] Device find(std::string_view name) const;
 
-  /// As find(), but this machine's CPU is measured now (Device::measured_cpu()).
+  /// As find(), but this machine's CPU has rates: Device::measured_cpu(), once per process.
   [[nodiscard]] Device find_measured(std::string_view name) const;
 
   /// The name that rows and models carry for what a user calls a device: `cpu` is this machine's CPU, which is not

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/op_time_model.h>
 #include <perfpred/prediction.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/vocabulary.h>
@@ -11,8 +10,6 @@
 #include <vector>
 
 namespace perfpred {
-
-class DeviceCatalogue;
 
 /// Terms of a job besides its workload.
 struct JobTerms {
@@ -34,21 +31,12 @@ struct Forecast {
   std::optional<std::int64_t> memory_bytes;
   std::optional<bool> fits;         ///< empty where the catalogue does not know the device's memory
   std::optional<Bound> bound;       ///< the largest part of the breakdown, else of the device's roofline, else empty
-  std::vector<TimeTerm> breakdown;  ///< empty for kinds of model that know no causes; of an op model the ten operators
-                                    ///< that take longest
-  std::optional<Quantiles> step_sec;     ///< of one training step; an op model's
-  std::optional<Provenance> provenance;  ///< an op model's
+  std::vector<TimeTerm> breakdown;  ///< TimeRegressor::breakdown()
+  Quantiles step_sec;               ///< of one training step: an epoch's time over its steps
 };
 
 /// @throws InputError as TimeRegressor::predict(), or naming the term that is out of range
-[[nodiscard]] PERFPRED_API Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices,
-                                             const Workload& workload, const JobTerms& terms = {});
-
-/// The same by operators: for any network with a graph on any device whose peaks are known. In the domain are only
-/// devices whose operators were measured.
-/// @throws InputError as Workload::graph(), DeviceCatalogue::find_measured() and OpTimeModel::predict(), or naming the
-/// term that is out of range
-[[nodiscard]] PERFPRED_API Forecast forecast(const OpTimeModel& model, const DeviceCatalogue& devices,
-                                             const Workload& workload, const JobTerms& terms = {});
+[[nodiscard]] PERFPRED_API Forecast forecast(const TimeRegressor& model, const Workload& workload,
+                                             const JobTerms& terms = {});
 
 }  // namespace perfpred

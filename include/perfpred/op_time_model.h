@@ -14,13 +14,6 @@ namespace perfpred {
 
 class OpGraph;
 
-/// What a prediction rests on, best first: runs of the network on the device; kernels measured on the device; devices
-/// whose libraries choose kernels alike (Pascal | Volta, Turing | Ampere and later | CDNA); other devices; the bytes
-/// that an unknown operator moves.
-enum class Provenance { runs, probe, family, other_family, bytes };
-
-[[nodiscard]] PERFPRED_API std::string_view to_string(Provenance provenance);
-
 /// An operator's part of a step.
 struct OpCost {
   std::string op, layer;
@@ -83,6 +76,7 @@ class PERFPRED_API OpTimeModel {
   [[nodiscard]] std::vector<std::string> notes() const;  ///< rows and devices that the fit left out, and why
 
  private:
+  friend struct OpModelAccess;
   struct Impl;
   explicit OpTimeModel(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -25,6 +25,13 @@ enum class DomainViolation {
 /// Its word in files, the value of `reason`; empty for `none`.
 [[nodiscard]] PERFPRED_API std::string_view to_string(DomainViolation violation);
 
+/// What a prediction rests on, best first: runs of the network on the device; kernels measured on the device; devices
+/// whose libraries choose kernels alike (Pascal | Volta, Turing | Ampere and later | CDNA); other devices; the bytes
+/// that an unknown operator moves.
+enum class Provenance { runs, probe, family, other_family, bytes };
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(Provenance provenance);
+
 /// Quantiles of one quantity.
 struct Quantiles {
   double p05 = 0;
@@ -36,8 +43,9 @@ struct Quantiles {
 struct Prediction {
   Quantiles time_sec;  ///< seconds per epoch, > 0
   DomainViolation reason = DomainViolation::none;
+  Provenance provenance = Provenance::runs;
   std::uint64_t model_id = 0;         ///< of the fitted model; changes when the model learns
-  std::uint64_t training_set_id = 0;  ///< of the rows that it was fitted on; their order does not matter
+  std::uint64_t training_set_id = 0;  ///< of the rows that it was fitted on; their order does not matter; 0: none
   [[nodiscard]] bool in_domain() const { return reason == DomainViolation::none; }
 };
 

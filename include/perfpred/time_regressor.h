@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/aggregator.h>
+#include <perfpred/device.h>
 #include <perfpred/prediction.h>
 #include <perfpred/run.h>
 
@@ -14,12 +15,16 @@
 
 namespace perfpred {
 
+class OpTimeModel;
+
 /// How a regressor is fitted.
 struct FitOptions {
   std::string kind = "hybrid";                     ///< hybrid, linear, ann, forest or boosting
   std::uint64_t seed = 0;                          ///< of the random choices of the fit
   std::stop_token stop = {};                       ///< ends the fit with an Error
   std::function<void(double)> progress = nullptr;  ///< called during long fits with the share that is done, 0 to 1
+  std::shared_ptr<const OpTimeModel> prior = {};   ///< answers where no run does; null: OpTimeModel::standard()
+  DeviceCatalogue devices = {};                    ///< whose rates the prior reads; its own devices are added
 };
 
 /// What observe() did with its runs.
@@ -41,10 +46,14 @@ struct JointPrediction {
   std::vector<double> covariance;  ///< n x n, row by row; measurement noise excluded
 };
 
-/// Predicts seconds per epoch from measured rows. Rows are grouped by where and how they ran (device, threads,
-/// precision, optimizer, layout, CUDA graph); every group has a model of its own. A workload that belongs to no group
-/// is answered by the closest one: device is compared first, then precision, optimizer and layout. Ties go to the group
-/// with more rows.
+/// Predicts seconds per epoch of any network on any device, from measured rows where there are some.
+///
+/// Rows are grouped by where and how they ran (device, threads, precision, optimizer, layout, CUDA graph); every group
+/// has a model of its own, of the networks of `cifar_cnn` if the kind is hybrid and the device's rates are known, else
+/// of all its rows. Other workloads on devices whose rates are known are answered by an op model, the prior, corrected
+/// by all rows: what they say about a device, a network or networks like it. A workload on a device that nothing is
+/// known of is answered by the closest group: device is compared first, then precision, optimizer and layout. Ties go
+/// to the group with more rows.
 ///
 /// All const members may be called from any number of threads, also while another thread calls observe(): they take no
 /// lock and see the model as it was before or after.
@@ -61,16 +70,22 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] static TimeRegressor fit(std::span<const AggregateRow> rows, const FitOptions& options = {},
                                          std::span<const AggregateRow> val = {});
 
+  /// A hybrid that has seen no run: all its answers are the op model's that the library carries.
+  [[nodiscard]] static TimeRegressor standard(const DeviceCatalogue& devices = {});
+
+  /// Reads what save() or OpTimeModel::save() wrote.
+  /// @param devices  see FitOptions
   /// @throws InputError if the file cannot be read
   /// @throws ModelError naming the wrong field if it is not a model file of this build's format
-  [[nodiscard]] static TimeRegressor load(const std::string& path);
+  [[nodiscard]] static TimeRegressor load(const std::string& path, const DeviceCatalogue& devices = {});
 
   TimeRegressor(TimeRegressor&&) noexcept;
   TimeRegressor& operator=(TimeRegressor&&) noexcept;
   ~TimeRegressor();
 
   /// @param step  workload.graph() if the caller has it, so that it is not made again
-  /// @throws InputError if the workload is invalid, or if the kind cannot describe its network
+  /// @throws InputError if the workload is invalid, if its network has no graph, or if no run and no specification
+  /// tells anything about its device
   [[nodiscard]] Prediction predict(const Workload& workload, const OpGraph* step = nullptr) const;
 
   /// Predicts many workloads, faster than one by one.
@@ -84,18 +99,20 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] std::vector<Prediction> predict_on(const Workload& workload,
                                                    std::span<const std::string> devices) const;
 
-  /// For kinds other than hybrid, different workloads have no covariance. @throws InputError as predict(workload)
+  /// For groups of kinds other than hybrid, different workloads have no covariance. @throws InputError as
+  /// predict(workload)
   [[nodiscard]] JointPrediction joint(std::span<const Workload> workloads) const;
 
-  /// The median prediction by physical cause; the parts add up to p50. Empty for kinds other than hybrid.
+  /// The median prediction by physical cause; the parts add up to p50. Empty for kinds other than hybrid. Of the op
+  /// model: the wait for the host, the ten operators that take longest, and the others.
   /// @param step  as for predict()
   /// @throws InputError as predict(workload)
   [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step = nullptr) const;
 
   /// Corrects later predictions by finished runs (hybrid). Outliers, failed runs, runs that were observed before (same
-  /// key and time stamp) and runs whose network the model cannot describe are rejected and reported. A run of a known
-  /// key is averaged with its row. A group keeps at most 5,000 rows: beyond, it forgets the rows that its other rows
-  /// predict best. Takes time in proportion to the cube of the group's rows.
+  /// key and time stamp), and runs whose network or device the model cannot describe are rejected and reported. A run
+  /// of a known key is averaged with its row. A group keeps at most 5,000 rows: beyond, it forgets the rows that its
+  /// other rows predict best. Takes time in proportion to the cube of the group's rows.
   /// @throws InputError if the kind cannot learn from runs
   UpdateResult observe(std::span<const Run> runs);
 
@@ -107,7 +124,9 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] bool was_fitted_on(const Workload& workload) const;  ///< by key, observed runs included
   [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;  ///< workloads, times and runs, observed runs included
   [[nodiscard]] std::vector<RejectedRun> dropped() const;       ///< training rows that the fit rejected
-  [[nodiscard]] const Workload& example() const;  ///< a workload fitted on; programs take their defaults from it
+  [[nodiscard]] const Workload& example()
+      const;  ///< a workload fitted on, or Workload(); programs take defaults from it
+  [[nodiscard]] const DeviceCatalogue& devices() const;  ///< see FitOptions
 
  private:
   struct Impl;

@@ -212,7 +212,9 @@ Device DeviceCatalogue::find(std::string_view name) const {
 }
 
 Device DeviceCatalogue::find_measured(std::string_view name) const {
-  return is_this_cpu(name) && candidates(name).empty() ? Device::measured_cpu() : named(name);
+  if (!is_this_cpu(name) || !candidates(name).empty()) return named(name);
+  static const Device measured = Device::measured_cpu();
+  return measured;
 }
 
 std::string DeviceCatalogue::full_name(std::string_view name) const {

@@ -64,12 +64,13 @@ struct Split {
 /// @throws InputError for a split that is not train, val or test, for a row named twice, or if no row is for training
 [[nodiscard]] Split read_split(const std::string& path, std::span<const AggregateRow> rows);
 
-/// Random folds; leave out an architecture (depth and base_filters), a depth, a width.
-enum class Protocol { kfold, loao, lodo, lowo };
+/// Random folds; leave out an architecture (a network, with depth and base_filters), a depth, a width, a network.
+enum class Protocol { kfold, loao, lodo, lowo, lono };
 
 struct ProtocolOptions {
   int folds = 5;     ///< of kfold
   int repeats = 20;  ///< of kfold
+  int own_rows = 0;  ///< of lono: workloads of the network that are fitted on and not scored, drawn by the seed
   std::uint64_t seed = 0;
   int threads = 0;  ///< 0: one for each usable CPU; the results do not depend on it
   std::stop_token stop{};

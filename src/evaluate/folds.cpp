@@ -10,6 +10,7 @@
 #include <mutex>
 #include <random>
 #include <unordered_map>
+#include <utility>
 
 #include "statistics/parallel.h"
 
@@ -17,10 +18,11 @@ namespace perfpred {
 namespace {
 
 std::string left_out_name(Protocol protocol, const Workload& workload) {
+  if (protocol == Protocol::lono) return fmt::format("network={}", workload.network);
   if (!workload.depth || !workload.base_filters) {
+    if (protocol == Protocol::loao) return fmt::format("network={}", workload.network);
     throw InputError(fmt::format(
-        "protocols that leave an architecture, depth or width out take cifar_cnn rows only; {} is another network",
-        workload.network));
+        "protocols that leave a depth or width out take cifar_cnn rows only; {} is another network", workload.network));
   }
   switch (protocol) {
     case Protocol::loao:
@@ -30,6 +32,19 @@ std::string left_out_name(Protocol protocol, const Workload& workload) {
     default:
       return fmt::format("base_filters={}", *workload.base_filters);
   }
+}
+
+/// Takes options.own_rows workloads out of what is left out.
+void keep_some(Fold& fold, std::span<const AggregateRow> rows, const ProtocolOptions& options) {
+  const std::vector<AggregateRow> left_out = pick(rows, fold.test);
+  std::vector<std::vector<std::size_t>> workloads = rows_by_workload(left_out);
+  std::mt19937_64 random(options.seed);
+  std::shuffle(workloads.begin(), workloads.end(), random);
+  std::vector<std::size_t> scored;
+  for (std::size_t i = static_cast<std::size_t>(options.own_rows); i < workloads.size(); ++i) {
+    for (const std::size_t place : workloads[i]) scored.push_back(fold.test[place]);
+  }
+  fold.test = std::move(scored);
 }
 
 }  // namespace
@@ -74,9 +89,11 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
     throw InputError(
         fmt::format("nothing to leave out: all rows have {}", by_name.empty() ? "no time" : by_name.begin()->first));
   for (auto& [name, fold] : by_name) {
+    if (protocol == Protocol::lono && options.own_rows > 0) keep_some(fold, rows, options);
     fill_train(fold);
-    folds.push_back(std::move(fold));
+    if (!fold.test.empty()) folds.push_back(std::move(fold));
   }
+  if (folds.empty()) throw InputError(fmt::format("no network has more than {} workloads", options.own_rows));
   return folds;
 }
 

@@ -32,14 +32,16 @@ Quantiles scaled(const Quantiles& q, double factor, double offset = 0) {
   return {q.p05 * factor + offset, q.p50 * factor + offset, q.p95 * factor + offset};
 }
 
-/// Weight traffic counts as memory; feeding the images as data.
-std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown) {
+/// Weight traffic counts as memory; feeding the images as data. An op model tells only whether the device waits for the
+/// host for most of the time.
+std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epoch_sec) {
   std::array<std::pair<Bound, double>, 4> parts = {
       {{Bound::compute, 0.0}, {Bound::memory, 0.0}, {Bound::launch, 0.0}, {Bound::data, 0.0}}};
   for (const TimeTerm& term : breakdown) {
     if (term.op == "compute") parts[0].second += term.sec;
     if (term.op == "memory" || term.op == "weights") parts[1].second += term.sec;
     if (term.op == "launch") parts[2].second += term.sec;
+    if (term.op == "host" && term.sec > epoch_sec / 2) return Bound::launch;
     if (term.op == "input") parts[3].second += term.sec;
   }
   const auto largest =
@@ -53,6 +55,7 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
   job.prediction = prediction;
   const Quantiles& epoch = job.prediction.time_sec;
   job.images_per_sec = ThroughputDeriver(workload.train_images).derive(epoch);
+  job.step_sec = scaled(epoch, 1 / static_cast<double>(workload.steps_per_epoch()));
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
   if (!std::isfinite(job.total_sec.p95)) throw InputError(fmt::format("epochs {} are too many", terms.epochs));
   if (terms.price_per_hour) job.price = scaled(job.total_sec, *terms.price_per_hour / 3600);
@@ -78,58 +81,25 @@ void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, con
   if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
 }
 
-DomainViolation violation_of(Provenance provenance) {
-  if (provenance == Provenance::bytes) return DomainViolation::unknown_op;
-  const bool measured = provenance == Provenance::runs || provenance == Provenance::probe;
-  return measured ? DomainViolation::none : DomainViolation::other_device;
-}
-
 }  // namespace
 
-Forecast forecast(const TimeRegressor& model, const DeviceCatalogue& devices, const Workload& workload,
-                  const JobTerms& terms) {
+Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
   check(terms);
   const OpGraph step = workload.graph();
   Forecast job = priced(model.predict(workload, &step), workload, terms);
   job.breakdown = model.breakdown(workload, &step);
-  job.bound = bound_of(job.breakdown);
+  job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
 
-  const std::vector<const Device*> named = devices.candidates(workload.device);
+  const std::vector<const Device*> named = model.devices().candidates(workload.device);
   Device device;  // one that the catalogue does not know is a CPU if the workload has threads, else a GPU
   if (named.size() == 1) {
     device = *named.front();
+  } else if (workload.device == cpu_model_name()) {
+    device = job.prediction.provenance == Provenance::runs ? Device::this_cpu()
+                                                           : model.devices().find_measured(workload.device);
   } else if (workload.threads) {
     device.kind = DeviceKind::cpu;
   }
-  add_limits(job, step, device, workload);
-  return job;
-}
-
-Forecast forecast(const OpTimeModel& model, const DeviceCatalogue& devices, const Workload& workload,
-                  const JobTerms& terms) {
-  check(terms);
-  if (workload.device == "unknown") throw InputError("device is missing");
-  const Device device = devices.find_measured(workload.device);
-  if (workload.threads && device.kind != DeviceKind::cpu)
-    throw InputError("threads are given, but the device is no CPU");
-  const OpGraph step = workload.graph();
-  const StepTime time = model.predict(step, device, workload.precision, workload.cuda_graph);
-  const double steps = static_cast<double>(workload.steps_per_epoch());
-  Prediction prediction;
-  prediction.time_sec = scaled(time.sec, steps);
-  prediction.reason = violation_of(time.provenance);
-  if (prediction.in_domain() && workload.layout != Layout::nchw) prediction.reason = DomainViolation::other_layout;
-  Forecast job = priced(prediction, workload, terms);
-  job.step_sec = time.sec;
-  job.provenance = time.provenance;
-  for (const OpCost& cost : time.costliest) {
-    job.breakdown.push_back(
-        {cost.layer.empty() ? cost.op : fmt::format("{} {}", cost.op, cost.layer), cost.sec * steps});
-  }
-  if (const double waiting = time.sec.p50 - time.device_sec; waiting > 0) {
-    job.breakdown.insert(job.breakdown.begin(), {"host", waiting * steps});
-  }
-  if (time.host_sec > time.device_sec) job.bound = Bound::launch;
   add_limits(job, step, device, workload);
   return job;
 }

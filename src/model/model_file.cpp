@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "model/model_state.h"
+#include "optime/op_model_state.h"
 #include "text/model_json.h"
 #include "text/parse.h"
 #include "workload/workload_json.h"
@@ -14,7 +16,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int model_format = 2;
+constexpr int model_format = 3;
 
 nlohmann::json range_json(const Range& range) {
   return range.low <= range.high ? nlohmann::json{range.low, range.high} : nlohmann::json(nullptr);
@@ -48,14 +50,17 @@ nlohmann::json to_json(const ModelState& state) {
   }
   nlohmann::json groups = nlohmann::json::array();
   for (const Group& group : state.groups) {
+    nlohmann::json networks = nlohmann::json::object();
+    for (const auto& [name, rows] : group.networks) {
+      networks[name] = {{"depth", range_json(rows.depth)},
+                        {"base_filters", range_json(rows.base_filters)},
+                        {"batch_size", range_json(rows.batch_size)},
+                        {"sample", range_json(rows.sample)},
+                        {"modelled", rows.modelled}};
+    }
     groups.push_back({{"example", group.example.key()},
-                      {"networks", group.networks},
-                      {"ranges",
-                       {{"depth", range_json(group.depth)},
-                        {"base_filters", range_json(group.base_filters)},
-                        {"batch_size", range_json(group.batch_size)},
-                        {"sample", range_json(group.sample)}}},
-                      {"model", group.model->to_json()}});
+                      {"networks", networks},
+                      {"model", group.model ? group.model->to_json() : nlohmann::json()}});
   }
   return {{"format", model_format},
           {"kind", state.kind->name},
@@ -63,13 +68,14 @@ nlohmann::json to_json(const ModelState& state) {
           {"model_id", id_text(state.model_id)},
           {"training_set", id_text(state.training_set_id)},
           {"fitted", fitted},
-          {"groups", groups}};
+          {"groups", groups},
+          {"ops", state.ops->to_json()}};
 }
 
-ModelState read_state(const nlohmann::json& json) {
+ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& devices) {
   if (!json.is_object()) throw ModelError("not a model file");
   if (json.value("kind", nlohmann::json()) == "ops") {
-    throw ModelError("is a model of operators; a model of runs is needed here");
+    return without_runs(std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json))), devices);
   }
   const nlohmann::json& format = json_field(json, "format");
   if (format != model_format) {
@@ -89,18 +95,28 @@ ModelState read_state(const nlohmann::json& json) {
     if (!(row.sec > 0)) refuse_field("time_sec", "positive");
     state.fitted.emplace(json_workload(item, "key").key(), std::move(row));  // names are canonical in this build
   }
+  state.ops = std::make_shared<const OpRegression>(OpRegression::read(json_object(json, "ops"), devices));
   const nlohmann::json& groups = json_objects(json, "groups");
-  if (groups.empty()) refuse_field("groups", "a list of at least one group");
+  if (groups.empty() && !state.fitted.empty()) refuse_field("groups", "a list of at least one group");
   for (const nlohmann::json& part : groups) {
     Group& group = state.groups.emplace_back();
     group.example = json_workload(part, "example");
-    for (std::string& network : json_texts(part, "networks")) group.networks.insert(std::move(network));
-    const nlohmann::json& ranges = json_object(part, "ranges");
-    group.depth = read_range(ranges, "depth");
-    group.base_filters = read_range(ranges, "base_filters");
-    group.batch_size = read_range(ranges, "batch_size");
-    group.sample = read_range(ranges, "sample");
-    group.model = state.kind->load(json_object(part, "model"));
+    const nlohmann::json& networks = json_object(part, "networks");
+    for (const auto& item : networks.items()) {
+      const std::string& name = item.key();
+      const nlohmann::json& ranges = json_object(networks, name.c_str());
+      NetworkRows& rows = group.networks[NetworkName(name)];
+      rows.depth = read_range(ranges, "depth");
+      rows.base_filters = read_range(ranges, "base_filters");
+      rows.batch_size = read_range(ranges, "batch_size");
+      rows.sample = read_range(ranges, "sample");
+      const nlohmann::json& modelled = json_field(ranges, "modelled");
+      if (!modelled.is_boolean()) refuse_field("modelled", "true or false");
+      rows.modelled = modelled.get<bool>();
+    }
+    if (!json_field(part, "model").is_null()) group.model = state.kind->load(json_object(part, "model"));
+    const auto lacks_model = [&](const auto& network) { return network.second.modelled && !group.model; };
+    if (std::any_of(group.networks.begin(), group.networks.end(), lacks_model)) refuse_field("model", "there");
   }
   return state;
 }

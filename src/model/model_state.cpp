@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "text/hash.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -27,7 +28,20 @@ std::array<bool, group_reasons.size()> agreement(const Workload& a, const Worklo
           a.layout == b.layout && a.cuda_graph == b.cuda_graph && a.attention == b.attention};
 }
 
+/// Whether no row of the group is of the workload's network, device, precision ...
+bool is_of_other_rows(DomainViolation reason) {
+  return reason == DomainViolation::other_network ||
+         std::find(group_reasons.begin(), group_reasons.end(), reason) != group_reasons.end();
+}
+
 }  // namespace
+
+ModelState without_runs(std::shared_ptr<const OpTimeModel> model, const DeviceCatalogue& devices) {
+  ModelState state;
+  state.ops = std::make_shared<const OpRegression>(std::make_shared<const OpPrior>(std::move(model), devices));
+  state.model_id = fnv1a(state.ops->to_json().dump());
+  return state;
+}
 
 bool same_group(const Workload& a, const Workload& b) {
   const auto agree = agreement(a, b);
@@ -48,49 +62,86 @@ void Range::add(double value) {
   high = std::max(high, value);
 }
 
-void Group::cover(const Workload& workload) {
-  networks.insert(workload.network);
-  if (workload.depth) depth.add(*workload.depth);
-  if (workload.base_filters) base_filters.add(*workload.base_filters);
-  batch_size.add(static_cast<double>(workload.batch_size));
-  sample.add(sample_size(workload));
+void Group::cover(const Workload& workload, bool modelled) {
+  NetworkRows& rows = networks[workload.network];
+  rows.modelled = modelled;
+  if (workload.depth) rows.depth.add(*workload.depth);
+  if (workload.base_filters) rows.base_filters.add(*workload.base_filters);
+  rows.batch_size.add(static_cast<double>(workload.batch_size));
+  rows.sample.add(sample_size(workload));
+}
+
+bool Group::models(const Workload& workload) const {
+  const auto rows = networks.find(workload.network);
+  return rows != networks.end() && rows->second.modelled;
 }
 
 DomainViolation Group::reason(const Workload& workload) const {
   const auto agree = agreement(workload, example);
   const auto differs = std::find(agree.begin(), agree.end(), false);
   if (differs != agree.end()) return group_reasons[static_cast<std::size_t>(differs - agree.begin())];
-  if (networks.find(workload.network) == networks.end()) return DomainViolation::other_network;
-  if (workload.depth && !depth.contains(*workload.depth)) return DomainViolation::depth_out_of_range;
-  if (workload.base_filters && !base_filters.contains(*workload.base_filters))
+  const auto network = networks.find(workload.network);
+  if (network == networks.end()) return DomainViolation::other_network;
+  const NetworkRows& rows = network->second;
+  if (workload.depth && !rows.depth.contains(*workload.depth)) return DomainViolation::depth_out_of_range;
+  if (workload.base_filters && !rows.base_filters.contains(*workload.base_filters))
     return DomainViolation::width_out_of_range;
-  if (!batch_size.contains(static_cast<double>(workload.batch_size))) return DomainViolation::batch_out_of_range;
-  if (!sample.contains(sample_size(workload))) return DomainViolation::size_out_of_range;
+  if (!rows.batch_size.contains(static_cast<double>(workload.batch_size))) return DomainViolation::batch_out_of_range;
+  if (!rows.sample.contains(sample_size(workload))) return DomainViolation::size_out_of_range;
   return DomainViolation::none;
 }
 
 bool Group::says_nothing_of(const Workload& workload, DomainViolation reason) const {
-  const bool foreign = reason == DomainViolation::other_network ||
-                       std::find(group_reasons.begin(), group_reasons.end(), reason) != group_reasons.end();
-  return foreign || (workload.depth && depth.is_one_other_than(*workload.depth)) ||
-         (workload.base_filters && base_filters.is_one_other_than(*workload.base_filters)) ||
-         batch_size.is_one_other_than(static_cast<double>(workload.batch_size)) ||
-         sample.is_one_other_than(sample_size(workload));
+  if (reason == DomainViolation::none) return false;
+  if (is_of_other_rows(reason)) return true;
+  const NetworkRows& rows = networks.find(workload.network)->second;
+  return (workload.depth && rows.depth.is_one_other_than(*workload.depth)) ||
+         (workload.base_filters && rows.base_filters.is_one_other_than(*workload.base_filters)) ||
+         rows.batch_size.is_one_other_than(static_cast<double>(workload.batch_size)) ||
+         rows.sample.is_one_other_than(sample_size(workload));
 }
 
-const Group& ModelState::group_of(const Workload& workload) const {
-  return *std::max_element(groups.begin(), groups.end(), [&](const Group& a, const Group& b) {
-    return agreement(a.example, workload) < agreement(b.example, workload);
-  });
+Route ModelState::route(const Workload& workload) const {
+  const auto closest = [&](bool with_model) {
+    const Group* best = nullptr;
+    for (const Group& group : groups) {
+      if (with_model && !group.model) continue;
+      if (best == nullptr || agreement(best->example, workload) < agreement(group.example, workload)) best = &group;
+    }
+    return best;
+  };
+  const Group* group = closest(false);
+  const DomainViolation reason = group != nullptr ? group->reason(workload) : DomainViolation::none;
+  if (group != nullptr && group->models(workload) && !group->says_nothing_of(workload, reason)) return {group, reason};
+  if (ops->can_learn(workload)) return {nullptr, reason};
+  const Group* modelled = closest(true);
+  return {modelled, modelled != nullptr ? modelled->reason(workload) : reason};
 }
 
-Prediction ModelState::finish(const Group& group, const Workload& workload, Quantiles quantiles) const {
-  const DomainViolation reason = group.reason(workload);
-  if (group.says_nothing_of(workload, reason)) {
+Prediction ModelState::finish(const Route& route, const Workload& workload, Quantiles quantiles) const {
+  if (route.group->says_nothing_of(workload, route.reason)) {
     quantiles.p05 = std::min(quantiles.p05, quantiles.p50 * std::exp(-foreign_half_width));
     quantiles.p95 = std::max(quantiles.p95, quantiles.p50 * std::exp(foreign_half_width));
   }
-  return {quantiles, reason, model_id, training_set_id};
+  const Provenance rests_on = !is_of_other_rows(route.reason)                 ? Provenance::runs
+                              : route.reason == DomainViolation::other_device ? Provenance::other_family
+                                                                              : Provenance::probe;
+  return {quantiles, route.reason, rests_on, model_id, training_set_id};
+}
+
+Prediction ModelState::finish(const Route& route, const Workload& workload,
+                              const OpRegression::Estimate& estimate) const {
+  const bool measured = !groups.empty() && !is_of_other_rows(route.reason);
+  const Provenance rests_on = measured ? Provenance::runs : estimate.view.step.provenance;
+  DomainViolation reason = route.reason;
+  if (rests_on == Provenance::bytes) {
+    reason = DomainViolation::unknown_op;
+  } else if (rests_on == Provenance::probe) {
+    reason = workload.layout == Layout::nchw ? DomainViolation::none : DomainViolation::other_layout;
+  } else if (!measured && groups.empty()) {
+    reason = DomainViolation::other_device;
+  }
+  return {estimate.quantiles(), reason, rests_on, model_id, training_set_id};
 }
 
 }  // namespace perfpred

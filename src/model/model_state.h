@@ -8,10 +8,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "model/ops/op_regression.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {
@@ -33,18 +33,24 @@ struct Range {
   [[nodiscard]] bool is_one_other_than(double value) const { return low == high && value != low; }
 };
 
+/// What the rows of one network in a group cover.
+struct NetworkRows {
+  Range depth, base_filters, batch_size, sample;
+  bool modelled = false;  ///< by the group's model; otherwise the op model answers, corrected by the rows
+};
+
 /// Rows of one group, what they cover, and the model fitted on them.
 struct Group {
   Workload example;
-  std::set<std::string, std::less<>> networks;
-  Range depth, base_filters, batch_size, sample;
-  std::shared_ptr<const RegressorModel> model;
+  std::map<std::string, NetworkRows, std::less<>> networks;
+  std::shared_ptr<const RegressorModel> model;  ///< null where the op model answers for all networks
 
-  void cover(const Workload& workload);
+  void cover(const Workload& workload, bool modelled);
+  [[nodiscard]] bool models(const Workload& workload) const;
   /// Why the workload is out of the domain of the group's rows.
   [[nodiscard]] DomainViolation reason(const Workload& workload) const;
   /// Whether the rows tell nothing about the workload: it has another device, precision, network ..., or another depth,
-  /// width, batch or size where all rows have the same.
+  /// width, batch or size where all rows of the network have the same.
   /// @param reason  of that workload
   [[nodiscard]] bool says_nothing_of(const Workload& workload, DomainViolation reason) const;
 };
@@ -59,21 +65,34 @@ struct FittedRow {
   std::vector<std::string> observed;  ///< time stamps of the runs that were observed
 };
 
+/// Who answers for a workload.
+struct Route {
+  const Group* group;      ///< null: the op model
+  DomainViolation reason;  ///< of the closest group; `none` without groups
+};
+
 /// Everything that a regressor knows; never changed once it is published.
 struct ModelState {
-  const RegressorKind* kind = nullptr;
+  const RegressorKind* kind = &hybrid_kind;
   std::uint64_t model_id = 0;
   std::uint64_t training_set_id = 0;
   std::map<std::string, FittedRow, std::less<>> fitted;  ///< by key
-  std::vector<Group> groups;                             ///< never empty; those with more rows first
+  std::vector<Group> groups;                             ///< those with more rows first
+  std::shared_ptr<const OpRegression> ops;               ///< never null
 
-  /// The workload's own group, else the closest one: the first that agrees in the most important property.
-  [[nodiscard]] const Group& group_of(const Workload& workload) const;
-  [[nodiscard]] Prediction finish(const Group& group, const Workload& workload, Quantiles quantiles) const;
+  /// The workload's own group if its model knows the network, else the op model if it knows the device, else the
+  /// closest group that has a model: the first that agrees in the most important property.
+  [[nodiscard]] Route route(const Workload& workload) const;
+  [[nodiscard]] Prediction finish(const Route& route, const Workload& workload, Quantiles quantiles) const;
+  [[nodiscard]] Prediction finish(const Route& route, const Workload& workload,
+                                  const OpRegression::Estimate& estimate) const;
 };
+
+/// A regressor that has seen no run.
+[[nodiscard]] ModelState without_runs(std::shared_ptr<const OpTimeModel> model, const DeviceCatalogue& devices);
 
 // Model files. @throws ModelError naming the field that is missing or wrong
 [[nodiscard]] nlohmann::json to_json(const ModelState& state);
-[[nodiscard]] ModelState read_state(const nlohmann::json& json);
+[[nodiscard]] ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& devices);
 
 }  // namespace perfpred

@@ -75,6 +75,9 @@ struct RegressorKind {
   std::string_view name;
   bool uses_validation;  ///< otherwise validation rows are fitted on like the others
   bool learns;           ///< from observed runs
+  /// Least rows that it is fitted on where the op model can answer: those of `cifar_cnn`, for which it then answers,
+  /// else all, for devices that nothing is known of. 0: it answers for all networks of its rows.
+  std::size_t family_rows;
   std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table);
   std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model);
 };

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "model/lognormal.h"
@@ -43,6 +44,9 @@ std::vector<std::pair<Workload, TrainingTable>> tables_of(const std::vector<Aggr
   return tables;
 }
 
+/// Networks that the hybrid's cost model has in closed form.
+bool is_of_family(const Workload& workload) { return workload.depth.has_value(); }
+
 /// The row of runs_agg.csv that a run alone makes. @throws InputError why it makes none
 AggregateRow row_of(const Run& run) {
   run.workload.validate();
@@ -59,12 +63,16 @@ AggregateRow row_of(const Run& run) {
 struct TimeRegressor::Impl {
   const RegressorKind& kind;
   const std::string kind_name{kind.name};
+  const DeviceCatalogue devices;
   const Workload example;  // of the largest group
   Published<ModelState> state;
   std::mutex observing;
 
   explicit Impl(std::unique_ptr<const ModelState> first)
-      : kind(*first->kind), example(first->groups.front().example), state(std::move(first)) {}
+      : kind(*first->kind),
+        devices(first->ops->prior().devices()),
+        example(first->groups.empty() ? Workload() : first->groups.front().example),
+        state(std::move(first)) {}
 };
 
 TimeRegressor::TimeRegressor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -76,6 +84,7 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
                                  std::span<const AggregateRow> val) {
   auto state = std::make_unique<ModelState>();
   state->kind = &find_kind(options.kind);
+  OpRegression ops(std::make_shared<const OpPrior>(options.prior, options.devices));
   std::vector<AggregateRow> fitted(rows.begin(), rows.end());
   if (!state->kind->uses_validation) fitted.insert(fitted.end(), val.begin(), val.end());
   fitted = training_rows(fitted);
@@ -83,39 +92,59 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
       state->kind->uses_validation ? training_rows(val) : std::vector<AggregateRow>{};
   if (fitted.empty()) throw InputError("no row with a time to fit on");
 
+  std::vector<AggregateRow> of_ops;
   auto tables = tables_of(fitted, chosen_by);
   for (auto& [example, table] : tables) {
     Group& group = state->groups.emplace_back();
     group.example = example;
-    for (const std::vector<AggregateRow>* part : {&table.rows, &table.val}) {
+    for (const AggregateRow& row : table.rows) {
+      if (ops.can_learn(row.workload)) of_ops.push_back(row);
+    }
+    const std::vector<AggregateRow> all = table.rows;
+    const std::size_t least = state->kind->family_rows;
+    const bool by_ops = least != 0 && ops.can_learn(example);  // all but the family
+    const auto family = static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [](const AggregateRow& row) { return is_of_family(row.workload); }));
+    if (by_ops && family >= least) {
+      std::erase_if(table.rows, [](const AggregateRow& row) { return !is_of_family(row.workload); });
+    }
+    if (by_ops && all.size() < least) table.rows.clear();
+    for (const std::vector<AggregateRow>* part : {&all, &std::as_const(table.val)}) {
       for (const AggregateRow& row : *part) {
-        group.cover(row.workload);
+        group.cover(row.workload, !by_ops || (family >= least && is_of_family(row.workload)));
         state->fitted[row.workload.key()] = {*row.avg_time_mean, row.n, {}};
       }
     }
     table.seed = options.seed;
     table.control.stop = options.stop;
     if (options.progress) {
-      const auto all = static_cast<double>(tables.size()), before = static_cast<double>(state->groups.size() - 1);
-      table.control.progress = [&, all, before](double share) { options.progress((before + share) / all); };
+      const auto groups = static_cast<double>(tables.size()), before = static_cast<double>(state->groups.size() - 1);
+      table.control.progress = [&, groups, before](double share) { options.progress((before + share) / groups); };
     }
     try {
-      group.model = state->kind->fit(table);
+      if (!table.rows.empty()) group.model = state->kind->fit(table);
     } catch (const InputError& error) {
       if (tables.size() == 1) throw;
       throw InputError(fmt::format("{}: {}", group_text(example), error.what()));
     }
     table.control.report(1);
   }
+  ops.learn(of_ops);
+  state->ops = std::make_shared<const OpRegression>(std::move(ops));
   state->training_set_id = set_id(fitted) + set_id(chosen_by);
   state->model_id = fnv1a(fmt::format("{} {} {} {}", options.kind, options.seed, set_id(fitted), set_id(chosen_by)));
+  if (options.prior) state->model_id = fnv1a(state->ops->to_json().dump(), state->model_id);
   return TimeRegressor(std::make_unique<Impl>(std::move(state)));
 }
 
-TimeRegressor TimeRegressor::load(const std::string& path) {
+TimeRegressor TimeRegressor::standard(const DeviceCatalogue& devices) {
+  return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(without_runs(nullptr, devices))));
+}
+
+TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue& devices) {
   const nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, false);
   try {
-    return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(json))));
+    return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(json, devices))));
   } catch (const Error& error) {
     throw ModelError(fmt::format("{}: {}", path, error.what()));
   }
@@ -124,23 +153,33 @@ TimeRegressor TimeRegressor::load(const std::string& path) {
 Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step) const {
   workload.validate();
   const auto state = impl_->state.read();
-  const Group& group = state->group_of(workload);
-  return state->finish(group, workload, group.model->predict(workload, step));
+  const Route route = state->route(workload);
+  if (route.group == nullptr) return state->finish(route, workload, state->ops->estimate(workload, step));
+  return state->finish(route, workload, route.group->model->predict(workload, step));
 }
 
 void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {
   if (workloads.size() != predictions.size()) throw Error("predict: as many predictions as workloads are needed");
   for (const Workload& workload : workloads) workload.validate();
   const auto state = impl_->state.read();
+  std::vector<Route> routes;
+  for (const Workload& workload : workloads) routes.push_back(state->route(workload));
   std::vector<Quantiles> quantiles;
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
-    const Group& group = state->group_of(workloads[begin]);
+    const Group* group = routes[begin].group;
+    if (group == nullptr) {
+      predictions[begin] =
+          state->finish(routes[begin], workloads[begin], state->ops->estimate(workloads[begin], nullptr));
+      ++begin;
+      continue;
+    }
     std::size_t end = begin + 1;
-    while (end < workloads.size() && &state->group_of(workloads[end]) == &group) ++end;
+    while (end < workloads.size() && routes[end].group == group) ++end;
     quantiles.resize(end - begin);
-    group.model->predict(workloads.subspan(begin, end - begin), quantiles);
-    for (std::size_t i = begin; i < end; ++i) predictions[i] = state->finish(group, workloads[i], quantiles[i - begin]);
-    begin = end;
+    group->model->predict(workloads.subspan(begin, end - begin), quantiles);
+    for (; begin < end; ++begin) {
+      predictions[begin] = state->finish(routes[begin], workloads[begin], quantiles[quantiles.size() - (end - begin)]);
+    }
   }
 }
 
@@ -173,22 +212,25 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
   JointPrediction joint{std::vector<double>(n), std::vector<double>(n * n)};
   Eigen::Map<Eigen::VectorXd> mean(joint.mean.data(), static_cast<Eigen::Index>(n));
   Eigen::Map<Eigen::MatrixXd> covariance(joint.covariance.data(), mean.size(), mean.size());  // symmetric
-  for (const Group& group : state->groups) {  // errors of different groups are independent
+  std::vector<Route> routes;
+  for (const Workload& workload : workloads) routes.push_back(state->route(workload));
+  std::vector<const Group*> groups = {nullptr};  // the op model; errors of different groups are independent
+  for (const Group& group : state->groups) groups.push_back(&group);
+  for (const Group* group : groups) {
     std::vector<Eigen::Index> places;
     std::vector<Workload> mine;
-    for (Eigen::Index i = 0; i < mean.size(); ++i) {
-      const Workload& workload = workloads[static_cast<std::size_t>(i)];
-      if (&state->group_of(workload) != &group) continue;
-      places.push_back(i);
-      mine.push_back(workload);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (routes[i].group != group) continue;
+      places.push_back(static_cast<Eigen::Index>(i));
+      mine.push_back(workloads[i]);
     }
     if (mine.empty()) continue;
-    JointNormal part = group.model->joint(mine);
+    JointNormal part = group != nullptr ? group->model->joint(mine) : state->ops->joint(mine);
     // Workloads that nothing measured tells about are all wrong by the same factor.
     Eigen::VectorXd shared = Eigen::VectorXd::Zero(part.mean.size());
-    for (Eigen::Index i = 0; i < shared.size(); ++i) {
-      const Workload& workload = mine[static_cast<std::size_t>(i)];
-      if (!group.says_nothing_of(workload, group.reason(workload))) continue;
+    for (Eigen::Index i = 0; group != nullptr && i < shared.size(); ++i) {
+      const auto place = static_cast<std::size_t>(places[static_cast<std::size_t>(i)]);
+      if (!group->says_nothing_of(workloads[place], routes[place].reason)) continue;
       shared[i] = std::sqrt(std::max(0.0, std::pow(foreign_half_width / z90, 2) - part.covariance(i, i)));
     }
     part.covariance += shared * shared.transpose();
@@ -201,7 +243,10 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
 std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload, const OpGraph* step) const {
   workload.validate();
   const auto state = impl_->state.read();
-  return state->group_of(workload).model->breakdown(workload, step);
+  const Route route = state->route(workload);
+  if (route.group != nullptr) return route.group->model->breakdown(workload, step);
+  const OpRegression::Estimate estimate = state->ops->estimate(workload, step);
+  return breakdown_of(estimate.view, std::exp(estimate.log_sec));
 }
 
 UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
@@ -212,6 +257,8 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
   std::vector<std::optional<std::string>> rejected(runs.size());
   std::vector<std::vector<AggregateRow>> rows(next->groups.size());
   std::vector<std::vector<std::size_t>> places(next->groups.size());  // of these rows among the runs
+  std::vector<AggregateRow> of_ops;
+  std::vector<std::size_t> places_of_ops;
   std::set<std::pair<std::string, std::string>> seen;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string key = runs[i].workload.key();
@@ -222,38 +269,59 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
           known != next->fitted.end() && std::find(known->second.observed.begin(), known->second.observed.end(),
                                                    runs[i].timestamp_utc) != known->second.observed.end();
       if (again || !seen.emplace(key, runs[i].timestamp_utc).second) throw InputError("already observed");
-      const Group& group = next->group_of(row.workload);
-      if (!same_group(group.example, row.workload))
-        throw InputError(std::string(to_string(group.reason(row.workload))));
-      const auto at = static_cast<std::size_t>(&group - next->groups.data());
-      rows[at].push_back(std::move(row));
-      places[at].push_back(i);
+      const auto group = std::find_if(next->groups.begin(), next->groups.end(),
+                                      [&](const Group& one) { return same_group(one.example, row.workload); });
+      const bool by_ops = next->ops->can_learn(row.workload);
+      if (group != next->groups.end() && group->model && (!by_ops || group->models(row.workload))) {
+        const auto at = static_cast<std::size_t>(group - next->groups.begin());
+        rows[at].push_back(std::move(row));
+        places[at].push_back(i);
+      } else if (by_ops) {
+        if (next->ops->is_outlier(row)) throw InputError("outlier");
+        of_ops.push_back(std::move(row));
+        places_of_ops.push_back(i);
+      } else {
+        throw InputError(std::string(to_string(next->route(row.workload).reason)));
+      }
     } catch (const InputError& error) {
       rejected[i] = error.what();
     }
   }
   bool changed = false;
-  for (std::size_t g = 0; g < next->groups.size(); ++g) {
+  const auto remember = [&](Group& group, const AggregateRow& row, const Run& run, bool modelled) {
+    changed = true;
+    const double sec = *row.avg_time_mean;
+    const std::string key = run.workload.key();
+    FittedRow& fitted = next->fitted[key];
+    ++fitted.n;
+    fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
+    fitted.observed.push_back(run.timestamp_utc);
+    group.cover(run.workload, modelled);
+    next->training_set_id += set_id(std::span(&row, 1));
+    next->model_id = fnv1a(fmt::format("{} {} {}", next->model_id, key, number_text(sec)));
+  };
+  for (std::size_t g = 0; g < rows.size(); ++g) {
     if (rows[g].empty()) continue;
     Group& group = next->groups[g];
     LearnResult learnt = group.model->learn(rows[g]);
     for (std::size_t k = 0; k < rows[g].size(); ++k) {
-      const Run& run = runs[places[g][k]];
       rejected[places[g][k]] = learnt.rejected[k];
-      if (learnt.rejected[k]) continue;
-      changed = true;
-      const double sec = *rows[g][k].avg_time_mean;
-      const std::string key = run.workload.key();
-      FittedRow& fitted = next->fitted[key];
-      ++fitted.n;
-      fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
-      fitted.observed.push_back(run.timestamp_utc);
-      group.cover(run.workload);
-      next->training_set_id += set_id(std::span(rows[g]).subspan(k, 1));
-      next->model_id = fnv1a(fmt::format("{} {} {}", next->model_id, key, number_text(sec)));
+      if (!learnt.rejected[k]) remember(group, rows[g][k], runs[places[g][k]], true);
     }
     for (const std::string& key : learnt.forgotten) next->fitted.erase(key);
     if (learnt.model) group.model = std::move(learnt.model);
+  }
+  if (!of_ops.empty()) {
+    for (std::size_t k = 0; k < of_ops.size(); ++k) {
+      const Workload& workload = of_ops[k].workload;
+      auto group = std::find_if(next->groups.begin(), next->groups.end(),
+                                [&](const Group& one) { return same_group(one.example, workload); });
+      if (group == next->groups.end()) group = next->groups.insert(group, Group{workload, {}, nullptr});
+      remember(*group, of_ops[k], runs[places_of_ops[k]], false);
+    }
+    OpRegression ops = *next->ops;
+    ops.learn(of_ops);
+    next->ops = std::make_shared<const OpRegression>(std::move(ops));
   }
   if (changed) impl_->state.replace(std::move(next));
   UpdateResult result;
@@ -296,11 +364,17 @@ std::vector<RejectedRun> TimeRegressor::dropped() const {
   const auto state = impl_->state.read();
   std::vector<RejectedRun> all;
   for (const Group& group : state->groups) {
-    for (RejectedRun& row : group.model->dropped()) all.push_back(std::move(row));
+    if (!group.model) continue;
+    for (RejectedRun& row : group.model->dropped()) {
+      if (group.models(Workload::from_key(row.key))) all.push_back(std::move(row));
+    }
   }
+  all.insert(all.end(), state->ops->dropped().begin(), state->ops->dropped().end());
   return all;
 }
 
 const Workload& TimeRegressor::example() const { return impl_->example; }
+
+const DeviceCatalogue& TimeRegressor::devices() const { return impl_->devices; }
 
 }  // namespace perfpred

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/op_time_model.h>
+
 #include <nlohmann/json.hpp>
 
 #include "optime/kernel_model.h"
@@ -18,6 +20,12 @@ struct OpModelState {
 
 [[nodiscard]] nlohmann::json to_json(const OpModelState& state);
 [[nodiscard]] OpModelState read_op_model(const nlohmann::json& json);  ///< @throws ModelError naming what is wrong
+
+/// What an OpTimeModel holds, for files that hold one among other things.
+struct OpModelAccess {
+  [[nodiscard]] static const OpModelState& state(const OpTimeModel& model);
+  [[nodiscard]] static OpTimeModel model(OpModelState state);
+};
 
 /// Reads a model file; empty: the standard model. @throws InputError if it cannot be read, ModelError naming the field
 [[nodiscard]] OpModelState load_op_model(const std::string& path);

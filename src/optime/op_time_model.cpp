@@ -140,20 +140,20 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
   return OpTimeModel(std::move(impl));
 }
 
+const OpModelState& OpModelAccess::state(const OpTimeModel& model) { return model.impl_->state; }
+
+OpTimeModel OpModelAccess::model(OpModelState state) {
+  auto impl = std::make_unique<OpTimeModel::Impl>();
+  impl->state = std::move(state);
+  return OpTimeModel(std::move(impl));
+}
+
 const OpTimeModel& OpTimeModel::standard() {
-  static const OpTimeModel model = [] {
-    auto impl = std::make_unique<Impl>();
-    impl->state = load_op_model({});
-    return OpTimeModel(std::move(impl));
-  }();
+  static const OpTimeModel model = OpModelAccess::model(load_op_model({}));
   return model;
 }
 
-OpTimeModel OpTimeModel::load(const std::string& path) {
-  auto impl = std::make_unique<Impl>();
-  impl->state = load_op_model(path);
-  return OpTimeModel(std::move(impl));
-}
+OpTimeModel OpTimeModel::load(const std::string& path) { return OpModelAccess::model(load_op_model(path)); }
 
 bool OpTimeModel::is_model_file(const std::string& path) {
   const auto json = read_json<nlohmann::json>(path);

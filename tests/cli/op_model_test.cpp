@@ -54,7 +54,7 @@ TEST_F(OpPrograms, TrainThenPredict) {
   const Json job = answer(command);
   EXPECT_GT(job.at("time_sec").at("p50"), 0);
   EXPECT_LT(job.at("step_sec").at("p05"), job.at("step_sec").at("p95"));
-  EXPECT_EQ(job.at("breakdown").size(), 11U);  // the host, and ten operators
+  EXPECT_EQ(job.at("breakdown").size(), 12U);  // the host, ten operators, and the others
   EXPECT_EQ(job.at("breakdown").at(0).at("op"), "host");
   EXPECT_EQ(job.at("provenance"), "family");
   EXPECT_EQ(job.at("in_domain"), false);

@@ -23,6 +23,8 @@ struct HybridConstants {
   std::size_t max_rows = 5000;    ///< the process is exact, so its cost grows with the cube of the rows
 };
 
+inline constexpr std::size_t min_hybrid_rows = 5;
+
 /// @throws InputError if the rows are too few
 [[nodiscard]] std::unique_ptr<RegressorModel> fit_hybrid(const TrainingTable& table, const HybridConstants& constants);
 

@@ -115,6 +115,6 @@ nlohmann::json HybridModel::to_json() const {
 }
 
 const RegressorKind hybrid_kind = {
-    .name = "hybrid", .uses_validation = false, .learns = true, .fit = fit_by_default, .load = load_hybrid};
+    .name = "hybrid", .uses_validation = false, .learns = true, .family_rows = min_hybrid_rows, .fit = fit_by_default, .load = load_hybrid};
 
 }  // namespace perfpred

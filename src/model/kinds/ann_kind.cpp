@@ -140,6 +140,6 @@ double AnnNetwork::log_time(const Features& features) const {
 }
 
 const RegressorKind ann_kind = {
-    .name = "ann", .uses_validation = true, .learns = false, .fit = fit_ann, .load = load_ann};
+    .name = "ann", .uses_validation = true, .learns = false, .family_rows = 0, .fit = fit_ann, .load = load_ann};
 
 }  // namespace perfpred

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/aggregator.h>
+
+#include <Eigen/Cholesky>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/ops/op_view.h"
+#include "model/regressor_kind.h"
+
+namespace perfpred {
+
+/// A workload as the process of the op model's errors sees it.
+struct OpPlace {
+  std::uint64_t device = 0, setting = 0, network = 0;  ///< hashes; a setting is a device as it is used
+  std::uint64_t precision = 0;
+  double deviation = 0;  ///< of the op model's log time, by its interval
+  OpFeatures features = OpFeatures::Zero();
+
+  OpPlace(const Workload& workload, double deviation, const OpFeatures& features);
+};
+
+/// A measured row.
+struct OpError {
+  Workload workload;
+  OpPlace place;
+  double log_ratio = 0;       ///< measured over what the op model expects
+  double label_variance = 0;  ///< of log_ratio, as the scatter of its epochs tells; 0 if that is not known
+  std::int64_t runs = 1;
+};
+
+/// How the errors of an op model spread, relative to its own intervals. docs/notes/optime.md says how the constants
+/// were found.
+struct ErrorSpread {
+  double scale = 1;     ///< of the part that is not the device's
+  double noise = 0.03;  ///< relative standard deviation of a run
+
+  /// Covariance of the errors of two workloads: what a device does to all networks, what features of a network do, and
+  /// what is a network's own. Errors in another precision are half as telling.
+  [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b) const;
+  [[nodiscard]] double variance_of_label(const OpError& row) const;
+};
+
+/// An op model corrected by runs of any networks on any devices: log T = log T_op + e, where e is a Gaussian process.
+/// Without runs its answers are the op model's.
+class OpRegression {
+ public:
+  explicit OpRegression(std::shared_ptr<const OpPrior> prior) : prior_(std::move(prior)) {}
+
+  [[nodiscard]] const OpPrior& prior() const { return *prior_; }
+  [[nodiscard]] std::span<const OpError> rows() const { return rows_; }
+  [[nodiscard]] std::span<const RejectedRun> dropped() const { return dropped_; }
+
+  /// Whether a row can be learned: its device's rates are known.
+  [[nodiscard]] bool can_learn(const Workload& workload) const { return prior_->knows_device(workload); }
+
+  /// Learns measured rows: of each network in each setting at most eight, spread over its batch sizes, and 400 in all.
+  /// Rows whose leave-one-out error is beyond four standard deviations are dropped, at most a tenth.
+  /// @throws InputError as OpPrior::view()
+  void learn(std::span<const AggregateRow> measured);
+
+  /// Whether a run is further than four standard deviations from what is expected of it.
+  [[nodiscard]] bool is_outlier(const AggregateRow& measured) const;
+
+  /// The median of log seconds per epoch and its variance, that of a run's noise included.
+  struct Estimate {
+    OpView view;
+    double log_sec = 0, variance = 0;
+    [[nodiscard]] Quantiles quantiles() const;
+  };
+  [[nodiscard]] Estimate estimate(const Workload& workload, const OpGraph* step) const;
+
+  /// Measurement noise excluded. @throws InputError as OpPrior::view()
+  [[nodiscard]] JointNormal joint(std::span<const Workload> workloads) const;
+
+  [[nodiscard]] nlohmann::json to_json() const;
+  /// @throws ModelError naming the field that is missing or wrong
+  [[nodiscard]] static OpRegression read(const nlohmann::json& json, const DeviceCatalogue& devices);
+
+ private:
+  void solve();
+  [[nodiscard]] Eigen::MatrixXd covariance_of_rows(const ErrorSpread& errors) const;
+  void choose_spread();
+
+  std::shared_ptr<const OpPrior> prior_;
+  std::vector<OpError> rows_;
+  std::vector<RejectedRun> dropped_;
+  ErrorSpread spread_;
+  Eigen::LLT<Eigen::MatrixXd> factor_;  // of the rows' covariance, noise included
+  Eigen::VectorXd alpha_;               // covariance^-1 * log ratios
+};
+
+}  // namespace perfpred

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+
+#include <cmath>
+
+#include "model/ops/op_regression.h"
+#include "optime/op_model_state.h"
+#include "text/model_json.h"
+#include "workload/workload_json.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double farthest_log = 350;  // of a logarithm whose exponential is a double
+
+double json_log(const nlohmann::json& object, const char* name) {
+  const double value = json_number(object, name);
+  if (!(std::abs(value) <= farthest_log)) refuse_field(name, "a logarithm of a ratio");
+  return value;
+}
+
+}  // namespace
+
+nlohmann::json OpRegression::to_json() const {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const OpError& row : rows_) {
+    rows.push_back({{"key", row.workload.key()},
+                    {"log_ratio", row.log_ratio},
+                    {"label_variance", row.label_variance},
+                    {"runs", row.runs},
+                    {"deviation", row.place.deviation},
+                    {"features", vector_json(row.place.features)}});
+  }
+  return {{"model", perfpred::to_json(OpModelAccess::state(prior_->model()))},
+          {"scale", spread_.scale},
+          {"noise", spread_.noise},
+          {"rows", rows}};
+}
+
+OpRegression OpRegression::read(const nlohmann::json& json, const DeviceCatalogue& devices) {
+  auto model = std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json_object(json, "model"))));
+  OpRegression regression(std::make_shared<const OpPrior>(std::move(model), devices));
+  regression.spread_ = {json_number(json, "scale"), json_number(json, "noise")};
+  if (!(regression.spread_.scale > 0 && regression.spread_.scale <= 100)) refuse_field("scale", "in (0, 100]");
+  if (!(regression.spread_.noise > 0 && regression.spread_.noise <= 100)) refuse_field("noise", "in (0, 100]");
+  for (const nlohmann::json& item : json_objects(json, "rows")) {
+    const Workload workload = json_workload(item, "key");
+    const OpFeatures features = json_vector(item, "features", OpFeature::count);
+    OpError row{workload, {workload, json_non_negative(item, "deviation"), features}};
+    if (!features.allFinite() || features.cwiseAbs().maxCoeff() > 1e6) refuse_field("features", "of usual size");
+    if (!(row.place.deviation <= farthest_log)) refuse_field("deviation", "of usual size");
+    row.log_ratio = json_log(item, "log_ratio");
+    row.label_variance = json_non_negative(item, "label_variance");
+    if (!(row.label_variance <= farthest_log)) refuse_field("label_variance", "of usual size");
+    row.runs = json_positive_integer(item, "runs");
+    regression.rows_.push_back(std::move(row));
+  }
+  if (!regression.rows_.empty()) regression.solve();
+  return regression;
+}
+
+}  // namespace perfpred

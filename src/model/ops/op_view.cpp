@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/ops/op_view.h"
+
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "model/lognormal.h"
+#include "optime/hardware.h"
+#include "optime/step_kernels.h"
+
+namespace perfpred {
+namespace {
+
+OpFeatures features_of(const OpGraph& step, std::int64_t batch_size) {
+  double flops = 0, bytes = 0;
+  std::array<double, step_groups> moved{};
+  const std::vector<StepKernel> kernels = step_kernels(step);
+  for (const StepKernel& kernel : kernels) {
+    flops += kernel.flops;
+    bytes += kernel.bytes;
+    moved[static_cast<std::size_t>(kernel.group)] += kernel.bytes;
+  }
+  const auto share = [&](std::initializer_list<StepGroup> groups) {
+    double sum = 0;
+    for (const StepGroup group : groups) sum += moved[static_cast<std::size_t>(group)];
+    return bytes > 0 ? sum / bytes / 0.3 : 0;
+  };
+  const double batch = static_cast<double>(batch_size), count = static_cast<double>(kernels.size());
+  flops = std::max(flops, 1.0);
+  OpFeatures x;
+  x[OpFeature::log_batch] = std::log2(batch) / 3;
+  x[OpFeature::log_flops] = std::log(flops / batch) / 3;
+  x[OpFeature::log_intensity] = std::log(flops / std::max(bytes, 1.0));
+  x[OpFeature::log_op_flops] = std::log(flops / std::max(count, 1.0)) / 2;
+  x[OpFeature::convolution] = share({StepGroup::conv_forward, StepGroup::conv_input, StepGroup::conv_weight});
+  x[OpFeature::depthwise] =
+      share({StepGroup::depthwise_forward, StepGroup::depthwise_input, StepGroup::depthwise_weight});
+  x[OpFeature::batch_norm] = share({StepGroup::batch_norm});
+  x[OpFeature::elementwise] = share({StepGroup::elementwise});
+  return x;
+}
+
+}  // namespace
+
+double OpView::log_sec() const { return std::log(step.sec.p50 * steps); }
+
+double OpView::deviation() const { return log_deviation(step.sec); }
+
+OpPrior::OpPrior(std::shared_ptr<const OpTimeModel> model, DeviceCatalogue devices)
+    : model_(std::move(model)), devices_(std::move(devices)) {
+  if (!model_) model_ = std::shared_ptr<const OpTimeModel>(std::shared_ptr<void>(), &OpTimeModel::standard());
+  for (const Device& device : model_->devices()) {
+    if (devices_.candidates(device.name).empty()) devices_.add(device);
+  }
+}
+
+bool OpPrior::knows_device(const Workload& workload) const {
+  const std::vector<const Device*> named = devices_.candidates(workload.device);
+  if (named.size() != 1 || workload.precision == Precision::unknown) return false;
+  const Device& device = *named.front();
+  if (workload.threads && device.kind != DeviceKind::cpu) return false;
+  return device.matrix_flops(workload.precision) && device.convolution_flops(workload.precision) &&
+         device.vector_flops(workload.precision) && device.mem_bw_gbs;
+}
+
+OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
+  workload.validate();
+  if (workload.device == "unknown") throw InputError("device is missing");
+  const Device device = devices_.find_measured(workload.device);
+  if (workload.threads && device.kind != DeviceKind::cpu)
+    throw InputError("threads are given, but the device is no CPU");
+  std::optional<OpGraph> made;
+  if (step == nullptr) step = &made.emplace(workload.graph());
+  OpView view;
+  view.step = model_->predict(*step, device, workload.precision, workload.cuda_graph);
+  view.steps = static_cast<double>(workload.steps_per_epoch());
+  view.features = features_of(*step, workload.batch_size);
+  return view;
+}
+
+std::vector<TimeTerm> breakdown_of(const OpView& view, double sec) {
+  const StepTime& step = view.step;
+  const double scale = sec / step.sec.p50;
+  std::vector<TimeTerm> terms;
+  double rest = sec;
+  if (const double waiting = step.sec.p50 - step.device_sec; waiting > 0) {
+    terms.push_back({"host", waiting * scale});
+    rest -= terms.back().sec;
+  }
+  for (const OpCost& cost : step.costliest) {
+    terms.push_back({cost.layer.empty() ? cost.op : fmt::format("{} {}", cost.op, cost.layer), cost.sec * scale});
+    rest -= terms.back().sec;
+  }
+  if (rest > 1e-9 * sec) terms.push_back({"other operators", rest});
+  return terms;
+}
+
+}  // namespace perfpred

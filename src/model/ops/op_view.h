@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+#include <perfpred/op_time_model.h>
+#include <perfpred/time_regressor.h>
+#include <perfpred/workload.h>
+
+#include <Eigen/Core>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace perfpred {
+
+/// What any network's training step looks like to the residual process. Each is divided by the length over which errors
+/// of the op model were found alike.
+struct OpFeature {
+  enum : int {
+    log_batch,
+    log_flops,      ///< a sample
+    log_intensity,  ///< FLOPs a byte
+    log_op_flops,   ///< FLOPs a kernel
+    convolution,    ///< share of the bytes, as are those that follow
+    depthwise,
+    batch_norm,
+    elementwise,
+    count,
+  };
+};
+using OpFeatures = Eigen::Matrix<double, OpFeature::count, 1>;
+
+/// An epoch of a workload as an op model expects it.
+struct OpView {
+  StepTime step;
+  double steps = 1;  ///< of the epoch
+  OpFeatures features = OpFeatures::Zero();
+
+  [[nodiscard]] double log_sec() const;    ///< median of the epoch's seconds
+  [[nodiscard]] double deviation() const;  ///< of log_sec()
+};
+
+/// An op model and the devices that it can be asked for.
+class OpPrior {
+ public:
+  /// @param model  null: the standard model
+  OpPrior(std::shared_ptr<const OpTimeModel> model, DeviceCatalogue devices);
+
+  [[nodiscard]] const OpTimeModel& model() const { return *model_; }
+  [[nodiscard]] const DeviceCatalogue& devices() const { return devices_; }
+
+  /// Whether the rates of the workload's device in its precision are known without a measurement.
+  [[nodiscard]] bool knows_device(const Workload& workload) const;
+
+  /// @param step  workload.graph(), or null if it has not been made
+  /// @throws InputError as Workload::graph(), DeviceCatalogue::find_measured() and OpTimeModel::predict(), or for
+  /// threads of a device that is no CPU
+  [[nodiscard]] OpView view(const Workload& workload, const OpGraph* step) const;
+
+ private:
+  std::shared_ptr<const OpTimeModel> model_;
+  DeviceCatalogue devices_;
+};
+
+/// The wait for the host, the ten operators that take longest, and the others.
+/// @param sec  of the epoch; the parts add up to it
+[[nodiscard]] std::vector<TimeTerm> breakdown_of(const OpView& view, double sec);
+
+}  // namespace perfpred

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// A regressor where the op model answers: without runs, and corrected by few of them.
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/op_time_model.h>
+#include <perfpred/time_regressor.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "made_up_rows.h"
+#include "refusal.h"
+#include "temporary_folder.h"
+
+namespace perfpred {
+namespace {
+
+using ::testing::HasSubstr;
+
+Workload job(const char* network, std::int64_t batch, const char* device) {
+  Workload workload = Workload::zoo(network, batch);
+  workload.device = device;
+  return workload;
+}
+
+/// Seconds of an epoch as the op model alone expects them.
+double op_sec(const Workload& workload) {
+  const Device device = DeviceCatalogue().find(workload.device);
+  return OpTimeModel::standard().predict(workload.graph(), device, workload.precision).sec.p50 *
+         static_cast<double>(workload.steps_per_epoch());
+}
+
+AggregateRow row_of(const Workload& workload, double sec) {
+  AggregateRow row;
+  row.workload = workload;
+  row.n = 1;
+  row.avg_time_mean = sec;
+  return row;
+}
+
+double width(const Prediction& prediction) { return std::log(prediction.time_sec.p95 / prediction.time_sec.p05); }
+
+TEST(OpRegression, WithoutRunsAnswersAreTheOpModels) {
+  const TimeRegressor model = TimeRegressor::standard();
+  const Workload asked = job("resnet50", 64, "A100-80GB-PCIe");
+  const Prediction answer = model.predict(asked);
+  EXPECT_DOUBLE_EQ(answer.time_sec.p50, op_sec(asked));
+  EXPECT_FALSE(answer.in_domain());
+  EXPECT_EQ(answer.reason, DomainViolation::other_device);
+  EXPECT_NE(answer.provenance, Provenance::runs);
+  EXPECT_TRUE(model.fitted_rows().empty());
+  double sum = 0;
+  for (const TimeTerm& term : model.breakdown(asked)) sum += term.sec;
+  EXPECT_NEAR(sum, answer.time_sec.p50, 1e-9 * sum);
+  EXPECT_EQ(model.predict(std::vector<Workload>{asked})[0].time_sec.p50, answer.time_sec.p50);
+}
+
+TEST(OpRegression, RunsOfOtherNetworksTellAboutTheDevice) {
+  // This T4 takes half as long again as the op model expects, whatever it trains.
+  std::vector<AggregateRow> rows;
+  for (const char* network : {"resnet18", "vgg16", "densenet121", "mobilenet_v2"}) {
+    const Workload measured = job(network, 32, "T4");
+    rows.push_back(row_of(measured, 1.5 * op_sec(measured)));
+  }
+  const TimeRegressor model = TimeRegressor::fit(rows), without = TimeRegressor::standard();
+  const Workload asked = job("resnet50", 32, "T4");
+  const Prediction answer = model.predict(asked);
+  EXPECT_NEAR(answer.time_sec.p50 / op_sec(asked), 1.5, 0.1);
+  EXPECT_LT(width(answer), 0.6 * width(without.predict(asked)));
+  EXPECT_EQ(answer.reason, DomainViolation::other_network);
+  // In another precision half of that is known, on another device nearly nothing.
+  Workload half = asked, other = asked;
+  half.precision = Precision::fp16;
+  other.device = "A100-SXM4-80GB";
+  const double in_half = model.predict(half).time_sec.p50 / without.predict(half).time_sec.p50;
+  const double elsewhere = model.predict(other).time_sec.p50 / without.predict(other).time_sec.p50;
+  EXPECT_LT(in_half, 1.45);
+  EXPECT_GT(in_half, elsewhere);
+  EXPECT_GT(elsewhere, 1);
+  EXPECT_LT(elsewhere, 1.15);
+  EXPECT_EQ(model.predict(other).reason, DomainViolation::other_device);
+}
+
+TEST(OpRegression, ANetworksRunsOnOneDeviceCarryToAnother) {
+  // ShuffleNet takes 30 % longer than expected on the T4, other networks as long as expected.
+  std::vector<AggregateRow> rows;
+  for (const char* network : {"resnet18", "vgg16", "resnet50", "shufflenet_v2_x1_0"}) {
+    for (const char* device : {"T4", "V100-SXM2-16GB"}) {
+      const Workload measured = job(network, 32, device);
+      const bool slow = measured.network == "shufflenet_v2_x1_0";
+      if (slow && measured.device != "T4") continue;
+      rows.push_back(row_of(measured, (slow ? 1.3 : 1) * op_sec(measured)));
+    }
+  }
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  const Workload shuffle = job("shufflenet_v2_x1_0", 32, "V100-SXM2-16GB"), vgg = job("vgg19", 32, "V100-SXM2-16GB");
+  EXPECT_GT(model.predict(shuffle).time_sec.p50 / op_sec(shuffle), 1.1);
+  EXPECT_NEAR(model.predict(vgg).time_sec.p50 / op_sec(vgg), 1, 0.05);
+}
+
+TEST(OpRegression, OneRunIsEnoughAndItsBatchIsInsideTheDomain) {
+  const Workload measured = job("bert_base", 8, "T4");
+  const TimeRegressor model = TimeRegressor::fit(std::vector<AggregateRow>{row_of(measured, 0.7 * op_sec(measured))});
+  const Prediction same = model.predict(measured);
+  EXPECT_NEAR(same.time_sec.p50 / op_sec(measured), 0.7, 0.03);
+  EXPECT_EQ(same.provenance, Provenance::runs);
+  EXPECT_TRUE(same.in_domain());
+  Workload larger = measured;
+  larger.batch_size = 16;
+  EXPECT_NEAR(model.predict(larger).time_sec.p50 / op_sec(larger), 0.7, 0.06);
+  EXPECT_EQ(model.predict(larger).reason, DomainViolation::batch_out_of_range);
+  EXPECT_GT(width(model.predict(larger)), width(same));
+}
+
+TEST(OpRegression, AFamilyWithRowsOfItsOwnKeepsItsModel) {
+  std::vector<AggregateRow> rows = made_up_rows();
+  for (AggregateRow& row : rows) row.workload.device = "T4";
+  const TimeRegressor alone = TimeRegressor::fit(rows);
+  Workload measured = job("resnet18", 32, "T4");
+  measured.optimizer = rows.front().workload.optimizer;
+  rows.push_back(row_of(measured, 2 * op_sec(measured)));
+  const TimeRegressor both = TimeRegressor::fit(rows);
+  Workload asked = Workload::cifar_cnn(3, 32, 128);
+  asked.device = "T4";
+  EXPECT_EQ(both.predict(asked).time_sec.p50, alone.predict(asked).time_sec.p50);
+  EXPECT_TRUE(both.predict(asked).in_domain());
+  EXPECT_NEAR(both.predict(measured).time_sec.p50 / op_sec(measured), 2, 0.1);
+}
+
+TEST(OpRegression, ErrorsOfSimilarWorkloadsGoTogether) {
+  const std::vector<Workload> asked = {job("resnet18", 32, "T4"), job("resnet34", 32, "T4"),
+                                       job("bert_base", 8, "A100-SXM4-80GB")};
+  const TimeRegressor model = TimeRegressor::standard();
+  const JointPrediction joint = model.joint(asked);
+  const auto correlation = [&](std::size_t i, std::size_t j) {
+    return joint.covariance[3 * i + j] / std::sqrt(joint.covariance[4 * i] * joint.covariance[4 * j]);
+  };
+  EXPECT_GT(correlation(0, 1), 0.9);
+  EXPECT_LT(correlation(0, 2), 0.3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(std::exp(joint.mean[i]), op_sec(asked[i]), 1e-9 * op_sec(asked[i]));
+    EXPECT_NEAR(2 * 1.6448536 * std::sqrt(joint.covariance[4 * i]), width(model.predict(asked[i])), 1e-6);
+  }
+}
+
+TEST(OpRegression, ObservesRunsAndKeepsThemInItsFile) {
+  TimeRegressor model = TimeRegressor::standard();
+  const Workload asked = job("resnet50", 32, "T4"), other = job("resnet101", 32, "T4");
+  const double before = model.predict(other).time_sec.p50;
+  std::vector<perfpred::Run> runs = {run_of(asked, 1.4 * op_sec(asked)), run_of(asked, 1.4 * op_sec(asked))};
+  UpdateResult result = model.observe(runs);
+  EXPECT_EQ(result.observed, 1U);  // the second has the same time stamp
+  ASSERT_EQ(result.rejected.size(), 1U);
+  EXPECT_EQ(result.rejected[0].reason, "already observed");
+  EXPECT_TRUE(model.was_fitted_on(asked));
+  EXPECT_GT(model.predict(other).time_sec.p50, 1.2 * before);
+  result = model.observe(std::vector<perfpred::Run>{run_of(other, 20 * before, 1)});
+  ASSERT_EQ(result.rejected.size(), 1U);
+  EXPECT_EQ(result.rejected[0].reason, "outlier");
+
+  const testing::TemporaryFolder folder;
+  model.save(folder.file("model.json"));
+  const TimeRegressor loaded = TimeRegressor::load(folder.file("model.json"));
+  for (const Workload& workload : {asked, other}) {
+    EXPECT_NEAR(loaded.predict(workload).time_sec.p50, model.predict(workload).time_sec.p50, 1e-9);
+    EXPECT_NEAR(width(loaded.predict(workload)), width(model.predict(workload)), 1e-9);
+  }
+  EXPECT_EQ(loaded.predict(asked).model_id, model.predict(asked).model_id);
+}
+
+TEST(OpRegression, AnOpModelsFileIsARegressorWithoutRuns) {
+  const testing::TemporaryFolder folder;
+  OpTimeModel::standard().save(folder.file("ops.json"));
+  const TimeRegressor model = TimeRegressor::load(folder.file("ops.json"));
+  const Workload asked = job("resnet50", 64, "L4");
+  EXPECT_NEAR(model.predict(asked).time_sec.p50, op_sec(asked), 1e-9 * op_sec(asked));
+}
+
+TEST(OpRegression, ADeviceThatNothingIsKnownOfIsRefusedOrAnsweredByTheClosestGroup) {
+  const Workload asked = job("resnet50", 64, "No such GPU");
+  EXPECT_THAT(testing::refusal([&] { (void)TimeRegressor::standard().predict(asked); }), HasSubstr("No such GPU"));
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());  // of a device that has no name
+  const Prediction answer = model.predict(asked);
+  EXPECT_EQ(answer.reason, DomainViolation::other_device);
+  EXPECT_GE(width(answer), 2 * std::log(3.0) - 1e-9);
+  // The user's own table of devices tells of it.
+  DeviceCatalogue devices;
+  Device mine = devices.find("T4");
+  mine.name = "No such GPU";
+  mine.aliases.clear();
+  devices.add(mine);
+  EXPECT_NEAR(TimeRegressor::standard(devices).predict(asked).time_sec.p50 / op_sec(job("resnet50", 64, "T4")), 1, 0.1);
+}
+
+TEST(OpRegression, MislabelledRowsAreDropped) {
+  std::vector<AggregateRow> rows;
+  for (const char* network : {"resnet18", "resnet34", "resnet50", "vgg11", "vgg16", "densenet121"}) {
+    for (const std::int64_t batch : {16, 32}) {
+      const Workload measured = job(network, batch, "T4");
+      rows.push_back(row_of(measured, op_sec(measured)));
+    }
+  }
+  const Workload bad = rows[4].workload;
+  *rows[4].avg_time_mean *= 10;
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  ASSERT_EQ(model.dropped().size(), 1U);
+  EXPECT_EQ(model.dropped()[0].key, bad.key());
+  EXPECT_NEAR(model.predict(bad).time_sec.p50 / op_sec(bad), 1, 0.1);
+}
+
+}  // namespace
+}  // namespace perfpred
