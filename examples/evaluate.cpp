@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
   program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
   cli::OpEvaluationOptions ops;
   ops.add_to(program, {model_option, rows_option});
-  cli::add_graphs_option(program);
+  cli::add_graphs_options(program);
   program.add_option(
       "--protocol", protocol_name,
       "kfold, loao, lodo, lowo, lono or curve; of --ops-dir: seen or device; of --steps-train: device, lono (a "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The option --graphs, where a network is named.
+// The options --graphs, where a network is named, and --op-rules, where operators are counted.
 #include <perfpred/op_graph.h>
 
 #include <string>
@@ -9,10 +9,19 @@
 
 namespace perfpred::cli {
 
-inline void add_graphs_option(Program& program) {
+inline void add_op_rules_option(Program& program) {
+  program.add_option_function<std::string>(
+      "--op-rules", [](const std::string& file) { register_ops(file); },
+      "text file of rules that count operators of your own: mylib::op flops = 2 * in0 * in1[-1]");
+}
+
+/// Both options.
+inline void add_graphs_options(Program& program) {
   program.add_option_function<std::string>(
       "--graphs", [](const std::string& folder) { add_graphs(folder); },
-      "folder of step files: <digits>.json is the network step:<digits>, <model>.json a model of a table of steps");
+      "folder of step files: <digits>.json is the network with these digits (step:, pt2:, torchscript:), <model>.json "
+      "a model of a table of steps");
+  add_op_rules_option(program);
 }
 
 }  // namespace perfpred::cli

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   std::string file;
   auto* network = request.add_to(program);
   program.add_option("--step", file, "a step that perfpred.capture recorded")->excludes(network);
-  cli::add_graphs_option(program);
+  cli::add_graphs_options(program);
   return program.run(argc, argv, [&] {
     if (network->count() == 0 && file.empty() && request.tables.empty()) throw InputError("--network is missing");
     std::optional<NetworkSteps> own;

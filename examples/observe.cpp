@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "graphs_option.h"
 #include "rejected_output.h"
 
 using namespace perfpred;
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   program.add_option("--model", model_file, "model file")->required();
   program.add_option("--runs", runs_file, "runs.csv with the new runs")->required();
   program.add_option("--out", out, "corrected model file")->required();
+  cli::add_graphs_options(program);
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
     TimeRegressor model = TimeRegressor::load(model_file);

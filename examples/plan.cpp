@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "device_file.h"
+#include "graphs_option.h"
 #include "text/json.h"
 
 namespace {
@@ -145,6 +146,7 @@ int main(int argc, char** argv) {
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
   program.add_flag("--pareto", pareto, "Also the runs that no cheaper run equals in value");
   program.add_option("--out", out, "Write the plan as CSV");
+  cli::add_graphs_options(program);
   program.add_flag("--json", as_json, "Print one JSON document");
 
   return program.run(argc, argv, [&] {

@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
                      "model file; default: the standard model, for any network on any device of the catalogue");
   asked.add_to(program);
   device_file.add_to(program);
-  cli::add_graphs_option(program);
+  cli::add_graphs_options(program);
   CLI::Option* configs_option = program.add_option("--configs", configs, "table of workloads");
   program.add_option("--step", step, "a step that perfpred.capture recorded")->excludes(configs_option);
   CLI::Option* out_option = program.add_option("--out", out, "predictions.csv");

@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   auto* name = program.add_option("--label", label, "Name of the point by hand, the report or the device by hand");
   program.add_option("--out-dir", out_dir, "Write tables, plots and report.md here");
   program.add_flag("--json", as_json, "Print one JSON document");
-  perfpred::cli::add_graphs_option(program);
+  perfpred::cli::add_graphs_options(program);
   return program.run(argc, argv, [&] {
     using namespace perfpred;
     if (iterations.empty() && runs_agg.empty() && ncu.empty() && !ai) {

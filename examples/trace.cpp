@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "graphs_option.h"
 #include "library_option.h"
 #include "step_request.h"
 
@@ -127,6 +128,7 @@ int main(int argc, char** argv) {
   auto* exported = program.add_option("--pt2", request.exported, "file made by torch.export.save()")->excludes(file);
   request.add_to(program)->excludes(file)->excludes(exported);
   cli::add_library_option(program, libraries);
+  cli::add_op_rules_option(program);
   program
       .add_option("--input-type", request.types,
                   "f32, f16, bf16, f64, i64, i32, u8; default i64 for a length, else the precision's")

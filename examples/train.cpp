@@ -20,6 +20,7 @@
 
 #include "cli.h"
 #include "evaluate/evaluation.h"
+#include "graphs_option.h"
 #include "metrics_output.h"
 #include "prior_option.h"
 #include "rejected_output.h"
@@ -147,6 +148,7 @@ int main(int argc, char** argv) {
   grid_option->needs(suggest_option);
   for (CLI::Option* option : {kind_option, split_option, test_option, val_option, out_option, features_option})
     suggest_option->excludes(option);
+  cli::add_graphs_options(program);
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
 #ifdef PERFPRED_WITH_TORCH

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -276,13 +277,44 @@ class PERFPRED_API StepFile {
   std::shared_ptr<const Content> content_;
 };
 
-/// Makes the step files of a folder known to Workload::graph(), whatever the workload's optimizer and precision:
-/// `<digits>.json` for the networks `step:<digits>`, `pt2:<digits>` and `torchscript:<digits>`. Folders are looked
-/// through in the order in which they were added; a file is read when it is first needed.
+/// A network's step at one batch size.
+struct SizedStep {
+  std::int64_t batch_size = 0;
+  OpGraph step;
+};
+
+/// Writes a step file, from which StepFile::graph() gives the same step again, its operators, tensors and counts.
+/// @param steps  one, or two of different batch sizes, from which those of all others follow
+/// @throws InputError if the two differ in more than sizes that are linear in the batch, or if no file can be made
+///                    there; Error if writing fails
+PERFPRED_API void write_step(const std::string& path, Precision precision, std::span<const SizedStep> steps);
+
+/// Makes the step files of a folder known to Workload::graph(): for the networks `step:<digits>`, `pt2:<digits>` and
+/// `torchscript:<digits>`, `<digits>_<optimizer>_<precision>.json` if the folder has it, else `<digits>.json`, whatever
+/// the workload's optimizer and precision. Folders are looked through in the order in which they were added; a file is
+/// read when it is first needed.
 /// @throws InputError if there is no such folder
 PERFPRED_API void add_graphs(const std::string& folder);
 
 /// Makes one step file known under its name. @throws InputError as StepFile does
 PERFPRED_API StepFile add_graph(const std::string& path);
+
+/// Counts an operator from the shapes of its tensor inputs and outputs, which are in the order of its schema.
+struct OpRule {
+  using Count = std::function<double(std::span<const Shape> inputs, std::span<const Shape> outputs)>;
+  Count flops;
+  Count bytes;  ///< null: those of its operands
+};
+
+/// Sets how an operator is counted that is not known otherwise, in step files and traces. Replaces an earlier rule.
+/// @param name   with namespace, without overload: "mylib::attention"
+/// @param bytes  may be null
+/// @throws InputError if the name has no namespace
+PERFPRED_API void register_op(const std::string& name, OpRule::Count flops, OpRule::Count bytes = {});
+
+/// Registers the rules of a text file, one a line (docs/counting.md):
+/// `mylib::attention  flops = 4 * in0 * in1[-2]  bytes = 2 * (in0 + in1 + in2 + out0)`
+/// @throws InputError with file and line for what is not a rule; nothing is registered then
+PERFPRED_API void register_ops(const std::string& path);
 
 }  // namespace perfpred

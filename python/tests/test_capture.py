@@ -349,6 +349,49 @@ class AsCudaDoes(Captures):
         op = next(op for op in document["ops"] if op["name"] == "perfpred::attention_backward")
         self.assertEqual(shapes(document, op, "outputs"), [[2, 4, 16, 8], [2, 2, 16, 8], [2, 2, 16, 8]])
 
+    def test_attention_reads_each_slice_of_a_packed_projection(self):
+        batch, positions, heads, width = 2, 16, 4, 8
+        project = nn.Linear(32, 3 * heads * width)
+
+        def step():
+            packed = project(torch.randn(batch, positions, 32)).view(batch, positions, 3, heads, width)
+            q, k, v = packed.permute(2, 0, 3, 1, 4)
+            F.scaled_dot_product_attention(q, k, v).sum().backward()
+
+        document = self.captured(step, batch_size=batch)
+        one = 4 * batch * heads * positions * width
+        op = next(op for op in document["ops"] if op["name"] == "perfpred::attention")
+        self.assertEqual(len(set(op["inputs"])), 3)
+        forward = self.inspected("--step", self.path)["kinds"]["attention"]
+        self.assertEqual(forward["bytes_read"], 3 * one)
+
+    def test_a_mask_that_hides_nothing_is_known_to(self):
+        """As transformers asks of a padding mask, wherever it is, before it relies on is_causal."""
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.randn(2, 4, 16, 8))
+                self.asked = []
+
+            def forward(self, mask):
+                mask = mask.to("cuda", torch.bool)
+                self.asked.append(bool((mask[:, :16] & torch.ones_like(mask)).all()))
+                changed = mask.clone()
+                changed.bernoulli_(0.5)
+                self.asked.append(bool(changed.all()))
+                return F.scaled_dot_product_attention(
+                    self.weight, self.weight, self.weight, is_causal=self.asked[0]
+                )
+
+        for ones, known in ((torch.ones(2, 16), True), (torch.eye(2, 16), False)):
+            net = Net()
+            document = self.captured(lambda: net(ones.long()).sum().backward(), batch_size=2)
+            self.assertEqual(net.asked, [known, False])  # of a changed mask nobody knows: it is told False
+            self.assertEqual(len(document["values"]), 1)
+            op = next(op for op in document["ops"] if op["name"] == "perfpred::attention")
+            self.assertEqual(op.get("args", {}).get("causal", False), known)
+
     def test_attention_keeps_the_order_of_axes_in_half_precision(self):
         """So what nn.MultiheadAttention does with the result, [positions, batch, heads, width], needs no copy."""
         for dtype, copies in ((torch.bfloat16, 0), (torch.float32, 1)):

@@ -41,16 +41,21 @@ StepFile add_graph(const std::string& path) {
   return file;
 }
 
-std::optional<StepFile> find_graph(const std::string& network) {
+std::optional<StepFile> find_graph(const std::string& network, const std::string& variant) {
   const std::lock_guard lock(graphs_mutex);
-  const auto known = files_read().find(network);
-  if (known != files_read().end()) return known->second;
+  std::map<std::string, StepFile>& known = files_read();
+  const std::string trained = network + "_" + variant;
+  for (const std::string& name : {network, trained}) {
+    if (const auto found = known.find(name); found != known.end()) return found->second;
+  }
   const std::string stem = network.substr(network.find(':') + 1);  // the hash, or all of a name without one
   if (stem.find('/') != std::string::npos) return std::nullopt;
   for (const fs::path& folder : folders()) {
-    const fs::path path = folder / (stem + ".json");
-    std::error_code error;
-    if (fs::exists(path, error)) return files_read().emplace(network, StepFile(path.string())).first->second;
+    for (const std::string& file : {stem + "_" + variant + ".json", stem + ".json"}) {
+      std::error_code error;
+      if (fs::exists(folder / file, error))
+        return known.emplace(trained, StepFile((folder / file).string())).first->second;
+    }
   }
   return std::nullopt;
 }

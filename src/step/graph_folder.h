@@ -7,8 +7,9 @@
 
 namespace perfpred {
 
-/// The step file of a network in the folders of add_graphs(), which are read at the first call; nothing if none has it.
+/// The step file of a network in the folders of add_graphs(), read at the first call; nothing if none has it.
+/// @param variant  how it is trained: `<digits>_<variant>.json` is taken before `<digits>.json`
 /// @throws InputError as StepFile does
-[[nodiscard]] std::optional<StepFile> find_graph(const std::string& network);
+[[nodiscard]] std::optional<StepFile> find_graph(const std::string& network, const std::string& variant = {});
 
 }  // namespace perfpred

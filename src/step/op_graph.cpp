@@ -2,6 +2,8 @@
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -308,9 +310,16 @@ std::int64_t OpGraph::activation_bytes() const {
   return kept_bytes;
 }
 
+std::int64_t Workload::params() const {
+  validate();
+  if (network == "cifar_cnn") return cifar_cnn_params(*this);
+  return is_file_network(network) ? graph().params() : build_network(*this).params();
+}
+
 OpGraph Workload::graph() const {
   if (!is_file_network(network)) return training_step(build_network(*this), optimizer, precision, optimizer_impl);
-  if (const auto file = find_graph(network)) return file->graph(batch_size);
+  const std::string variant = fmt::format("{}_{}", to_string(optimizer), to_string(precision));
+  if (const auto file = find_graph(network, variant)) return file->graph(batch_size);
   throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");
 }
 

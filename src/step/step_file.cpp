@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -15,6 +14,8 @@
 #include <utility>
 
 #include "step/executed_op.h"
+#include "step/op_rules.h"
+#include "step/step_dtypes.h"
 #include "text/enum_names.h"
 #include "text/file_hash.h"
 #include "text/json.h"
@@ -52,8 +53,14 @@ struct StepTensor {
   std::uint32_t storage = 0;
 };
 
+/// A number at the batch size of the file, and what it grows by with a sample.
+struct Count {
+  double value = 0, growth = 0;
+};
+
 struct StepOp {
-  std::string name;  // without namespace and the underscore of in-place forms if it is LibTorch's
+  std::string name;       // without namespace and the underscore of in-place forms if it is LibTorch's
+  std::string full_name;  // as it stands in the file
   OpKind kind = OpKind::unknown;
   Phase phase = Phase::forward;
   std::int32_t layer = -1;
@@ -61,6 +68,7 @@ struct StepOp {
   std::vector<std::uint32_t> frees;            // indices of storages
   bool free = false, transposed = false, causal = false;
   bool lists = false;  // one launch for lists of tensors
+  std::optional<Count> flops, bytes;
 };
 
 /// A place in the file, for messages: `step.json: ops[3]: inputs`.
@@ -119,26 +127,6 @@ std::size_t position(const json& object, const char* key, const Place& place, co
   return static_cast<std::size_t>(found - words.begin());
 }
 
-using NamedType = std::pair<std::string_view, DataType>;
-constexpr std::array<NamedType, 16> types = {{
-    {"float32", DataType::f32},
-    {"float16", DataType::f16},
-    {"bfloat16", DataType::bf16},
-    {"float64", DataType::f64},
-    {"int64", DataType::i64},
-    {"int32", DataType::i32},
-    {"uint8", DataType::u8},
-    {"int8", DataType::u8},
-    {"bool", DataType::u8},
-    {"int16", DataType::i16},
-    {"float8_e4m3fn", DataType::f8},
-    {"float8_e4m3fnuz", DataType::f8},
-    {"float8_e5m2", DataType::f8},
-    {"float8_e5m2fnuz", DataType::f8},
-    {"complex64", DataType::c64},
-    {"complex128", DataType::c128},
-}};
-
 std::vector<std::int64_t> integers(const json& values, const Place& place, std::int64_t least) {
   std::vector<std::int64_t> read;
   for (const json& value : values) read.push_back(integer(value, place, least, largest_size));
@@ -170,6 +158,19 @@ std::vector<std::uint32_t> indices(const json& op, const char* key, const Place&
     read.push_back(static_cast<std::uint32_t>(index));
   }
   return read;
+}
+
+/// A count of an operator, if the file has it.
+std::optional<Count> count(const json& op, const char* key, const char* growth_key, const Place& place) {
+  if (!op.contains(key)) return std::nullopt;
+  const auto number = [&](const char* name, double least) {
+    const json& value = op[name];
+    if (!value.is_number() || value.get<double>() < least || std::abs(value.get<double>()) > most_bytes * 1e12) {
+      place.in(name).refuse("is not a number that an operator can have");
+    }
+    return value.get<double>();
+  };
+  return Count{number(key, 0), op.contains(growth_key) ? number(growth_key, -most_bytes * 1e12) : 0};
 }
 
 /// The kind of an operator: of LibTorch, of perfpred.capture, or of a user's library.
@@ -246,7 +247,8 @@ struct StepFile::Content {
     tensor.sizes = axes(from, "sizes", "growth", place);
     tensor.strides = axes(from, "strides", "stride_growth", place);
     if (tensor.strides.values.size() != tensor.sizes.values.size()) place.refuse("has not as many strides as sizes");
-    tensor.type = types[position(from, "dtype", place, types, &NamedType::first)].second;
+    tensor.type =
+        step_dtypes[position(from, "dtype", place, step_dtypes, &std::pair<std::string_view, DataType>::first)].second;
     tensor.role = static_cast<TensorRole>(position(from, "role", place, enumerator_names<TensorRole::temporary>));
     const std::int64_t storage = integer(member(from, "storage", place), place.in("storage"), 0, no_tensor - 1);
     if (storage >= static_cast<std::int64_t>(storages.size()))
@@ -257,8 +259,10 @@ struct StepFile::Content {
 
   void read_op(const json& from, const Place& place) {
     StepOp op;
-    op.name = text(from, "name", place);
+    op.name = op.full_name = text(from, "name", place);
     if (!is_utf8(op.name)) place.in("name").refuse("is not UTF-8");
+    op.flops = count(from, "flops", "flops_growth", place);
+    op.bytes = count(from, "bytes", "bytes_growth", place);
     op.phase = static_cast<Phase>(position(from, "phase", place, enumerator_names<Phase::optimizer>));
     op.inputs = indices(from, "inputs", place, tensors.size(), false);
     op.outputs = indices(from, "outputs", place, tensors.size(), true);
@@ -282,10 +286,17 @@ struct StepFile::Content {
       }
     }
     classify(op, pointwise);
+    if (op.kind == OpKind::unknown && op.flops) op.kind = OpKind::custom;
     ops.push_back(std::move(op));
   }
 
   [[nodiscard]] OpGraph graph(std::int64_t batch) const;
+
+  [[nodiscard]] double at_batch(const Count& count, std::int64_t batch) const {
+    const double value = count.value + count.growth * static_cast<double>(batch - batch_size);
+    if (value < 0) throw InputError("the batch is too small for the captured step");
+    return value;
+  }
 };
 
 namespace {
@@ -445,7 +456,12 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
         for (const std::uint32_t tensor : op.outputs) outputs.push_back(strided(tensor));
         added.flops *= repetitions(op.kind, inputs, outputs, op.transposed);
       }
-      if (op.lists || op.kind == OpKind::unknown || op.kind == OpKind::other) {
+      if (op.kind == OpKind::unknown) {
+        if (const auto rule = registered_rule(op.full_name)) count_by(*rule, graph, added);
+      }
+      if (op.flops) added.flops = at_batch(*op.flops, batch);
+      if (op.bytes) set_bytes(added, at_batch(*op.bytes, batch));
+      if (op.lists || op.kind == OpKind::unknown || op.kind == OpKind::other || op.kind == OpKind::custom) {
         const auto [known, is_new] = names.try_emplace(op.name, static_cast<std::int32_t>(names.size()));
         added.name = known->second;
         if (is_new) graph.add_op_name(op.name);

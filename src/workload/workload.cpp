@@ -26,7 +26,8 @@ std::int64_t product(std::initializer_list<std::int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies{});
 }
 
-/// In closed form: a prediction asks for it, and must neither allocate nor build the network.
+}  // namespace
+
 std::int64_t cifar_cnn_params(const Workload& workload) {
   constexpr std::int64_t dense_units = 128;
   std::int64_t in = workload.input[0];
@@ -39,8 +40,6 @@ std::int64_t cifar_cnn_params(const Workload& workload) {
   params += product({in, workload.input[1] >> *workload.depth, workload.input[2] >> *workload.depth, dense_units});
   return params + dense_units + product({dense_units, workload.classes}) + workload.classes;
 }
-
-}  // namespace
 
 NetworkName::NetworkName(std::string_view name) : std::string(canonical_network(name)) {}
 DeviceName::DeviceName(std::string_view name) : std::string(canonical_device(name)) {}
@@ -98,12 +97,6 @@ Network build_network(const Workload& workload) {
     throw InputError(fmt::format("network {} has no attention that could be eager", shown(network.name)));
   }
   return network;
-}
-
-std::int64_t Workload::params() const {
-  if (network != "cifar_cnn") return build_network(*this).params();
-  validate();
-  return cifar_cnn_params(*this);
 }
 
 std::int64_t Workload::steps_per_epoch() const {

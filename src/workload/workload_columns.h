@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/workload.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@ namespace perfpred {
 
 /// A network of a user's file, named by its hash as `torchscript:0123456789ab`: what it is trained on is not known.
 [[nodiscard]] bool is_file_network(std::string_view name);
+
+/// Parameters of a valid workload of `cifar_cnn`, in closed form: a prediction asks for them, and must neither allocate
+/// nor build the network.
+[[nodiscard]] std::int64_t cifar_cnn_params(const Workload& workload);
 
 /// One field of a workload as text: the same in keys, tables and options.
 struct WorkloadColumn {

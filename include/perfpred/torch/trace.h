@@ -96,16 +96,4 @@ class PERFPRED_API StepTracer {
 /// @throws InputError if it cannot be loaded
 PERFPRED_API void load_operators(const std::string& path);
 
-/// Counts an operator from the shapes of its tensor inputs and outputs, which are in the order of its schema.
-struct OpRule {
-  using Count = std::function<double(std::span<const Shape> inputs, std::span<const Shape> outputs)>;
-  Count flops;
-  Count bytes;
-};
-
-/// Sets how all later traces count an operator that is not known. Replaces an earlier rule.
-/// @param name  with namespace, without overload: "mylib::attention"
-/// @throws InputError if the name has no namespace
-PERFPRED_API void register_op(const std::string& name, OpRule::Count flops, OpRule::Count bytes);
-
 }  // namespace perfpred

@@ -9,6 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfpred.capture.above import below_autograd
+from perfpred.capture.values import KnownValues, tensors_in
 
 _META = torch.device("meta")
 
@@ -44,16 +45,6 @@ def user_line():
             innermost = f"{file}:{frame.f_lineno}"  # an installed package that is no part of PyTorch
         frame = frame.f_back
     return innermost or "?"
-
-
-def tensors_in(value):
-    """The tensors of an argument: itself, or those of a list."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for element in value:
-            if isinstance(element, torch.Tensor):
-                yield element
 
 
 class _Schema:
@@ -106,6 +97,7 @@ class Recorder(TorchDispatchMode):
         self.values = []  # what the program asked of tensors without values
         self._made = {}  # storages on the host that were made here
         self._stand_ins = {}  # of tensors of the host, by their storage
+        self.known = KnownValues()
         self._roles = {}  # by storage: what is known of it before it is used
         self._layer_of_node = {}
         self._layer_ids = {}
@@ -186,7 +178,8 @@ class Recorder(TorchDispatchMode):
 
     def _tensor_id(self, tensor, is_output=False):
         storage = self._storage_id(tensor, is_output)
-        key = (storage, tensor.dtype, tensor.shape, tensor.stride())
+        # Slices of one tensor, as q, k and v in one product's result, differ in where they begin.
+        key = (storage, tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset())
         known = self._tensor_ids.get(key)
         if known is None:
             known = self._tensor_ids[key] = len(self.tensors)
@@ -243,6 +236,7 @@ class Recorder(TorchDispatchMode):
             made = torch.empty(storage.nbytes(), dtype=torch.uint8, device="meta")
             self.set_role(made, self._role_on_host(tensor))
             self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
+            self.known.learn_storage(made, tensor)
         whole = self._stand_ins[key][0]
         result = torch.empty(0, dtype=tensor.dtype, device="meta")
         return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
@@ -274,6 +268,10 @@ class Recorder(TorchDispatchMode):
 
     def _answered_on_host(self, op, schema, args, kwargs):
         """The result of an operator that needs no device, in a tuple; None for all others."""
+        if schema.name in ("aten::_local_scalar_dense", "aten::equal"):
+            values = [self.known.value(t) for t in args]
+            if all(v is not None for v in values):
+                return (op(*values),)
         if schema.name == "aten::_local_scalar_dense":
             return (self._value(args[0]),)
         if schema.name == "aten::equal":
@@ -321,15 +319,20 @@ class Recorder(TorchDispatchMode):
                 copy = self._executed(op, self._map(args), {**kwargs, "device": _META})
                 if source.dim() > 0:
                     self.set_role(copy, self._role_on_host(source))
+                self.known.learn(copy, source.to(copy.dtype))
                 return copy
             if device is not None and device.type == "cpu" and kwargs.get("dtype") in (None, source.dtype):
                 return torch.empty_like(source)  # a copy to the host
         if schema.name == "aten::copy_" and not (args[0].is_meta and args[1].is_meta):
             if args[0].is_meta and args[1].dim() > 0:
                 self.set_role(args[0], "input")
+                self.known.forget(args[0])
             return args[0]
         mapped, mapped_kwargs = self._map(args), {name: self.without_memory(v) for name, v in kwargs.items()}
         result = self._executed(op, mapped, mapped_kwargs)
+        if not schema.view:
+            changed = [args[0], result] if schema.in_place or schema.written else None
+            self.known.follow(op, args, kwargs, result, changed)
         if self.recording and not schema.view:
             self._record(op, schema, mapped, mapped_kwargs, result)
         on_host = schema.in_place and isinstance(args[0], torch.Tensor) and not args[0].is_meta
@@ -377,6 +380,8 @@ class Recorder(TorchDispatchMode):
         elif schema.device and _elements(args) > (1 if self.recording and schema.random else _LARGEST_WITH_VALUES):
             kwargs = {**kwargs, "device": _META}
         result = self._on_host(op(*args, **kwargs))
+        if on_device:
+            self.known.follow(op, args, kwargs, result)
         if self.recording and on_device and isinstance(result, torch.Tensor):
             self._record(op, schema, args, kwargs, result)
         return result

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "step/op_rules.h"
 #include "torch/device/torch_errors.h"
 #include "torch/trace/meta_call.h"
 #include "torch/trace/op_recorder.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "step/executed_op.h"
+#include "step/op_rules.h"
 
 namespace perfpred {
 namespace {
@@ -118,7 +119,7 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     }
   }
   for (const at::Tensor& tensor : outputs) outputs_.push_back(tensor.defined() ? id_of(tensor) : no_tensor);
-  Op& op = graph_.add_op(rule != nullptr ? OpKind::custom : kind, phase_, -1, inputs_, outputs_, transposed, causal);
+  Op& op = graph_.add_op(kind, phase_, -1, inputs_, outputs_, transposed, causal);
   if (rule == nullptr && is_conv_or_matmul(kind))
     op.flops *= repetitions(kind, strided(inputs), strided(outputs), transposed);
   if (!name.empty()) {
@@ -127,19 +128,7 @@ void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, 
     if (is_new) graph_.add_op_name(found->first);
     op.name = found->second;
   }
-  if (rule != nullptr) {
-    const auto shapes = [](std::span<const at::Tensor> tensors) {
-      std::vector<Shape> list;
-      for (const at::Tensor& tensor : tensors) list.push_back(tensor.defined() ? strided(tensor).stored() : Shape());
-      return list;
-    };
-    const std::vector<Shape> in = shapes(inputs);
-    const std::vector<Shape> out = shapes(outputs);
-    op.flops = rule->flops(in, out);
-    const auto bytes = static_cast<std::int64_t>(rule->bytes(in, out));
-    op.bytes_written = std::min(op.bytes_written, bytes);
-    op.bytes_read = bytes - op.bytes_written;
-  }
+  if (rule != nullptr) count_by(*rule, graph_, op);
 }
 
 }  // namespace perfpred

@@ -2,7 +2,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <perfpred/op_graph.h>
-#include <perfpred/torch/trace.h>
 
 #include <string>
 #include <string_view>

@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/trace/op_table.h"
 
-#include <perfpred/error.h>
-
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
-#include <shared_mutex>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "step/executed_op.h"
 
 namespace perfpred {
 namespace {
-
-std::shared_mutex registered_mutex;
-std::map<std::string, std::shared_ptr<const OpRule>, std::less<>>& registered_rules() {
-  static std::map<std::string, std::shared_ptr<const OpRule>, std::less<>> rules;
-  return rules;
-}
 
 OpInfo find_out(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
@@ -84,26 +70,11 @@ OpInfo find_out(const c10::OperatorHandle& op) {
 
 }  // namespace
 
-std::shared_ptr<const OpRule> registered_rule(const std::string& name) {
-  const std::shared_lock lock(registered_mutex);
-  const auto found = registered_rules().find(name);
-  return found != registered_rules().end() ? found->second : nullptr;
-}
-
 OpInfo& info_of(const c10::OperatorHandle& op) {
   thread_local std::unordered_map<const c10::FunctionSchema*, OpInfo> known;
   const c10::FunctionSchema* key = &op.schema();
   const auto found = known.find(key);
   return found != known.end() ? found->second : known.emplace(key, find_out(op)).first->second;
-}
-
-void register_op(const std::string& name, OpRule::Count flops, OpRule::Count bytes) {
-  if (name.find("::") == std::string::npos) {
-    throw InputError(fmt::format("operator \"{}\" has no namespace: mylib::{}", name, name));
-  }
-  auto rule = std::make_shared<const OpRule>(OpRule{std::move(flops), std::move(bytes)});
-  const std::unique_lock lock(registered_mutex);
-  registered_rules().insert_or_assign(name, std::move(rule));
 }
 
 }  // namespace perfpred

@@ -2,10 +2,8 @@
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <perfpred/op_graph.h>
-#include <perfpred/torch/trace.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,8 +41,5 @@ struct OpInfo {
 
 /// Found out at the first call of each operator on a thread.
 OpInfo& info_of(const c10::OperatorHandle& op);
-
-/// The rule that register_op() gave to an operator, or null.
-std::shared_ptr<const OpRule> registered_rule(const std::string& name);
 
 }  // namespace perfpred

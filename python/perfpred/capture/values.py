@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of tensors without memory, as far as they are known: masks, lengths and positions that the host made.
+
+A program asks of them how to go on: whether a mask hides anything, how many labels count.
+"""
+
+import weakref
+
+import torch
+
+_LARGEST = 2**20  # elements
+_LIKE = ("ones_like", "zeros_like", "full_like", "new_ones", "new_zeros", "new_full")  # of a tensor's shape alone
+_HOST = torch.device("cpu")
+
+
+def tensors_in(value):
+    """The tensors of an argument: itself, or those of a list."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for element in value:
+            if isinstance(element, torch.Tensor):
+                yield element
+
+
+class KnownValues:
+    """Values of integers and truth values, by the storage of the tensor without memory."""
+
+    def __init__(self):
+        self._hosts = {}  # functions that give a storage of the host, laid out as that without memory
+
+    def learn_storage(self, tensor, host):
+        """A tensor of the host, whose whole storage a tensor without memory stands for. Does not keep it alive."""
+        if self._may_be_known(host):
+            self._set(tensor, weakref.ref(host.untyped_storage()))
+
+    def learn(self, tensor, host):
+        """The values of a new tensor without memory."""
+        if tensor.is_contiguous() and tensor.storage_offset() == 0 and self._may_be_known(host):
+            storage = host.contiguous().untyped_storage()
+            self._set(tensor, lambda: storage)
+
+    def _set(self, tensor, host):
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._hosts[key] = (host, weakref.ref(storage, lambda _: self._hosts.pop(key, None)))
+
+    @staticmethod
+    def _may_be_known(host):
+        real = host.dtype.is_floating_point or host.dtype.is_complex
+        return host.device.type == "cpu" and not real and host.untyped_storage().nbytes() <= 8 * _LARGEST
+
+    def forget(self, value):
+        for tensor in tensors_in(value):
+            self._hosts.pop(tensor.untyped_storage()._cdata, None)
+
+    def value(self, tensor):
+        """A tensor of the host with the same values; None if they are not known."""
+        if not tensor.is_meta:
+            return tensor
+        known = self._hosts.get(tensor.untyped_storage()._cdata)
+        host = None if known is None else known[0]()
+        if host is None:
+            return None
+        return torch.empty(0, dtype=tensor.dtype).set_(host, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def follow(self, op, args, kwargs, result, changed=None):
+        """Computes the result of an operator on the host, too, if all that it depends on is known.
+
+        changed: what the operator wrote to, and is not known any more.
+        """
+        if changed is not None:
+            for value in changed:
+                self.forget(value)
+            return
+        if not isinstance(result, torch.Tensor) or result.dtype.is_floating_point or result.dtype.is_complex:
+            return
+        if result.numel() > _LARGEST or torch.Tag.nondeterministic_seeded in op.tags:
+            return
+        by_shape = op._opname in _LIKE
+        mapped = [self._on_host(v, by_shape) for v in args]
+        mapped_kwargs = {name: self._on_host(v, by_shape) for name, v in kwargs.items()}
+        if any(v is _unknown for v in (*mapped, *mapped_kwargs.values())):
+            return
+        try:
+            self.learn(result, op(*mapped, **mapped_kwargs))
+        except (RuntimeError, NotImplementedError):
+            return  # the host has no kernel for these types: the value stays unknown
+
+    def _on_host(self, value, by_shape):
+        if isinstance(value, torch.Tensor):
+            known = self.value(value)
+            if known is None and by_shape:
+                return torch.empty_like(value, device=_HOST)
+            return _unknown if known is None else known
+        if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+            mapped = [self._on_host(v, by_shape) for v in value]
+            return _unknown if any(v is _unknown for v in mapped) else mapped
+        return _HOST if isinstance(value, torch.device) else value
+
+
+_unknown = object()

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/op_graph.h>
+
+#include <memory>
+#include <string>
+
+namespace perfpred {
+
+/// The rule that register_op() gave to an operator, or null.
+[[nodiscard]] std::shared_ptr<const OpRule> registered_rule(const std::string& name);
+
+/// Counts an operator of the graph by a rule; its kind becomes `custom`. @throws InputError as the rule does
+void count_by(const OpRule& rule, const OpGraph& graph, Op& op);
+
+/// Sets all bytes that an operator moves; it writes as many of them as its outputs have, if they have fewer.
+void set_bytes(Op& op, double bytes);
+
+}  // namespace perfpred
