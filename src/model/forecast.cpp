@@ -14,6 +14,8 @@
 #include <cmath>
 #include <utility>
 
+#include "catalogue/device_table.h"
+
 namespace perfpred {
 namespace {
 
