@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
           ->excludes(alike);
   device_file.add_to(program)->needs(named);
   program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")->check(cli::not_negative());
-  program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and its bound");
+  program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and an upper bound");
   program.add_flag("--pareto", pareto, "Also the runs that no cheaper run equals in value");
   program.add_option("--out", out, "Write the plan as CSV");
   cli::add_graphs_options(program);

@@ -17,6 +17,7 @@
 #include "text/json.h"
 #include "tools/model_workloads.h"
 #include "tools/predictions_file.h"
+#include "tools/workload_labels.h"
 #include "workload_options.h"
 
 using namespace perfpred;
@@ -66,7 +67,7 @@ void print(const Workload& workload, const Forecast& job, bool knows_epoch) {
   const Quantiles& epoch = job.prediction.time_sec;
   line("step", job.step_sec, "s");
   if (knows_epoch) line("epoch", epoch, "s");
-  line("throughput", job.images_per_sec, "images/s");
+  line("throughput", job.images_per_sec, throughput_unit(std::span(&workload, 1)));
   if (knows_epoch) line("total", job.total_sec, "s");
   if (knows_epoch && job.price) line("price", *job.price, "");
   if (knows_epoch && job.epochs_in_budget)
@@ -100,7 +101,7 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<Forec
                  bool knows_epoch) {
   const bool budget = jobs.front().epochs_in_budget.has_value();
   fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, knows_epoch ? "epoch s" : "step s", "90 % interval",
-             "images/s", budget ? "  epochs " : "", " outside");
+             throughput_unit(workloads), budget ? "  epochs " : "", " outside");
   for (std::size_t i = 0; i < workloads.size(); ++i) {
     const Quantiles sec = knows_epoch ? jobs[i].prediction.time_sec : jobs[i].step_sec;
     fmt::print("{:>14} {:>12.4g} {:>25} {:>12.0f} {} {}\n", field_text(workloads[i], field), sec.p50,
@@ -138,7 +139,7 @@ void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& def
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Program program("predict", "Predicts time, throughput, memory, bound and price of a training job.",
+  cli::Program program("predict", "Predicts time, throughput, memory and price of a training job, and what limits it.",
                        "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
   std::string model_file, configs, out, sweep, step;
   cli::WorkloadOptions asked;
