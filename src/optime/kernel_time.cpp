@@ -43,8 +43,9 @@ double tiled_seconds(const std::array<Tile, count>& tiles, const double* paramet
   return best * 2 * hardware.sms / hardware.flops;
 }
 
+/// Efficiencies have tight priors, so that a throttled card does not pass for slow tiles, nor one for slow memory.
 constexpr std::array<KernelParameter, 14> matmul_parameters = {{{"compute", -0.05, 0.03},
-                                                                {"memory", -0.3, 0.2},
+                                                                {"memory", -0.25, 0.03},
                                                                 {"floor", -10.82, 1},
                                                                 {"extra_depth", 3, 0.5},
                                                                 {"wave_mix", 0, 1},
@@ -75,7 +76,7 @@ double matmul_time(const double* p, const DeviceEffects& e, const Kernel& kernel
   return log_sum(smooth_max(compute, memory, std::exp(p[5])), p[2] + e[2]);
 }
 
-constexpr std::array<KernelParameter, 8> half_matmul_parameters = {{{"compute", -0.25, 0.15},
+constexpr std::array<KernelParameter, 8> half_matmul_parameters = {{{"compute", -0.25, 0.03},
                                                                     {"memory", -0.25, 0.15},
                                                                     {"floor", -12.56, 0.3},
                                                                     {"extra_depth", 4, 0.5},
