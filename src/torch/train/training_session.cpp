@@ -20,7 +20,7 @@ TrainingStep made_step(const Workload& workload, c10::Device device, const StepO
 
 TrainingSession::TrainingSession(const Workload& workload, c10::Device device, const ImageData& data,
                                  std::uint64_t seed, bool metrics, const std::string& pt2)
-    : step_(made_step(workload, device, {default_learning_rate(workload.optimizer), 0, 0, seed, metrics}, pt2)),
+    : step_(made_step(workload, device, {default_learning_rate(workload.optimizer), 0, {}, seed, metrics}, pt2)),
       loader_(data.shape, loader_options(workload, device, loader_threads(device))),
       images_(*data.train),
       epoch_images_(workload.train_images),
