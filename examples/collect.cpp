@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cli.h"
+#include "graphs_option.h"
 #include "library_option.h"
 #include "passive_threads.h"
 #include "runs/run_log.h"
@@ -73,6 +74,11 @@ void summarise(const CollectResult& result) {
     fmt::print(stderr, "perfpred-collect: warning: {}{}\n", result.set_aside.front(),
                result.set_aside.size() > 1 ? fmt::format(" (and {} more)", result.set_aside.size() - 1) : "");
   }
+  if (!result.without_graph.empty()) {
+    fmt::print(stderr,
+               "perfpred-collect: warning: no graph of the network is written, so that only its times are known: {}\n",
+               result.without_graph);
+  }
   std::string measured = fmt::format("{} measured", result.done);
   if (result.untrusted > 0) measured += fmt::format(" ({} of them untrusted: disturbed)", result.untrusted);
   fmt::print(stderr, "{}, {} there already, {} failed, {} left\n", measured, result.skipped, result.failed,
@@ -116,10 +122,16 @@ int main(int argc, char** argv) {
   std::int64_t train_images = 50'000;
   bool json = false;
   std::vector<std::string> libraries;
-  program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network")
-      ->excludes(program.get_option("--network"))
-      ->excludes(program.get_option("--attention"));
+  CLI::Option* exported = program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network");
+  CLI::Option* script =
+      program.add_option("--torchscript", options.torchscript, "or TorchScript file; needs --input and --classes");
+  exported->excludes(script);
+  script->needs(program.get_option("--input"), program.get_option("--classes"));
+  for (CLI::Option* file : {exported, script}) {
+    file->excludes(program.get_option("--network"), program.get_option("--attention"));
+  }
   cli::add_library_option(program, libraries);
+  cli::add_graphs_options(program);
   options.runs_csv = "runs.csv";
   options.log_dir = "logs";
   program.add_option("--configs", configs, "CSV with a configuration a row; the other options fill missing fields");
@@ -164,6 +176,7 @@ int main(int argc, char** argv) {
       base = pt2_workload(options.pt2);
       base.batch_size = 0;
     }
+    if (!options.torchscript.empty()) base.network = torchscript_name(options.torchscript);
     if (configs.empty() && program.count("--batch-size") == 0) throw InputError("--batch-size is missing");
     sweeps.push_back({"train_images", {std::to_string(train_images)}});
     std::vector<Workload> workloads = configs.empty() ? sweep_workloads(std::span(&base, 1), sweeps)
@@ -171,6 +184,7 @@ int main(int argc, char** argv) {
     Collector collector(options);
     if (suggest_option->count() != 0) {
       for (Workload& workload : workloads) workload = collector.placed(std::move(workload));
+      collector.write_graphs(workloads);
       const auto known = model.empty() ? std::vector<AggregateRow>{} : TimeRegressor::load(model).fitted_rows();
       std::vector<Workload> chosen;
       for (Suggestion& next : suggest(known, workloads, suggested)) chosen.push_back(std::move(next.workload));

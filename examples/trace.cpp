@@ -12,6 +12,7 @@
 
 #include "graphs_option.h"
 #include "library_option.h"
+#include "loss_options.h"
 #include "step_request.h"
 
 using namespace perfpred;
@@ -22,6 +23,8 @@ struct Request : cli::StepRequest {
   std::string file;                // of TorchScript
   std::string exported;            // of torch.export
   std::vector<std::string> types;  // of each input
+  std::string loss_kind = "cross_entropy";
+  Loss loss;
 };
 
 DataType parse_type(const std::string& text) {
@@ -41,8 +44,10 @@ std::vector<InputSpec> samples_of(const Request& request, Precision precision) {
   }
   std::vector<InputSpec> inputs;
   for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-    InputSpec input{parse_shape(request.inputs[i]), precision == Precision::fp64 ? DataType::f64 : DataType::f32};
-    if (input.shape.size() == 1) input.type = DataType::i64;
+    const bool scalar = request.inputs[i] == "scalar";  // of each sample, as its class
+    InputSpec input{scalar ? std::vector<std::int64_t>() : parse_shape(request.inputs[i]),
+                    precision == Precision::fp64 ? DataType::f64 : DataType::f32};
+    if (input.shape.size() <= 1) input.type = DataType::i64;
     if (!request.types.empty()) input.type = parse_type(request.types[i]);
     inputs.push_back(std::move(input));
   }
@@ -50,18 +55,18 @@ std::vector<InputSpec> samples_of(const Request& request, Precision precision) {
 }
 
 /// Steps that are traced: of batches of these samples.
-NetworkSteps traced(StepTracer tracer, std::vector<InputSpec> samples, Optimizer optimizer) {
+NetworkSteps traced(StepTracer tracer, std::vector<InputSpec> samples, Optimizer optimizer, const Loss& loss) {
   NetworkSteps steps;
   for (const InputSpec& sample : samples) {
     if (!steps.input.empty()) steps.input += ',';
     steps.input += shape_text(sample.shape);
   }
-  steps.step = [tracer = std::make_shared<StepTracer>(std::move(tracer)), samples = std::move(samples),
-                optimizer](std::int64_t batch) {
+  steps.step = [tracer = std::make_shared<StepTracer>(std::move(tracer)), samples = std::move(samples), optimizer,
+                loss](std::int64_t batch) {
     if (batch <= 0) throw InputError(fmt::format("batch size {} is not positive", batch));
     std::vector<InputSpec> inputs = samples;
     for (InputSpec& input : inputs) input.shape.insert(input.shape.begin(), batch);
-    return tracer->trace(inputs, optimizer);
+    return tracer->trace(inputs, optimizer, loss);
   };
   return steps;
 }
@@ -70,7 +75,7 @@ NetworkSteps traced_zoo(const Workload& workload) {
   const Network network = build_network(workload);
   const DataType floats = workload.precision == Precision::fp64 ? DataType::f64 : DataType::f32;
   NetworkSteps steps = traced(StepTracer::network(network, workload.precision),
-                              {{workload.input, network.tokens ? DataType::i64 : floats}}, workload.optimizer);
+                              {{workload.input, network.tokens ? DataType::i64 : floats}}, workload.optimizer, {});
   steps.network = network.name;
   steps.classes = network.classes;
   return steps;
@@ -85,7 +90,7 @@ NetworkSteps traced_pt2(const Request& request) {
     if (!sample.shape.empty()) sample.shape.erase(sample.shape.begin());
   }
   if (!request.inputs.empty()) samples = samples_of(request, precision);
-  NetworkSteps steps = traced(std::move(tracer), std::move(samples), parse_optimizer(request.optimizer));
+  NetworkSteps steps = traced(std::move(tracer), std::move(samples), parse_optimizer(request.optimizer), request.loss);
   steps.network = pt2_name(request.exported);
   return steps;
 }
@@ -107,8 +112,8 @@ std::optional<NetworkSteps> own_steps(const Request& request) {
   const Precision precision = parse_precision(request.precision);
   const std::vector<InputSpec> samples = samples_of(request, precision);
   std::future<std::string> name = std::async(std::launch::async, torchscript_name, request.file);  // hashes all of it
-  NetworkSteps steps =
-      traced(StepTracer::torchscript(request.file, precision), samples, parse_optimizer(request.optimizer));
+  NetworkSteps steps = traced(StepTracer::torchscript(request.file, precision), samples,
+                              parse_optimizer(request.optimizer), request.loss);
   steps.network = name.get();
   return steps;
 }
@@ -129,6 +134,10 @@ int main(int argc, char** argv) {
   request.add_to(program)->excludes(file)->excludes(exported);
   cli::add_library_option(program, libraries);
   cli::add_op_rules_option(program);
+  cli::add_loss_options(program, request.loss_kind, request.loss);
+  program
+      .add_option("--label-smoothing", request.loss.label_smoothing, "share of a class's probability for all classes")
+      ->check(CLI::Range(0.0, 1.0));
   program
       .add_option("--input-type", request.types,
                   "f32, f16, bf16, f64, i64, i32, u8; default i64 for a length, else the precision's")
@@ -139,6 +148,9 @@ int main(int argc, char** argv) {
       throw InputError("--pt2 or --torchscript is missing");
     }
     for (const std::string& library : libraries) load_operators(library);
+    request.loss.kind = parse_loss_kind(request.loss_kind);
+    if (request.file.empty() && request.exported.empty() && !(request.loss == Loss{}))
+      throw InputError("--loss, --loss-sum and --label-smoothing are for --pt2 and --torchscript");
     request.answer(own_steps(request), traced_zoo);
   });
 }

@@ -12,6 +12,7 @@
 
 #include "cli.h"
 #include "library_option.h"
+#include "loss_options.h"
 #include "passive_threads.h"
 #include "text/json.h"
 
@@ -72,9 +73,11 @@ int main(int argc, char** argv) {
   for (CLI::Option* option : {program.add_option("--lr", options.learning_rate, "highest learning rate (default 0.1)"),
                               program.add_option("--optimizer", optimizer, "nesterov (default), sgd, adam, adamw, ..."),
                               program.add_option("--weight-decay", options.weight_decay, "default 5e-4"),
-                              program.add_option("--label-smoothing", options.label_smoothing, "default 0")}) {
+                              program.add_option("--label-smoothing", options.loss.label_smoothing, "default 0")}) {
     option->excludes(evaluate);
   }
+  std::string loss = "cross_entropy";
+  cli::add_loss_options(program, loss, options.loss);
   for (CLI::Option* option :
        {program.add_option("--epochs", options.epochs, "default 1"),
         program.add_option("--warmup", options.warmup, "optimizer steps of linear warm-up, then cosine (default 0)"),
@@ -91,6 +94,7 @@ int main(int argc, char** argv) {
       throw InputError("--amp is --precision fp16, not " + precision);
     options.precision = amp ? Precision::fp16 : parse_precision(precision.empty() ? "fp32" : precision);
     options.optimizer = parse_optimizer(optimizer);
+    options.loss.kind = parse_loss_kind(loss);
     options.layout = parse_layout(layout);
     std::signal(SIGINT, [](int) { interrupted = true; });
     std::signal(SIGTERM, [](int) { interrupted = true; });
@@ -107,9 +111,9 @@ int main(int argc, char** argv) {
                           {"data_wait_share", e.data_wait_share},
                           {"data_bound", e.data_bound},
                           {"train_loss", e.train_loss},
-                          {"train_acc", e.train_acc},
+                          {"train_acc", or_null(e.train_acc)},
                           {"val_loss", e.val_loss},
-                          {"val_acc", e.val_acc}});
+                          {"val_acc", or_null(e.val_acc)}});
       }
       const ordered_json document = {{"device", result.device},
                                      {"epochs", epochs},

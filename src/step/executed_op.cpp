@@ -88,7 +88,10 @@ constexpr std::string_view others =
     "scatter_add slice_scatter select_scatter sort topk flip roll repeat stack tril triu constant_pad_nd "
     "reflection_pad2d reflection_pad2d_backward replication_pad2d replication_pad2d_backward upsample_nearest2d "
     "upsample_nearest2d_backward upsample_bilinear2d upsample_bilinear2d_backward mse_loss mse_loss_backward "
-    "smooth_l1_loss smooth_l1_loss_backward glu glu_backward elu_backward leaky_relu_backward softplus_backward "
+    "smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward binary_cross_entropy "
+    "binary_cross_entropy_backward binary_cross_entropy_with_logits soft_margin_loss soft_margin_loss_backward "
+    "multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_forward multilabel_margin_loss_backward "
+    "log_sigmoid_forward glu glu_backward elu_backward leaky_relu_backward softplus_backward "
     "log_sigmoid_backward nonzero pixel_shuffle channel_shuffle "
     "_prelu_kernel _prelu_kernel_backward _masked_softmax one_hot ";
 

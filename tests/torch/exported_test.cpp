@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "../cli/spawn.h"
 #include "../temporary_folder.h"
 #include "torch/exported/exported_module.h"
 #include "torch/exported/symbolic_number.h"
@@ -253,6 +254,41 @@ TEST_F(ExportedByPyTorch, IsCollected) {
   EXPECT_EQ(rows[0].params, StepTracer::pt2(options.pt2).params());
   workload.network = "pt2:000000000000";
   EXPECT_THAT(message_of([&] { (void)collector.placed(workload); }), HasSubstr("pt2:000000000000"));
+}
+
+/// From a file of torch.export to predictions and plans, by the programs as a user runs them.
+TEST_F(ExportedByPyTorch, IsPredictedAndPlannedByItsName) {
+  const testing::TemporaryFolder folder;
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.front() = testing::program(arguments.front());
+    arguments.push_back("--json");
+    const testing::Finished finished = testing::spawn(arguments);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return json::parse(finished.out, nullptr, false);
+  };
+  const std::string runs = folder.file("runs.csv"), rows = folder.file("runs_agg.csv"),
+                    model = folder.file("model.json"), graphs = folder.file("graphs"),
+                    network = pt2_name(path("cnn.pt2"));
+  EXPECT_EQ(run({"collect", "--pt2", path("cnn.pt2"), "--batch-size", "8,16,24,32,48", "--optimizer", "adam,sgd",
+                 "--epochs", "2", "--train-images", "96", "--threads", "1", "--device", "cpu", "--out", runs,
+                 "--log-dir", folder.file("logs")})["done"],
+            10);
+  run({"aggregate", "--runs", runs, "--out", rows, "--rejected", folder.file("rejected.csv")});
+  run({"train", "--runs-agg", rows, "--graphs", graphs, "--test-fraction", "0", "--val-fraction", "0", "--out", model});
+  const std::vector<std::string> asked = {"predict",      "--model", model,      "--network", network,
+                                          "--batch-size", "40",      "--graphs", graphs};
+  EXPECT_GT(run(asked)["time_sec"]["p50"], 0);
+  const json plan = run({"plan", "--runs-agg", rows, "--budget-sec", "1000", "--epochs", "2", "--time-source",
+                         "predicted", "--model", model, "--value", "thr", "--graphs", graphs});
+  EXPECT_EQ(plan["n"], 10);
+  const json step =
+      run({"inspect", "--network", network, "--batch-size", "40", "--optimizer", "sgd", "--graphs", graphs});
+  const json traced = run({"trace", "--pt2", path("cnn.pt2"), "--batch-size", "40", "--optimizer", "sgd"});
+  for (const char* what : {"params", "flops", "bytes", "memory", "phases", "kinds"})
+    EXPECT_EQ(step[what], traced[what]);
+  testing::expect_refusal(
+      testing::spawn({testing::program("predict"), "--model", model, "--network", network, "--batch-size", "40"}), 2,
+      network);
 }
 
 // ---- Networks of torchvision ----
@@ -520,7 +556,7 @@ TEST_F(ExportedFiles, ReasonsOfLibTorchBecomeOneLine) {
   Workload workload = Workload::cifar_cnn(1, 1, 2);
   workload.classes = 3;
   EXPECT_THAT(message_of([&] {
-                (void)load_exported(path, workload, at::kCPU)->forward(torch::ones({2, 4}));
+                (void)load_exported(path, workload, at::kCPU)->forward(torch::ones({2, 4}), {});
               }),
               AllOf(StartsWith(path + ": "), HasSubstr("square"), Not(HasSubstr("\n"))));
 }

@@ -32,7 +32,7 @@
 #include "../temporary_folder.h"
 #include "torch/device/memory_peak.h"
 #include "torch/files/checkpoint.h"
-#include "torch/train/cross_entropy.h"
+#include "torch/train/loss.h"
 #include "torch/train/trainable_network.h"
 #include "torch/train/training_step.h"
 #include "zoo_steps.h"
@@ -375,7 +375,7 @@ TEST(TorchScript, WhatCannotBeTrainedIsSaidWithItsFile) {
     Workload workload = Workload::cifar_cnn(1, 1, 2);
     workload.classes = classes;
     std::string text = message_of([&] {
-      (void)load_torchscript(path, workload, c10::kCPU)->forward(torch::ones({2, 3, 8, 8}));
+      (void)load_torchscript(path, workload, c10::kCPU)->forward(torch::ones({2, 3, 8, 8}), {});
     });
     return text.rfind(path + ": ", 0) == 0 ? text.substr(path.size() + 2) : text;
   };
@@ -531,7 +531,7 @@ TEST(NetworkModule, LearnsItsBatch) {
       std::vector<double> losses;
       for (int step = 0; step < 12; ++step) {
         adam.zero_grad();
-        const at::Tensor loss = cross_entropy(module.forward(batch), labels);
+        const at::Tensor loss = loss_of({}, module.forward(batch), labels);
         loss.backward();
         adam.step();
         losses.push_back(loss.item<double>());

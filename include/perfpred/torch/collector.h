@@ -22,6 +22,7 @@ struct CollectOptions {
   std::optional<int> threads;            ///< of a CPU, all by default; not for a GPU
   std::string data;                      ///< folder of CIFAR-10 files; generated images where empty
   std::string pt2;                       ///< file of torch.export.save() that workloads named pt2_name() train
+  std::string torchscript;               ///< or a TorchScript file, that those named torchscript_name() train
   std::string env;                       ///< a free tag
   std::uint64_t seed = 0;                ///< of the data, the order of the sweep, and the first row of each workload
   std::optional<double> time_limit_sec;  ///< > 0; no run begins that would probably end later
@@ -45,6 +46,7 @@ struct CollectResult {
   int left = 0;       ///< runs not begun or not finished: stopped, or out of time
   std::vector<Run> runs;
   std::vector<std::string> set_aside;  ///< one line for each torn line of the file, see RunRecorder
+  std::string without_graph;           ///< why write_graphs() could not do its work; empty if it could
 };
 
 /// Measures training runs on this machine.
@@ -65,8 +67,15 @@ class PERFPRED_API Collector {
   /// it says true
   [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
 
+  /// Writes what core needs to know of a file's network: one step file for each optimizer and precision of the
+  /// workloads, `graphs/<digits>_<optimizer>_<precision>.json` beside options.runs_csv, and the first of them as
+  /// `graphs/<digits>.json`, too, if there is none; makes the folder known (add_graphs()). Nothing for networks of the
+  /// zoo.
+  /// @throws InputError if the network can be trained but not traced, or no file can be made there
+  void write_graphs(std::span<const Workload> workloads) const;
+
   /// Measures every workload options.repeats times, less the rows that options.runs_csv holds already, in an order
-  /// shuffled by the seed, and records each run as it ends. Equal workloads count once.
+  /// shuffled by the seed, and records each run as it ends. Equal workloads count once. Calls write_graphs() before.
   /// @throws InputError for a workload that cannot be trained here, before anything is measured
   /// @throws Error if a row or a log cannot be written, DeviceError if the device stopped answering
   [[nodiscard]] CollectResult collect(std::span<const Workload> workloads,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/export.h>
+#include <perfpred/torch/loss.h>
 #include <perfpred/vocabulary.h>
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct TrainNetOptions {
   std::int64_t batch_size = 128;
   double learning_rate = 0.1;
   std::int64_t warmup = 0;  ///< optimizer steps in which the rate grows linearly; then it falls as a cosine
-  double label_smoothing = 0;
+  Loss loss;                ///< of a network that returns logits
   double weight_decay = 5e-4;
   Optimizer optimizer = Optimizer::nesterov;
   Precision precision = Precision::fp32;
@@ -56,7 +57,8 @@ struct TrainNetEpoch {
   double images_per_sec = 0;
   double data_wait_share = 0;  ///< share of `sec` spent waiting for images
   bool data_bound = false;     ///< that share is above 0.1
-  double train_loss = 0, train_acc = 0, val_loss = 0, val_acc = 0;
+  double train_loss = 0, val_loss = 0;
+  std::optional<double> train_acc, val_acc;  ///< empty where the network returns its loss
 };
 
 struct TrainNetResult {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/op_graph.h>
+#include <perfpred/torch/loss.h>
 #include <perfpred/vocabulary.h>
 #include <perfpred/workload.h>
 
@@ -34,7 +35,8 @@ struct ModuleToTrace {
 
 /// Records the operators of training steps without executing them: no weights in memory, no device. The values of
 /// tensors are unknown: a branch that depends on a value sees ones, a shape that depends on values is that of zeros.
-/// The loss is the mean cross entropy; axis 1 of the output holds the classes, or the last axis if its rank is 3.
+/// The loss is the mean cross entropy unless another one is asked for; axis 1 of the output holds the classes, or the
+/// last axis if its rank is 3. An output of rank 0 is a loss already.
 class PERFPRED_API StepTracer {
  public:
   /// @param make       creates the module; called once, here. Tensors that it creates have shapes but no memory.
@@ -62,8 +64,9 @@ class PERFPRED_API StepTracer {
 
   /// The second or a later step of training, parameters updated by fused kernels (docs/counting.md). Operators of
   /// unknown kind are in the graph with their name and bytes. Inputs get no gradient.
-  /// @throws InputError that names the operator if its inputs do not fit each other
-  [[nodiscard]] OpGraph trace(std::span<const InputSpec> inputs, Optimizer optimizer);
+  /// @throws InputError that names the operator if its inputs do not fit each other; for another loss than the cross
+  ///                    entropy if the network returns one itself
+  [[nodiscard]] OpGraph trace(std::span<const InputSpec> inputs, Optimizer optimizer, const Loss& loss = {});
 
   [[nodiscard]] std::int64_t params() const;  ///< trainable parameters
 
@@ -88,7 +91,8 @@ class PERFPRED_API StepTracer {
 [[nodiscard]] PERFPRED_API std::string pt2_name(const std::string& path);
 
 /// How such a file's network is trained, as far as the file says: its name, the input, the classes and the batch size
-/// of the example that it was exported with.
+/// of the example that it was exported with. A network that takes samples and targets returns its loss; the number of
+/// classes is 0 then, for the file does not say it.
 /// @throws InputError as StepTracer::pt2(), or if the network does not take one tensor of samples
 [[nodiscard]] PERFPRED_API Workload pt2_workload(const std::string& path);
 

@@ -6,7 +6,6 @@
 #include <perfpred/torch/collector.h>
 #include <perfpred/torch/image_data.h>
 #include <perfpred/torch/system_info.h>
-#include <perfpred/torch/trace.h>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -32,7 +32,7 @@
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
-#include "torch/exported/exported_module.h"
+#include "torch/measure/collected_file.h"
 #include "torch/measure/epoch_measurement.h"
 #include "torch/measure/run_log_writer.h"
 #include "torch/measure/step_measurement.h"
@@ -144,14 +144,13 @@ struct Collector::Impl {
       threads = options.threads.value_or(default_cpu_threads());
       use_cpu_threads(threads);
     }
-    if (!options.pt2.empty()) {
-      file_network = pt2_name(options.pt2);
-      const ExportedModule module(options.pt2, {at::kMeta});
-      for (const auto& [parameter, tensor] : module.parameters()) {
-        if (tensor.requires_grad()) file_params += tensor.numel();
-      }
-    }
+    if (!options.pt2.empty() && !options.torchscript.empty())
+      throw InputError("a sweep is of one file, of torch.export or of TorchScript");
+    if (!options.pt2.empty()) file.emplace(CollectedFile::Kind::pt2, options.pt2);
+    if (!options.torchscript.empty()) file.emplace(CollectedFile::Kind::torchscript, options.torchscript);
   }
+
+  [[nodiscard]] bool of_file(const Workload& workload) const { return file && workload.network == file->name(); }
 
   [[nodiscard]] Workload placed(Workload workload) const {
     workload.device = name;
@@ -159,7 +158,7 @@ struct Collector::Impl {
     workload.validate();
     check_trainable(workload, device);
     if (is_file_network(workload.network)) {
-      if (workload.network != file_network) {
+      if (!of_file(workload)) {
         throw InputError(
             fmt::format("network {} is a file's; without the file it cannot be trained", workload.network));
       }
@@ -185,7 +184,7 @@ struct Collector::Impl {
     run.workload = workload;
     run.timestamp_utc = utc_now();
     run.framework = std::string("LibTorch ") + TORCH_VERSION;
-    run.params = workload.network == file_network ? file_params : workload.params();
+    run.params = of_file(workload) ? file->params() : workload.params();
     run.timing = options.timing;
     run.env = options.env;
     run.load = system_load();
@@ -210,9 +209,8 @@ struct Collector::Impl {
   CollectOptions options;
   c10::Device device;
   std::string name;
-  int threads = 0;           // of a CPU
-  std::string file_network;  // of options.pt2
-  std::int64_t file_params = 0;
+  int threads = 0;  // of a CPU
+  std::optional<CollectedFile> file;
   std::unique_ptr<ImageData> data;
   std::tuple<std::vector<std::int64_t>, std::int64_t, std::int64_t> data_is_for;
   std::optional<SystemInfo> info;
@@ -240,7 +238,7 @@ bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWr
   run.mem_free_mb = guard_torch([&] { return DeviceMonitor(device).read().mem_free_mb; });
   auto owned = guard_torch([&] {
     return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs,
-                                             workload.network == file_network ? options.pt2 : "");
+                                             of_file(workload) ? file->load(workload, device) : nullptr);
   });
   return use_until_device_fails(std::move(owned), [&](TrainingSession& session) {
     if (options.timing == Timing::epochs) {
@@ -336,6 +334,12 @@ Collector& Collector::operator=(Collector&&) noexcept = default;
 
 Workload Collector::placed(Workload workload) const { return impl_->placed(std::move(workload)); }
 
+void Collector::write_graphs(std::span<const Workload> workloads) const {
+  if (!impl_->file) return;
+  const std::filesystem::path runs = impl_->options.runs_csv;
+  impl_->file->write_graphs(workloads, runs.parent_path().string());
+}
+
 std::optional<Run> Collector::measure(const Workload& workload, const std::function<bool()>& stop) {
   RunLogWriter no_log;
   return impl_->measure({impl_->placed(workload), impl_->options.seed}, no_log, stop);
@@ -349,6 +353,11 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
   if (!impl_->options.log_dir.empty()) make_folder(impl_->options.log_dir);
   RunRecorder recorder(impl_->options.runs_csv);
   CollectResult result;
+  try {
+    write_graphs(workloads);
+  } catch (const InputError& error) {
+    result.without_graph = error.what();
+  }
   const std::vector<Job> jobs = impl_->jobs_left(workloads, recorder.runs(), result.skipped);
   const auto limit = impl_->options.time_limit_sec;
   const auto begin = Clock::now();

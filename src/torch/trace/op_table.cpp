@@ -35,8 +35,9 @@ OpInfo find_out(const c10::OperatorHandle& op) {
     info.role = OpRole::composite;
     return info;
   }
-  if (ours && name.starts_with("_foreach_")) {
-    info.role = OpRole::composite;  // one operator for each tensor of the lists
+  const bool lists = name.starts_with("_foreach_");                     // one operator for each tensor of the lists
+  if (ours && (lists || name == "binary_cross_entropy_with_logits")) {  // which has no kernel of its own
+    info.role = OpRole::composite;
     return info;
   }
   const bool view =

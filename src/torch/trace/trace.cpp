@@ -20,8 +20,8 @@
 #include "torch/trace/cuda_dispatch.h"
 #include "torch/trace/op_handler.h"
 #include "torch/trace/op_recorder.h"
-#include "torch/train/cross_entropy.h"
 #include "torch/train/gradient_scaler.h"
+#include "torch/train/loss.h"
 #include "torch/train/parameter_update.h"
 #include "torch/train/script_module.h"
 
@@ -133,14 +133,22 @@ at::ScalarType scalar_type(DataType type) {
 
 Tensor meta(at::IntArrayRef shape, at::ScalarType type) { return at::empty(shape, at::device(at::kMeta).dtype(type)); }
 
-/// Outputs of rank 0 and 1 are losses already. @param labels  gets the labels of the others
-Tensor loss_of(Tensor output, Tensor& labels) {
-  if (output.dim() < 2) return output.dim() == 0 ? output : output.mean();
+/// An output of rank 0 is a loss already; of rank 1 it is one for each sample, where no numbers are compared.
+/// @param targets  gets those of the others: numbers of classes, or numbers of the output's shape
+Tensor traced_loss(const Loss& loss, const Tensor& output, Tensor& targets) {
+  if (output.dim() == 0 && !(loss == Loss{})) {
+    throw InputError("the network returns a loss itself: no other is taken of it");
+  }
+  if (output.dim() == 0) return output;
+  if (loss.kind != LossKind::cross_entropy) {
+    targets = meta(output.sizes(), output.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    return loss_of(loss, output, targets);
+  }
+  if (output.dim() == 1) return loss.sum ? output.sum() : output.mean();
   std::vector<std::int64_t> shape = output.sizes().vec();
-  if (shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
-  shape.erase(shape.begin() + 1);
-  labels = meta(shape, at::kLong);
-  return cross_entropy(output, labels);
+  shape.erase(shape.begin() + class_axis(output));
+  targets = meta(shape, at::kLong);
+  return loss_of(loss, output, targets);
 }
 
 }  // namespace
@@ -202,7 +210,7 @@ struct StepTracer::Impl {
     for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   }
 
-  OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer) {
+  OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer, const Loss& wanted) {
     const WithoutMemory without_memory;
     ParameterUpdate& update = updates.try_emplace(optimizer, optimizer, parameters).first->second;
     if (precision == Precision::fp16 && !scaler) scaler.emplace(at::kMeta);
@@ -230,7 +238,7 @@ struct StepTracer::Impl {
     }
     recorder.start(Phase::loss);
     at::Tensor labels;
-    at::Tensor loss = loss_of(std::move(output), labels);
+    at::Tensor loss = traced_loss(wanted, std::exchange(output, {}), labels);
     cuda.reset();
     if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
     if (loss.requires_grad()) {
@@ -282,10 +290,10 @@ StepTracer StepTracer::network(const Network& network, Precision precision) {
   return StepTracer(make, precision);
 }
 
-OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer) {
+OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer, const Loss& loss) {
   take_op_failure();
   try {
-    return impl_->trace(inputs, optimizer);
+    return impl_->trace(inputs, optimizer, loss);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

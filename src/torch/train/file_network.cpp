@@ -15,8 +15,13 @@ std::string pt2_name(const std::string& path) { return "pt2:" + file_hash(path);
 Workload pt2_workload(const std::string& path) {
   const ExportedModule module(path, {at::kMeta});
   const auto refuse = [&](const std::string& why) { throw InputError(fmt::format("{}: {}", path, why)); };
-  if (module.inputs().size() != 1) {
-    refuse(fmt::format("takes {} inputs; images and sequences of words are one", module.inputs().size()));
+  const bool gives_loss = module.inputs().size() == 2 && !module.outputs().empty() &&
+                          module.outputs().front().sizes.empty();  // of the samples and their targets
+  if (module.inputs().size() != 1 && !gives_loss) {
+    refuse(
+        fmt::format("takes {} inputs; images and sequences of words are one, and their targets another for a network "
+                    "that returns its loss",
+                    module.inputs().size()));
   }
   const auto& sizes = module.inputs().front().sizes;
   if (sizes.size() != 2 && sizes.size() != 4) {
@@ -28,6 +33,10 @@ Workload pt2_workload(const std::string& path) {
   workload.batch_size = sizes.front().example;
   workload.input.clear();
   for (std::size_t axis = 1; axis < sizes.size(); ++axis) workload.input.push_back(sizes[axis].example);
+  if (gives_loss) {
+    workload.classes = 0;
+    return workload;
+  }
   if (module.outputs().empty() || module.outputs().front().sizes.size() < 2)
     refuse("does not return one tensor of logits");
   const auto& given = module.outputs().front().sizes;

@@ -36,8 +36,8 @@ void check_ranges(const TrainNetOptions& options) {
   at_least("train-images", static_cast<double>(options.train_images.value_or(1)), 1);
   at_least("profile-warmup", options.profile_warmup, 0);
   at_least("profile-iter", options.profile_iter, 1);
-  at_least("label-smoothing", options.label_smoothing, 0);
-  if (options.label_smoothing >= 1) throw InputError("label-smoothing is not below 1");
+  at_least("label-smoothing", options.loss.label_smoothing, 0);
+  if (options.loss.label_smoothing >= 1) throw InputError("label-smoothing is not below 1");
 }
 
 /// @throws InputError for options that contradict each other or would have no effect

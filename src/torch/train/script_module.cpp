@@ -37,6 +37,11 @@ std::string reason_in(const std::string& message) {
   return first_line_of(at == std::string::npos ? message : message.substr(at + marker.size()));
 }
 
+bool takes_targets(const torch::jit::Module& module) {
+  const auto& arguments = module.get_method("forward").function().getSchema().arguments();
+  return arguments.size() == 3 && !arguments[2].default_value();  // the first is the module
+}
+
 torch::jit::Module load_script_module(const std::string& path, c10::Device device) {
   if (!std::ifstream(path)) throw InputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   try {

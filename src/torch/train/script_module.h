@@ -11,6 +11,9 @@ namespace perfpred {
 /// @throws InputError, `path: reason`, if the file cannot be read, is not TorchScript, or needs a newer LibTorch
 [[nodiscard]] torch::jit::Module load_script_module(const std::string& path, c10::Device device);
 
+/// Whether a module has to be given two arguments: samples and their targets, of which it returns the loss.
+[[nodiscard]] bool takes_targets(const torch::jit::Module& module);
+
 /// The reason in an error message of LibTorch or of TorchScript's interpreter, without the lines that say where in the
 /// sources it was raised.
 [[nodiscard]] std::string reason_in(const std::string& message);

@@ -11,6 +11,7 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <stdexcept>
+#include <vector>
 
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
@@ -26,7 +27,7 @@ class ZooNetwork final : public TrainableNetwork {
       : module_(build_network(workload),
                 ModuleOptions{seed, device, storage_type(workload.precision), workload.layout, drawn_on_device}) {}
 
-  at::Tensor forward(const at::Tensor& inputs) override { return module_.forward(inputs); }
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor&) override { return module_.forward(inputs); }
   void train(bool on) override { module_.train(on); }
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
     return pairs(module_.named_parameters());
@@ -47,11 +48,14 @@ class ZooNetwork final : public TrainableNetwork {
 };
 
 /// @throws InputError if the output of the file's network cannot be trained on so many classes
-at::Tensor checked_logits(const std::string& path, at::Tensor logits, std::int64_t classes) {
-  if (!logits.defined() || logits.dim() < 2) {
+at::Tensor checked_output(const std::string& path, at::Tensor logits, std::int64_t classes, bool is_loss) {
+  if (is_loss && (!logits.defined() || logits.dim() != 0 || !logits.is_floating_point())) {
+    throw InputError(fmt::format("{}: takes targets and does not return a loss, one number", path));
+  }
+  if (!is_loss && (!logits.defined() || logits.dim() < 2)) {
     throw InputError(fmt::format("{}: does not return one tensor of logits", path));
   }
-  if (logits.size(-1) < classes) {
+  if (!is_loss && logits.size(-1) < classes) {
     throw InputError(fmt::format("{}: has {} outputs for {} classes", path, logits.size(-1), classes));
   }
   if (at::GradMode::is_enabled() && !logits.requires_grad()) {
@@ -68,10 +72,13 @@ class ScriptNetwork final : public TrainableNetwork {
     module_.train();
   }
 
-  at::Tensor forward(const at::Tensor& inputs) override {
-    const at::IValue result = call(inputs);
-    return checked_logits(path_, result.isTensor() ? result.toTensor() : at::Tensor(), classes_);
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) override {
+    std::vector<at::IValue> arguments = {inputs};
+    if (gives_loss_) arguments.emplace_back(targets);
+    const at::IValue result = call(std::move(arguments));
+    return checked_output(path_, result.isTensor() ? result.toTensor() : at::Tensor(), classes_, gives_loss_);
   }
+  [[nodiscard]] bool gives_loss() const override { return gives_loss_; }
   void train(bool on) override { module_.train(on); }
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
     std::vector<std::pair<std::string, at::Tensor>> list;
@@ -85,9 +92,9 @@ class ScriptNetwork final : public TrainableNetwork {
   }
 
  private:
-  at::IValue call(const at::Tensor& inputs) {
+  at::IValue call(std::vector<at::IValue> arguments) {
     try {
-      return module_.forward({inputs});
+      return module_.forward(std::move(arguments));
     } catch (const std::runtime_error& error) {
       // The interpreter's own, which ends with the reason after a trace of the module's source.
       std::string text = error.what();
@@ -102,6 +109,7 @@ class ScriptNetwork final : public TrainableNetwork {
   std::string path_;
   std::int64_t classes_;
   torch::jit::Module module_;
+  bool gives_loss_ = takes_targets(module_);
 };
 
 class ExportedNetwork final : public TrainableNetwork {
@@ -111,19 +119,22 @@ class ExportedNetwork final : public TrainableNetwork {
         classes_(workload.classes),
         module_(path, {device, workload.precision == Precision::fp64, workload.layout}) {}
 
-  at::Tensor forward(const at::Tensor& inputs) override {
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) override {
     const auto taken = module_.inputs();
-    const bool half = taken.size() == 1 && c10::isReducedFloatingType(taken[0].type);
+    const bool half = !taken.empty() && c10::isReducedFloatingType(taken[0].type);
+    std::vector<at::Tensor> arguments = {half ? inputs.to(taken[0].type) : inputs};
+    if (gives_loss()) arguments.push_back(targets.to(taken[1].type));
     std::vector<at::Tensor> outputs;
     try {
-      outputs = module_.forward({half ? inputs.to(taken[0].type) : inputs});
+      outputs = module_.forward(arguments);
     } catch (const c10::Error& error) {
       const std::string reason = error.what_without_backtrace();
       if (speaks_of_memory(reason) || dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) throw;
       throw InputError(fmt::format("{}: {}", path_, first_line_of(reason)));
     }
-    return checked_logits(path_, outputs.empty() ? at::Tensor() : outputs.front(), classes_);
+    return checked_output(path_, outputs.empty() ? at::Tensor() : outputs.front(), classes_, gives_loss());
   }
+  [[nodiscard]] bool gives_loss() const override { return module_.inputs().size() == 2; }
   void train(bool on) override { module_.train(on); }
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
     return module_.parameters();

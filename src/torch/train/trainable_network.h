@@ -16,7 +16,9 @@ namespace perfpred {
 class TrainableNetwork {
  public:
   virtual ~TrainableNetwork() = default;
-  [[nodiscard]] virtual at::Tensor forward(const at::Tensor& inputs) = 0;  ///< logits
+  /// Logits; or the loss, a scalar, if gives_loss(): then of the inputs and their targets.
+  [[nodiscard]] virtual at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) = 0;
+  [[nodiscard]] virtual bool gives_loss() const { return false; }
   virtual void train(bool on) = 0;
   [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> parameters() const = 0;
   [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> buffers() const = 0;
@@ -29,11 +31,13 @@ class TrainableNetwork {
 [[nodiscard]] std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device,
                                                                  std::uint64_t seed, bool drawn_on_device = false);
 
-/// A module saved by torch.jit.save(). @throws InputError if the file cannot be read or is not TorchScript
+/// A module saved by torch.jit.save(). One that takes two inputs, the second of them the targets, gives its loss.
+/// @throws InputError if the file cannot be read or is not TorchScript
 [[nodiscard]] std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,
                                                                  c10::Device device);
 
-/// A network saved by torch.export.save(); of several outputs, the first is the logits.
+/// A network saved by torch.export.save(); of several outputs, the first is the logits. One that takes two inputs gives
+/// its loss.
 /// @throws InputError if the file cannot be read, is not one of these, or has an operator that is not known
 [[nodiscard]] std::unique_ptr<TrainableNetwork> load_exported(const std::string& path, const Workload& workload,
                                                               c10::Device device);

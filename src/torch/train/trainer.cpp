@@ -22,6 +22,10 @@ namespace {
 
 constexpr double message_every_sec = 5;
 
+std::string accuracy_text(const std::optional<double>& accuracy) {
+  return accuracy ? fmt::format(", accuracy {:.4f}", *accuracy) : std::string();
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device, Message message, Stop stop)
@@ -36,7 +40,7 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   result_.skipped_images = data_.skipped;
   workload.device = result_.device;
   if (device_.is_cpu()) workload.threads = options_.threads.value_or(default_cpu_threads());
-  const StepOptions step{options_.learning_rate, options_.weight_decay, options_.label_smoothing, options_.seed};
+  const StepOptions step{options_.learning_rate, options_.weight_decay, options_.loss, options_.seed};
   std::unique_ptr<TrainableNetwork> own;
   if (!options_.torchscript.empty()) own = load_torchscript(options_.torchscript, workload, device_);
   if (!options_.pt2.empty()) own = load_exported(options_.pt2, workload, device_);
@@ -147,7 +151,7 @@ void Trainer::test() {
   }
   result_.test_loss = metrics->loss;
   result_.test_acc = metrics->accuracy;
-  message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", metrics->loss, metrics->accuracy));
+  message_(fmt::format("test: loss {:.4f}{}", metrics->loss, accuracy_text(metrics->accuracy)));
 }
 
 void Trainer::train() {
@@ -184,10 +188,10 @@ void Trainer::train() {
     done.val_acc = validated_->accuracy;
     result_.epochs.push_back(done);
     message_(fmt::format(
-        "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}, accuracy "
-        "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
+        "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}{}; validation: loss {:.4f}{}",
         done.epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
-        done.data_bound ? " (data-bound)" : "", done.train_loss, done.train_acc, done.val_loss, done.val_acc));
+        done.data_bound ? " (data-bound)" : "", done.train_loss, accuracy_text(done.train_acc), done.val_loss,
+        accuracy_text(done.val_acc)));
     if (!whole) return;
     finish_epoch(done);
     if (out_of_steps()) return;
@@ -195,8 +199,9 @@ void Trainer::train() {
 }
 
 void Trainer::finish_epoch(const TrainNetEpoch& epoch) {
-  const bool best = std::isfinite(epoch.val_loss) && epoch.val_acc > progress_.best;
-  progress_ = {epoch.epoch, best ? epoch.val_acc : progress_.best};
+  const double score = epoch.val_acc.value_or(std::exp(-epoch.val_loss));
+  const bool best = std::isfinite(epoch.val_loss) && score > progress_.best;
+  progress_ = {epoch.epoch, best ? score : progress_.best};
   if (!saves()) return;
   // last.pt is written last: who resumes from it writes only what comes later.
   if (best) save("best.pt");
@@ -255,11 +260,11 @@ TrainNetEpoch Trainer::train_epoch() {
     done.data_wait_share = (loader_.waited_sec() - waited_before) / done.sec;
     done.data_bound = is_data_bound(done.data_wait_share);
     progress_.loss_sum += trained.loss * static_cast<double>(images);
-    progress_.correct += trained.accuracy * static_cast<double>(images);
+    progress_.correct += trained.accuracy.value_or(0) * static_cast<double>(images);
   }
   const auto seen = static_cast<double>(std::min(progress_.steps * options_.batch_size, data_.workload.train_images));
   done.train_loss = progress_.loss_sum / seen;
-  done.train_acc = progress_.correct / seen;
+  if (step_->counts_answers()) done.train_acc = progress_.correct / seen;
   if (!std::isfinite(done.train_loss)) {
     message_(fmt::format("epoch {}: the loss is {}: the training has diverged", done.epoch, done.train_loss));
   }

@@ -17,14 +17,24 @@ using nlohmann::json;
 
 /// All that decides what the next step computes.
 json settings_of(const TrainNetOptions& options, const Workload& workload) {
-  return {
-      {"workload", workload.key()},           {"data", options.data},     {"epochs", options.epochs},
-      {"lr", options.learning_rate},          {"warmup", options.warmup}, {"label_smoothing", options.label_smoothing},
-      {"weight_decay", options.weight_decay}, {"seed", options.seed}};
+  json settings = {{"workload", workload.key()},
+                   {"data", options.data},
+                   {"epochs", options.epochs},
+                   {"lr", options.learning_rate},
+                   {"warmup", options.warmup},
+                   {"label_smoothing", options.loss.label_smoothing},
+                   {"weight_decay", options.weight_decay},
+                   {"seed", options.seed}};
+  const Loss& loss = options.loss;
+  if (loss.sum || loss.kind != LossKind::cross_entropy)
+    settings["loss"] = fmt::format("{} of {}", loss.sum ? "sum" : "mean", to_string(loss.kind));
+  return settings;
 }
 
 /// The first setting that differs between two trainings, with both values; empty if all are equal.
 std::string difference(const json& theirs, const json& ours) {
+  if (theirs.contains("loss") && !ours.contains("loss"))
+    return fmt::format("loss {}, not the default", theirs["loss"].dump());
   for (const auto& [key, value] : ours.items()) {
     const json other = theirs.is_object() && theirs.contains(key) ? theirs[key] : json();
     if (other == value) continue;

@@ -12,9 +12,10 @@ namespace perfpred {
 
 /// How far a training is.
 struct TrainingProgress {
-  int epochs = 0;                    ///< finished and validated
-  double best = -1;                  ///< highest validation accuracy so far; -1 before the first
-  std::int64_t steps = 0;            ///< of the epoch that is under way
+  int epochs = 0;          ///< finished and validated
+  double best = -1;        ///< highest validation accuracy so far, or exp(-loss) of a network that returns its
+                           ///< loss; -1 before the first
+  std::int64_t steps = 0;  ///< of the epoch that is under way
   double loss_sum = 0, correct = 0;  ///< over the images of these steps
 };
 

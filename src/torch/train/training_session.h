@@ -5,7 +5,7 @@
 #include <perfpred/workload.h>
 
 #include <cstdint>
-#include <string>
+#include <memory>
 
 #include "torch/data/batch_loader.h"
 #include "torch/train/training_step.h"
@@ -18,9 +18,9 @@ class TrainingSession {
   /// @param data     has to outlive the session
   /// @param seed     of the initial weights and the order of the images
   /// @param metrics  see StepOptions
-  /// @param pt2      file of the network; empty: a network of the zoo
+  /// @param network  of a file; null: the workload's, of the zoo
   TrainingSession(const Workload& workload, c10::Device device, const ImageData& data, std::uint64_t seed, bool metrics,
-                  const std::string& pt2 = {});
+                  std::unique_ptr<TrainableNetwork> network = nullptr);
 
   [[nodiscard]] TrainingStep& step() { return step_; }
   [[nodiscard]] BatchLoader& loader() { return loader_; }

@@ -13,7 +13,6 @@
 #include "torch/device/autocast.h"
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
-#include "torch/train/cross_entropy.h"
 #include "torch/train/cuda_graph.h"
 
 namespace perfpred {
@@ -58,6 +57,8 @@ TrainingStep::TrainingStep(std::unique_ptr<TrainableNetwork> network, const Work
                            const StepOptions& options)
     : workload_(workload), device_(device), options_(options), network_(std::move(network)) {
   check_trainable(workload, device);
+  if (network_->gives_loss() && !(options.loss == Loss{}))
+    throw InputError("the network returns a loss itself: no other is taken of it");
   apply_precision(workload.precision);
   guard_torch([&] {
     at::manual_seed(options.seed);  // dropout
@@ -80,7 +81,17 @@ void TrainingStep::end_phase(Phase phase) const {
   if (on_phase_) on_phase_(phase);
 }
 
-at::Tensor TrainingStep::forward(const at::Tensor& inputs) { return network_->forward(inputs); }
+/// @param outputs  logits, or the loss that the network returned
+at::Tensor TrainingStep::loss(const at::Tensor& outputs, const at::Tensor& targets, const Loss& taken) const {
+  return network_->gives_loss() ? outputs : loss_of(taken, outputs, targets);
+}
+
+Metrics TrainingStep::metrics(const at::Tensor& loss_sum, const at::Tensor& correct, std::int64_t samples) const {
+  const auto n = static_cast<double>(samples);
+  Metrics metrics{loss_sum.item<double>() / n, std::nullopt};
+  if (counts_answers()) metrics.accuracy = static_cast<double>(correct.item<std::int64_t>()) / n;
+  return metrics;
+}
 
 void TrainingStep::compute(const Batch& batch) {
   update_->clear_gradients();
@@ -88,9 +99,9 @@ void TrainingStep::compute(const Batch& batch) {
   at::Tensor loss;
   {
     const Autocast autocast(device_.type(), half_type(workload_.precision));
-    logits = forward(batch.inputs);
+    logits = network_->forward(batch.inputs, batch.targets);
     end_phase(Phase::forward);
-    loss = cross_entropy(logits, batch.targets, options_.label_smoothing);
+    loss = this->loss(logits, batch.targets, options_.loss);
     end_phase(Phase::loss);
   }
   if (on_backward_thread_) {
@@ -107,8 +118,8 @@ void TrainingStep::compute(const Batch& batch) {
   if (scaler_) scaler_->update();
   if (options_.metrics) {
     const at::NoGradGuard no_grad;
-    loss_sum_.add_(loss.detach(), static_cast<double>(batch.targets.numel()));
-    correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
+    loss_sum_.add_(loss.detach(), options_.loss.sum ? 1 : static_cast<double>(batch.targets.numel()));
+    if (counts_answers()) correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
   }
   end_phase(Phase::optimizer);
 }
@@ -152,13 +163,11 @@ bool TrainingStep::captured() const { return graph_ && graph_->cuda.captured(); 
 
 Metrics TrainingStep::take_metrics() {
   return guard_torch([&] {
-    const auto samples = static_cast<double>(samples_);
-    const Metrics metrics{loss_sum_.item<double>() / samples,
-                          static_cast<double>(correct_.item<std::int64_t>()) / samples};
+    const Metrics taken = metrics(loss_sum_, correct_, samples_);
     loss_sum_.zero_();
     correct_.zero_();
     samples_ = 0;
-    return metrics;
+    return taken;
   });
 }
 
@@ -177,14 +186,14 @@ std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, const ImageSo
         network_->train(true);
         return std::nullopt;
       }
-      const at::Tensor logits = forward(batch->inputs);
-      loss_sum.add_(cross_entropy(logits, batch->targets, 0), static_cast<double>(batch->targets.numel()));
-      correct.add_(logits.argmax(-1).eq(batch->targets).sum());
+      const at::Tensor logits = network_->forward(batch->inputs, batch->targets);
+      const Loss without_smoothing = {options_.loss.kind, false, 0};
+      loss_sum.add_(loss(logits, batch->targets, without_smoothing), static_cast<double>(batch->targets.numel()));
+      if (counts_answers()) correct.add_(logits.argmax(-1).eq(batch->targets).sum());
       samples += batch->targets.numel();
     }
     network_->train(true);
-    const auto n = static_cast<double>(samples);
-    return Metrics{loss_sum.item<double>() / n, static_cast<double>(correct.item<std::int64_t>()) / n};
+    return metrics(loss_sum, correct, samples);
   });
 }
 

@@ -15,6 +15,7 @@
 
 #include "torch/data/batch_loader.h"
 #include "torch/train/gradient_scaler.h"
+#include "torch/train/loss.h"
 #include "torch/train/parameter_update.h"
 #include "torch/train/trainable_network.h"
 
@@ -23,7 +24,7 @@ namespace perfpred {
 struct StepOptions {
   double learning_rate = 0;
   double weight_decay = 0;
-  double label_smoothing = 0;
+  Loss loss;
   std::uint64_t seed = 0;  ///< of the initial weights
   bool metrics = true;     ///< sum up loss and correct answers in every step; without, a GPU draws its initial weights
 };
@@ -31,7 +32,7 @@ struct StepOptions {
 /// Mean loss and accuracy over the samples seen.
 struct Metrics {
   double loss = 0;
-  double accuracy = 0;
+  std::optional<double> accuracy;  ///< empty where the network returns no logits but its loss
 };
 
 /// A network and its optimizer on a device, trained one batch at a time: forward, loss, backward, update, with the
@@ -70,6 +71,9 @@ class TrainingStep {
   [[nodiscard]] std::optional<Metrics> evaluate(BatchLoader& loader, const ImageSource& images,
                                                 const std::function<bool()>& stop);
 
+  /// Whether metrics have an accuracy.
+  [[nodiscard]] bool counts_answers() const { return !network_->gives_loss(); }
+
   /// Whether the whole step is replayed from a CUDA graph by now.
   [[nodiscard]] bool captured() const;
 
@@ -84,7 +88,8 @@ class TrainingStep {
 
   void compute(const Batch& batch);
   void end_phase(Phase phase) const;
-  at::Tensor forward(const at::Tensor& inputs);
+  [[nodiscard]] at::Tensor loss(const at::Tensor& logits, const at::Tensor& targets, const Loss& taken) const;
+  [[nodiscard]] Metrics metrics(const at::Tensor& loss_sum, const at::Tensor& correct, std::int64_t samples) const;
 
   Workload workload_;
   c10::Device device_;

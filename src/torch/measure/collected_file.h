@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <c10/core/Device.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "torch/train/trainable_network.h"
+
+namespace perfpred {
+
+/// A user's file whose network is measured.
+class CollectedFile {
+ public:
+  enum class Kind : std::uint8_t { pt2, torchscript };
+
+  /// @throws InputError if the file cannot be read or is not of this kind
+  CollectedFile(Kind kind, std::string path);
+
+  [[nodiscard]] const std::string& name() const { return name_; }  ///< of a workload that trains it
+  [[nodiscard]] std::int64_t params() const { return params_; }    ///< trainable ones
+
+  /// @throws InputError as load_exported() and load_torchscript()
+  [[nodiscard]] std::unique_ptr<TrainableNetwork> load(const Workload& workload, c10::Device device) const;
+
+  /// Does what Collector::write_graphs() says. @param folder  gets a folder `graphs`
+  void write_graphs(std::span<const Workload> workloads, const std::string& folder) const;
+
+ private:
+  void write_graph(const Workload& workload, const std::string& path) const;
+
+  Kind kind_;
+  std::string path_, name_;
+  std::int64_t params_ = 0;
+  bool gives_loss_ = false;  // of the samples and their targets
+};
+
+}  // namespace perfpred
