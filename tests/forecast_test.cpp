@@ -45,8 +45,7 @@ TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
   EXPECT_EQ(answer.breakdown.front().op, "host");
   EXPECT_GT(answer.breakdown.front().sec, 0.5 * answer.prediction.time_sec.p50);
   job.cuda_graph = true;
-  EXPECT_LT(forecast(TimeRegressor::standard(), job).prediction.time_sec.p50,
-            0.5 * answer.prediction.time_sec.p50);
+  EXPECT_LT(forecast(TimeRegressor::standard(), job).prediction.time_sec.p50, 0.5 * answer.prediction.time_sec.p50);
   job.cuda_graph = false;
   JobTerms terms;
   terms.epochs = 1e308;

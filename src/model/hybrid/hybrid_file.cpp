@@ -114,7 +114,11 @@ nlohmann::json HybridModel::to_json() const {
           {"dropped", json_dropped}};
 }
 
-const RegressorKind hybrid_kind = {
-    .name = "hybrid", .uses_validation = false, .learns = true, .family_rows = min_hybrid_rows, .fit = fit_by_default, .load = load_hybrid};
+const RegressorKind hybrid_kind = {.name = "hybrid",
+                                   .uses_validation = false,
+                                   .learns = true,
+                                   .family_rows = min_hybrid_rows,
+                                   .fit = fit_by_default,
+                                   .load = load_hybrid};
 
 }  // namespace perfpred

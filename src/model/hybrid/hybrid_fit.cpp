@@ -19,9 +19,9 @@
 namespace perfpred {
 namespace {
 
-constexpr double min_repeats = 3;          // beyond the first runs, before the run noise is taken from them
-constexpr std::size_t random_parts = 5;    // that rows are left out in, beside depths, widths and architectures
-constexpr std::size_t few_rows = 8;        // with fewer, each row is left out alone and min_hybrid_rows - 1 rows are fitted
+constexpr double min_repeats = 3;        // beyond the first runs, before the run noise is taken from them
+constexpr std::size_t random_parts = 5;  // that rows are left out in, beside depths, widths and architectures
+constexpr std::size_t few_rows = 8;  // with fewer, each row is left out alone and min_hybrid_rows - 1 rows are fitted
 constexpr double max_dropped_share = 0.1;  // of the rows, as outliers
 
 std::vector<std::size_t> all_places(std::size_t count) {
@@ -79,7 +79,8 @@ class HybridFit {
   HybridFit(const TrainingTable& table, const HybridConstants& constants)
       : constants_(constants), control_(table.control), seed_(table.seed) {
     if (table.rows.size() < min_hybrid_rows) {
-      throw InputError(fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), min_hybrid_rows));
+      throw InputError(
+          fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), min_hybrid_rows));
     }
     constants_.process.run_noise = usual_run_noise(table.rows, constants.process.run_noise);
     model_->weights = Eigen::Map<const FormVector>(constants.form_weights.data());

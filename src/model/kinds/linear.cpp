@@ -75,7 +75,11 @@ std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json) {
 
 }  // namespace
 
-const RegressorKind linear_kind = {
-    .name = "linear", .uses_validation = false, .learns = false, .family_rows = 0, .fit = fit_linear, .load = load_linear};
+const RegressorKind linear_kind = {.name = "linear",
+                                   .uses_validation = false,
+                                   .learns = false,
+                                   .family_rows = 0,
+                                   .fit = fit_linear,
+                                   .load = load_linear};
 
 }  // namespace perfpred
