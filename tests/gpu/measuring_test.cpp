@@ -135,7 +135,7 @@ TEST_F(GpuMeasuring, APartialBatchAfterTheCaptureIsTrained) {
   Workload workload = Workload::cifar_cnn(2, 16, 32);
   workload.cuda_graph = true;
   const ImageData data = images(512);
-  TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
+  TrainingStep step(workload, device_, {1e-3, 0, {}, 0});
   BatchLoader loader(data.shape, loader_options(workload, device_, 2));
   for (int pass = 0; pass < 2; ++pass) {
     loader.start(*data.train, 32 * 14 + 5, 1);

@@ -47,7 +47,7 @@ class Gpu : public ::testing::Test {
   /// Mean losses of two passes over a few images.
   std::vector<double> losses(const Workload& workload) {
     const ImageData data = images(512);
-    TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
+    TrainingStep step(workload, device_, {1e-3, 0, {}, 0});
     BatchLoader loader(data.shape, loader_options(workload, device_, 2));
     std::vector<double> result;
     for (int epoch = 0; epoch < 4; ++epoch) {
@@ -143,7 +143,7 @@ TEST_F(Gpu, EvaluatesInHalfPrecision) {
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     Workload workload = Workload::cifar_cnn(2, 16, 32);
     workload.precision = precision;
-    TrainingStep step(workload, device_, {1e-3, 0, 0, 0});  // equal weights for all
+    TrainingStep step(workload, device_, {1e-3, 0, {}, 0});  // equal weights for all
     BatchLoader loader(data.shape, loader_options(workload, device_, 2));
     const auto metrics = step.evaluate(loader, *data.train, [] { return false; });
     ASSERT_TRUE(metrics);
@@ -190,7 +190,7 @@ TEST_F(Gpu, EveryPrecisionAndLayoutLearns) {
 TEST_F(Gpu, BackwardRunsOnAThreadOfItsOwnThatTheHookReaches) {
   const Workload workload = Workload::cifar_cnn(2, 16, 32);
   const ImageData data = images(64);
-  TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
+  TrainingStep step(workload, device_, {1e-3, 0, {}, 0});
   BatchLoader loader(data.shape, {32, device_, at::kFloat, Layout::nchw, 1});
   loader.start(*data.train, 64, 1);
   std::vector<std::pair<bool, std::thread::id>> calls;
@@ -209,7 +209,7 @@ TEST_F(Gpu, BackwardRunsOnAThreadOfItsOwnThatTheHookReaches) {
 TEST_F(Gpu, StepTimesAreTheWallClocks) {
   const Workload workload = Workload::cifar_cnn(3, 64, 256);
   const ImageData data = images(1024);
-  TrainingStep step(workload, device_, {1e-3, 0, 0, 0});
+  TrainingStep step(workload, device_, {1e-3, 0, {}, 0});
   BatchLoader loader(data.shape, {256, device_, at::kFloat, Layout::nchw, 1});
   loader.start(*data.train, 256 * 4000, 1);
   const auto one = [&] {

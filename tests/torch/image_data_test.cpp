@@ -129,7 +129,7 @@ TEST(GeneratedImages, MayLeaveOutWhatIsNotTrainedOn) {
 
 double accuracy_after(const Workload& workload, const ImageData& data, int epochs,
                       std::unique_ptr<TrainableNetwork> network = nullptr) {
-  const StepOptions options{1e-3, 0, 0, 0};
+  const StepOptions options{1e-3, 0, {}, 0};
   TrainingStep step(network ? std::move(network) : make_zoo_network(workload, c10::kCPU, 0), workload, c10::kCPU,
                     options);
   const LoaderOptions loading{workload.batch_size, c10::kCPU, at::kFloat, Layout::nchw, 1};
