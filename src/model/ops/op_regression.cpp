@@ -123,7 +123,7 @@ void OpRegression::learn(std::span<const AggregateRow> measured) {
   rows_ = std::move(rows);
   choose_spread();
   solve();
-  const std::size_t most_dropped = rows_.size() / 10;
+  const std::size_t before = rows_.size(), most_dropped = before / 10;
   for (std::size_t count = 0; count < most_dropped; ++count) {
     const Eigen::VectorXd precision = factor_.solve(Eigen::MatrixXd::Identity(alpha_.size(), alpha_.size())).diagonal();
     Eigen::Index worst = 0;  // its leave-one-out residual is alpha / precision, with variance 1 / precision
@@ -132,6 +132,9 @@ void OpRegression::learn(std::span<const AggregateRow> measured) {
     const auto place = rows_.begin() + worst;
     dropped_.push_back({place->workload.key(), "outlier"});
     rows_.erase(place);
+    solve();
+  }
+  if (rows_.size() < before) {
     choose_spread();
     solve();
   }

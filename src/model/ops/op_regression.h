@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,7 +55,6 @@ class OpRegression {
   explicit OpRegression(std::shared_ptr<const OpPrior> prior) : prior_(std::move(prior)) {}
 
   [[nodiscard]] const OpPrior& prior() const { return *prior_; }
-  [[nodiscard]] std::span<const OpError> rows() const { return rows_; }
   [[nodiscard]] std::span<const RejectedRun> dropped() const { return dropped_; }
 
   /// Whether a row can be learned: its device's rates are known.
