@@ -122,7 +122,6 @@ void OpRegression::learn(std::span<const AggregateRow> measured) {
   }
   rows_ = std::move(rows);
   choose_spread();
-  solve();
   const std::size_t before = rows_.size(), most_dropped = before / 10;
   for (std::size_t count = 0; count < most_dropped; ++count) {
     const Eigen::VectorXd precision = factor_.solve(Eigen::MatrixXd::Identity(alpha_.size(), alpha_.size())).diagonal();
@@ -134,10 +133,7 @@ void OpRegression::learn(std::span<const AggregateRow> measured) {
     rows_.erase(place);
     solve();
   }
-  if (rows_.size() < before) {
-    choose_spread();
-    solve();
-  }
+  if (rows_.size() < before) choose_spread();
 }
 
 bool OpRegression::is_outlier(const AggregateRow& measured) const {
@@ -159,13 +155,24 @@ Eigen::MatrixXd OpRegression::covariance_of_rows(const ErrorSpread& errors) cons
   return covariance;
 }
 
-void OpRegression::choose_spread() {
+Eigen::VectorXd OpRegression::log_ratios() const {
   Eigen::VectorXd ratios(static_cast<Eigen::Index>(rows_.size()));
   for (std::size_t i = 0; i < rows_.size(); ++i) ratios[static_cast<Eigen::Index>(i)] = rows_[i].log_ratio;
+  return ratios;
+}
+
+void OpRegression::choose_spread() {
+  const Eigen::VectorXd ratios = log_ratios();
+  // The covariance is linear in the squares of scale and noise.
+  const Eigen::MatrixXd base = covariance_of_rows({0, 0});
+  const Eigen::MatrixXd by_scale = covariance_of_rows({1, 0}) - base;
+  const Eigen::VectorXd by_noise = (covariance_of_rows({0, 1}) - base).diagonal();
   double best = HUGE_VAL;
   for (const double scale : {0.5, 0.7, 1.0, 1.4, 2.0}) {
     for (const double noise : {0.005, 0.01, 0.02, 0.03, 0.05, 0.1}) {
-      const Eigen::LLT<Eigen::MatrixXd> factor(covariance_of_rows({scale, noise}));
+      Eigen::MatrixXd covariance = base + square(scale) * by_scale;
+      covariance.diagonal() += square(noise) * by_noise;
+      const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
       const double half_log_determinant = factor.matrixLLT().diagonal().array().log().sum();
       const double prior = square(std::log(scale) / 0.5) / 2 + square(std::log(noise / 0.03) / 0.7) / 2;
       const double posterior = half_log_determinant + ratios.dot(factor.solve(ratios)) / 2 + prior;
@@ -175,13 +182,12 @@ void OpRegression::choose_spread() {
       }
     }
   }
+  solve();
 }
 
 void OpRegression::solve() {
-  Eigen::VectorXd ratios(static_cast<Eigen::Index>(rows_.size()));
-  for (std::size_t i = 0; i < rows_.size(); ++i) ratios[static_cast<Eigen::Index>(i)] = rows_[i].log_ratio;
   factor_.compute(covariance_of_rows(spread_));
-  alpha_ = factor_.solve(ratios);
+  alpha_ = factor_.solve(log_ratios());
 }
 
 OpRegression::Estimate OpRegression::estimate(const Workload& workload, const OpGraph* step) const {

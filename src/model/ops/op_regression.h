@@ -42,8 +42,8 @@ struct ErrorSpread {
   double scale = 1;     ///< of the part that is not the device's
   double noise = 0.03;  ///< relative standard deviation of a run
 
-  /// Covariance of the errors of two workloads: what a device does to all networks, what features of a network do, and
-  /// what is a network's own. Errors in another precision are half as telling.
+  /// Covariance of the errors of two workloads: what a device does to all networks, and scale^2 times what features of
+  /// a network do and what is a network's own. Errors in another precision are half as telling.
   [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b) const;
   [[nodiscard]] double variance_of_label(const OpError& row) const;
 };
@@ -84,9 +84,10 @@ class OpRegression {
   [[nodiscard]] static OpRegression read(const nlohmann::json& json, const DeviceCatalogue& devices);
 
  private:
-  void solve();
+  [[nodiscard]] Eigen::VectorXd log_ratios() const;
   [[nodiscard]] Eigen::MatrixXd covariance_of_rows(const ErrorSpread& errors) const;
-  void choose_spread();
+  void choose_spread();  ///< and solves
+  void solve();
 
   std::shared_ptr<const OpPrior> prior_;
   std::vector<OpError> rows_;
