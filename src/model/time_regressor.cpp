@@ -259,6 +259,10 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
   std::vector<std::vector<std::size_t>> places(next->groups.size());  // of these rows among the runs
   std::vector<AggregateRow> of_ops;
   std::vector<std::size_t> places_of_ops;
+  const auto group_of = [&](const Workload& workload) {
+    return std::find_if(next->groups.begin(), next->groups.end(),
+                        [&](const Group& one) { return same_group(one.example, workload); });
+  };
   std::set<std::pair<std::string, std::string>> seen;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string key = runs[i].workload.key();
@@ -269,8 +273,7 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
           known != next->fitted.end() && std::find(known->second.observed.begin(), known->second.observed.end(),
                                                    runs[i].timestamp_utc) != known->second.observed.end();
       if (again || !seen.emplace(key, runs[i].timestamp_utc).second) throw InputError("already observed");
-      const auto group = std::find_if(next->groups.begin(), next->groups.end(),
-                                      [&](const Group& one) { return same_group(one.example, row.workload); });
+      const auto group = group_of(row.workload);
       const bool by_ops = next->ops->can_learn(row.workload);
       if (group != next->groups.end() && group->model && (!by_ops || group->models(row.workload))) {
         const auto at = static_cast<std::size_t>(group - next->groups.begin());
@@ -314,8 +317,7 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
   if (!of_ops.empty()) {
     for (std::size_t k = 0; k < of_ops.size(); ++k) {
       const Workload& workload = of_ops[k].workload;
-      auto group = std::find_if(next->groups.begin(), next->groups.end(),
-                                [&](const Group& one) { return same_group(one.example, workload); });
+      auto group = group_of(workload);
       if (group == next->groups.end()) group = next->groups.insert(group, Group{workload, {}, nullptr});
       remember(*group, of_ops[k], runs[places_of_ops[k]], false);
     }
