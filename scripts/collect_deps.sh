@@ -67,7 +67,8 @@ headers=$(find "$root/src" "$root/examples" \( -path '*/torch' -o -name cbc.cpp 
   xargs grep -hoE '^#include <[^>]+>' | grep -v '<perfpred/' | sort -u |
   g++ -std=c++20 -M -isystem "$folder/include" -isystem "$folder/include/eigen3" -x c++ - |
   grep -oE '/usr/include/[^ ]+')
-missing=$(xargs dpkg-query -S <<<"$headers" | grep -vE '^(libc6|linux-libc|libstdc\+\+-[0-9]+)-dev:' || true)
+owners=$(xargs dpkg-query -S <<<"$headers")
+missing=$(sed -E '/^(libc6|linux-libc|libstdc\+\+-[0-9]+)-dev:/d' <<<"$owners")
 if [ -n "$missing" ]; then
   printf 'collect_deps: headers are missing in the folder, of these packages:\n%s\n' "$(cut -d: -f1 <<<"$missing" | sort -u)" >&2
   exit 1
