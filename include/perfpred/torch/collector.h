@@ -68,9 +68,9 @@ class PERFPRED_API Collector {
   [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
 
   /// Writes what core needs to know of a file's network: one step file for each optimizer and precision of the
-  /// workloads, `graphs/<digits>_<optimizer>_<precision>.json` beside options.runs_csv, and the first of them as
-  /// `graphs/<digits>.json`, too, if there is none; makes the folder known (add_graphs()). Nothing for networks of the
-  /// zoo.
+  /// workloads, `graphs/<digits>_<optimizer>_<precision>.json` beside options.runs_csv. Copies the first of them to
+  /// `graphs/<digits>.json` unless that file exists. Makes the folder known (add_graphs()). Writes nothing for networks
+  /// of the zoo.
   /// @throws InputError if the network can be trained but not traced, or no file can be made there
   void write_graphs(std::span<const Workload> workloads) const;
 

@@ -9,6 +9,7 @@
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "text/enum_names.h"
 #include "text/parse.h"
@@ -29,7 +30,8 @@ std::string_view to_string(LossKind kind) { return enumerator_name_of<LossKind::
 
 LossKind parse_loss_kind(std::string_view text) {
   if (const auto kind = enumerator_named<LossKind::bce_with_logits>(text)) return *kind;
-  throw InputError(fmt::format("loss \"{}\" is none of cross_entropy, mse, bce_with_logits", shown(text)));
+  throw InputError(fmt::format("loss \"{}\" is not one of {}", shown(text),
+                               fmt::join(enumerator_names<LossKind::bce_with_logits>, ", ")));
 }
 
 at::Tensor loss_of(const Loss& loss, const at::Tensor& logits, const at::Tensor& targets) {

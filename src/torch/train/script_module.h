@@ -11,7 +11,7 @@ namespace perfpred {
 /// @throws InputError, `path: reason`, if the file cannot be read, is not TorchScript, or needs a newer LibTorch
 [[nodiscard]] torch::jit::Module load_script_module(const std::string& path, c10::Device device);
 
-/// Whether a module has to be given two arguments: samples and their targets, of which it returns the loss.
+/// Whether a module takes two arguments, samples and their targets, and returns the loss.
 [[nodiscard]] bool takes_targets(const torch::jit::Module& module);
 
 /// The reason in an error message of LibTorch or of TorchScript's interpreter, without the lines that say where in the
