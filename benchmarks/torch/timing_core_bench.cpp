@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "torch/device/device_monitor.h"
 #include "torch/device/runtime_device.h"
+#include "torch/monitor/device_monitor.h"
 #include "torch/train/training_session.h"
 
 namespace {

@@ -17,7 +17,7 @@
 
 #include "torch/device/cuda_device.h"
 #include "torch/device/runtime_device.h"
-#include "torch/train/training_step.h"
+#include "torch/step/training_step.h"
 
 namespace perfpred {
 namespace {

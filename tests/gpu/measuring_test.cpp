@@ -20,13 +20,13 @@
 #include "../temporary_folder.h"
 #include "torch/data/batch_loader.h"
 #include "torch/device/cuda_device.h"
-#include "torch/device/device_monitor.h"
 #include "torch/device/memory_peak.h"
-#include "torch/device/nvml.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
-#include "torch/train/cuda_graph.h"
+#include "torch/monitor/device_monitor.h"
+#include "torch/monitor/nvml.h"
+#include "torch/step/cuda_graph.h"
 #include "torch/train/training_session.h"
 
 namespace perfpred {

@@ -15,9 +15,9 @@
 #include "../temporary_folder.h"
 #include "../torch/small_training.h"
 #include "torch/device/cuda_device.h"
-#include "torch/device/proc.h"
 #include "torch/device/runtime_device.h"
 #include "torch/files/checkpoint.h"
+#include "torch/monitor/proc.h"
 
 namespace perfpred {
 namespace {

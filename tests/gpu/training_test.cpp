@@ -23,9 +23,9 @@
 #include "torch/device/memory_peak.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
-#include "torch/train/cuda_graph.h"
-#include "torch/train/nvtx_ranges.h"
-#include "torch/train/training_step.h"
+#include "torch/step/cuda_graph.h"
+#include "torch/step/nvtx_ranges.h"
+#include "torch/step/training_step.h"
 
 namespace perfpred {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "../temporary_folder.h"
 #include "company.h"
-#include "torch/device/proc.h"
+#include "torch/monitor/proc.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/cpu_waits.h"
+#include "torch/monitor/cpu_waits.h"
 
 #include <gtest/gtest.h>
 

@@ -17,8 +17,8 @@
 #include "../temporary_folder.h"
 #include "torch/data/batch_loader.h"
 #include "torch/device/memory_peak.h"
-#include "torch/train/trainable_network.h"
-#include "torch/train/training_step.h"
+#include "torch/network/trainable_network.h"
+#include "torch/step/training_step.h"
 
 namespace perfpred {
 namespace {

@@ -19,7 +19,7 @@
 #include "../refusal.h"
 #include "../temporary_folder.h"
 #include "small_training.h"
-#include "torch/train/loss.h"
+#include "torch/step/loss.h"
 
 namespace perfpred {
 namespace {

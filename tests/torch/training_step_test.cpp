@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/training_step.h"
+#include "torch/step/training_step.h"
 
 #include <gtest/gtest.h>
 #include <perfpred/error.h>

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "torch/device/memory_peak.h"
-#include "torch/train/training_step.h"
+#include "torch/step/training_step.h"
 
 namespace perfpred {
 

@@ -16,13 +16,13 @@
 #include "optime/layers/layer_step.h"
 #include "statistics/quantiles.h"
 #include "torch/device/memory_peak.h"
-#include "torch/device/proc.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
 #include "torch/layers/layer_module.h"
-#include "torch/train/parameter_update.h"
-#include "torch/train/training_step.h"
+#include "torch/monitor/proc.h"
+#include "torch/step/parameter_update.h"
+#include "torch/step/training_step.h"
 
 namespace perfpred {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "text/files.h"
-#include "torch/train/script_module.h"
+#include "torch/network/script_module.h"
 
 namespace perfpred {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "torch/train/trainable_network.h"
+#include "torch/network/trainable_network.h"
 
 namespace perfpred {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runs/run_log.h"
-#include "torch/device/device_monitor.h"
 #include "torch/device/memory_peak.h"
+#include "torch/monitor/device_monitor.h"
 #include "torch/train/training_session.h"
 
 namespace perfpred {

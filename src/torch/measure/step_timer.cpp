@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "statistics/quantiles.h"
-#include "torch/device/device_monitor.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
+#include "torch/monitor/device_monitor.h"
 
 namespace perfpred {
 namespace {

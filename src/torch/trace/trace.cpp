@@ -17,13 +17,13 @@
 
 #include "torch/device/scalar_types.h"
 #include "torch/exported/exported_module.h"
+#include "torch/network/script_module.h"
+#include "torch/step/gradient_scaler.h"
+#include "torch/step/loss.h"
+#include "torch/step/parameter_update.h"
 #include "torch/trace/cuda_dispatch.h"
 #include "torch/trace/op_handler.h"
 #include "torch/trace/op_recorder.h"
-#include "torch/train/gradient_scaler.h"
-#include "torch/train/loss.h"
-#include "torch/train/parameter_update.h"
-#include "torch/train/script_module.h"
 
 namespace perfpred {
 namespace {

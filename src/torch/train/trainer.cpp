@@ -15,7 +15,7 @@
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/files/checkpoint.h"
-#include "torch/train/nvtx_ranges.h"
+#include "torch/step/nvtx_ranges.h"
 
 namespace perfpred {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 
 #include "torch/data/batch_loader.h"
+#include "torch/step/training_step.h"
 #include "torch/train/iteration_log.h"
 #include "torch/train/training_data.h"
 #include "torch/train/training_progress.h"
-#include "torch/train/training_step.h"
 
 namespace perfpred {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "torch/data/random.h"
-#include "torch/train/parameter_update.h"
+#include "torch/step/parameter_update.h"
 
 namespace perfpred {
 namespace {

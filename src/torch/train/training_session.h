@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "torch/data/batch_loader.h"
-#include "torch/train/training_step.h"
+#include "torch/step/training_step.h"
 
 namespace perfpred {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/device_monitor.h"
+#include "torch/monitor/device_monitor.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
@@ -10,7 +10,7 @@
 
 #include "statistics/parallel.h"
 #include "torch/device/cuda_device.h"
-#include "torch/device/nvml.h"
+#include "torch/monitor/nvml.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/trainable_network.h"
+#include "torch/network/trainable_network.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
@@ -16,7 +16,7 @@
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
 #include "torch/exported/exported_module.h"
-#include "torch/train/script_module.h"
+#include "torch/network/script_module.h"
 
 namespace perfpred {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "torch/train/training_step.h"
+#include "torch/step/training_step.h"
 
 namespace perfpred {
 

@@ -6,8 +6,8 @@
 #include <deque>
 #include <optional>
 
-#include "torch/device/cpu_waits.h"
-#include "torch/device/proc.h"
+#include "torch/monitor/cpu_waits.h"
+#include "torch/monitor/proc.h"
 
 namespace perfpred {
 

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "torch/data/batch_loader.h"
-#include "torch/train/gradient_scaler.h"
-#include "torch/train/loss.h"
-#include "torch/train/parameter_update.h"
-#include "torch/train/trainable_network.h"
+#include "torch/network/trainable_network.h"
+#include "torch/step/gradient_scaler.h"
+#include "torch/step/loss.h"
+#include "torch/step/parameter_update.h"
 
 namespace perfpred {
 

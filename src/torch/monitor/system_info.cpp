@@ -18,9 +18,9 @@
 #include "text/files.h"
 #include "text/json.h"
 #include "torch/device/cuda_device.h"
-#include "torch/device/nvml.h"
-#include "torch/device/proc.h"
 #include "torch/device/torch_errors.h"
+#include "torch/monitor/nvml.h"
+#include "torch/monitor/proc.h"
 
 namespace perfpred {
 namespace {

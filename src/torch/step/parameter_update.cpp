@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/parameter_update.h"
+#include "torch/step/parameter_update.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

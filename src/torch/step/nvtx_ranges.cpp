@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/nvtx_ranges.h"
+#include "torch/step/nvtx_ranges.h"
 
 #include <nvtx3/nvToolsExt.h>
 

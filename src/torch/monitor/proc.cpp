@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/proc.h"
+#include "torch/monitor/proc.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

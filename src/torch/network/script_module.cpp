@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/script_module.h"
+#include "torch/network/script_module.h"
 
 #include <c10/util/Exception.h>
 #include <perfpred/error.h>

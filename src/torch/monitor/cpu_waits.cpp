@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/cpu_waits.h"
+#include "torch/monitor/cpu_waits.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "torch/device/proc.h"
+#include "torch/monitor/proc.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/nvml.h"
+#include "torch/monitor/nvml.h"
 
 #include <dlfcn.h>
 

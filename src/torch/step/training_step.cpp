@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/train/training_step.h"
+#include "torch/step/training_step.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -13,7 +13,7 @@
 #include "torch/device/autocast.h"
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
-#include "torch/train/cuda_graph.h"
+#include "torch/step/cuda_graph.h"
 
 namespace perfpred {
 namespace {
