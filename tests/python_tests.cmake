@@ -22,7 +22,7 @@ foreach(python IN LISTS PERFPRED_PYTHON pythons system_python)
 endforeach()
 
 if(python_with_torch)
-  add_test(NAME python_capture COMMAND ${python_with_torch} -m unittest -v test_capture
+  add_test(NAME python_capture COMMAND ${python_with_torch} -m unittest discover -v
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/python/tests)
   if(TEST torch_exported_test)
     set(exported ${CMAKE_CURRENT_BINARY_DIR}/exported)

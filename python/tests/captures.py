@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A captured step, and what is in it. With the program perfpred-inspect in PERFPRED_INSPECT counts are compared, too."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import perfpred
+
+
+class Captures(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "step.json")
+        self.addCleanup(self.folder.cleanup)
+
+    def captured(self, step, **options):
+        with perfpred.capture(self.path, **options):
+            step()
+        with open(self.path) as file:
+            return json.load(file)
+
+    def inspected(self, *arguments):
+        program = os.environ.get("PERFPRED_INSPECT")
+        if not program:
+            self.skipTest("PERFPRED_INSPECT does not name the program")
+        done = subprocess.run([program, *arguments, "--json"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+
+def shapes(document, op, key="inputs"):
+    return [None if i is None else document["tensors"][i]["sizes"] for i in op[key]]
+
+
+def types(document, op, key="inputs"):
+    return [None if i is None else document["tensors"][i]["dtype"] for i in op[key]]
+
+
+def operators(document, phase=None):
+    """Names, shapes and types, without what depends on addresses and on the program around."""
+    return [
+        (op["name"], shapes(document, op), types(document, op), shapes(document, op, "outputs"))
+        for op in document["ops"]
+        if phase in (None, op["phase"])
+    ]
+
+
+def of_role(document, role):
+    """Bytes of the storages of a role."""
+    storages = {t["storage"] for t in document["tensors"] if t["role"] == role}
+    return sum(document["storages"][s]["bytes"] for s in storages)

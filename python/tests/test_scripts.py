@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scripts that are captured untouched, and what is refused."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import unittest
+
+import torch
+from torch import nn
+
+import perfpred
+from perfpred.capture.__main__ import main
+
+from captures import Captures
+
+PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Scripts(Captures):
+    SCRIPT = """
+        import argparse
+        import torch
+        import torch.nn.functional as F
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--fail", action="store_true")
+        parser.add_argument("--amp", action="store_true")
+        options = parser.parse_args()
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+        class Pictures(torch.utils.data.Dataset):
+            def __len__(self):
+                return 1000
+
+            def __getitem__(self, index):
+                return torch.randn(3, 16, 16), index % 10
+
+
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(6272, 10))
+        model.cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cuda", enabled=options.amp)
+        average = torch.optim.swa_utils.AveragedModel(model)
+        loader = torch.utils.data.DataLoader(Pictures(), batch_size=8, num_workers=2, pin_memory=True)
+        for step, (x, y) in enumerate(loader):
+            x, y = x.to(device, non_blocking=True), y.cuda()
+            with torch.autocast("cuda", dtype=torch.float16, enabled=options.amp):
+                loss = F.cross_entropy(model(x), y) / 2
+            scaler.scale(loss).backward()
+            if options.fail:
+                raise ValueError("of the script")
+            if step % 2 == 1:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+                average.update_parameters(model)
+            print(f"{step} {loss.item():.3f} {loss:.3f}", loss.detach().cpu().tolist())
+        """
+
+    def write_script(self, text=None):
+        script = os.path.join(self.folder.name, "train.py")
+        with open(script, "w") as file:
+            file.write(textwrap.dedent(text or self.SCRIPT).lstrip())
+        return script
+
+    def line_of(self, text):
+        lines = textwrap.dedent(self.SCRIPT).lstrip().splitlines()
+        return "train.py:" + str(1 + next(i for i, line in enumerate(lines) if text in line))
+
+    def run_script(self, text=None, arguments=(), options=(), out=None):
+        """In this process, as that is quicker. Returns the exit code and what was said."""
+        said, printed = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
+            code = main(["--out", out or self.path, *options, self.write_script(text), *arguments])
+        return code, said.getvalue()
+
+    def test_an_untouched_script(self):
+        command = [sys.executable, "-m", "perfpred.capture", "--out", self.path, "--steps", "2", self.write_script()]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": PYTHON})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(self.line_of("loss.item()") + ": asks for a tensor's value", done.stderr)
+        with open(self.path) as file:
+            document = json.load(file)
+        names = [op["name"] for op in document["ops"]]
+        self.assertEqual(names.count("aten::convolution"), 2)  # accumulates the gradients of two batches
+        self.assertEqual(names.count("aten::_foreach_norm"), 1)
+        self.assertIn("aten::_foreach_lerp_", names[names.index("aten::_foreach_addcdiv_") :])  # the average
+        self.assertEqual(document["batch_size"], 8)
+        self.assertNotIn("aten::uniform_", names)
+
+    def test_options_may_follow_the_script(self):
+        script = self.write_script("""
+            import sys
+            import torch
+            model = torch.nn.Linear(3, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            assert sys.argv[1:] == ["data", "--epochs", "1", "--out", "own.pt"], sys.argv
+            for _ in range(3):
+                model(torch.randn(4, 3)).sum().backward()
+                optimizer.step()
+            """)
+        arguments = [script, "--steps", "2", "data", "--epochs", "1", "--out", self.path, "--", "--out", "own.pt"]
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(main(arguments), 0, said.getvalue())
+        with open(self.path) as file:
+            self.assertEqual(json.load(file)["batch_size"], 4)
+
+    def test_two_batch_sizes_give_all(self):
+        code, said = self.run_script(arguments=["--amp"], options=["--batch-sizes", "4,6"])
+        self.assertEqual(code, 0, said)
+        with open(self.path) as file:
+            joined = json.load(file)
+        direct = os.path.join(self.folder.name, "direct.json")
+        code, said = self.run_script(arguments=["--amp"], out=direct)
+        self.assertEqual(code, 0, said)
+        with open(direct) as file:
+            direct = json.load(file)
+        self.assertEqual(len(joined["tensors"]), len(direct["tensors"]))
+        for tensor, expected in zip(joined["tensors"], direct["tensors"]):
+            growth = tensor.get("growth", [0] * len(tensor["sizes"]))
+            self.assertEqual([s + 4 * g for s, g in zip(tensor["sizes"], growth)], expected["sizes"])
+        step, exact = self.inspected("--step", self.path, "--batch-size", "8"), self.inspected(
+            "--step", os.path.join(self.folder.name, "direct.json")
+        )
+        del step["network"], exact["network"]
+        self.assertEqual(step, exact)
+
+    def refused(self, text, message, code=2, **options):
+        got, said = self.run_script(text, **options)
+        self.assertEqual(got, code, said)
+        self.assertIn(message, said)
+        self.assertEqual(len(said.splitlines()), 1, said)
+        self.assertEqual([f for f in os.listdir(self.folder.name) if "json" in f], [])
+
+    def test_what_cannot_be_captured_is_said_in_a_line(self):
+        self.refused("print('hello')\n", "train.py: made no training step")
+        self.refused("for\n", "train.py:1: SyntaxError", code=1)
+        self.refused(None, self.line_of("raise") + ": ValueError: of the script", code=1, arguments=["--fail"])
+        self.refused(None, "there is no folder", out=os.path.join(self.folder.name, "missing", "step.json"))
+
+    def test_an_interrupted_script_writes_nothing(self):
+        self.refused("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", "interrupted", code=1)
+
+
+class Refusals(Captures):
+    def refusal(self, step):
+        with self.assertRaises(perfpred.CaptureError) as caught:
+            self.captured(step)
+        self.assertFalse(os.path.exists(self.path))
+        self.assertIn(os.path.basename(__file__), str(caught.exception))
+        return str(caught.exception)
+
+    def test_shapes_that_depend_on_values(self):
+        x = torch.randn(8, 6, requires_grad=True)
+        for step in (lambda: x[torch.nonzero(x[:, 0] > 0)].sum().backward(), lambda: x[x > 0].sum().backward()):
+            self.assertRegex(self.refusal(step), "the shape of the result of aten::(nonzero|index).* execute")
+
+    def test_an_operator_without_shapes(self):
+        library = torch.library.Library("perfpred_test", "DEF")
+        library.define("secret(Tensor x) -> Tensor")
+        library.impl("secret", lambda x: x * 2, "CUDA")
+        x = torch.randn(8, 6, requires_grad=True)
+        message = self.refusal(lambda: torch.ops.perfpred_test.secret(x).sum().backward())
+        self.assertIn('torch.library.register_fake("perfpred_test::secret")', message)
+
+    def test_no_step(self):
+        with self.assertRaisesRegex(perfpred.CaptureError, "no operator was executed"):
+            self.captured(lambda: None)
+        with self.assertRaisesRegex(perfpred.CaptureError, "no backward pass"):
+            self.captured(lambda: nn.Linear(3, 2)(torch.ones(4, 3)))
+
+    def test_the_programs_own_exceptions_pass(self):
+        with self.assertRaises(ZeroDivisionError):
+            self.captured(lambda: 1 / 0)
+        self.assertEqual(os.listdir(self.folder.name), [])
+
+    def test_steps_that_differ_are_not_joined(self):
+        documents = []
+        for width, batch in ((5, 4), (7, 8)):
+            model = nn.Linear(6, width)
+            documents.append(self.captured(lambda: model(torch.randn(batch, 6)).sum().backward()))
+        with self.assertRaisesRegex(perfpred.CaptureError, "do not grow by a whole number"):
+            perfpred.combine(*documents)
+        with self.assertRaisesRegex(perfpred.CaptureError, "both files have the batch size 4"):
+            perfpred.combine(documents[0], documents[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
