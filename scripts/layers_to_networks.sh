@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# How well do layers that were measured alone say what a step of a whole network takes? Measures layers, none with a shape
+# of the networks that are asked for, then 16 networks with four batch sizes each, fits an op model on the layers and
+# scores it; then with runs of the other networks, and with one run of the network itself.
+#
+#   scripts/layers_to_networks.sh BIN_DIR OUT_DIR [DEVICE]
+#
+# DEVICE is cpu (default), cuda, cuda:1, ... A CPU takes about 40 minutes and has to be quiet. The same command again
+# measures only what is missing.
+set -euo pipefail
+
+if [ $# -lt 2 ]; then
+  sed -n '3,10s/^# \{0,1\}//p' "$0"
+  exit 2
+fi
+bin=$1
+out=$2
+device=${3:-cpu}
+mkdir -p "$out"
+
+cnns=alexnet,vgg11,resnet18,resnet50,densenet121,googlenet,squeezenet1_1,mobilenet_v2,mobilenet_v3_small
+cnns+=,shufflenet_v2_x1_0,mnasnet0_5,efficientnet_b0,convnext_tiny
+others=resnet34,resnext50_32x4d,wide_resnet50_2,densenet169,mobilenet_v3_large,mnasnet1_3,shufflenet_v2_x1_5
+others+=,efficientnet_b2,regnet_y_800mf,regnet_x_1_6gf,vgg13_bn,squeezenet1_0,convnext_small,vit_b_16,vit_l_32
+transformers=bert_base,gpt2
+batches=1,2,4,8
+words=64
+images=8
+if [ "$device" != cpu ]; then
+  batches=8,16,32,64
+  words=512
+  images=64
+fi
+
+layers() { # shapes, layers of a type, types, further options
+  local ranges=()
+  for type in ${3//,/ }; do ranges+=(--range "$type.batch_size=1:$images"); done
+  "$bin/perfpred-bench-layers" --device "$device" --shapes "$1" --num "$2" --layer "$3" "${ranges[@]}" "${@:4}" \
+    --leave-out "$cnns,vit_b_32,$transformers" --optimizer adam --out "$out/layers.csv"
+}
+layers log 80 conv2d
+layers log 40 linear,attention --range linear.seq_len=1:512
+layers log 15 embedding,layernorm,batchnorm,pooling,elementwise,softmax
+layers zoo 80 conv2d --network "$others"
+layers zoo 20 linear,batchnorm,elementwise,layernorm,pooling --network "$others"
+
+networks() {
+  "$bin/perfpred-collect" --device "$device" --timing steps --batch-size "$batches" --train-images 512 --optimizer adam \
+    --out "$out/runs.csv" --log-dir "$out/logs" "$@"
+}
+networks --network "$cnns,vit_b_32"
+networks --network "$transformers" --input "$words"
+"$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv"
+
+"$bin/perfpred-train" --kind ops --layers "$out/layers.csv" --out "$out/ops.json"
+echo "From layers alone:"
+"$bin/perfpred-evaluate" --model "$out/ops.json" --measured "$out/runs_agg.csv" --out "$out/predictions.csv"
+echo "With runs of the other networks:"
+"$bin/perfpred-evaluate" --runs-agg "$out/runs_agg.csv" --prior "$out/ops.json" --protocol lono
+echo "And with one run of the network:"
+"$bin/perfpred-evaluate" --runs-agg "$out/runs_agg.csv" --prior "$out/ops.json" --protocol lono --own-rows 1
