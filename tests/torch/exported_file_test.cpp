@@ -19,6 +19,7 @@
 #include "../temporary_folder.h"
 #include "torch/exported/exported_module.h"
 #include "torch/exported/symbolic_number.h"
+#include "torch/files/torch_file.h"
 #include "torch/network/trainable_network.h"
 
 namespace perfpred {

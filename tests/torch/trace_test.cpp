@@ -6,9 +6,11 @@
 #include <perfpred/workload.h>
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <torch/library.h>
+#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <memory>
