@@ -112,7 +112,7 @@ class PERFPRED_API TimeRegressor {
   /// Corrects later predictions by finished runs (hybrid). Outliers, failed runs, runs that were observed before (same
   /// key and time stamp), and runs whose network or device the model cannot describe are rejected and reported. A run
   /// of a known key is averaged with its row. A group keeps at most 5,000 rows: beyond, it forgets the rows that its
-  /// other rows predict best. Takes time in proportion to the cube of the group's rows.
+  /// other rows predict best. Takes time in proportion to the cube of its rows, but of 400 at most.
   /// @throws InputError if the kind cannot learn from runs
   UpdateResult observe(std::span<const Run> runs);
 

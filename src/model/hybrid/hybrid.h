@@ -6,6 +6,7 @@
 
 #include "model/hybrid/cost_model.h"
 #include "model/hybrid/residual_kernel.h"
+#include "model/nearest_rows.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {
@@ -19,8 +20,9 @@ struct HybridConstants {
   std::array<double, physics_forms.size()> form_weights = {0.25, 0.25, 0.25, 0.25};
   double weight_pull = 0.3;       ///< penalty on log weights that differ from these
   double outlier_deviations = 4;  ///< of a leave-one-out residual
-  std::size_t search_rows = 400;  ///< sample that the process and the held-out errors of a larger table come from
-  std::size_t max_rows = 5000;    ///< the process is exact, so its cost grows with the cube of the rows
+  /// Sample that the process and the held-out errors of a larger table come from.
+  std::size_t search_rows = exact_rows;
+  std::size_t max_rows = 5000;  ///< an answer takes time in proportion to the rows
 };
 
 inline constexpr std::size_t min_hybrid_rows = 5;

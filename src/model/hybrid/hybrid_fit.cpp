@@ -14,6 +14,7 @@
 #include "model/hybrid/hybrid.h"
 #include "model/hybrid/hybrid_model.h"
 #include "model/hybrid/step_shape.h"
+#include "model/lot.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {
@@ -97,6 +98,7 @@ class HybridFit {
       }
       shapes_.emplace_back(measured.workload);
       rows_.push_back(hybrid_row(measured, shapes_.back(), model_->usual_noise));
+      lots_.push_back(lot_of(rows_.back().key, table.seed));
     }
   }
 
@@ -120,6 +122,7 @@ class HybridFit {
   std::unique_ptr<HybridModel> model_ = std::make_unique<HybridModel>();
   std::vector<StepShape> shapes_;
   std::vector<HybridRow> rows_;
+  std::vector<std::uint64_t> lots_;  // of the rows; the least make the sample
   HybridConstants constants_;
   FitControl control_;
   std::uint64_t seed_;
@@ -139,10 +142,16 @@ class HybridFit {
     return picked;
   }
 
-  /// The same rows each time it is called, as long as no row is dropped.
+  /// The same rows each time it is called, but for those that replace dropped ones.
   [[nodiscard]] std::vector<std::size_t> sample() const {
-    std::mt19937_64 random(seed_);
-    return random_places(rows_.size(), constants_.search_rows, random);
+    std::vector<std::size_t> places = all_places(rows_.size());
+    if (places.size() <= constants_.search_rows) return places;
+    const auto end = places.begin() + static_cast<std::ptrdiff_t>(constants_.search_rows);
+    std::nth_element(places.begin(), end, places.end(),
+                     [&](std::size_t a, std::size_t b) { return lots_[a] < lots_[b]; });
+    places.erase(end, places.end());
+    std::sort(places.begin(), places.end());
+    return places;
   }
 
   void fit_costs_to_all(bool again = false) {
@@ -161,7 +170,7 @@ class HybridFit {
     const std::vector<PhysicsRow> rows = physics_rows(searched);
     const std::vector<HybridRow> some = pick(searched);
     const Eigen::MatrixXd inverse_factor =
-        inverse_factor_of(model_->kernel, model_->kernel.scaled(places_of(some)), some);
+        inverse_factor_of(model_->kernel, model_->kernel.scaled(places_of(some)), noise_of(some));
     for (std::size_t f = 0; f < forms; ++f) {
       const Costs before = model_->physics.costs[f];
       model_->physics.costs[f] = krige_costs(physics_forms[f], rows, constants_.cost_deviation, before, inverse_factor);
@@ -181,31 +190,23 @@ class HybridFit {
     for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].log_physics = model_->physics.view(shapes_[i]).log_time;
   }
 
-  /// Drops the row that is farthest from what the other rows predict, if it is an outlier.
-  /// @param precision  inverse covariance of the rows
-  /// @param places     of those rows in rows_; the dropped one keeps its place there until remove()
-  /// @returns its index in `places`, -1 if there is no outlier
-  Eigen::Index drop_worst(const Eigen::MatrixXd& precision, const Eigen::VectorXd& residuals,
-                          const std::vector<std::size_t>& places) {
-    if (dropped_ >= max_dropped_) return -1;
-    // Leave-one-out residuals in closed form: (K^-1 r)_i / (K^-1)_ii, with variance 1 / (K^-1)_ii.
-    const Eigen::VectorXd scale = precision.diagonal().cwiseMax(1e-300).cwiseSqrt();
-    const Eigen::VectorXd standardised = (precision * residuals).cwiseQuotient(scale);
-    Eigen::Index worst = 0;
-    if (standardised.cwiseAbs().maxCoeff(&worst) <= constants_.outlier_deviations) return -1;
-    const HybridRow& row = rows_[places[static_cast<std::size_t>(worst)]];
+  /// Counts and names a row that the other rows do not predict, if it is an outlier and not too many are.
+  /// @param away        from what they predict, in units of `deviation`, a standard deviation
+  bool is_dropped(const HybridRow& row, double away, double deviation) {
+    if (dropped_ >= max_dropped_ || std::abs(away) <= constants_.outlier_deviations) return false;
     model_->rejected.push_back(
         {row.key,
          fmt::format("outlier: {:.4g} s, where the other rows predict {:.4g} s, {:.1f} standard deviations away",
-                     std::exp(row.log_time), std::exp(row.log_time - standardised[worst] / scale[worst]),
-                     standardised[worst])});
+                     std::exp(row.log_time), std::exp(row.log_time - away * deviation), away)});
     ++dropped_;
-    return worst;
+    return true;
   }
 
   void remove(std::size_t place) {
-    rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(place));
-    shapes_.erase(shapes_.begin() + static_cast<std::ptrdiff_t>(place));
+    const auto at = static_cast<std::ptrdiff_t>(place);
+    rows_.erase(rows_.begin() + at);
+    shapes_.erase(shapes_.begin() + at);
+    lots_.erase(lots_.begin() + at);
   }
 
   /// Fits the kernel to the sample, until the sample has no outlier.
@@ -223,33 +224,36 @@ class HybridFit {
       const Eigen::MatrixXd precision = model_->kernel.with_noise(model_->kernel.covariance(scaled, scaled), noise)
                                             .llt()
                                             .solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
-      const Eigen::Index worst = drop_worst(precision, residuals, searched);
-      if (worst < 0) return;
-      remove(searched[static_cast<std::size_t>(worst)]);
+      // Leave-one-out residuals in closed form: (K^-1 r)_i / (K^-1)_ii, with variance 1 / (K^-1)_ii.
+      const Eigen::VectorXd scale = precision.diagonal().cwiseMax(1e-300).cwiseSqrt();
+      const Eigen::VectorXd standardised = (precision * residuals).cwiseQuotient(scale);
+      Eigen::Index worst = 0;
+      static_cast<void>(standardised.cwiseAbs().maxCoeff(&worst));
+      const std::size_t place = searched[static_cast<std::size_t>(worst)];
+      if (!is_dropped(rows_[place], standardised[worst], 1 / scale[worst])) return;
+      remove(place);
       fit_costs_to_all(true);
     }
   }
 
   /// Drops the outliers among all rows, under the kernel of the sample.
   void drop_outliers_of_all() {
-    const std::vector<std::size_t> places = all_places(rows_.size());
+    const ResidualPosterior posterior = posterior_of(model_->kernel, rows_);
     const Eigen::VectorXd residuals = residuals_of(rows_) * model_->weights;
-    Eigen::MatrixXd precision;
-    {
-      const Eigen::MatrixXd inverse_factor =
-          inverse_factor_of(model_->kernel, model_->kernel.scaled(places_of(rows_)), rows_);
-      precision = inverse_factor.transpose() * inverse_factor;
-    }
+    std::vector<double> away(rows_.size()), deviation(rows_.size());
+    const auto distance = [&](std::size_t i, const std::vector<bool>& gone, NearestRows& others) {
+      const ResidualPosterior::At at = posterior.at_row(i, gone, others);
+      deviation[i] = std::sqrt(at.variance + posterior.label_variance(i));
+      away[i] = (residuals[static_cast<Eigen::Index>(i)] - model_->weights.dot(at.correction)) / deviation[i];
+      return std::abs(away[i]);
+    };
     std::vector<std::size_t> outliers;
-    for (Eigen::Index worst = 0; (worst = drop_worst(precision, residuals, places)) >= 0;) {
+    remove_worst(rows_.size(), distance, [&](std::size_t worst) {
       control_.check();
-      // Precision of the other rows; the row's own becomes 0.
-      const Eigen::VectorXd column = precision.col(worst);
-      precision -= column * column.transpose() / column[worst];
-      precision.row(worst).setZero();
-      precision.col(worst).setZero();
-      outliers.push_back(static_cast<std::size_t>(worst));
-    }
+      if (!is_dropped(rows_[worst], away[worst], deviation[worst])) return false;
+      outliers.push_back(worst);
+      return true;
+    });
     if (outliers.empty()) return;
     std::sort(outliers.rbegin(), outliers.rend());
     for (const std::size_t place : outliers) remove(place);
@@ -309,7 +313,7 @@ class HybridFit {
     const Eigen::MatrixXd places = places_of(known);
     // First the costs, given the kernel of all rows; then the kernel of the known rows, given those costs.
     const Eigen::MatrixXd inverse_factor_of_all =
-        inverse_factor_of(model_->kernel, model_->kernel.scaled(places), known);
+        inverse_factor_of(model_->kernel, model_->kernel.scaled(places), noise_of(known));
     FittedPhysics physics;
     for (std::size_t f = 0; f < forms; ++f) {
       physics.costs[f] = krige_costs(physics_forms[f], rows, constants_.cost_deviation, model_->physics.costs[f],
@@ -321,7 +325,7 @@ class HybridFit {
         refit_kernel(model_->kernel, kernel_covariance, places, residuals_of(known) * model_->weights, noise_of(known),
                      constants_.process);
     const Eigen::MatrixXd scaled = kernel.scaled(places);
-    const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, known);
+    const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, noise_of(known));
     const Eigen::MatrixXd alpha = solved(inverse_factor, residuals_of(known));
     const Eigen::MatrixXd across = kernel.covariance(scaled, kernel.scaled(places_of(asked)));
     const Eigen::MatrixXd spread = inverse_factor.triangularView<Eigen::Lower>() * across;

@@ -3,14 +3,11 @@
 
 #include <perfpred/error.h>
 
-#include <Eigen/Cholesky>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "model/hybrid/lower_product.h"
 #include "model/hybrid/step_shape.h"
 #include "model/lognormal.h"
 #include "statistics/confidence.h"
@@ -21,8 +18,7 @@ namespace {
 constexpr double same_level = 0.1;                  // depths or log2 widths that differ by less count as one
 constexpr double outlier_deviations = 4;            // of an observed run
 constexpr double widest = z90 * traffic_deviation;  // largest half width of log time: of a run all of unseen costs
-constexpr Eigen::Index stack_rows = 1024;           // a one-row prediction keeps its buffers on the stack up to here
-constexpr Eigen::Index block_columns = 128;         // predictions that share a pass over the process's matrices
+constexpr std::size_t block_columns = 128;          // predictions that share a pass over the process's matrices
 
 /// Averages two labels of one workload by their precision.
 void merge_into(HybridRow& row, const HybridRow& other) {
@@ -94,25 +90,12 @@ Eigen::MatrixXd residuals_of(std::span<const HybridRow> rows) {
   return residuals;
 }
 
-Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled,
-                                  std::span<const HybridRow> rows) {
-  const Eigen::LLT<Eigen::MatrixXd> factor(kernel.with_noise(kernel.covariance(scaled, scaled), noise_of(rows)));
-  if (factor.info() != Eigen::Success) throw ModelError("the covariance of the rows is not positive definite");
-  Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(scaled.rows(), scaled.rows());
-  factor.matrixL().solveInPlace(inverse);
-  if (!inverse.allFinite()) throw ModelError("the covariance of the rows is not finite");
-  return inverse;
-}
-
-Eigen::MatrixXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::MatrixXd& residuals) {
-  const Eigen::MatrixXd half = inverse_factor.triangularView<Eigen::Lower>() * residuals;
-  return inverse_factor.transpose().triangularView<Eigen::Upper>() * half;
+ResidualPosterior posterior_of(const ResidualKernel& kernel, std::span<const HybridRow> rows) {
+  return {kernel, places_of(rows), noise_of(rows), residuals_of(rows)};
 }
 
 void HybridModel::prepare() {
-  scaled_ = kernel.scaled(places_of(rows));
-  inverse_factor_ = inverse_factor_of(kernel, scaled_, rows);
-  alpha_ = solved(inverse_factor_, residuals_of(rows));
+  posterior_ = posterior_of(kernel, rows);
   depths_.clear();
   widths_.clear();
   for (const HybridRow& row : rows) {
@@ -128,25 +111,13 @@ Quantiles HybridModel::predict(const Workload& workload, const OpGraph* step) co
 }
 
 void HybridModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
-  const auto n = static_cast<Eigen::Index>(rows.size());
-  std::vector<double> buffer(static_cast<std::size_t>(2 * n));
-  std::array<double, block_columns> explained;
-  for (std::size_t begin = 0; begin < workloads.size(); begin += static_cast<std::size_t>(block_columns)) {
-    const Asked asked =
-        ask(workloads.subspan(begin, std::min(workloads.size() - begin, static_cast<std::size_t>(block_columns))));
-    const Eigen::Index count = asked.places.rows();
-    const Eigen::MatrixXd covariance = kernel.covariance(scaled_, kernel.scaled(asked.places));
-    for (Eigen::Index i = 0; i < count; i += 2) {
-      const Eigen::Index other = std::min(i + 1, count - 1);
-      lower_product_norm2(inverse_factor_.data(), covariance.col(i).data(), covariance.col(other).data(), buffer.data(),
-                          buffer.data() + n, n, &explained[static_cast<std::size_t>(i)]);
-    }
-    const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
-    for (Eigen::Index i = 0; i < count; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const double process = std::max(0.0, kernel.amplitude2() - explained[at]);
-      out[begin + at] = quantiles(combine(asked.physics[at], corrections.col(i), process,
-                                          asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width)));
+  for (std::size_t begin = 0; begin < workloads.size(); begin += block_columns) {
+    const Asked asked = ask(workloads.subspan(begin, std::min(workloads.size() - begin, block_columns)));
+    const std::vector<ResidualPosterior::At> residuals = posterior_.at(asked.places);
+    for (std::size_t i = 0; i < residuals.size(); ++i) {
+      const auto row = static_cast<Eigen::Index>(i);
+      out[begin + i] = quantiles(combine(asked.physics[i], residuals[i], asked.places(row, PlaceInput::depth),
+                                         asked.places(row, PlaceInput::log2_width)));
     }
   }
 }
@@ -154,17 +125,15 @@ void HybridModel::predict(std::span<const Workload> workloads, std::span<Quantil
 JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
   const Asked asked = ask(workloads);
   const Eigen::Index count = asked.places.rows();
-  const Eigen::MatrixXd scaled = kernel.scaled(asked.places);
-  const Eigen::MatrixXd covariance = kernel.covariance(scaled_, scaled);
-  const Eigen::MatrixXd spread = inverse_factor_.triangularView<Eigen::Lower>() * covariance;
-  const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
-  JointNormal joint{Eigen::VectorXd(count), kernel.covariance(scaled, scaled) - spread.transpose() * spread};
+  ResidualPosterior::Joint residuals = posterior_.joint(asked.places);
+  JointNormal joint{Eigen::VectorXd(count), std::move(residuals.covariance)};
   // Correlations come from the process, variances from the calibrated intervals.
   Eigen::VectorXd factor(count);
   for (Eigen::Index i = 0; i < count; ++i) {
     const double process = std::max(joint.covariance(i, i), 1e-12);
-    const Estimate estimate = combine(asked.physics[static_cast<std::size_t>(i)], corrections.col(i), process,
-                                      asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width));
+    const Estimate estimate =
+        combine(asked.physics[static_cast<std::size_t>(i)], {residuals.corrections.col(i), process},
+                asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width));
     joint.mean[i] = estimate.mean;
     const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), traffic_deviation);
     factor[i] = deviation / std::sqrt(process);
@@ -209,29 +178,15 @@ HybridModel::Asked HybridModel::ask(std::span<const Workload> workloads) const {
 
 HybridModel::Estimate HybridModel::estimate(const StepShape& shape, std::int64_t batch_size) const {
   const Place place = shape.place(batch_size);
-  const Eigen::Index n = scaled_.rows();
-  double stack[2 * stack_rows];
-  thread_local std::vector<double> heap;
-  double* buffer = stack;
-  if (n > stack_rows) {
-    heap.resize(static_cast<std::size_t>(2 * n));
-    buffer = heap.data();
-  }
-  kernel.covariance_column(scaled_, kernel.scaled(place).data(), buffer);
-  const Eigen::Map<const Eigen::VectorXd> covariance(buffer, n);
-  const double explained = lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n);
-  FormVector correction;
-  for (Eigen::Index f = 0; f < correction.size(); ++f) correction[f] = alpha_.col(f).dot(covariance);
-  return combine(physics.view(shape), correction, std::max(0.0, kernel.amplitude2() - explained),
-                 place[PlaceInput::depth], place[PlaceInput::log2_width]);
+  return combine(physics.view(shape), posterior_.at(place), place[PlaceInput::depth], place[PlaceInput::log2_width]);
 }
 
-HybridModel::Estimate HybridModel::combine(const PhysicsView& view, const FormVector& correction, double process,
-                                           double depth, double width) const {
+HybridModel::Estimate HybridModel::combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
+                                           double width) const {
   Estimate estimate;
-  const FormVector by_form = view.log_time + correction;
+  const FormVector by_form = view.log_time + residual.correction;
   estimate.mean = weights.dot(by_form);
-  estimate.process = process;
+  estimate.process = residual.variance;
   estimate.disagreement = weights.dot((by_form.array() - estimate.mean).square().matrix());
   estimate.unseen = weights.dot(view.unseen);
   estimate.new_depth = is_new(depths_, depth);
@@ -299,27 +254,21 @@ LearnResult HybridModel::learn(std::span<const AggregateRow> measured) const {
   return result;
 }
 
-/// Forgets rows until there are at most max_rows: each time the one that the others already determine best, which has
-/// the smallest leave-one-out variance in units of its own noise. @returns their keys
+/// Forgets rows until there are at most max_rows: each time the one that its nearest others already determine best,
+/// which has the smallest leave-one-out variance in units of its own noise. @returns their keys
 std::vector<std::string> HybridModel::forget_redundant_rows() {
   std::vector<std::string> forgotten;
   if (rows.size() <= max_rows) return forgotten;
-  Eigen::MatrixXd precision = inverse_factor_.transpose() * inverse_factor_;
+  const auto redundancy = [&](std::size_t i, const std::vector<bool>& gone, NearestRows& others) {
+    return rows[i].noise / (posterior_.at_row(i, gone, others).variance + posterior_.label_variance(i));
+  };
   std::vector<bool> gone(rows.size(), false);
-  for (std::size_t left = rows.size(); left > max_rows; --left) {
-    Eigen::Index worst = -1;
-    double most = 0;  // 1 / (leave-one-out variance / noise)
-    for (Eigen::Index i = 0; i < precision.rows(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      if (gone[at] || precision(i, i) * rows[at].noise <= most) continue;
-      most = precision(i, i) * rows[at].noise;
-      worst = i;
-    }
-    const Eigen::VectorXd column = precision.col(worst);
-    precision -= column * column.transpose() / column[worst];
-    gone[static_cast<std::size_t>(worst)] = true;
-    forgotten.push_back(rows[static_cast<std::size_t>(worst)].key);
-  }
+  remove_worst(rows.size(), redundancy, [&](std::size_t worst) {
+    if (rows.size() - forgotten.size() == max_rows) return false;
+    gone[worst] = true;
+    forgotten.push_back(rows[worst].key);
+    return true;
+  });
   std::vector<HybridRow> kept;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!gone[i]) kept.push_back(std::move(rows[i]));

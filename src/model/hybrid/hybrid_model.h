@@ -10,6 +10,7 @@
 #include "model/hybrid/cost_model.h"
 #include "model/hybrid/hybrid_calibration.h"
 #include "model/hybrid/residual_kernel.h"
+#include "model/hybrid/residual_posterior.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {
@@ -50,12 +51,7 @@ inline constexpr double wide_label = 3;
 [[nodiscard]] Eigen::VectorXd noise_of(std::span<const HybridRow> rows);
 /// log_time - log_physics, one column per form.
 [[nodiscard]] Eigen::MatrixXd residuals_of(std::span<const HybridRow> rows);
-/// Inverse of the Cholesky factor of the rows' covariance, noise included.
-/// @throws ModelError if the covariance is not positive definite
-[[nodiscard]] Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled,
-                                                std::span<const HybridRow> rows);
-/// covariance^-1 * residuals
-[[nodiscard]] Eigen::MatrixXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::MatrixXd& residuals);
+[[nodiscard]] ResidualPosterior posterior_of(const ResidualKernel& kernel, std::span<const HybridRow> rows);
 
 /// A cost model in several forms, weighted, and a Gaussian process of what they leave over.
 class HybridModel final : public RegressorModel {
@@ -69,7 +65,7 @@ class HybridModel final : public RegressorModel {
   std::size_t max_rows = 0;  ///< see HybridConstants
   std::vector<RejectedRun> rejected;
 
-  /// Computes the private members from the public ones, in O(rows^3). @throws ModelError as inverse_factor_of()
+  /// Computes the private members from the public ones. @throws ModelError as ResidualPosterior
   void prepare();
 
   using RegressorModel::predict;
@@ -98,9 +94,7 @@ class HybridModel final : public RegressorModel {
   };
 
   std::vector<double> depths_, widths_;  // that rows have, each once
-  Eigen::MatrixXd scaled_;               // places of the rows over the kernel's length scales
-  Eigen::MatrixXd inverse_factor_;       // of the Cholesky factor of the rows' covariance, noise included
-  Eigen::MatrixXd alpha_;                // covariance^-1 * residuals, one column per form
+  ResidualPosterior posterior_;
 
   /// Why a measured row is an outlier; nothing if it is not.
   [[nodiscard]] std::optional<std::string> outlier(const HybridRow& row, const Estimate& expected) const;
@@ -108,7 +102,7 @@ class HybridModel final : public RegressorModel {
 
   [[nodiscard]] Asked ask(std::span<const Workload> workloads) const;
   [[nodiscard]] Estimate estimate(const StepShape& shape, std::int64_t batch_size) const;
-  [[nodiscard]] Estimate combine(const PhysicsView& view, const FormVector& correction, double process, double depth,
+  [[nodiscard]] Estimate combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
                                  double width) const;
   [[nodiscard]] double latent(const Estimate& estimate) const;
   [[nodiscard]] double share(const Estimate& estimate) const;

@@ -52,7 +52,8 @@ Place ResidualKernel::scaled(const Place& place) const {
   return scaled;
 }
 
-void ResidualKernel::covariance_column(const Eigen::MatrixXd& scaled, const double* place, double* out) const {
+void ResidualKernel::log_covariance_column(const Eigen::Ref<const Eigen::MatrixXd>& scaled, const double* place,
+                                           double* out) const {
   Eigen::Map<Eigen::ArrayXd> exponent(out, scaled.rows());
   exponent.setConstant(2 * theta[amplitude]);
   const double share = rough_share();
@@ -64,7 +65,13 @@ void ResidualKernel::covariance_column(const Eigen::MatrixXd& scaled, const doub
       exponent -= 0.5 * difference.square();
     }
   }
-  exponent = exponent.exp();
+}
+
+void ResidualKernel::covariance_column(const Eigen::Ref<const Eigen::MatrixXd>& scaled, const double* place,
+                                       double* out) const {
+  log_covariance_column(scaled, place, out);
+  Eigen::Map<Eigen::ArrayXd> values(out, scaled.rows());
+  values = values.exp();
 }
 
 Eigen::MatrixXd ResidualKernel::covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) const {
@@ -76,8 +83,12 @@ Eigen::MatrixXd ResidualKernel::covariance(const Eigen::MatrixXd& a, const Eigen
   return all;
 }
 
+Eigen::VectorXd ResidualKernel::label_variance(const Eigen::VectorXd& run_noise) const {
+  return noise2() * run_noise + Eigen::VectorXd::Constant(run_noise.size(), jitter);
+}
+
 Eigen::MatrixXd ResidualKernel::with_noise(Eigen::MatrixXd covariance, const Eigen::VectorXd& run_noise) const {
-  covariance.diagonal() += noise2() * run_noise + Eigen::VectorXd::Constant(run_noise.size(), jitter);
+  covariance.diagonal() += label_variance(run_noise);
   return covariance;
 }
 

@@ -33,10 +33,13 @@ struct ResidualKernel {
   [[nodiscard]] Eigen::MatrixXd scaled(const Eigen::MatrixXd& places) const;
   [[nodiscard]] Place scaled(const Place& place) const;  ///< allocates nothing
   [[nodiscard]] Eigen::MatrixXd covariance(const Eigen::MatrixXd& scaled_a, const Eigen::MatrixXd& scaled_b) const;
-  /// Covariance of each row of `scaled` with one scaled place; allocates nothing.
-  void covariance_column(const Eigen::MatrixXd& scaled, const double* place, double* out) const;
-  /// The covariance of rows with their noise, and a jitter of 1e-10, on the diagonal.
+  /// Covariance of each row of `scaled` with one scaled place, and its logarithm; they allocate nothing.
+  void covariance_column(const Eigen::Ref<const Eigen::MatrixXd>& scaled, const double* place, double* out) const;
+  void log_covariance_column(const Eigen::Ref<const Eigen::MatrixXd>& scaled, const double* place, double* out) const;
+  /// The variances of labels, and a jitter of 1e-10.
   /// @param noise  variance of each row in units of a single run's
+  [[nodiscard]] Eigen::VectorXd label_variance(const Eigen::VectorXd& noise) const;
+  /// The covariance of rows with the variances of their labels on the diagonal.
   [[nodiscard]] Eigen::MatrixXd with_noise(Eigen::MatrixXd covariance, const Eigen::VectorXd& noise) const;
 };
 

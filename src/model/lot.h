@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "text/hash.h"
+
+namespace perfpred {
+
+/// Place of a workload in a random order that depends on the seed and its key alone: those of the least lots are a
+/// random sample of any table.
+[[nodiscard]] inline std::uint64_t lot_of(std::string_view key, std::uint64_t seed) {
+  std::uint64_t lot = fnv1a(key, fnv1a(fmt::format("{} ", seed)));
+  // Keys that differ in few characters have similar hashes: mixed as by splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+  lot = (lot ^ (lot >> 30)) * 0xbf58476d1ce4e5b9U;
+  lot = (lot ^ (lot >> 27)) * 0x94d049bb133111ebU;
+  return lot ^ (lot >> 31);
+}
+
+}  // namespace perfpred
