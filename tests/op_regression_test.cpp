@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A regressor where the op model answers: without runs, and corrected by few of them.
 #include <perfpred/error.h>
+#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/op_time_model.h>
 #include <perfpred/time_regressor.h>
 
+#include <Eigen/Dense>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "made_up_rows.h"
+#include "model/ops/op_regression.h"
 #include "refusal.h"
 #include "temporary_folder.h"
 
@@ -194,6 +200,69 @@ TEST(OpRegression, ADeviceThatNothingIsKnownOfIsRefusedOrAnsweredByTheClosestGro
   mine.aliases.clear();
   devices.add(mine);
   EXPECT_NEAR(TimeRegressor::standard(devices).predict(asked).time_sec.p50 / op_sec(job("resnet50", 64, "T4")), 1, 0.1);
+}
+
+TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<AggregateRow> rows;
+  OpRegression regression(std::make_shared<const OpPrior>(nullptr, DeviceCatalogue()));
+  for (const std::string_view network : zoo_networks()) {
+    const double away = 0.2 + 0.1 * normal(random);
+    for (std::int64_t batch = 1; batch <= 64; batch *= 2) {
+      const Workload measured = job(std::string(network).c_str(), batch, "T4");
+      const double expected = regression.estimate(measured, nullptr).log_sec;
+      rows.push_back(row_of(measured, std::exp(expected + away + 0.02 * normal(random))));
+    }
+  }
+  const std::string bad = rows[100].workload.key();
+  *rows[100].avg_time_mean *= 20;
+  regression.learn(rows);
+  ASSERT_THAT(regression.dropped(), ::testing::Contains(::testing::Field(&RejectedRun::key, bad)));
+
+  // All rows, as the model's file has them, by a dense solve.
+  const nlohmann::json json = regression.to_json();
+  const ErrorSpread spread{json["scale"], json["noise"]};
+  std::vector<OpError> known;
+  for (const nlohmann::json& item : json["rows"]) {
+    OpFeatures features;
+    for (int i = 0; i < features.size(); ++i) features[i] = item["features"][static_cast<std::size_t>(i)];
+    const Workload workload = Workload::from_key(item["key"].get<std::string>());
+    known.push_back({workload, OpPlace(workload, item["deviation"], features), item["log_ratio"],
+                     item["label_variance"], item["runs"]});
+  }
+  const auto n = static_cast<Eigen::Index>(known.size());
+  ASSERT_GT(n, static_cast<Eigen::Index>(exact_rows));
+  Eigen::MatrixXd covariance(n, n);
+  Eigen::VectorXd ratios(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const OpError& row = known[static_cast<std::size_t>(i)];
+    for (Eigen::Index j = 0; j < n; ++j)
+      covariance(i, j) = spread.covariance(row.place, known[static_cast<std::size_t>(j)].place);
+    covariance(i, i) += spread.variance_of_label(row);
+    ratios[i] = row.log_ratio;
+  }
+  const Eigen::LDLT<Eigen::MatrixXd> factor(covariance);
+  std::vector<Workload> asked;
+  for (const char* network : {"resnet50", "vgg16", "mobilenet_v2", "bert_base", "densenet121", "gpt2"}) {
+    for (const char* device : {"T4", "V100-SXM2-16GB"}) asked.push_back(job(network, 24, device));
+  }
+  const JointNormal joint = regression.joint(asked);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const OpRegression::Estimate estimate = regression.estimate(asked[i], nullptr);
+    const OpPlace place(asked[i], estimate.view.deviation(), estimate.view.features);
+    Eigen::VectorXd shared(n);
+    for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread.covariance(place, known[static_cast<std::size_t>(k)].place);
+    const Eigen::VectorXd weights = factor.solve(shared);
+    const double variance = spread.covariance(place, place) + spread.noise * spread.noise - weights.dot(shared);
+    const double expected = estimate.view.log_sec() + weights.dot(ratios);
+    EXPECT_LT(std::abs(estimate.log_sec - expected), 0.8 * std::sqrt(variance)) << asked[i].key();
+    EXPECT_GE(estimate.variance, variance * (1 - 1e-6)) << asked[i].key();
+    EXPECT_LT(estimate.variance, 1.2 * variance) << asked[i].key();
+    const auto at = static_cast<Eigen::Index>(i);
+    EXPECT_NEAR(joint.mean[at], estimate.log_sec, 1e-9);
+    EXPECT_NEAR(joint.covariance(at, at), estimate.variance - spread.noise * spread.noise, 1e-9);
+  }
 }
 
 TEST(OpRegression, MislabelledRowsAreDropped) {

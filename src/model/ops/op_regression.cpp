@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -16,7 +17,7 @@
 namespace perfpred {
 namespace {
 
-constexpr std::size_t rows_of_network = 8, most_rows = 400;
+constexpr std::size_t rows_of_network = 8, most_rows = 5000;
 constexpr double outlier_deviations = 4;
 /// Largest standard deviation of the part of an error that is not the device's.
 constexpr double most_within = 0.21;
@@ -29,6 +30,8 @@ struct Shares {
 constexpr Shares shares;
 /// Squared length scale of the features.
 constexpr double length2 = 1.2 * 1.2;
+
+constexpr double jitter = 1e-10;  // of a label's variance
 
 double square(double x) { return x * x; }
 
@@ -74,6 +77,26 @@ std::vector<const AggregateRow*> thinned(std::span<const AggregateRow> rows) {
 
 OpPlace place_of(const Workload& workload, const OpView& view) { return {workload, view.deviation(), view.features}; }
 
+Eigen::VectorXd log_ratios(const std::vector<OpError>& rows) {
+  Eigen::VectorXd ratios(static_cast<Eigen::Index>(rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) ratios[static_cast<Eigen::Index>(i)] = rows[i].log_ratio;
+  return ratios;
+}
+
+/// Noise included.
+Eigen::MatrixXd covariance_of(const std::vector<OpError>& rows, const ErrorSpread& errors) {
+  const auto n = static_cast<Eigen::Index>(rows.size());
+  Eigen::MatrixXd covariance(n, n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const OpError& row = rows[static_cast<std::size_t>(i)];
+    for (Eigen::Index j = 0; j <= i; ++j) {
+      covariance(i, j) = covariance(j, i) = errors.covariance(row.place, rows[static_cast<std::size_t>(j)].place);
+    }
+    covariance(i, i) += errors.variance_of_label(row);
+  }
+  return covariance;
+}
+
 OpError op_error(const AggregateRow& measured, const OpView& view) {
   OpError row{measured.workload, place_of(measured.workload, view)};
   row.log_ratio = std::log(*measured.avg_time_mean) - view.log_sec();
@@ -91,22 +114,28 @@ OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of
       network(fnv1a(network_text(workload))),
       precision(fnv1a(to_string(workload.precision))),
       deviation(of_model),
+      within(std::min(most_within, 0.8 * of_model)),
+      shared(std::sqrt(square(of_model) - square(within))),
       features(of_step) {}
 
-double ErrorSpread::covariance(const OpPlace& a, const OpPlace& b) const {
-  const auto within = [](const OpPlace& place) { return std::min(most_within, 0.8 * place.deviation); };
-  const auto shared = [&](const OpPlace& place) { return std::sqrt(square(place.deviation) - square(within(place))); };
-  const double device = a.device == b.device, setting = a.setting == b.setting, network = a.network == b.network;
+ErrorSpread::Terms ErrorSpread::terms(const OpPlace& a, const OpPlace& b) const {
+  const double device = a.device == b.device, setting = a.setting == b.setting;
   const double precision = a.precision == b.precision ? 1 : 0.5;
+  return {shares.anything * precision + shares.device * device + shares.setting * setting,
+          shares.features * precision + shares.features_in_setting * setting,
+          shares.network * precision + shares.network_in_setting * setting};
+}
+
+double ErrorSpread::covariance(const OpPlace& a, const OpPlace& b) const {
+  const Terms share = terms(a, b);
   const double alike = std::exp(-(a.features - b.features).squaredNorm() / (2 * length2));
-  return shared(a) * shared(b) * (shares.anything * precision + shares.device * device + shares.setting * setting) +
-         square(scale) * within(a) * within(b) *
-             (alike * (shares.features * precision + shares.features_in_setting * setting) +
-              network * (shares.network * precision + shares.network_in_setting * setting));
+  const double network = a.network == b.network;
+  return a.shared * b.shared * share.device +
+         square(scale) * a.within * b.within * (alike * share.features + network * share.network);
 }
 
 double ErrorSpread::variance_of_label(const OpError& row) const {
-  return square(noise) / static_cast<double>(row.runs) + row.label_variance;
+  return square(noise) / static_cast<double>(row.runs) + row.label_variance + jitter;
 }
 
 Quantiles OpRegression::Estimate::quantiles() const { return quantiles_about(log_sec, z90 * std::sqrt(variance)); }
@@ -122,18 +151,51 @@ void OpRegression::learn(std::span<const AggregateRow> measured) {
   }
   rows_ = std::move(rows);
   choose_spread();
-  const std::size_t before = rows_.size(), most_dropped = before / 10;
-  for (std::size_t count = 0; count < most_dropped; ++count) {
-    const Eigen::VectorXd precision = factor_.solve(Eigen::MatrixXd::Identity(alpha_.size(), alpha_.size())).diagonal();
-    Eigen::Index worst = 0;  // its leave-one-out residual is alpha / precision, with variance 1 / precision
-    const double deviations = (alpha_.array().square() / precision.array()).maxCoeff(&worst);
-    if (deviations <= square(outlier_deviations)) break;
-    const auto place = rows_.begin() + worst;
-    dropped_.push_back({place->workload.key(), "outlier"});
-    rows_.erase(place);
-    solve();
-  }
+  const std::size_t before = rows_.size();
+  drop_outliers();
   if (rows_.size() < before) choose_spread();
+}
+
+void OpRegression::drop_outliers() {
+  const std::size_t most_dropped = rows_.size() / 10;
+  const auto drop = [&](std::size_t row) { dropped_.push_back({rows_[row].workload.key(), "outlier"}); };
+  if (is_exact()) {
+    for (std::size_t count = 0; count < most_dropped; ++count) {
+      const Eigen::VectorXd precision =
+          factor_.solve(Eigen::MatrixXd::Identity(alpha_.size(), alpha_.size())).diagonal();
+      Eigen::Index worst = 0;  // its leave-one-out residual is alpha / precision, with variance 1 / precision
+      const double deviations = (alpha_.array().square() / precision.array()).maxCoeff(&worst);
+      if (deviations <= square(outlier_deviations)) return;
+      drop(static_cast<std::size_t>(worst));
+      rows_.erase(rows_.begin() + worst);
+      solve();
+    }
+    return;
+  }
+  std::vector<bool> dropped(rows_.size(), false);
+  std::vector<double> deviations(rows_.size());
+  const auto distance = [&](std::size_t i, const std::vector<bool>& gone, NearestRows& others) {
+    const OpError& row = rows_[i];
+    others = places_.nearest(spread_, row.place, [&](std::size_t other) { return other == i || gone[other]; });
+    NearVector weights;
+    const Told by_others = told_by(others, row.place, weights);
+    const double variance =
+        spread_.covariance(row.place, row.place) - by_others.explained + spread_.variance_of_label(row);
+    return deviations[i] = square(row.log_ratio - by_others.mean) / variance;
+  };
+  std::size_t count = 0;
+  remove_worst(rows_.size(), distance, [&](std::size_t worst) {
+    if (count == most_dropped || deviations[worst] <= square(outlier_deviations)) return false;
+    drop(worst);
+    dropped[worst] = true;
+    ++count;
+    return true;
+  });
+  std::vector<OpError> kept;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!dropped[i]) kept.push_back(std::move(rows_[i]));
+  }
+  rows_ = std::move(kept);
 }
 
 bool OpRegression::is_outlier(const AggregateRow& measured) const {
@@ -142,31 +204,18 @@ bool OpRegression::is_outlier(const AggregateRow& measured) const {
   return square(apart) > square(outlier_deviations) * expected.variance;
 }
 
-Eigen::MatrixXd OpRegression::covariance_of_rows(const ErrorSpread& errors) const {
-  const auto n = static_cast<Eigen::Index>(rows_.size());
-  Eigen::MatrixXd covariance(n, n);
-  for (Eigen::Index i = 0; i < n; ++i) {
-    const OpError& row = rows_[static_cast<std::size_t>(i)];
-    for (Eigen::Index j = 0; j <= i; ++j) {
-      covariance(i, j) = covariance(j, i) = errors.covariance(row.place, rows_[static_cast<std::size_t>(j)].place);
-    }
-    covariance(i, i) += errors.variance_of_label(row) + 1e-10;
-  }
-  return covariance;
-}
-
-Eigen::VectorXd OpRegression::log_ratios() const {
-  Eigen::VectorXd ratios(static_cast<Eigen::Index>(rows_.size()));
-  for (std::size_t i = 0; i < rows_.size(); ++i) ratios[static_cast<Eigen::Index>(i)] = rows_[i].log_ratio;
-  return ratios;
-}
-
 void OpRegression::choose_spread() {
-  const Eigen::VectorXd ratios = log_ratios();
+  std::vector<OpError> some = rows_;
+  if (!is_exact()) {
+    std::mt19937_64 random(0);  // the same model from the same rows
+    std::shuffle(some.begin(), some.end(), random);
+    some.erase(some.begin() + exact_rows, some.end());
+  }
+  const Eigen::VectorXd ratios = log_ratios(some);
   // The covariance is linear in the squares of scale and noise.
-  const Eigen::MatrixXd base = covariance_of_rows({0, 0});
-  const Eigen::MatrixXd by_scale = covariance_of_rows({1, 0}) - base;
-  const Eigen::VectorXd by_noise = (covariance_of_rows({0, 1}) - base).diagonal();
+  const Eigen::MatrixXd base = covariance_of(some, {0, 0});
+  const Eigen::MatrixXd by_scale = covariance_of(some, {1, 0}) - base;
+  const Eigen::VectorXd by_noise = (covariance_of(some, {0, 1}) - base).diagonal();
   double best = HUGE_VAL;
   for (const double scale : {0.5, 0.7, 1.0, 1.4, 2.0}) {
     for (const double noise : {0.005, 0.01, 0.02, 0.03, 0.05, 0.1}) {
@@ -186,8 +235,79 @@ void OpRegression::choose_spread() {
 }
 
 void OpRegression::solve() {
-  factor_.compute(covariance_of_rows(spread_));
-  alpha_ = factor_.solve(log_ratios());
+  if (!is_exact()) {
+    places_.assign(rows_);
+    return;
+  }
+  factor_.compute(covariance_of(rows_, spread_));
+  alpha_ = factor_.solve(log_ratios(rows_));
+}
+
+void OpPlaces::assign(std::span<const OpError> rows) {
+  const auto n = static_cast<Eigen::Index>(rows.size());
+  *this = {};
+  features_.resize(n, OpFeature::count);
+  shared_.resize(n);
+  within_.resize(n);
+  std::map<std::uint64_t, std::size_t> found;
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const OpPlace& place = rows[static_cast<std::size_t>(i)].place;
+    features_.row(i) = place.features.transpose().cast<float>();
+    const double deviation = std::max(place.deviation, 1e-6);
+    shared_[i] = static_cast<float>(place.shared / deviation);
+    within_[i] = static_cast<float>(place.within / deviation);
+    network_.push_back(place.network);
+    const auto [setting, is_new] = found.emplace(place.setting, settings_.size());
+    if (is_new) settings_.push_back(place);
+    setting_.push_back(setting->second);
+  }
+}
+
+template <class Skip>
+NearestRows OpPlaces::nearest(const ErrorSpread& errors, const OpPlace& place, const Skip& skip) const {
+  thread_local Eigen::ArrayXf alike;
+  alike = Eigen::ArrayXf::Zero(shared_.size());
+  for (Eigen::Index f = 0; f < features_.cols(); ++f)
+    alike -= (features_.col(f) - static_cast<float>(place.features[f])).square();
+  alike = (alike / static_cast<float>(2 * length2)).exp();
+  thread_local std::vector<ErrorSpread::Terms> terms;
+  terms.clear();
+  for (const OpPlace& setting : settings_) terms.push_back(errors.terms(place, setting));
+  const double within = square(errors.scale) * place.within;
+  const auto correlation = [&](Eigen::Index row) {
+    const auto i = static_cast<std::size_t>(row);
+    const ErrorSpread::Terms& share = terms[setting_[i]];
+    const double network = network_[i] == place.network ? share.network : 0;
+    return place.shared * shared_[row] * share.device + within * within_[row] * (alike[row] * share.features + network);
+  };
+  return {shared_.size(), correlation, [&](Eigen::Index row) { return skip(static_cast<std::size_t>(row)); }};
+}
+
+OpRegression::Told OpRegression::told(const OpPlace& place) const {
+  if (!is_exact()) {
+    NearVector weights;
+    return told_by(places_.nearest(spread_, place, [](std::size_t) { return false; }), place, weights);
+  }
+  Eigen::VectorXd shared(alpha_.size());
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    shared[static_cast<Eigen::Index>(i)] = spread_.covariance(place, rows_[i].place);
+  }
+  return {shared.dot(alpha_), factor_.matrixL().solve(shared).squaredNorm()};
+}
+
+OpRegression::Told OpRegression::told_by(const NearestRows& rows, const OpPlace& place, NearVector& weights) const {
+  const Eigen::Index n = rows.size();
+  const auto row = [&](Eigen::Index k) -> const OpError& { return rows_[static_cast<std::size_t>(rows[k])]; };
+  NearMatrix covariance(n, n);
+  NearVector shared(n), ratios(n);
+  for (Eigen::Index k = 0; k < n; ++k) {
+    for (Eigen::Index j = k; j < n; ++j) covariance(j, k) = spread_.covariance(row(j).place, row(k).place);
+    covariance(k, k) += spread_.variance_of_label(row(k));
+    shared[k] = spread_.covariance(place, row(k).place);
+    ratios[k] = row(k).log_ratio;
+  }
+  weights = kriging_weights(covariance, shared);
+  return {weights.dot(ratios), weights.dot(shared)};
 }
 
 OpRegression::Estimate OpRegression::estimate(const Workload& workload, const OpGraph* step) const {
@@ -196,12 +316,9 @@ OpRegression::Estimate OpRegression::estimate(const Workload& workload, const Op
   estimate.log_sec = estimate.view.log_sec();
   estimate.variance = spread_.covariance(place, place);
   if (rows_.empty()) return estimate;
-  Eigen::VectorXd shared(alpha_.size());
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    shared[static_cast<Eigen::Index>(i)] = spread_.covariance(place, rows_[i].place);
-  }
-  estimate.log_sec += shared.dot(alpha_);
-  estimate.variance += square(spread_.noise) - factor_.matrixL().solve(shared).squaredNorm();
+  const Told error = told(place);
+  estimate.log_sec += error.mean;
+  estimate.variance += square(spread_.noise) - error.explained;
   return estimate;
 }
 
@@ -224,6 +341,26 @@ JointNormal OpRegression::joint(std::span<const Workload> workloads) const {
     joint.mean[i] = view.log_sec();
   }
   if (known == 0) return joint;
+  if (!is_exact()) {
+    // Of the errors of predictions by the nearest rows: k(a, b) - w_a' k(rows, b) - k(a, rows) w_b + w_a' C w_b.
+    Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(known, n), among = weights;
+    for (Eigen::Index i = 0; i < n; ++i) {
+      const OpPlace& place = places[static_cast<std::size_t>(i)];
+      const NearestRows rows = places_.nearest(spread_, place, [](std::size_t) { return false; });
+      NearVector weight;
+      joint.mean[i] += told_by(rows, place, weight).mean;
+      for (Eigen::Index k = 0; k < rows.size(); ++k) {
+        const OpError& row = rows_[static_cast<std::size_t>(rows[k])];
+        weights(rows[k], i) = weight[k];
+        among(rows[k], i) += weight[k] * spread_.variance_of_label(row);
+        for (Eigen::Index other = 0; other < known; ++other)
+          among(other, i) += weight[k] * spread_.covariance(rows_[static_cast<std::size_t>(other)].place, row.place);
+      }
+    }
+    const Eigen::MatrixXd half = weights.transpose() * (0.5 * among - shared);
+    joint.covariance += half + half.transpose();
+    return joint;
+  }
   joint.mean += shared.transpose() * alpha_;
   const Eigen::MatrixXd explained = factor_.matrixL().solve(shared);
   joint.covariance -= explained.transpose() * explained;

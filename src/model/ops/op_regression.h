@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "model/nearest_rows.h"
 #include "model/ops/op_view.h"
 #include "model/regressor_kind.h"
 
@@ -22,6 +23,8 @@ struct OpPlace {
   std::uint64_t device = 0, setting = 0, network = 0;  ///< hashes; a setting is a device as it is used
   std::uint64_t precision = 0;
   double deviation = 0;  ///< of the op model's log time, by its interval
+  double within = 0;     ///< the part of it that is the network's
+  double shared = 0;     ///< the part that is the device's: hypot(within, shared) is the deviation
   OpFeatures features = OpFeatures::Zero();
 
   OpPlace(const Workload& workload, double deviation, const OpFeatures& features);
@@ -46,6 +49,29 @@ struct ErrorSpread {
   /// a network do and what is a network's own. Errors in another precision are half as telling.
   [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b) const;
   [[nodiscard]] double variance_of_label(const OpError& row) const;
+
+  /// covariance = shared shared' device + within within' (alike features + same network), where alike falls with the
+  /// distance of the features.
+  struct Terms {
+    double device, features, network;
+  };
+  [[nodiscard]] Terms terms(const OpPlace& a, const OpPlace& b) const;  ///< of places with any features and networks
+};
+
+/// Places of many rows, side by side, in which the nearest to a place are looked for. In float: that only ranks.
+class OpPlaces {
+ public:
+  void assign(std::span<const OpError> rows);
+  /// @param skip  bool(row)
+  template <class Skip>
+  [[nodiscard]] NearestRows nearest(const ErrorSpread& errors, const OpPlace& place, const Skip& skip) const;
+
+ private:
+  Eigen::ArrayXXf features_;        // rows x features
+  Eigen::ArrayXf shared_, within_;  // over the deviation: the nearest are those of the largest correlation
+  std::vector<std::uint64_t> network_;
+  std::vector<std::size_t> setting_;  // of a row, as a place in settings_
+  std::vector<OpPlace> settings_;     // a place in each
 };
 
 /// An op model corrected by runs of any networks on any devices: log T = log T_op + e, where e is a Gaussian process.
@@ -60,8 +86,8 @@ class OpRegression {
   /// Whether a row can be learned: its device's rates are known.
   [[nodiscard]] bool can_learn(const Workload& workload) const { return prior_->knows_device(workload); }
 
-  /// Learns measured rows: of each network in each setting at most eight, spread over its batch sizes, and 400 in all.
-  /// Rows whose leave-one-out error is beyond four standard deviations are dropped, at most a tenth.
+  /// Learns measured rows: of each network in each setting at most eight, spread over its batch sizes, and 5,000 in
+  /// all. Rows whose leave-one-out error is beyond four standard deviations are dropped, at most a tenth.
   /// @throws InputError as OpPrior::view()
   void learn(std::span<const AggregateRow> measured);
 
@@ -84,8 +110,15 @@ class OpRegression {
   [[nodiscard]] static OpRegression read(const nlohmann::json& json, const DeviceCatalogue& devices);
 
  private:
-  [[nodiscard]] Eigen::VectorXd log_ratios() const;
-  [[nodiscard]] Eigen::MatrixXd covariance_of_rows(const ErrorSpread& errors) const;
+  /// What rows tell about an error.
+  struct Told {
+    double mean = 0, explained = 0;  ///< explained: the part of its variance that is then known
+  };
+
+  [[nodiscard]] bool is_exact() const { return rows_.size() <= exact_rows; }
+  [[nodiscard]] Told told(const OpPlace& place) const;
+  [[nodiscard]] Told told_by(const NearestRows& rows, const OpPlace& place, NearVector& weights) const;
+  void drop_outliers();
   void choose_spread();  ///< and solves
   void solve();
 
@@ -93,8 +126,11 @@ class OpRegression {
   std::vector<OpError> rows_;
   std::vector<RejectedRun> dropped_;
   ErrorSpread spread_;
+  // Of exact_rows rows at most:
   Eigen::LLT<Eigen::MatrixXd> factor_;  // of the rows' covariance, noise included
   Eigen::VectorXd alpha_;               // covariance^-1 * log ratios
+  // Of more:
+  OpPlaces places_;
 };
 
 }  // namespace perfpred
