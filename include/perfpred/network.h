@@ -103,6 +103,18 @@ enum class LayerKind : std::uint8_t {
   matmul_transposed,   ///< batched a b^T
   causal_mask,         ///< masks what is above the diagonal of the last two axes with a Boolean buffer [S, S]
   softmax,             ///< over the last axis
+  pad,            ///< zeros below and to the right of NxHxWxC; a copy where there is nothing to add, too
+  crop,           ///< the first rows and columns of NxHxWxC, a copy
+  roll,           ///< NxHxWxC moved by `padding` rows and columns; what leaves the image comes in on its other side
+  to_windows,     ///< NxHxWxC to (N*windows) x positions x C, a copy; windows of `kernel` positions
+  from_windows,   ///< and back, a copy
+  merge_patches,  ///< NxHxWxC to NxH/2xW/2x4C: four neighbours side by side
+  select_heads,   ///< part `index` of `count` equal parts of NxSxC, its `groups` heads apart: (N*groups) x S x width, a
+                  ///< copy; the gradient of each part lies in zeros of the whole; all parts follow each other
+  relative_position,  ///< scores (N*groups)xSxS plus weight [(2h-1)(2w-1), groups], a row for each distance between two
+                      ///< positions of a window of `kernel`, by a buffer of row numbers [S*S]
+  window_mask,        ///< scores of `groups` heads plus a buffer [windows, 1, S, S] of -100 for positions that only a roll
+                      ///< by `padding` brought together; `stride` windows of `kernel` in an image
   rotary,              ///< turns the halves of each of `groups` heads of NxSxC against each other by an angle that
                        ///< grows with the position; buffers of cosines and sines [S, C/groups]
   rnn,                 ///< `count` layers of `cell` over NxSxC, in `groups` directions (1 or 2) of out_channels each;

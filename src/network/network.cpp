@@ -52,6 +52,9 @@ LayerParameters Network::parameters(const Layer& layer) {
     case LayerKind::position_embedding:
       add({1, layer.in_channels, layer.out_channels});
       break;
+    case LayerKind::relative_position:
+      add({(2 * layer.kernel[0] - 1) * (2 * layer.kernel[1] - 1), layer.groups});
+      break;
     default:
       break;
   }

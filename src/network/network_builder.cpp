@@ -299,6 +299,74 @@ LayerId NetworkBuilder::matmul(LayerId a, LayerId b, bool transposed) {
   return last();
 }
 
+LayerId NetworkBuilder::pad(LayerId x, std::int64_t height, std::int64_t width) {
+  const Shape in = shape(x);
+  add_layer(LayerKind::pad, "pad", {x}).output = {in[0], height, width, in[3]};
+  return last();
+}
+
+LayerId NetworkBuilder::crop(LayerId x, std::int64_t height, std::int64_t width) {
+  const Shape in = shape(x);
+  add_layer(LayerKind::crop, "crop", {x}).output = {in[0], height, width, in[3]};
+  return last();
+}
+
+LayerId NetworkBuilder::roll(LayerId x, std::int64_t rows, std::int64_t columns) {
+  add_layer(LayerKind::roll, "roll", {x}).padding = {rows, columns};
+  return last();
+}
+
+LayerId NetworkBuilder::merge_patches(LayerId x) {
+  const Shape in = shape(x);
+  add_layer(LayerKind::merge_patches, "merge_patches", {x}).output = {in[0], in[1] / 2, in[2] / 2, 4 * in[3]};
+  return last();
+}
+
+LayerId NetworkBuilder::to_windows(LayerId x, std::int64_t size) {
+  const Shape in = shape(x);
+  Layer& layer = add_layer(LayerKind::to_windows, "to_windows", {x});
+  layer.kernel = {size, size};
+  layer.output = {in[0] * (in[1] / size) * (in[2] / size), size * size, in[3]};
+  return last();
+}
+
+LayerId NetworkBuilder::from_windows(LayerId x, std::int64_t size, const Shape& image) {
+  Layer& layer = add_layer(LayerKind::from_windows, "from_windows", {x});
+  layer.kernel = {size, size};
+  layer.output = image;
+  return last();
+}
+
+LayerId NetworkBuilder::select_heads(LayerId x, std::int32_t count, std::int64_t heads) {
+  const Shape in = shape(x);
+  const LayerId first = last() + 1;
+  for (std::int32_t index = 0; index < count; ++index) {
+    Layer& layer = add_layer(LayerKind::select_heads, "select_heads", {x});
+    layer.index = index;
+    layer.count = count;
+    layer.groups = heads;
+    layer.output = {in[0] * heads, in[1], in[2] / count / heads};
+  }
+  return first;
+}
+
+LayerId NetworkBuilder::relative_position(LayerId scores, std::string_view name, std::int64_t heads,
+                                          std::int64_t size) {
+  Layer& layer = add_layer(LayerKind::relative_position, name, {scores});
+  layer.groups = heads;
+  layer.kernel = {size, size};
+  return last();
+}
+
+LayerId NetworkBuilder::window_mask(LayerId scores, std::int64_t heads, const RolledWindows& windows) {
+  Layer& layer = add_layer(LayerKind::window_mask, "window_mask", {scores});
+  layer.groups = heads;
+  layer.kernel = {windows.size, windows.size};
+  layer.stride = windows.count;
+  layer.padding = windows.shift;
+  return last();
+}
+
 LayerId NetworkBuilder::rotary(LayerId x, std::int64_t heads) {
   add_layer(LayerKind::rotary, "rotary", {x}).groups = heads;
   return last();
@@ -318,6 +386,7 @@ LayerId NetworkBuilder::rnn(LayerId x, std::string_view name, const RnnStyle& st
 }
 
 LayerId NetworkBuilder::attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style) {
+  has_attention_ = true;
   const std::int64_t kv_heads = style.kv_heads > 0 ? style.kv_heads : style.heads;
   if (attention_ == Attention::sdpa) {
     const Shape queries = shape(query);

@@ -3,6 +3,7 @@
 #include <perfpred/network.h>
 #include <perfpred/vocabulary.h>
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -28,6 +29,12 @@ struct AttentionStyle {
   bool causal;
   double dropout;             ///< of the probabilities; 0: none
   std::int64_t kv_heads = 0;  ///< of keys and values, a divisor of `heads`; 0: as many
+};
+
+/// A roll of an image by rows and columns, and the windows that it is cut into.
+struct RolledWindows {
+  std::int64_t size;                         ///< rows and columns of a window
+  std::array<std::int64_t, 2> count, shift;  ///< windows of an image, and how far it was rolled: in rows and columns
 };
 
 /// A stack of recurrent layers.
@@ -86,6 +93,18 @@ class NetworkBuilder {
   LayerId merge_heads(LayerId x, std::int64_t heads);
   LayerId matmul(LayerId a, LayerId b, bool transposed);
 
+  // Of NxHxWxC.
+  LayerId pad(LayerId x, std::int64_t height, std::int64_t width);
+  LayerId crop(LayerId x, std::int64_t height, std::int64_t width);
+  LayerId roll(LayerId x, std::int64_t rows, std::int64_t columns);
+  LayerId merge_patches(LayerId x);  ///< of even height and width
+  LayerId to_windows(LayerId x, std::int64_t size);  ///< of `size` rows and columns
+  LayerId from_windows(LayerId x, std::int64_t size, const Shape& image);
+
+  LayerId select_heads(LayerId x, std::int32_t count, std::int64_t heads);  ///< the first of `count` layers in sequence
+  LayerId relative_position(LayerId scores, std::string_view name, std::int64_t heads, std::int64_t size);
+  LayerId window_mask(LayerId scores, std::int64_t heads, const RolledWindows& windows);
+
   LayerId rotary(LayerId x, std::int64_t heads);  ///< NxSxC, heads side by side
   LayerId rnn(LayerId x, std::string_view name, const RnnStyle& style);
 
@@ -95,6 +114,7 @@ class NetworkBuilder {
   [[nodiscard]] const Shape& shape(LayerId id) const { return network_.layers[static_cast<std::size_t>(id)].output; }
   [[nodiscard]] std::int64_t channels(LayerId id) const { return shape(id)[1]; }
   [[nodiscard]] std::int64_t classes() const { return network_.classes; }
+  [[nodiscard]] bool has_attention() const { return has_attention_; }  ///< whether attention() was called
 
  private:
   /// Its output has the shape of its first input until it gets another.
@@ -106,6 +126,7 @@ class NetworkBuilder {
   std::int64_t batch_size_;
   Shape input_;
   Attention attention_;
+  bool has_attention_ = false;
   std::string prefix_;
 };
 

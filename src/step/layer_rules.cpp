@@ -58,6 +58,15 @@ const LayerRule& rule_of(LayerKind kind) {
     PERFPRED_RULE(matmul_transposed, matmul_transposed);
     PERFPRED_RULE(causal_mask, causal_mask);
     PERFPRED_RULE(softmax, softmax);
+    PERFPRED_RULE(pad, pad);
+    PERFPRED_RULE(crop, crop);
+    PERFPRED_RULE(roll, roll);
+    PERFPRED_RULE(to_windows, to_windows);
+    PERFPRED_RULE(from_windows, from_windows);
+    PERFPRED_RULE(merge_patches, merge_patches);
+    PERFPRED_RULE(select_heads, select_heads);
+    PERFPRED_RULE(relative_position, relative_position);
+    PERFPRED_RULE(window_mask, window_mask);
     PERFPRED_RULE(rotary, rotary);
     PERFPRED_RULE(rnn, rnn);
     PERFPRED_RULE(attention, attention);

@@ -54,6 +54,12 @@ void StepBuilder::declare_tensors() {
         buffers_[i][k] = graph_.add_tensor({layer.out_channels}, parameter_type_, TensorRole::buffer);
       }
       buffers_[i][2] = graph_.add_tensor({}, DataType::i64, TensorRole::buffer);
+    } else if (layer.kind == LayerKind::relative_position) {
+      const std::int64_t positions = layer.output[1];
+      buffers_[i][0] = graph_.add_tensor({positions * positions}, DataType::i64, TensorRole::buffer);
+    } else if (layer.kind == LayerKind::window_mask) {
+      const Shape mask = {layer.stride[0] * layer.stride[1], 1, layer.output[1], layer.output[2]};
+      buffers_[i][0] = graph_.add_tensor(mask, parameter_type_, TensorRole::buffer);
     } else if (layer.kind == LayerKind::causal_mask && mask_ == no_tensor) {
       mask_ = graph_.add_tensor({layer.output[1], layer.output[2]}, DataType::u8, TensorRole::buffer);
     } else if (layer.kind == LayerKind::rotary && rotations_[0] == no_tensor) {

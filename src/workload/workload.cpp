@@ -91,9 +91,7 @@ Network build_network(const Workload& workload) {
   } else {
     build_zoo_network(builder, network.name);
   }
-  const auto is_softmax = [](const Layer& layer) { return layer.kind == LayerKind::softmax; };
-  if (workload.attention == Attention::eager &&
-      std::none_of(network.layers.begin(), network.layers.end(), is_softmax)) {
+  if (workload.attention == Attention::eager && !builder.has_attention()) {
     throw InputError(fmt::format("network {} has no attention that could be eager", shown(network.name)));
   }
   return network;

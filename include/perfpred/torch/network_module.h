@@ -37,6 +37,7 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   /// The tensors of a layer; undefined where it has none.
   struct LayerTensors {
     torch::Tensor weight, bias, mean, variance, steps;
+    torch::Tensor buffer;                // relative_position: rows; window_mask: the mask
     std::vector<torch::Tensor> weights;  // rnn: all of them
   };
 

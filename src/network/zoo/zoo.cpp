@@ -22,6 +22,7 @@ const std::vector<ZooEntry>& zoo() {
     add_branching_networks(all);
     add_mobile_networks(all);
     add_vision_transformers(all);
+    add_windowed_networks(all);
     add_language_models(all);
     std::sort(all.begin(), all.end(), [](const ZooEntry& a, const ZooEntry& b) { return a.name < b.name; });
     return all;

@@ -5,7 +5,6 @@
 #include "step/step_builder.h"
 
 namespace perfpred {
-namespace {
 
 void view_forward(StepBuilder& step, const Layer& layer) {
   step.state().output = step.view(step.input(0), layer.output);
@@ -16,6 +15,26 @@ void view_backward(StepBuilder& step, const Layer&) {
   const Shape from = step.shape(step.input(0));
   step.accumulate_grad(0, step.view(s.gradient, from), s.strided);
 }
+
+void copy_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId x = step.read_input();
+  const TensorId y = step.state().output = step.new_tensor(layer.output, step.type(x));
+  step.add_op(OpKind::copy, {x}, {y});
+}
+
+void copy_backward(StepBuilder& step, const Layer&) {
+  const LayerState& s = step.state();
+  const Shape from = step.shape(s.inputs[0]);
+  if (s.strided) {  // the transposed gradient of attention's keys: its heads lie side by side already
+    step.accumulate_grad(0, step.view(s.gradient, from), true);
+    return;
+  }
+  const TensorId gx = step.new_tensor(from, step.type(s.gradient));
+  step.add_op(OpKind::copy, {s.gradient}, {gx});
+  step.accumulate_grad(0, gx);
+}
+
+namespace {
 
 void concat_forward(StepBuilder& step, const Layer& layer) {
   std::vector<TensorId> parts;
@@ -42,24 +61,6 @@ void chunk_backward(StepBuilder& step, const Layer& layer) {
   for (std::int32_t part = 0; part < layer.count; ++part) parts.push_back(step.later_state(part).gradient);
   const TensorId gx = step.new_like(step.input(0));
   step.add_op(OpKind::cat, parts, {&gx, 1});
-  step.accumulate_grad(0, gx);
-}
-
-void copy_forward(StepBuilder& step, const Layer& layer) {
-  const TensorId x = step.read_input();
-  const TensorId y = step.state().output = step.new_tensor(layer.output, step.type(x));
-  step.add_op(OpKind::copy, {x}, {y});
-}
-
-void copy_backward(StepBuilder& step, const Layer&) {
-  const LayerState& s = step.state();
-  const Shape from = step.shape(s.inputs[0]);
-  if (s.strided) {  // the transposed gradient of attention's keys: its heads lie side by side already
-    step.accumulate_grad(0, step.view(s.gradient, from), true);
-    return;
-  }
-  const TensorId gx = step.new_tensor(from, step.type(s.gradient));
-  step.add_op(OpKind::copy, {s.gradient}, {gx});
   step.accumulate_grad(0, gx);
 }
 

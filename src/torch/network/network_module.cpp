@@ -16,6 +16,8 @@
 #include <string>
 #include <utility>
 
+#include "torch/network/layer_functions.h"
+
 namespace perfpred {
 namespace {
 
@@ -24,7 +26,6 @@ using at::Tensor;
 constexpr double norm_momentum = 0.1;
 constexpr double token_deviation = 0.02;
 constexpr double first_layer_scale = 1e-6;
-constexpr double rotary_base = 10000;  // Su et al. 2021
 
 /// The module that the part of `name` before the last dot names; missing ones are created. `name` keeps the rest.
 torch::nn::Module& module_at(torch::nn::Module& root, std::string_view& name) {
@@ -42,115 +43,11 @@ torch::nn::Module& module_at(torch::nn::Module& root, std::string_view& name) {
 
 /// Parameters that are named by their layer alone.
 bool is_parameter_itself(LayerKind kind) {
-  return kind == LayerKind::class_token || kind == LayerKind::position_embedding || kind == LayerKind::layer_scale;
+  return kind == LayerKind::class_token || kind == LayerKind::position_embedding || kind == LayerKind::layer_scale ||
+         kind == LayerKind::relative_position;
 }
 
 at::IntArrayRef sizes_of(const Shape& shape) { return {shape.begin(), shape.rank()}; }
-
-Tensor activate(LayerKind kind, bool in_place, Tensor x) {
-  switch (kind) {
-    case LayerKind::relu:
-      return in_place ? at::relu_(x) : at::relu(x);
-    case LayerKind::relu6:
-      return in_place ? at::hardtanh_(x, 0, 6) : at::hardtanh(x, 0, 6);
-    case LayerKind::hardswish:
-      return in_place ? at::hardswish_(x) : at::hardswish(x);
-    case LayerKind::hardsigmoid:
-      return in_place ? at::hardsigmoid_(x) : at::hardsigmoid(x);
-    case LayerKind::silu:
-      return in_place ? at::silu_(x) : at::silu(x);
-    case LayerKind::sigmoid:
-      return in_place ? at::sigmoid_(x) : at::sigmoid(x);
-    case LayerKind::tanh:
-      return in_place ? at::tanh_(x) : at::tanh(x);
-    case LayerKind::gelu:
-      return in_place ? at::gelu_(x, "none") : at::gelu(x, "none");
-    default:
-      return in_place ? at::gelu_(x, "tanh") : at::gelu(x, "tanh");
-  }
-}
-
-/// Whole samples are dropped, the others scaled so that the mean stays.
-Tensor stochastic_depth(const Tensor& x, double probability) {
-  const double kept = 1 - probability;
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.dim()), 1);
-  sizes[0] = x.size(0);
-  Tensor noise = at::empty(sizes, x.options()).bernoulli_(kept);
-  if (kept > 0) noise.div_(kept);
-  return x * noise;
-}
-
-Tensor shuffle_channels(const Tensor& x, std::int64_t groups) {
-  const std::int64_t channels = x.size(1);
-  return x.view({x.size(0), groups, channels / groups, x.size(2), x.size(3)})
-      .transpose(1, 2)
-      .contiguous()
-      .view({x.size(0), channels, x.size(2), x.size(3)});
-}
-
-Tensor split_heads(const Tensor& x, std::int64_t heads) {
-  const std::int64_t width = x.size(2) / heads;
-  return x.view({x.size(0), x.size(1), heads, width}).transpose(1, 2).reshape({x.size(0) * heads, x.size(1), width});
-}
-
-Tensor merge_heads(const Tensor& x, std::int64_t heads) {
-  const std::int64_t samples = x.size(0) / heads;
-  return x.view({samples, heads, x.size(1), x.size(2)})
-      .transpose(1, 2)
-      .reshape({samples, x.size(1), heads * x.size(2)});
-}
-
-/// q, k and v are NxSxC; heads lie side by side in C.
-Tensor attention(const Layer& layer, const Tensor& q, const Tensor& k, const Tensor& v, bool training) {
-  const auto heads = [](const Tensor& x, std::int64_t count) {
-    return x.unflatten(2, {count, x.size(2) / count}).transpose(1, 2);
-  };
-  const double dropout = training ? layer.value : 0;
-  return at::scaled_dot_product_attention(heads(q, layer.groups), heads(k, layer.count), heads(v, layer.count), {},
-                                          dropout, layer.causal, std::nullopt, layer.count != layer.groups)
-      .transpose(1, 2)
-      .flatten(2);
-}
-
-/// Cosine and sine of each angle: the position over a power of the base, the same for both halves of a head.
-std::pair<Tensor, Tensor> rotations(std::int64_t positions, std::int64_t width, const at::TensorOptions& options) {
-  const auto on_host = at::TensorOptions().dtype(at::kDouble).device(options.device().is_meta() ? at::kMeta : at::kCPU);
-  const Tensor exponents = at::arange(0, width, 2, on_host) / static_cast<double>(width);
-  const Tensor angles = at::outer(at::arange(positions, on_host), at::pow(rotary_base, -exponents)).repeat({1, 2});
-  return {at::cos(angles).to(options), at::sin(angles).to(options)};
-}
-
-Tensor rotary(const Layer& layer, const Tensor& x, const Tensor& cosines, const Tensor& sines) {
-  const Tensor heads = x.unflatten(2, {layer.groups, x.size(2) / layer.groups});
-  const std::int64_t half = heads.size(3) / 2;
-  const Tensor first = heads.slice(3, 0, half), second = heads.slice(3, half);
-  return (heads * cosines.unsqueeze(1) + at::cat({-second, first}, 3) * sines.unsqueeze(1)).flatten(2);
-}
-
-/// The outputs of all positions, in contiguous memory; cuDNN and oneDNN give them with the positions in front.
-Tensor recurrent(const Layer& layer, const Tensor& x, const std::vector<Tensor>& weights, bool training) {
-  const bool both = layer.groups == 2;
-  const std::int64_t layers = layer.count;
-  const auto first = [&] { return at::zeros({layers * layer.groups, x.size(0), layer.out_channels}, x.options()); };
-  Tensor outputs;
-  switch (layer.cell) {
-    case RnnCell::lstm: {
-      const Tensor state = first(), cell = first();
-      outputs = std::get<0>(at::lstm(x, {state, cell}, weights, true, layers, layer.value, training, both, true));
-      break;
-    }
-    case RnnCell::gru:
-      outputs = std::get<0>(at::gru(x, first(), weights, true, layers, layer.value, training, both, true));
-      break;
-    case RnnCell::tanh:
-      outputs = std::get<0>(at::rnn_tanh(x, first(), weights, true, layers, layer.value, training, both, true));
-      break;
-    case RnnCell::relu:
-      outputs = std::get<0>(at::rnn_relu(x, first(), weights, true, layers, layer.value, training, both, true));
-      break;
-  }
-  return outputs.contiguous();
-}
 
 /// As cuDNN wants the weights: in one piece of memory, which would otherwise be made anew in each step.
 void join_weights(const Layer& layer, const std::vector<Tensor>& weights) {
@@ -231,6 +128,12 @@ void NetworkModule::add_tensors(std::size_t index) {
     case LayerKind::type_ids:
       own.weight = register_buffer("type_ids", at::zeros(layer.output[0], integers));
       break;
+    case LayerKind::relative_position:
+      own.buffer = module->register_buffer("relative_position_index", distance_rows(layer, integers));
+      break;
+    case LayerKind::window_mask:
+      own.buffer = roll_mask(layer, floats);  // no part of a state dictionary
+      break;
     case LayerKind::rotary:
       if (const auto buffers = named_buffers(false); const Tensor* cosines = buffers.find("rotary_cos")) {
         own.mean = *cosines;
@@ -308,6 +211,7 @@ void NetworkModule::initialise() {
         break;
       case LayerKind::embedding:
       case LayerKind::position_embedding:
+      case LayerKind::relative_position:
         normal(own.weight, token_deviation);
         break;
       case LayerKind::layer_scale:
@@ -335,10 +239,11 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
     if (layer.kind == LayerKind::input) {
       values[i] = options_.layout == Layout::nhwc && input.dim() == 4 ? input.contiguous(at::MemoryFormat::ChannelsLast)
                                                                       : input;
-    } else if (layer.kind == LayerKind::chunk) {
+    } else if (layer.kind == LayerKind::chunk || layer.kind == LayerKind::select_heads) {
       if (layer.index == 0) {  // one operator makes all the parts
         const Tensor& whole = values[static_cast<std::size_t>(network_.inputs(layer)[0])];
-        auto parts = whole.chunk(layer.count, whole.dim() == 4 ? 1 : -1);
+        auto parts = layer.kind == LayerKind::chunk ? whole.chunk(layer.count, whole.dim() == 4 ? 1 : -1)
+                                                    : select_heads(layer, whole);
         std::move(parts.begin(), parts.end(), values.begin() + static_cast<std::ptrdiff_t>(i));
       }
     } else {
@@ -441,6 +346,22 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
       return x.masked_fill(own.weight, -std::numeric_limits<double>::infinity());
     case LayerKind::softmax:
       return at::softmax(x, -1);
+    case LayerKind::pad:
+      return pad(layer, x);
+    case LayerKind::crop:
+      return crop(layer, x);
+    case LayerKind::roll:
+      return at::roll(x, layer.padding, {1, 2});
+    case LayerKind::to_windows:
+      return to_windows(layer, x);
+    case LayerKind::from_windows:
+      return from_windows(layer, x);
+    case LayerKind::merge_patches:
+      return merge_patches(x);
+    case LayerKind::relative_position:
+      return relative_position(layer, x, own.weight, own.buffer);
+    case LayerKind::window_mask:
+      return window_mask(layer, x, own.buffer);
     case LayerKind::rotary:
       return rotary(layer, x, own.mean, own.variance);
     case LayerKind::rnn:
@@ -449,6 +370,7 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
       return attention(layer, x, value(1), value(2), is_training());
     case LayerKind::input:
     case LayerKind::chunk:
+    case LayerKind::select_heads:
       break;  // in forward()
   }
   throw Error(fmt::format("layer {} cannot be executed", layer.name));

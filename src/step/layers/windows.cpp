@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <string_view>
+
+#include "step/layer_rules.h"
+#include "step/step_builder.h"
+
+namespace perfpred {
+namespace {
+
+/// Operators whose gradient is the same operator on the result's gradient.
+void moved_forward(StepBuilder& step, const Layer& layer, std::string_view name) {
+  const TensorId x = step.read_input();
+  const TensorId y = step.state().output = step.new_tensor(layer.output, step.type(x));
+  step.add_other(name, {x}, y);
+}
+
+void moved_backward(StepBuilder& step, std::string_view name) {
+  const LayerState& s = step.state();
+  const Shape from = step.shape(s.inputs[0]);
+  const TensorId gx = step.new_tensor(from, step.type(s.gradient));
+  step.add_other(name, {s.gradient}, gx);
+  step.accumulate_grad(0, gx);
+}
+
+void pad_forward(StepBuilder& step, const Layer& layer) { moved_forward(step, layer, "constant_pad_nd"); }
+void pad_backward(StepBuilder& step, const Layer&) { moved_backward(step, "constant_pad_nd"); }
+void roll_forward(StepBuilder& step, const Layer& layer) { moved_forward(step, layer, "roll"); }
+void roll_backward(StepBuilder& step, const Layer&) { moved_backward(step, "roll"); }
+
+/// The first rows of one sample lie in one piece.
+void crop_forward(StepBuilder& step, const Layer& layer) {
+  const Shape in = step.shape(step.input(0));
+  if (in[0] == 1 && in[2] == layer.output[2]) {
+    view_forward(step, layer);
+  } else {
+    copy_forward(step, layer);
+  }
+}
+
+/// Columns, then rows, each only where some were left out.
+void crop_backward(StepBuilder& step, const Layer&) {
+  TensorId g = step.state().gradient;
+  const Shape from = step.shape(step.input(0));
+  for (std::size_t axis = 2; axis > 0; --axis) {
+    const Shape cropped = step.shape(g);
+    if (cropped[axis] == from[axis]) continue;
+    const TensorId whole = step.new_tensor(cropped.with(axis, from[axis]), step.type(g));
+    step.add_op(OpKind::slice_backward, {g}, {whole});
+    g = whole;
+  }
+  step.accumulate_grad(0, g);
+}
+
+/// Windows above each other lie in memory as the image does.
+bool in_one_column(const Shape& image, const Layer& layer) { return image[2] == layer.kernel[1]; }
+
+void to_windows_forward(StepBuilder& step, const Layer& layer) {
+  const Shape image = step.shape(step.input(0));
+  (in_one_column(image, layer) ? view_forward : copy_forward)(step, layer);
+}
+
+void to_windows_backward(StepBuilder& step, const Layer& layer) {
+  const Shape image = step.shape(step.input(0));
+  (in_one_column(image, layer) ? view_backward : copy_backward)(step, layer);
+}
+
+void from_windows_forward(StepBuilder& step, const Layer& layer) {
+  (in_one_column(layer.output, layer) ? view_forward : copy_forward)(step, layer);
+}
+
+void from_windows_backward(StepBuilder& step, const Layer& layer) {
+  (in_one_column(layer.output, layer) ? view_backward : copy_backward)(step, layer);
+}
+
+/// Four strided views, joined.
+void merge_patches_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId x = step.read_input();
+  const Shape quarter = layer.output.with(3, layer.output[3] / 4);
+  std::array<TensorId, 4> parts{};
+  for (TensorId& part : parts) part = step.view(x, quarter);
+  const TensorId y = step.state().output = step.new_tensor(layer.output, step.type(x));
+  step.add_op(OpKind::cat, parts, {&y, 1});
+}
+
+/// Each part's gradient, spread over columns, then over rows.
+void merge_patches_backward(StepBuilder& step, const Layer& layer) {
+  const TensorId g = step.state().gradient;
+  const Shape from = step.shape(step.input(0));
+  const Shape quarter = layer.output.with(3, layer.output[3] / 4);
+  for (int part = 0; part < 4; ++part) {
+    const TensorId rows = step.new_tensor(quarter.with(2, from[2]), step.type(g));
+    step.add_op(OpKind::slice_backward, {step.view(g, quarter)}, {rows});
+    const TensorId whole = step.new_tensor(from, step.type(g));
+    step.add_op(OpKind::slice_backward, {rows}, {whole});
+    step.accumulate_grad(0, whole);
+  }
+}
+
+/// The heads of one sample are strided views.
+void select_heads_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId x = step.input(0);
+  const bool one_sample = step.shape(x)[0] == 1;
+  const TensorId part = step.view(x, layer.output);
+  step.state().output = one_sample ? part : step.apply(OpKind::copy, {part});
+}
+
+/// Parts are consecutive layers, so the first one is reached last. The sum has the parts in front, and is copied.
+void select_heads_backward(StepBuilder& step, const Layer& layer) {
+  if (layer.index != 0) return;
+  const Shape from = step.shape(step.input(0));
+  TensorId sum = no_tensor;
+  for (std::int32_t part = layer.count - 1; part >= 0; --part) {
+    const TensorId g = step.later_state(part).gradient;
+    const TensorId whole = step.new_tensor(from, step.type(g));
+    step.add_op(OpKind::select_backward, {g}, {whole});
+    if (sum == no_tensor) {
+      sum = whole;
+    } else {
+      step.add_op(OpKind::add, {sum, whole}, {sum});
+    }
+  }
+  step.accumulate_grad(0, step.apply(OpKind::copy, {sum}));
+}
+
+/// Rows of the table with a position behind the other; then heads in front, in memory, too.
+void relative_position_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId scores = step.read_input();
+  step.read_weights(step.parameter_type());
+  const std::int64_t positions = layer.output[1];
+  const TensorId rows = step.new_tensor({positions * positions, layer.groups}, step.parameter_type());
+  step.add_other("index", {s.weights[0], step.buffers()[0]}, rows);
+  const TensorId bias = step.new_tensor({1, layer.groups, positions, positions}, step.parameter_type());
+  step.add_op(OpKind::copy, {rows}, {bias});
+  s.output = step.new_tensor(layer.output, step.parameter_type());
+  step.add_op(OpKind::add, {scores, bias}, {s.output});
+}
+
+void relative_position_backward(StepBuilder& step, const Layer& layer) {
+  const LayerState& s = step.state();
+  TensorId g = s.gradient;
+  step.accumulate_grad(0, g);
+  const std::int64_t positions = layer.output[1];
+  if (layer.output[0] != layer.groups) g = step.sum_to(g, {1, layer.groups, positions, positions});
+  const TensorId gw = step.new_like(s.weights[0]);
+  step.add_op(OpKind::fill, {}, {gw});
+  step.add_other("index_put", {gw, step.buffers()[0], g}, gw);
+  step.accumulate_parameter_grad(0, gw);
+}
+
+void window_mask_forward(StepBuilder& step, const Layer&) {
+  const TensorId scores = step.read_input();
+  step.state().output = step.apply(OpKind::add, {scores, step.buffers()[0]});
+}
+
+void window_mask_backward(StepBuilder& step, const Layer&) { step.accumulate_grad(0, step.state().gradient); }
+
+}  // namespace
+
+const LayerRule pad_rule = {pad_forward, pad_backward};
+const LayerRule crop_rule = {crop_forward, crop_backward};
+const LayerRule roll_rule = {roll_forward, roll_backward};
+const LayerRule to_windows_rule = {to_windows_forward, to_windows_backward};
+const LayerRule from_windows_rule = {from_windows_forward, from_windows_backward};
+const LayerRule merge_patches_rule = {merge_patches_forward, merge_patches_backward};
+const LayerRule select_heads_rule = {select_heads_forward, select_heads_backward};
+const LayerRule relative_position_rule = {relative_position_forward, relative_position_backward};
+const LayerRule window_mask_rule = {window_mask_forward, window_mask_backward};
+
+}  // namespace perfpred
