@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -163,6 +164,13 @@ struct LayerParameters {
   }
 };
 
+/// Layers of a network that are executed in training only, from `first` to `last`, which gives logits, too. Their loss
+/// counts `weight` times beside the network's.
+struct AuxiliaryHead {
+  std::int32_t first = 0, last = 0;
+  double weight = 0;
+};
+
 /// A network for one batch size: layers in the order they are executed. The last one gives the logits.
 class PERFPRED_API Network {
  public:
@@ -171,6 +179,7 @@ class PERFPRED_API Network {
   bool tokens = false;       ///< the input is token numbers, and every token has a label
   std::vector<Layer> layers;
   std::vector<std::int32_t> edges;  ///< inputs of all layers, each an index into layers
+  std::optional<AuxiliaryHead> auxiliary;
 
   [[nodiscard]] std::span<const std::int32_t> inputs(const Layer& layer) const {
     return std::span(edges).subspan(layer.first_input, layer.input_count);

@@ -95,6 +95,15 @@ LayerId NetworkBuilder::conv(LayerId x, std::string_view name, std::int64_t chan
   return last();
 }
 
+LayerId NetworkBuilder::same_conv(LayerId x, std::string_view name, std::int64_t channels,
+                                  const std::array<std::int64_t, 2>& kernel) {
+  const LayerId id = conv(x, name, channels, Window());
+  Layer& layer = network_.layers.back();
+  layer.kernel = kernel;
+  layer.padding = {kernel[0] / 2, kernel[1] / 2};
+  return id;
+}
+
 LayerId NetworkBuilder::batch_norm(LayerId x, std::string_view name, double epsilon) {
   Layer& layer = add_layer(LayerKind::batch_norm, name, {x});
   layer.in_channels = layer.out_channels = layer.output[1];

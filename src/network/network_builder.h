@@ -62,6 +62,8 @@ class NetworkBuilder {
   LayerId words_of(std::int64_t vocabulary);  ///< @throws InputError also if the classes are not that many
 
   LayerId conv(LayerId x, std::string_view name, std::int64_t channels, const Window& window, bool bias = false);
+  /// With a kernel of odd height and width, padded so that the image keeps its size; no bias.
+  LayerId same_conv(LayerId x, std::string_view name, std::int64_t channels, const std::array<std::int64_t, 2>& kernel);
   LayerId batch_norm(LayerId x, std::string_view name, double epsilon = 1e-5);
   LayerId layer_norm(LayerId x, std::string_view name, double epsilon);
   LayerId rms_norm(LayerId x, std::string_view name, double epsilon);
@@ -110,6 +112,9 @@ class NetworkBuilder {
 
   /// softmax(q k^T / sqrt(width of a head)) v of NxSxC, heads apart: one layer, or written out if attention is eager.
   LayerId attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style);
+
+  /// Makes an auxiliary head of the layers after `trunk`.
+  void end_auxiliary_head(LayerId trunk, double weight) { network_.auxiliary = {trunk + 1, last(), weight}; }
 
   [[nodiscard]] const Shape& shape(LayerId id) const { return network_.layers[static_cast<std::size_t>(id)].output; }
   [[nodiscard]] std::int64_t channels(LayerId id) const { return shape(id)[1]; }

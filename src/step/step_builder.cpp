@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "step/layer_rules.h"
@@ -166,29 +167,47 @@ void StepBuilder::read_all_weights(DataType compute, std::vector<TensorId>& read
 
 // ---- Loss and autograd ----
 
-/// Mean cross entropy of the last layer's output, and its gradient.
+StepBuilder::CrossEntropy StepBuilder::cross_entropy(std::int32_t layer) {
+  TensorId logits = state_of(layer).output;
+  CrossEntropy entropy{layer, shape(logits)};
+  const Shape& given = entropy.logits;
+  if (given.rank() != 2) logits = view(logits, {given.numel() / given.back(), given.back()});
+  entropy.raw = apply(OpKind::log_softmax, {logits});  // in the logits' type, whatever autocast does elsewhere
+  entropy.log_probabilities = cast(entropy.raw, parameter_type_);
+  entropy.loss = new_tensor({}, parameter_type_);
+  entropy.total_weight = new_tensor({}, parameter_type_);
+  add_op(OpKind::nll_loss, {entropy.log_probabilities, labels_}, {entropy.loss, entropy.total_weight});
+  return entropy;
+}
+
+/// @param gradient  of the loss
+void StepBuilder::differentiate(const CrossEntropy& entropy, TensorId gradient) {
+  const TensorId by_probability = new_like(entropy.log_probabilities);
+  add_op(OpKind::nll_loss_backward, {gradient, entropy.log_probabilities, labels_, entropy.total_weight},
+         {by_probability});
+  TensorId by_logit = apply(OpKind::log_softmax_backward, {cast(by_probability, type(entropy.raw)), entropy.raw});
+  if (entropy.logits.rank() != 2) by_logit = view(by_logit, entropy.logits);
+  accumulate_layer_grad(entropy.layer, by_logit, false);
+}
+
+/// Mean cross entropy of the last layer's output, and of an auxiliary head's, and its gradient.
 void StepBuilder::loss() {
   phase_ = Phase::loss;
-  const auto last = static_cast<std::int32_t>(states_.size()) - 1;
-  TensorId logits = state_of(last).output;
-  const Shape given = shape(logits);
-  if (given.rank() != 2) logits = view(logits, {given.numel() / given.back(), given.back()});
-  const TensorId raw = apply(OpKind::log_softmax, {logits});  // in the logits' type, whatever autocast does elsewhere
-  const TensorId log_probabilities = cast(raw, parameter_type_);
-  const TensorId loss = new_tensor({}, parameter_type_);
-  const TensorId total_weight = new_tensor({}, parameter_type_);
-  add_op(OpKind::nll_loss, {log_probabilities, labels_}, {loss, total_weight});
+  const CrossEntropy own = cross_entropy(static_cast<std::int32_t>(states_.size()) - 1);
+  TensorId loss = own.loss;
+  std::optional<CrossEntropy> auxiliary;
+  if (network_.auxiliary) {
+    auxiliary = cross_entropy(network_.auxiliary->last);
+    loss = apply(OpKind::add, {loss, apply(OpKind::mul, {auxiliary->loss})});
+  }
 
   phase_ = Phase::backward;
   const TensorId root = scaled_ ? apply(OpKind::mul, {loss, scale_}) : loss;
   TensorId one = new_tensor({}, parameter_type_);
   add_op(OpKind::fill, {root}, {one});
   if (scaled_) one = apply(OpKind::mul, {one, scale_});
-  const TensorId by_probability = new_like(log_probabilities);
-  add_op(OpKind::nll_loss_backward, {one, log_probabilities, labels_, total_weight}, {by_probability});
-  TensorId gradient = apply(OpKind::log_softmax_backward, {cast(by_probability, type(raw)), raw});
-  if (given.rank() != 2) gradient = view(gradient, given);
-  accumulate_layer_grad(last, gradient, false);
+  differentiate(own, one);
+  if (auxiliary) differentiate(*auxiliary, apply(OpKind::mul, {one}));
 }
 
 /// A second gradient is added to the first: in place if the first owns its memory and no other layer still needs it,

@@ -107,7 +107,16 @@ class StepBuilder {
 
   void reserve();
   void declare_tensors();
+  /// A mean cross entropy: the layer whose output it is of, and what its gradient is computed from.
+  struct CrossEntropy {
+    std::int32_t layer = 0;
+    Shape logits;
+    TensorId raw = no_tensor, log_probabilities = no_tensor, loss = no_tensor, total_weight = no_tensor;
+  };
+
   void loss();
+  [[nodiscard]] CrossEntropy cross_entropy(std::int32_t layer);
+  void differentiate(const CrossEntropy& entropy, TensorId gradient);
   void unscale_gradients();
   void accumulate_layer_grad(std::int32_t layer, TensorId gradient, bool strided);
   void retain_grad(TensorId gradient);

@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace perfpred {
@@ -31,6 +32,11 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   /// @return       logits, N x classes or N x S x words
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& input);
 
+  /// The loss of the last forward(): of its logits and, in training mode, of an auxiliary head's.
+  /// @param of  the loss of logits
+  [[nodiscard]] torch::Tensor loss(const torch::Tensor& logits,
+                                   const std::function<torch::Tensor(const torch::Tensor&)>& of);
+
   [[nodiscard]] const Network& network() const { return network_; }
 
  private:
@@ -49,6 +55,7 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   ModuleOptions options_;
   std::vector<LayerTensors> tensors_;     // of each layer
   std::vector<std::size_t> last_reader_;  // of each layer: the last layer that reads it
+  torch::Tensor auxiliary_logits_;
 };
 
 }  // namespace perfpred

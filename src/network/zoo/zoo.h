@@ -41,7 +41,7 @@ void build_zoo_network(NetworkBuilder& builder, std::string_view name);
 
 void add_resnets(std::vector<ZooEntry>& zoo);              ///< ResNet, ResNeXt, Wide ResNet, RegNet
 void add_plain_networks(std::vector<ZooEntry>& zoo);       ///< AlexNet, VGG, SqueezeNet
-void add_branching_networks(std::vector<ZooEntry>& zoo);   ///< GoogLeNet, DenseNet, ShuffleNetV2
+void add_branching_networks(std::vector<ZooEntry>& zoo);   ///< GoogLeNet, Inception, DenseNet, ShuffleNetV2
 void add_mobile_networks(std::vector<ZooEntry>& zoo);      ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet
 void add_vision_transformers(std::vector<ZooEntry>& zoo);  ///< ConvNeXt, ViT
 void add_windowed_networks(std::vector<ZooEntry>& zoo);    ///< Swin

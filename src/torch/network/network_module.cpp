@@ -234,7 +234,12 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
                                  shape_text({expected.begin() + 1, expected.end()}), shape_text(input.sizes().vec())));
   }
   std::vector<Tensor> values(network_.layers.size());
+  const auto& auxiliary = network_.auxiliary;
   for (std::size_t i = 0; i < values.size(); ++i) {
+    if (auxiliary && !is_training() && i == static_cast<std::size_t>(auxiliary->first)) {
+      i = static_cast<std::size_t>(auxiliary->last);
+      continue;
+    }
     const Layer& layer = network_.layers[i];
     if (layer.kind == LayerKind::input) {
       values[i] = options_.layout == Layout::nhwc && input.dim() == 4 ? input.contiguous(at::MemoryFormat::ChannelsLast)
@@ -253,7 +258,15 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
       if (last_reader_[static_cast<std::size_t>(read)] == i) values[static_cast<std::size_t>(read)].reset();
     }
   }
+  if (auxiliary) auxiliary_logits_ = values[static_cast<std::size_t>(auxiliary->last)];
   return values.back();
+}
+
+torch::Tensor NetworkModule::loss(const torch::Tensor& logits,
+                                  const std::function<torch::Tensor(const torch::Tensor&)>& of) {
+  const Tensor own = of(logits);
+  const Tensor beside = std::exchange(auxiliary_logits_, Tensor());
+  return beside.defined() ? own + of(beside) * network_.auxiliary->weight : own;
 }
 
 torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Tensor>& values) {

@@ -28,6 +28,9 @@ class ZooNetwork final : public TrainableNetwork {
                 ModuleOptions{seed, device, storage_type(workload.precision), workload.layout, drawn_on_device}) {}
 
   at::Tensor forward(const at::Tensor& inputs, const at::Tensor&) override { return module_.forward(inputs); }
+  at::Tensor loss(const at::Tensor& logits, const std::function<at::Tensor(const at::Tensor&)>& of) override {
+    return module_.loss(logits, of);
+  }
   void train(bool on) override { module_.train(on); }
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
     return pairs(module_.named_parameters());

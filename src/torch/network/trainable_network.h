@@ -5,6 +5,7 @@
 #include <perfpred/workload.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +20,12 @@ class TrainableNetwork {
   /// Logits; or the loss, a scalar, if gives_loss(): then of the inputs and their targets.
   [[nodiscard]] virtual at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) = 0;
   [[nodiscard]] virtual bool gives_loss() const { return false; }
+  /// The loss of what the last forward() gave: of the logits, and of what else the network is trained on.
+  /// @param of  the loss of logits
+  [[nodiscard]] virtual at::Tensor loss(const at::Tensor& logits,
+                                        const std::function<at::Tensor(const at::Tensor&)>& of) {
+    return of(logits);
+  }
   virtual void train(bool on) = 0;
   [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> parameters() const = 0;
   [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> buffers() const = 0;

@@ -83,7 +83,8 @@ void TrainingStep::end_phase(Phase phase) const {
 
 /// @param outputs  logits, or the loss that the network returned
 at::Tensor TrainingStep::loss(const at::Tensor& outputs, const at::Tensor& targets, const Loss& taken) const {
-  return network_->gives_loss() ? outputs : loss_of(taken, outputs, targets);
+  if (network_->gives_loss()) return outputs;
+  return network_->loss(outputs, [&](const at::Tensor& logits) { return loss_of(taken, logits, targets); });
 }
 
 Metrics TrainingStep::metrics(const at::Tensor& loss_sum, const at::Tensor& correct, std::int64_t samples) const {

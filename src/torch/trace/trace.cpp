@@ -134,20 +134,22 @@ at::ScalarType scalar_type(DataType type) {
 Tensor meta(at::IntArrayRef shape, at::ScalarType type) { return at::empty(shape, at::device(at::kMeta).dtype(type)); }
 
 /// An output of rank 0 is a loss already; of rank 1 it is one for each sample, where no numbers are compared.
-/// @param targets  gets those of the others: numbers of classes, or numbers of the output's shape
+/// @param targets  of the others: numbers of classes, or numbers of the output's shape; made if undefined
 Tensor traced_loss(const Loss& loss, const Tensor& output, Tensor& targets) {
   if (output.dim() == 0 && !(loss == Loss{})) {
     throw InputError("the network returns a loss itself: no other is taken of it");
   }
   if (output.dim() == 0) return output;
   if (loss.kind != LossKind::cross_entropy) {
-    targets = meta(output.sizes(), output.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    if (!targets.defined()) {
+      targets = meta(output.sizes(), output.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    }
     return loss_of(loss, output, targets);
   }
   if (output.dim() == 1) return loss.sum ? output.sum() : output.mean();
   std::vector<std::int64_t> shape = output.sizes().vec();
   shape.erase(shape.begin() + class_axis(output));
-  targets = meta(shape, at::kLong);
+  if (!targets.defined()) targets = meta(shape, at::kLong);
   return loss_of(loss, output, targets);
 }
 
@@ -160,6 +162,7 @@ struct StepTracer::Impl {
   std::optional<GradientScaler> scaler;  // of fp16
   std::shared_ptr<void> owner;
   std::shared_ptr<ExportedModule> exported;  // of a file of torch.export.save()
+  std::shared_ptr<NetworkModule> zoo;
   Precision precision;
 
   Impl(const ModuleToTrace& made, Precision of) : forward(made.forward), owner(made.module), precision(of) {
@@ -238,7 +241,8 @@ struct StepTracer::Impl {
     }
     recorder.start(Phase::loss);
     at::Tensor labels;
-    at::Tensor loss = traced_loss(wanted, std::exchange(output, {}), labels);
+    const auto of = [&](const at::Tensor& logits) { return traced_loss(wanted, logits, labels); };
+    at::Tensor loss = zoo ? zoo->loss(std::exchange(output, {}), of) : of(std::exchange(output, {}));
     cuda.reset();
     if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
     if (loss.requires_grad()) {
@@ -280,14 +284,17 @@ StepTracer StepTracer::pt2(const std::string& path, Precision precision) {
 }
 
 StepTracer StepTracer::network(const Network& network, Precision precision) {
+  std::shared_ptr<NetworkModule> module;
   const auto make = [&] {
     ModuleOptions options;
     options.device = at::kMeta;
     options.type = storage_type(precision);
-    auto module = std::make_shared<NetworkModule>(network, options);
+    module = std::make_shared<NetworkModule>(network, options);
     return ModuleToTrace{module, [module = module.get()](const auto& inputs) { return module->forward(inputs.at(0)); }};
   };
-  return StepTracer(make, precision);
+  StepTracer tracer(make, precision);
+  tracer.impl_->zoo = std::move(module);
+  return tracer;
 }
 
 OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer, const Loss& loss) {
