@@ -21,7 +21,7 @@ struct Published {
 };
 
 // torchvision 0.26.0: parameters by p.numel(), FLOPs of the forward pass by torch.utils.flop_counter, on the meta
-// device at the input size of the shipped weights (GoogLeNet without auxiliary heads).
+// device at the input size of the shipped weights (GoogLeNet without auxiliary heads, Inception in training mode).
 constexpr Published torchvision[] = {
     {"alexnet", 61100840, 1428376960},
     {"convnext_base", 88591464, 30709458944},
@@ -44,6 +44,8 @@ constexpr Published torchvision[] = {
     {"efficientnet_v2_m", 54139356, 49164920768},
     {"efficientnet_v2_s", 21458488, 16731234304},
     {"googlenet", 6624904, 2996752384},
+    {"inception_v3", 27161264, 11437798592},
+    {"maxvit_t", 30919624, 11116093440},
     {"mnasnet0_5", 2218512, 208911936},
     {"mnasnet0_75", 3170208, 430986208},
     {"mnasnet1_0", 4383312, 628831744},
@@ -80,6 +82,9 @@ constexpr Published torchvision[] = {
     {"shufflenet_v2_x2_0", 7393996, 1166506928},
     {"squeezenet1_0", 1248424, 1637849152},
     {"squeezenet1_1", 1235496, 698303872},
+    {"swin_b", 87768224, 30861893632},
+    {"swin_s", 49606258, 17481750528},
+    {"swin_t", 28288354, 8981133312},
     {"vgg11", 132863336, 15218180096},
     {"vgg11_bn", 132868840, 15218180096},
     {"vgg13", 133047848, 22616932352},
@@ -321,7 +326,9 @@ TEST(Network, RefusesWhatDoesNotFit) {
   expect_refused(Workload::zoo("gpt2", 1, {3, 224, 224}), "sequence length");
   expect_refused(Workload::zoo("gpt2", 1, {1025}), "1024 positions");
   expect_refused(Workload::zoo("vit_b_16", 1, {3, 225, 225}), "16 x 16");
-  for (Workload workload : {Workload::zoo("resnet18", 1), Workload::cifar_cnn(1, 1, 1)}) {
+  expect_refused(Workload::zoo("maxvit_t", 1, {3, 224, 448}), "squares of a multiple of 224");
+  expect_refused(Workload::zoo("inception_v3", 1, {3, 298, 299}), "too small");  // for the auxiliary head
+  for (Workload workload : {Workload::zoo("resnet18", 1), Workload::zoo("swin_t", 1), Workload::cifar_cnn(1, 1, 1)}) {
     workload.attention = Attention::eager;
     expect_refused(workload, "no attention");
   }

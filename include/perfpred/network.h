@@ -104,24 +104,28 @@ enum class LayerKind : std::uint8_t {
   matmul_transposed,   ///< batched a b^T
   causal_mask,         ///< masks what is above the diagonal of the last two axes with a Boolean buffer [S, S]
   softmax,             ///< over the last axis
-  pad,            ///< zeros below and to the right of NxHxWxC; a copy where there is nothing to add, too
-  crop,           ///< the first rows and columns of NxHxWxC, a copy
+  pad,                 ///< zeros below and to the right of NxHxWxC; a copy where there is nothing to add, too
+  crop,                ///< the first rows and columns of NxHxWxC, a copy
   roll,           ///< NxHxWxC moved by `padding` rows and columns; what leaves the image comes in on its other side
   to_windows,     ///< NxHxWxC to (N*windows) x positions x C, a copy; windows of `kernel` positions
   from_windows,   ///< and back, a copy
+  image_windows,  ///< NxCxHxW to N x windows x positions x C, a copy; positions of a window are `stride` apart
+  windows_image,  ///< and back, a copy
+  join_windows,   ///< NxGxPxC seen as (N*G)xPxC
+  part_windows,   ///< and back
   merge_patches,  ///< NxHxWxC to NxH/2xW/2x4C: four neighbours side by side
   select_heads,   ///< part `index` of `count` equal parts of NxSxC, its `groups` heads apart: (N*groups) x S x width, a
                   ///< copy; the gradient of each part lies in zeros of the whole; all parts follow each other
   relative_position,  ///< scores (N*groups)xSxS plus weight [(2h-1)(2w-1), groups], a row for each distance between two
                       ///< positions of a window of `kernel`, by a buffer of row numbers [S*S]
-  window_mask,        ///< scores of `groups` heads plus a buffer [windows, 1, S, S] of -100 for positions that only a roll
-                      ///< by `padding` brought together; `stride` windows of `kernel` in an image
-  rotary,              ///< turns the halves of each of `groups` heads of NxSxC against each other by an angle that
-                       ///< grows with the position; buffers of cosines and sines [S, C/groups]
-  rnn,                 ///< `count` layers of `cell` over NxSxC, in `groups` directions (1 or 2) of out_channels each;
-                       ///< dropout between layers with probability `value`; weights and biases of torch.nn.LSTM
-  attention,  ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads of q, `count` of k and v;
-              ///< `causal`; dropout with probability `value`
+  window_mask,  ///< scores of `groups` heads plus a buffer [windows, 1, S, S] of -100 for positions that only a roll
+                ///< by `padding` brought together; `stride` windows of `kernel` in an image
+  rotary,       ///< turns the halves of each of `groups` heads of NxSxC against each other by an angle that
+                ///< grows with the position; buffers of cosines and sines [S, C/groups]
+  rnn,          ///< `count` layers of `cell` over NxSxC, in `groups` directions (1 or 2) of out_channels each;
+                ///< dropout between layers with probability `value`; weights and biases of torch.nn.LSTM
+  attention,    ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads of q, `count` of k and v;
+                ///< `causal`; dropout with probability `value`
 };
 
 /// What an rnn computes at a position.

@@ -263,6 +263,9 @@ LayerId NetworkBuilder::view(LayerKind kind, LayerId x) {
     case LayerKind::first_token:
       layer.output = {in[0], in[2]};
       break;
+    case LayerKind::join_windows:
+      layer.output = {in[0] * in[1], in[2], in[3]};
+      break;
     default:
       break;
   }
@@ -343,6 +346,31 @@ LayerId NetworkBuilder::from_windows(LayerId x, std::int64_t size, const Shape& 
   Layer& layer = add_layer(LayerKind::from_windows, "from_windows", {x});
   layer.kernel = {size, size};
   layer.output = image;
+  return last();
+}
+
+LayerId NetworkBuilder::image_windows(LayerId x, std::int64_t size, bool grid) {
+  const Shape in = shape(x);
+  const std::int64_t rows = in[2] / size, columns = in[3] / size;
+  Layer& layer = add_layer(LayerKind::image_windows, "image_windows", {x});
+  layer.kernel = {size, size};
+  if (grid) layer.stride = {rows, columns};
+  layer.output = {in[0], rows * columns, size * size, in[1]};
+  return last();
+}
+
+LayerId NetworkBuilder::windows_image(LayerId x, LayerId windows) {
+  const Layer made = network_.layers[static_cast<std::size_t>(windows)];
+  Layer& layer = add_layer(LayerKind::windows_image, "windows_image", {x});
+  layer.kernel = made.kernel;
+  layer.stride = made.stride;
+  layer.output = shape(network_.inputs(made)[0]);
+  return last();
+}
+
+LayerId NetworkBuilder::part_windows(LayerId x, std::int64_t count) {
+  const Shape in = shape(x);
+  add_layer(LayerKind::part_windows, "part_windows", {x}).output = {in[0] / count, count, in[1], in[2]};
   return last();
 }
 

@@ -88,21 +88,27 @@ class NetworkBuilder {
   LayerId chunk(LayerId x, std::int32_t count);  ///< the first of `count` layers in sequence
   LayerId channel_shuffle(LayerId x, std::int64_t groups);
   LayerId flatten(LayerId x);
-  LayerId view(LayerKind kind, LayerId x);  ///< to_nhwc, to_nchw, to_tokens, first_token, softmax, causal_mask
+  LayerId view(LayerKind kind,
+               LayerId x);  ///< to_nhwc, to_nchw, to_tokens, first_token, join_windows, softmax, causal_mask
   LayerId class_token(LayerId x, std::string_view name);
   LayerId position_embedding(LayerId x, std::string_view name);
   LayerId split_heads(LayerId x, std::int64_t heads);
   LayerId merge_heads(LayerId x, std::int64_t heads);
   LayerId matmul(LayerId a, LayerId b, bool transposed);
 
+  /// Of `size` rows and columns of NxCxHxW: of neighbours, or in a grid, as far apart as the image has windows.
+  LayerId image_windows(LayerId x, std::int64_t size, bool grid);
+  LayerId windows_image(LayerId x, LayerId windows);  ///< undoes the layer `windows`
+
   // Of NxHxWxC.
   LayerId pad(LayerId x, std::int64_t height, std::int64_t width);
   LayerId crop(LayerId x, std::int64_t height, std::int64_t width);
   LayerId roll(LayerId x, std::int64_t rows, std::int64_t columns);
-  LayerId merge_patches(LayerId x);  ///< of even height and width
+  LayerId merge_patches(LayerId x);                  ///< of even height and width
   LayerId to_windows(LayerId x, std::int64_t size);  ///< of `size` rows and columns
   LayerId from_windows(LayerId x, std::int64_t size, const Shape& image);
 
+  LayerId part_windows(LayerId x, std::int64_t count);                      ///< (N*count)xPxC
   LayerId select_heads(LayerId x, std::int32_t count, std::int64_t heads);  ///< the first of `count` layers in sequence
   LayerId relative_position(LayerId scores, std::string_view name, std::int64_t heads, std::int64_t size);
   LayerId window_mask(LayerId scores, std::int64_t heads, const RolledWindows& windows);

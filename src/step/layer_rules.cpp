@@ -63,6 +63,10 @@ const LayerRule& rule_of(LayerKind kind) {
     PERFPRED_RULE(roll, roll);
     PERFPRED_RULE(to_windows, to_windows);
     PERFPRED_RULE(from_windows, from_windows);
+    PERFPRED_RULE(image_windows, image_windows);
+    PERFPRED_RULE(windows_image, windows_image);
+    PERFPRED_RULE(join_windows, view);
+    PERFPRED_RULE(part_windows, view);
     PERFPRED_RULE(merge_patches, merge_patches);
     PERFPRED_RULE(select_heads, select_heads);
     PERFPRED_RULE(relative_position, relative_position);

@@ -30,8 +30,8 @@ extern const LayerRule linear_rule, embedding_rule, layer_norm_rule, rms_norm_ru
 extern const LayerRule rotary_rule, rnn_rule;
 
 // layers/windows.cpp: attention inside windows of an image
-extern const LayerRule pad_rule, crop_rule, roll_rule, to_windows_rule, from_windows_rule, merge_patches_rule,
-    select_heads_rule, relative_position_rule, window_mask_rule;
+extern const LayerRule pad_rule, crop_rule, roll_rule, to_windows_rule, from_windows_rule, image_windows_rule,
+    windows_image_rule, merge_patches_rule, select_heads_rule, relative_position_rule, window_mask_rule;
 
 // layers/elementwise.cpp
 extern const LayerRule relu_rule, relu6_rule, hardswish_rule, hardsigmoid_rule, silu_rule, sigmoid_rule, tanh_rule,

@@ -132,7 +132,7 @@ class StepBuilder {
   std::vector<TensorId> gradients_;                               // of the parameters
   std::vector<std::array<std::int32_t, 2>> parameters_of_layer_;  // indices into parameters_, -1: none
   std::vector<std::array<TensorId, 3>> buffers_;  // running mean, variance, number of batches; row numbers; a mask
-  std::vector<int> retained_;                                     // by storage: layers that still need it as a gradient
+  std::vector<int> retained_;                     // by storage: layers that still need it as a gradient
   TensorId labels_ = no_tensor;
   TensorId mask_ = no_tensor;
   std::array<TensorId, 2> rotations_ = {no_tensor, no_tensor};

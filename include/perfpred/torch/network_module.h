@@ -43,7 +43,7 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   /// The tensors of a layer; undefined where it has none.
   struct LayerTensors {
     torch::Tensor weight, bias, mean, variance, steps;
-    torch::Tensor buffer;                // relative_position: rows; window_mask: the mask
+    torch::Tensor buffer;                // of relative_position, window_mask: follows from the layer, is not saved
     std::vector<torch::Tensor> weights;  // rnn: all of them
   };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GoogLeNet (without auxiliary heads), Inception v3 (with its own), DenseNet and ShuffleNetV2 as in torchvision: branches
-// that are concatenated.
+// GoogLeNet (without auxiliary heads), Inception v3 (with its own), DenseNet and ShuffleNetV2 as in torchvision:
+// branches that are concatenated.
 #include <fmt/format.h>
 
 #include <array>

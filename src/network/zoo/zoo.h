@@ -44,7 +44,7 @@ void add_plain_networks(std::vector<ZooEntry>& zoo);       ///< AlexNet, VGG, Sq
 void add_branching_networks(std::vector<ZooEntry>& zoo);   ///< GoogLeNet, Inception, DenseNet, ShuffleNetV2
 void add_mobile_networks(std::vector<ZooEntry>& zoo);      ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet
 void add_vision_transformers(std::vector<ZooEntry>& zoo);  ///< ConvNeXt, ViT
-void add_windowed_networks(std::vector<ZooEntry>& zoo);    ///< Swin
+void add_windowed_networks(std::vector<ZooEntry>& zoo);    ///< Swin, MaxViT
 void add_language_models(std::vector<ZooEntry>& zoo);      ///< BERT, GPT-2, Llama and its like
 
 void build_cifar_cnn(NetworkBuilder& builder, int depth, std::int64_t base_filters);

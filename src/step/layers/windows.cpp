@@ -30,12 +30,11 @@ void roll_backward(StepBuilder& step, const Layer&) { moved_backward(step, "roll
 
 /// The first rows of one sample lie in one piece.
 void crop_forward(StepBuilder& step, const Layer& layer) {
-  const Shape in = step.shape(step.input(0));
-  if (in[0] == 1 && in[2] == layer.output[2]) {
-    view_forward(step, layer);
-  } else {
-    copy_forward(step, layer);
-  }
+  const TensorId x = step.input(0);
+  const Shape in = step.shape(x);
+  const bool in_one_piece = in[0] == 1 && in[2] == layer.output[2];
+  const TensorId kept = step.view(x, layer.output);
+  step.state().output = in_one_piece ? kept : step.apply(OpKind::copy, {kept});
 }
 
 /// Columns, then rows, each only where some were left out.
@@ -71,6 +70,43 @@ void from_windows_forward(StepBuilder& step, const Layer& layer) {
 
 void from_windows_backward(StepBuilder& step, const Layer& layer) {
   (in_one_column(layer.output, layer) ? view_backward : copy_backward)(step, layer);
+}
+
+/// NxCxHxW: a single window is a view with one channel after the other.
+bool is_one_window(const Shape& image, const Layer& layer) { return image[3] == layer.kernel[1]; }
+
+void image_windows_forward(StepBuilder& step, const Layer& layer) {
+  const Shape image = step.shape(step.input(0));
+  (is_one_window(image, layer) ? view_forward : copy_forward)(step, layer);
+}
+
+void image_windows_backward(StepBuilder& step, const Layer& layer) {
+  const TensorId g = step.state().gradient;
+  const Shape image = step.shape(step.input(0));
+  if (is_one_window(image, layer)) {
+    step.accumulate_grad(0, step.view(g, image));
+    return;
+  }
+  const TensorId gx = step.new_tensor(image, step.type(g));
+  step.add_op(OpKind::copy, {g}, {gx});
+  step.accumulate_grad(0, gx);
+}
+
+void windows_image_forward(StepBuilder& step, const Layer& layer) {
+  (is_one_window(layer.output, layer) ? view_forward : copy_forward)(step, layer);
+}
+
+/// The gradient of positions that lie apart has windows and positions exchanged in memory.
+void windows_image_backward(StepBuilder& step, const Layer& layer) {
+  const TensorId g = step.state().gradient;
+  const Shape windows = step.shape(step.input(0));
+  if (is_one_window(layer.output, layer)) {
+    step.accumulate_grad(0, step.view(g, windows), true);
+    return;
+  }
+  const TensorId gx = step.new_tensor(windows, step.type(g));
+  step.add_op(OpKind::copy, {g}, {gx});
+  step.accumulate_grad(0, gx, layer.stride[0] > 1);
 }
 
 /// Four strided views, joined.
@@ -163,6 +199,8 @@ const LayerRule crop_rule = {crop_forward, crop_backward};
 const LayerRule roll_rule = {roll_forward, roll_backward};
 const LayerRule to_windows_rule = {to_windows_forward, to_windows_backward};
 const LayerRule from_windows_rule = {from_windows_forward, from_windows_backward};
+const LayerRule image_windows_rule = {image_windows_forward, image_windows_backward};
+const LayerRule windows_image_rule = {windows_image_forward, windows_image_backward};
 const LayerRule merge_patches_rule = {merge_patches_forward, merge_patches_backward};
 const LayerRule select_heads_rule = {select_heads_forward, select_heads_backward};
 const LayerRule relative_position_rule = {relative_position_forward, relative_position_backward};

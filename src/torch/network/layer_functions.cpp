@@ -157,6 +157,30 @@ Tensor from_windows(const Layer& layer, const Tensor& x) {
       .reshape({samples, image[1], image[2], image[3]});
 }
 
+Tensor image_windows(const Layer& layer, const Tensor& x) {
+  const auto [height, width] = layer.kernel;
+  const std::int64_t samples = x.size(0), channels = x.size(1), rows = x.size(2) / height, columns = x.size(3) / width;
+  if (layer.stride[0] == 1) {
+    return x.reshape({samples, channels, rows, height, columns, width})
+        .permute({0, 2, 4, 3, 5, 1})
+        .reshape({samples, rows * columns, height * width, channels});
+  }
+  return x.reshape({samples, channels, height, rows, width, columns})
+      .permute({0, 2, 4, 3, 5, 1})
+      .reshape({samples, height * width, rows * columns, channels})
+      .transpose(1, 2);
+}
+
+Tensor windows_image(const Layer& layer, const Tensor& x) {
+  const auto [height, width] = layer.kernel;
+  const Shape& image = layer.output;
+  const std::int64_t samples = x.size(0), rows = image[2] / height, columns = image[3] / width;
+  const bool grid = layer.stride[0] > 1;
+  const Tensor parted = grid ? x.transpose(1, 2).reshape({samples, height, width, rows, columns, image[1]})
+                             : x.reshape({samples, rows, columns, height, width, image[1]});
+  return parted.permute({0, 5, 1, 3, 2, 4}).reshape({samples, image[1], image[2], image[3]});
+}
+
 std::vector<Tensor> select_heads(const Layer& layer, const Tensor& x) {
   const std::int64_t width = x.size(2) / layer.count / layer.groups;
   const Tensor apart = x.view({x.size(0), x.size(1), layer.count, layer.groups, width}).permute({2, 0, 3, 1, 4});

@@ -31,7 +31,8 @@ namespace perfpred {
 [[nodiscard]] at::Tensor rotary(const Layer& layer, const at::Tensor& x, const at::Tensor& cosines,
                                 const at::Tensor& sines);
 
-/// The outputs of all positions of an rnn, in contiguous memory; cuDNN and oneDNN give them with the positions in front.
+/// The outputs of all positions of an rnn, in contiguous memory; cuDNN and oneDNN give them with the positions in
+/// front.
 [[nodiscard]] at::Tensor recurrent(const Layer& layer, const at::Tensor& x, const std::vector<at::Tensor>& weights,
                                    bool training);
 
@@ -41,6 +42,10 @@ namespace perfpred {
 [[nodiscard]] at::Tensor merge_patches(const at::Tensor& x);
 [[nodiscard]] at::Tensor to_windows(const Layer& layer, const at::Tensor& x);
 [[nodiscard]] at::Tensor from_windows(const Layer& layer, const at::Tensor& x);
+
+// Of images NxCxHxW.
+[[nodiscard]] at::Tensor image_windows(const Layer& layer, const at::Tensor& x);
+[[nodiscard]] at::Tensor windows_image(const Layer& layer, const at::Tensor& x);
 
 /// All parts of select_heads.
 [[nodiscard]] std::vector<at::Tensor> select_heads(const Layer& layer, const at::Tensor& x);

@@ -129,10 +129,10 @@ void NetworkModule::add_tensors(std::size_t index) {
       own.weight = register_buffer("type_ids", at::zeros(layer.output[0], integers));
       break;
     case LayerKind::relative_position:
-      own.buffer = module->register_buffer("relative_position_index", distance_rows(layer, integers));
+      own.buffer = distance_rows(layer, integers);
       break;
     case LayerKind::window_mask:
-      own.buffer = roll_mask(layer, floats);  // no part of a state dictionary
+      own.buffer = roll_mask(layer, floats);
       break;
     case LayerKind::rotary:
       if (const auto buffers = named_buffers(false); const Tensor* cosines = buffers.find("rotary_cos")) {
@@ -369,6 +369,14 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
       return to_windows(layer, x);
     case LayerKind::from_windows:
       return from_windows(layer, x);
+    case LayerKind::image_windows:
+      return image_windows(layer, x);
+    case LayerKind::windows_image:
+      return windows_image(layer, x);
+    case LayerKind::join_windows:
+      return x.flatten(0, 1);
+    case LayerKind::part_windows:
+      return x.unflatten(0, {-1, layer.output[1]});
     case LayerKind::merge_patches:
       return merge_patches(x);
     case LayerKind::relative_position:
