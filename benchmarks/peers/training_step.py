@@ -4,11 +4,15 @@
 
     python benchmarks/peers/training_step.py --collect build/release/bin/perfpred-collect [--rounds 3] [--seconds 2]
         [--network cifar_cnn,resnet18,mobilenet_v2] [--batch-size 8] [--device cpu] [--json ratios.json]
+    python benchmarks/peers/training_step.py --collect build/release/bin/perfpred-collect --network vit_b_16,gpt2
+        --batch-size 4 --peers eager --fused --rounds 5
 
-Run it with the Python of the LibTorch that the project is built against. The CNN is written out here; networks of the
-zoo are torchvision's, and left out where that is missing (scripts/torchscript_networks.sh makes an environment that
-has it). Both sides: fp32 without TF32, Adam, images of 3x224x224 (the CNN: 3x32x32), as many threads, training mode,
-the same number of parameters. Ours loads its batches from generated images, the peer has one batch.
+Run it with the Python of the LibTorch that the project is built against. The CNN is written out here, gpt2 is Hugging
+Face's, other networks of the zoo are torchvision's; they are left out where these packages are missing
+(scripts/torchscript_networks.sh makes an environment that has torchvision). Both sides: fp32 without TF32, Adam, images
+of 3x224x224 (the CNN: 3x32x32) or 512 words, as many threads, training mode, the same number of parameters. Ours loads
+its batches from generated data, the peer has one batch. Our Adam is LibTorch's fused one, the peer's the one that
+PyTorch chooses by itself, or with --fused the fused one, too.
 
 Prints our step and, in a column each, its ratio here / peer: PyTorch eager, torch.compile (Inductor; on a CPU it wants
 a C++ compiler), on CUDA also a CUDA graph, against ours in a CUDA graph; below 1 we are faster. "-": does not work
@@ -33,8 +37,13 @@ try:
     import torchvision
 except ImportError:
     torchvision = None
+try:
+    import transformers
+except ImportError:
+    transformers = None
 
 RUN_AHEAD = 8  # steps that the host may be ahead of the device, as ours
+WORDS = 512  # of a sequence
 CNNS = [(2, 16, 64), (2, 32, 128), (3, 16, 128), (3, 32, 64)]  # depth, base filters, batch
 
 
@@ -50,6 +59,17 @@ class Cnn(nn.Sequential):
         super().__init__(*layers)
 
 
+class Gpt2(nn.Module):
+    """The logits of Hugging Face's GPT-2, of all words one below the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False))
+
+    def forward(self, words):
+        return self.network(words).logits.flatten(0, 1)
+
+
 class Row:
     """A network and batch size; the CNN's also have a depth and a width."""
 
@@ -58,15 +78,25 @@ class Row:
         self.name = f"{network}{f'/depth:{depth}/base:{base}' if depth else ''}/batch:{batch}"
 
     def model(self):
+        if self.network == "gpt2":
+            return Gpt2()
         return Cnn(self.depth, self.base) if self.depth else torchvision.models.get_model(self.network)
 
-    def shape(self):
+    def sample(self):
         side = 32 if self.depth else 224
-        return self.batch, 3, side, side
+        return (WORDS,) if self.network == "gpt2" else (3, side, side)
+
+    def batches(self, device):
+        """Inputs and targets."""
+        shape = self.batch, *self.sample()
+        if self.network == "gpt2":
+            return torch.randint(50257, shape, device=device), torch.randint(50257, shape, device=device).flatten()
+        return torch.randn(shape, device=device), torch.randint(10, (self.batch,), device=device)
 
     def options(self):
         cnn = ["--depth", str(self.depth), "--base-filters", str(self.base)] if self.depth else []
-        return ["--network", self.network, "--batch-size", str(self.batch), *cnn]
+        words = ["--input", str(WORDS)] if self.network == "gpt2" else []
+        return ["--network", self.network, "--batch-size", str(self.batch), *cnn, *words]
 
 
 def rows_of(options):
@@ -74,8 +104,8 @@ def rows_of(options):
     for network in options.network.split(","):
         if network == "cifar_cnn":
             rows += [Row(network, batch, depth, base) for depth, base, batch in CNNS]
-        elif torchvision is None:
-            print(f"{network}: left out, this Python has no torchvision")
+        elif (transformers if network == "gpt2" else torchvision) is None:
+            print(f"{network}: left out, this Python has no {'transformers' if network == 'gpt2' else 'torchvision'}")
         else:
             rows += [Row(network, int(batch)) for batch in options.batch_size.split(",")]
     return rows
@@ -86,15 +116,14 @@ def synchronise(device):
         torch.cuda.synchronize()
 
 
-def peer_step(row, device, kind):
+def peer_step(row, device, kind, fused):
     """A function that runs one training step of the peer, and its number of parameters."""
     torch.manual_seed(0)
     model = row.model().to(device)
     params = sum(p.numel() for p in model.parameters())
     loss_of = nn.CrossEntropyLoss()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, capturable=kind == "graph")
-    inputs = torch.randn(row.shape(), device=device)
-    targets = torch.randint(10, (row.batch,), device=device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, capturable=kind == "graph", fused=fused or None)
+    inputs, targets = row.batches(device)
     torch.compiler.reset()  # a row is compiled for itself, as if it were the only one
     run = torch.compile(model, dynamic=False) if kind == "compile" else model
 
@@ -153,8 +182,8 @@ def our_ms(collect, row, device, graph, params):
             command += ["--threads", str(torch.get_num_threads())]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         run = json.loads(done.stdout)["runs"][0]
-        if run["params"] != params or run["input"] != "x".join(map(str, row.shape()[1:])):
-            sys.exit(f"{row.name}: {run['params']} parameters, images {run['input']} here, {params} in the peer: "
+        if run["params"] != params or run["input"] != "x".join(map(str, row.sample())):
+            sys.exit(f"{row.name}: {run['params']} parameters, samples {run['input']} here, {params} in the peer: "
                      "not the same network")
         return run["step_p50_ms"]
 
@@ -164,7 +193,7 @@ def compare(row, device, kinds, options):
     peers = {}
     for kind in kinds:
         try:
-            step, params = peer_step(row, device, kind)
+            step, params = peer_step(row, device, kind, options.fused)
             step()
             peers[kind] = step
         except Exception as error:  # torch.compile and graphs do not work everywhere
@@ -188,8 +217,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--collect", required=True, help="the program perfpred-collect")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--network", default="cifar_cnn,resnet18,mobilenet_v2", help="cifar_cnn, or torchvision's names")
+    parser.add_argument("--network", default="cifar_cnn,resnet18,mobilenet_v2", help="cifar_cnn, gpt2, or torchvision's names")
     parser.add_argument("--batch-size", default="8", help="of networks of the zoo; several joined by commas")
+    parser.add_argument("--peers", default="eager,graph,compile", help="some of these, joined by commas")
+    parser.add_argument("--fused", action="store_true", help="the peer's Adam is the fused one, as ours is")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="of a peer's measurement, five steps at least")
     parser.add_argument("--json", help="write the rows here")
@@ -199,6 +230,7 @@ def main():
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     # Compiled last: making another peer forgets what is compiled.
     kinds = ["eager"] + (["graph"] if device.type == "cuda" else []) + ["compile"]
+    kinds = [kind for kind in kinds if kind in options.peers.split(",")]
     print(f"{'ratio here / peer: median (lowest to highest)':48s} {'here, ms':>9s}", *(f"{k:>22s}" for k in kinds))
     rows = []
     for row in rows_of(options):
