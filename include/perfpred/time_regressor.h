@@ -83,10 +83,12 @@ class PERFPRED_API TimeRegressor {
   TimeRegressor& operator=(TimeRegressor&&) noexcept;
   ~TimeRegressor();
 
-  /// @param step  workload.graph() if the caller has it, so that it is not made again
+  /// @param step       workload.graph() if the caller has it, so that it is not made again
+  /// @param breakdown  set to what breakdown() returns, if it is not null
   /// @throws InputError if the workload is invalid, if its network has no graph, or if no run and no specification
   /// tells anything about its device
-  [[nodiscard]] Prediction predict(const Workload& workload, const OpGraph* step = nullptr) const;
+  [[nodiscard]] Prediction predict(const Workload& workload, const OpGraph* step = nullptr,
+                                   std::vector<TimeTerm>* breakdown = nullptr) const;
 
   /// Predicts many workloads, faster than one by one.
   /// @throws InputError as predict(workload); Error if the sizes differ

@@ -88,8 +88,9 @@ void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, con
 Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
   check(terms);
   const OpGraph step = workload.graph();
-  Forecast job = priced(model.predict(workload, &step), workload, terms);
-  job.breakdown = model.breakdown(workload, &step);
+  std::vector<TimeTerm> breakdown;
+  Forecast job = priced(model.predict(workload, &step, &breakdown), workload, terms);
+  job.breakdown = std::move(breakdown);
   job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
 
   const std::vector<const Device*> named = model.devices().candidates(workload.device);

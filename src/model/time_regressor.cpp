@@ -150,11 +150,17 @@ TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue
   }
 }
 
-Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step) const {
+Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step,
+                                  std::vector<TimeTerm>* breakdown) const {
   workload.validate();
   const auto state = impl_->state.read();
   const Route route = state->route(workload);
-  if (route.group == nullptr) return state->finish(route, workload, state->ops->estimate(workload, step));
+  if (route.group == nullptr) {
+    const OpRegression::Estimate estimate = state->ops->estimate(workload, step);
+    if (breakdown != nullptr) *breakdown = breakdown_of(estimate.view, std::exp(estimate.log_sec));
+    return state->finish(route, workload, estimate);
+  }
+  if (breakdown != nullptr) *breakdown = route.group->model->breakdown(workload, step);
   return state->finish(route, workload, route.group->model->predict(workload, step));
 }
 
@@ -241,12 +247,9 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
 }
 
 std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload, const OpGraph* step) const {
-  workload.validate();
-  const auto state = impl_->state.read();
-  const Route route = state->route(workload);
-  if (route.group != nullptr) return route.group->model->breakdown(workload, step);
-  const OpRegression::Estimate estimate = state->ops->estimate(workload, step);
-  return breakdown_of(estimate.view, std::exp(estimate.log_sec));
+  std::vector<TimeTerm> breakdown;
+  (void)predict(workload, step, &breakdown);
+  return breakdown;
 }
 
 UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
