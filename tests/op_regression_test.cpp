@@ -13,12 +13,14 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "made_up_rows.h"
 #include "model/ops/op_regression.h"
+#include "optime/op_model_state.h"
 #include "refusal.h"
 #include "temporary_folder.h"
 
@@ -48,6 +50,19 @@ AggregateRow row_of(const Workload& workload, double sec) {
   return row;
 }
 
+using Machines = std::map<std::string, MachineEffects>;
+
+/// The standard model with machines of which it has no steps.
+OpTimeModel standard_and(const Machines& machines) {
+  OpModelState state = OpModelAccess::state(OpTimeModel::standard());
+  for (const auto& [name, effects] : machines) state.steps.machines[name] = effects;
+  return OpModelAccess::model(std::move(state));
+}
+
+Quantiles step_sec(const OpTimeModel& model, const Workload& workload) {
+  return model.predict(workload.graph(), DeviceCatalogue().find(workload.device), workload.precision).sec;
+}
+
 double width(const Prediction& prediction) { return std::log(prediction.time_sec.p95 / prediction.time_sec.p05); }
 
 TEST(OpRegression, WithoutRunsAnswersAreTheOpModels) {
@@ -60,7 +75,10 @@ TEST(OpRegression, WithoutRunsAnswersAreTheOpModels) {
   EXPECT_NE(answer.provenance, Provenance::runs);
   EXPECT_TRUE(model.fitted_rows().empty());
   double sum = 0;
-  for (const TimeTerm& term : model.breakdown(asked)) sum += term.sec;
+  std::vector<TimeTerm> terms;
+  (void)model.predict(asked, nullptr, &terms);
+  for (const TimeTerm& term : terms) sum += term.sec;
+  EXPECT_EQ(model.breakdown(asked).size(), terms.size());
   EXPECT_NEAR(sum, answer.time_sec.p50, 1e-9 * sum);
   EXPECT_EQ(model.predict(std::vector<Workload>{asked})[0].time_sec.p50, answer.time_sec.p50);
 }
@@ -89,6 +107,34 @@ TEST(OpRegression, RunsOfOtherNetworksTellAboutTheDevice) {
   EXPECT_GT(elsewhere, 1);
   EXPECT_LT(elsewhere, 1.15);
   EXPECT_EQ(model.predict(other).reason, DomainViolation::other_device);
+}
+
+TEST(OpRegression, ACardWithoutUnitsForHalfPrecisionLearnsFromRunsInIt) {
+  std::vector<AggregateRow> rows;
+  for (const char* network : {"resnet18", "vgg16", "densenet121"}) {
+    Workload measured = job(network, 32, "GTX 1080 Ti");
+    measured.precision = Precision::fp16;
+    rows.push_back(row_of(measured, 1.5 * op_sec(measured)));
+  }
+  Workload asked = job("resnet50", 32, "GTX 1080 Ti");
+  asked.precision = Precision::fp16;
+  EXPECT_NEAR(TimeRegressor::fit(rows).predict(asked).time_sec.p50 / op_sec(asked), 1.5, 0.15);
+}
+
+TEST(OpModelHosts, TheUsualHostIsExpectedAndTheIntervalReachesToTheMeasuredOnes) {
+  const Workload light = job("resnet18", 1, "T4"), heavy = job("vgg16", 64, "T4");
+  const auto one = [](double host) { return standard_and({{"a|T4|fp32", {0.2, 0.1, host}}}); };
+  const OpTimeModel two = standard_and({{"a|T4|fp32", {0.1, 0.1, -0.2}}, {"b|T4|fp32", {0.3, 0.1, 1.6}}});
+  const Quantiles answer = step_sec(two, light);
+  EXPECT_NEAR(answer.p50, step_sec(one(0), light).p50, 1e-9 * answer.p50);
+  EXPECT_GE(answer.p95, step_sec(one(1.6), light).p50);
+  EXPECT_LE(answer.p05, step_sec(one(-0.2), light).p50);
+  // Where the device is slower than any of the hosts, they do not matter.
+  const Quantiles slow = step_sec(two, heavy), known = step_sec(one(0), heavy);
+  EXPECT_NEAR(slow.p95 / slow.p05, known.p95 / known.p05, 0.02);
+  // Hosts that agree are the card's.
+  const OpTimeModel agree = standard_and({{"a|T4|fp32", {0.2, 0.1, 1.0}}, {"b|T4|fp32", {0.2, 0.1, 1.1}}});
+  EXPECT_NEAR(step_sec(agree, light).p50, step_sec(one(1.0), light).p50, 1e-9);
 }
 
 TEST(OpRegression, ANetworksRunsOnOneDeviceCarryToAnother) {

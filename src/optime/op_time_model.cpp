@@ -64,11 +64,17 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
 struct KnownMachine {
   StepParameters parameters{};
   MachineEffects effects;
+  /// Effects of the hosts that it was measured with. The host is no property of the device: the usual one, or of these
+  /// the closest to it, is taken for the one that is asked for.
+  double fastest_host = HUGE_VAL, slowest_host = -HUGE_VAL;
 };
 
 std::optional<KnownMachine> known_machine(const StepModel& model, const Device& device, Precision precision) {
   const std::string probe = probe_machine(device.name, precision);
-  if (model.machines.count(probe) != 0) return KnownMachine{model.parameters_of(probe), model.effects_of(probe)};
+  if (model.machines.count(probe) != 0) {
+    const MachineEffects effects = model.effects_of(probe);
+    return KnownMachine{model.parameters_of(probe), effects, effects.host, effects.host};
+  }
   const auto same_rates = [&](Precision other) {  // `default` is fp32 on devices without TF32
     return other == precision || (device.matrix_flops(other) == device.matrix_flops(precision) &&
                                   device.convolution_flops(other) == device.convolution_flops(precision));
@@ -87,9 +93,12 @@ std::optional<KnownMachine> known_machine(const StepModel& model, const Device& 
     for (std::size_t i = 0; i < step_parameters; ++i) towards(mean.parameters[i], parameters[i]);
     towards(mean.effects.compute, effects.compute);
     towards(mean.effects.memory, effects.memory);
-    towards(mean.effects.host, effects.host);
+    mean.fastest_host = std::min(mean.fastest_host, effects.host);
+    mean.slowest_host = std::max(mean.slowest_host, effects.host);
   }
-  return count == 0 ? std::nullopt : std::optional(mean);
+  if (count == 0) return std::nullopt;
+  mean.effects.host = std::clamp(0.0, mean.fastest_host, mean.slowest_host);
+  return mean;
 }
 
 /// The device with the rates that its effects were learned for.
@@ -170,8 +179,11 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   const StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
   const std::vector<StepKernel> kernels = step_kernels(step);
   const auto machine = known_machine(state.steps, device, precision);
-  auto [parameters, effects] = machine.value_or(KnownMachine{state.steps.parameters, {}});
-  if (cuda_graph) effects.host = std::log(1e-9);
+  const KnownMachine known = machine.value_or(KnownMachine{state.steps.parameters, {}});
+  const auto with_host = [&](double host) {
+    const MachineEffects& effects = known.effects;
+    return StepFormula(known.parameters, on, {effects.compute, effects.memory, cuda_graph ? std::log(1e-9) : host});
+  };
   const Provenance by_steps = machine                          ? Provenance::probe
                               : knows_family(on.matrix.family) ? Provenance::family
                                                                : Provenance::other_family;
@@ -180,7 +192,7 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
                             (by_steps == Provenance::other_family ? 1.5 : 1);
 
   std::vector<double> seconds;
-  const StepFormula formula(parameters, on, effects);
+  const StepFormula formula = with_host(known.effects.host);
   if (own != nullptr) {
     own->kernel_seconds(kernels, on, seconds);
   } else {
@@ -214,14 +226,21 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   }
   StepClocks clocks = formula.clocks(kernels, seconds);
   // A CPU dispatches what it computes: the layers' times hold both.
-  if (own != nullptr && device.kind == DeviceKind::cpu) clocks = {clocks.device_sec, clocks.device_sec, 0};
+  const bool one_clock = own != nullptr && device.kind == DeviceKind::cpu;
+  if (one_clock) clocks = {clocks.device_sec, clocks.device_sec, 0};
   const double total = clocks.total_sec;
   time.host_sec = clocks.host_sec;
   time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
   // Errors of one device's kernels go together; the host's are a factor of two.
   const double on_device = std::min(1.0, time.device_sec / total);
-  const double width =
-      std::hypot(time.device_sec > 0 ? on_device * shared / time.device_sec : 0, (1 - on_device) * std::log(2.0), 0.08);
+  double host_width = (1 - on_device) * std::log(2.0);
+  if (known.slowest_host > known.fastest_host && !one_clock) {  // as wide as its hosts differ
+    const auto log_with = [&](double host) {
+      return std::log(with_host(host).clocks(kernels, seconds).total_sec / total);
+    };
+    host_width = std::max({host_width, log_with(known.slowest_host), -log_with(known.fastest_host)});
+  }
+  const double width = std::hypot(time.device_sec > 0 ? on_device * shared / time.device_sec : 0, host_width, 0.08);
   time.sec = {total * std::exp(-width), total, total * std::exp(width)};
 
   std::vector<std::size_t> order(kernels.size());
