@@ -38,6 +38,26 @@ TEST(StepShape, ClosedFormEqualsTheOpGraph) {
   }
 }
 
+TEST(StepShape, MixedPrecisionHasTheSameLayers) {
+  for (const char* network : {"resnet18", "densenet121", "vit_b_16", "gpt2"}) {
+    Workload workload = Workload::zoo(network, 8);
+    const StepShape single(workload);
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+      workload.precision = precision;
+      const StepShape mixed(workload);
+      ASSERT_EQ(mixed.layers().size(), single.layers().size()) << network;
+      for (std::size_t i = 0; i < single.layers().size(); ++i) {
+        const StepLayer &one = mixed.layers()[i], &other = single.layers()[i];
+        EXPECT_EQ(one.params, other.params) << network << " layer " << i;
+        EXPECT_EQ(one.flops, other.flops) << network << " layer " << i;
+        EXPECT_EQ(one.elements, other.elements) << network << " layer " << i;
+        EXPECT_EQ(one.channels, other.channels) << network << " layer " << i;
+        EXPECT_EQ(one.positions, other.positions) << network << " layer " << i;
+      }
+    }
+  }
+}
+
 TEST(StepShape, TakesAStepThatIsAtHand) {
   const Workload workload = Workload::zoo("resnet18", 32), larger = Workload::zoo("resnet18", 32, {3, 256, 256});
   const OpGraph step = larger.graph();

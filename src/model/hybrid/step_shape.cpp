@@ -78,6 +78,11 @@ void StepShape::add_cifar_cnn(const Workload& workload) {
 
 void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
   const auto batch = static_cast<double>(workload.batch_size);
+  std::vector<bool> is_cast(graph.tensors().size());  // by storage: of parameters, in mixed precision
+  const auto is_parameter = [&](TensorId id) {
+    const Tensor& tensor = graph.tensors()[id];
+    return tensor.role == TensorRole::parameter || is_cast[tensor.storage];
+  };
   for (const Op& op : graph.ops()) {
     if (op.kind == OpKind::unknown) {
       throw InputError(
@@ -88,13 +93,14 @@ void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
     double params = 0;
     TensorId out = no_tensor;
     for (const TensorId id : graph.inputs(op)) {
-      (graph.tensors()[id].role == TensorRole::parameter ? params : moved) += static_cast<double>(graph.numel(id));
+      (is_parameter(id) ? params : moved) += static_cast<double>(graph.numel(id));
     }
     for (const TensorId id : graph.outputs(op)) {
       if (id == no_tensor) continue;
       if (out == no_tensor) out = id;
       moved += static_cast<double>(graph.numel(id));
     }
+    if (op.kind == OpKind::copy && params > 0 && out != no_tensor) is_cast[graph.tensors()[out].storage] = true;
     if (!is_conv_or_matmul(op.kind) || params == 0 || out == no_tensor) {
       other_ops += 1;
       other_elements += moved / batch;
