@@ -122,7 +122,7 @@ class AggregateReader {
   std::vector<CsvColumn> numbers_;
 };
 
-std::string field(const AggregateRow& row, std::string_view name) {
+std::string field_text(const AggregateRow& row, std::string_view name) {
   if (name == "params") return std::to_string(row.params);
   if (name == "n") return std::to_string(row.n);
   if (name == "steps_per_epoch") return std::to_string(row.steps_per_epoch);
@@ -185,7 +185,7 @@ void write_aggregate(const std::string& path, const std::vector<AggregateRow>& r
   file.write(csv_line(header));
   std::vector<std::string> fields(order.size());
   for (const AggregateRow& row : rows) {
-    for (std::size_t i = 0; i < order.size(); ++i) fields[i] = field(row, order[i]);
+    for (std::size_t i = 0; i < order.size(); ++i) fields[i] = field_text(row, order[i]);
     file.write(csv_line(fields));
   }
   file.commit();

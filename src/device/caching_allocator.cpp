@@ -8,7 +8,6 @@ namespace {
 
 // The constants of c10/cuda/CUDACachingAllocator.
 constexpr std::int64_t smallest_block = 512;
-constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 constexpr std::int64_t largest_small = mebibyte;
 constexpr std::int64_t small_segment = 2 * mebibyte;
 constexpr std::int64_t smallest_own_segment = 10 * mebibyte;

@@ -9,6 +9,8 @@
 
 namespace perfpred {
 
+inline constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+
 /// LibTorch's CUDA caching allocator, without the memory: small and large blocks come from pools of segments, a request
 /// takes the smallest free block that holds it and leaves the rest, neighbours that are free are joined, segments stay.
 class CachingAllocator {

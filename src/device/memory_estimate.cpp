@@ -16,7 +16,6 @@
 namespace perfpred {
 namespace {
 
-constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 constexpr std::size_t roles = 7;
 constexpr std::int64_t max_samples = std::int64_t{1} << 40;  // of a step
 

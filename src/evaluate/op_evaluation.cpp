@@ -16,21 +16,21 @@
 namespace perfpred {
 namespace {
 
-using Rows = std::vector<const OpRow*>;
+using OpRows = std::vector<const OpRow*>;
 
-std::array<Rows, kernel_classes> by_class(const Rows& rows) {
-  std::array<Rows, kernel_classes> parts;
+std::array<OpRows, kernel_classes> by_class(const OpRows& rows) {
+  std::array<OpRows, kernel_classes> parts;
   for (const OpRow* row : rows) parts[static_cast<std::size_t>(row->kernel.kind)].push_back(row);
   return parts;
 }
 
-bool has_split(const Rows& rows) {
+bool has_split(const OpRows& rows) {
   const auto test = std::count_if(rows.begin(), rows.end(), [](const OpRow* row) { return row->test; });
   return test != 0 && test != static_cast<std::ptrdiff_t>(rows.size());
 }
 
-Rows all_rows(const OpFolder& folder) {
-  Rows rows;
+OpRows all_rows(const OpFolder& folder) {
+  OpRows rows;
   for (const OpRow& row : folder.rows) rows.push_back(&row);
   return rows;
 }
@@ -40,7 +40,8 @@ bool is_training_shape(const Kernel& kernel) {
   return kernel.kind == KernelClass::gemm_bf16 && kernel.m >= 512 && kernel.k >= 256 && kernel.n >= 256;
 }
 
-void score(const KernelModels& models, const Rows& rows, const OpFolder& folder, bool in_kinds, OpEvaluation& result) {
+void score(const KernelModels& models, const OpRows& rows, const OpFolder& folder, bool in_kinds,
+           OpEvaluation& result) {
   for (const OpRow* row : rows) {
     const KernelModel* model = models.of(row->kernel.kind);
     if (model == nullptr) continue;
@@ -118,7 +119,7 @@ OpEvaluation evaluate_op_test(const OpFolder& train, const OpFolder& test) {
   const KernelModels models = KernelModels::fit(all_rows(train), train.gpus);
   OpEvaluation result = started(test);
   note_set_aside(models, result);
-  for (const Rows& rows : by_class(all_rows(test))) {
+  for (const OpRows& rows : by_class(all_rows(test))) {
     if (!rows.empty() && models.of(rows.front()->kernel.kind) == nullptr) {
       result.notes.push_back(fmt::format("{}: op_{}.csv is not scored: {} has no such rows", test.path,
                                          formula(rows.front()->kernel.kind).name, train.path));
@@ -132,8 +133,8 @@ OpEvaluation evaluate_op_test(const OpFolder& train, const OpFolder& test) {
 OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
   constexpr std::size_t folds = 5;
   OpEvaluation result = started(folder);
-  Rows train;
-  for (const Rows& rows : by_class(all_rows(folder))) {
+  OpRows train;
+  for (const OpRows& rows : by_class(all_rows(folder))) {
     if (rows.empty()) continue;
     if (has_split(rows)) {
       std::copy_if(rows.begin(), rows.end(), std::back_inserter(train), [](const OpRow* row) { return !row->test; });
@@ -141,10 +142,10 @@ OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
     }
     train.insert(train.end(), rows.begin(), rows.end());  // for the networks
     std::mt19937_64 random(0);
-    std::array<Rows, folds> parts;
+    std::array<OpRows, folds> parts;
     for (const OpRow* row : rows) parts[random() % folds].push_back(row);
     for (std::size_t fold = 0; fold < folds; ++fold) {
-      Rows others;
+      OpRows others;
       for (std::size_t i = 0; i < folds; ++i) {
         if (i != fold) others.insert(others.end(), parts[i].begin(), parts[i].end());
       }
@@ -153,13 +154,13 @@ OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
   }
   const KernelModels models = KernelModels::fit(train, folder.gpus);
   note_set_aside(models, result);
-  for (const Rows& rows : by_class(all_rows(folder))) {
+  for (const OpRows& rows : by_class(all_rows(folder))) {
     if (!has_split(rows)) continue;
     std::set<std::string> seen;
     for (const OpRow* row : rows) {
       if (!row->test) seen.insert(row->gpu);
     }
-    Rows known, unknown;
+    OpRows known, unknown;
     for (const OpRow* row : rows) {
       if (row->test) (seen.count(row->gpu) != 0 ? known : unknown).push_back(row);
     }
@@ -177,7 +178,7 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
   for (const OpRow& row : folder.rows) devices.insert(row.gpu);
   for (const EndToEndRow& row : folder.end_to_end) devices.insert(row.gpu);
   for (const std::string& device : devices) {
-    Rows others;
+    OpRows others;
     for (const OpRow& row : folder.rows) {
       if (row.gpu != device) others.push_back(&row);
     }
@@ -186,7 +187,7 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
     std::mt19937_64 random(seed);
     for (std::size_t kind = 0; kind < kernel_classes; ++kind) {
       const bool split = has_split(parts[kind]);
-      Rows scored;
+      OpRows scored;
       for (const OpRow* row : parts[kind]) {
         if (row->gpu == device && (row->test || !split)) scored.push_back(row);
       }
@@ -196,7 +197,7 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
           std::swap(scored[i], scored[i + random() % (scored.size() - i)]);
         }
         const auto end = scored.begin() + static_cast<std::ptrdiff_t>(probe_rows);
-        models.probe(folder.gpu(device), Rows(scored.begin(), end));
+        models.probe(folder.gpu(device), OpRows(scored.begin(), end));
         scored.erase(scored.begin(), end);
       }
       score(models, scored, folder, true, result);

@@ -11,11 +11,11 @@
 namespace perfpred {
 namespace {
 
-using Rows = std::vector<const StepRow*>;
+using StepRows = std::vector<const StepRow*>;
 
 /// A network of the probe that was not measured on a machine is replaced by the one whose step is shortest there.
-void add_lightest(std::size_t wanted, Rows& probe, Rows& scored) {
-  const auto networks_in = [](const Rows& rows) {
+void add_lightest(std::size_t wanted, StepRows& probe, StepRows& scored) {
+  const auto networks_in = [](const StepRows& rows) {
     std::set<std::string> names;
     for (const StepRow* row : rows) names.insert(canonical_network(row->model));
     return names.size();
@@ -32,14 +32,14 @@ void add_lightest(std::size_t wanted, Rows& probe, Rows& scored) {
 }
 
 /// Scores rows, after learning a machine's effects from its probe's networks where there are some.
-void score(const StepModel& fitted, const Rows& rows, const std::vector<std::string>& probe_networks,
+void score(const StepModel& fitted, const StepRows& rows, const std::vector<std::string>& probe_networks,
            StepEvaluation& result) {
   std::set<std::string> networks;
   for (const std::string& name : probe_networks) networks.insert(canonical_network(name));
-  std::map<std::string, Rows> machines;
+  std::map<std::string, StepRows> machines;
   for (const StepRow* row : rows) machines[row->machine].push_back(row);
   for (const auto& [machine, own] : machines) {
-    Rows probe, scored;
+    StepRows probe, scored;
     for (const StepRow* row : own) {
       (networks.count(canonical_network(row->model)) != 0 ? probe : scored).push_back(row);
     }
@@ -57,8 +57,8 @@ void score(const StepModel& fitted, const Rows& rows, const std::vector<std::str
   }
 }
 
-Rows pointers(const StepTable& file) {
-  Rows rows;
+StepRows pointers(const StepTable& file) {
+  StepRows rows;
   for (const StepRow& row : file.rows) rows.push_back(&row);
   return rows;
 }
@@ -88,13 +88,13 @@ StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
 
 StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,
                               const std::vector<std::string>& probe_networks) {
-  std::map<std::string, Rows> groups;
+  std::map<std::string, StepRows> groups;
   for (const StepRow& row : file.rows) groups[group_of(row, protocol)].push_back(&row);
   if (groups.size() < 2) throw InputError("leaving one out takes rows of at least two");
   StepEvaluation result;
   result.unscored = file.unscored;
   for (const auto& [left_out, own] : groups) {
-    Rows others;
+    StepRows others;
     for (const StepRow& row : file.rows) {
       if (group_of(row, protocol) != left_out) others.push_back(&row);
     }

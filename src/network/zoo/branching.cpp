@@ -12,7 +12,8 @@
 namespace perfpred {
 namespace {
 
-LayerId conv_norm(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t channels, const Window& window) {
+LayerId conv_norm_relu(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t channels,
+                       const Window& window) {
   x = b.conv(x, fmt::format("{}.conv", name), channels, window);
   return b.relu(b.batch_norm(x, fmt::format("{}.bn", name), 1e-3));
 }
@@ -37,99 +38,99 @@ constexpr std::array<InceptionSpec, 9> inceptions = {{
 
 LayerId inception(NetworkBuilder& b, LayerId x, const InceptionSpec& spec) {
   b.enter(spec.name);
-  const LayerId first = conv_norm(b, x, "branch1", spec.single, {});
-  const LayerId second =
-      conv_norm(b, conv_norm(b, x, "branch2.0", spec.triple_reduced, {}), "branch2.1", spec.triple, {3, 1, 1});
+  const LayerId first = conv_norm_relu(b, x, "branch1", spec.single, {});
+  const LayerId second = conv_norm_relu(b, conv_norm_relu(b, x, "branch2.0", spec.triple_reduced, {}), "branch2.1",
+                                        spec.triple, {3, 1, 1});
   // torchvision's "5x5" branch has 3x3 kernels.
-  const LayerId third =
-      conv_norm(b, conv_norm(b, x, "branch3.0", spec.second_reduced, {}), "branch3.1", spec.second, {3, 1, 1});
-  const LayerId fourth = conv_norm(b, b.max_pool(x, {3, 1, 1}, true), "branch4.1", spec.pooled, {});
+  const LayerId third = conv_norm_relu(b, conv_norm_relu(b, x, "branch3.0", spec.second_reduced, {}), "branch3.1",
+                                       spec.second, {3, 1, 1});
+  const LayerId fourth = conv_norm_relu(b, b.max_pool(x, {3, 1, 1}, true), "branch4.1", spec.pooled, {});
   x = b.concat(std::array{first, second, third, fourth});
   return spec.pooling_after == 0 ? x : b.max_pool(x, {spec.pooling_after, 2}, true);
 }
 
 void build_googlenet(NetworkBuilder& b, std::size_t) {
-  LayerId x = b.max_pool(conv_norm(b, b.images(), "conv1", 64, {7, 2, 3}), {3, 2}, true);
-  x = conv_norm(b, x, "conv2", 64, {});
-  x = b.max_pool(conv_norm(b, x, "conv3", 192, {3, 1, 1}), {3, 2}, true);
+  LayerId x = b.max_pool(conv_norm_relu(b, b.images(), "conv1", 64, {7, 2, 3}), {3, 2}, true);
+  x = conv_norm_relu(b, x, "conv2", 64, {});
+  x = b.max_pool(conv_norm_relu(b, x, "conv3", 192, {3, 1, 1}), {3, 2}, true);
   for (const InceptionSpec& spec : inceptions) x = inception(b, x, spec);
   b.enter("");
   x = b.with_value(LayerKind::dropout, b.flatten(b.global_avg_pool(x)), 0.2);
   b.linear(x, "fc", b.classes());
 }
 
-LayerId conv_norm(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t channels, std::int64_t rows,
-                  std::int64_t columns) {
+LayerId conv_norm_relu(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t channels, std::int64_t rows,
+                       std::int64_t columns) {
   x = b.same_conv(x, fmt::format("{}.conv", name), channels, {rows, columns});
   return b.relu(b.batch_norm(x, fmt::format("{}.bn", name), 1e-3));
 }
 
 /// The branch that pools first, as all blocks of Inception v3 that keep the image's size have it.
 LayerId pooled_branch(NetworkBuilder& b, LayerId x, std::int64_t channels) {
-  return conv_norm(b, b.pool(LayerKind::avg_pool, x, {3, 1, 1}), "branch_pool", channels, {});
+  return conv_norm_relu(b, b.pool(LayerKind::avg_pool, x, {3, 1, 1}), "branch_pool", channels, {});
 }
 
 LayerId inception_a(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t pooled) {
   b.enter(name);
-  const LayerId first = conv_norm(b, x, "branch1x1", 64, {});
-  const LayerId second = conv_norm(b, conv_norm(b, x, "branch5x5_1", 48, {}), "branch5x5_2", 64, {5, 1, 2});
-  LayerId third = conv_norm(b, conv_norm(b, x, "branch3x3dbl_1", 64, {}), "branch3x3dbl_2", 96, {3, 1, 1});
-  third = conv_norm(b, third, "branch3x3dbl_3", 96, {3, 1, 1});
+  const LayerId first = conv_norm_relu(b, x, "branch1x1", 64, {});
+  const LayerId second = conv_norm_relu(b, conv_norm_relu(b, x, "branch5x5_1", 48, {}), "branch5x5_2", 64, {5, 1, 2});
+  LayerId third = conv_norm_relu(b, conv_norm_relu(b, x, "branch3x3dbl_1", 64, {}), "branch3x3dbl_2", 96, {3, 1, 1});
+  third = conv_norm_relu(b, third, "branch3x3dbl_3", 96, {3, 1, 1});
   return b.concat(std::array{first, second, third, pooled_branch(b, x, pooled)});
 }
 
 LayerId inception_b(NetworkBuilder& b, LayerId x, std::string_view name) {
   b.enter(name);
-  const LayerId first = conv_norm(b, x, "branch3x3", 384, {3, 2});
-  LayerId second = conv_norm(b, conv_norm(b, x, "branch3x3dbl_1", 64, {}), "branch3x3dbl_2", 96, {3, 1, 1});
-  second = conv_norm(b, second, "branch3x3dbl_3", 96, {3, 2});
+  const LayerId first = conv_norm_relu(b, x, "branch3x3", 384, {3, 2});
+  LayerId second = conv_norm_relu(b, conv_norm_relu(b, x, "branch3x3dbl_1", 64, {}), "branch3x3dbl_2", 96, {3, 1, 1});
+  second = conv_norm_relu(b, second, "branch3x3dbl_3", 96, {3, 2});
   return b.concat(std::array{first, second, b.max_pool(x, {3, 2})});
 }
 
 LayerId inception_c(NetworkBuilder& b, LayerId x, std::string_view name, std::int64_t inner) {
   b.enter(name);
-  const LayerId first = conv_norm(b, x, "branch1x1", 192, {});
-  LayerId second = conv_norm(b, conv_norm(b, x, "branch7x7_1", inner, {}), "branch7x7_2", inner, 1, 7);
-  second = conv_norm(b, second, "branch7x7_3", 192, 7, 1);
-  LayerId third = conv_norm(b, conv_norm(b, x, "branch7x7dbl_1", inner, {}), "branch7x7dbl_2", inner, 7, 1);
-  third = conv_norm(b, conv_norm(b, third, "branch7x7dbl_3", inner, 1, 7), "branch7x7dbl_4", inner, 7, 1);
-  third = conv_norm(b, third, "branch7x7dbl_5", 192, 1, 7);
+  const LayerId first = conv_norm_relu(b, x, "branch1x1", 192, {});
+  LayerId second = conv_norm_relu(b, conv_norm_relu(b, x, "branch7x7_1", inner, {}), "branch7x7_2", inner, 1, 7);
+  second = conv_norm_relu(b, second, "branch7x7_3", 192, 7, 1);
+  LayerId third = conv_norm_relu(b, conv_norm_relu(b, x, "branch7x7dbl_1", inner, {}), "branch7x7dbl_2", inner, 7, 1);
+  third = conv_norm_relu(b, conv_norm_relu(b, third, "branch7x7dbl_3", inner, 1, 7), "branch7x7dbl_4", inner, 7, 1);
+  third = conv_norm_relu(b, third, "branch7x7dbl_5", 192, 1, 7);
   return b.concat(std::array{first, second, third, pooled_branch(b, x, 192)});
 }
 
 LayerId inception_d(NetworkBuilder& b, LayerId x, std::string_view name) {
   b.enter(name);
-  const LayerId first = conv_norm(b, conv_norm(b, x, "branch3x3_1", 192, {}), "branch3x3_2", 320, {3, 2});
-  LayerId second = conv_norm(b, conv_norm(b, x, "branch7x7x3_1", 192, {}), "branch7x7x3_2", 192, 1, 7);
-  second = conv_norm(b, conv_norm(b, second, "branch7x7x3_3", 192, 7, 1), "branch7x7x3_4", 192, {3, 2});
+  const LayerId first = conv_norm_relu(b, conv_norm_relu(b, x, "branch3x3_1", 192, {}), "branch3x3_2", 320, {3, 2});
+  LayerId second = conv_norm_relu(b, conv_norm_relu(b, x, "branch7x7x3_1", 192, {}), "branch7x7x3_2", 192, 1, 7);
+  second = conv_norm_relu(b, conv_norm_relu(b, second, "branch7x7x3_3", 192, 7, 1), "branch7x7x3_4", 192, {3, 2});
   return b.concat(std::array{first, second, b.max_pool(x, {3, 2})});
 }
 
 LayerId inception_e(NetworkBuilder& b, LayerId x, std::string_view name) {
   b.enter(name);
   const auto crossed = [&](LayerId y, std::string_view row, std::string_view column) {
-    return b.concat(std::array{conv_norm(b, y, row, 384, 1, 3), conv_norm(b, y, column, 384, 3, 1)});
+    return b.concat(std::array{conv_norm_relu(b, y, row, 384, 1, 3), conv_norm_relu(b, y, column, 384, 3, 1)});
   };
-  const LayerId first = conv_norm(b, x, "branch1x1", 320, {});
-  const LayerId second = crossed(conv_norm(b, x, "branch3x3_1", 384, {}), "branch3x3_2a", "branch3x3_2b");
-  LayerId third = conv_norm(b, conv_norm(b, x, "branch3x3dbl_1", 448, {}), "branch3x3dbl_2", 384, {3, 1, 1});
+  const LayerId first = conv_norm_relu(b, x, "branch1x1", 320, {});
+  const LayerId second = crossed(conv_norm_relu(b, x, "branch3x3_1", 384, {}), "branch3x3_2a", "branch3x3_2b");
+  LayerId third = conv_norm_relu(b, conv_norm_relu(b, x, "branch3x3dbl_1", 448, {}), "branch3x3dbl_2", 384, {3, 1, 1});
   third = crossed(third, "branch3x3dbl_3a", "branch3x3dbl_3b");
   return b.concat(std::array{first, second, third, pooled_branch(b, x, 192)});
 }
 
 void build_inception_v3(NetworkBuilder& b, std::size_t) {
-  LayerId x = conv_norm(b, b.images(), "Conv2d_1a_3x3", 32, {3, 2});
-  x = conv_norm(b, conv_norm(b, x, "Conv2d_2a_3x3", 32, {3}), "Conv2d_2b_3x3", 64, {3, 1, 1});
-  x = conv_norm(b, b.max_pool(x, {3, 2}), "Conv2d_3b_1x1", 80, {});
-  x = b.max_pool(conv_norm(b, x, "Conv2d_4a_3x3", 192, {3}), {3, 2});
+  LayerId x = conv_norm_relu(b, b.images(), "Conv2d_1a_3x3", 32, {3, 2});
+  x = conv_norm_relu(b, conv_norm_relu(b, x, "Conv2d_2a_3x3", 32, {3}), "Conv2d_2b_3x3", 64, {3, 1, 1});
+  x = conv_norm_relu(b, b.max_pool(x, {3, 2}), "Conv2d_3b_1x1", 80, {});
+  x = b.max_pool(conv_norm_relu(b, x, "Conv2d_4a_3x3", 192, {3}), {3, 2});
   x = inception_a(b, inception_a(b, x, "Mixed_5b", 32), "Mixed_5c", 64);
   x = inception_b(b, inception_a(b, x, "Mixed_5d", 64), "Mixed_6a");
   x = inception_c(b, inception_c(b, x, "Mixed_6b", 128), "Mixed_6c", 160);
   x = inception_c(b, inception_c(b, x, "Mixed_6d", 160), "Mixed_6e", 192);
   b.enter("AuxLogits");
   const LayerId trunk = x;
-  LayerId aux = conv_norm(b, b.pool(LayerKind::avg_pool, x, {5, 3}), "conv0", 128, {});
-  aux = b.flatten(b.global_avg_pool(conv_norm(b, aux, "conv1", 768, {5})));
+  LayerId aux = conv_norm_relu(b, b.pool(LayerKind::avg_pool, x, {5, 3}), "conv0", 128, {});
+  aux = b.flatten(b.global_avg_pool(conv_norm_relu(b, aux, "conv1", 768, {5})));
   b.linear(aux, "fc", b.classes());
   b.end_auxiliary_head(trunk, 0.4);
   x = inception_e(b, inception_e(b, inception_d(b, x, "Mixed_7a"), "Mixed_7b"), "Mixed_7c");
