@@ -60,7 +60,7 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
-/// What is known of a device in a precision: of its probe, else the mean over its machines.
+/// What is known of a device in a precision: of its probe, else the mean over its machines, but for the host.
 struct KnownMachine {
   StepParameters parameters{};
   MachineEffects effects;
