@@ -99,7 +99,7 @@ def print_table(asked, rows, measured, precision):
             def is_device(row):
                 return plain(device) in plain(row["gpu"])
             own = [r for r in of_source if r["gpu"] == device]
-            if any(is_device(r) and r not in own for r in measured):
+            if any(is_device(r) and asked.source not in r["source"] for r in measured):
                 fit_ops(r for r in rows if not (is_device(r) and asked.source in r["source"]))
                 score("no run, the card in another collection", device, [], own)
             fit_ops(r for r in rows if not is_device(r))
