@@ -10,6 +10,8 @@
 
 #include <cmath>
 #include <random>
+#include <set>
+#include <string>
 
 #include "made_up_ops.h"
 #include "optime/kernel_model.h"
@@ -263,7 +265,15 @@ TEST_F(OpModel, AnswersForAnyNetworkOnAnyDevice) {
       EXPECT_LT(time.sec.p50, time.sec.p95);
       EXPECT_EQ(time.costliest.size(), 10U);
       EXPECT_TRUE(std::is_sorted(time.costliest.begin(), time.costliest.end(),
-                                 [](const OpCost& a, const OpCost& b) { return a.sec > b.sec; }));
+                                 [](const TimeTerm& a, const TimeTerm& b) { return a.sec > b.sec; }));
+      std::set<std::string> operators;
+      double listed = 0;
+      for (const TimeTerm& term : time.costliest) {
+        EXPECT_TRUE(operators.insert(term.op).second) << term.op << " is listed twice";
+        listed += term.sec;
+      }
+      EXPECT_GT(listed, 0.9 * time.device_sec) << network << " has more than ten operators, but few of them are slow";
+      EXPECT_LE(listed, time.device_sec * (1 + 1e-9));
       EXPECT_NE(time.provenance, Provenance::runs);
       EXPECT_EQ(time.unknown_bytes, 0);
     }

@@ -14,13 +14,6 @@ namespace perfpred {
 
 class OpGraph;
 
-/// An operator's part of a step.
-struct OpCost {
-  std::string op, layer;
-  double sec = 0;  ///< on the device
-  Provenance provenance = Provenance::bytes;
-};
-
 /// A training step as an OpTimeModel expects it.
 struct StepTime {
   Quantiles sec;                              ///< > 0
@@ -28,7 +21,7 @@ struct StepTime {
   double device_sec = 0;                      ///< sum over kernels
   double host_sec = 0;                        ///< what the host needs to dispatch the operators
   double unknown_bytes = 0;                   ///< share of the bytes that unknown operators move
-  std::vector<OpCost> costliest;              ///< the ten that take longest, the longest first
+  std::vector<TimeTerm> costliest;            ///< the ten operators that take longest, the longest first
 };
 
 /// Time of a training step of any network on any device, from the device's specification: kernels by rooflines whose

@@ -3,6 +3,7 @@
 #include <perfpred/export.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace perfpred {
@@ -47,6 +48,12 @@ struct Prediction {
   std::uint64_t model_id = 0;         ///< of the fitted model; changes when the model learns
   std::uint64_t training_set_id = 0;  ///< of the rows that it was fitted on; their order does not matter; 0: none
   [[nodiscard]] bool in_domain() const { return reason == DomainViolation::none; }
+};
+
+/// Part of a time by cause: an operator, all its calls together, or the wait for the host.
+struct TimeTerm {
+  std::string op;
+  double sec = 0;
 };
 
 }  // namespace perfpred

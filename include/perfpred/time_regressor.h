@@ -33,12 +33,6 @@ struct UpdateResult {
   std::vector<RejectedRun> rejected;
 };
 
-/// Part of an epoch's time by cause.
-struct TimeTerm {
-  std::string op;
-  double sec = 0;
-};
-
 /// Joint normal distribution of the natural logarithm of seconds per epoch of n workloads. Prediction errors of
 /// similar workloads are correlated.
 struct JointPrediction {

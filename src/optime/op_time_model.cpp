@@ -248,16 +248,20 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return seconds[a] > seconds[b]; });
   time.provenance = by_steps;
   double covered = 0;
-  constexpr std::size_t shown_ops = 10;
   for (const std::size_t i : order) {
-    const Op& op = step.ops()[kernels[i].op];
-    if (time.costliest.size() < shown_ops) {
-      time.costliest.push_back({std::string(step.name(op)), std::string(step.layer_name(op)), seconds[i], rests_on[i]});
-    }
+    const std::string_view name = step.name(step.ops()[kernels[i].op]);
+    const auto known_op = std::find_if(time.costliest.begin(), time.costliest.end(),
+                                       [&](const TimeTerm& term) { return term.op == name; });
+    TimeTerm& term = known_op != time.costliest.end() ? *known_op : time.costliest.emplace_back(std::string(name));
+    term.sec += seconds[i];
     if (covered == 0) time.provenance = rests_on[i];
     if (covered < 0.9 * time.device_sec) time.provenance = std::max(time.provenance, rests_on[i]);
     covered += seconds[i];
   }
+  std::sort(time.costliest.begin(), time.costliest.end(),
+            [](const TimeTerm& a, const TimeTerm& b) { return a.sec > b.sec; });
+  constexpr std::size_t shown_ops = 10;
+  if (time.costliest.size() > shown_ops) time.costliest.resize(shown_ops);
   return time;
 }
 

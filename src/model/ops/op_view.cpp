@@ -4,8 +4,6 @@
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -96,8 +94,8 @@ std::vector<TimeTerm> breakdown_of(const OpView& view, double sec) {
     terms.push_back({"host", waiting * scale});
     rest -= terms.back().sec;
   }
-  for (const OpCost& cost : step.costliest) {
-    terms.push_back({cost.layer.empty() ? cost.op : fmt::format("{} {}", cost.op, cost.layer), cost.sec * scale});
+  for (const TimeTerm& term : step.costliest) {
+    terms.push_back({term.op, term.sec * scale});
     rest -= terms.back().sec;
   }
   if (rest > 1e-9 * sec) terms.push_back({"other operators", rest});
