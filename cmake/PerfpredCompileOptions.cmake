@@ -25,3 +25,18 @@ function(perfpred_compile_options target)
     endif()
   endif()
 endfunction()
+
+# perfpred_precompile_headers(<group> <target> <header>...): with CMAKE_UNITY_BUILD, for builds from nothing, the first target
+# of a group compiles the headers and the others take them over. They have the same options and definitions.
+function(perfpred_precompile_headers group target)
+  if(NOT CMAKE_UNITY_BUILD)
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY perfpred_${group}_headers)
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+    set_property(GLOBAL PROPERTY perfpred_${group}_headers ${target})
+  endif()
+endfunction()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs all tests.
 #
-#   scripts/test.sh [--preset dev|core|asan|tsan] [--label core|threads]
+#   scripts/test.sh [--preset dev|ci|core|asan|tsan] [--label core|threads]
 #
 # The preset is dev by default. --label builds and runs only some tests: core leaves out those of the programs and of
 # installing, threads takes those in which threads share data.

@@ -6,7 +6,8 @@
 
 #include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

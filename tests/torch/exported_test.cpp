@@ -8,7 +8,7 @@
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <map>
@@ -64,7 +64,7 @@ class ExportedByPyTorch : public ::testing::Test {
   static void expect_the_modules_step(const std::string& name) {
     SCOPED_TRACE(name);
     ExportedModule module(path(name + ".pt2"), {});
-    torch::manual_seed(7);
+    at::manual_seed(7);
     const std::vector<at::Tensor> outputs = module.forward(inputs_of(name));
     at::Tensor loss = torch::zeros({});
     for (const at::Tensor& output : outputs) loss = loss + output.to(torch::kFloat).square().sum();

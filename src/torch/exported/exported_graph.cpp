@@ -20,7 +20,6 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
 using c10::IValue;
 
 constexpr std::string_view operators = "torch.ops.";
@@ -373,9 +372,10 @@ IValue RunnableGraph::value_of(const Operand& operand, const Slots& slots) {
   for (const Operand& item : operand.items) items.push_back(value_of(item, slots));
   switch (operand.list) {
     case Operand::List::tensors:
-      return list_of<Tensor>(items, [](const IValue& item) { return item.toTensor(); });
+      return list_of<at::Tensor>(items, [](const IValue& item) { return item.toTensor(); });
     case Operand::List::optional_tensors:
-      return list_of<std::optional<Tensor>>(items, [](const IValue& item) { return item.toOptional<Tensor>(); });
+      return list_of<std::optional<at::Tensor>>(items,
+                                                [](const IValue& item) { return item.toOptional<at::Tensor>(); });
     case Operand::List::doubles:
       return list_of<double>(items, [](const IValue& item) { return item.toScalar().toDouble(); });
     case Operand::List::bools:
@@ -454,7 +454,7 @@ void RunnableGraph::store(const Node& node, std::vector<IValue> results, Slots& 
     if (!results[i].isTensorList() || results[i].toTensorList().size() != output.items.size()) {
       throw InputError(fmt::format("{}: gives another number of tensors than when it was exported", node.target));
     }
-    const c10::List<Tensor> list = results[i].toTensorList();
+    const c10::List<at::Tensor> list = results[i].toTensorList();
     for (std::size_t k = 0; k < list.size(); ++k) {
       if (output.items[k].slot != Operand::constant) slots[output.items[k].slot] = list.get(k);
     }

@@ -19,12 +19,10 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
-
 /// The tensor where and as the options want it.
-Tensor placed(const Tensor& from, const ExportedModuleOptions& options) {
+at::Tensor placed(const at::Tensor& from, const ExportedModuleOptions& options) {
   const at::NoGradGuard no_grad;
-  Tensor tensor = from;
+  at::Tensor tensor = from;
   if (options.doubles && tensor.scalar_type() == at::kFloat) tensor = tensor.to(at::kDouble);
   if (!tensor.is_meta() && !options.device.is_meta()) tensor = tensor.to(options.device);
   if (options.layout == Layout::nhwc && tensor.dim() == 4) tensor = tensor.contiguous(at::MemoryFormat::ChannelsLast);
@@ -62,8 +60,8 @@ void ExportedModule::bind(const std::string& path, const ExportedModuleOptions& 
   ExportedFile file =
       read_exported_file(path, options.device.is_meta() ? ExportedWeights::without_memory : ExportedWeights::read);
   program_ = std::move(file.program);
-  std::map<const c10::TensorImpl*, Tensor> moved;  // tied ones stay tied
-  std::map<std::pair<ExportedRole, std::string>, Tensor> by_target;
+  std::map<const c10::TensorImpl*, at::Tensor> moved;  // tied ones stay tied
+  std::map<std::pair<ExportedRole, std::string>, at::Tensor> by_target;
   std::set<std::string> buffer_inputs;
   for (const ExportedBinding& input : program_.inputs) {
     const ExportedArgument::Name* name = input.value.name();
@@ -76,13 +74,13 @@ void ExportedModule::bind(const std::string& path, const ExportedModuleOptions& 
     }
     const auto weight = file.weights.find(input.target);
     const auto constant = file.constants.find(input.target);
-    const Tensor* from = weight != file.weights.end()       ? &weight->second
-                         : constant != file.constants.end() ? &constant->second
-                                                            : nullptr;
+    const at::Tensor* from = weight != file.weights.end()       ? &weight->second
+                             : constant != file.constants.end() ? &constant->second
+                                                                : nullptr;
     if (from == nullptr) throw InputError(fmt::format("has no tensor {}", input.target));
     const auto [known, is_new] = moved.try_emplace(from->unsafeGetTensorImpl());
     if (is_new) known->second = placed(*from, options);
-    const Tensor& tensor = known->second;
+    const at::Tensor& tensor = known->second;
     values_.emplace_back(name->name, tensor);
     by_target[{input.role, input.target}] = tensor;
     if (input.role == ExportedRole::buffer) buffer_inputs.insert(name->name);
@@ -121,7 +119,7 @@ void ExportedModule::bind(const std::string& path, const ExportedModuleOptions& 
   });
 }
 
-void ExportedModule::check(std::span<const Tensor> inputs) const {
+void ExportedModule::check(std::span<const at::Tensor> inputs) const {
   const auto& taken = program_.taken;
   if (inputs.size() != taken.size()) {
     std::string list;
@@ -159,19 +157,19 @@ void ExportedModule::check(std::span<const Tensor> inputs) const {
   }
 }
 
-std::vector<Tensor> ExportedModule::forward(const std::vector<Tensor>& inputs) {
+std::vector<at::Tensor> ExportedModule::forward(const std::vector<at::Tensor>& inputs) {
   check(inputs);
   std::vector<std::pair<std::string, c10::IValue>> values(values_.begin(), values_.end());
   for (std::size_t i = 0; i < inputs.size(); ++i) values.emplace_back(program_.taken[i].name, inputs[i]);
   const std::vector<c10::IValue> results = graph_->run(std::move(values), mode_);
-  std::vector<Tensor> outputs;
+  std::vector<at::Tensor> outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (program_.outputs[i].role == ExportedRole::user && results[i].isTensor())
       outputs.push_back(results[i].toTensor());
   }
   if (mode_.training) {
     const at::NoGradGuard no_grad;
-    for (const auto& [output, target] : mutated_) Tensor(target).copy_(results[output].toTensor());
+    for (const auto& [output, target] : mutated_) at::Tensor(target).copy_(results[output].toTensor());
   }
   return outputs;
 }

@@ -27,7 +27,7 @@
 namespace perfpred {
 namespace {
 
-constexpr double cpu_limit_sec = 1, gpu_limit_sec = 0.3;
+constexpr double cpu_layer_sec = 1, gpu_layer_sec = 0.3;
 constexpr std::int64_t fewest_marked = 5, most_marked = 50;
 constexpr double marked_sec = 0.5;  // about as long as the parts of a step are timed
 constexpr double memory_share = 0.9;
@@ -150,7 +150,7 @@ bool time_steps(LayerRow& row, c10::Device device, const LayerTiming& timing, co
     if (stop()) return false;
   }
   StepSamplesOptions sampling;
-  sampling.limit_sec = timing.limit_sec > 0 ? timing.limit_sec : device.is_cpu() ? cpu_limit_sec : gpu_limit_sec;
+  sampling.limit_sec = timing.limit_sec > 0 ? timing.limit_sec : device.is_cpu() ? cpu_layer_sec : gpu_layer_sec;
   if (timing.steps) {
     sampling.criterion = "samples";
     sampling.max_samples = *timing.steps;

@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 using nlohmann::ordered_json;
 
 // A CPU's steps are slow and noisy: it needs longer for as many samples.
-constexpr double cpu_limit_sec = 15;
-constexpr double gpu_limit_sec = 3;
+constexpr double cpu_step_sec = 15;
+constexpr double gpu_step_sec = 3;
 constexpr double eager_share_of_limit = 1.0 / 3;
 constexpr std::int64_t steps_that_hide_the_last = 100;
 constexpr double shown_error = 0.01;
@@ -105,7 +105,7 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
   };
   StepMeasurement measured;
   StepSamplesOptions sampling;
-  sampling.limit_sec = device.is_cpu() ? cpu_limit_sec : gpu_limit_sec;
+  sampling.limit_sec = device.is_cpu() ? cpu_step_sec : gpu_step_sec;
   if (!one_eagerly()) return std::nullopt;
   peak.restart();
   std::optional<double> eager_sec;

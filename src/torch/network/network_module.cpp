@@ -21,8 +21,6 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
-
 constexpr double norm_momentum = 0.1;
 constexpr double token_deviation = 0.02;
 constexpr double first_layer_scale = 1e-6;
@@ -50,7 +48,7 @@ bool is_parameter_itself(LayerKind kind) {
 at::IntArrayRef sizes_of(const Shape& shape) { return {shape.begin(), shape.rank()}; }
 
 /// As cuDNN wants the weights: in one piece of memory, which would otherwise be made anew in each step.
-void join_weights(const Layer& layer, const std::vector<Tensor>& weights) {
+void join_weights(const Layer& layer, const std::vector<at::Tensor>& weights) {
   const torch::NoGradGuard no_grad;
   constexpr std::array<std::int64_t, 4> modes = {2, 3, 1, 0};  // cudnnRNNMode_t of each RnnCell
   (void)at::_cudnn_rnn_flatten_weight(weights, 4, layer.in_channels, modes.at(static_cast<std::size_t>(layer.cell)),
@@ -103,7 +101,7 @@ void NetworkModule::add_tensors(std::size_t index) {
   }
   for (std::size_t i = 0; i < parameters.count; ++i) {
     const Shape& shape = parameters[i];
-    Tensor parameter = at::empty(sizes_of(shape), floats);
+    at::Tensor parameter = at::empty(sizes_of(shape), floats);
     if (options_.layout == Layout::nhwc && shape.rank() == 4) {
       parameter = parameter.contiguous(at::MemoryFormat::ChannelsLast);
     }
@@ -135,7 +133,7 @@ void NetworkModule::add_tensors(std::size_t index) {
       own.buffer = roll_mask(layer, floats);
       break;
     case LayerKind::rotary:
-      if (const auto buffers = named_buffers(false); const Tensor* cosines = buffers.find("rotary_cos")) {
+      if (const auto buffers = named_buffers(false); const at::Tensor* cosines = buffers.find("rotary_cos")) {
         own.mean = *cosines;
         own.variance = buffers["rotary_sin"];
       } else {
@@ -145,7 +143,7 @@ void NetworkModule::add_tensors(std::size_t index) {
       }
       break;
     case LayerKind::causal_mask:
-      if (const auto buffers = named_buffers(false); const Tensor* mask = buffers.find("causal_mask")) {
+      if (const auto buffers = named_buffers(false); const at::Tensor* mask = buffers.find("causal_mask")) {
         own.weight = *mask;
       } else {
         const std::int64_t length = layer.output.back();
@@ -164,20 +162,20 @@ void NetworkModule::initialise() {
                                       : at::make_generator<at::CPUGeneratorImpl>();
   generator.set_current_seed(options_.seed);
   // On the CPU they are drawn in single precision, whatever the module's type.
-  const auto drawn = [&](Tensor& parameter, auto fill) {
+  const auto drawn = [&](at::Tensor& parameter, auto fill) {
     if (on_device) {
       fill(parameter);
       return;
     }
-    Tensor values = at::empty(parameter.sizes(), at::kFloat);
+    at::Tensor values = at::empty(parameter.sizes(), at::kFloat);
     fill(values);
     parameter.copy_(values);
   };
-  const auto normal = [&](Tensor& parameter, double deviation) {
-    drawn(parameter, [&](Tensor& values) { values.normal_(0, deviation, generator); });
+  const auto normal = [&](at::Tensor& parameter, double deviation) {
+    drawn(parameter, [&](at::Tensor& values) { values.normal_(0, deviation, generator); });
   };
-  const auto uniform = [&](Tensor& parameter, double limit) {
-    drawn(parameter, [&](Tensor& values) { values.uniform_(-limit, limit, generator); });
+  const auto uniform = [&](at::Tensor& parameter, double limit) {
+    drawn(parameter, [&](at::Tensor& values) { values.uniform_(-limit, limit, generator); });
   };
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Layer& layer = network_.layers[i];
@@ -207,7 +205,7 @@ void NetworkModule::initialise() {
         own.weight.fill_(1);
         break;
       case LayerKind::rnn:
-        for (Tensor& weight : own.weights) uniform(weight, 1 / std::sqrt(static_cast<double>(layer.out_channels)));
+        for (at::Tensor& weight : own.weights) uniform(weight, 1 / std::sqrt(static_cast<double>(layer.out_channels)));
         break;
       case LayerKind::embedding:
       case LayerKind::position_embedding:
@@ -233,7 +231,7 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
     throw InputError(fmt::format("network {} takes samples of shape {}, not a batch of shape {}", network_.name,
                                  shape_text({expected.begin() + 1, expected.end()}), shape_text(input.sizes().vec())));
   }
-  std::vector<Tensor> values(network_.layers.size());
+  std::vector<at::Tensor> values(network_.layers.size());
   const auto& auxiliary = network_.auxiliary;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (auxiliary && !is_training() && i == static_cast<std::size_t>(auxiliary->first)) {
@@ -246,7 +244,7 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
                                                                       : input;
     } else if (layer.kind == LayerKind::chunk || layer.kind == LayerKind::select_heads) {
       if (layer.index == 0) {  // one operator makes all the parts
-        const Tensor& whole = values[static_cast<std::size_t>(network_.inputs(layer)[0])];
+        const at::Tensor& whole = values[static_cast<std::size_t>(network_.inputs(layer)[0])];
         auto parts = layer.kind == LayerKind::chunk ? whole.chunk(layer.count, whole.dim() == 4 ? 1 : -1)
                                                     : select_heads(layer, whole);
         std::move(parts.begin(), parts.end(), values.begin() + static_cast<std::ptrdiff_t>(i));
@@ -264,8 +262,8 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
 
 torch::Tensor NetworkModule::loss(const torch::Tensor& logits,
                                   const std::function<torch::Tensor(const torch::Tensor&)>& of) {
-  const Tensor own = of(logits);
-  const Tensor beside = std::exchange(auxiliary_logits_, Tensor());
+  const at::Tensor own = of(logits);
+  const at::Tensor beside = std::exchange(auxiliary_logits_, at::Tensor());
   return beside.defined() ? own + of(beside) * network_.auxiliary->weight : own;
 }
 
@@ -273,8 +271,8 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
   const Layer& layer = network_.layers[index];
   LayerTensors& own = tensors_[index];
   const auto inputs = network_.inputs(layer);
-  const auto value = [&](std::size_t i) -> const Tensor& { return values[static_cast<std::size_t>(inputs[i])]; };
-  const Tensor& x = value(0);
+  const auto value = [&](std::size_t i) -> const at::Tensor& { return values[static_cast<std::size_t>(inputs[i])]; };
+  const at::Tensor& x = value(0);
   switch (layer.kind) {
     case LayerKind::conv2d:
       return at::conv2d(x, own.weight, own.bias, layer.stride, layer.padding, at::IntArrayRef{1, 1}, layer.groups);
@@ -312,13 +310,13 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
     case LayerKind::global_avg_pool:
       return at::mean(x, at::IntArrayRef{-2, -1}, true);
     case LayerKind::add:
-      return layer.in_place ? Tensor(x).add_(value(1)) : at::add(x, value(1));
+      return layer.in_place ? at::Tensor(x).add_(value(1)) : at::add(x, value(1));
     case LayerKind::mul:
       return at::mul(x, value(1));
     case LayerKind::scale:
       return x * layer.value;
     case LayerKind::dropout: {
-      Tensor in_place = x;
+      at::Tensor in_place = x;
       return layer.in_place ? at::dropout_(in_place, layer.value, is_training())
                             : at::dropout(x, layer.value, is_training());
     }
@@ -327,7 +325,7 @@ torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Ten
     case LayerKind::layer_scale:
       return own.weight * x;
     case LayerKind::concat: {
-      std::vector<Tensor> parts;
+      std::vector<at::Tensor> parts;
       for (std::size_t i = 0; i < inputs.size(); ++i) parts.push_back(value(i));
       return at::cat(parts, 1);
     }

@@ -19,12 +19,10 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
-
 enum class Policy : std::uint8_t { none, half, single, single_result, widest };
 
-thread_local std::optional<at::ScalarType> half_type;                          // empty: no mixed precision
-thread_local std::unordered_map<const c10::TensorImpl*, Tensor> cast_weights;  // each once, as LibTorch does
+thread_local std::optional<at::ScalarType> half_type;                              // empty: no mixed precision
+thread_local std::unordered_map<const c10::TensorImpl*, at::Tensor> cast_weights;  // each once, as LibTorch does
 
 #define PERFPRED_NAME(name, ...) "aten::" #name,
 const std::unordered_map<std::string, Policy>& policies() {
@@ -62,11 +60,11 @@ Treatment treatment_of(const c10::OperatorHandle& op) {
 }
 
 /// Single or half precision; double is left alone.
-bool is_eligible(const Tensor& tensor) {
+bool is_eligible(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_floating_point() && tensor.scalar_type() != at::kDouble;
 }
 
-Tensor cast(const Tensor& tensor, at::ScalarType type) {
+at::Tensor cast(const at::Tensor& tensor, at::ScalarType type) {
   if (!is_eligible(tensor) || tensor.scalar_type() == type) return tensor;
   if (type == at::kFloat || !tensor.is_leaf() || !tensor.requires_grad()) return tensor.to(type);
   const auto [found, is_new] = cast_weights.try_emplace(tensor.unsafeGetTensorImpl());
@@ -78,8 +76,8 @@ void cast(c10::IValue& value, at::ScalarType type) {
   if (value.isTensor()) {
     value = cast(value.toTensor(), type);
   } else if (value.isTensorList()) {
-    c10::List<Tensor> list;
-    for (const Tensor& tensor : value.toTensorVector()) list.push_back(cast(tensor, type));
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(cast(tensor, type));
     value = std::move(list);
   }
 }
@@ -90,7 +88,7 @@ void cast_arguments(const c10::OperatorHandle& op, Policy policy, torch::jit::St
   if (policy == Policy::widest) {
     bool any_single = false;
     for (std::size_t i = begin; i < stack.size(); ++i) {
-      for_each_tensor(stack[i], [&](const Tensor& tensor) {
+      for_each_tensor(stack[i], [&](const at::Tensor& tensor) {
         any_single = any_single || (is_eligible(tensor) && tensor.scalar_type() == at::kFloat);
       });
     }
@@ -107,7 +105,7 @@ void cast_arguments(const c10::OperatorHandle& op, Policy policy, torch::jit::St
   }
 }
 
-void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto [policy, attention, recurrent] = treatment_of(op);
   if (policy == Policy::none && !attention && !recurrent) {
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::DeferredInit),
@@ -129,7 +127,7 @@ CudaDispatch::CudaDispatch(std::optional<at::ScalarType> half) {
   half_type = half;
   static const torch::Library library = [] {
     torch::Library made(torch::Library::IMPL, "_", c10::DispatchKey::DeferredInit, __FILE__, __LINE__);
-    made.fallback(torch::CppFunction::makeFromBoxedFunction<&handle>());
+    made.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>());
     return made;
   }();
 }

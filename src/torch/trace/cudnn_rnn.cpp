@@ -13,8 +13,6 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
-
 // In the order of cudnnRNNMode_t.
 constexpr std::array<std::string_view, 4> names = {"aten::rnn_relu", "aten::rnn_tanh", "aten::lstm", "aten::gru"};
 constexpr std::int64_t lstm_mode = 2;
@@ -25,12 +23,12 @@ bool is_recurrent_network(std::string_view name) { return std::find(names.begin(
 
 bool call_cudnn_rnn(std::string_view name, torch::jit::Stack& stack, std::size_t begin) {
   const std::int64_t mode = std::find(names.begin(), names.end(), name) - names.begin();
-  const Tensor input = stack[begin].toTensor();
+  const at::Tensor input = stack[begin].toTensor();
   if (!input.is_floating_point()) return false;
   std::size_t next = begin + 1;
   const bool packed = stack[mode == lstm_mode ? next : next + 1].isTensor();
   if (packed) ++next;  // how many samples have each position: of no effect on shapes
-  Tensor state, cell;
+  at::Tensor state, cell;
   if (mode == lstm_mode) {
     const auto states = stack[next++].toTensorVector();
     state = states.at(0);
@@ -38,7 +36,7 @@ bool call_cudnn_rnn(std::string_view name, torch::jit::Stack& stack, std::size_t
   } else {
     state = stack[next++].toTensor();
   }
-  const std::vector<Tensor> weights = stack[next].toTensorVector();
+  const std::vector<at::Tensor> weights = stack[next].toTensorVector();
   const bool biases = stack[next + 1].toBool();
   const std::int64_t layers = stack[next + 2].toInt();
   const double dropout = stack[next + 3].toDouble();

@@ -15,12 +15,10 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
-
 constexpr std::int64_t alignment = 16;  // of the rows of a bias, in elements
 
 /// The mask as what is added to q k^T, with a row for each query of each head.
-Tensor bias_of(Tensor mask, const Tensor& q, const Tensor& k) {
+at::Tensor bias_of(at::Tensor mask, const at::Tensor& q, const at::Tensor& k) {
   if (mask.scalar_type() == at::kBool) {
     mask = at::where(mask, 0.0, at::scalar_tensor(-std::numeric_limits<double>::infinity(), q.options()));
   }
@@ -32,19 +30,19 @@ Tensor bias_of(Tensor mask, const Tensor& q, const Tensor& k) {
 }  // namespace
 
 bool call_fused_attention(torch::jit::Stack& stack, std::size_t begin) {
-  const Tensor q = stack[begin].toTensor(), k = stack[begin + 1].toTensor(), v = stack[begin + 2].toTensor();
-  const auto mask = stack[begin + 3].toOptional<Tensor>();
+  const at::Tensor q = stack[begin].toTensor(), k = stack[begin + 1].toTensor(), v = stack[begin + 2].toTensor();
+  const auto mask = stack[begin + 3].toOptional<at::Tensor>();
   const double dropout = stack[begin + 4].toDouble();
   const bool causal = stack[begin + 5].toBool();
   const auto scale = stack[begin + 6].toOptional<double>();
   if (q.dim() != 4 || !q.is_floating_point() || (mask && causal)) return false;
   bool gradients = false;
-  for (const Tensor* operand : {&q, &k, &v}) {
+  for (const at::Tensor* operand : {&q, &k, &v}) {
     if (operand->dim() != 4 || operand->scalar_type() != q.scalar_type()) return false;
     gradients = gradients || operand->requires_grad();
   }
-  const std::optional<Tensor> bias = mask ? std::optional(bias_of(*mask, q, k)) : std::nullopt;
-  Tensor result = std::get<0>(at::_scaled_dot_product_efficient_attention(
+  const std::optional<at::Tensor> bias = mask ? std::optional(bias_of(*mask, q, k)) : std::nullopt;
+  at::Tensor result = std::get<0>(at::_scaled_dot_product_efficient_attention(
       q, k, v, bias, gradients && at::GradMode::is_enabled(), dropout, causal, scale));
   stack.resize(begin);
   stack.emplace_back(std::move(result));

@@ -12,16 +12,15 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
 using c10::IValue;
 
 /// A meta tensor of the same shape and strides. Tensors that share memory share it there, too.
-Tensor without_memory(const Tensor& tensor) {
+at::Tensor without_memory(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.is_meta()) return tensor;
   using Held = std::pair<c10::weak_intrusive_ptr<c10::StorageImpl>, c10::Storage>;
   thread_local std::unordered_map<const c10::StorageImpl*, Held> stand_ins;
   const c10::Storage& storage = tensor.storage();
-  auto made = Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
+  auto made = at::Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
   const auto found = stand_ins.find(storage.unsafeGetStorageImpl());
   if (found != stand_ins.end() && !found->second.first.expired()) {
     made.set_(found->second.second, tensor.storage_offset(), tensor.sizes(), tensor.strides());
@@ -58,7 +57,7 @@ void remove_memory(c10::IValue& value, Scalars scalars) {
 namespace {
 
 /// Zeros of the same shape on the CPU.
-Tensor stand_in(const Tensor& tensor) {
+at::Tensor stand_in(const at::Tensor& tensor) {
   return tensor.is_meta() ? at::zeros(tensor.sizes(), tensor.options().device(at::kCPU)) : tensor;
 }
 
@@ -69,12 +68,12 @@ void call_on_stand_ins(const c10::OperatorHandle& op, torch::jit::Stack& stack, 
     if (value.isTensor()) {
       if (value.toTensor().defined()) value = stand_in(value.toTensor());
     } else if (value.isTensorList()) {
-      c10::List<Tensor> list;
-      for (const Tensor& tensor : value.toTensorVector()) list.push_back(stand_in(tensor));
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(stand_in(tensor));
       value = list;
     } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<Tensor>> list;
-      for (const std::optional<Tensor>& tensor : value.toOptionalTensorVector()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
         list.push_back(tensor && tensor->defined() ? std::optional(stand_in(*tensor)) : tensor);
       }
       value = list;
@@ -88,11 +87,11 @@ void call_on_stand_ins(const c10::OperatorHandle& op, torch::jit::Stack& stack, 
 
 /// Whether the output of an elementwise operator obviously has the shape of its first input. True of most operators of
 /// a step; LibTorch would take microseconds to find that out.
-bool shapes_are_plain(const OpInfo& info, std::span<const Tensor> inputs) {
+bool shapes_are_plain(const OpInfo& info, std::span<const at::Tensor> inputs) {
   if (!info.pointwise || inputs.empty() || !inputs[0].is_floating_point()) return false;
   const bool arithmetic = info.kind >= OpKind::add && info.kind <= OpKind::addcdiv;
   if (!info.in_place && !(arithmetic && inputs[0].is_non_overlapping_and_dense())) return false;
-  return std::all_of(inputs.begin() + 1, inputs.end(), [&](const Tensor& other) {
+  return std::all_of(inputs.begin() + 1, inputs.end(), [&](const at::Tensor& other) {
     return other.scalar_type() == inputs[0].scalar_type() && other.sizes() == inputs[0].sizes() &&
            (info.in_place || other.strides() == inputs[0].strides());
   });

@@ -23,21 +23,20 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
 using c10::IValue;
 
 thread_local std::string failure;
 
-std::string described(const c10::OperatorHandle& op, std::span<const Tensor> inputs, const std::string& what) {
+std::string described(const c10::OperatorHandle& op, std::span<const at::Tensor> inputs, const std::string& what) {
   std::string shapes;
-  for (const Tensor& tensor : inputs) {
+  for (const at::Tensor& tensor : inputs) {
     if (!shapes.empty()) shapes += ", ";
     shapes += Shape(std::span(tensor.sizes().data(), tensor.sizes().size())).text();
   }
   return fmt::format("{}({}): {}", op.schema().name(), shapes, first_line_of(what));
 }
 
-bool is_number(const Tensor& tensor) { return tensor.unsafeGetTensorImpl()->is_wrapped_number(); }
+bool is_number(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->is_wrapped_number(); }
 
 /// A call of an operator that is not made of others.
 class Call {
@@ -47,7 +46,7 @@ class Call {
     inputs_ = std::move(scratch);
     inputs_.clear();
     for (std::size_t i = begin_; i < stack_.size(); ++i) {
-      for_each_tensor(stack_[i], [&](const Tensor& tensor) {
+      for_each_tensor(stack_[i], [&](const at::Tensor& tensor) {
         any_ = true;
         has_memory_ = has_memory_ || (!tensor.is_meta() && tensor.dim() > 0);
         only_host_numbers_ = only_host_numbers_ && !tensor.is_meta() && tensor.numel() <= 1;
@@ -117,7 +116,7 @@ class Call {
     inputs_.clear();
     for (std::size_t i = begin_; i < stack_.size(); ++i) {
       remove_memory(stack_[i], Scalars::keep);
-      for_each_tensor(stack_[i], [&](const Tensor& tensor) {
+      for_each_tensor(stack_[i], [&](const at::Tensor& tensor) {
         if (!is_number(tensor)) inputs_.push_back(tensor);
       });
     }
@@ -134,11 +133,11 @@ class Call {
   void record_update() {
     OpRecorder* recorder = OpRecorder::current();
     if (recorder == nullptr) return;
-    std::vector<Tensor> written;
+    std::vector<at::Tensor> written;
     for (const std::size_t i : info_.written) {
-      for_each_tensor(argument(i), [&](const Tensor& tensor) { written.push_back(tensor); });
+      for_each_tensor(argument(i), [&](const at::Tensor& tensor) { written.push_back(tensor); });
     }
-    const auto same = [](const Tensor& a, const Tensor& b) { return a.is_same(b); };
+    const auto same = [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); };
     inputs_.erase(std::unique(inputs_.begin(), inputs_.end(), same), inputs_.end());
     const bool momentum = info_.kind == OpKind::fused_sgd && argument(2).toListRef().size() > 0;
     recorder->record(momentum ? OpKind::fused_momentum : info_.kind, {}, nullptr, inputs_, written);
@@ -147,12 +146,12 @@ class Call {
   void record(bool transposed, bool causal) {
     OpRecorder* recorder = OpRecorder::current();
     if (recorder == nullptr) return;
-    std::vector<Tensor> outputs;
+    std::vector<at::Tensor> outputs;
     for (std::size_t i = begin_; i < stack_.size(); ++i) {
       if (stack_[i].isTensor()) {
         outputs.push_back(stack_[i].toTensor());
       } else {
-        for_each_tensor(stack_[i], [&](const Tensor& tensor) { outputs.push_back(tensor); });
+        for_each_tensor(stack_[i], [&](const at::Tensor& tensor) { outputs.push_back(tensor); });
       }
     }
     if (info_.causal) {  // what no gradient was asked of, and dropout that is not there
@@ -161,7 +160,7 @@ class Call {
     // Stands for cuDNN's copy of the weights: see the shape rule.
     if (info_.kind == OpKind::rnn) outputs.pop_back();
     if (info_.kind == OpKind::rnn_backward) {
-      inputs_.erase(std::find_if(inputs_.begin(), inputs_.end(), [](const Tensor& t) { return t.numel() == 0; }));
+      inputs_.erase(std::find_if(inputs_.begin(), inputs_.end(), [](const at::Tensor& t) { return t.numel() == 0; }));
     }
     if (info_.copy_into && inputs_.size() == 2) inputs_.erase(inputs_.begin());
     const bool named = info_.kind == OpKind::unknown || info_.kind == OpKind::other;
@@ -171,19 +170,19 @@ class Call {
                      outputs, transposed, causal);
   }
 
-  static thread_local std::vector<Tensor> scratch;  // keeps its capacity from call to call
+  static thread_local std::vector<at::Tensor> scratch;  // keeps its capacity from call to call
 
   const c10::OperatorHandle& op_;
   OpInfo& info_;
   torch::jit::Stack& stack_;
   std::size_t begin_;
-  std::vector<Tensor> inputs_;     // without numbers of the program
-  bool any_ = false;               // is there a tensor?
-  bool has_memory_ = false;        // one of rank 1 or more that is not on the meta device
-  bool only_host_numbers_ = true;  // all have one element and are not on the meta device
+  std::vector<at::Tensor> inputs_;  // without numbers of the program
+  bool any_ = false;                // is there a tensor?
+  bool has_memory_ = false;         // one of rank 1 or more that is not on the meta device
+  bool only_host_numbers_ = true;   // all have one element and are not on the meta device
 };
 
-thread_local std::vector<Tensor> Call::scratch;
+thread_local std::vector<at::Tensor> Call::scratch;
 
 /// Called for each operator below autograd. An operator that is made of others is dispatched further, so that this is
 /// called for those; the rest is executed without memory and recorded.

@@ -14,19 +14,17 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
-
 thread_local OpRecorder* recording = nullptr;
 
-Strided strided(const Tensor& tensor) {
+Strided strided(const at::Tensor& tensor) {
   return {std::span(tensor.sizes().data(), tensor.sizes().size()),
           std::span(tensor.strides().data(), tensor.strides().size())};
 }
 
 /// Of tensors of which some may not be defined.
-std::vector<Strided> strided(std::span<const Tensor> tensors) {
+std::vector<Strided> strided(std::span<const at::Tensor> tensors) {
   std::vector<Strided> all;
-  for (const Tensor& tensor : tensors) all.push_back(tensor.defined() ? strided(tensor) : Strided());
+  for (const at::Tensor& tensor : tensors) all.push_back(tensor.defined() ? strided(tensor) : Strided());
   return all;
 }
 

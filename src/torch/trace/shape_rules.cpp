@@ -17,17 +17,18 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
 using Arguments = c10::ArrayRef<c10::IValue>;
 
-Tensor made(at::IntArrayRef sizes, at::ScalarType type, at::MemoryFormat format = at::MemoryFormat::Contiguous) {
-  return Tensor(at::detail::empty_meta(sizes, type, format));
+at::Tensor made(at::IntArrayRef sizes, at::ScalarType type, at::MemoryFormat format = at::MemoryFormat::Contiguous) {
+  return at::Tensor(at::detail::empty_meta(sizes, type, format));
 }
 
-Tensor like(const Tensor& tensor) { return made(tensor.sizes(), tensor.scalar_type(), tensor.suggest_memory_format()); }
+at::Tensor like(const at::Tensor& tensor) {
+  return made(tensor.sizes(), tensor.scalar_type(), tensor.suggest_memory_format());
+}
 
-Tensor like(const c10::IValue& value) {
-  return value.isTensor() && value.toTensor().defined() ? like(value.toTensor()) : Tensor();
+at::Tensor like(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() ? like(value.toTensor()) : at::Tensor();
 }
 
 bool defined(const c10::IValue& value) { return value.isTensor() && value.toTensor().defined(); }
@@ -41,9 +42,9 @@ std::int64_t of_axis(const at::DimVector& values, std::size_t axis) {
 }
 
 /// convolution and _convolution share their first nine arguments.
-std::vector<Tensor> convolution(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
-  const Tensor& weight = arguments[1].toTensor();
+std::vector<at::Tensor> convolution(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
+  const at::Tensor& weight = arguments[1].toTensor();
   const auto stride = arguments[3].toDimVector();
   const auto padding = arguments[4].toDimVector();
   const auto dilation = arguments[5].toDimVector();
@@ -75,40 +76,40 @@ std::vector<Tensor> convolution(Arguments arguments) {
       made(sizes, input.scalar_type(), channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)};
 }
 
-std::vector<Tensor> convolution_backward(Arguments arguments) {
-  const Tensor& gradient = arguments[0].toTensor();
+std::vector<at::Tensor> convolution_backward(Arguments arguments) {
+  const at::Tensor& gradient = arguments[0].toTensor();
   const bool transposed = arguments[7].toBool();
-  const Tensor& weight = arguments[2].toTensor();
+  const at::Tensor& weight = arguments[2].toTensor();
   const std::int64_t outputs = transposed ? weight.size(1) * arguments[9].toInt() : weight.size(0);
-  return {asked(arguments, 0) ? like(arguments[1]) : Tensor(), asked(arguments, 1) ? like(weight) : Tensor(),
-          asked(arguments, 2) ? made(outputs, gradient.scalar_type()) : Tensor()};
+  return {asked(arguments, 0) ? like(arguments[1]) : at::Tensor(), asked(arguments, 1) ? like(weight) : at::Tensor(),
+          asked(arguments, 2) ? made(outputs, gradient.scalar_type()) : at::Tensor()};
 }
 
 /// Statistics are single precision for half types.
-at::ScalarType statistics_type(const Tensor& input) {
+at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16 ? at::kFloat : input.scalar_type();
 }
 
-std::vector<Tensor> batch_norm(const Tensor& input, bool training) {
+std::vector<at::Tensor> batch_norm(const at::Tensor& input, bool training) {
   const std::int64_t channels = training ? input.size(1) : 0;
   return {like(input), made(channels, statistics_type(input)), made(channels, statistics_type(input))};
 }
 
-std::vector<Tensor> native_batch_norm(Arguments arguments) {
+std::vector<at::Tensor> native_batch_norm(Arguments arguments) {
   return batch_norm(arguments[0].toTensor(), arguments[5].toBool());
 }
 
-std::vector<Tensor> native_batch_norm_backward(Arguments arguments) {
-  const Tensor& input = arguments[1].toTensor();
+std::vector<at::Tensor> native_batch_norm_backward(Arguments arguments) {
+  const at::Tensor& input = arguments[1].toTensor();
   const auto learned = [&] {
     return defined(arguments[2]) ? like(arguments[2]) : made(input.size(1), statistics_type(input));
   };
-  return {asked(arguments, 0) ? like(input) : Tensor(), asked(arguments, 1) ? learned() : Tensor(),
-          asked(arguments, 2) ? learned() : Tensor()};
+  return {asked(arguments, 0) ? like(input) : at::Tensor(), asked(arguments, 1) ? learned() : at::Tensor(),
+          asked(arguments, 2) ? learned() : at::Tensor()};
 }
 
-std::vector<Tensor> native_layer_norm(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+std::vector<at::Tensor> native_layer_norm(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   const auto normalised = arguments[1].toDimVector();
   const auto rank = static_cast<std::size_t>(input.dim());
   TORCH_CHECK(
@@ -121,13 +122,14 @@ std::vector<Tensor> native_layer_norm(Arguments arguments) {
           made(sizes, statistics_type(input))};
 }
 
-std::vector<Tensor> native_layer_norm_backward(Arguments arguments) {
-  return {asked(arguments, 0) ? made(arguments[1].toTensor().sizes(), arguments[1].toTensor().scalar_type()) : Tensor(),
-          asked(arguments, 1) ? like(arguments[5]) : Tensor(), asked(arguments, 2) ? like(arguments[6]) : Tensor()};
+std::vector<at::Tensor> native_layer_norm_backward(Arguments arguments) {
+  return {
+      asked(arguments, 0) ? made(arguments[1].toTensor().sizes(), arguments[1].toTensor().scalar_type()) : at::Tensor(),
+      asked(arguments, 1) ? like(arguments[5]) : at::Tensor(), asked(arguments, 2) ? like(arguments[6]) : at::Tensor()};
 }
 
-std::vector<Tensor> rms_norm(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+std::vector<at::Tensor> rms_norm(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   at::DimVector sizes(input.sizes().begin(), input.sizes().end());
   const std::size_t normalised = arguments[1].toDimVector().size();
   TORCH_CHECK(normalised <= sizes.size(), "an input of rank ", sizes.size(), " has no ", normalised, " last axes");
@@ -135,23 +137,25 @@ std::vector<Tensor> rms_norm(Arguments arguments) {
   return {made(input.sizes(), input.scalar_type()), made(sizes, statistics_type(input))};
 }
 
-std::vector<Tensor> rms_norm_backward(Arguments arguments) {
-  return {asked(arguments, 0) ? like(arguments[1]) : Tensor(), asked(arguments, 1) ? like(arguments[4]) : Tensor()};
+std::vector<at::Tensor> rms_norm_backward(Arguments arguments) {
+  return {asked(arguments, 0) ? like(arguments[1]) : at::Tensor(),
+          asked(arguments, 1) ? like(arguments[4]) : at::Tensor()};
 }
 
-std::vector<Tensor> native_group_norm(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+std::vector<at::Tensor> native_group_norm(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   const std::array<std::int64_t, 2> sizes = {arguments[3].toInt(), arguments[6].toInt()};
   return {like(input), made(sizes, statistics_type(input)), made(sizes, statistics_type(input))};
 }
 
-std::vector<Tensor> native_group_norm_backward(Arguments arguments) {
-  return {asked(arguments, 0) ? like(arguments[1]) : Tensor(), asked(arguments, 1) ? like(arguments[4]) : Tensor(),
-          asked(arguments, 2) ? like(arguments[4]) : Tensor()};
+std::vector<at::Tensor> native_group_norm_backward(Arguments arguments) {
+  return {asked(arguments, 0) ? like(arguments[1]) : at::Tensor(),
+          asked(arguments, 1) ? like(arguments[4]) : at::Tensor(),
+          asked(arguments, 2) ? like(arguments[4]) : at::Tensor()};
 }
 
-std::vector<Tensor> adaptive_pool(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+std::vector<at::Tensor> adaptive_pool(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   const auto output = arguments[1].toDimVector();
   at::DimVector sizes(input.sizes().begin(), input.sizes().end());
   TORCH_CHECK(sizes.size() > output.size(), "an input of rank ", sizes.size(), " cannot be pooled");
@@ -159,29 +163,29 @@ std::vector<Tensor> adaptive_pool(Arguments arguments) {
   return {made(sizes, input.scalar_type(), input.suggest_memory_format())};
 }
 
-std::vector<Tensor> embedding(Arguments arguments) {
-  const Tensor& weight = arguments[0].toTensor();
-  const Tensor& rows = arguments[1].toTensor();
+std::vector<at::Tensor> embedding(Arguments arguments) {
+  const at::Tensor& weight = arguments[0].toTensor();
+  const at::Tensor& rows = arguments[1].toTensor();
   at::DimVector sizes(rows.sizes().begin(), rows.sizes().end());
   sizes.push_back(weight.size(1));
   return {made(sizes, weight.scalar_type())};
 }
 
-std::vector<Tensor> embedding_backward(Arguments arguments) {
-  const Tensor& gradient = arguments[0].toTensor();
+std::vector<at::Tensor> embedding_backward(Arguments arguments) {
+  const at::Tensor& gradient = arguments[0].toTensor();
   const std::array<std::int64_t, 2> sizes = {arguments[2].toInt(), gradient.size(-1)};
   return {made(sizes, gradient.scalar_type())};
 }
 
-std::vector<Tensor> where(Arguments arguments) {
-  const Tensor& yes = arguments[1].toTensor();
-  const Tensor& no = arguments[2].toTensor();
+std::vector<at::Tensor> where(Arguments arguments) {
+  const at::Tensor& yes = arguments[1].toTensor();
+  const at::Tensor& no = arguments[2].toTensor();
   const auto sizes = at::infer_size(arguments[0].toTensor().sizes(), at::infer_size(yes.sizes(), no.sizes()));
   return {made(sizes, at::result_type(yes, no))};
 }
 
-std::vector<Tensor> index_select(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+std::vector<at::Tensor> index_select(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   at::DimVector sizes(input.sizes().begin(), input.sizes().end());
   sizes.at(static_cast<std::size_t>(at::maybe_wrap_dim(arguments[1].toInt(), input.dim()))) =
       arguments[2].toTensor().numel();
@@ -189,8 +193,8 @@ std::vector<Tensor> index_select(Arguments arguments) {
 }
 
 /// var and std: the overload `correction`, to which LibTorch reduces the others.
-Tensor reduced(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+at::Tensor reduced(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   const bool keep = arguments[3].toBool();
   std::vector<bool> gone(static_cast<std::size_t>(input.dim()), arguments[1].isNone());
   if (arguments[1].isIntList()) {
@@ -206,25 +210,25 @@ Tensor reduced(Arguments arguments) {
   return made(sizes, input.scalar_type());
 }
 
-std::vector<Tensor> moment(Arguments arguments) { return {reduced(arguments)}; }
-std::vector<Tensor> two_moments(Arguments arguments) { return {reduced(arguments), reduced(arguments)}; }
+std::vector<at::Tensor> moment(Arguments arguments) { return {reduced(arguments)}; }
+std::vector<at::Tensor> two_moments(Arguments arguments) { return {reduced(arguments), reduced(arguments)}; }
 
 /// Dropout with the mask that the backward pass needs.
-std::vector<Tensor> native_dropout(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+std::vector<at::Tensor> native_dropout(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   return {like(input), made(input.sizes(), at::kBool)};
 }
 
 /// The loss and the sum of the labels' weights.
-std::vector<Tensor> nll_loss2d(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+std::vector<at::Tensor> nll_loss2d(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   const bool mean_or_sum = arguments[3].toInt() != at::Reduction::None;
   return {mean_or_sum ? made({}, input.scalar_type()) : made(arguments[1].toTensor().sizes(), input.scalar_type()),
           made({}, input.scalar_type())};
 }
 
-std::vector<Tensor> pixel_shuffle(Arguments arguments) {
-  const Tensor& input = arguments[0].toTensor();
+std::vector<at::Tensor> pixel_shuffle(Arguments arguments) {
+  const at::Tensor& input = arguments[0].toTensor();
   const std::int64_t factor = arguments[1].toInt();
   at::DimVector sizes(input.sizes().begin(), input.sizes().end());
   TORCH_CHECK(sizes.size() >= 3 && sizes[sizes.size() - 3] % (factor * factor) == 0,
@@ -236,36 +240,36 @@ std::vector<Tensor> pixel_shuffle(Arguments arguments) {
 }
 
 /// [batch, heads, positions, width] whose heads lie side by side, as CUDA's attention kernels make them.
-Tensor heads_side_by_side(const Tensor& model, std::int64_t width) {
+at::Tensor heads_side_by_side(const at::Tensor& model, std::int64_t width) {
   return made({model.size(0), model.size(2), model.size(1), width}, model.scalar_type()).transpose(1, 2);
 }
 
 /// The result, its log-sum-exp and, with dropout, the two numbers that the random elements follow from.
-std::vector<Tensor> attention(Arguments arguments) {
-  const Tensor &q = arguments[0].toTensor(), &k = arguments[1].toTensor(), &v = arguments[2].toTensor();
+std::vector<at::Tensor> attention(Arguments arguments) {
+  const at::Tensor &q = arguments[0].toTensor(), &k = arguments[1].toTensor(), &v = arguments[2].toTensor();
   TORCH_CHECK(q.size(0) == k.size(0) && k.size(0) == v.size(0) && k.size(2) == v.size(2) && q.size(3) == k.size(3) &&
                   k.size(1) == v.size(1) && q.size(1) % k.size(1) == 0,
               "queries, keys and values do not fit each other");
   const bool drops = arguments[5].toDouble() > 0;
   return {heads_side_by_side(q, v.size(3)), made({q.size(0), q.size(1), q.size(2)}, statistics_type(q)),
-          drops ? made({2}, at::kLong) : Tensor(), Tensor()};
+          drops ? made({2}, at::kLong) : at::Tensor(), at::Tensor()};
 }
 
-std::vector<Tensor> attention_backward(Arguments arguments) {
-  std::vector<Tensor> gradients;
+std::vector<at::Tensor> attention_backward(Arguments arguments) {
+  std::vector<at::Tensor> gradients;
   for (std::size_t i = 1; i <= 3; ++i) {
-    const Tensor& operand = arguments[i].toTensor();
+    const at::Tensor& operand = arguments[i].toTensor();
     gradients.push_back(heads_side_by_side(operand, operand.size(3)));
   }
   const bool of_bias = defined(arguments[4]) && arguments[10].toBoolList()[3];
-  gradients.push_back(of_bias ? like(arguments[4]) : Tensor());
+  gradients.push_back(of_bias ? like(arguments[4]) : at::Tensor());
   return gradients;
 }
 
 /// Outputs, last states, what the backward pass needs, and an empty tensor in place of a copy of the weights. Outputs
 /// have the positions in front in memory. aten/src/ATen/native/cudnn/RNN.cpp.
-std::vector<Tensor> rnn(Arguments arguments) {
-  const Tensor &x = arguments[0].toTensor(), &state = arguments[4].toTensor();
+std::vector<at::Tensor> rnn(Arguments arguments) {
+  const at::Tensor &x = arguments[0].toTensor(), &state = arguments[4].toTensor();
   const bool batch_first = arguments[10].toBool(), bidirectional = arguments[13].toBool();
   const std::int64_t layers = arguments[9].toInt(), directions = bidirectional ? 2 : 1, mode = arguments[6].toInt();
   const std::int64_t hidden = arguments[7].toInt();
@@ -274,7 +278,7 @@ std::vector<Tensor> rnn(Arguments arguments) {
   if (batch_first && x.dim() == 3) std::swap(sizes[0], sizes[1]);
   const std::int64_t positions = x.numel() / x.size(-1);
   sizes.back() = directions * state.size(2);
-  Tensor outputs = made(sizes, x.scalar_type());
+  at::Tensor outputs = made(sizes, x.scalar_type());
   if (batch_first && x.dim() == 3) outputs = outputs.transpose(0, 1);
   // As kept_elements() of src/step/layers/sequence.cpp.
   const std::int64_t of_layer = mode == 2 ? 5 : mode == 3 ? 4 : 0, between = arguments[11].toDouble() > 0 ? 2 : 1;
@@ -283,25 +287,25 @@ std::vector<Tensor> rnn(Arguments arguments) {
 }
 
 /// Gradients of the input, the first states, the weights.
-std::vector<Tensor> rnn_backward(Arguments arguments) {
-  const Tensor& x = arguments[0].toTensor();
+std::vector<at::Tensor> rnn_backward(Arguments arguments) {
+  const at::Tensor& x = arguments[0].toTensor();
   const bool batch_first = arguments[14].toBool() && x.dim() == 3;
-  Tensor of_input;
+  at::Tensor of_input;
   if (asked(arguments, 0)) {
     at::DimVector sizes(x.sizes().begin(), x.sizes().end());
     if (batch_first) std::swap(sizes[0], sizes[1]);
     of_input = made(sizes, x.scalar_type());
     if (batch_first) of_input = of_input.transpose(0, 1);
   }
-  std::vector<Tensor> gradients = {of_input, asked(arguments, 1) ? like(arguments[4]) : Tensor(),
-                                   asked(arguments, 2) ? like(arguments[5]) : Tensor()};
+  std::vector<at::Tensor> gradients = {of_input, asked(arguments, 1) ? like(arguments[4]) : at::Tensor(),
+                                       asked(arguments, 2) ? like(arguments[5]) : at::Tensor()};
   if (!asked(arguments, 3)) return gradients;
-  for (const Tensor& weight : arguments[1].toTensorVector()) gradients.push_back(like(weight));
+  for (const at::Tensor& weight : arguments[1].toTensorVector()) gradients.push_back(like(weight));
   return gradients;
 }
 
-std::vector<Tensor> as_first(Arguments arguments) { return {like(arguments[0])}; }
-std::vector<Tensor> as_second(Arguments arguments) { return {like(arguments[1])}; }
+std::vector<at::Tensor> as_first(Arguments arguments) { return {like(arguments[0])}; }
+std::vector<at::Tensor> as_second(Arguments arguments) { return {like(arguments[1])}; }
 
 constexpr std::array<std::pair<std::string_view, ShapeRule>, 50> rules = {{
     {"_scaled_dot_product_efficient_attention", attention},

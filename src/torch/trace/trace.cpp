@@ -28,8 +28,6 @@
 namespace perfpred {
 namespace {
 
-using at::Tensor;
-
 constexpr double learning_rate = 1e-3;  // of no effect: nothing is computed
 
 // ---- TorchScript ----
@@ -66,13 +64,13 @@ class MemoryRemover {
     return value;
   }
 
-  Tensor without_memory(const Tensor& tensor) {
+  at::Tensor without_memory(const at::Tensor& tensor) {
     const auto key = std::tuple(tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec());
     auto found = removed_.find(key);
     if (found == removed_.end()) {
       auto options = tensor.options().device(at::kMeta);
       if (doubles_ && tensor.is_floating_point()) options = options.dtype(at::kDouble);
-      Tensor made = at::empty_strided(tensor.sizes(), tensor.strides(), options);
+      at::Tensor made = at::empty_strided(tensor.sizes(), tensor.strides(), options);
       made.set_requires_grad(tensor.requires_grad());
       found = removed_.emplace(key, std::move(made)).first;
     }
@@ -81,11 +79,11 @@ class MemoryRemover {
 
   bool doubles_;
   std::set<const void*> seen_;
-  std::map<std::tuple<const c10::StorageImpl*, std::int64_t, std::vector<std::int64_t>>, Tensor> removed_;
+  std::map<std::tuple<const c10::StorageImpl*, std::int64_t, std::vector<std::int64_t>>, at::Tensor> removed_;
 };
 
 /// The first tensor in a module's output; an undefined one where the output has no tensor.
-Tensor first_tensor(const c10::IValue& value) {
+at::Tensor first_tensor(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor();
   std::vector<c10::IValue> parts;
   if (value.isTuple()) {
@@ -96,7 +94,7 @@ Tensor first_tensor(const c10::IValue& value) {
     for (const auto& entry : value.toGenericDict()) parts.push_back(entry.value());
   }
   for (const c10::IValue& part : parts) {
-    if (Tensor found = first_tensor(part); found.defined()) return found;
+    if (at::Tensor found = first_tensor(part); found.defined()) return found;
   }
   return {};
 }
@@ -131,11 +129,13 @@ at::ScalarType scalar_type(DataType type) {
   return at::kFloat;
 }
 
-Tensor meta(at::IntArrayRef shape, at::ScalarType type) { return at::empty(shape, at::device(at::kMeta).dtype(type)); }
+at::Tensor meta(at::IntArrayRef shape, at::ScalarType type) {
+  return at::empty(shape, at::device(at::kMeta).dtype(type));
+}
 
 /// An output of rank 0 is a loss already; of rank 1 it is one for each sample, where no numbers are compared.
 /// @param targets  of the others: numbers of classes, or numbers of the output's shape; made if undefined
-Tensor traced_loss(const Loss& loss, const Tensor& output, Tensor& targets) {
+at::Tensor traced_loss(const Loss& loss, const at::Tensor& output, at::Tensor& targets) {
   if (output.dim() == 0 && !(loss == Loss{})) {
     throw InputError("the network returns a loss itself: no other is taken of it");
   }
