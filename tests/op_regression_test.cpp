@@ -121,6 +121,26 @@ TEST(OpRegression, ACardWithoutUnitsForHalfPrecisionLearnsFromRunsInIt) {
   EXPECT_NEAR(TimeRegressor::fit(rows).predict(asked).time_sec.p50 / op_sec(asked), 1.5, 0.15);
 }
 
+TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
+  const OpPrior prior(nullptr, DeviceCatalogue());
+  const OpGraph step = job("squeezenet1_1", 1, "T4").graph();
+  for (const Device& device : prior.devices().devices()) {
+    if (device.kind == DeviceKind::other) continue;  // rates of vector units are not known of these
+    for (const Precision precision :
+         {Precision::fp64, Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::default_}) {
+      Workload asked = job("squeezenet1_1", 1, device.name.c_str());
+      asked.precision = precision;
+      bool answers = true;
+      try {
+        (void)prior.view(asked, &step);
+      } catch (const InputError&) {
+        answers = false;
+      }
+      EXPECT_EQ(prior.knows_device(asked), answers) << asked.key();
+    }
+  }
+}
+
 TEST(OpModelHosts, TheUsualHostIsExpectedAndTheIntervalReachesToTheMeasuredOnes) {
   const Workload light = job("resnet18", 1, "T4"), heavy = job("vgg16", 64, "T4");
   const auto one = [](double host) { return standard_and({{"a|T4|fp32", {0.2, 0.1, host}}}); };

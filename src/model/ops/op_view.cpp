@@ -65,9 +65,7 @@ bool OpPrior::knows_device(const Workload& workload) const {
   if (named.size() != 1 || workload.precision == Precision::unknown) return false;
   const Device& device = *named.front();
   if (workload.threads && device.kind != DeviceKind::cpu) return false;
-  // Cards without units for half precision compute it in single precision.
-  const bool emulated = workload.precision == Precision::fp16 && !device.fp16_tflops;
-  const Precision rates = emulated ? Precision::fp32 : workload.precision;
+  const Precision rates = computed_precision(device, workload.precision);
   return device.matrix_flops(rates) && device.convolution_flops(rates) && device.vector_flops(rates) &&
          device.mem_bw_gbs;
 }
