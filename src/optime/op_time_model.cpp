@@ -101,6 +101,10 @@ std::optional<KnownMachine> known_machine(const StepModel& model, const Device& 
   return mean;
 }
 
+/// How far a machine's effects may be from what is expected of it, standard deviations: of one that was not measured,
+/// and of others. docs/notes/optime.md says how they were chosen.
+constexpr MachineEffects unknown_deviation = {0.5, 0.4, 0.3}, known_deviation = {0.05, 0.05, 0.1};
+
 /// The device with the rates that its effects were learned for.
 const Device& as_measured(const OpModelState& state, const Device& device) {
   const auto& known = state.measured.devices;
@@ -171,8 +175,13 @@ bool OpTimeModel::is_model_file(const std::string& path) {
 
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 
-StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precision precision, bool cuda_graph) const {
-  const OpModelState& state = impl_->state;
+StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision, bool cuda_graph) const {
+  return OpModelAccess::predict(*this, step, device, precision, cuda_graph, nullptr);
+}
+
+StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, const Device& asked, Precision precision,
+                                bool cuda_graph, MachineEffects* slopes) {
+  const OpModelState& state = model.impl_->state;
   const Device& device = as_measured(state, asked);
   const auto layers = state.measured.rates.find(rates_key(device.name, precision));
   const LayerRates* own = layers == state.measured.rates.end() ? nullptr : &layers->second;
@@ -180,6 +189,7 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   const std::vector<StepKernel> kernels = step_kernels(step);
   const auto machine = known_machine(state.steps, device, precision);
   const KnownMachine known = machine.value_or(KnownMachine{state.steps.parameters, {}});
+  const bool hosts_differ = known.slowest_host > known.fastest_host;
   const auto with_host = [&](double host) {
     const MachineEffects& effects = known.effects;
     return StepFormula(known.parameters, on, {effects.compute, effects.memory, cuda_graph ? std::log(1e-9) : host});
@@ -213,9 +223,9 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
       width = own->groups.at(kernels[i].group).width;
     } else if (on.matrix.family != KernelFamily::none && !on.fp64) {
       const auto kernel = measured_class(step, kernels[i], half, on.matrix_units);
-      const KernelModel* model = kernel ? state.kernels.of(kernel->kind) : nullptr;
-      if (model != nullptr) {
-        const KernelEstimate estimate = model->predict(*kernel, on.matrix, false);
+      const KernelModel* of_class = kernel ? state.kernels.of(kernel->kind) : nullptr;
+      if (of_class != nullptr) {
+        const KernelEstimate estimate = of_class->predict(*kernel, on.matrix, false);
         seconds[i] = std::exp(estimate.log_sec);
         rests_on[i] = estimate.provenance;
         width = estimate.half_width();
@@ -229,12 +239,18 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   const bool one_clock = own != nullptr && device.kind == DeviceKind::cpu;
   if (one_clock) clocks = {clocks.device_sec, clocks.device_sec, 0};
   const double total = clocks.total_sec;
+  if (slopes != nullptr) {
+    MachineEffects deviation = machine || own != nullptr ? known_deviation : unknown_deviation;
+    if (hosts_differ) deviation.host = unknown_deviation.host;
+    const MachineEffects by = formula.slopes(kernels, seconds);
+    *slopes = {by.compute * deviation.compute, by.memory * deviation.memory, one_clock ? 0 : by.host * deviation.host};
+  }
   time.host_sec = clocks.host_sec;
   time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
   // Errors of one device's kernels go together; the host's are a factor of two.
   const double on_device = std::min(1.0, time.device_sec / total);
   double host_width = (1 - on_device) * std::log(2.0);
-  if (known.slowest_host > known.fastest_host && !one_clock) {  // as wide as its hosts differ
+  if (hosts_differ && !one_clock) {
     const auto log_with = [&](double host) {
       return std::log(with_host(host).clocks(kernels, seconds).total_sec / total);
     };

@@ -12,6 +12,7 @@
 
 #include "model/lognormal.h"
 #include "optime/hardware.h"
+#include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
 
 namespace perfpred {
@@ -79,7 +80,9 @@ OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   std::optional<OpGraph> made;
   if (step == nullptr) step = &made.emplace(workload.graph());
   OpView view;
-  view.step = model_->predict(*step, device, workload.precision, workload.cuda_graph);
+  MachineEffects slopes;
+  view.step = OpModelAccess::predict(*model_, *step, device, workload.precision, workload.cuda_graph, &slopes);
+  view.slopes = {slopes.compute, slopes.memory, slopes.host};
   view.steps = static_cast<double>(workload.steps_per_epoch());
   view.features = features_of(*step, workload.batch_size);
   return view;
