@@ -11,6 +11,7 @@
 
 #include "optime/op_model_state.h"
 #include "optime/probe.h"
+#include "statistics/confidence.h"
 #include "text/enum_names.h"
 #include "text/files.h"
 #include "text/json.h"
@@ -64,8 +65,9 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
 struct KnownMachine {
   StepParameters parameters{};
   MachineEffects effects;
-  /// Effects of the hosts that it was measured with. The host is no property of the device: the usual one, or of these
-  /// the closest to it, is taken for the one that is asked for.
+  /// Effects of the hosts that it may have. The host is no property of the device: but for a probe, all usual ones and
+  /// those that it was measured with. Of the latter the closest to the usual one is taken for the one that is asked
+  /// for.
   double fastest_host = HUGE_VAL, slowest_host = -HUGE_VAL;
 };
 
@@ -98,6 +100,8 @@ std::optional<KnownMachine> known_machine(const StepModel& model, const Device& 
   }
   if (count == 0) return std::nullopt;
   mean.effects.host = std::clamp(0.0, mean.fastest_host, mean.slowest_host);
+  mean.fastest_host = std::min(mean.fastest_host, -z90 * host_deviation);
+  mean.slowest_host = std::max(mean.slowest_host, z90 * host_deviation);
   return mean;
 }
 
