@@ -8,6 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <vector>
+
 namespace perfpred {
 namespace {
 
@@ -55,6 +58,22 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
     machine(&MachineEffects::compute);
     machine(&MachineEffects::memory);
     machine(&MachineEffects::host);
+
+    const auto log_clocks = [&](const MachineEffects& e, MachineEffects* by) {
+      const StepFormula formula(parameters, device, e);
+      std::vector<double> seconds;
+      for (const StepKernel& kernel : kernels) seconds.push_back(formula.seconds(kernel));
+      if (by != nullptr) *by = formula.slopes(kernels, seconds);
+      return std::log(formula.clocks(kernels, seconds).total_sec);
+    };
+    MachineEffects of_clocks;
+    (void)log_clocks(effects, &of_clocks);
+    for (double MachineEffects::*effect : {&MachineEffects::compute, &MachineEffects::memory, &MachineEffects::host}) {
+      MachineEffects more = effects, less = effects;
+      more.*effect += h;
+      less.*effect -= h;
+      EXPECT_NEAR(of_clocks.*effect, (log_clocks(more, nullptr) - log_clocks(less, nullptr)) / (2 * h), 1e-6);
+    }
   }
 }
 

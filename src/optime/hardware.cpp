@@ -56,6 +56,11 @@ KernelFamily kernel_family(std::string_view arch) {
 
 std::string_view to_string(KernelFamily family) { return enumerator_name_of<KernelFamily::cdna>(family); }
 
+Precision computed_precision(const Device& device, Precision asked) {
+  const bool half = asked == Precision::fp16 || (asked == Precision::bf16 && device.kind == DeviceKind::cpu);
+  return half && !device.matrix_flops(asked) ? Precision::fp32 : asked;
+}
+
 double power_share(std::string_view arch, double ghz, double tflops, double watts) {
   const Architecture* known = find(arch);
   if (known == nullptr) return 1;

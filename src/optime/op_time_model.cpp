@@ -11,6 +11,7 @@
 
 #include "optime/op_model_state.h"
 #include "optime/probe.h"
+#include "statistics/confidence.h"
 #include "text/enum_names.h"
 #include "text/files.h"
 #include "text/json.h"
@@ -64,8 +65,9 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
 struct KnownMachine {
   StepParameters parameters{};
   MachineEffects effects;
-  /// Effects of the hosts that it was measured with. The host is no property of the device: the usual one, or of these
-  /// the closest to it, is taken for the one that is asked for.
+  /// Effects of the hosts that it may have. The host is no property of the device: but for a probe, all usual ones and
+  /// those that it was measured with. Of the latter the closest to the usual one is taken for the one that is asked
+  /// for.
   double fastest_host = HUGE_VAL, slowest_host = -HUGE_VAL;
 };
 
@@ -98,8 +100,14 @@ std::optional<KnownMachine> known_machine(const StepModel& model, const Device& 
   }
   if (count == 0) return std::nullopt;
   mean.effects.host = std::clamp(0.0, mean.fastest_host, mean.slowest_host);
+  mean.fastest_host = std::min(mean.fastest_host, -z90 * host_deviation);
+  mean.slowest_host = std::max(mean.slowest_host, z90 * host_deviation);
   return mean;
 }
+
+/// How far a machine's effects may be from what is expected of it, standard deviations: of one that was not measured,
+/// and of others. docs/notes/optime.md says how they were chosen.
+constexpr MachineEffects unknown_deviation = {0.5, 0.4, 0.3}, known_deviation = {0.05, 0.05, 0.1};
 
 /// The device with the rates that its effects were learned for.
 const Device& as_measured(const OpModelState& state, const Device& device) {
@@ -171,8 +179,13 @@ bool OpTimeModel::is_model_file(const std::string& path) {
 
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 
-StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precision precision, bool cuda_graph) const {
-  const OpModelState& state = impl_->state;
+StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision, bool cuda_graph) const {
+  return OpModelAccess::predict(*this, step, device, precision, cuda_graph, nullptr);
+}
+
+StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, const Device& asked, Precision precision,
+                                bool cuda_graph, MachineEffects* slopes) {
+  const OpModelState& state = model.impl_->state;
   const Device& device = as_measured(state, asked);
   const auto layers = state.measured.rates.find(rates_key(device.name, precision));
   const LayerRates* own = layers == state.measured.rates.end() ? nullptr : &layers->second;
@@ -180,6 +193,7 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   const std::vector<StepKernel> kernels = step_kernels(step);
   const auto machine = known_machine(state.steps, device, precision);
   const KnownMachine known = machine.value_or(KnownMachine{state.steps.parameters, {}});
+  const bool hosts_differ = known.slowest_host > known.fastest_host;
   const auto with_host = [&](double host) {
     const MachineEffects& effects = known.effects;
     return StepFormula(known.parameters, on, {effects.compute, effects.memory, cuda_graph ? std::log(1e-9) : host});
@@ -213,9 +227,9 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
       width = own->groups.at(kernels[i].group).width;
     } else if (on.matrix.family != KernelFamily::none && !on.fp64) {
       const auto kernel = measured_class(step, kernels[i], half, on.matrix_units);
-      const KernelModel* model = kernel ? state.kernels.of(kernel->kind) : nullptr;
-      if (model != nullptr) {
-        const KernelEstimate estimate = model->predict(*kernel, on.matrix, false);
+      const KernelModel* of_class = kernel ? state.kernels.of(kernel->kind) : nullptr;
+      if (of_class != nullptr) {
+        const KernelEstimate estimate = of_class->predict(*kernel, on.matrix, false);
         seconds[i] = std::exp(estimate.log_sec);
         rests_on[i] = estimate.provenance;
         width = estimate.half_width();
@@ -229,12 +243,18 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& asked, Precisio
   const bool one_clock = own != nullptr && device.kind == DeviceKind::cpu;
   if (one_clock) clocks = {clocks.device_sec, clocks.device_sec, 0};
   const double total = clocks.total_sec;
+  if (slopes != nullptr) {
+    MachineEffects deviation = machine || own != nullptr ? known_deviation : unknown_deviation;
+    if (hosts_differ) deviation.host = unknown_deviation.host;
+    const MachineEffects by = formula.slopes(kernels, seconds);
+    *slopes = {by.compute * deviation.compute, by.memory * deviation.memory, one_clock ? 0 : by.host * deviation.host};
+  }
   time.host_sec = clocks.host_sec;
   time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
   // Errors of one device's kernels go together; the host's are a factor of two.
   const double on_device = std::min(1.0, time.device_sec / total);
   double host_width = (1 - on_device) * std::log(2.0);
-  if (known.slowest_host > known.fastest_host && !one_clock) {  // as wide as its hosts differ
+  if (hosts_differ && !one_clock) {
     const auto log_with = [&](double host) {
       return std::log(with_host(host).clocks(kernels, seconds).total_sec / total);
     };

@@ -211,6 +211,23 @@ StepClocks StepFormula::clocks(std::span<const StepKernel> kernels, std::span<co
   return clocks;
 }
 
+MachineEffects StepFormula::slopes(std::span<const StepKernel> kernels, std::span<const double> seconds) const {
+  const std::size_t forward = forward_part(kernels), wait = last_wait(kernels, seconds);
+  MachineEffects slopes;
+  for (std::size_t i = 0; i <= wait && i < kernels.size(); ++i) slopes.host += host_seconds(kernels[i], i >= forward);
+  double total = fixed_ + slopes.host;
+  for (std::size_t i = wait; i < kernels.size(); ++i) {
+    total += seconds[i];
+    const Parts part = parts(kernels[i]);
+    const double sec = seconds[i] * part.larger / (part.larger + kernels[i].calls * gap_);
+    const double compute = part.sum > 0 ? sec * part.compute_power / part.sum : 0;
+    slopes.compute -= compute;
+    slopes.memory -= sec - compute;
+  }
+  for (double* slope : {&slopes.compute, &slopes.memory, &slopes.host}) *slope /= total;
+  return slopes;
+}
+
 double StepFormula::log_step(std::span<const StepKernel> kernels, double input_sec, bool whole,
                              StepSlopes* slopes) const {
   std::vector<double> seconds(kernels.size());

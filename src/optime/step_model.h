@@ -14,6 +14,9 @@ namespace perfpred {
 /// The precision whose rates a row's text names (`half` and `amp` are fp16); nothing for any other text.
 [[nodiscard]] std::optional<Precision> step_precision(std::string_view text);
 
+/// Standard deviation of the effects of hosts.
+inline constexpr double host_deviation = 0.5;
+
 /// A measured training step.
 struct StepRow {
   std::string source, gpu, model, precision;  ///< as in the file

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "optime/step_model.h"
 #include "step/graph_folder.h"
@@ -127,15 +128,12 @@ std::optional<Precision> step_precision(std::string_view text) {
 
 StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic) {
   StepDevice step;
-  Device able = device;
-  // Cards without fast half arithmetic compute fp16 in single precision; nothing is known of bf16 without units for it.
-  const bool half = precision == Precision::fp16 || (precision == Precision::bf16 && device.kind == DeviceKind::cpu);
-  step.emulated_half = half && !able.matrix_flops(precision);
-  if (step.emulated_half) precision = Precision::fp32;
-  step.matrix = hardware_of(able, precision);
-  step.conv_flops = able.convolution_flops(precision).value_or(step.matrix.flops);
+  const Precision asked = std::exchange(precision, computed_precision(device, precision));
+  step.emulated_half = precision != asked;
+  step.matrix = hardware_of(device, precision);
+  step.conv_flops = device.convolution_flops(precision).value_or(step.matrix.flops);
   const bool wide = precision == Precision::fp64;
-  if (wide) step.matrix.vector_flops = able.fp64_vector_tflops.value_or(step.matrix.flops / 1e12) * 1e12;
+  if (wide) step.matrix.vector_flops = device.fp64_vector_tflops.value_or(step.matrix.flops / 1e12) * 1e12;
   const double vector = step.matrix.vector_flops * 1.05;
   step.matrix_units = step.matrix.flops > vector;
   step.conv_matrix_units = step.conv_flops > vector;

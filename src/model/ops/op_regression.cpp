@@ -75,7 +75,9 @@ std::vector<const AggregateRow*> thinned(std::span<const AggregateRow> rows) {
   }
 }
 
-OpPlace place_of(const Workload& workload, const OpView& view) { return {workload, view.deviation(), view.features}; }
+OpPlace place_of(const Workload& workload, const OpView& view) {
+  return {workload, view.deviation(), view.features, view.slopes};
+}
 
 Eigen::VectorXd log_ratios(const std::vector<OpError>& rows) {
   Eigen::VectorXd ratios(static_cast<Eigen::Index>(rows.size()));
@@ -107,7 +109,7 @@ OpError op_error(const AggregateRow& measured, const OpView& view) {
 
 }  // namespace
 
-OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of_step)
+OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of_step, const ByEffect& by_effect)
     : device(fnv1a(workload.device)),
       setting(fnv1a(fmt::format("{} {} {} {} {}", workload.device, workload.threads.value_or(0),
                                 to_string(workload.precision), to_string(workload.layout), workload.cuda_graph))),
@@ -116,7 +118,9 @@ OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of
       deviation(of_model),
       within(std::min(most_within, 0.8 * of_model)),
       shared(std::sqrt(square(of_model) - square(within))),
-      features(of_step) {}
+      rest(std::sqrt(std::max(0.0, square(shared) - by_effect.squaredNorm()))),
+      features(of_step),
+      slopes(by_effect) {}
 
 ErrorSpread::Terms ErrorSpread::terms(const OpPlace& a, const OpPlace& b) const {
   const double device = a.device == b.device, setting = a.setting == b.setting;
@@ -130,7 +134,7 @@ double ErrorSpread::covariance(const OpPlace& a, const OpPlace& b) const {
   const Terms share = terms(a, b);
   const double alike = std::exp(-(a.features - b.features).squaredNorm() / (2 * length2));
   const double network = a.network == b.network;
-  return a.shared * b.shared * share.device +
+  return (a.slopes.dot(b.slopes) + a.rest * b.rest) * share.device +
          square(scale) * a.within * b.within * (alike * share.features + network * share.network);
 }
 

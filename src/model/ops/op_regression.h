@@ -25,9 +25,11 @@ struct OpPlace {
   double deviation = 0;  ///< of the op model's log time, by its interval
   double within = 0;     ///< the part of it that is the network's
   double shared = 0;     ///< the part that is the device's: hypot(within, shared) is the deviation
+  double rest = 0;       ///< of shared: what the machine's effects do not do
   OpFeatures features = OpFeatures::Zero();
+  ByEffect slopes = ByEffect::Zero();  ///< of log time, by a standard deviation of each effect of the machine
 
-  OpPlace(const Workload& workload, double deviation, const OpFeatures& features);
+  OpPlace(const Workload& workload, double deviation, const OpFeatures& features, const ByEffect& slopes);
 };
 
 /// A measured row.
@@ -45,13 +47,14 @@ struct ErrorSpread {
   double scale = 1;     ///< of the part that is not the device's
   double noise = 0.03;  ///< relative standard deviation of a run
 
-  /// Covariance of the errors of two workloads: what a device does to all networks, and scale^2 times what features of
-  /// a network do and what is a network's own. Errors in another precision are half as telling.
+  /// Covariance of the errors of two workloads: what a machine's effects and else a device do to all networks, and
+  /// scale^2 times what features of a network do and what is a network's own. Errors in another precision are half as
+  /// telling.
   [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b) const;
   [[nodiscard]] double variance_of_label(const OpError& row) const;
 
-  /// covariance = shared shared' device + within within' (alike features + same network), where alike falls with the
-  /// distance of the features.
+  /// covariance = (slopes slopes' + rest rest') device + within within' (alike features + same network), where alike
+  /// falls with the distance of the features.
   struct Terms {
     double device, features, network;
   };

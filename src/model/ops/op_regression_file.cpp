@@ -29,7 +29,8 @@ nlohmann::json OpRegression::to_json() const {
                     {"label_variance", row.label_variance},
                     {"runs", row.runs},
                     {"deviation", row.place.deviation},
-                    {"features", vector_json(row.place.features)}});
+                    {"features", vector_json(row.place.features)},
+                    {"slopes", vector_json(row.place.slopes)}});
   }
   return {{"model", perfpred::to_json(OpModelAccess::state(prior_->model()))},
           {"scale", spread_.scale},
@@ -46,8 +47,10 @@ OpRegression OpRegression::read(const nlohmann::json& json, const DeviceCatalogu
   for (const nlohmann::json& item : json_objects(json, "rows")) {
     const Workload workload = json_workload(item, "key");
     const OpFeatures features = json_vector(item, "features", OpFeature::count);
-    OpError row{workload, {workload, json_non_negative(item, "deviation"), features}};
+    const ByEffect slopes = json_vector(item, "slopes", ByEffect::SizeAtCompileTime);
+    OpError row{workload, {workload, json_non_negative(item, "deviation"), features, slopes}};
     if (!features.allFinite() || features.cwiseAbs().maxCoeff() > 1e6) refuse_field("features", "of usual size");
+    if (!(slopes.cwiseAbs().maxCoeff() <= 1)) refuse_field("slopes", "of usual size");
     if (!(row.place.deviation <= farthest_log)) refuse_field("deviation", "of usual size");
     row.log_ratio = json_log(item, "log_ratio");
     row.label_variance = json_non_negative(item, "label_variance");

@@ -10,6 +10,7 @@
 
 #include "model/lognormal.h"
 #include "optime/hardware.h"
+#include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
 
 namespace perfpred {
@@ -63,9 +64,7 @@ bool OpPrior::knows_device(const Workload& workload) const {
   if (named.size() != 1 || workload.precision == Precision::unknown) return false;
   const Device& device = *named.front();
   if (workload.threads && device.kind != DeviceKind::cpu) return false;
-  // Cards without units for half precision compute it in single precision.
-  const bool emulated = workload.precision == Precision::fp16 && !device.fp16_tflops;
-  const Precision rates = emulated ? Precision::fp32 : workload.precision;
+  const Precision rates = computed_precision(device, workload.precision);
   return device.matrix_flops(rates) && device.convolution_flops(rates) && device.vector_flops(rates) &&
          device.mem_bw_gbs;
 }
@@ -79,7 +78,9 @@ OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   std::optional<OpGraph> made;
   if (step == nullptr) step = &made.emplace(workload.graph());
   OpView view;
-  view.step = model_->predict(*step, device, workload.precision, workload.cuda_graph);
+  MachineEffects slopes;
+  view.step = OpModelAccess::predict(*model_, *step, device, workload.precision, workload.cuda_graph, &slopes);
+  view.slopes = {slopes.compute, slopes.memory, slopes.host};
   view.steps = static_cast<double>(workload.steps_per_epoch());
   view.features = features_of(*step, workload.batch_size);
   return view;

@@ -30,11 +30,15 @@ struct OpFeature {
 };
 using OpFeatures = Eigen::Matrix<double, OpFeature::count, 1>;
 
+/// By a machine's effects: computing, memory, host.
+using ByEffect = Eigen::Vector3d;
+
 /// An epoch of a workload as an op model expects it.
 struct OpView {
   StepTime step;
   double steps = 1;  ///< of the epoch
   OpFeatures features = OpFeatures::Zero();
+  ByEffect slopes = ByEffect::Zero();  ///< of log_sec(), by a standard deviation of each effect
 
   [[nodiscard]] double log_sec() const;    ///< median of the epoch's seconds
   [[nodiscard]] double deviation() const;  ///< of log_sec()
