@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
   CLI::Option* suggest_option =
       program
           .add_option("--suggest", suggested,
-                      "measure only so many of the configurations: those that teach most per second")
+                      "measure only so many of the configurations that are left: those that teach most per second")
           ->check(cli::positive());
   program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")
       ->needs(suggest_option);
@@ -183,11 +183,11 @@ int main(int argc, char** argv) {
                                                       : read_configurations(configs, std::span(&base, 1), sweeps);
     Collector collector(options);
     if (suggest_option->count() != 0) {
-      for (Workload& workload : workloads) workload = collector.placed(std::move(workload));
+      const std::vector<Workload> left = collector.left(workloads);
       collector.write_graphs(workloads);
       const auto known = model.empty() ? std::vector<AggregateRow>{} : TimeRegressor::load(model).fitted_rows();
       std::vector<Workload> chosen;
-      for (Suggestion& next : suggest(known, workloads, suggested)) chosen.push_back(std::move(next.workload));
+      for (Suggestion& next : suggest(known, left, suggested)) chosen.push_back(std::move(next.workload));
       workloads = std::move(chosen);
     }
     std::signal(SIGINT, [](int) { interrupted = true; });

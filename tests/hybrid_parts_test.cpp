@@ -11,6 +11,7 @@
 
 #include "made_up_rows.h"
 #include "model/hybrid/cost_model.h"
+#include "model/hybrid/hybrid_calibration.h"
 #include "model/hybrid/residual_kernel.h"
 #include "model/hybrid/step_shape.h"
 
@@ -251,6 +252,33 @@ TEST(GaussianProcess, ASearchThatGivesUpIsAsGoodAsTheBestPointItSaw) {
   EXPECT_THROW((void)fit_kernel(Eigen::MatrixXd::Zero(5, ResidualKernel::inputs), Eigen::VectorXd::Constant(5, NAN),
                                 Eigen::VectorXd::Ones(5), {}),
                Error);
+}
+
+/// Rows left out alone, of shares 0.2, 0.3 ... 1, whose errors spread as the residual process says.
+std::vector<HeldOut> left_out_far(std::mt19937_64& random) {
+  std::normal_distribution<double> normal;
+  std::vector<HeldOut> held_out;
+  for (int i = 0; i < 90; ++i) {
+    HeldOut row;
+    row.amplitude2 = 0.01;
+    row.share = 0.2 + 0.1 * (i % 9);
+    row.by_form = row.unseen = FormVector::Zero();
+    row.noise = 1e-4;
+    row.log_time = std::sqrt(row.amplitude2 * row.share + row.noise) * normal(random);
+    held_out.push_back(row);
+  }
+  return held_out;
+}
+
+TEST(Calibration, ErrorsOfFarRowsSayNothingOfNearOnes) {
+  std::mt19937_64 random(5);
+  const Calibration calibration =
+      calibrate(left_out_far(random), FormVector::Constant(1.0 / static_cast<double>(forms)), {90, 0, 0, 0}, 0);
+  // A quarter of the shares are 0.4 or less.
+  EXPECT_EQ(calibration.latent(0.01, 0, 0), calibration.latent(0.01, 0.4, 0));
+  EXPECT_LT(calibration.latent(0.01, 0.4, 0), calibration.latent(0.01, 0.5, 0));
+  const double deviation = std::sqrt(1e-4 + calibration.latent(0.01, 0.5, 0));
+  EXPECT_NEAR(calibration.quantile(0.5, false, false) * deviation, 1.645 * std::sqrt(1e-4 + 0.005), 0.3 * 0.117);
 }
 
 }  // namespace

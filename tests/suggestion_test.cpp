@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "made_up_rows.h"
@@ -77,6 +78,31 @@ TEST(Suggest, CountsTheRowsOfEachGroupThatTheGridNeeds) {
   EXPECT_EQ(std::count_if(from_nothing.begin(), from_nothing.end(),
                           [](const Suggestion& s) { return s.workload.device == "b"; }),
             2);
+}
+
+TEST(Suggest, DrawsEveryFifthRowOfACampaignAtRandom) {
+  const std::vector<AggregateRow> rows = made_up_rows();
+  std::vector<Workload> grid;
+  for (const AggregateRow& row : rows) grid.push_back(row.workload);
+  constexpr std::uint64_t seeds = 500;
+  std::array<std::set<std::string>, 9> proposed;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    const std::vector<Suggestion> next = suggest({}, grid, proposed.size(), {.seed = seed});
+    ASSERT_EQ(next.size(), proposed.size());
+    for (std::size_t i = 0; i < proposed.size(); ++i) proposed[i].insert(next[i].workload.key());
+  }
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(proposed[i].size(), 1U) << i;
+  EXPECT_EQ(proposed[4].size(), grid.size() - 4) << "one that 500 draws from 32 miss has odds of 4e-6";
+  // The first nine do not have to be asked for together, and a model asks in the same turn.
+  std::set<std::string> tenth, eleventh;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const std::vector<Suggestion> next = suggest(std::span(rows).first(9), grid, 1, {.seed = seed});
+    ASSERT_TRUE(next[0].cost_sec);
+    tenth.insert(next[0].workload.key());
+    eleventh.insert(suggest(std::span(rows).first(10), grid, 1, {.seed = seed})[0].workload.key());
+  }
+  EXPECT_GT(tenth.size(), 6U) << "ten draws from 27 repeat three with odds of 5 %";
+  EXPECT_LT(eleventh.size(), 4U);
 }
 
 }  // namespace

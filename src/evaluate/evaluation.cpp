@@ -306,32 +306,36 @@ std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, s
   std::vector<std::size_t> used(sizes.begin(), sizes.end());
   std::sort(used.begin(), used.end());
 
-  const auto score = [&](const std::vector<std::size_t>& chosen) {
+  const auto score = [&](const std::vector<std::size_t>& chosen, const FitOptions& by) {
     std::vector<bool> known(rows.size(), false);
     for (const std::size_t i : chosen) known[i] = true;
     std::vector<AggregateRow> test;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!known[i]) test.push_back(rows[i]);
     }
-    const TimeRegressor model = TimeRegressor::fit(pick(rows, chosen), fit);
+    const TimeRegressor model = TimeRegressor::fit(pick(rows, chosen), by);
     std::vector<Workload> asked;
     for (const AggregateRow& row : test) asked.push_back(row.workload);
     return evaluate(test, model.predict(asked));
   };
 
   const auto per_size = static_cast<std::size_t>(subsets);
-  std::vector<Evaluation> random_scores(used.size() * per_size), suggested_scores(used.size());
-  parallel_for(random_scores.size() + 1, options, [&](std::size_t task) {
-    if (task > 0) {
-      const std::size_t i = task - 1;
+  std::vector<std::vector<Evaluation>> random_scores(used.size(), std::vector<Evaluation>(per_size));
+  std::vector<std::vector<Evaluation>> suggested_scores = random_scores;
+  parallel_for(per_size + used.size() * per_size, options, [&](std::size_t task) {
+    const std::uint64_t seed = options.seed * 1'000'003U + task % per_size;  // larger subsets hold the smaller ones
+    if (task >= per_size) {
+      const std::size_t i = task / per_size - 1;
       std::vector<std::vector<std::size_t>> order = workloads;
-      std::mt19937_64 random(options.seed * 1'000'003U + i % per_size);  // larger subsets hold the smaller ones
+      std::mt19937_64 random(seed);
       std::shuffle(order.begin(), order.end(), random);
-      random_scores[i] = score(flatten(std::span(order).first(used[i / per_size])));
+      random_scores[i][task % per_size] = score(flatten(std::span(order).first(used[i])), fit);
       return;
     }
-    // A campaign: measure the suggestions, five at a time, and ask again. The longest task, so it starts first.
+    // A campaign: measure the suggestions, five at a time, and ask again. The longest tasks, so they start first.
     constexpr std::size_t batch = 5;
+    FitOptions own = fit;
+    own.seed = seed;
     std::vector<Workload> grid;
     std::map<std::string, std::size_t> place;
     for (std::size_t i = 0; i < workloads.size(); ++i) {
@@ -343,25 +347,26 @@ std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, s
       while (chosen.size() < used[i]) {
         const std::size_t first = std::min<std::size_t>(used.front(), 10);
         const std::size_t wanted = std::min(used[i] - chosen.size(), chosen.empty() ? first : batch);
-        const std::vector<Suggestion> next = suggest(pick(rows, flatten(chosen)), grid, wanted, fit);
+        const std::vector<Suggestion> next = suggest(pick(rows, flatten(chosen)), grid, wanted, own);
         for (const Suggestion& suggestion : next) chosen.push_back(workloads[place.at(suggestion.workload.key())]);
       }
-      suggested_scores[i] = score(flatten(chosen));
+      suggested_scores[i][task] = score(flatten(chosen), own);
     }
   });
 
   std::vector<CurvePoint> curve;
-  for (std::size_t i = 0; i < used.size(); ++i) {
+  const auto add = [&](std::size_t size, const char* selection, const std::vector<Evaluation>& scores) {
     std::vector<double> mape;
     double coverage = 0;
-    for (std::size_t k = 0; k < per_size; ++k) {
-      const Evaluation& one = random_scores[i * per_size + k];
+    for (const Evaluation& one : scores) {
       mape.push_back(*one.metrics.time.mape);
-      coverage += *one.coverage90 / static_cast<double>(per_size);
+      coverage += *one.coverage90 / static_cast<double>(scores.size());
     }
-    curve.push_back({used[i], "random", median(mape), quantile(mape, 0.9), coverage});
-    const double suggested = *suggested_scores[i].metrics.time.mape;
-    curve.push_back({used[i], "suggested", suggested, suggested, *suggested_scores[i].coverage90});
+    curve.push_back({size, selection, median(mape), quantile(mape, 0.9), coverage});
+  };
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    add(used[i], "random", random_scores[i]);
+    add(used[i], "suggested", suggested_scores[i]);
   }
   return curve;
 }

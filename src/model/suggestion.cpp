@@ -8,6 +8,7 @@
 #include <set>
 
 #include "model/hybrid/step_shape.h"
+#include "model/lot.h"
 #include "model/model_state.h"
 
 namespace perfpred {
@@ -48,33 +49,21 @@ std::vector<Point> unit_cube(const std::vector<Workload>& workloads) {
   return points;
 }
 
-/// Each next one is the farthest from all that are taken; the first is the nearest to the middle.
-std::vector<std::size_t> fill_space(const std::vector<Workload>& candidates, std::span<const AggregateRow> measured,
-                                    std::size_t n) {
-  std::vector<Workload> all = candidates;
-  for (const AggregateRow& row : measured) all.push_back(row.workload);
-  const std::vector<Point> points = unit_cube(all);
-  std::vector<double> nearest(candidates.size(), std::numeric_limits<double>::infinity());
-  const auto take = [&](const Point& point) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) nearest[i] = std::min(nearest[i], distance2(points[i], point));
-  };
-  for (std::size_t i = candidates.size(); i < points.size(); ++i) take(points[i]);
-  std::vector<std::size_t> taken;
-  while (taken.size() < std::min(n, candidates.size())) {
-    std::size_t best = 0;
-    if (taken.empty() && measured.empty()) {
-      constexpr Point middle = {0.5, 0.5, 0.5};
-      for (std::size_t i = 1; i < candidates.size(); ++i) {
-        if (distance2(points[i], middle) < distance2(points[best], middle)) best = i;
-      }
-    } else {
-      best = static_cast<std::size_t>(std::max_element(nearest.begin(), nearest.end()) - nearest.begin());
-    }
-    taken.push_back(best);
-    take(points[best]);
-    nearest[best] = -1;
+/// Every fifth row of a campaign is drawn at random: left out of a fit, it stands for the rows that are not measured.
+bool is_drawn(std::size_t rows_before) { return rows_before % 5 == 4; }
+
+/// @param used  one at least is not
+std::size_t draw(const std::vector<Workload>& candidates, const std::vector<bool>& used, std::uint64_t seed) {
+  std::size_t drawn = 0;
+  std::optional<std::uint64_t> least;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (used[i]) continue;
+    const std::uint64_t lot = lot_of(candidates[i].key(), seed);
+    if (least && lot >= *least) continue;
+    drawn = i;
+    least = lot;
   }
-  return taken;
+  return drawn;
 }
 
 /// The workloads of one group that may be measured, and the rows that were.
@@ -87,6 +76,40 @@ struct GridGroup {
 
   [[nodiscard]] bool is_filled() const { return next == filling.size(); }
 };
+
+/// Each next one is the farthest from all that are taken, but for those that are drawn; the first is the nearest to the
+/// middle.
+std::vector<std::size_t> fill_space(const GridGroup& group, std::size_t n, std::uint64_t seed) {
+  const std::vector<Workload>& candidates = group.candidates;
+  std::vector<Workload> all = candidates;
+  for (const AggregateRow& row : group.measured) all.push_back(row.workload);
+  const std::vector<Point> points = unit_cube(all);
+  std::vector<double> nearest(candidates.size(), std::numeric_limits<double>::infinity());
+  const auto take = [&](const Point& point) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) nearest[i] = std::min(nearest[i], distance2(points[i], point));
+  };
+  for (std::size_t i = candidates.size(); i < points.size(); ++i) take(points[i]);
+  std::vector<bool> used(candidates.size(), false);
+  std::vector<std::size_t> taken;
+  while (taken.size() < std::min(n, candidates.size())) {
+    std::size_t best = 0;
+    if (is_drawn(group.rows + taken.size())) {
+      best = draw(candidates, used, seed);
+    } else if (taken.empty() && group.measured.empty()) {
+      constexpr Point middle = {0.5, 0.5, 0.5};
+      for (std::size_t i = 1; i < candidates.size(); ++i) {
+        if (distance2(points[i], middle) < distance2(points[best], middle)) best = i;
+      }
+    } else {
+      best = static_cast<std::size_t>(std::max_element(nearest.begin(), nearest.end()) - nearest.begin());
+    }
+    taken.push_back(best);
+    take(points[best]);
+    used[best] = true;
+    nearest[best] = -1;
+  }
+  return taken;
+}
 
 }  // namespace
 
@@ -115,12 +138,14 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
     group->rows += counted.insert(row.workload.key()).second ? 1 : 0;
   }
   std::vector<AggregateRow> timed;
+  std::size_t timed_rows = 0;  // with different keys
   std::vector<Workload> candidates;
   for (GridGroup& group : groups) {
     if (group.rows < min_rows_for_model) {
-      group.filling = fill_space(group.candidates, group.measured, n);
+      group.filling = fill_space(group, n, fit.seed);
     } else {
       timed.insert(timed.end(), group.measured.begin(), group.measured.end());
+      timed_rows += group.rows;
       candidates.insert(candidates.end(), group.candidates.begin(), group.candidates.end());
     }
   }
@@ -150,10 +175,12 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
   const Eigen::VectorXd cost =
       measured_epochs * Eigen::Map<const Eigen::ArrayXd>(joint.mean.data(), count).exp() + startup_sec;
   std::vector<bool> used(candidates.size(), false);
-  for (std::size_t left = candidates.size(); left > 0 && suggestions.size() < n; --left) {
+  for (std::size_t chosen = 0; chosen < candidates.size() && suggestions.size() < n; ++chosen) {
     Eigen::Index best = -1;
     double best_gain = -1;
-    for (Eigen::Index i = 0; i < cost.size(); ++i) {
+    const bool drawn = is_drawn(timed_rows + chosen);
+    if (drawn) best = static_cast<Eigen::Index>(draw(candidates, used, fit.seed));
+    for (Eigen::Index i = 0; !drawn && i < cost.size(); ++i) {
       if (used[static_cast<std::size_t>(i)]) continue;
       const double gain = covariance.col(i).squaredNorm() / (covariance(i, i) + single_run_variance) / cost[i];
       if (gain > best_gain) {

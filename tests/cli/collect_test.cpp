@@ -73,8 +73,8 @@ TEST_F(Collect, MeasuresWhatTheModelAsksFor) {
             0);
   const std::string table = folder_.file("runs_agg.csv"), model = folder_.file("model.json");
   ASSERT_EQ(spawn({program("aggregate"), "--runs", runs(), "--label", "mean", "--out", table}).exit_code, 0);
-  // Without rows for a test: those would not be known to the model.
-  ASSERT_EQ(spawn({program("train"), "--runs-agg", table, "--test-fraction", "0", "--out", model}).exit_code, 0);
+  // The model does not know the rows for the test.
+  ASSERT_EQ(spawn({program("train"), "--runs-agg", table, "--test-fraction", "0.4", "--out", model}).exit_code, 0);
   const Finished next = collect({"--depth", "1,2,3", "--base-filters", "2,3,4", "--batch-size", "16,32",
                                  "--train-images", "64", "--epochs", "2", "--model", model, "--suggest", "2"});
   ASSERT_EQ(next.exit_code, 0) << next.err;

@@ -67,6 +67,10 @@ class PERFPRED_API Collector {
   /// it says true
   [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
 
+  /// The workloads, as placed(), of which options.runs_csv holds fewer than options.repeats rows, each once.
+  /// @throws InputError as placed() and RunRecorder
+  [[nodiscard]] std::vector<Workload> left(std::span<const Workload> workloads);
+
   /// Writes what core needs to know of a file's network: one step file for each optimizer and precision of the
   /// workloads, `graphs/<digits>_<optimizer>_<precision>.json` beside options.runs_csv. Copies the first of them to
   /// `graphs/<digits>.json` unless that file exists. Makes the folder known (add_graphs()). Writes nothing for networks

@@ -42,17 +42,17 @@ FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridCons
 Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights,
                       const std::array<std::size_t, left_out_kinds>& groups, std::size_t dropped) {
   struct Sample {
-    double error, process, share, disagreement, unseen, noise, weight;
+    double error, amplitude2, share, disagreement, unseen, noise, weight;
   };
   std::vector<Sample> samples;
   for (const HeldOut& row : held_out) {
     const double mean = weights.dot(row.by_form);
-    samples.push_back({std::abs(mean - row.log_time), row.process, row.share,
+    samples.push_back({std::abs(mean - row.log_time), row.amplitude2, row.share,
                        weights.dot((row.by_form.array() - mean).square().matrix()), weights.dot(row.unseen), row.noise,
                        row.weight});
   }
   const auto deviation = [&](const Calibration& calibration, const Sample& sample) {
-    return std::sqrt(sample.noise + calibration.latent(sample.process, sample.share, sample.disagreement) +
+    return std::sqrt(sample.noise + calibration.latent(sample.amplitude2, sample.share, sample.disagreement) +
                      sample.unseen);
   };
   // Laplace likelihood: one group with large errors must not set the scale alone.
@@ -79,23 +79,24 @@ Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& we
   for (const Sample& sample : samples) calibration.most_share = std::max(calibration.most_share, sample.share);
   // One quantile of the standardised errors for each kind of group, never below that of a nearer kind.
   for (std::size_t kind = 0; kind < left_out_kinds; ++kind) {
+    std::vector<Sample> left_out;
     std::vector<double> errors, shares;
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      if (held_out[i].left_out != kind) continue;
-      errors.push_back(samples[i].error / deviation(calibration, samples[i]));
-      shares.push_back(samples[i].share);
+      if (held_out[i].left_out == kind) left_out.push_back(samples[i]);
     }
-    double& quantile = calibration.quantiles[kind];
-    if (!errors.empty()) {
-      calibration.shares[kind] = median(shares);
+    for (const Sample& sample : left_out) shares.push_back(sample.share);
+    double& deviations = calibration.quantiles[kind];
+    if (!left_out.empty()) {
+      calibration.shares[kind] = quantile(std::move(shares), kind == row_alone ? 0.25 : 0.5);
+      for (const Sample& sample : left_out) errors.push_back(sample.error / deviation(calibration, sample));
       const auto n = static_cast<double>(errors.size());
       const double level = std::min(0.9 * (n + static_cast<double>(dropped)) / n, 1.0);
-      quantile = conformal_half_width(std::move(errors), level) * student_factor(groups[kind]);
+      deviations = conformal_half_width(std::move(errors), level) * student_factor(groups[kind]);
     } else if (kind != row_alone) {
-      quantile = 0;  // fewer than two such groups
+      deviations = 0;  // fewer than two such groups
     }
     if (kind != row_alone)
-      quantile = std::max(quantile, calibration.quantiles[kind == architecture ? row_alone : architecture]);
+      deviations = std::max(deviations, calibration.quantiles[kind == architecture ? row_alone : architecture]);
   }
   return calibration;
 }

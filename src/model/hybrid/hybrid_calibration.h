@@ -21,14 +21,17 @@ enum LeftOut : std::size_t { row_alone, architecture, depth, width, left_out_kin
 
 /// How far errors on left-out rows exceed what the residual process and the forms' disagreement predict:
 ///   variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
-/// where share is process / amplitude^2. The 90 % interval is this many deviations to either side as covered the
-/// left-out rows; there is one quantile for rows, architectures, depths and widths each. Between the median shares of
-/// rows, architectures and depths (or widths) the quantile is interpolated.
+/// where process is share * amplitude^2. The 90 % interval is this many deviations to either side as covered the
+/// left-out rows (split conformal prediction: Lei et al., JASA 2018); there is one quantile for rows, architectures,
+/// depths and widths each. Between the shares of rows, architectures and depths (or widths) the quantile is
+/// interpolated. It covers 90 % of single runs of rows like those left out. Rows that suggest() has spread are left out
+/// far from one another and the others lie between them: no share counts less than a quarter of the rows left out alone
+/// have, since their errors say nothing of what is nearer.
 struct Calibration {
   double process_log = 0;
   double novelty = 0;
   double disagreement_log = 0;
-  std::array<double, left_out_kinds> shares = {0, 0, 1, 1};
+  std::array<double, left_out_kinds> shares = {0, 0, 1, 1};  ///< medians; of row_alone the lower quartile
   std::array<double, left_out_kinds> quantiles = {z90, z90, z90, z90};
   double most_share = 1;  ///< largest share that was left out; larger ones are treated like it
 
@@ -45,8 +48,10 @@ struct Calibration {
   }
 
   /// Variance without noise.
-  [[nodiscard]] double latent(double process, double share, double disagreement) const {
-    return process * std::exp(process_log + novelty * std::min(share, most_share)) +
+  /// @param amplitude2  variance of the process far from all rows
+  [[nodiscard]] double latent(double amplitude2, double share, double disagreement) const {
+    const double counted = std::max(share, shares[row_alone]);
+    return amplitude2 * counted * std::exp(process_log + novelty * std::min(counted, most_share)) +
            std::exp(disagreement_log) * disagreement;
   }
 };
@@ -56,10 +61,10 @@ struct HeldOut {
   FormVector by_form;  ///< log seconds
   FormVector unseen;   ///< variance
   double log_time = 0;
-  double process = 0;  ///< variance
-  double share = 0;    ///< of the process's variance far from all rows
-  double noise = 0;    ///< variance
-  double weight = 1;   ///< every kind of group has the same total weight
+  double amplitude2 = 0;  ///< variance of the process far from all rows
+  double share = 0;       ///< of amplitude2 that the known rows leave
+  double noise = 0;       ///< variance, at most a single run's: that is what intervals are asked for
+  double weight = 1;      ///< every kind of group has the same total weight
   LeftOut left_out = row_alone;
 };
 

@@ -336,9 +336,9 @@ class HybridFit {
       row.unseen = view.unseen;
       row.by_form = view.log_time + alpha.transpose() * across.col(column);
       row.log_time = asked[i].log_time;
-      row.process = std::max(0.0, kernel.amplitude2() - spread.col(column).squaredNorm());
-      row.share = row.process / kernel.amplitude2();
-      row.noise = asked[i].noise * kernel.noise2();
+      row.amplitude2 = kernel.amplitude2();
+      row.share = std::max(0.0, 1 - spread.col(column).squaredNorm() / row.amplitude2);
+      row.noise = std::min(asked[i].noise, 1.0) * kernel.noise2();
       held_out.push_back(row);
     }
   }

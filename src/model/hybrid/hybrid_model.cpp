@@ -195,7 +195,7 @@ HybridModel::Estimate HybridModel::combine(const PhysicsView& view, const Residu
 }
 
 double HybridModel::latent(const Estimate& estimate) const {
-  return calibration.latent(estimate.process, share(estimate), estimate.disagreement) + estimate.unseen;
+  return calibration.latent(kernel.amplitude2(), share(estimate), estimate.disagreement) + estimate.unseen;
 }
 
 double HybridModel::share(const Estimate& estimate) const { return estimate.process / kernel.amplitude2(); }

@@ -204,7 +204,8 @@ struct Collector::Impl {
   [[nodiscard]] std::string specification(const Job& job) const;
   [[nodiscard]] RunLogWriter open_log(const Workload& workload) const;
   [[nodiscard]] bool counts(const Run& run) const;
-  std::vector<Job> jobs_left(std::span<const Workload> workloads, const std::vector<Run>& runs, int& skipped) const;
+  [[nodiscard]] std::vector<Job> jobs_left(std::span<const Workload> workloads, int& skipped);
+  RunRecorder& recorder();
 
   CollectOptions options;
   c10::Device device;
@@ -214,6 +215,7 @@ struct Collector::Impl {
   std::unique_ptr<ImageData> data;
   std::tuple<std::vector<std::int64_t>, std::int64_t, std::int64_t> data_is_for;
   std::optional<SystemInfo> info;
+  std::optional<RunRecorder> opened;
   std::map<std::vector<std::int64_t>, double> overheads;  // of an epoch, by shape and number of its images and batches
 };
 
@@ -304,11 +306,13 @@ bool Collector::Impl::counts(const Run& run) const {
   return run.outcome == Outcome::oom || options.timing == Timing::steps || run.epochs >= options.epochs;
 }
 
-/// What the recorded runs leave to be measured, shuffled.
-std::vector<Job> Collector::Impl::jobs_left(std::span<const Workload> workloads, const std::vector<Run>& runs,
-                                            int& skipped) const {
+/// Once for all calls, so that the lines that it set aside are told however often the file is read.
+RunRecorder& Collector::Impl::recorder() { return opened ? *opened : opened.emplace(options.runs_csv); }
+
+/// What the recorded runs leave to be measured, in the order of the workloads.
+std::vector<Job> Collector::Impl::jobs_left(std::span<const Workload> workloads, int& skipped) {
   std::map<std::string, int> there;
-  for (const Run& run : runs) {
+  for (const Run& run : recorder().runs()) {
     if (counts(run)) ++there[run.workload.key()];
   }
   std::set<std::string> keys;
@@ -322,8 +326,6 @@ std::vector<Job> Collector::Impl::jobs_left(std::span<const Workload> workloads,
       jobs.push_back({here, repeat == 0 ? options.seed : mix(options.seed, static_cast<std::uint64_t>(repeat))});
     }
   }
-  Random random(options.seed);
-  random.shuffle(jobs);
   return jobs;
 }
 
@@ -333,6 +335,16 @@ Collector::Collector(Collector&&) noexcept = default;
 Collector& Collector::operator=(Collector&&) noexcept = default;
 
 Workload Collector::placed(Workload workload) const { return impl_->placed(std::move(workload)); }
+
+std::vector<Workload> Collector::left(std::span<const Workload> workloads) {
+  for (const Workload& workload : workloads) static_cast<void>(placed(workload));  // refused before files are made
+  int skipped = 0;
+  std::vector<Workload> left;
+  for (Job& job : impl_->jobs_left(workloads, skipped)) {
+    if (left.empty() || left.back() != job.workload) left.push_back(std::move(job.workload));
+  }
+  return left;
+}
 
 void Collector::write_graphs(std::span<const Workload> workloads) const {
   if (!impl_->file) return;
@@ -351,14 +363,16 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
   for (const Workload& workload : workloads)
     static_cast<void>(impl_->placed(workload));  // refused before files are made
   if (!impl_->options.log_dir.empty()) make_folder(impl_->options.log_dir);
-  RunRecorder recorder(impl_->options.runs_csv);
+  RunRecorder& recorder = impl_->recorder();
   CollectResult result;
   try {
     write_graphs(workloads);
   } catch (const InputError& error) {
     result.without_graph = error.what();
   }
-  const std::vector<Job> jobs = impl_->jobs_left(workloads, recorder.runs(), result.skipped);
+  std::vector<Job> jobs = impl_->jobs_left(workloads, result.skipped);
+  Random random(impl_->options.seed);
+  random.shuffle(jobs);
   const auto limit = impl_->options.time_limit_sec;
   const auto begin = Clock::now();
   result.left = static_cast<int>(jobs.size());
