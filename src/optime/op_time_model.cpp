@@ -270,10 +270,10 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   double covered = 0;
   for (const std::size_t i : order) {
     const std::string_view name = step.name(step.ops()[kernels[i].op]);
-    const auto known_op = std::find_if(time.costliest.begin(), time.costliest.end(),
-                                       [&](const TimeTerm& term) { return term.op == name; });
-    TimeTerm& term = known_op != time.costliest.end() ? *known_op : time.costliest.emplace_back(std::string(name));
-    term.sec += seconds[i];
+    auto term = std::find_if(time.costliest.begin(), time.costliest.end(),
+                             [&](const TimeTerm& other) { return other.op == name; });
+    if (term == time.costliest.end()) term = time.costliest.insert(term, TimeTerm{std::string(name)});
+    term->sec += seconds[i];
     if (covered == 0) time.provenance = rests_on[i];
     if (covered < 0.9 * time.device_sec) time.provenance = std::max(time.provenance, rests_on[i]);
     covered += seconds[i];
