@@ -85,10 +85,10 @@ const std::array<StepPrior, step_parameters>& step_priors() { return priors; }
 
 double host_effect(const StepParameters& parameters, double sec) { return std::log(sec) - parameters[host]; }
 
-/// A kernel's computing and memory times, without and with their rounded maximum.
+/// A kernel's time without its gaps: a rounded maximum of computing and of moving bytes.
 struct StepFormula::Parts {
-  double compute = 0, memory = 0, sum = 0, larger = 0;  ///< (compute^p + memory^p), its p-th root
-  double compute_power = 0;
+  double sec = 0;            ///< (compute^p + memory^p)^(1/p)
+  double compute_share = 0;  ///< of its change, if both change alike: compute^p / (compute^p + memory^p)
 };
 
 StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, const MachineEffects& effects)
@@ -156,10 +156,8 @@ double StepFormula::moved_bytes(const StepKernel& kernel) const {
 
 StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
-  Parts parts;
-  parts.memory = moved_bytes(kernel) * group.seconds_per_byte;
-  parts.larger = parts.memory;
-  if (group.seconds_per_flop == 0) return parts;
+  const double memory = moved_bytes(kernel) * group.seconds_per_byte;
+  if (group.seconds_per_flop == 0) return {memory, 0};
   double compute =
       kernel.flops * group.seconds_per_flop * (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
   if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
@@ -168,14 +166,13 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
     compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
   }
-  parts.compute = compute;
-  parts.compute_power = compute * compute * std::sqrt(compute);
-  parts.sum = parts.compute_power + parts.memory * parts.memory * std::sqrt(parts.memory);
-  parts.larger = parts.sum > 0 ? std::exp(std::log(parts.sum) / sharpness) : 0;
-  return parts;
+  const double compute_power = compute * compute * std::sqrt(compute);
+  const double sum = compute_power + memory * memory * std::sqrt(memory);
+  if (!(sum > 0)) return {};
+  return {std::exp(std::log(sum) / sharpness), compute_power / sum};
 }
 
-double StepFormula::seconds(const StepKernel& kernel) const { return parts(kernel).larger + kernel.calls * gap_; }
+double StepFormula::seconds(const StepKernel& kernel) const { return parts(kernel).sec + kernel.calls * gap_; }
 
 double StepFormula::host_seconds(const StepKernel& kernel, bool backward) const {
   if (!kernel.dispatched) return 0;
@@ -219,8 +216,8 @@ MachineEffects StepFormula::slopes(std::span<const StepKernel> kernels, std::spa
   for (std::size_t i = wait; i < kernels.size(); ++i) {
     total += seconds[i];
     const Parts part = parts(kernels[i]);
-    const double sec = seconds[i] * part.larger / (part.larger + kernels[i].calls * gap_);
-    const double compute = part.sum > 0 ? sec * part.compute_power / part.sum : 0;
+    const double sec = seconds[i] * part.sec / (part.sec + kernels[i].calls * gap_);
+    const double compute = sec * part.compute_share;
     slopes.compute -= compute;
     slopes.memory -= sec - compute;
   }
@@ -256,8 +253,7 @@ double StepFormula::log_step(std::span<const StepKernel> kernels, double input_s
     const StepKernel& kernel = kernels[i];
     const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
     const Parts part = parts(kernel);
-    const double share = part.sum > 0 ? part.compute_power / part.sum : 0;
-    const double compute = calls[i] * part.larger * share, memory = calls[i] * part.larger - compute;
+    const double sec = calls[i] * part.sec, compute = sec * part.compute_share, memory = sec - compute;
     d[gap] += calls[i] * kernel.calls * gap_;
     d[group.memory] -= memory;
     slopes->machine.memory -= memory;
