@@ -311,14 +311,15 @@ RunRecorder& Collector::Impl::recorder() { return opened ? *opened : opened.empl
 
 /// What the recorded runs leave to be measured, in the order of the workloads.
 std::vector<Job> Collector::Impl::jobs_left(std::span<const Workload> workloads, int& skipped) {
+  std::vector<Workload> asked;
+  for (const Workload& workload : workloads) asked.push_back(placed(workload));  // refused before files are made
   std::map<std::string, int> there;
   for (const Run& run : recorder().runs()) {
     if (counts(run)) ++there[run.workload.key()];
   }
   std::set<std::string> keys;
   std::vector<Job> jobs;
-  for (const Workload& workload : workloads) {
-    Workload here = placed(workload);
+  for (const Workload& here : asked) {
     if (!keys.insert(here.key()).second) continue;
     const int recorded = std::min(there[here.key()], options.repeats);
     skipped += recorded;
@@ -337,7 +338,6 @@ Collector& Collector::operator=(Collector&&) noexcept = default;
 Workload Collector::placed(Workload workload) const { return impl_->placed(std::move(workload)); }
 
 std::vector<Workload> Collector::left(std::span<const Workload> workloads) {
-  for (const Workload& workload : workloads) static_cast<void>(placed(workload));  // refused before files are made
   int skipped = 0;
   std::vector<Workload> left;
   for (Job& job : impl_->jobs_left(workloads, skipped)) {
