@@ -161,6 +161,21 @@ TEST_F(IterationLogTest, TakesWallTimeWhereTheTimerDidNotWait) {
   EXPECT_THAT(summary.warnings, ElementsAre(AllOf(HasSubstr("25 % of the wall time"), HasSubstr("300 % too high"))));
 }
 
+TEST_F(IterationLogTest, TheTimerIsComparedWithTheWallTimeOfTheSameIterations) {
+  std::string text = "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp,epoch\n";
+  double now = 1000;
+  for (int i = 0; i < 8; ++i) {
+    const double ms = i == 4 ? 40 : 100;  // the first of the second epoch, which follows a pause
+    now += ms * 1e-3 + (i == 4 ? 5 : 0);
+    text += "lab,T4,resnet18,32," + std::to_string(i) + "," + std::to_string(ms) + "," + std::to_string(32e3 / ms) +
+            "," + std::to_string(now) + "," + std::to_string(i / 4) + "\n";
+  }
+  const IterationSummary summary = read(folder_.write("a.csv", text), 1);
+  EXPECT_EQ(summary.rows[0].iterations, 6);
+  EXPECT_NEAR(summary.rows[0].mean_ms, 90, 1e-9);  // of five of 100 and one of 40
+  EXPECT_THAT(summary.warnings, ElementsAre());
+}
+
 TEST_F(IterationLogTest, PartialBatchesThatTheRateGivesAwayAreLeftOut) {
   std::string text = "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp\n";
   // Two epochs of 32 + 32 + 32 + 8 images at 1 image/ms, in one numbering.

@@ -32,7 +32,7 @@ struct Group {
   std::optional<Iteration> last;
   std::int64_t position = 0;                                     // in the run, from 0
   std::optional<std::pair<double, std::optional<double>>> held;  // newest timer and wall time; dropped if the run ends
-  Moments timer, wall, logged, all_wall;
+  Moments timer, wall, timer_beside_wall, logged, all_wall;
 
   void take(const Iteration& iteration, int warmup) {
     const bool follows = last && iteration.index == last->index + 1 && iteration.timestamp >= last->timestamp;
@@ -48,7 +48,10 @@ struct Group {
     logged.add(iteration.images_per_sec);
     if (held) {
       timer.add(held->first);
-      if (held->second) wall.add(*held->second);
+      if (held->second) {
+        timer_beside_wall.add(held->first);
+        wall.add(*held->second);
+      }
       held.reset();
     }
     const double images = iteration.images_per_sec * iteration.timer_ms / 1e3;
@@ -140,7 +143,7 @@ IterationSummary summarise_iterations(std::span<const std::string> paths, int wa
       throw InputError(fmt::format("{}{}, batch size {}: no iteration is left without the first {} and the last",
                                    group.place, group.workload.network, group.workload.batch_size, warmup));
     }
-    const bool unsynchronised = group.wall.n > 0 && group.wall.mean() > 1.02 * group.timer.mean();
+    const bool unsynchronised = group.wall.n > 0 && group.wall.mean() > 1.02 * group.timer_beside_wall.mean();
     const Moments& used = unsynchronised ? group.wall : group.timer;
     const std::optional<double> deviation = used.n > 1 ? std::optional(used.deviation()) : std::nullopt;
     summary.rows.push_back({group.environment, group.workload, used.n, used.mean(), deviation, used.min, used.max,
@@ -151,7 +154,7 @@ IterationSummary summarise_iterations(std::span<const std::string> paths, int wa
           "{}, {}, batch size {}: the timer saw {:.0f} % of the wall time, so it did not wait for the device; the "
           "imgs_per_sec in the log are {:.0f} % too high; times are taken from the timestamps",
           group.environment.empty() ? group.workload.device : group.environment, group.workload.network,
-          group.workload.batch_size, 100 * group.timer.mean() / group.wall.mean(),
+          group.workload.batch_size, 100 * group.timer_beside_wall.mean() / group.wall.mean(),
           100 * (group.logged.mean() / wall_rate - 1)));
     }
   }
