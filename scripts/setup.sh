@@ -18,7 +18,7 @@ core_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
 )
-lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen) # Clang: for the sanitizers, too
+lint_packages=(clang libclang-rt-dev lld clang-format clang-tidy doxygen) # Clang: for the sanitizers, too
 torch_packages=(libturbojpeg0-dev) # folders of JPEG files
 torch_version=2.11.0
 toolkit_release=13 # of CUDA; what this LibTorch was built with

@@ -35,6 +35,7 @@ done
 case $preset in
   core) scripts/setup.sh --core ;;
   asan | tsan) scripts/setup.sh --core --lint ;;
+  ci) scripts/setup.sh --lint ;;
   *) scripts/setup.sh ;;
 esac
 cmake --preset "$preset"
