@@ -18,7 +18,7 @@ namespace perfpred {
 namespace {
 
 constexpr std::size_t rows_of_network = 8, most_rows = 5000;
-constexpr double outlier_deviations = 4;
+constexpr double outlier_limit = 4;
 /// Largest standard deviation of the part of an error that is not the device's.
 constexpr double most_within = 0.21;
 
@@ -31,7 +31,7 @@ constexpr Shares shares;
 /// Squared length scale of the features.
 constexpr double length2 = 1.2 * 1.2;
 
-constexpr double jitter = 1e-10;  // of a label's variance
+constexpr double label_jitter = 1e-10;  // of a label's variance
 
 double square(double x) { return x * x; }
 
@@ -139,7 +139,7 @@ double ErrorSpread::covariance(const OpPlace& a, const OpPlace& b) const {
 }
 
 double ErrorSpread::variance_of_label(const OpError& row) const {
-  return square(noise) / static_cast<double>(row.runs) + row.label_variance + jitter;
+  return square(noise) / static_cast<double>(row.runs) + row.label_variance + label_jitter;
 }
 
 Quantiles OpRegression::Estimate::quantiles() const { return quantiles_about(log_sec, z90 * std::sqrt(variance)); }
@@ -169,7 +169,7 @@ void OpRegression::drop_outliers() {
           factor_.solve(Eigen::MatrixXd::Identity(alpha_.size(), alpha_.size())).diagonal();
       Eigen::Index worst = 0;  // its leave-one-out residual is alpha / precision, with variance 1 / precision
       const double deviations = (alpha_.array().square() / precision.array()).maxCoeff(&worst);
-      if (deviations <= square(outlier_deviations)) return;
+      if (deviations <= square(outlier_limit)) return;
       drop(static_cast<std::size_t>(worst));
       rows_.erase(rows_.begin() + worst);
       solve();
@@ -189,7 +189,7 @@ void OpRegression::drop_outliers() {
   };
   std::size_t count = 0;
   remove_worst(rows_.size(), distance, [&](std::size_t worst) {
-    if (count == most_dropped || deviations[worst] <= square(outlier_deviations)) return false;
+    if (count == most_dropped || deviations[worst] <= square(outlier_limit)) return false;
     drop(worst);
     dropped[worst] = true;
     ++count;
@@ -205,7 +205,7 @@ void OpRegression::drop_outliers() {
 bool OpRegression::is_outlier(const AggregateRow& measured) const {
   const Estimate expected = estimate(measured.workload, nullptr);
   const double apart = std::log(*measured.avg_time_mean) - expected.log_sec;
-  return square(apart) > square(outlier_deviations) * expected.variance;
+  return square(apart) > square(outlier_limit) * expected.variance;
 }
 
 void OpRegression::choose_spread() {

@@ -21,7 +21,7 @@ namespace {
 
 enum class Policy : std::uint8_t { none, half, single, single_result, widest };
 
-thread_local std::optional<at::ScalarType> half_type;                              // empty: no mixed precision
+thread_local std::optional<at::ScalarType> autocast_type;                          // empty: no mixed precision
 thread_local std::unordered_map<const c10::TensorImpl*, at::Tensor> cast_weights;  // each once, as LibTorch does
 
 #define PERFPRED_NAME(name, ...) "aten::" #name,
@@ -55,7 +55,7 @@ Treatment treatment_of(const c10::OperatorHandle& op) {
     if (found->second.recurrent) found->second.policy = Policy::half;  // ATen/native/cudnn: autocast's _cudnn_rnn
   }
   Treatment treatment = found->second;
-  if (!half_type) treatment.policy = Policy::none;
+  if (!autocast_type) treatment.policy = Policy::none;
   return treatment;
 }
 
@@ -84,7 +84,7 @@ void cast(c10::IValue& value, at::ScalarType type) {
 
 /// Casts the arguments from `begin` on.
 void cast_arguments(const c10::OperatorHandle& op, Policy policy, torch::jit::Stack& stack, std::size_t begin) {
-  at::ScalarType type = policy == Policy::half ? *half_type : at::kFloat;
+  at::ScalarType type = policy == Policy::half ? *autocast_type : at::kFloat;
   if (policy == Policy::widest) {
     bool any_single = false;
     for (std::size_t i = begin; i < stack.size(); ++i) {
@@ -92,7 +92,7 @@ void cast_arguments(const c10::OperatorHandle& op, Policy policy, torch::jit::St
         any_single = any_single || (is_eligible(tensor) && tensor.scalar_type() == at::kFloat);
       });
     }
-    type = any_single ? at::kFloat : *half_type;
+    type = any_single ? at::kFloat : *autocast_type;
   }
   if (policy == Policy::single_result) {
     const auto& arguments = op.schema().arguments();
@@ -124,7 +124,7 @@ void dispatch(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
 }  // namespace
 
 CudaDispatch::CudaDispatch(std::optional<at::ScalarType> half) {
-  half_type = half;
+  autocast_type = half;
   static const torch::Library library = [] {
     torch::Library made(torch::Library::IMPL, "_", c10::DispatchKey::DeferredInit, __FILE__, __LINE__);
     made.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>());
@@ -134,10 +134,10 @@ CudaDispatch::CudaDispatch(std::optional<at::ScalarType> half) {
 
 CudaDispatch::~CudaDispatch() { cast_weights.clear(); }
 
-CudaAutocast::CudaAutocast(std::optional<at::ScalarType> half) : before_(std::exchange(half_type, half)) {}
+CudaAutocast::CudaAutocast(std::optional<at::ScalarType> half) : before_(std::exchange(autocast_type, half)) {}
 
 CudaAutocast::~CudaAutocast() {
-  half_type = before_;
+  autocast_type = before_;
   if (!before_) cast_weights.clear();  // as the outermost autocast does when it ends
 }
 
