@@ -125,7 +125,6 @@ TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
   const OpPrior prior(nullptr, DeviceCatalogue());
   const OpGraph step = job("squeezenet1_1", 1, "T4").graph();
   for (const Device& device : prior.devices().devices()) {
-    if (device.kind == DeviceKind::other) continue;  // rates of vector units are not known of these
     for (const Precision precision :
          {Precision::fp64, Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::default_}) {
       Workload asked = job("squeezenet1_1", 1, device.name.c_str());

@@ -132,12 +132,10 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   step.emulated_half = precision != asked;
   step.matrix = hardware_of(device, precision);
   step.conv_flops = device.convolution_flops(precision).value_or(step.matrix.flops);
-  const bool wide = precision == Precision::fp64;
-  if (wide) step.matrix.vector_flops = device.fp64_vector_tflops.value_or(step.matrix.flops / 1e12) * 1e12;
   const double vector = step.matrix.vector_flops * 1.05;
   step.matrix_units = step.matrix.flops > vector;
   step.conv_matrix_units = step.conv_flops > vector;
-  step.fp64 = wide;
+  step.fp64 = precision == Precision::fp64;
   step.byte_scale = arithmetic == StepArithmetic::half ? 0.5 : arithmetic == StepArithmetic::double_ ? 2 : 1;
   return step;
 }

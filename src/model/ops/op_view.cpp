@@ -64,9 +64,7 @@ bool OpPrior::knows_device(const Workload& workload) const {
   if (named.size() != 1 || workload.precision == Precision::unknown) return false;
   const Device& device = *named.front();
   if (workload.threads && device.kind != DeviceKind::cpu) return false;
-  const Precision rates = computed_precision(device, workload.precision);
-  return device.matrix_flops(rates) && device.convolution_flops(rates) && device.vector_flops(rates) &&
-         device.mem_bw_gbs;
+  return device.matrix_flops(computed_precision(device, workload.precision)) && device.mem_bw_gbs;
 }
 
 OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
