@@ -222,7 +222,7 @@ void OpRegression::choose_spread() {
   const Eigen::VectorXd by_noise = (covariance_of(some, {0, 1}) - base).diagonal();
   double best = HUGE_VAL;
   for (const double scale : {0.5, 0.7, 1.0, 1.4, 2.0}) {
-    for (const double noise : {0.005, 0.01, 0.02, 0.03, 0.05, 0.1}) {
+    for (const double noise : {0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2}) {
       Eigen::MatrixXd covariance = base + square(scale) * by_scale;
       covariance.diagonal() += square(noise) * by_noise;
       const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
