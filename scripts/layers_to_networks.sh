@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # How well do layers that were measured alone say what a step of a whole network takes? Measures layers, none with a shape
-# of the networks that are asked for, then 16 networks with four batch sizes each, fits an op model on the layers and
+# of the networks that are asked for, then 16 networks with four batch sizes each, twice, fits an op model on the layers and
 # scores it; then with runs of the other networks, and with one run of the network itself.
 #
 #   scripts/layers_to_networks.sh BIN_DIR OUT_DIR [DEVICE]
 #
-# DEVICE is cpu (default), cuda, cuda:1, ... A CPU takes about 40 minutes and has to be quiet. The same command again
+# DEVICE is cpu (default), cuda, cuda:1, ... A CPU takes about 70 minutes and has to be quiet. The same command again
 # measures only what is missing.
 set -euo pipefail
 
@@ -39,15 +39,15 @@ layers() { # shapes, layers of a type, types, further options
   "$bin/perfpred-bench-layers" --device "$device" --shapes "$1" --num "$2" --layer "$3" "${ranges[@]}" "${@:4}" \
     --leave-out "$cnns,vit_b_32,$transformers" --optimizer adam --out "$out/layers.csv"
 }
-layers log 80 conv2d
-layers log 40 linear,attention --range linear.seq_len=1:512
-layers log 15 embedding,layernorm,batchnorm,pooling,elementwise,softmax
-layers zoo 80 conv2d --network "$others"
-layers zoo 20 linear,batchnorm,elementwise,layernorm,pooling --network "$others"
+layers log 160 conv2d
+layers log 80 linear,attention --range linear.seq_len=1:512
+layers log 30 embedding,layernorm,batchnorm,pooling,elementwise,softmax
+layers zoo 160 conv2d --network "$others"
+layers zoo 40 linear,batchnorm,elementwise,layernorm,pooling --network "$others"
 
 networks() {
   "$bin/perfpred-collect" --device "$device" --timing steps --batch-size "$batches" --train-images 512 --optimizer adam \
-    --out "$out/runs.csv" --log-dir "$out/logs" "$@"
+    --repeats 2 --out "$out/runs.csv" --log-dir "$out/logs" "$@"
 }
 networks --network "$cnns,vit_b_32"
 networks --network "$transformers" --input "$words"
