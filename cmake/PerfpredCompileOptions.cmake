@@ -23,10 +23,6 @@ function(perfpred_compile_options target)
     target_compile_options(${target} PRIVATE -fsanitize=${PERFPRED_SANITIZE} -fno-sanitize-recover=all
                                              -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${PERFPRED_SANITIZE})
-    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-      target_compile_options(${target} PRIVATE
-        -fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitizer_ignorelist.txt)
-    endif()
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its check of initialisation is wrong on instrumented code
       target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     endif()
