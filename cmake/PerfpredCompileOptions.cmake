@@ -12,9 +12,6 @@ function(perfpred_compile_options target)
   endif()
   if(CMAKE_UNITY_BUILD)  # private names of other sources are in sight
     target_compile_options(${target} PRIVATE -Wno-shadow)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # wrong on LibTorch's atomic counters, once much is inlined
-      target_compile_options(${target} PRIVATE -Wno-stringop-overflow)
-    endif()
   endif()
   if(PERFPRED_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
