@@ -18,6 +18,9 @@ namespace perfpred {
 /// and an answer from the nearest rows.
 inline constexpr std::size_t exact_rows = 400;
 
+/// An outlier is further than so many standard deviations from what the other rows predict.
+inline constexpr double outlier_deviations = 4;
+
 /// The rows that an answer rests on: half are the nearest of a sixteenth of all rows, the others the nearest of all.
 /// The first say how the process goes on where the second lie close together (Stein, Chi, Welty, J. R. Stat. Soc. B 66,
 /// 2004).

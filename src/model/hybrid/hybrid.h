@@ -18,8 +18,8 @@ struct HybridConstants {
   double cost_deviation = 3;  ///< prior standard deviation of a log cost
   /// Weights of the forms before held-out rows are seen.
   std::array<double, physics_forms.size()> form_weights = {0.25, 0.25, 0.25, 0.25};
-  double weight_pull = 0.3;       ///< penalty on log weights that differ from these
-  double outlier_deviations = 4;  ///< of a leave-one-out residual
+  double weight_pull = 0.3;                                  ///< penalty on log weights that differ from these
+  double outlier_deviations = perfpred::outlier_deviations;  ///< of a leave-one-out residual
   /// Sample that the process and the held-out errors of a larger table come from.
   std::size_t search_rows = exact_rows;
   std::size_t max_rows = 5000;  ///< an answer takes time in proportion to the rows

@@ -10,13 +10,13 @@
 
 #include "model/hybrid/step_shape.h"
 #include "model/lognormal.h"
+#include "model/nearest_rows.h"
 #include "statistics/confidence.h"
 
 namespace perfpred {
 namespace {
 
 constexpr double same_level = 0.1;                  // depths or log2 widths that differ by less count as one
-constexpr double outlier_deviations = 4;            // of an observed run
 constexpr double widest = z90 * traffic_deviation;  // largest half width of log time: of a run all of unseen costs
 constexpr std::size_t block_columns = 128;          // predictions that share a pass over the process's matrices
 

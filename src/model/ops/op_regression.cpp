@@ -18,7 +18,6 @@ namespace perfpred {
 namespace {
 
 constexpr std::size_t rows_of_network = 8, most_rows = 5000;
-constexpr double outlier_limit = 4;
 /// Largest standard deviation of the part of an error that is not the device's.
 constexpr double most_within = 0.21;
 
@@ -169,7 +168,7 @@ void OpRegression::drop_outliers() {
           factor_.solve(Eigen::MatrixXd::Identity(alpha_.size(), alpha_.size())).diagonal();
       Eigen::Index worst = 0;  // its leave-one-out residual is alpha / precision, with variance 1 / precision
       const double deviations = (alpha_.array().square() / precision.array()).maxCoeff(&worst);
-      if (deviations <= square(outlier_limit)) return;
+      if (deviations <= square(outlier_deviations)) return;
       drop(static_cast<std::size_t>(worst));
       rows_.erase(rows_.begin() + worst);
       solve();
@@ -189,7 +188,7 @@ void OpRegression::drop_outliers() {
   };
   std::size_t count = 0;
   remove_worst(rows_.size(), distance, [&](std::size_t worst) {
-    if (count == most_dropped || deviations[worst] <= square(outlier_limit)) return false;
+    if (count == most_dropped || deviations[worst] <= square(outlier_deviations)) return false;
     drop(worst);
     dropped[worst] = true;
     ++count;
@@ -205,7 +204,7 @@ void OpRegression::drop_outliers() {
 bool OpRegression::is_outlier(const AggregateRow& measured) const {
   const Estimate expected = estimate(measured.workload, nullptr);
   const double apart = std::log(*measured.avg_time_mean) - expected.log_sec;
-  return square(apart) > square(outlier_limit) * expected.variance;
+  return square(apart) > square(outlier_deviations) * expected.variance;
 }
 
 void OpRegression::choose_spread() {
