@@ -40,3 +40,16 @@ function(perfpred_precompile_headers group target)
     set_property(GLOBAL PROPERTY perfpred_${group}_headers ${target})
   endif()
 endfunction()
+
+# perfpred_compile_soon(<target>): with CMAKE_UNITY_BUILD, for builds from nothing, the own sources of a program are not
+# optimised. It names the core first, so that the linker takes the core's copies of inline functions, which are.
+function(perfpred_compile_soon target)
+  if(CMAKE_UNITY_BUILD)
+    set(core perfpred_core)
+    if(BUILD_SHARED_LIBS)
+      set(core perfpred_core_archive)
+    endif()
+    target_compile_options(${target} PRIVATE -O0)
+    target_link_options(${target} PRIVATE LINKER:--whole-archive,$<TARGET_FILE:${core}>,--no-whole-archive)
+  endif()
+endfunction()
