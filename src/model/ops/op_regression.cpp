@@ -98,6 +98,16 @@ Eigen::MatrixXd covariance_of(const std::vector<OpError>& rows, const ErrorSprea
   return covariance;
 }
 
+using NearFeatures = Eigen::Array<double, Eigen::Dynamic, OpFeature::count, Eigen::ColMajor, NearestRows::most>;
+
+/// How alike rows of features are to a place's, from row `first` on: many at once, for speed.
+NearVector likeness(const NearFeatures& rows, Eigen::Index first, const OpFeatures& features) {
+  Eigen::Array<double, Eigen::Dynamic, 1, Eigen::ColMajor, NearestRows::most> distance2 =
+      Eigen::ArrayXd::Zero(rows.rows() - first);
+  for (int f = 0; f < OpFeature::count; ++f) distance2 += (rows.col(f).tail(distance2.size()) - features[f]).square();
+  return (distance2 / (-2 * length2)).exp();
+}
+
 OpError op_error(const AggregateRow& measured, const OpView& view) {
   OpError row{measured.workload, place_of(measured.workload, view)};
   row.log_ratio = std::log(*measured.avg_time_mean) - view.log_sec();
@@ -130,8 +140,11 @@ ErrorSpread::Terms ErrorSpread::terms(const OpPlace& a, const OpPlace& b) const 
 }
 
 double ErrorSpread::covariance(const OpPlace& a, const OpPlace& b) const {
+  return covariance(a, b, std::exp(-(a.features - b.features).squaredNorm() / (2 * length2)));
+}
+
+double ErrorSpread::covariance(const OpPlace& a, const OpPlace& b, double alike) const {
   const Terms share = terms(a, b);
-  const double alike = std::exp(-(a.features - b.features).squaredNorm() / (2 * length2));
   const double network = a.network == b.network;
   return (a.slopes.dot(b.slopes) + a.rest * b.rest) * share.device +
          square(scale) * a.within * b.within * (alike * share.features + network * share.network);
@@ -301,14 +314,19 @@ OpRegression::Told OpRegression::told(const OpPlace& place) const {
 OpRegression::Told OpRegression::told_by(const NearestRows& rows, const OpPlace& place, NearVector& weights) const {
   const Eigen::Index n = rows.size();
   const auto row = [&](Eigen::Index k) -> const OpError& { return rows_[static_cast<std::size_t>(rows[k])]; };
+  NearFeatures features(n, OpFeature::count);
+  for (Eigen::Index k = 0; k < n; ++k) features.row(k) = row(k).place.features.transpose();
   NearMatrix covariance(n, n);
-  NearVector shared(n), ratios(n);
+  NearVector shared(n), ratios(n), alike(n);
   for (Eigen::Index k = 0; k < n; ++k) {
-    for (Eigen::Index j = k; j < n; ++j) covariance(j, k) = spread_.covariance(row(j).place, row(k).place);
+    const OpPlace& near = row(k).place;
+    alike.tail(n - k) = likeness(features, k, near.features);
+    for (Eigen::Index j = k; j < n; ++j) covariance(j, k) = spread_.covariance(row(j).place, near, alike[j]);
     covariance(k, k) += spread_.variance_of_label(row(k));
-    shared[k] = spread_.covariance(place, row(k).place);
     ratios[k] = row(k).log_ratio;
   }
+  alike = likeness(features, 0, place.features);
+  for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread_.covariance(place, row(k).place, alike[k]);
   weights = kriging_weights(covariance, shared);
   return {weights.dot(ratios), weights.dot(shared)};
 }

@@ -51,6 +51,7 @@ struct ErrorSpread {
   /// scale^2 times what features of a network do and what is a network's own. Errors in another precision are half as
   /// telling.
   [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b) const;
+  [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b, double alike) const;
   [[nodiscard]] double variance_of_label(const OpError& row) const;
 
   /// covariance = (slopes slopes' + rest rest') device + within within' (alike features + same network), where alike
