@@ -95,11 +95,14 @@ def table(rows):
 
     text = f"""# Peak memory of captured networks
 
-`scripts/capture_memory.py` wrote this table: the peak of a training step (batch {capture_zoo.BATCH}, SGD with momentum) of {len(rows)} networks of
-torchvision, timm and transformers, as LibTorch {torch.__version__.partition("+")[0]} reports its allocations on a CPU with {torch.get_num_threads()} threads to `torch.profiler`, beside
-the answer of `perfpred-inspect --step step.json --device cpu`. At most {100 * worst(2):.2f} % apart for steps that were captured without
-memory, {100 * worst(3):.2f} % for those captured while they were executed (`execute=True`). Without memory, attention is
-recorded as a GPU executes it.
+See how well perfpred estimates the memory of captured networks, or measure again:
+
+    python3 scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out table.md resnet50
+
+Each row is the peak of a training step (batch {capture_zoo.BATCH}, SGD with momentum) of one of {len(rows)} networks of torchvision, timm and
+transformers: measured, from the allocations that LibTorch {torch.__version__.partition("+")[0]} reports to `torch.profiler` on a CPU with {torch.get_num_threads()} threads, and estimated
+by `perfpred-inspect --step step.json --device cpu`. They differ by at most {100 * worst(2):.2f} % for steps captured without memory, {100 * worst(3):.2f} % for
+steps captured while they were executed (`execute=True`). Without memory, attention is recorded as a GPU executes it.
 
 | network | measured MB | captured MB | ratio | executed MB | ratio |
 |---|---|---|---|---|---|

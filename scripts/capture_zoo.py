@@ -323,12 +323,16 @@ def table(rows):
     same_params = sum(r["params"] == r["params_torch"] for r in good)
     text = f"""# Networks of other people, captured
 
-`scripts/capture_zoo.py` wrote this table: one training step (batch {BATCH}, SGD with momentum) of {len(rows)} networks of
-torchvision, timm, transformers and diffusers with random weights, captured without memory and counted by
-`perfpred-inspect --step`. {len(good)} were captured. FLOPs of convolutions, matrix products and attention of {len(equal)} are
-those of `torch.utils.flop_counter.FlopCounterMode`, parameters of {same_params} those of the module. {len(grouped)} more are equal once groups
-count (marked *): FlopCounterMode takes the gradients of grouped convolutions for those of whole ones. It counts causal attention
-whole, so the columns `products` and `FlopCounterMode` do, too; `step GFLOP` counts half of it, and everything else.
+Look up what perfpred counts for a well-known network, or count it again:
+
+    python3 scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out table.md resnet50
+
+Each row is one training step (batch {BATCH}, SGD with momentum) of one of {len(rows)} networks of torchvision, timm, transformers and
+diffusers with random weights, captured without memory ([step_file](step_file.md)) and counted by `perfpred-inspect --step`.
+{len(good)} were captured. {same_params} have the parameters of the module. FLOPs of convolutions, matrix products and attention of {len(equal)}
+equal those of `torch.utils.flop_counter.FlopCounterMode`. Those of {len(grouped)} more (marked *) are equal once groups are counted:
+FlopCounterMode counts the gradients of a grouped convolution as if it had one group. It ignores causal masks, and so do the
+columns `products` and `FlopCounterMode`; `step GFLOP` counts half for causal attention, and includes all other operators.
 
 | network | operators | parameters | products GFLOP | FlopCounterMode | step GFLOP | peak MB | seconds to capture |
 |---|---|---|---|---|---|---|---|

@@ -97,10 +97,14 @@ def table(rows):
     good = [r for r in rows if "failed" not in r]
     text = f"""# Networks of other people, exported
 
-`scripts/pt2_zoo.py` wrote this table: {len(rows)} networks with random weights, exported by `torch.export` in training mode
-(batch {capture_zoo.BATCH}) and counted by `perfpred-trace --pt2`, beside what `perfpred.capture` records of the same modules. {len(good)} were counted both ways;
-parameters and FLOPs of products of {sum(same(r) for r in good)} are equal. Bytes are those of forward and backward pass. Where products differ and parameters do not, export and
-capture take different ways through attention's mask: causal attention counts half of what attention with a mask does.
+See whether a network counts the same exported and captured, or count again:
+
+    python3 scripts/pt2_zoo.py --bin build/release/bin --out table.md resnet18
+
+{len(rows)} networks with random weights were exported by `torch.export` in training mode (batch {capture_zoo.BATCH}) and counted by `perfpred-trace --pt2`
+([tracing](tracing.md)); `captured` is what `perfpred.capture` records of the same modules. {len(good)} were counted both ways; {sum(same(r) for r in good)} have equal
+parameters and FLOPs of products. Bytes are those of forward and backward pass. Where products differ and parameters do not, the export
+has attention with a mask and the capture causal attention, which counts half.
 
 | network | parameters | products GFLOP | captured | bytes / captured | seconds to export |
 |---|---|---|---|---|---|

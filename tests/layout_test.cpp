@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rooms of src/, read from its #include lines: data flows one way, and no source grows into a flat of its own.
+// The folders ("rooms") of src/, read from its #include lines: data flows one way, and no source grows too long.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 const fs::path root = PERFPRED_SOURCE_DIR;
 
-/// Rooms in the order of the data flow: a room includes those before it. docs/architecture.md says what each is for.
+/// In the order of the data flow: a room includes those before it. docs/architecture.md says what each is for.
 constexpr std::array<std::string_view, 14> rooms = {"text",  "statistics", "catalogue", "network", "workload",
                                                     "step",  "device",     "optime",    "runs",    "aggregate",
                                                     "model", "evaluate",   "plan",      "tools"};

@@ -45,16 +45,16 @@ struct AggregateRow {
   std::optional<double> acc_std;        ///< empty as acc_mean is
   std::int64_t n_rejected = 0;          ///< number of rejected runs
   AggregateFlags flags;
-  /// Relative standard error of one run's time, as the root mean square over the runs in the means: the run's own
-  /// epoch_rel_sem where it has one, else that of the mean of its timed epochs by their scatter. Empty if none of them
-  /// has either. Run-to-run variation is not included.
+  /// Relative standard error of one run's time (root mean square over the averaged runs). A run has its own
+  /// epoch_rel_sem, else that of the mean of its timed epochs, from their scatter; empty if no run has either.
+  /// Run-to-run variation is not included.
   std::optional<double> epoch_rel_sem;
 
   friend bool operator==(const AggregateRow&, const AggregateRow&) = default;
 };
 
-/// All rows of a runs_agg.csv, in its order. Columns that are missing have the values that a missing column of runs.csv
-/// has; n_rejected 0, no flags.
+/// All rows of a runs_agg.csv, in its order. Missing columns get the defaults of read_runs(); n_rejected is then 0 and
+/// flags are empty.
 /// @throws InputError (`file:line: ...`) for a file that cannot be read, lacks a mandatory column, has no row, holds a
 /// row that is not an aggregate, or has the same workload and env twice
 [[nodiscard]] PERFPRED_API std::vector<AggregateRow> read_aggregate(const std::string& path);
@@ -80,17 +80,18 @@ struct AddedRuns {
   std::int64_t added = 0;
   /// Skipped runs: an earlier input has one with the same key, env, timestamp, host, time and accuracy.
   std::int64_t repeated = 0;
-  std::vector<std::string> skipped;  ///< one line each: a row that its writer was cut off in, a log without a row
+  std::vector<std::string> skipped;  ///< one line for each unfinished last row and each log without a row
 };
 
-/// Groups runs by Workload::key() and env into rows of runs_agg.csv. Of a run, its share in the sums and 8
-/// bytes that identify it are kept; of a rejected run also its time and timestamp. Partial aggregates, of several files
-/// or machines, merge to the same rows in any order: sums are kept in twice the precision of a double.
+/// Groups runs by Workload::key() and env into rows of runs_agg.csv. Memory: sums for each group, 8 bytes that identify
+/// each run, and the time and timestamp of each rejected run. Partial aggregates, of several files or machines, merge
+/// to the same rows in any order: sums are kept in twice the precision of a double.
 class PERFPRED_API Aggregator {
  public:
   /// `robust`: a run counts by its median timed epoch (all but the first; `steps` runs by avg_time_sec), unless its
   /// epochs disagree or its outcome is not ok. `mean`: every ok run counts by its avg_time_sec and images_per_sec.
-  /// Either way, a workload of which no run counts gets the plain mean over its timed runs and the flag `unstable`.
+  /// Either way, a workload whose runs are all rejected gets the plain mean over its timed runs and the flag
+  /// `unstable`.
   enum class Label { robust, mean };
 
   explicit Aggregator(Label label = Label::robust);

@@ -44,7 +44,7 @@ struct PERFPRED_API Device {
   /// FLOP/s of everything else: half precision computes in fp32 there.
   [[nodiscard]] std::optional<double> vector_flops(Precision precision) const;
 
-  /// mem_gb * 10^9: with the vendor's GB = 2^30 bytes this leaves out what drivers and ECC take.
+  /// mem_gb * 10^9. Where the vendor's GB is 2^30 bytes, the difference stands for what drivers and ECC take.
   [[nodiscard]] std::optional<double> memory_bytes() const;
 
   /// The CPU of this machine without its rates: its name is the model name that the kernel gives, `cpu` if there is
@@ -97,8 +97,8 @@ class PERFPRED_API DeviceCatalogue {
   std::vector<Device> devices_;
 };
 
-/// The one spelling of a device's name: what the built-in catalogue calls it, if the name or alias is of one device of
-/// it; any other name as it is.
+/// The one spelling of a device's name: the built-in catalogue's name if exactly one of its devices has this name or
+/// alias, else the name unchanged.
 [[nodiscard]] PERFPRED_API std::string canonical_device(std::string_view name);
 
 }  // namespace perfpred

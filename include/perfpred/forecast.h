@@ -29,8 +29,10 @@ struct Forecast {
   /// Peak of the job (memory_estimate.h). A device that the catalogue does not know is taken for a CPU if the workload
   /// has threads, else for a GPU. Empty where it is not known how the device allocates memory.
   std::optional<std::int64_t> memory_bytes;
-  std::optional<bool> fits;         ///< empty where the catalogue does not know the device's memory
-  std::optional<Bound> bound;       ///< the largest part of the breakdown, else of the device's roofline, else empty
+  std::optional<bool> fits;  ///< empty where the catalogue does not know the device's memory
+  /// What limits the steps: the largest part of a hybrid's breakdown; `launch` if the op model's device waits for its
+  /// host more than half of the time; else the roofline's bound; empty if the device's peaks are not known.
+  std::optional<Bound> bound;
   std::vector<TimeTerm> breakdown;  ///< TimeRegressor::breakdown()
   Quantiles step_sec;               ///< of one training step: an epoch's time over its steps
 };

@@ -43,7 +43,7 @@ struct PERFPRED_API MemoryEstimate {
   std::int64_t optimizer = 0;    ///< its state
   std::int64_t activations = 0;  ///< the batch, what is kept for the backward pass, temporaries
   std::int64_t loader = 0;       ///< batches loaded ahead
-  std::int64_t workspace = 0;    ///< of matrix libraries, and what the allocator holds beyond its tensors
+  std::int64_t workspace = 0;    ///< CPU: oneDNN's copies; GPU: of matrix libraries, and unused bytes of the allocator
   std::int64_t context = 0;      ///< of the driver
 
   /// @param margin  share of the device's memory that must stay free, 0..1

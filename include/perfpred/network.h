@@ -168,8 +168,8 @@ struct LayerParameters {
   }
 };
 
-/// Layers of a network that are executed in training only, from `first` to `last`, which gives logits, too. Their loss
-/// counts `weight` times beside the network's.
+/// The layers `first` to `last` of a network, which are executed in training only. Layer `last` gives logits, whose
+/// loss times `weight` is added to the network's.
 struct AuxiliaryHead {
   std::int32_t first = 0, last = 0;
   double weight = 0;
@@ -179,7 +179,7 @@ struct AuxiliaryHead {
 class PERFPRED_API Network {
  public:
   std::string name;
-  std::int64_t classes = 0;  ///< or words
+  std::int64_t classes = 0;  ///< of tokens: the size of the vocabulary
   bool tokens = false;       ///< the input is token numbers, and every token has a label
   std::vector<Layer> layers;
   std::vector<std::int32_t> edges;  ///< inputs of all layers, each an index into layers

@@ -144,7 +144,7 @@ class PERFPRED_API Op {
   std::int32_t layer = -1;        ///< index into OpGraph::layer_names(), -1 if it belongs to no layer
   std::int32_t name = -1;         ///< index into OpGraph::op_names(), -1 if the kind says it all
   double flops = 0;               ///< a multiplication and an addition are 2
-  double cell_flops = 0;          ///< rnn, rnn_backward: the part of them that is not of matrix products
+  double cell_flops = 0;          ///< rnn, rnn_backward: the part of `flops` outside matrix products
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
 
@@ -159,7 +159,7 @@ class PERFPRED_API Op {
 struct PERFPRED_API OpTotals {
   std::int64_t ops = 0;
   double flops = 0;              ///< a multiplication and an addition are 2
-  double conv_matmul_flops = 0;  ///< the part of convolutions, matrix products, attention and those of an rnn
+  double conv_matmul_flops = 0;  ///< the part of convolutions, attention and matrix products, those of an rnn included
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
   [[nodiscard]] std::int64_t bytes() const { return bytes_read + bytes_written; }
@@ -306,7 +306,7 @@ struct OpRule {
   Count bytes;  ///< null: those of its operands
 };
 
-/// Sets how an operator is counted that is not known otherwise, in step files and traces. Replaces an earlier rule.
+/// Sets how to count an operator that has no rule, in step files and traces. Replaces an earlier registration.
 /// @param name   with namespace, without overload: "mylib::attention"
 /// @param bytes  may be null
 /// @throws InputError if the name has no namespace

@@ -24,9 +24,9 @@ struct StepTime {
   std::vector<TimeTerm> costliest;            ///< the ten operators that take longest, the longest first
 };
 
-/// Time of a training step of any network on any device, from the device's specification: kernels by rooflines whose
-/// efficiencies were learned from measured operators and steps of other devices. What was measured on the device itself
-/// sharpens it.
+/// Time of a training step of any network on any device, from the device's specification: each kernel has a roofline
+/// whose efficiencies were learned from measured operators and steps of other devices. Measurements on the device
+/// itself narrow the interval.
 ///
 /// All const members may be called from any number of threads.
 class PERFPRED_API OpTimeModel {
@@ -39,8 +39,8 @@ class PERFPRED_API OpTimeModel {
   [[nodiscard]] static OpTimeModel fit(const std::string& ops_dir, const std::string& steps = {},
                                        const std::string& layers = {});
 
-  /// The model that the library carries: fitted on measurements by others whose licence allows it
-  /// (data/standard_ops.NOTICE), without trees of single devices.
+  /// The model that is embedded in the library: fitted on measurements by others whose licence allows it
+  /// (data/standard_ops.NOTICE), without boosted trees of single devices.
   [[nodiscard]] static const OpTimeModel& standard();
 
   /// @throws InputError if the file cannot be read, ModelError naming the field that is wrong
@@ -61,8 +61,7 @@ class PERFPRED_API OpTimeModel {
   [[nodiscard]] StepTime predict(const OpGraph& step, const Device& device, Precision precision,
                                  bool cuda_graph = false) const;
 
-  /// Devices that were measured with this model, such as a CPU, as they were then. They are no part of the catalogue:
-  /// add() them to it.
+  /// Devices whose measured rates the model file holds, such as a CPU. They are not in the catalogue: add() them to it.
   [[nodiscard]] std::span<const Device> devices() const&;
   std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 

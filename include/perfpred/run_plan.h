@@ -43,14 +43,15 @@ struct PlanFilter {
 };
 
 /// Candidates by measured times, in the order of the rows. Rows without a time are left out.
-/// @throws InputError if a device has no row; Error, naming the best accuracy, if no row reaches min_acc
+/// @throws InputError if there is no row, or none of a device; Error, naming the best accuracy, if no row reaches
+/// min_acc
 [[nodiscard]] PERFPRED_API std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows,
                                                                           const PlanFilter& filter);
 
 /// Candidates by a model's median times: one for each row's workload, on each device of the filter, whether the row has
 /// a time or not. The throughput is that of the median.
-/// @throws InputError if a device is neither in the rows, nor in the model, nor in the catalogue; Error as
-/// measured_candidates; as TimeRegressor::predict
+/// @throws InputError if there is no row, or if a device is neither in the rows, nor in the model, nor in the
+/// catalogue; Error as measured_candidates; as TimeRegressor::predict
 [[nodiscard]] PERFPRED_API std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows,
                                                                            const PlanFilter& filter,
                                                                            const TimeRegressor& model);
@@ -93,7 +94,7 @@ struct PlannedRun {
   double loss = 0;
 };
 
-/// The value of the best plan if every device had more time; on several devices, of the best that a short search finds.
+/// The value of the best plan if every device had more time; with several devices, of the best plan of a short search.
 struct LargerBudget {
   std::int64_t extra_sec = 0;  ///< added to the budget of each device, > 0
   double value = 0;
@@ -118,7 +119,7 @@ struct RunPlan {
 /// is a cover and no candidate has a depth
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request);
 
-/// The runs for which no other costs as little and is worth as much (the Pareto front), cheapest first, whatever the
+/// The Pareto front: the runs for which no other costs as little and is worth as much. Cheapest first, whatever the
 /// budget. @throws as plan_runs
 [[nodiscard]] PERFPRED_API std::vector<PlannedRun> pareto_runs(std::span<const PlanCandidate> candidates,
                                                                const PlanRequest& request);

@@ -26,8 +26,8 @@ struct StepSamplesOptions {
   std::int64_t max_samples = 2000;  ///< of criterion `samples`
   double max_sec = 1;               ///< of criterion `time`: sum of the samples
   double limit_sec = 3;             ///< total time of all samples, warm-up included, after which no more are taken
-  double max_discarded =
-      0.5;  ///< if a larger share of the samples is disturbed, they are kept and the label is flagged
+  /// If a larger share of the samples is disturbed, they are kept and the label is flagged.
+  double max_discarded = 0.5;
 };
 
 /// One training step in seconds, and whether something else slowed the device down meanwhile.
@@ -40,8 +40,8 @@ struct StepSample {
 struct StepLabel {
   double median = 0;         ///< the steady step
   double low = 0, high = 0;  ///< 95 % confidence interval of the median
-  double mean = 0;           ///< for the time of many steps; a sample counts as at most 3 medians, so that a stall does
-                             ///< not decide it (a one-sided winsorised mean)
+  double mean = 0;           ///< for the time of many steps: winsorised, samples above 3 medians count as 3 medians, so
+                             ///< that one stall does not decide it
   double mean_rel_sem = 0;   ///< relative standard error of `mean`: half width of its 95 % interval / 1.96 / mean
   double cv = 0;             ///< coefficient of variation: standard deviation / mean of the samples
   double p05 = 0, p95 = 0;   ///< quantiles of the samples
@@ -56,18 +56,18 @@ struct StepLabel {
   [[nodiscard]] double relative_half_width() const { return (high - low) / (2 * median); }
 };
 
-/// Collects samples until they make a label. Warm-up ends where the times have settled: leading samples more than a
-/// quarter above the median of all are cut off, and so is everything before a change of level in the first half
-/// (Pettitt's rank test, p < 0.01, medians more than 2 % apart).
+/// Collects samples until they make a label. Warm-up is cut off: leading samples more than a quarter above the median
+/// of all, and everything before a change of level in the first half (Pettitt's rank test, p < 0.01, medians more than
+/// 2 % apart).
 class PERFPRED_API StepSamples {
  public:
-  /// @throws InputError for an unknown criterion, or an option that is not positive
+  /// @throws InputError for an unknown criterion, or if interval, min_samples, max_samples or max_sec is not positive
   explicit StepSamples(StepSamplesOptions options = {});
   ~StepSamples();
   StepSamples(StepSamples&&) noexcept;
   StepSamples& operator=(StepSamples&&) noexcept;
 
-  void add(double sec, bool disturbed = false);
+  void add(double sec, bool disturbed = false);  ///< a time that is not finite or not positive is ignored
 
   [[nodiscard]] bool finished();
 

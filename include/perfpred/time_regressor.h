@@ -23,8 +23,8 @@ struct FitOptions {
   std::uint64_t seed = 0;                          ///< of the random choices of the fit
   std::stop_token stop = {};                       ///< ends the fit with an Error
   std::function<void(double)> progress = nullptr;  ///< called during long fits with the share that is done, 0 to 1
-  std::shared_ptr<const OpTimeModel> prior = {};   ///< answers where no run does; null: OpTimeModel::standard()
-  DeviceCatalogue devices = {};                    ///< whose rates the prior reads; its own devices are added
+  std::shared_ptr<const OpTimeModel> prior = {};   ///< predicts what no rows cover; null: OpTimeModel::standard()
+  DeviceCatalogue devices = {};                    ///< rates for the prior, whose own devices are added
 };
 
 /// What observe() did with its runs.
@@ -42,12 +42,12 @@ struct JointPrediction {
 
 /// Predicts seconds per epoch of any network on any device, from measured rows where there are some.
 ///
-/// Rows are grouped by where and how they ran (device, threads, precision, optimizer, layout, CUDA graph); every group
-/// has a model of its own, of the networks of `cifar_cnn` if the kind is hybrid and the device's rates are known, else
-/// of all its rows. Other workloads on devices whose rates are known are answered by an op model, the prior, corrected
-/// by all rows: what they say about a device, a network or networks like it. A workload on a device that nothing is
-/// known of is answered by the closest group: device is compared first, then precision, optimizer and layout. Ties go
-/// to the group with more rows.
+/// Rows are grouped by where and how they ran (device, threads, precision, optimizer, layout, CUDA graph), and every
+/// group has its own model. If the kind is hybrid and the device's rates are known, that model covers `cifar_cnn` only,
+/// else all networks of the group. Other workloads on devices with known rates are predicted by an op model, the prior,
+/// corrected by all rows: by what they say about the device, the network and similar networks. Workloads on devices
+/// without known rates are predicted by the closest group: device is compared first, then precision, optimizer and
+/// layout. Ties go to the group with more rows.
 ///
 /// All const members may be called from any number of threads, also while another thread calls observe(): they take no
 /// lock and see the model as it was before or after.
@@ -58,13 +58,13 @@ class PERFPRED_API TimeRegressor {
   /// than that of the other rows. The order of rows does not matter.
   /// @param val  rows that choose between models and stop training early; kinds that do neither fit on them too, see
   ///             uses_validation()
-  /// @throws InputError if the kind is not known, if a group has too few rows or only rows for validation, or if the
-  /// kind cannot describe a workload
+  /// @throws InputError if the kind is not known, if no row has a time, if a group has too few rows or only rows for
+  /// validation, or if the kind cannot describe a workload
   /// @throws Error if this build lacks what fitting the kind needs, or if the fit is stopped
   [[nodiscard]] static TimeRegressor fit(std::span<const AggregateRow> rows, const FitOptions& options = {},
                                          std::span<const AggregateRow> val = {});
 
-  /// A hybrid that has seen no run: all its answers are the op model's that the library carries.
+  /// A hybrid that has seen no run: it predicts by OpTimeModel::standard() alone.
   [[nodiscard]] static TimeRegressor standard(const DeviceCatalogue& devices = {});
 
   /// Reads what save() or OpTimeModel::save() wrote.
@@ -108,7 +108,7 @@ class PERFPRED_API TimeRegressor {
   /// Corrects later predictions by finished runs (hybrid). Outliers, failed runs, runs that were observed before (same
   /// key and time stamp), and runs whose network or device the model cannot describe are rejected and reported. A run
   /// of a known key is averaged with its row. A group keeps at most 5,000 rows: beyond, it forgets the rows that its
-  /// other rows predict best. Takes time in proportion to the cube of its rows, but of 400 at most.
+  /// other rows predict best. Takes time in proportion to the cube of the group's rows, of which at most 400 count.
   /// @throws InputError if the kind cannot learn from runs
   UpdateResult observe(std::span<const Run> runs);
 

@@ -64,7 +64,7 @@ struct Split {
 /// @throws InputError for a split that is not train, val or test, for a row named twice, or if no row is for training
 [[nodiscard]] Split read_split(const std::string& path, std::span<const AggregateRow> rows);
 
-/// Random folds; leave out an architecture (a network, with depth and base_filters), a depth, a width, a network.
+/// Random folds, or leave-one-group-out by architecture (network, depth and base_filters), depth, width, network.
 enum class Protocol { kfold, loao, lodo, lowo, lono };
 
 struct ProtocolOptions {
@@ -89,7 +89,7 @@ struct ProtocolEvaluation {
   Evaluation all;
   std::vector<NamedMetrics> baselines;
   std::vector<FoldEvaluation> folds;
-  std::size_t seen = 0;                 ///< scored rows that the model scoring them was fitted on: 0
+  std::size_t seen = 0;                 ///< leaked rows, on which the model that scores them was fitted: 0
   std::vector<AggregateRow> scored;     ///< fold by fold; every repeat has every row once
   std::vector<Prediction> predictions;  ///< of those
 };
@@ -108,8 +108,7 @@ struct CurvePoint {
 
 /// Fits on few rows, scores all others.
 /// @param subsets  of each size, and campaigns, each by a seed of its own
-/// @throws InputError if a size is 0 or leaves no row to score; as
-/// evaluate_protocol
+/// @throws InputError if a size is 0 or leaves no row to score; as evaluate_protocol
 [[nodiscard]] std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> rows,
                                                      std::span<const std::size_t> sizes, int subsets,
                                                      const FitOptions& fit, const ProtocolOptions& options = {});

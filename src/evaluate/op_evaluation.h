@@ -41,10 +41,10 @@ struct OpEvaluation {
 [[nodiscard]] OpEvaluation evaluate_op_test(const OpFolder& train, const OpFolder& test);
 
 /// Fits on the rows of split `train` and scores those of split `test`; classes without such a split by five folds.
-/// In `kinds` stand the devices that have rows to learn from.
+/// `kinds` holds the devices that have rows to learn from.
 [[nodiscard]] OpEvaluation evaluate_ops_seen(const OpFolder& folder);
 
-/// Leaves each device out in turn. Scored are its rows of split `test`, all rows of a class without one.
+/// Leaves each device out in turn and scores its rows of split `test`; of a class without that split, all rows.
 /// @param probe_rows  of each class, drawn at random from those to be scored: learned from, and not scored
 [[nodiscard]] OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_rows, std::uint64_t seed);
 

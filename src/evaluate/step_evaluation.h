@@ -26,9 +26,8 @@ struct StepEvaluation {
   std::vector<ScoredStep> steps;
 };
 
-/// @param probe_networks  rows of these networks on a scored machine and precision are learned from, and not scored;
-/// one
-///                        that was not measured there is replaced by the one whose step is shortest
+/// @param probe_networks  rows of these networks on a scored machine and precision are learned from, and not scored; a
+///                        network that was not measured there is replaced by the one whose step is shortest
 [[nodiscard]] StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
                                                 const std::vector<std::string>& probe_networks);
 [[nodiscard]] StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,

@@ -9,8 +9,8 @@
 
 namespace perfpred {
 
-/// Place of a workload in a random order that depends on the seed and its key alone: those of the least lots are a
-/// random sample of any table.
+/// Random number of a workload, which depends on the seed and its key alone: the n workloads with the smallest numbers
+/// are a random sample of any table.
 [[nodiscard]] inline std::uint64_t lot_of(std::string_view key, std::uint64_t seed) {
   std::uint64_t lot = fnv1a(key, fnv1a(fmt::format("{} ", seed)));
   // Keys that differ in few characters have similar hashes: mixed as by splitmix64 (Steele, Lea, Flood, OOPSLA 2014).

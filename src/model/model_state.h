@@ -55,7 +55,7 @@ struct Group {
   [[nodiscard]] bool says_nothing_of(const Workload& workload, DomainViolation reason) const;
 };
 
-/// Half width of an interval of log time where nothing measured says how much slower a workload is.
+/// Half width of the interval of log time where no measurement bounds how much slower a workload is.
 inline const double foreign_half_width = std::log(3.0);
 
 /// A workload that the model was fitted on or has observed.

@@ -14,16 +14,16 @@
 
 namespace perfpred {
 
-/// Up to so many rows a process is solved exactly. Beyond, its hyper-parameters come from a random sample of so many,
-/// and an answer from the nearest rows.
+/// A process of at most this many rows is solved exactly. Of more rows, hyper-parameters come from a random sample of
+/// this size, and a prediction from the nearest rows.
 inline constexpr std::size_t exact_rows = 400;
 
-/// An outlier is further than so many standard deviations from what the other rows predict.
+/// A row whose leave-one-out residual exceeds this many standard deviations is an outlier.
 inline constexpr double outlier_deviations = 4;
 
-/// The rows that an answer rests on: half are the nearest of a sixteenth of all rows, the others the nearest of all.
-/// The first say how the process goes on where the second lie close together (Stein, Chi, Welty, J. R. Stat. Soc. B 66,
-/// 2004).
+/// The rows behind a prediction: half are the nearest among a sixteenth of all rows, the others the nearest of all. The
+/// first half covers a longer range where the nearest rows lie close together (Stein, Chi, Welty, J. R. Stat. Soc. B
+/// 66, 2004).
 class NearestRows {
  public:
   static constexpr int most = 64;

@@ -75,8 +75,9 @@ struct RegressorKind {
   std::string_view name;
   bool uses_validation;  ///< otherwise validation rows are fitted on like the others
   bool learns;           ///< from observed runs
-  /// Least rows that it is fitted on where the op model can answer: those of `cifar_cnn`, for which it then answers,
-  /// else all, for devices that nothing is known of. 0: it answers for all networks of its rows.
+  /// Fewest rows that it is fitted on in a group that the op model can predict, too. With so many rows of `cifar_cnn`
+  /// it is fitted on these and predicts `cifar_cnn`; else, with so many rows in all, it is fitted on all of them and
+  /// predicts only for devices without known rates. 0: fitted on all rows, it predicts all their networks.
   std::size_t family_rows;
   std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table);
   std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model);

@@ -15,7 +15,7 @@ enum class KernelFamily { none, pascal, volta_turing, ampere_ada, cdna };
 [[nodiscard]] std::string_view to_string(KernelFamily family);
 
 /// The precision that a device computes in: cards without fast half arithmetic compute fp16 in single precision, CPUs
-/// bf16, too. Of bf16 on cards without units for it nothing is known.
+/// bf16, too. How cards without units for bf16 compute it is not known.
 [[nodiscard]] Precision computed_precision(const Device& device, Precision asked);
 
 /// What the formulas of kernel_time.h read of a device, in FLOP/s, bytes/s, bytes.

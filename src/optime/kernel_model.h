@@ -24,7 +24,7 @@ struct KernelEstimate {
   [[nodiscard]] double half_width() const;
 };
 
-/// What was learned of a device.
+/// What was learned about a device.
 struct KnownDevice {
   KernelFamily family = KernelFamily::none;
   DeviceEffects effects{};  ///< its family's included
@@ -37,13 +37,14 @@ struct KnownDevice {
 /// Times of one class of kernels on any device: a formula with parameters of all devices and effects of each.
 class KernelModel {
  public:
-  /// A device's rows of a split that are far slower than its family are set aside: the card was throttled.
+  /// If a device is far slower than its family in all rows of a split, these rows are set aside: the card was
+  /// throttled.
   /// @param rows       of this class; at least 12
   /// @param own_trees  whether devices get trees of their own; a model for other devices needs none
   [[nodiscard]] static KernelModel fit(KernelClass kind, const std::vector<const OpRow*>& rows,
                                        const std::map<std::string, Hardware>& gpus, bool own_trees);
 
-  /// Learns the effects of a device of which few rows are known.
+  /// Learns the effects of a device from few rows.
   void probe(const Hardware& device, const std::vector<const OpRow*>& rows);
 
   /// @param alone  as timed by itself; otherwise as one of many that the device executes back to back
@@ -66,7 +67,7 @@ struct KernelModels {
                                         const std::map<std::string, Hardware>& gpus, bool own_trees = true);
   [[nodiscard]] const KernelModel* of(KernelClass kind) const;
 
-  /// Learns the effects of a device of which few rows are known, in each class that there is a model of.
+  /// Learns the effects of a device from few rows, in each class that has a model.
   void probe(const Hardware& device, const std::vector<const OpRow*>& rows);
 };
 

@@ -56,12 +56,12 @@ struct KernelFormula {
   std::span<const KernelEffect> effects;
   double (*log_time)(const double* parameters, const DeviceEffects& effects, const Kernel& kernel,
                      const Hardware& hardware);
-  std::size_t floor;  ///< parameter: log seconds that no call of its own is shorter than
+  std::size_t floor;  ///< index of the parameter that is the log of the least seconds of a call timed alone
   std::size_t floor_effect;
-  /// Added to the half width of the 90 % interval of log time: half of it always, and all of it for rows e times wider
-  /// than any measured on the device. Which rows fit its caches is not on specification sheets.
+  /// Adds long_row_width * (0.5 + log(row / widest measured row)), the log at least 0, to the half width of the 90 %
+  /// interval of log time on a measured device: specification sheets do not say which rows fit the caches.
   double long_row_width = 0;
-  bool shares_residual = false;  ///< what the formula leaves over is alike on all devices
+  bool shares_residual = false;  ///< the formula's residual is similar on all devices
 };
 
 [[nodiscard]] const KernelFormula& formula(KernelClass kind);

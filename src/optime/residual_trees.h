@@ -11,8 +11,8 @@ namespace perfpred {
 
 using KernelFeatures = std::array<float, kernel_features>;
 
-/// Boosted regression trees on what a formula leaves over: at most 8 leaves each, grown on the sign of the error, so
-/// that leaves are medians (Friedman 2001).
+/// Boosted regression trees on a formula's residuals: at most 8 leaves each, grown on the sign of the error, so that
+/// leaves are medians (Friedman 2001).
 class ResidualTrees {
  public:
   struct Node {

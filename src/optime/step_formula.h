@@ -61,7 +61,7 @@ class StepFormula {
   [[nodiscard]] double seconds(const StepKernel& kernel) const;  ///< on the device
   [[nodiscard]] StepClocks clocks(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
   /// Derivatives of the logarithm of clocks().total_sec by the machine's effects.
-  /// @param seconds  those that are not the formula's change as the formula's do
+  /// @param seconds  of each kernel; those that are not the formula's are taken to change as the formula's do
   [[nodiscard]] MachineEffects slopes(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
 
   /// Logarithm of a step's seconds, and what it changes by.

@@ -67,12 +67,12 @@ class StepModel {
   StepParameters parameters;
   std::map<std::string, MachineEffects> machines;
   std::map<std::string, StepParameters> own;  ///< of machines with at least 100 rows
-  /// Logarithm of the seconds in which a byte of a batch comes to the device. A matter of how somebody measured: a step
-  /// whose source is not here has its batch already.
+  /// Log seconds to copy a byte of a batch to the device, by source: not all authors timed the copy. A step whose
+  /// source is not here has its batch already.
   std::map<std::string, double> sources;
-  std::map<std::string, double> networks;  ///< what a network's steps take longer everywhere, logarithm
-  // Half widths of 90 % intervals of log time: of what a machine's steps share; of steps beside it, of networks that
-  // were seen, and of others.
+  std::map<std::string, double> networks;  ///< log of the factor by which a network's steps take longer everywhere
+  // Half widths of 90 % intervals of log time: of the error that a machine's steps share; beside it, of the error of a
+  // step of a network that was measured, and of another network.
   double machine_width = 0.7, within_width = 0.25, network_width = 0.4;
 };
 

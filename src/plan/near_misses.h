@@ -8,7 +8,7 @@
 
 namespace perfpred {
 
-/// The five candidates outside an optimal plan that it would lose least with. Empty if the time is up.
+/// The five candidates outside an optimal plan whose inclusion costs it the least value. Empty if the time is up.
 [[nodiscard]] std::vector<PlannedRun> missed_runs(std::span<const PlanCandidate> candidates,
                                                   const AssignmentProblem& problem, const Assignment& best,
                                                   const PlanRequest& request, const Limits& limits);

@@ -10,8 +10,7 @@
 
 namespace perfpred {
 
-/// Where `search` finds the objective least, starting at x. A search that gives up early is as good as the best point
-/// that it saw.
+/// Where `search` finds the minimum of the objective, starting at x; the best point that it saw if it gives up early.
 /// @param objective  double(const double* x, double* gradient), gradient a nullptr where it is not needed
 /// @throws Error if the objective was finite nowhere
 template <class Objective>

@@ -8,7 +8,7 @@
 
 namespace perfpred {
 
-// What is known of operators that were executed, by whoever recorded them: LibTorch's names, tensors with strides.
+// Rules for operators that were executed and recorded, by a trace or in a step file: LibTorch's names, strided tensors.
 
 /// The kind of an operator of LibTorch. @param name  without namespace, overload and the underscore of in-place forms
 [[nodiscard]] OpKind kind_of_name(std::string_view name);

@@ -8,7 +8,7 @@
 
 namespace perfpred {
 
-/// The letters and digits of a name, in lower case: by them names are compared.
+/// The letters and digits of a name, in lower case: names that agree in them count as equal.
 [[nodiscard]] std::string bare(std::string_view name);
 
 /// Number of letters to insert, delete, replace or swap with a neighbour to turn one text into the other.

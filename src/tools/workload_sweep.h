@@ -20,8 +20,8 @@ struct SweptField {
 /// @throws InputError for a network that is not known
 [[nodiscard]] Workload with_network(std::span<const Workload> bases, std::string_view network);
 
-/// with_network(), or the first of `bases` where no network is given, with the fields replaced: `defaults`, but for
-/// what the network does not have (depth and base_filters are of `cifar_cnn` only), then `fields`. Each has one value.
+/// with_network(), or the first of `bases` where no network is given, with fields replaced: first by `defaults` (not
+/// depth and base_filters for networks other than `cifar_cnn`), then by `fields`. Each has one value.
 /// @throws InputError for a field that is not known, or a text that is not a value of it
 [[nodiscard]] Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
                                      const std::vector<SweptField>& fields);

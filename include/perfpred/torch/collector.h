@@ -46,7 +46,7 @@ struct CollectResult {
   int left = 0;       ///< runs not begun or not finished: stopped, or out of time
   std::vector<Run> runs;
   std::vector<std::string> set_aside;  ///< one line for each torn line of the file, see RunRecorder
-  std::string without_graph;           ///< why write_graphs() could not do its work; empty if it could
+  std::string without_graph;           ///< why write_graphs() failed; empty if it did not
 };
 
 /// Measures training runs on this machine.
@@ -67,7 +67,7 @@ class PERFPRED_API Collector {
   /// it says true
   [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
 
-  /// The workloads, as placed(), of which options.runs_csv holds fewer than options.repeats rows, each once.
+  /// The workloads, as placed(), for which options.runs_csv holds fewer than options.repeats rows, each once.
   /// @throws InputError as placed() and RunRecorder
   [[nodiscard]] std::vector<Workload> left(std::span<const Workload> workloads);
 

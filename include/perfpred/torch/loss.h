@@ -7,11 +7,10 @@
 
 namespace perfpred {
 
-/// What is taken of a network's outputs and the targets, as torch.nn.functional has it. The last two compare numbers;
-/// of class numbers they take one-hot vectors.
+/// Losses of torch.nn.functional. The last two compare numbers; targets that are class numbers become one-hot vectors.
 enum class LossKind : std::uint8_t { cross_entropy, mse, bce_with_logits };
 
-/// The loss that a training minimises. A network that returns a loss itself has no other.
+/// The loss that a training minimises, unless the network returns its loss itself.
 struct Loss {
   LossKind kind = LossKind::cross_entropy;
   bool sum = false;            ///< over all elements, not their mean

@@ -17,7 +17,7 @@ struct ModuleOptions {
   torch::Device device = torch::kCPU;  ///< on `meta` nothing is allocated or initialised
   torch::ScalarType type = torch::kFloat;
   Layout layout = Layout::nchw;  ///< nhwc: weights and images in channels-last memory
-  bool drawn_on_device = false;  ///< draws the weights there, which is fast; another device then has other weights
+  bool drawn_on_device = false;  ///< draws the weights on the device: fast, but they then differ between devices
 };
 
 /// A network of the zoo as a module: its layers executed one by one with LibTorch's operators. Parameters and buffers

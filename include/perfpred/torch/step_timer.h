@@ -21,8 +21,9 @@ struct StepTiming {
   bool company = false;  ///< others computed on the GPU, took its memory, or kept the CPU's threads from running
 };
 
-/// Times training steps: CUDA events that nothing waits for, the steady clock on a CPU. Reads clocks and disturbances
-/// about ten times a second (NVML, /proc) and marks the samples that were disturbed; changes no setting of the device.
+/// Times training steps by CUDA events, without waiting for the device, or by the steady clock on a CPU. Reads clocks
+/// and disturbances about ten times a second (NVML, /proc) and marks disturbed samples; changes no setting of the
+/// device.
 class PERFPRED_API StepTimer {
  public:
   explicit StepTimer(c10::Device device, StepSamplesOptions options = {});

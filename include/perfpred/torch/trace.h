@@ -27,14 +27,14 @@ struct InputSpec {
   DataType type = DataType::f32;  ///< i64 for word numbers
 };
 
-/// A module and a function that calls it and returns the output of which the loss is taken.
+/// A module and a function that calls it and returns the output that the loss is computed from.
 struct ModuleToTrace {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const std::vector<at::Tensor>& inputs)> forward;
 };
 
 /// Records the operators of training steps without executing them: no weights in memory, no device. The values of
-/// tensors are unknown: a branch that depends on a value sees ones, a shape that depends on values is that of zeros.
+/// tensors are unknown: branches that depend on a value see ones, shapes that depend on values are those for zeros.
 /// The loss is the mean cross entropy unless another one is asked for; axis 1 of the output holds the classes, or the
 /// last axis if its rank is 3. An output of rank 0 is a loss already.
 class PERFPRED_API StepTracer {
@@ -74,7 +74,7 @@ class PERFPRED_API StepTracer {
   /// for other networks.
   [[nodiscard]] std::vector<InputSpec> inputs() const;
 
-  /// What of a file of pt2() does not train as the network would, in one line; empty if all of it does.
+  /// In one line, what a file of pt2() does not train as the original network would; empty if there is no difference.
   [[nodiscard]] std::string note() const;
 
  private:

@@ -21,12 +21,12 @@ enum LeftOut : std::size_t { row_alone, architecture, depth, width, left_out_kin
 
 /// How far errors on left-out rows exceed what the residual process and the forms' disagreement predict:
 ///   variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
-/// where process is share * amplitude^2. The 90 % interval is this many deviations to either side as covered the
-/// left-out rows (split conformal prediction: Lei et al., JASA 2018); there is one quantile for rows, architectures,
-/// depths and widths each. Between the shares of rows, architectures and depths (or widths) the quantile is
-/// interpolated. It covers 90 % of single runs of rows like those left out. Rows that suggest() has spread are left out
-/// far from one another and the others lie between them: no share counts less than a quarter of the rows left out alone
-/// have, since their errors say nothing of what is nearer.
+/// where process is share * amplitude^2, the posterior variance of the residual process. The 90 % interval is as many
+/// standard deviations wide as covered 90 % of the left-out rows (split conformal prediction: Lei et al., JASA 2018),
+/// with one quantile each for rows, architectures, depths and widths; between the shares of rows, architectures and
+/// depths (or widths) the quantile is interpolated. It covers 90 % of single runs of rows like those left out. A share
+/// counts as at least the lower quartile over rows left out singly: rows that suggest() chose lie far apart, so the
+/// left-out errors say nothing about workloads that are closer to the rows.
 struct Calibration {
   double process_log = 0;
   double novelty = 0;

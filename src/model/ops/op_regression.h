@@ -25,7 +25,7 @@ struct OpPlace {
   double deviation = 0;  ///< of the op model's log time, by its interval
   double within = 0;     ///< the part of it that is the network's
   double shared = 0;     ///< the part that is the device's: hypot(within, shared) is the deviation
-  double rest = 0;       ///< of shared: what the machine's effects do not do
+  double rest = 0;       ///< the part of `shared` that the machine's effects do not explain
   OpFeatures features = OpFeatures::Zero();
   ByEffect slopes = ByEffect::Zero();  ///< of log time, by a standard deviation of each effect of the machine
 
@@ -47,9 +47,9 @@ struct ErrorSpread {
   double scale = 1;     ///< of the part that is not the device's
   double noise = 0.03;  ///< relative standard deviation of a run
 
-  /// Covariance of the errors of two workloads: what a machine's effects and else a device do to all networks, and
-  /// scale^2 times what features of a network do and what is a network's own. Errors in another precision are half as
-  /// telling.
+  /// Covariance of the errors of two workloads: a part common to all networks on a device (the machine's effects, and
+  /// the rest), plus scale^2 times a part common to networks of similar features and a part of the network itself.
+  /// Errors in another precision count half.
   [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b) const;
   [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b, double alike) const;
   [[nodiscard]] double variance_of_label(const OpError& row) const;

@@ -13,8 +13,8 @@
 
 namespace perfpred {
 
-/// What any network's training step looks like to the residual process. Each is divided by the length over which errors
-/// of the op model were found alike.
+/// Features of any network's training step, for the residual process. Each is divided by its length scale: the distance
+/// over which errors of the op model were found to be similar.
 struct OpFeature {
   enum : int {
     log_batch,

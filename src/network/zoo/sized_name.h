@@ -11,7 +11,7 @@
 namespace perfpred {
 
 /// A network's name that states its sizes, then options in any order: `lstm:layers=2,hidden=650,vocab=10000,cell=gru`.
-/// Options are asked for in the order of the canonical name, which has those that differ from their default.
+/// Ask for options in the order of the canonical name, which holds those that differ from their default.
 class SizedName {
  public:
   /// @param sizes    keys that every name has, in this order; each is at least 1 and, but for `layers`, below 2^30

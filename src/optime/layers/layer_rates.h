@@ -23,8 +23,8 @@ struct LayerPart {
 /// The timed parts of measured layers; layers without a time give none.
 [[nodiscard]] std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device);
 
-/// What a device's kernels take in one precision, learned from layers that were measured on it: the formula of
-/// StepModel with parameters of its own, and boosted trees on what that leaves over, for each group of kernels.
+/// Times of a device's kernels in one precision, learned from layers that were measured on it: the formula of StepModel
+/// with parameters fitted to the device, and boosted trees on its residuals, for each group of kernels.
 struct LayerRates {
   static constexpr std::size_t fewest_parts = 30;
 
@@ -37,7 +37,7 @@ struct LayerRates {
   void kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
                       std::vector<double>& seconds) const;
 
-  /// Whether the group's rates were learned from layers that it took much of the time of.
+  /// Whether the group's rates were learned from layers in which it took a large share of the time.
   [[nodiscard]] bool knows(StepGroup group) const { return groups.count(group) != 0; }
 
   struct Group {

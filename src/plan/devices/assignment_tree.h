@@ -20,7 +20,7 @@ struct Multipliers {
 
 /// Depth-first branch and bound on the places of all jobs. Devices that are alike: Dantzig's bound over the summed
 /// room. Others: that of each device by profits less the prices, plus the prices.
-/// @param needed     of each job: no better plan lacks it
+/// @param needed     of each job: whether every better plan contains it
 /// @param best       improved where a better plan is found
 /// @param bound      on the profit; the search ends where the best plan reaches it
 /// @param max_nodes  the search gives up when the tree is larger

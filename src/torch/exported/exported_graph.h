@@ -31,7 +31,7 @@ struct GraphPlace {
   bool doubles = false;           ///< double precision in place of single
 };
 
-/// What of a graph is as `model.eval()` leaves it, so that it does not train as the network would.
+/// The parts of a graph that were exported as after `model.eval()`, and so do not train as the network would.
 struct FrozenParts {
   int normalisations = 0;  ///< with stored statistics
   int dropouts = 0;        ///< that drop nothing

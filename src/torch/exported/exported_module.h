@@ -38,7 +38,7 @@ class ExportedModule {
   /// Off: dropout does nothing, and batch normalisation uses its stored statistics. On: as it was exported.
   void train(bool on) { mode_.training = on; }
 
-  /// How torch.autocast inside the network is done; by LibTorch's own if this is not called.
+  /// Replaces LibTorch's own autocast for torch.autocast inside the network.
   void set_autocast(decltype(RunnableGraph::Mode::autocast) autocast) { mode_.autocast = std::move(autocast); }
 
   [[nodiscard]] const NamedTensors& parameters() const {
@@ -48,7 +48,7 @@ class ExportedModule {
   [[nodiscard]] std::span<const ExportedTensor> inputs() const { return program_.taken; }
   [[nodiscard]] std::span<const ExportedTensor> outputs() const { return program_.given; }
 
-  /// What does not train as the network would, in one line; empty if all of it does.
+  /// In one line, what does not train as the original network would; empty if there is no difference.
   [[nodiscard]] std::string note() const;
 
  private:

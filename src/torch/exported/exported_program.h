@@ -99,7 +99,7 @@ struct ExportedPayload {
   bool on_meta = false;  ///< exported without values
 };
 
-/// Reads data/weights/model_weights_config.json or its fellow of constants. @throws InputError
+/// Reads data/weights/model_weights_config.json or its counterpart for constants. @throws InputError
 [[nodiscard]] std::map<std::string, ExportedPayload> parse_exported_payloads(std::string_view text);
 
 }  // namespace perfpred

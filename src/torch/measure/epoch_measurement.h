@@ -27,7 +27,7 @@ struct EpochMeasurement {
 };
 
 /// Trains `epochs` epochs, judging the network after each, and tests it. Memory counts from the second epoch on,
-/// without the test: before, cuDNN tries algorithms for each new size of a batch, and takes for that what is free.
+/// without the test: in the first, cuDNN tries algorithms for each new batch size, using all free memory.
 /// @param seed  of the order of the images
 /// @param done  called after each epoch
 /// @param stop  asked after every step and before every batch that the network is judged on; nothing is returned once

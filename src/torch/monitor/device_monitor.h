@@ -41,7 +41,7 @@ class DeviceMonitor {
   explicit DeviceMonitor(c10::Device device);
   [[nodiscard]] DeviceReading read();
 
-  /// Whether no reading could tell of company so far, and a later one will, of all the time since the first.
+  /// True while readings cannot tell whether there is company; a later reading will, for all the time since the first.
   [[nodiscard]] bool awaits_company() const { return awaits_company_; }
 
  private:
