@@ -53,6 +53,7 @@ class Program : public CLI::App {
       parse(argc, argv);
       check_numbers();
       check_outputs();
+      check_texts();
       body();
       if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error("standard output cannot be written");
       return done;
@@ -83,6 +84,15 @@ class Program : public CLI::App {
         });
       } else if (is_signed || type.rfind("UINT", 0) == 0) {
         check(*option, "a whole number in range", is_signed ? is_decimal<std::int64_t> : is_decimal<std::uint64_t>);
+      }
+    }
+  }
+
+  /// Refuses an empty value, as an unset variable of a shell gives.
+  void check_texts() const {
+    for (const CLI::Option* option : get_options()) {
+      for (const std::string& value : option->results()) {
+        if (value.empty()) throw InputError(option->get_name() + " is empty");
       }
     }
   }

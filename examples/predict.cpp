@@ -100,14 +100,16 @@ SweptField parse_sweep(const std::string& text) {
 void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field,
                  bool knows_epoch) {
   const bool budget = jobs.front().epochs_in_budget.has_value();
-  fmt::print("{:>14} {:>12} {:>25} {:>12} {}{}\n", field, knows_epoch ? "epoch s" : "step s", "90 % interval",
-             throughput_unit(workloads), budget ? "  epochs " : "", " outside");
+  fmt::print("{:>14} {:>12} {:>25} {:>12} {:>10} {}{}\n", field, knows_epoch ? "epoch s" : "step s", "90 % interval",
+             throughput_unit(workloads), "memory MB", budget ? "  epochs " : "", " outside");
   for (std::size_t i = 0; i < workloads.size(); ++i) {
     const Quantiles sec = knows_epoch ? jobs[i].prediction.time_sec : jobs[i].step_sec;
-    fmt::print("{:>14} {:>12.4g} {:>25} {:>12.0f} {} {}\n", field_text(workloads[i], field), sec.p50,
+    const auto bytes = jobs[i].memory_bytes;
+    fmt::print("{:>14} {:>12.4g} {:>25} {:>12.4g} {:>10} {} {}{}\n", field_text(workloads[i], field), sec.p50,
                fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), jobs[i].images_per_sec.p50,
+               bytes ? fmt::format("{:.1f}", static_cast<double>(*bytes) / 1e6) : "",
                budget ? fmt::format("{:>8.0f}", jobs[i].epochs_in_budget->p50) : "",
-               to_string(jobs[i].prediction.reason));
+               to_string(jobs[i].prediction.reason), jobs[i].fits.value_or(true) ? "" : " does not fit");
   }
 }
 
@@ -174,6 +176,9 @@ int main(int argc, char** argv) {
       if (table_only && option->count() > 0) {
         throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
       }
+      if (!sweep.empty() && !json && option->get_name() != "--budget-sec" && option->count() > 0) {
+        throw InputError(option->get_name() + " changes nothing in the table of --sweep; add --json");
+      }
     }
     const bool knows_epoch = step.empty() || asked.find("train_images") != nullptr;
     for (const CLI::Option* option : terms_options) {
@@ -193,7 +198,8 @@ int main(int argc, char** argv) {
     std::vector<SweptField> fields = asked.fields();
     std::vector<Workload> workloads;
     if (!configs.empty()) {
-      workloads = read_configurations(configs, without_sizes(base_workloads(model)), fields);
+      workloads = read_configurations(configs, without_sizes(base_workloads(model)), fields,
+                                      [&](const std::string& device) { return device_name(model, device); });
     } else {
       if (!sweep.empty()) {
         fields.push_back(parse_sweep(sweep));

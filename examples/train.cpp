@@ -48,6 +48,7 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
     fmt::print("{}\n", nlohmann::json{{"suggested", list}}.dump(2));
     return;
   }
+  if (suggestions.empty()) fmt::print("every row of the grid was measured\n");
   for (const Suggestion& suggestion : suggestions) {
     fmt::print("{:>8} s  {}\n", cli::cell(suggestion.cost_sec, 1, 1), suggestion.workload.key());
   }

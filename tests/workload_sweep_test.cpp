@@ -68,6 +68,28 @@ TEST(Sweep, AKnownNetworkKeepsWhatIsKnownOfIt) {
   EXPECT_EQ(sweep[2], Workload::cifar_cnn(3, 16, 64));
 }
 
+TEST(Sweep, ThreadsFollowTheDeviceUnlessTheyAreGiven) {
+  std::vector<Workload> bases(2, Workload::zoo("resnet18", 8));
+  bases[0].device = "one CPU";
+  bases[0].threads = 2;
+  bases[1].device = "other CPU";
+  bases[1].threads = 16;
+  const auto on_each = sweep_workloads(bases, {{"device", {"one CPU", "other CPU", "T4"}}});
+  EXPECT_EQ(on_each[0].threads, 2);
+  EXPECT_EQ(on_each[1].threads, 16);
+  EXPECT_EQ(on_each[2].threads, std::nullopt);
+  EXPECT_EQ(fill_workload(bases, {}, {{"device", {"T4"}}}).threads, std::nullopt);
+  EXPECT_EQ(fill_workload(bases, {{"threads", {"4"}}}, {{"device", {"other CPU"}}}).threads, 4);
+  const testing::TemporaryFolder folder;
+  const std::string table = folder.write("configs.csv", "device,threads\nthis,\nT4,\nother CPU,8\n");
+  const auto rows =
+      read_configurations(table, bases, {}, [](const std::string& name) { return name == "this" ? "one CPU" : name; });
+  EXPECT_EQ(rows[0], bases[0]);
+  EXPECT_EQ(rows[1].device, "T4");
+  EXPECT_EQ(rows[1].threads, std::nullopt);
+  EXPECT_EQ(rows[2].threads, 8);
+}
+
 TEST(Sweep, ADepthThatNoNetworkHasIsRefused) {
   EXPECT_THROW((void)sweep_workloads(std::span(&base, 1), {{"network", {"resnet18"}}, {"depth", {"3"}}}), InputError);
   EXPECT_THROW((void)fill_workload(std::span(&base, 1), {{"network", {"resnet18"}}}, {{"depth", {"3"}}}).validate(),

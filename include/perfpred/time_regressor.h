@@ -11,6 +11,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace perfpred {
@@ -89,9 +90,10 @@ class PERFPRED_API TimeRegressor {
   void predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const;
   [[nodiscard]] std::vector<Prediction> predict(std::span<const Workload> workloads) const;
 
-  /// The same job on each of several devices. On another device than the workload's own, the number of threads is that
-  /// of the rows measured there, empty if there are none.
-  /// @throws InputError as predict(workload)
+  /// The same job on another device. There, the number of threads is that of the rows measured on it, empty if there
+  /// are none.
+  [[nodiscard]] Workload on_device(const Workload& workload, std::string_view device) const;
+  /// predict(on_device()) of each. @throws InputError as predict(workload)
   [[nodiscard]] std::vector<Prediction> predict_on(const Workload& workload,
                                                    std::span<const std::string> devices) const;
 

@@ -118,11 +118,19 @@ Route ModelState::route(const Workload& workload) const {
   return {modelled, modelled != nullptr ? modelled->reason(workload) : reason};
 }
 
+namespace {
+
+/// As wide at least as an answer by what was measured elsewhere.
+Quantiles widened(Quantiles quantiles) {
+  quantiles.p05 = std::min(quantiles.p05, quantiles.p50 * std::exp(-foreign_half_width));
+  quantiles.p95 = std::max(quantiles.p95, quantiles.p50 * std::exp(foreign_half_width));
+  return quantiles;
+}
+
+}  // namespace
+
 Prediction ModelState::finish(const Route& route, const Workload& workload, Quantiles quantiles) const {
-  if (route.group->says_nothing_of(workload, route.reason)) {
-    quantiles.p05 = std::min(quantiles.p05, quantiles.p50 * std::exp(-foreign_half_width));
-    quantiles.p95 = std::max(quantiles.p95, quantiles.p50 * std::exp(foreign_half_width));
-  }
+  if (route.group->says_nothing_of(workload, route.reason)) quantiles = widened(quantiles);
   const Provenance rests_on = !is_of_other_rows(route.reason)                 ? Provenance::runs
                               : route.reason == DomainViolation::other_device ? Provenance::other_family
                                                                               : Provenance::probe;
@@ -132,8 +140,12 @@ Prediction ModelState::finish(const Route& route, const Workload& workload, Quan
 Prediction ModelState::finish(const Route& route, const Workload& workload,
                               const OpRegression::Estimate& estimate) const {
   const bool measured = !groups.empty() && !is_of_other_rows(route.reason);
-  const Provenance rests_on = measured ? Provenance::runs : estimate.view.step.provenance;
+  Provenance rests_on = measured ? Provenance::runs : estimate.view.step.provenance;
   DomainViolation reason = route.reason;
+  if (!measured && estimate.view.other_threads) {
+    rests_on = std::max(rests_on, Provenance::family);
+    return {widened(estimate.quantiles()), DomainViolation::other_device, rests_on, model_id, training_set_id};
+  }
   if (rests_on == Provenance::bytes) {
     reason = DomainViolation::unknown_op;
   } else if (rests_on == Provenance::probe) {

@@ -198,17 +198,18 @@ std::vector<Prediction> TimeRegressor::predict(std::span<const Workload> workloa
 std::vector<Prediction> TimeRegressor::predict_on(const Workload& workload,
                                                   std::span<const std::string> devices) const {
   std::vector<Workload> moved;
-  {
-    const auto state = impl_->state.read();
-    for (const std::string& device : devices) {
-      Workload& there = moved.emplace_back(with_field(workload, "device", device));
-      if (there.device == workload.device) continue;
-      const auto group = std::find_if(state->groups.begin(), state->groups.end(),
-                                      [&](const Group& one) { return one.example.device == there.device; });
-      there.threads = group != state->groups.end() ? group->example.threads : std::nullopt;
-    }
-  }
+  for (const std::string& device : devices) moved.push_back(on_device(workload, device));
   return predict(moved);
+}
+
+Workload TimeRegressor::on_device(const Workload& workload, std::string_view device) const {
+  Workload there = with_field(workload, "device", device);
+  if (there.device == workload.device) return there;
+  const auto state = impl_->state.read();
+  const auto group = std::find_if(state->groups.begin(), state->groups.end(),
+                                  [&](const Group& one) { return one.example.device == there.device; });
+  there.threads = group != state->groups.end() ? group->example.threads : std::nullopt;
+  return there;
 }
 
 JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const {

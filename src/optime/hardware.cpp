@@ -69,6 +69,7 @@ double power_share(std::string_view arch, double ghz, double tflops, double watt
 }
 
 Hardware hardware_of(const Device& device, Precision precision) {
+  if (precision == Precision::unknown) throw InputError("precision is missing");
   const auto tflops = device.matrix_flops(precision);
   const std::string column = fmt::format("{}_tflops", to_string(precision));
   Hardware hardware;

@@ -38,11 +38,18 @@ class CandidateTable {
     if (!place) place = std::move(option);
   }
 
+  /// A row without a value.
+  void skip() { skipped_ = true; }
+
   [[nodiscard]] std::vector<PlanCandidate> finish() {
     if (filter_.min_acc && candidates_.empty()) {
       throw Error(best_acc_
                       ? fmt::format("no run reaches an accuracy of {}; the best has {}", *filter_.min_acc, *best_acc_)
                       : fmt::format("no run reaches an accuracy of {}: no row has one", *filter_.min_acc));
+    }
+    if (skipped_ && candidates_.empty()) {
+      throw InputError(filter_.value == PlanValue::accuracy ? "no row has an accuracy; plan for throughput"
+                                                            : "no row has a throughput; plan for accuracy");
     }
     return std::move(candidates_);
   }
@@ -52,6 +59,7 @@ class CandidateTable {
   std::vector<PlanCandidate> candidates_;
   std::map<std::string, std::size_t> place_;  // by key without device
   std::optional<double> best_acc_;
+  bool skipped_ = false;
 };
 
 std::set<std::string> devices_of(std::span<const AggregateRow> rows) {
@@ -97,7 +105,12 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
     if (!row.avg_time_mean) continue;
     const auto value = filter.value == PlanValue::accuracy ? row.acc_mean : row.thr_mean;
     const auto add = [&](std::size_t d) {
-      if (table.passes(row) && value) table.add(d, {row.workload, *row.avg_time_mean, *value});
+      if (!table.passes(row)) return;
+      if (value) {
+        table.add(d, {row.workload, *row.avg_time_mean, *value});
+      } else {
+        table.skip();
+      }
     };
     if (devices.empty()) add(0);
     for (std::size_t d = 0; d < devices.size(); ++d) {
@@ -116,12 +129,22 @@ std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> ro
   for (std::string& device : devices) {
     if (!known.contains(device)) device = filter.catalogue.full_name(device);
   }
+  const auto predict = [&](const Workload& workload) {
+    try {
+      return model.predict(workload);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", workload.key(), error.what()));
+    }
+  };
   for (const AggregateRow& row : rows) {
-    if (!table.passes(row) || (filter.value == PlanValue::accuracy && !row.acc_mean)) continue;
+    if (!table.passes(row)) continue;
+    if (filter.value == PlanValue::accuracy && !row.acc_mean) {
+      table.skip();
+      continue;
+    }
     for (std::size_t d = 0; d < std::max<std::size_t>(1, devices.size()); ++d) {
-      Workload workload = row.workload;
-      if (!devices.empty()) workload.device = devices[d];
-      const Prediction prediction = model.predict(workload);
+      Workload workload = devices.empty() ? row.workload : model.on_device(row.workload, devices[d]);
+      const Prediction prediction = predict(workload);
       const double sec = prediction.time_sec.p50;
       const double value =
           filter.value == PlanValue::accuracy ? *row.acc_mean : ThroughputDeriver(workload.train_images).derive(sec);

@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -43,13 +44,31 @@ int open_beside(const std::string& path, std::string& name) {
   }
 }
 
+/// The number of an open file that the system has a name for, or -1. Opening the name anew would write from the start
+/// of the file behind it.
+int descriptor_named(std::string_view path) {
+  if (path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(folder)) continue;
+    const std::string_view name = path.substr(folder.size());
+    int number = -1;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc() && end == name.data() + name.size()) return number;
+  }
+  return -1;
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   struct stat status {};
   const bool exists = ::stat(path_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) throw InputError(fmt::format("{}: is a folder, not a file", path_));
-  if (exists && !S_ISREG(status.st_mode)) {
+  if (const int number = descriptor_named(path_); number >= 0) {
+    std::fflush(nullptr);  // what was printed before comes first
+    fd_ = ::fcntl(number, F_DUPFD_CLOEXEC, 0);
+  } else if (exists && !S_ISREG(status.st_mode)) {
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
     path_ = link_target(path_);

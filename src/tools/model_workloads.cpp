@@ -11,12 +11,19 @@ namespace perfpred {
 std::vector<Workload> base_workloads(const TimeRegressor& model) {
   std::vector<Workload> bases = {model.example()};
   const std::vector<AggregateRow> rows = model.fitted_rows();
-  if (rows.empty()) bases.front().depth = bases.front().base_filters = std::nullopt;
+  if (rows.empty()) {
+    bases.front().network = "";
+    bases.front().depth = bases.front().base_filters = std::nullopt;
+  }
   for (const AggregateRow& row : rows) {
     const auto same = [&](const Workload& base) { return base.network == row.workload.network; };
     if (std::any_of(bases.begin(), bases.end(), same)) continue;
     bases.push_back(row.workload.trained_like(bases.front()));
     bases.back().batch_size = bases.front().batch_size;
+  }
+  for (const AggregateRow& row : rows) {
+    const auto same = [&](const Workload& base) { return base.device == row.workload.device; };
+    if (std::none_of(bases.begin(), bases.end(), same)) bases.push_back(row.workload);
   }
   return bases;
 }

@@ -9,7 +9,8 @@
 namespace perfpred {
 
 /// The workloads that give the fields that a request leaves out: the model's example, then one of each other network
-/// that the model was fitted on. A model that has seen no run gives Workload() without depth and base_filters.
+/// and on each other device that the model was fitted on. A model that has seen no run gives Workload() without
+/// network, depth and base_filters.
 [[nodiscard]] std::vector<Workload> base_workloads(const TimeRegressor& model);
 
 /// The same without what a request has to name: batch_size, and depth and base_filters of cifar_cnn.

@@ -31,6 +31,11 @@ std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) 
 
 std::string joined(const std::vector<std::string>& pieces) { return fmt::format("{}", fmt::join(pieces, ",")); }
 
+bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
+  return std::any_of(fields.begin(), fields.end(),
+                     [&](const SweptField& field) { return field.name == name && !field.values.empty(); });
+}
+
 /// Fields that only `cifar_cnn` has.
 bool is_of_family(const SweptField& field) { return field.name == "depth" || field.name == "base_filters"; }
 
@@ -42,9 +47,19 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
   return known != bases.end() ? *known : with_field(bases.front(), "network", name);
 }
 
+Workload with_device(std::span<const Workload> bases, Workload workload, std::string_view device) {
+  Workload there = with_field(workload, "device", device);
+  if (there.device == workload.device) return there;
+  const auto known =
+      std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.device == there.device; });
+  there.threads = known != bases.end() ? known->threads : std::nullopt;
+  return there;
+}
+
 Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
                        const std::vector<SweptField>& fields) {
   Workload workload = bases.front();
+  const bool has_threads = is_given(defaults, "threads") || is_given(fields, "threads");
   for (const auto* list : {&defaults, &fields}) {
     for (const SweptField& field : *list) {
       if (field.name == "network" && !field.values.empty()) workload = with_network(bases, joined(field.values));
@@ -54,7 +69,9 @@ Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptF
     for (const SweptField& field : *list) {
       const bool applies = list == &fields || workload.network == "cifar_cnn" || !is_of_family(field);
       if (field.name == "network" || field.values.empty() || !applies) continue;
-      workload = with_field(std::move(workload), field.name, field.values.front());
+      const std::string& value = field.values.front();
+      workload = field.name == "device" && !has_threads ? with_device(bases, std::move(workload), value)
+                                                        : with_field(std::move(workload), field.name, value);
     }
   }
   return workload;
@@ -67,6 +84,7 @@ std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std
     for (const std::string& name : whole_networks(field.values)) workloads.push_back(with_network(bases, name));
   }
   if (workloads.empty()) workloads.push_back(bases.front());
+  const bool has_threads = is_given(fields, "threads");
   const auto of_family = [](const Workload& workload) { return workload.network == "cifar_cnn"; };
   for (const SweptField& field : fields) {
     if (field.name == "network" || field.values.empty()) continue;
@@ -79,7 +97,10 @@ std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std
         next.push_back(workload);
         continue;
       }
-      for (const std::string& value : field.values) next.push_back(with_field(workload, field.name, value));
+      for (const std::string& value : field.values) {
+        next.push_back(field.name == "device" && !has_threads ? with_device(bases, workload, value)
+                                                              : with_field(workload, field.name, value));
+      }
     }
     workloads = std::move(next);
   }
@@ -87,25 +108,31 @@ std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std
 }
 
 std::vector<Workload> read_configurations(const std::string& path, std::span<const Workload> bases,
-                                          const std::vector<SweptField>& fields) {
+                                          const std::vector<SweptField>& fields,
+                                          const std::function<std::string(const std::string&)>& name_of) {
   for (const SweptField& field : fields) {
     if ((field.name == "network" ? whole_networks(field.values) : field.values).size() > 1) {
       throw InputError(fmt::format("{}: only one value is possible beside a table of configurations", field.name));
     }
   }
   CsvReader csv(path);
-  const CsvColumn network = csv.optional("network");
+  const CsvColumn network = csv.optional("network"), device = csv.optional("device");
   const WorkloadReader reader(csv, bases.front());
   std::vector<Workload> workloads;
   while (csv.next()) {
     std::vector<SweptField> row;
     if (const std::string_view name = csv.text(network); !name.empty()) row.push_back({"network", {std::string(name)}});
+    Workload filled;
     try {
-      workloads.push_back(fill_workload(bases, fields, row));
+      if (const std::string name(csv.text(device)); !name.empty()) {
+        row.push_back({"device", {name_of ? name_of(name) : name}});
+      }
+      filled = fill_workload(bases, fields, row);
     } catch (const InputError& error) {
       throw InputError(csv.place("").prefix() + error.what());
     }
-    workloads.back() = reader.read(csv, workloads.back());
+    workloads.push_back(reader.read(csv, filled));
+    workloads.back().device = filled.device;
   }
   if (workloads.empty()) throw InputError(path + ": has a header and no row");
   return workloads;

@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/workload.h>
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,15 +21,21 @@ struct SweptField {
 /// @throws InputError for a network that is not known
 [[nodiscard]] Workload with_network(std::span<const Workload> bases, std::string_view network);
 
+/// The workload on a device. On another one than its own, the number of threads is that of the first of `bases` there,
+/// else empty.
+[[nodiscard]] Workload with_device(std::span<const Workload> bases, Workload workload, std::string_view device);
+
 /// with_network(), or the first of `bases` where no network is given, with fields replaced: first by `defaults` (not
-/// depth and base_filters for networks other than `cifar_cnn`), then by `fields`. Each has one value.
+/// depth and base_filters for networks other than `cifar_cnn`), then by `fields`. Each has one value. A device replaces
+/// threads, too, as with_device() does, unless they are given.
 /// @throws InputError for a field that is not known, or a text that is not a value of it
 [[nodiscard]] Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
                                      const std::vector<SweptField>& fields);
 
 /// Every combination of the values, the first field varying slowest; other fields are those of with_network(), or of
-/// the first of `bases` where no network is given. depth and base_filters are swept for `cifar_cnn` only.
-/// A network `transformer:layers=2,hidden=64` may come in the pieces into which the commas of a list cut it.
+/// the first of `bases` where no network is given, a device's threads as in fill_workload(). depth and base_filters are
+/// swept for `cifar_cnn` only. A network `transformer:layers=2,hidden=64` may come in the pieces into which the commas
+/// of a list cut it.
 /// @throws InputError for a field that is not known, a text that is not a value of it, or a depth or base_filters where
 /// no network is `cifar_cnn`
 [[nodiscard]] std::vector<Workload> sweep_workloads(std::span<const Workload> bases,
@@ -36,8 +43,10 @@ struct SweptField {
 
 /// The configurations of a table, one a row, its columns named as the fields of a key. Missing fields are taken from
 /// `fields` (one value each), then from with_network(), or the first of `bases` where no network is given.
+/// @param name_of  the device that a row's cell means; empty: the one of that name
 /// @throws InputError with file and line for a row that is not a workload; for a field with several values
-[[nodiscard]] std::vector<Workload> read_configurations(const std::string& path, std::span<const Workload> bases,
-                                                        const std::vector<SweptField>& fields);
+[[nodiscard]] std::vector<Workload> read_configurations(
+    const std::string& path, std::span<const Workload> bases, const std::vector<SweptField>& fields,
+    const std::function<std::string(const std::string&)>& name_of = {});
 
 }  // namespace perfpred

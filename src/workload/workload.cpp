@@ -139,7 +139,7 @@ Workload Workload::from_key(std::string_view key) {
 
 void Workload::validate() const {
   const auto refuse = [](std::string_view what) { throw InputError(std::string(what)); };
-  if (network.empty()) refuse("network is empty");
+  if (network.empty()) refuse("network is missing");
   if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
   const auto check_text = [](std::string_view name, std::string_view text) {
     const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != ';'; };

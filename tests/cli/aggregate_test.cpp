@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -55,6 +56,17 @@ TEST(AggregateProgram, WritesATableToStandardOutput) {
   EXPECT_EQ(rows[1].n_rejected, 1);
   EXPECT_THAT(finished.err, HasSubstr("3 runs, 2 rows, 2 rejected: 2 epochs_disagree\n"
                                       "1 of 2 rows are unstable: all of their runs were rejected\n"));
+}
+
+TEST(AggregateProgram, AddsToAFileThatStandardOutputWasDirectedTo) {
+  const TemporaryFolder folder;
+  const std::string runs = folder.write("runs.csv", good_runs()), log = folder.write("log", "before\n");
+  for (const char* out : {"", " --out /dev/stdout"}) {
+    const std::string command = testing::program("aggregate") + " --runs " + runs + out + " >> " + log + " 2>/dev/null";
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  }
+  const std::string text = slurp(log), once = spawn({testing::program("aggregate"), "--runs", runs}).out;
+  EXPECT_EQ(text, "before\n" + once + once);
 }
 
 TEST(AggregateProgram, JsonIsOneDocumentAndFilesAreWritten) {

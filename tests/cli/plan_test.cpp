@@ -49,6 +49,11 @@ class PlanProgram : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(PlanProgram, RowsWithoutAccuracyAreNotAnEmptyPlan) {
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10"}, header + row(2, 16, 32, "1.0", "500", "")), 2,
+                 "no row has an accuracy");
+}
+
 TEST_F(PlanProgram, HasTheKeysOfTheInterface) {
   const json plan = run_json({"--budget-sec", "50", "--epochs", "10", "--pareto", "--price-per-hour", "3.6"});
   for (const char* key : {"optimal", "n", "candidates", "cost_sec", "budget_sec", "value", "upper_bound", "confidence",

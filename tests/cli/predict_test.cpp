@@ -16,6 +16,7 @@ namespace perfpred {
 namespace {
 
 using Json = nlohmann::json;
+using testing::expect_refusal;
 using testing::Finished;
 using ::testing::HasSubstr;
 
@@ -74,6 +75,51 @@ TEST_F(PredictProgram, EverySpellingHasOneKeyThroughEveryDoor) {
   EXPECT_EQ(Json::parse(lines.out, nullptr, false), plain) << lines.err;
 }
 
+TEST_F(PredictProgram, DevicesOfATableAreNamedAndCheckedAsOptionsAre) {
+  const std::string table = "network,batch_size,device\nsqueezenet1_1,32,T4\nsqueezenet1_1,32,no such card\n";
+  const Finished finished = predict({"--configs", folder_->write("devices.csv", table)});
+  expect_refusal(finished, 2, "devices.csv:3: device \"no such card\" is not known");
+}
+
+TEST_F(PredictProgram, AModelOfACpuAnswersForAGpuAsItsPeaksTell) {
+  std::vector<AggregateRow> rows;
+  for (const std::int64_t batch : {8, 16, 32, 64, 128, 256}) {
+    AggregateRow row;
+    row.workload = Workload::cifar_cnn(2, 16, batch);
+    row.workload.device = "a CPU";
+    row.workload.threads = 2;
+    row.n = 1;
+    row.avg_time_mean = 100 + 0.1 * static_cast<double>(batch);
+    rows.push_back(row);
+  }
+  const std::string model = folder_->file("cpu.json");
+  TimeRegressor::fit(rows).save(model);
+  const std::vector<std::string> asked = {"--network",      "resnet18",    "--batch-size", "64",    "--device",
+                                          "A100-SXM4-80GB", "--precision", "bf16",         "--json"};
+  std::vector<std::string> command = {testing::program("predict")};
+  command.insert(command.end(), asked.begin(), asked.end());
+  const Json standard = Json::parse(testing::spawn(command).out, nullptr, false);
+  command.insert(command.end(), {"--model", model});
+  const Json moved = Json::parse(testing::spawn(command).out, nullptr, false);
+  EXPECT_THAT(moved.at("key").get<std::string>(), HasSubstr(";device=A100-SXM4-80GB;threads="));
+  EXPECT_NEAR(moved["step_sec"]["p50"].get<double>() / standard["step_sec"]["p50"].get<double>(), 1, 0.2);
+}
+
+TEST_F(PredictProgram, ACpuIsNotAnsweredForWithOtherThreadsAsIfItHadBeenMeasured) {
+  const std::string devices =
+      folder_->write("devices.csv", "name,kind,sms,fp32_tflops,mem_bw_gbs\nserver,cpu,32,2,200\n");
+  const auto answer_with = [&](const char* threads) {
+    const Finished finished =
+        testing::spawn({testing::program("predict"), "--device-file", devices, "--device", "server", "--network",
+                        "resnet18", "--batch-size", "8", "--threads", threads, "--json"});
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return Json::parse(finished.out, nullptr, false);
+  };
+  const Json all = answer_with("32")["step_sec"], one = answer_with("1")["step_sec"];
+  EXPECT_GE(one["p95"].get<double>() / one["p50"].get<double>(), 2.9);
+  EXPECT_LE(one["p05"], all["p05"]);
+}
+
 TEST_F(PredictProgram, ARequestNamesItsSizes) {
   for (const std::string table : {"network;batch_size\nsqueezenet1_1;32\n", "network,batch_size\ncifar_cnn,32\n",
                                   "network\nsqueezenet1_1\n", "hello\nworld\n"}) {
@@ -111,6 +157,8 @@ TEST_F(PredictProgram, RefusesOptionsThatWouldHaveNoEffect) {
   const std::string table = folder_->write("one.csv", "batch_size\n32\n");
   for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
            {"--configs", table, "--sweep", "batch_size=1,2"},
+           {"--sweep", "batch_size=1,2", "--price-per-hour", "3"},
+           {"--batch-size", "3", "--out", ""},
            {"--jsonl", "--configs", table},
            {"--jsonl", "--out", folder_->file("p.csv")},
            {"--jsonl", "--sweep", "batch_size=1,2"},

@@ -63,7 +63,7 @@ bool OpPrior::knows_device(const Workload& workload) const {
   const std::vector<const Device*> named = devices_.candidates(workload.device);
   if (named.size() != 1 || workload.precision == Precision::unknown) return false;
   const Device& device = *named.front();
-  if (workload.threads && device.kind != DeviceKind::cpu) return false;
+  if (device.kind == DeviceKind::cpu ? workload.cuda_graph : workload.threads.has_value()) return false;
   return device.matrix_flops(computed_precision(device, workload.precision)) && device.mem_bw_gbs;
 }
 
@@ -73,11 +73,13 @@ OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   const Device device = devices_.find_measured(workload.device);
   if (workload.threads && device.kind != DeviceKind::cpu)
     throw InputError("threads are given, but the device is no CPU");
+  if (workload.cuda_graph && device.kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
   std::optional<OpGraph> made;
   if (step == nullptr) step = &made.emplace(workload.graph());
   OpView view;
   MachineEffects slopes;
   view.step = OpModelAccess::predict(*model_, *step, device, workload.precision, workload.cuda_graph, &slopes);
+  view.other_threads = workload.threads && device.sms && *workload.threads != *device.sms;
   view.slopes = {slopes.compute, slopes.memory, slopes.host};
   view.steps = static_cast<double>(workload.steps_per_epoch());
   view.features = features_of(*step, workload.batch_size);
