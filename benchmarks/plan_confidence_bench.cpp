@@ -33,17 +33,15 @@ std::array<Judged, confidences.size()> judge_split(std::vector<AggregateRow> row
   const std::size_t left_out = 36 + random() % 25;  // 30 to 50 % of the table
   const std::span<const AggregateRow> all(rows);
   const TimeRegressor model = TimeRegressor::fit(all.subspan(left_out));
-  const std::vector<PlanCandidate> candidates = predicted_candidates(all.first(left_out), PlanFilter{}, model);
   PlanRequest request;
   request.epochs = 50;
   const auto budget_sec = 600 + static_cast<std::int64_t>(random() % 3001);
   request.devices = {{"", budget_sec}};
-  request.times = joint_times(candidates, model);
   request.limits.time_sec = 5;
   std::array<Judged, confidences.size()> judged;
   for (std::size_t c = 0; c < confidences.size(); ++c) {
     request.confidence = confidences[c];
-    const RunPlan plan = plan_runs(candidates, request);
+    const RunPlan plan = plan_runs(all.first(left_out), request, model);
     double taken = 0;
     for (const PlannedRun& run : plan.runs)
       taken += static_cast<double>(request.epochs) * measured.at(run.workload.key());

@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   bool pareto = false;
   std::int64_t budget_sec = 0;
   cli::DeviceFile device_file;
-  PlanFilter filter;
+  std::vector<std::string> devices;
   PlanRequest request;
   const std::map<std::string, PlanObjective> objectives = {{"sum", PlanObjective::sum},
                                                            {"best", PlanObjective::best},
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
   program.add_option("--runs-agg", table, "Measured rows: a runs_agg.csv")->required();
   program.add_option("--budget-sec", budget_sec, "Seconds that the plan may take on each device")->required();
   program.add_option("--epochs", request.epochs, "Epochs of each run")->required();
-  program.add_option("--min-acc", filter.min_acc, "Leave out runs that are less accurate (a fraction)");
+  program.add_option("--min-acc", request.min_acc, "Leave out runs that are less accurate (a fraction)");
   program.add_option("--value", value, "What a run is worth: acc or thr")
       ->check(CLI::IsMember({"acc", "thr"}))
       ->capture_default_str();
@@ -137,10 +137,9 @@ int main(int argc, char** argv) {
   auto* alike = program.add_option("--gpus", gpus, "Number of devices, all alike")
                     ->check(CLI::Range(1, 10'000))
                     ->capture_default_str();
-  auto* named =
-      program.add_option("--devices", filter.devices, "Names of devices; their rows of one workload are one run")
-          ->delimiter(',')
-          ->excludes(alike);
+  auto* named = program.add_option("--devices", devices, "Names of devices; their rows of one workload are one run")
+                    ->delimiter(',')
+                    ->excludes(alike);
   device_file.add_to(program)->needs(named);
   program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")->check(cli::not_negative());
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and an upper bound");
@@ -153,30 +152,24 @@ int main(int argc, char** argv) {
 #ifdef PERFPRED_WITH_CBC
     enable_cbc();
 #endif
-    filter.catalogue = device_file.catalogue();
-    filter.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
+    request.catalogue = device_file.catalogue();
+    request.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
+    request.devices.assign(devices.empty() ? gpus : devices.size(), {"", budget_sec});
+    for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
     const bool predicted = time_source == "predicted";
     if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
     const std::vector<AggregateRow> rows = read_aggregate(table);
-    std::vector<PlanCandidate> candidates;
-    if (predicted) {
-      const TimeRegressor model = model_file.empty() ? TimeRegressor::standard(filter.catalogue)
-                                                     : TimeRegressor::load(model_file, filter.catalogue);
-      candidates = predicted_candidates(rows, filter, model);
-      if (request.confidence > 0.5) request.times = joint_times(candidates, model);
+    RunPlan plan;
+    if (!predicted) {
+      plan = plan_runs(rows, request);
+    } else if (model_file.empty()) {
+      plan = plan_runs(rows, request, TimeRegressor::standard(request.catalogue));
     } else {
-      candidates = measured_candidates(rows, filter);
+      plan = plan_runs(rows, request, TimeRegressor::load(model_file, request.catalogue));
     }
-    request.devices.assign(std::max(gpus, filter.devices.size()), {"", budget_sec});
-    if (gpus > 1) {
-      for (std::size_t i = 0; i < gpus; ++i) request.devices[i].name = "gpu" + std::to_string(i);
-      for (PlanCandidate& candidate : candidates) candidate.resize(gpus, candidate.front());
-    }
-    const RunPlan plan = plan_runs(candidates, request);
     const bool optimal = plan.status == PlanStatus::optimal;
     if (!optimal && plan.status != PlanStatus::feasible) refuse(plan, request, budget_sec);
-    const std::vector<PlannedRun> front = pareto ? pareto_runs(candidates, request) : std::vector<PlannedRun>();
     if (!out.empty()) write_plan(out, plan);
     const double hours = static_cast<double>(plan.cost_sec) / 3600;
 
@@ -206,7 +199,8 @@ int main(int argc, char** argv) {
         row["loss"] = missed.loss;
         document["missed"].push_back(row);
       }
-      for (const PlannedRun& run : front) {
+      if (!pareto) plan.pareto.clear();
+      for (const PlannedRun& run : plan.pareto) {
         json row = to_json(run);
         row.erase("start_sec");
         document["pareto"].push_back(row);
@@ -215,9 +209,9 @@ int main(int argc, char** argv) {
       return;
     }
 
-    const std::size_t devices = request.devices.size();
+    const std::size_t n = request.devices.size();
     std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
-                static_cast<long long>(plan.cost_sec), devices > 1 ? (std::to_string(devices) + " x ").c_str() : "",
+                static_cast<long long>(plan.cost_sec), n > 1 ? (std::to_string(n) + " x ").c_str() : "",
                 static_cast<long long>(budget_sec), plan.value,
                 optimal ? "optimal" : ("at most " + rounded_up(plan.upper_bound) + " is possible").c_str());
     if (price_per_hour) std::printf("price %.2f\n", *price_per_hour * hours);
@@ -239,7 +233,7 @@ int main(int argc, char** argv) {
     }
     if (pareto) {
       std::printf("Pareto front of cost and value\n");
-      print_rows(front, false);
+      print_rows(plan.pareto, false);
     }
   });
 }

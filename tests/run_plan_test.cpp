@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
-#include <perfpred/run_plan.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 #include <set>
 #include <stop_token>
+#include <string>
 #include <utility>
+
+#include "plan/plan_candidates.h"
 
 namespace perfpred {
 namespace {
@@ -38,8 +41,8 @@ std::vector<AggregateRow> made_up_rows(int disturbed) {
   return rows;
 }
 
-PlanRequest safe_request(double confidence, std::size_t devices) {
-  PlanRequest request;
+TimedRequest safe_request(double confidence, std::size_t devices) {
+  TimedRequest request;
   request.devices.assign(devices, {"", 300});
   request.epochs = 20;
   request.confidence = confidence;
@@ -67,7 +70,7 @@ TEST(JointTimes, KnowsTheChanceOfADisturbedRun) {
     const std::vector<AggregateRow> rows = made_up_rows(disturbed);
     const TimeRegressor model = TimeRegressor::fit(rows);
     ASSERT_EQ(model.dropped().size(), static_cast<std::size_t>(disturbed));
-    const std::vector<PlanCandidate> candidates = predicted_candidates(rows, PlanFilter{}, model);
+    const std::vector<PlanCandidate> candidates = predicted_candidates(rows, safe_request(0.5, 1), model);
     const std::vector<JointPrediction> times = joint_times(candidates, model);
     ASSERT_EQ(times.size(), 1U);
     for (std::size_t j = 0; j < candidates.size(); ++j) {
@@ -83,14 +86,12 @@ TEST(JointTimes, KnowsTheChanceOfADisturbedRun) {
 TEST(PlanRuns, KeepsTheBudgetOfEachDeviceMoreSafelyWithMoreConfidence) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
-  const std::vector<PlanCandidate> one = predicted_candidates(rows, PlanFilter{}, model);
   for (const std::size_t devices : {1U, 2U, 3U}) {
     double before = 0;
     for (const double confidence : {0.99, 0.9, 0.5}) {
       PlanRequest request = safe_request(confidence, devices);
       set_budget(request, 100);
-      request.times = joint_times(one, model);
-      const RunPlan plan = plan_runs(on_devices(one, devices), request);
+      const RunPlan plan = plan_runs(rows, request, model);
       EXPECT_GE(plan.value, before);
       EXPECT_LE(plan.value, plan.upper_bound);
       EXPECT_GE(plan.value, 0.9 * plan.upper_bound);
@@ -103,13 +104,11 @@ TEST(PlanRuns, KeepsTheBudgetOfEachDeviceMoreSafelyWithMoreConfidence) {
 TEST(PlanRuns, TakesOneRunSafely) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
-  const std::vector<PlanCandidate> one = predicted_candidates(rows, PlanFilter{}, model);
   for (const std::size_t devices : {1U, 2U}) {
     PlanRequest request = safe_request(0.95, devices);
     request.objective = PlanObjective::best;
     set_budget(request, 12);
-    request.times = joint_times(one, model);
-    const RunPlan plan = plan_runs(on_devices(one, devices), request);
+    const RunPlan plan = plan_runs(rows, request, model);
     ASSERT_EQ(plan.runs.size(), 1U);
     const Quantiles time = model.predict(plan.runs[0].workload).time_sec;
     EXPECT_LE(20 * time.p95, 12);
@@ -119,20 +118,18 @@ TEST(PlanRuns, TakesOneRunSafely) {
 TEST(PlanRuns, SaysWhatASafePlanJustMissed) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
-  const std::vector<PlanCandidate> candidates = predicted_candidates(rows, PlanFilter{}, model);
   PlanRequest request = safe_request(0.95, 1);
   set_budget(request, 100);
-  request.times = joint_times(candidates, model);
-  const RunPlan plan = plan_runs(candidates, request);
+  const RunPlan plan = plan_runs(rows, request, model);
   ASSERT_EQ(plan.status, PlanStatus::optimal);
   ASSERT_EQ(plan.missed.size(), 5U);
   // A run enters the plan when it is worth a little more than its loss, and not for a little less.
   const auto holds = [&](const PlannedRun& missed, double more) {
-    std::vector<PlanCandidate> changed = candidates;
-    for (PlanCandidate& candidate : changed) {
-      if (candidate[0]->workload.key() == missed.workload.key()) candidate[0]->value += more;
+    std::vector<AggregateRow> changed = rows;
+    for (AggregateRow& row : changed) {
+      if (row.workload.key() == missed.workload.key()) *row.acc_mean += more;
     }
-    const RunPlan other = plan_runs(changed, request);
+    const RunPlan other = plan_runs(changed, request, model);
     EXPECT_EQ(other.status, PlanStatus::optimal);
     return std::any_of(other.runs.begin(), other.runs.end(),
                        [&](const PlannedRun& run) { return run.workload.key() == missed.workload.key(); });
@@ -151,24 +148,22 @@ TEST(PlanRuns, SaysWhatASafePlanJustMissed) {
 TEST(PlanRuns, CoversSafely) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
-  const std::vector<PlanCandidate> one = predicted_candidates(rows, PlanFilter{}, model);
   for (const std::size_t devices : {1U, 2U}) {
     PlanRequest request = safe_request(0.95, devices);
     request.objective = PlanObjective::cover_architecture;
     set_budget(request, 200);
-    request.times = joint_times(one, model);
-    const RunPlan plan = plan_runs(on_devices(one, devices), request);
+    const RunPlan plan = plan_runs(rows, request, model);
     std::set<std::pair<int, int>> covered;
     for (const PlannedRun& run : plan.runs) covered.emplace(*run.workload.depth, *run.workload.base_filters);
     EXPECT_EQ(covered.size(), 9U);
     EXPECT_LE(plan.cost_sec, 200 * static_cast<std::int64_t>(devices));
     request.objective = PlanObjective::sum;
-    const RunPlan free = plan_runs(on_devices(one, devices), request);
+    const RunPlan free = plan_runs(rows, request, model);
     EXPECT_LE(plan.value, free.upper_bound);
     EXPECT_GE(plan.value, 0.9 * plan.upper_bound);
     request.objective = PlanObjective::cover_architecture;
     set_budget(request, 20);
-    EXPECT_FALSE(found(plan_runs(on_devices(one, devices), request)));
+    EXPECT_FALSE(found(plan_runs(rows, request, model)));
   }
 }
 
@@ -178,7 +173,7 @@ struct MadeUpRun {
 };
 
 /// The same runs on each device. @param deviation  of the logarithm of each time, independent
-std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, PlanRequest& request) {
+std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, TimedRequest& request) {
   std::vector<PlanCandidate> candidates;
   JointPrediction times;
   times.covariance.resize(runs.size() * runs.size());
@@ -193,15 +188,15 @@ std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, doub
 }
 
 TEST(PlanRuns, MoreTimeIsWorthNoLess) {
-  PlanRequest request = safe_request(0.51, 1);
+  TimedRequest request = safe_request(0.51, 1);
   set_budget(request, 824);
   request.epochs = 10;
   request.startup_sec = 29.115823520085151;
   request.objective = PlanObjective::cover_depth;
-  const RunPlan plan =
-      plan_runs(made_up_runs({{1, 9, 9}, {3, 4, 4}, {1, 2, 2}, {1, 5, 5}, {1, 9, 9}, {1, 1, 1}, {2, 8, 8}, {2, 5, 5}},
-                             1.5 * std::sqrt(1.2), request),
-                request);
+  const RunPlan plan = plan_candidates(
+      made_up_runs({{1, 9, 9}, {3, 4, 4}, {1, 2, 2}, {1, 5, 5}, {1, 9, 9}, {1, 1, 1}, {2, 8, 8}, {2, 5, 5}},
+                   1.5 * std::sqrt(1.2), request),
+      request);
   ASSERT_GE(plan.marginal.size(), 5U);
   double before = plan.value;
   for (const LargerBudget& more : plan.marginal) {
@@ -212,30 +207,31 @@ TEST(PlanRuns, MoreTimeIsWorthNoLess) {
 }
 
 TEST(PlanRuns, LossesAreOfTheValuesThemselves) {  // not of sums with a value that no budget holds
-  PlanRequest request = safe_request(0.9, 1);
+  TimedRequest request = safe_request(0.9, 1);
   set_budget(request, 300);
-  const RunPlan plan = plan_runs(made_up_runs({{1, 10, 0.7}, {1, 10, 0.1}, {1, 1e6, 1e6}}, 0.02, request), request);
+  const RunPlan plan =
+      plan_candidates(made_up_runs({{1, 10, 0.7}, {1, 10, 0.1}, {1, 1e6, 1e6}}, 0.02, request), request);
   ASSERT_EQ(plan.missed.size(), 1U);
   EXPECT_EQ(plan.missed[0].loss, 0.7 - 0.1);
 }
 
 TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
-  PlanRequest request = safe_request(0.999, 1);
+  TimedRequest request = safe_request(0.999, 1);
   set_budget(request, 9753);
   request.epochs = 1;
   request.objective = PlanObjective::cover_depth;
   const double deviation = 1.5 * std::sqrt(1.2);
-  const RunPlan plan = plan_runs(made_up_runs({{3, 0.46760115461190271, 0},
-                                               {3, 372.73120026376836, 3},
-                                               {3, 14.720902796318349, 1},
-                                               {1, 0.017724849034297361, 3},
-                                               {1, 7756.9498673867192, 2},
-                                               {3, 28.585201034215654, 2},
-                                               {3, 0.062949456883758817, 0},
-                                               {2, 1.1881092031055525, 0},
-                                               {1, 2493.95174519495, 3}},
-                                              deviation, request),
-                                 request);
+  const RunPlan plan = plan_candidates(made_up_runs({{3, 0.46760115461190271, 0},
+                                                     {3, 372.73120026376836, 3},
+                                                     {3, 14.720902796318349, 1},
+                                                     {1, 0.017724849034297361, 3},
+                                                     {1, 7756.9498673867192, 2},
+                                                     {3, 28.585201034215654, 2},
+                                                     {3, 0.062949456883758817, 0},
+                                                     {2, 1.1881092031055525, 0},
+                                                     {1, 2493.95174519495, 3}},
+                                                    deviation, request),
+                                       request);
   std::set<int> depths;
   for (const PlannedRun& run : plan.runs) depths.insert(*run.workload.depth);
   EXPECT_EQ(depths.size(), 3U);
@@ -246,10 +242,10 @@ TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
   request.devices = {{"a", 378}, {"b", 378}};
   request.epochs = 3;
   request.startup_sec = 18.75;
-  const RunPlan nothing =
-      plan_runs(made_up_runs({{2, 1.16738615243049, 2}, {2, 187.38914611193891, 3}, {2, 0.0097096438175239639, 0}},
-                             deviation, request),
-                request);
+  const RunPlan nothing = plan_candidates(
+      made_up_runs({{2, 1.16738615243049, 2}, {2, 187.38914611193891, 3}, {2, 0.0097096438175239639, 0}}, deviation,
+                   request),
+      request);
   EXPECT_EQ(nothing.runs.size(), 1U);
 }
 
@@ -258,34 +254,34 @@ TEST(PlanRuns, GivesEachDeviceItsBudget) {
   std::vector<PlanCandidate> candidates;
   candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 1), 60, 0.6}));
   candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 2), 100, 0.9}));
-  PlanRequest request;
+  TimedRequest request;
   request.devices = {{"small", 70}, {"large", 110}};
-  const RunPlan plan = plan_runs(candidates, request);
+  const RunPlan plan = plan_candidates(candidates, request);
   EXPECT_EQ(plan.status, PlanStatus::optimal);
   ASSERT_EQ(plan.runs.size(), 2U);
   EXPECT_EQ(plan.runs[0].device, "small");
   EXPECT_EQ(plan.runs[0].cost_sec, 60);
   EXPECT_EQ(plan.runs[1].device, "large");
   request.devices[1].budget_sec = 0;
-  EXPECT_DOUBLE_EQ(plan_runs(candidates, request).value, 0.6);
+  EXPECT_DOUBLE_EQ(plan_candidates(candidates, request).value, 0.6);
   // The same with times that are almost certain, shared by both devices.
   request.devices[1].budget_sec = 110;
   request.confidence = 0.9;
   request.times = {{{std::log(60.0), std::log(100.0)}, {1e-8, 0, 0, 1e-8}}};
-  EXPECT_DOUBLE_EQ(plan_runs(candidates, request).value, 1.5);
+  EXPECT_DOUBLE_EQ(plan_candidates(candidates, request).value, 1.5);
   request.devices[1].budget_sec = 0;
-  EXPECT_DOUBLE_EQ(plan_runs(candidates, request).value, 0.6);
+  EXPECT_DOUBLE_EQ(plan_candidates(candidates, request).value, 0.6);
   request.objective = PlanObjective::best;
-  EXPECT_DOUBLE_EQ(plan_runs(candidates, request).value, 0.6);
+  EXPECT_DOUBLE_EQ(plan_candidates(candidates, request).value, 0.6);
 }
 
 TEST(PlanRuns, LargerBudgetsAddTheSameTimeToEachDevice) {
   std::vector<PlanCandidate> candidates;
   candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 1), 100, 0.6}));
   candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 2), 120, 0.9}));
-  PlanRequest request;
+  TimedRequest request;
   request.devices = {{"a", 80}, {"b", 100}};
-  const RunPlan plan = plan_runs(candidates, request);
+  const RunPlan plan = plan_candidates(candidates, request);
   EXPECT_DOUBLE_EQ(plan.value, 0.6);
   ASSERT_FALSE(plan.marginal.empty());
   for (const LargerBudget& more : plan.marginal) {
@@ -297,9 +293,9 @@ TEST(PlanRuns, LargerBudgetsAddTheSameTimeToEachDevice) {
 
 TEST(PlanRuns, WithoutCandidatesThereIsNothingToBuy) {
   for (const double confidence : {0.5, 0.9}) {
-    PlanRequest request = safe_request(confidence, 1);
+    TimedRequest request = safe_request(confidence, 1);
     request.times = {JointPrediction()};
-    const RunPlan plan = plan_runs({}, request);
+    const RunPlan plan = plan_candidates({}, request);
     EXPECT_EQ(plan.status, PlanStatus::optimal);
     EXPECT_TRUE(plan.runs.empty());
     EXPECT_TRUE(plan.marginal.empty());
@@ -308,14 +304,14 @@ TEST(PlanRuns, WithoutCandidatesThereIsNothingToBuy) {
 
 TEST(PlanRuns, RefusesACoverOfNothing) {
   Workload workload = Workload::zoo("resnet18", 32);
-  PlanRequest request = safe_request(0.5, 1);
+  TimedRequest request = safe_request(0.5, 1);
   request.objective = PlanObjective::cover_depth;
   const std::vector<PlanCandidate> candidates(1, PlanCandidate(1, PlanOption{workload, 1, 1}));
-  EXPECT_THROW((void)plan_runs(candidates, request), InputError);
+  EXPECT_THROW((void)plan_candidates(candidates, request), InputError);
 }
 
 TEST(PlanRuns, StopsWhenItIsAsked) {
-  PlanRequest request = safe_request(0.5, 3);
+  TimedRequest request = safe_request(0.5, 3);
   std::vector<PlanCandidate> candidates;
   for (int i = 0; i < 60; ++i) {
     PlanCandidate& candidate = candidates.emplace_back();
@@ -328,7 +324,7 @@ TEST(PlanRuns, StopsWhenItIsAsked) {
   std::stop_source source;
   source.request_stop();
   request.limits.stop = source.get_token();
-  const RunPlan stopped = plan_runs(candidates, request);
+  const RunPlan stopped = plan_candidates(candidates, request);
   EXPECT_NE(stopped.status, PlanStatus::infeasible);
   EXPECT_LE(stopped.value, stopped.upper_bound);
   EXPECT_TRUE(stopped.marginal.empty());
@@ -337,50 +333,92 @@ TEST(PlanRuns, StopsWhenItIsAsked) {
 TEST(PlanRuns, KeepsTheReasonWhyATimeIsAGuess) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
-  PlanFilter filter;
-  filter.devices = {"Tesla T4", "T4"};
-  const std::vector<PlanCandidate> candidates = predicted_candidates(rows, filter, model);
+  TimedRequest request = safe_request(0.5, 2);
+  request.devices[0].name = "Tesla T4";
+  request.devices[1].name = "T4";
+  const std::vector<PlanCandidate> candidates = predicted_candidates(rows, request, model);
   EXPECT_EQ(candidates.front()[0]->workload.device, candidates.front()[1]->workload.device);  // a name and its alias
-  PlanRequest request = safe_request(0.5, 2);
-  const RunPlan plan = plan_runs(candidates, request);
+  const RunPlan plan = plan_runs(rows, request, model);
   ASSERT_FALSE(plan.runs.empty());
-  for (const PlannedRun& run : plan.runs) EXPECT_EQ(run.reason, DomainViolation::other_device);
-  filter.devices = {rows.front().workload.device};
-  EXPECT_EQ(predicted_candidates(rows, filter, model).front()[0]->reason, DomainViolation::none);
-  filter.devices = {"Foo"};
-  EXPECT_THROW((void)predicted_candidates(rows, filter, model), InputError);
+  for (const PlannedRun& run : plan.runs) {
+    EXPECT_EQ(run.reason, DomainViolation::other_device);
+    EXPECT_EQ(run.device, candidates.front()[0]->workload.device);
+  }
+  request.devices = {{rows.front().workload.device, 300}};
+  EXPECT_EQ(predicted_candidates(rows, request, model).front()[0]->reason, DomainViolation::none);
+  request.devices = {{"Foo", 300}};
+  EXPECT_THROW((void)plan_runs(rows, request, model), InputError);
+}
+
+TEST(PlanRuns, GivesDevicesWithoutANameOne) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  PlanRequest request = safe_request(0.5, 1);
+  for (const PlannedRun& run : plan_runs(rows, request).runs) EXPECT_EQ(run.device, rows.front().workload.device);
+  request.devices.push_back({"", 200});
+  const RunPlan plan = plan_runs(rows, request);
+  std::map<std::string, std::int64_t> taken;
+  for (const PlannedRun& run : plan.runs) taken[run.device] += run.cost_sec;
+  ASSERT_EQ(taken.size(), 2U);
+  EXPECT_GT(taken["gpu0"], 200);
+  EXPECT_LE(taken["gpu0"], 300);
+  EXPECT_LE(taken["gpu1"], 200);
+  request.devices.push_back({"T4", 200});
+  EXPECT_THROW((void)plan_runs(rows, request), InputError);
+  request.devices.clear();
+  EXPECT_THROW((void)plan_runs(rows, request), InputError);
+  request = safe_request(0.9, 1);
+  EXPECT_THROW((void)plan_runs(rows, request), InputError);  // no model, no confidence
+  EXPECT_NO_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)));
+}
+
+TEST(PlanRuns, ItsParetoFrontHasTheRunsThatNoOtherBeats) {
+  const std::vector<AggregateRow> rows = made_up_rows(0);
+  PlanRequest request = safe_request(0.5, 1);
+  request.devices[0].budget_sec = 0;  // has no effect on it
+  const RunPlan plan = plan_runs(rows, request);
+  std::set<std::string> front;
+  for (const PlannedRun& run : plan.pareto) front.insert(run.workload.key());
+  ASSERT_EQ(front.size(), plan.pareto.size());
+  const auto cost = [](const AggregateRow& row) { return std::max(1.0, std::nearbyint(20 * *row.avg_time_mean)); };
+  for (const AggregateRow& row : rows) {
+    const bool beaten = std::any_of(rows.begin(), rows.end(), [&](const AggregateRow& other) {
+      return (cost(other) <= cost(row) && *other.acc_mean > *row.acc_mean) ||
+             (cost(other) < cost(row) && *other.acc_mean == *row.acc_mean);
+    });
+    EXPECT_EQ(front.contains(row.workload.key()), !beaten) << row.workload.key();
+  }
 }
 
 TEST(PlanRuns, RefusesTimesOfSomethingElse) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
-  const std::vector<PlanCandidate> one = predicted_candidates(rows, PlanFilter{}, model);
-  PlanRequest request = safe_request(0.95, 1);
-  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  const std::vector<PlanCandidate> one = predicted_candidates(rows, safe_request(0.5, 1), model);
+  TimedRequest request = safe_request(0.95, 1);
+  EXPECT_THROW((void)plan_candidates(one, request), InputError);
   request.times = joint_times(std::span(one).first(3), model);
-  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  EXPECT_THROW((void)plan_candidates(one, request), InputError);
   request = safe_request(0.95, 3);
   request.times = joint_times(on_devices(one, 2), model);
-  EXPECT_THROW((void)plan_runs(on_devices(one, 3), request), InputError);
+  EXPECT_THROW((void)plan_candidates(on_devices(one, 3), request), InputError);
   request = safe_request(0.95, 1);
   request.times = joint_times(one, model);
   request.times[0].covariance.pop_back();
-  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  EXPECT_THROW((void)plan_candidates(one, request), InputError);
   request.times[0].covariance.push_back(std::nan(""));
-  EXPECT_THROW((void)plan_runs(one, request), InputError);
+  EXPECT_THROW((void)plan_candidates(one, request), InputError);
   // One set of times stands for devices that are alike only.
   request = safe_request(0.95, 2);
   request.times = joint_times(one, model);
   std::vector<PlanCandidate> unlike = on_devices(one, 2);
-  EXPECT_NO_THROW((void)plan_runs(unlike, request));
+  EXPECT_NO_THROW((void)plan_candidates(unlike, request));
   unlike[3][1]->sec_per_epoch *= 2;
-  EXPECT_THROW((void)plan_runs(unlike, request), InputError);
+  EXPECT_THROW((void)plan_candidates(unlike, request), InputError);
   unlike[3][1] = unlike[3][0];
   unlike[3][1]->value += 1;
-  EXPECT_THROW((void)plan_runs(unlike, request), InputError);
+  EXPECT_THROW((void)plan_candidates(unlike, request), InputError);
   for (const double confidence : {0.2, 0.49, 1.0, std::nan("")}) {
     request = safe_request(confidence, 1);
-    EXPECT_THROW((void)plan_runs(one, request), InputError) << confidence;
+    EXPECT_THROW((void)plan_candidates(one, request), InputError) << confidence;
   }
   std::vector<PlanCandidate> partial = on_devices(one, 2);
   partial[4][1].reset();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "plan/candidates.h"
+
 #include <fmt/format.h>
 #include <perfpred/error.h>
-#include <perfpred/run_plan.h>
 #include <perfpred/throughput_deriver.h>
 
 #include <algorithm>
@@ -13,27 +14,35 @@
 namespace perfpred {
 namespace {
 
+/// Of the places of a candidate; devices without a name share one place.
+std::vector<std::string> device_names(const PlanRequest& request) {
+  std::vector<std::string> names;
+  for (const PlanDevice& device : request.devices) names.push_back(device.name);
+  if (names.front().empty()) names.resize(1);
+  return names;
+}
+
 /// Gathers options into candidates; with named devices, by the workload without its device. The first of two options
 /// for one place stays.
 class CandidateTable {
  public:
-  CandidateTable(std::span<const AggregateRow> rows, const PlanFilter& filter) : filter_(filter) {
+  CandidateTable(std::span<const AggregateRow> rows, const PlanRequest& request) : request_(request) {
     if (rows.empty()) throw InputError("there is no row to plan with");
   }
 
   [[nodiscard]] bool passes(const AggregateRow& row) {
     if (row.acc_mean) best_acc_ = std::max(best_acc_.value_or(0), *row.acc_mean);
-    return !filter_.min_acc || (row.acc_mean && *row.acc_mean >= *filter_.min_acc);
+    return !request_.min_acc || (row.acc_mean && *row.acc_mean >= *request_.min_acc);
   }
 
   void add(std::size_t device, PlanOption option) {
     std::size_t index = candidates_.size();
-    if (!filter_.devices.empty()) {
+    if (!request_.devices.front().name.empty()) {
       Workload anywhere = option.workload;
       anywhere.device.clear();
       index = place_.emplace(anywhere.key(), index).first->second;
     }
-    if (index == candidates_.size()) candidates_.emplace_back(std::max<std::size_t>(1, filter_.devices.size()));
+    if (index == candidates_.size()) candidates_.emplace_back(device_names(request_).size());
     auto& place = candidates_[index][device];
     if (!place) place = std::move(option);
   }
@@ -42,20 +51,20 @@ class CandidateTable {
   void skip() { skipped_ = true; }
 
   [[nodiscard]] std::vector<PlanCandidate> finish() {
-    if (filter_.min_acc && candidates_.empty()) {
+    if (request_.min_acc && candidates_.empty()) {
       throw Error(best_acc_
-                      ? fmt::format("no run reaches an accuracy of {}; the best has {}", *filter_.min_acc, *best_acc_)
-                      : fmt::format("no run reaches an accuracy of {}: no row has one", *filter_.min_acc));
+                      ? fmt::format("no run reaches an accuracy of {}; the best has {}", *request_.min_acc, *best_acc_)
+                      : fmt::format("no run reaches an accuracy of {}: no row has one", *request_.min_acc));
     }
     if (skipped_ && candidates_.empty()) {
-      throw InputError(filter_.value == PlanValue::accuracy ? "no row has an accuracy; plan for throughput"
-                                                            : "no row has a throughput; plan for accuracy");
+      throw InputError(request_.value == PlanValue::accuracy ? "no row has an accuracy; plan for throughput"
+                                                             : "no row has a throughput; plan for accuracy");
     }
     return std::move(candidates_);
   }
 
  private:
-  const PlanFilter& filter_;
+  const PlanRequest& request_;
   std::vector<PlanCandidate> candidates_;
   std::map<std::string, std::size_t> place_;  // by key without device
   std::optional<double> best_acc_;
@@ -92,18 +101,19 @@ Disturbance disturbance_of(const TimeRegressor& model) {
 
 }  // namespace
 
-std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows, const PlanFilter& filter) {
-  CandidateTable table(rows, filter);
-  std::vector<std::string> devices = filter.devices;
+std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows, const PlanRequest& request) {
+  CandidateTable table(rows, request);
+  std::vector<std::string> devices = device_names(request);
   const std::set<std::string> measured = devices_of(rows);
   for (std::string& device : devices) {
-    const auto known = filter.catalogue.candidates(device);
+    if (device.empty()) continue;
+    const auto known = request.catalogue.candidates(device);
     if (!measured.contains(device) && known.size() == 1) device = known.front()->name;
     if (!measured.contains(device)) throw InputError(fmt::format("no row is of device \"{}\"", device));
   }
   for (const AggregateRow& row : rows) {
     if (!row.avg_time_mean) continue;
-    const auto value = filter.value == PlanValue::accuracy ? row.acc_mean : row.thr_mean;
+    const auto value = request.value == PlanValue::accuracy ? row.acc_mean : row.thr_mean;
     const auto add = [&](std::size_t d) {
       if (!table.passes(row)) return;
       if (value) {
@@ -112,22 +122,21 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
         table.skip();
       }
     };
-    if (devices.empty()) add(0);
     for (std::size_t d = 0; d < devices.size(); ++d) {
-      if (devices[d] == row.workload.device) add(d);
+      if (devices[d].empty() || devices[d] == row.workload.device) add(d);
     }
   }
   return table.finish();
 }
 
-std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows, const PlanFilter& filter,
+std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows, const PlanRequest& request,
                                                 const TimeRegressor& model) {
-  CandidateTable table(rows, filter);
-  std::vector<std::string> devices = filter.devices;
+  CandidateTable table(rows, request);
+  std::vector<std::string> devices = device_names(request);
   std::set<std::string> known = devices_of(rows);
   known.merge(devices_of(model.fitted_rows()));
   for (std::string& device : devices) {
-    if (!known.contains(device)) device = filter.catalogue.full_name(device);
+    if (!device.empty() && !known.contains(device)) device = request.catalogue.full_name(device);
   }
   const auto predict = [&](const Workload& workload) {
     try {
@@ -138,16 +147,16 @@ std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> ro
   };
   for (const AggregateRow& row : rows) {
     if (!table.passes(row)) continue;
-    if (filter.value == PlanValue::accuracy && !row.acc_mean) {
+    if (request.value == PlanValue::accuracy && !row.acc_mean) {
       table.skip();
       continue;
     }
-    for (std::size_t d = 0; d < std::max<std::size_t>(1, devices.size()); ++d) {
-      Workload workload = devices.empty() ? row.workload : model.on_device(row.workload, devices[d]);
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      Workload workload = devices[d].empty() ? row.workload : model.on_device(row.workload, devices[d]);
       const Prediction prediction = predict(workload);
       const double sec = prediction.time_sec.p50;
       const double value =
-          filter.value == PlanValue::accuracy ? *row.acc_mean : ThroughputDeriver(workload.train_images).derive(sec);
+          request.value == PlanValue::accuracy ? *row.acc_mean : ThroughputDeriver(workload.train_images).derive(sec);
       table.add(d, {std::move(workload), sec, value, prediction.reason});
     }
   }

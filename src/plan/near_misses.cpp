@@ -9,7 +9,7 @@ namespace {
 
 /// The value of the best plan that holds this job on this device; empty if none was found.
 std::optional<double> value_with(AssignmentProblem problem, std::size_t job, std::size_t device,
-                                 const PlanRequest& request, const PlanLimits& limits) {
+                                 const TimedRequest& request, const PlanLimits& limits) {
   PlanItem& item = *problem.jobs[job][device];
   if (request.objective == PlanObjective::best && request.confidence <= 0.5) return item.value;
   if (request.confidence > 0.5) {
@@ -61,7 +61,7 @@ std::int64_t cheapest(std::span<const PlanJob> jobs) {
 }  // namespace
 
 std::vector<PlannedRun> missed_runs(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
-                                    const Assignment& best, const PlanRequest& request, const Limits& limits) {
+                                    const Assignment& best, const TimedRequest& request, const Limits& limits) {
   constexpr std::size_t max_shown = 5;
   constexpr std::size_t max_solved = 40;
   struct Left {
@@ -99,7 +99,7 @@ std::vector<PlannedRun> missed_runs(std::span<const PlanCandidate> candidates, c
   return missed;
 }
 
-std::vector<LargerBudget> larger_budgets(const AssignmentProblem& problem, double value, const PlanRequest& request,
+std::vector<LargerBudget> larger_budgets(const AssignmentProblem& problem, double value, const TimedRequest& request,
                                          const Limits& limits) {
   std::vector<LargerBudget> values;
   const auto [smallest, largest] = std::minmax_element(problem.budgets.begin(), problem.budgets.end());

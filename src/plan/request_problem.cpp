@@ -31,7 +31,7 @@ void check(const PlanOption& option) {
   }
 }
 
-void check_times(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
+void check_times(std::span<const PlanCandidate> candidates, const TimedRequest& request) {
   const std::size_t devices = request.devices.size();
   if (request.times.empty()) throw InputError("a confidence above 0.5 needs predicted times");
   if (request.times.size() != 1 && request.times.size() != devices) {
@@ -91,7 +91,7 @@ double positive_budget(std::int64_t budget_sec) {
 
 /// Log-normal times on a device. A run counts at least with its whole seconds, so that the costs in the schedule keep
 /// the budget too.
-ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest& request, std::size_t device,
+ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const TimedRequest& request, std::size_t device,
                                 double confidence) {
   const auto n = static_cast<Eigen::Index>(jobs.jobs.size());
   const JointPrediction& times = request.times[device];
@@ -114,7 +114,7 @@ ChanceProblem to_chance_problem(const AssignmentProblem& jobs, const PlanRequest
 }
 
 /// The most valuable run among those that keep a device's budget with the wanted probability.
-Assignment assign_best_safely(AssignmentProblem jobs, const PlanRequest& request) {
+Assignment assign_best_safely(AssignmentProblem jobs, const TimedRequest& request) {
   for (std::size_t k = 0; k < request.times.size(); ++k) {
     const ChanceProblem problem = to_chance_problem(jobs, request, k, request.confidence);
     for (std::size_t j = 0; j < jobs.jobs.size(); ++j) {
@@ -134,7 +134,7 @@ Assignment assign_best_safely(AssignmentProblem jobs, const PlanRequest& request
   return assign_best(jobs);
 }
 
-Assignment assign_safely(const AssignmentProblem& jobs, const PlanRequest& request, const PlanLimits& limits,
+Assignment assign_safely(const AssignmentProblem& jobs, const TimedRequest& request, const PlanLimits& limits,
                          const PlanEffort& effort) {
   if (request.objective == PlanObjective::best) return assign_best_safely(jobs, request);
   const std::size_t devices = jobs.budgets.size();
@@ -171,10 +171,13 @@ std::int64_t whole_seconds(double seconds) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(rounded));
 }
 
-void check(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
+void check(const PlanRequest& request) {
   if (request.devices.empty()) throw InputError("a plan needs a device");
   for (const PlanDevice& device : request.devices) {
     if (device.budget_sec < 0) throw InputError(fmt::format("budget {} s is negative", device.budget_sec));
+    if (device.name.empty() != request.devices.front().name.empty()) {
+      throw InputError("some devices of a plan have no name");
+    }
   }
   if (request.epochs < 1) throw InputError(fmt::format("{} epochs are not a positive number", request.epochs));
   if (!(request.startup_sec >= 0) || std::isinf(request.startup_sec)) {
@@ -183,6 +186,9 @@ void check(std::span<const PlanCandidate> candidates, const PlanRequest& request
   if (!(request.confidence >= 0.5 && request.confidence < 1)) {
     throw InputError(fmt::format("confidence {} is not at least 0.5 and below 1", request.confidence));
   }
+}
+
+void check(std::span<const PlanCandidate> candidates, const TimedRequest& request) {
   for (const PlanCandidate& candidate : candidates) {
     if (candidate.size() != request.devices.size()) throw InputError("a candidate needs one option for each device");
     for (const auto& option : candidate) {
@@ -224,7 +230,7 @@ PlannedRun planned(const PlanOption& option, std::size_t device, const PlanReque
           option.reason};
 }
 
-Assignment solve(const AssignmentProblem& problem, const PlanRequest& request, const PlanLimits& limits,
+Assignment solve(const AssignmentProblem& problem, const TimedRequest& request, const PlanLimits& limits,
                  const PlanEffort& effort) {
   if (request.confidence > 0.5) return assign_safely(problem, request, limits, effort);
   if (request.objective == PlanObjective::best) return assign_best(problem);

@@ -1,67 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/run_plan.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "plan/near_misses.h"
-#include "plan/request_problem.h"
+#include "plan/plan_candidates.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
 
-RunPlan plan_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
-  check(candidates, request);
-  const Limits limits(request.limits);
-  const AssignmentProblem problem = to_problem(candidates, request);
-  RunPlan plan;
-  plan.candidates = candidates.size();
-  plan.cover_sec = cheapest_cover(problem);
-  if (plan.cover_sec > summed(problem.budgets)) {
-    plan.status = PlanStatus::infeasible;
-    return plan;
+namespace {
+
+/// @param candidates  one option each where devices have no name, which then is that of every device
+RunPlan plan_on_devices(std::vector<PlanCandidate> candidates, TimedRequest request) {
+  const std::size_t devices = request.devices.size();
+  const bool alike = request.devices.front().name.empty();
+  for (std::size_t d = 0; d < devices; ++d) {
+    std::string& name = request.devices[d].name;
+    name = alike && devices > 1 ? "gpu" + std::to_string(d) : "";  // options know the full names of named devices
   }
-  const Assignment best = solve(problem, request, request.limits, thorough);
-  plan.status = best.status;
-  plan.value = best.value;
-  plan.upper_bound = best.upper_bound;
-  for (std::size_t d = 0; d < request.devices.size(); ++d) {
-    std::int64_t start = 0;
-    for (std::size_t j = 0; j < candidates.size(); ++j) {
-      if (best.device[j] != d) continue;
-      PlannedRun run = planned(*candidates[j][d], d, request);
-      run.start_sec = start;
-      start += run.cost_sec;
-      plan.runs.push_back(std::move(run));
-    }
-    plan.cost_sec += start;
+  if (alike) {
+    for (PlanCandidate& candidate : candidates) candidate.resize(devices, candidate.front());
   }
-  // Without a proof of optimality, differences between plans would be noise of the heuristic.
-  if (plan.status == PlanStatus::optimal) {
-    plan.missed = missed_runs(candidates, problem, best, request, limits);
-    plan.marginal = larger_budgets(problem, best.value, request, limits);
-  }
-  return plan;
+  return plan_candidates(candidates, request);
 }
 
-std::vector<PlannedRun> pareto_runs(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
-  check(candidates, request);
-  std::vector<PlannedRun> runs;
-  for (const PlanCandidate& candidate : candidates) {
-    for (std::size_t d = 0; d < candidate.size(); ++d) {
-      if (candidate[d]) runs.push_back(planned(*candidate[d], d, request));
-    }
-  }
-  std::stable_sort(runs.begin(), runs.end(), [](const PlannedRun& a, const PlannedRun& b) {
-    return a.cost_sec != b.cost_sec ? a.cost_sec < b.cost_sec : a.value > b.value;
-  });
-  std::vector<PlannedRun> front;
-  for (PlannedRun& run : runs) {
-    if (front.empty() || run.value > front.back().value) front.push_back(std::move(run));
-  }
-  return front;
+}  // namespace
+
+RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request) {
+  check(request);
+  return plan_on_devices(measured_candidates(rows, request), {request});
+}
+
+RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request, const TimeRegressor& model) {
+  check(request);
+  std::vector<PlanCandidate> candidates = predicted_candidates(rows, request, model);
+  TimedRequest timed = {request};
+  if (request.confidence > 0.5) timed.times = joint_times(candidates, model);
+  return plan_on_devices(std::move(candidates), std::move(timed));
 }
 
 void write_plan(const std::string& path, const RunPlan& plan) {
