@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
 #include <benchmark/benchmark.h>
 
 #include <string>
+
+#include "network/layers.h"
 
 namespace {
 

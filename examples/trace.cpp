@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-trace: the operators of a training step of a user's own network, traced without executing it.
-#include <perfpred/network.h>
 #include <perfpred/torch/trace.h>
 
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include "graphs_option.h"
 #include "library_option.h"
 #include "loss_options.h"
+#include "network/layers.h"
 #include "step_request.h"
 
 using namespace perfpred;
@@ -74,7 +74,7 @@ NetworkSteps traced(StepTracer tracer, std::vector<InputSpec> samples, Optimizer
 NetworkSteps traced_zoo(const Workload& workload) {
   const Network network = build_network(workload);
   const DataType floats = workload.precision == Precision::fp64 ? DataType::f64 : DataType::f32;
-  NetworkSteps steps = traced(StepTracer::network(network, workload.precision),
+  NetworkSteps steps = traced(StepTracer::network(workload),
                               {{workload.input, network.tokens ? DataType::i64 : floats}}, workload.optimizer, {});
   steps.network = network.name;
   steps.classes = network.classes;

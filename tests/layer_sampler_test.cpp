@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which layers are measured, and the table that they are written to.
 #include <perfpred/device.h>
-#include <perfpred/network.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "network/layers.h"
 #include "optime/layers/layer_rows.h"
 #include "optime/layers/layer_sampler.h"
 #include "optime/layers/layer_step.h"

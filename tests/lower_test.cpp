@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step as a device executes it. Expected operators are those that LibTorch's sources call (docs/counting.md).
 #include <perfpred/device.h>
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
@@ -10,6 +9,8 @@
 #include <array>
 #include <string>
 #include <vector>
+
+#include "network/layers.h"
 
 namespace perfpred {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
 #include <perfpred/error.h>
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
@@ -10,6 +9,8 @@
 #include <algorithm>
 #include <set>
 #include <string>
+
+#include "network/layers.h"
 
 namespace perfpred {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
@@ -8,6 +7,8 @@
 
 #include <array>
 #include <vector>
+
+#include "step/step_builder.h"
 
 namespace perfpred {
 namespace {

@@ -3,7 +3,6 @@
 #include <perfpred/device.h>
 #include <perfpred/error.h>
 #include <perfpred/memory_estimate.h>
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 

@@ -51,7 +51,7 @@ struct PERFPRED_API MemoryEstimate {
   [[nodiscard]] bool fits(const Device& device, double margin = 0.03) const;
 };
 
-/// @param step  one training step, as training_step() or a trace gives it
+/// @param step  one training step, as Workload::graph() or a trace gives it
 /// @throws InputError if the job has no thread or no batch
 [[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job);
 

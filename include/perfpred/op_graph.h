@@ -245,17 +245,11 @@ class PERFPRED_API OpGraph {
   std::vector<std::pair<std::size_t, TensorId>> frees_;
 };
 
-/// The operators of one training step (forward, loss, backward, optimizer) as the torch component executes them in the
-/// second or a later step (docs/counting.md).
-/// @throws InputError if a tensor is larger than any device
-[[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision,
-                                                 OptimizerImpl impl = OptimizerImpl::fused);
-
 /// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU, biases of
 /// convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists
 /// are as many kernels as CUDA launches, attention of doubles is written out. On a CPU, attention with dropout and RMS
 /// norms are written out, LSTMs split by layer and direction. Tensors keep their ids; new ones follow them.
-/// @param step  as training_step() or a trace gives it
+/// @param step  as Workload::graph() or a trace gives it
 [[nodiscard]] PERFPRED_API OpGraph lower(const OpGraph& step, DeviceKind device);
 
 /// A step that `perfpred.capture` recorded in Python (docs/step_file.md). Immutable; copies share what was read.

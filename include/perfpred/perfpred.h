@@ -8,8 +8,8 @@
 #include <perfpred/vocabulary.h>
 
 // What is trained, and what it asks of a device.
-#include <perfpred/network.h>
 #include <perfpred/workload.h>
+#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 
 // What a device can do, and what a step takes there.

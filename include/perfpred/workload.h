@@ -70,8 +70,9 @@ struct PERFPRED_API Workload {
   /// too large for any device
   [[nodiscard]] std::int64_t params() const;
 
-  /// One training step (include op_graph.h). @throws InputError as params(), or for a network of a file whose graph is
-  /// not known (add_graphs() in op_graph.h)
+  /// The operators of one training step (forward, loss, backward, optimizer; include op_graph.h) as the torch component
+  /// executes them in the second or a later step (docs/counting.md). @throws InputError as params(), or for a network
+  /// of a file whose graph is not known (add_graphs() in op_graph.h)
   [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / batch_size)

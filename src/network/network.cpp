@@ -1,73 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
 #include <perfpred/network.h>
 
-#include "text/enum_names.h"
+#include <fmt/format.h>
 
 namespace perfpred {
-
-std::string_view to_string(LayerKind kind) { return enumerator_name_of<LayerKind::attention>(kind); }
-
-std::int64_t gates(RnnCell cell) { return cell == RnnCell::lstm ? 4 : cell == RnnCell::gru ? 3 : 1; }
-
-LayerParameters Network::parameters(const Layer& layer) {
-  LayerParameters parameters;
-  const auto add = [&](const Shape& shape) { parameters.shapes[parameters.count++] = shape; };
-  switch (layer.kind) {
-    case LayerKind::conv2d:
-      add({layer.out_channels, layer.in_channels / layer.groups, layer.kernel[0], layer.kernel[1]});
-      if (layer.bias) add({layer.out_channels});
-      break;
-    case LayerKind::linear:
-      if (layer.tied_to < 0) add({layer.out_channels, layer.in_channels});
-      if (layer.bias) add({layer.out_channels});
-      break;
-    case LayerKind::batch_norm:
-    case LayerKind::layer_norm:
-      add({layer.out_channels});
-      add({layer.out_channels});
-      break;
-    case LayerKind::rms_norm:
-      add({layer.out_channels});
-      break;
-    case LayerKind::rnn: {
-      const std::int64_t rows = gates(layer.cell) * layer.out_channels;
-      add({rows, layer.in_channels});
-      add({rows, layer.out_channels});
-      add({rows});
-      add({rows});
-      parameters.later_input = {rows, layer.groups * layer.out_channels};
-      parameters.in_first = static_cast<std::size_t>(4 * layer.groups);
-      parameters.count = parameters.in_first * static_cast<std::size_t>(layer.count);
-      break;
-    }
-    case LayerKind::embedding:
-      add({layer.in_channels, layer.out_channels});
-      break;
-    case LayerKind::layer_scale:
-      add({layer.out_channels, 1, 1});
-      break;
-    case LayerKind::class_token:
-      add({1, 1, layer.out_channels});
-      break;
-    case LayerKind::position_embedding:
-      add({1, layer.in_channels, layer.out_channels});
-      break;
-    case LayerKind::relative_position:
-      add({(2 * layer.kernel[0] - 1) * (2 * layer.kernel[1] - 1), layer.groups});
-      break;
-    default:
-      break;
+Shape::Shape(std::span<const std::int64_t> sizes) {
+  if (sizes.size() > max_rank) throw InputError(fmt::format("a tensor of rank {} is not supported", sizes.size()));
+  for (const std::int64_t size : sizes) {
+    if (size < 0) throw InputError(fmt::format("a tensor cannot have the size {}", size));
+    sizes_[rank_++] = size;
   }
-  return parameters;
 }
 
-std::int64_t Network::params() const {
-  std::int64_t total = 0;
-  for (const Layer& layer : layers) {
-    const LayerParameters own = parameters(layer);
-    for (std::size_t i = 0; i < own.count; ++i) total += own[i].numel();
+void Shape::refuse() const {
+  throw InputError(fmt::format("a tensor of shape {} is too large for any device", text()));
+}
+
+Shape Shape::with(std::size_t axis, std::int64_t size) const {
+  Shape changed = *this;
+  changed.sizes_[axis] = size;
+  return changed;
+}
+
+std::string Shape::text() const {
+  std::string text;
+  for (const std::int64_t size : *this) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size);
   }
-  return total;
+  return text;
 }
 
 }  // namespace perfpred

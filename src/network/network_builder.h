@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/network.h>
 #include <perfpred/vocabulary.h>
 
 #include <array>
@@ -9,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "network/layers.h"
 
 namespace perfpred {
 

@@ -2,7 +2,6 @@
 #include "optime/probe.h"
 
 #include <perfpred/error.h>
-#include <perfpred/network.h>
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "network/layers.h"
 #include "optime/layers/layer_rates.h"
 #include "optime/layers/layer_step.h"
 #include "statistics/quantiles.h"

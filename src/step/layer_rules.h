@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/network.h>
+#include "network/layers.h"
 
 namespace perfpred {
 

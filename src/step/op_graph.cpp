@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "step/graph_folder.h"
+#include "step/step_builder.h"
 #include "text/enum_names.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 
 #include <array>
@@ -10,6 +9,8 @@
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include "network/layers.h"
 
 namespace perfpred {
 
@@ -148,5 +149,9 @@ class StepBuilder {
 /// Appends the optimizer's update of all parameters: fused as ParameterUpdate of the torch component executes it,
 /// foreach as torch.optim does.
 void add_optimizer_update(StepBuilder& step, Optimizer optimizer, OptimizerImpl impl);
+
+/// The operators of one training step. @throws InputError if a tensor is larger than any device
+[[nodiscard]] OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision,
+                                    OptimizerImpl impl = OptimizerImpl::fused);
 
 }  // namespace perfpred

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
 #include <perfpred/error.h>
-#include <perfpred/network.h>
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include <functional>
 #include <numeric>
 
+#include "network/layers.h"
 #include "network/zoo/zoo.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"

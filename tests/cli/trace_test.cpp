@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-trace as a user runs it.
 #include <perfpred/device.h>
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
@@ -34,8 +33,9 @@ class TraceProgram : public ::testing::Test {
 };
 
 TEST_F(TraceProgram, CountsWhatTheAnalyticGraphCounts) {
-  const Network network = build_network(Workload::zoo("resnet18", 4));
-  const OpGraph step = lower(training_step(network, Optimizer::nesterov, Precision::fp32), DeviceKind::gpu);
+  Workload workload = Workload::zoo("resnet18", 4);
+  workload.optimizer = Optimizer::nesterov;
+  const OpGraph step = lower(workload.graph(), DeviceKind::gpu);
   const std::string ops = folder_.file("ops.csv");
   const Finished finished = run({"--network", "ResNet18", "--batch-size", "4", "--optimizer", "nesterov", "--json",
                                  "--ops", ops, "--device", "T4"});

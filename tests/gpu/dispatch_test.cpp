@@ -2,7 +2,6 @@
 // Whether a CUDA device executes what lower() says. Without one every test is skipped.
 #include <gtest/gtest.h>
 #include <perfpred/device.h>
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
@@ -15,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "network/layers.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/runtime_device.h"
 #include "torch/step/training_step.h"

@@ -118,13 +118,12 @@ TEST_F(Gpu, UpdatesWithoutAFusedKernelNeverWaitAndAreCaptured) {
 }
 
 TEST_F(Gpu, DrawsWeightsAsTheHostDoes) {
-  const Network network = build_network(Workload::zoo("resnet18", 1));
   const auto weights = [&](std::uint64_t seed, bool on_device) {
     ModuleOptions options;
     options.seed = seed;
     options.device = device_;
     options.drawn_on_device = on_device;
-    return NetworkModule(network, options).parameters();
+    return NetworkModule(Workload::zoo("resnet18", 1), options).parameters();
   };
   const auto host = weights(1, false), drawn = weights(1, true), again = weights(1, true), others = weights(2, true);
   for (std::size_t i = 0; i < host.size(); ++i) {

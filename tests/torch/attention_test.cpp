@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // scaled_dot_product_attention: how it is traced, what LibTorch executes and keeps for it.
-#include <perfpred/network.h>
 #include <perfpred/torch/network_module.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
@@ -163,7 +162,7 @@ TEST(Attention, OfAViTIsExecutedByLibTorchsFusedKernel) {
   for (const Attention attention : {Attention::sdpa, Attention::eager}) {
     Workload workload = Workload::zoo("vit_b_32", 1);
     workload.attention = attention;
-    NetworkModule module(build_network(workload));
+    NetworkModule module(workload);
     std::map<std::string, int> counts;
     executed = &counts;
     module.forward(at::randn({1, 3, 224, 224})).sum().backward();
@@ -181,7 +180,7 @@ TEST(Attention, WrittenOutAndFusedGiveTheSameLogits) {
   for (const Attention attention : {Attention::sdpa, Attention::eager}) {
     Workload workload = Workload::zoo("transformer:layers=2,hidden=32,heads=4,vocab=50", 3, {20});
     workload.attention = attention;
-    NetworkModule module(build_network(workload));
+    NetworkModule module(workload);
     module.eval();
     logits.push_back(module.forward(at::arange(60).remainder(50).view({3, 20})));
   }

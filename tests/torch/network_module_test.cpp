@@ -2,7 +2,6 @@
 // Networks of the zoo as modules: their parameters, what a step of them executes, what it peaks at.
 #include <perfpred/device.h>
 #include <perfpred/memory_estimate.h>
-#include <perfpred/network.h>
 #include <perfpred/torch/network_module.h>
 #include <perfpred/workload.h>
 
@@ -26,6 +25,7 @@
 #include <vector>
 
 #include "../refusal.h"
+#include "network/layers.h"
 #include "torch/step/loss.h"
 #include "torch/step/training_step.h"
 #include "zoo_steps.h"
@@ -42,7 +42,7 @@ TEST(NetworkModule, HasTheParametersOfItsWorkload) {
   for (int depth = 1; depth <= 5; ++depth) {
     for (int base = 1; base <= 128; ++base) {
       const Workload workload = Workload::cifar_cnn(depth, base, 8);
-      const NetworkModule module(build_network(workload), options);
+      const NetworkModule module(workload, options);
       std::int64_t params = 0;
       for (const at::Tensor& parameter : module.parameters()) params += parameter.numel();
       ASSERT_EQ(params, workload.params()) << "depth " << depth << ", base_filters " << base;
@@ -53,7 +53,7 @@ TEST(NetworkModule, HasTheParametersOfItsWorkload) {
 TEST(NetworkModule, NamesParametersAsTorchvisionDoes) {
   ModuleOptions options;
   options.device = at::kMeta;
-  const NetworkModule module(build_network(Workload::zoo("resnet18", 1)), options);
+  const NetworkModule module(Workload::zoo("resnet18", 1), options);
   const auto parameters = module.named_parameters();
   EXPECT_TRUE(parameters.contains("conv1.weight"));
   EXPECT_TRUE(parameters.contains("layer2.0.downsample.0.weight"));
@@ -63,7 +63,7 @@ TEST(NetworkModule, NamesParametersAsTorchvisionDoes) {
 }
 
 TEST(NetworkModule, StartsFromItsSeed) {
-  const Network network = build_network(Workload::cifar_cnn(1, 4, 2));
+  const Workload network = Workload::cifar_cnn(1, 4, 2);
   const auto first = [&](std::uint64_t seed) {
     ModuleOptions options;
     options.seed = seed;
@@ -74,7 +74,7 @@ TEST(NetworkModule, StartsFromItsSeed) {
 }
 
 TEST(NetworkModule, RefusesAnotherShape) {
-  NetworkModule module(build_network(Workload::cifar_cnn(1, 4, 2)));
+  NetworkModule module(Workload::cifar_cnn(1, 4, 2));
   EXPECT_THAT(testing::refusal([&] {
                 (void)module.forward(torch::zeros({2, 3, 16, 16}));
               }),
@@ -91,17 +91,15 @@ TEST(NetworkModule, LearnsItsBatch) {
   for (const Workload& workload : jobs) {
     for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
       SCOPED_TRACE(workload.network);
-      const Network network = build_network(workload);
       ModuleOptions options;
       options.layout = layout;
-      NetworkModule module(network, options);
+      NetworkModule module(workload, options);
       torch::optim::Adam adam(module.parameters(), torch::optim::AdamOptions(3e-3));
-      const at::Tensor batch = batch_of(network);
-      const at::Tensor labels = labels_of(network);
+      const Batch batch = batch_of(workload);
       std::vector<double> losses;
       for (int step = 0; step < 12; ++step) {
         adam.zero_grad();
-        const at::Tensor loss = loss_of({}, module.forward(batch), labels);
+        const at::Tensor loss = loss_of({}, module.forward(batch.inputs), batch.targets);
         loss.backward();
         adam.step();
         losses.push_back(loss.item<double>());
@@ -143,8 +141,7 @@ TEST(TrainingStep, ExecutesTheUpdateThatIsCounted) {
       workload.optimizer = optimizer;
       workload.precision = precision;
       TrainingStep step(workload, at::kCPU, {});
-      const Network network = build_network(workload);
-      const Batch batch{batch_of(network), labels_of(network)};
+      const Batch batch = batch_of(workload);
       step.run(batch);
       std::map<std::string, int> counts, expected;
       executed = &counts;
@@ -168,7 +165,7 @@ TEST(MemoryEstimate, IsWhatTiedWeightsPeakAt) {
   TrainingJob job;
   job.threads = job.loader_batches = 1;
   const auto measured = static_cast<double>(measured_peak(workload));
-  for (const OpGraph& step : {workload.graph(), traced(build_network(workload), Optimizer::sgd)}) {
+  for (const OpGraph& step : {workload.graph(), traced(workload, Optimizer::sgd)}) {
     EXPECT_NEAR(static_cast<double>(estimate_memory(step, job).peak_bytes) / measured, 1, 0.02);
   }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tracing leaves in the process. Alone in its program, for it asks what is there before the first trace.
 #include <gtest/gtest.h>
-#include <perfpred/network.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
 
@@ -22,9 +21,10 @@ bool has_handler(c10::DispatchKey key) { return c10::Dispatcher::singleton().has
 TEST(Tracing, RegistersItsHandlersWhenItBegins) {
   EXPECT_FALSE(has_handler(c10::DispatchKey::Fake));
   EXPECT_FALSE(has_handler(c10::DispatchKey::DeferredInit));
-  const Network network = build_network(Workload::cifar_cnn(2, 8, 8));
+  Workload workload = Workload::cifar_cnn(2, 8, 8);
+  workload.precision = Precision::fp16;
   const InputSpec input{{8, 3, 32, 32}, DataType::f32};
-  static_cast<void>(StepTracer::network(network, Precision::fp16).trace({&input, 1}, Optimizer::sgd));
+  static_cast<void>(StepTracer::network(workload).trace({&input, 1}, Optimizer::sgd));
   EXPECT_TRUE(has_handler(c10::DispatchKey::Fake));
   EXPECT_TRUE(has_handler(c10::DispatchKey::DeferredInit));
 }

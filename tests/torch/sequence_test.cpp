@@ -33,8 +33,8 @@ TEST(Sequences, TracedAndAnalyticStepsAgreeOnEveryDevice) {
         llama + "causal=0", std::string("transformer:layers=2,hidden=32,heads=8,vocab=50,kv_heads=4,mlp_hidden=40")}) {
     for (const std::int64_t batch : {1, 2}) {
       for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp64}) {
-        const Network network = build_network(Workload::zoo(name, batch, {24}));
-        const OpGraph analytic = training_step(network, Optimizer::adam, precision);
+        const Workload network = Workload::zoo(name, batch, {24});
+        const OpGraph analytic = step_of(network, Optimizer::adam, precision);
         const OpGraph trace = traced(network, Optimizer::adam, precision);
         EXPECT_EQ(trace.totals(OpKind::unknown).ops, 0);
         for (const DeviceKind device : {DeviceKind::other, DeviceKind::gpu, DeviceKind::cpu}) {
@@ -104,9 +104,8 @@ TEST(Sequences, LstmsAreSplitAsACpuSplitsThem) {
   for (const char* options : {"", ",bidirectional=1"}) {
     SCOPED_TRACE(options);
     const Workload workload = Workload::zoo(std::string("lstm:layers=3,hidden=8,vocab=50") + options, 2, {10});
-    const Network network = build_network(workload);
     TrainingStep step(workload, at::kCPU, {});
-    const Batch batch{batch_of(network), labels_of(network)};
+    const Batch batch = batch_of(workload);
     std::map<std::string, std::int64_t> counts, expected;
     executed = &counts;
     step.run(batch);
@@ -132,9 +131,8 @@ TEST(Sequences, OtherCellsAreWrittenOutAsACpuExecutesThem) {
       SCOPED_TRACE(fmt::format("{}, {} samples", options, batch));
       const Workload workload =
           trained_with_sgd(Workload::zoo(std::string("lstm:layers=2,hidden=8,vocab=50") + options, batch, {10}));
-      const Network network = build_network(workload);
       TrainingStep step(workload, at::kCPU, {});
-      const Batch samples{batch_of(network), labels_of(network)};
+      const Batch samples = batch_of(workload);
       std::map<std::string, std::int64_t> counts, expected;
       executed = &counts;
       step.run(samples);
@@ -180,7 +178,7 @@ TEST(Sequences, MemoryIsWhatLibTorchPeaksAt) {
 
 TEST(NetworkModule, ComputesWhatTorchsRecurrentModulesCompute) {
   const Workload workload = Workload::zoo("lstm:layers=2,hidden=8,vocab=20,bidirectional=1", 3, {6});
-  NetworkModule module(build_network(workload));
+  NetworkModule module(workload);
   module.eval();
   torch::nn::LSTM lstm(torch::nn::LSTMOptions(8, 8).num_layers(2).bidirectional(true).batch_first(true));
   const auto own = module.named_parameters();
@@ -200,10 +198,10 @@ TEST(NetworkModule, ComputesWhatTorchsRecurrentModulesCompute) {
 /// heads of a group, the mask added.
 TEST(NetworkModule, ComputesALlama) {
   constexpr std::int64_t heads = 4, groups = 2, width = 6, length = 7, hidden = heads * width;
-  NetworkModule module(build_network(Workload::zoo(
+  NetworkModule module(Workload::zoo(
       "transformer:layers=1,hidden=24,heads=4,vocab=20,norm=rms,positions=rotary,kv_heads=2,mlp=swiglu,mlp_hidden=40,"
       "bias=0,tied=0,dropout=0",
-      2, {length})));
+      2, {length}));
   const torch::NoGradGuard no_grad;
   at::manual_seed(0);
   for (Tensor& parameter : module.parameters()) parameter.normal_(0, 0.5);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Traced steps: of networks of the zoo, and of modules of others.
 #include <perfpred/device.h>
-#include <perfpred/network.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
 
@@ -30,49 +29,48 @@ using ::testing::HasSubstr;
 TEST(StepTracer, AgreesWithTheAnalyticGraphForEveryNetworkOfTheZoo) {
   for (const std::string_view name : zoo_networks()) {
     SCOPED_TRACE(name);
-    const Network network = build_network(Workload::zoo(name, 2));
-    expect_equal(training_step(network, Optimizer::adam, Precision::fp32), traced(network, Optimizer::adam));
+    const Workload network = Workload::zoo(name, 2);
+    expect_equal(step_of(network, Optimizer::adam, Precision::fp32), traced(network, Optimizer::adam));
   }
 }
 
 TEST(StepTracer, AgreesWithTheAnalyticGraphForOneSample) {  // where some copies are views
   for (const std::string_view name : zoo_networks()) {
     SCOPED_TRACE(name);
-    const Network network = build_network(Workload::zoo(name, 1));
-    expect_equal(training_step(network, Optimizer::sgd, Precision::fp32), traced(network, Optimizer::sgd));
+    const Workload network = Workload::zoo(name, 1);
+    expect_equal(step_of(network, Optimizer::sgd, Precision::fp32), traced(network, Optimizer::sgd));
   }
 }
 
 TEST(StepTracer, AgreesWithTheAnalyticGraphForTheCifarFamily) {
   for (int depth = 1; depth <= 5; ++depth) {
     SCOPED_TRACE(depth);
-    const Network network = build_network(Workload::cifar_cnn(depth, 16, 32));
-    expect_equal(training_step(network, Optimizer::adam, Precision::fp32), traced(network, Optimizer::adam));
+    const Workload network = Workload::cifar_cnn(depth, 16, 32);
+    expect_equal(step_of(network, Optimizer::adam, Precision::fp32), traced(network, Optimizer::adam));
   }
 }
 
 TEST(StepTracer, AgreesWithTheAnalyticGraphForEveryOptimizer) {
-  const Network network = build_network(Workload::zoo("resnet18", 4));
+  const Workload network = Workload::zoo("resnet18", 4);
   for (const Optimizer optimizer : {Optimizer::none, Optimizer::sgd, Optimizer::nesterov, Optimizer::adam,
                                     Optimizer::adamw, Optimizer::adagrad, Optimizer::adadelta, Optimizer::rmsprop}) {
     SCOPED_TRACE(to_string(optimizer));
-    expect_equal(training_step(network, optimizer, Precision::fp32), traced(network, optimizer));
-    expect_equal(training_step(network, optimizer, Precision::fp16), traced(network, optimizer, Precision::fp16));
+    expect_equal(step_of(network, optimizer, Precision::fp32), traced(network, optimizer));
+    expect_equal(step_of(network, optimizer, Precision::fp16), traced(network, optimizer, Precision::fp16));
   }
 }
 
 TEST(StepTracer, AgreesWithTheAnalyticGraphInDoublePrecision) {
-  const Network network = build_network(Workload::zoo("resnet18", 4));
-  expect_equal(training_step(network, Optimizer::sgd, Precision::fp64),
-               traced(network, Optimizer::sgd, Precision::fp64));
+  const Workload network = Workload::zoo("resnet18", 4);
+  expect_equal(step_of(network, Optimizer::sgd, Precision::fp64), traced(network, Optimizer::sgd, Precision::fp64));
 }
 
 TEST(StepTracer, AgreesWithTheAnalyticGraphInMixedPrecision) {
   for (const std::string_view name : zoo_networks()) {
     for (const Precision precision : {Precision::bf16, Precision::fp16}) {
       SCOPED_TRACE(std::string(name) + " in " + std::string(to_string(precision)));
-      const Network network = build_network(Workload::zoo(name, 2));
-      expect_equal(training_step(network, Optimizer::sgd, precision), traced(network, Optimizer::sgd, precision));
+      const Workload network = Workload::zoo(name, 2);
+      expect_equal(step_of(network, Optimizer::sgd, precision), traced(network, Optimizer::sgd, precision));
     }
   }
 }
@@ -84,10 +82,9 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphOfWrittenOutAttention) {
       for (const std::int64_t batch : {1, 2}) {
         Workload workload = Workload::zoo(name, batch);
         workload.attention = Attention::eager;
-        const Network network = build_network(workload);
-        const OpGraph analytic = training_step(network, Optimizer::sgd, precision);
+        const OpGraph analytic = step_of(workload, Optimizer::sgd, precision);
         EXPECT_EQ(analytic.totals(OpKind::attention).ops, 0);
-        expect_equal(analytic, traced(network, Optimizer::sgd, precision));
+        expect_equal(analytic, traced(workload, Optimizer::sgd, precision));
       }
     }
   }
@@ -97,8 +94,8 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphOnEveryDevice) {  // dropout, biases,
   for (const char* name :
        {"vgg11", "convnext_tiny", "efficientnet_b0", "vit_b_32", "transformer:layers=2,hidden=32,heads=4,vocab=50"}) {
     for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::fp64}) {
-      const Network network = build_network(Workload::zoo(name, 2));
-      const OpGraph analytic = training_step(network, Optimizer::adam, precision);
+      const Workload network = Workload::zoo(name, 2);
+      const OpGraph analytic = step_of(network, Optimizer::adam, precision);
       const OpGraph trace = traced(network, Optimizer::adam, precision);
       for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
         SCOPED_TRACE(fmt::format("{} in {} on {}", name, to_string(precision), to_string(device)));
@@ -109,9 +106,9 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphOnEveryDevice) {  // dropout, biases,
 }
 
 TEST(StepTracer, GivesTheSameStepAgain) {
-  const Network network = build_network(Workload::zoo("mobilenet_v2", 2));
+  const Workload network = Workload::zoo("mobilenet_v2", 2);
   const InputSpec input = input_of(network);
-  StepTracer tracer = StepTracer::network(network, Precision::fp32);
+  StepTracer tracer = StepTracer::network(network);
   const OpGraph first = tracer.trace({&input, 1}, Optimizer::nesterov);
   expect_equal(first, tracer.trace({&input, 1}, Optimizer::nesterov));
 }

@@ -28,8 +28,8 @@ TEST(Windows, TracedAndAnalyticStepsAgreeOnEveryDevice) {
                                     std::pair("inception_v3", std::vector<std::int64_t>{3, 299, 331})}) {
     for (const std::int64_t batch : {1, 2}) {
       for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp64}) {
-        const Network network = build_network(Workload::zoo(name, batch, input));
-        const OpGraph analytic = training_step(network, Optimizer::adam, precision);
+        const Workload network = Workload::zoo(name, batch, input);
+        const OpGraph analytic = step_of(network, Optimizer::adam, precision);
         const OpGraph trace = traced(network, Optimizer::adam, precision);
         EXPECT_EQ(trace.totals(OpKind::unknown).ops, 0);
         for (const DeviceKind device : {DeviceKind::other, DeviceKind::gpu, DeviceKind::cpu}) {
@@ -75,7 +75,7 @@ void expect_close(const Tensor& logits, const std::vector<double>& expected) {
 TEST(NetworkModule, ComputesWhatTorchvisionsNetworksCompute) {
   const at::NoGradGuard no_grad;
   const auto module_of = [](const char* name, const std::vector<std::int64_t>& input) {
-    auto module = std::make_shared<NetworkModule>(build_network(Workload::zoo(name, 1, input)));
+    auto module = std::make_shared<NetworkModule>(Workload::zoo(name, 1, input));
     fill(*module);
     module->eval();
     return module;

@@ -2,7 +2,6 @@
 // Steps of networks of the zoo: traced, compared, executed.
 #pragma once
 #include <perfpred/memory_estimate.h>
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
@@ -13,20 +12,33 @@
 #include <cstdint>
 #include <vector>
 
+#include "network/layers.h"
 #include "torch/device/memory_peak.h"
 #include "torch/step/training_step.h"
 
 namespace perfpred {
 
-inline InputSpec input_of(const Network& network, Precision precision = Precision::fp32) {
-  const Shape& shape = network.layers.at(0).output;
-  const DataType floats = precision == Precision::fp64 ? DataType::f64 : DataType::f32;
-  return {{shape.begin(), shape.end()}, network.tokens ? DataType::i64 : floats};
+inline std::vector<std::int64_t> input_sizes(const Workload& workload) {
+  std::vector<std::int64_t> sizes = workload.input;
+  sizes.insert(sizes.begin(), workload.batch_size);
+  return sizes;
 }
 
-inline OpGraph traced(const Network& network, Optimizer optimizer, Precision precision = Precision::fp32) {
-  const InputSpec input = input_of(network, precision);
-  return StepTracer::network(network, precision).trace({&input, 1}, optimizer);
+inline InputSpec input_of(const Workload& workload) {
+  const DataType floats = workload.precision == Precision::fp64 ? DataType::f64 : DataType::f32;
+  return {input_sizes(workload), build_network(workload).tokens ? DataType::i64 : floats};
+}
+
+inline OpGraph step_of(Workload workload, Optimizer optimizer, Precision precision = Precision::fp32) {
+  workload.optimizer = optimizer;
+  workload.precision = precision;
+  return workload.graph();
+}
+
+inline OpGraph traced(Workload workload, Optimizer optimizer, Precision precision = Precision::fp32) {
+  workload.precision = precision;
+  const InputSpec input = input_of(workload);
+  return StepTracer::network(workload).trace({&input, 1}, optimizer);
 }
 
 inline constexpr Phase phases[] = {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer};
@@ -50,24 +62,17 @@ inline void expect_equal(const OpGraph& analytic, const OpGraph& traced) {
   }
 }
 
-inline at::Tensor batch_of(const Network& network) {
-  const Shape& shape = network.layers.at(0).output;
-  const at::IntArrayRef sizes(shape.begin(), shape.rank());
-  return network.tokens ? at::randint(network.classes, sizes, at::kLong) : at::randn(sizes);
-}
-
-inline at::Tensor labels_of(const Network& network) {
-  const Shape& shape = network.layers.at(0).output;
-  std::vector<std::int64_t> sizes = {shape[0]};
-  if (network.tokens) sizes.push_back(shape[1]);
-  return at::randint(network.classes, sizes, at::kLong);
+inline Batch batch_of(const Workload& workload) {
+  const Network network = build_network(workload);
+  const std::vector<std::int64_t> sizes = input_sizes(workload);
+  if (!network.tokens) return {at::randn(sizes), at::randint(network.classes, workload.batch_size, at::kLong)};
+  return {at::randint(network.classes, sizes, at::kLong), at::randint(network.classes, sizes, at::kLong)};
 }
 
 inline std::int64_t measured_peak(const Workload& workload) {
   const MemoryPeak peak(at::kCPU);
   TrainingStep step(workload, at::kCPU, {});
-  const Network network = build_network(workload);
-  const Batch batch{batch_of(network), labels_of(network)};
+  const Batch batch = batch_of(workload);
   for (int i = 0; i < 2; ++i) step.run(batch);
   return peak.allocated_bytes();
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/network.h>
 #include <perfpred/vocabulary.h>
+#include <perfpred/workload.h>
 
 #include <torch/nn/module.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace perfpred {
+
+class Network;
 
 /// Where a network's parameters live, and how they start.
 struct ModuleOptions {
@@ -20,12 +23,15 @@ struct ModuleOptions {
   bool drawn_on_device = false;  ///< draws the weights on the device: fast, but they then differ between devices
 };
 
-/// A network of the zoo as a module: its layers executed one by one with LibTorch's operators. Parameters and buffers
-/// are named as in torchvision's state dictionaries. Weights start as torchvision's ResNets do (convolutions: normal,
-/// He, fan-out; linear layers: PyTorch's default) and, in networks of tokens, as GPT-2's do (normal, deviation 0.02).
+/// The network of a workload as a module: its layers executed one by one with LibTorch's operators. Parameters and
+/// buffers are named as in torchvision's state dictionaries. Weights start as torchvision's ResNets do (convolutions:
+/// normal, He, fan-out; linear layers: PyTorch's default) and, in networks of tokens, as GPT-2's do (normal, deviation
+/// 0.02).
 class PERFPRED_API NetworkModule : public torch::nn::Module {
  public:
-  explicit NetworkModule(Network network, const ModuleOptions& options = {});
+  /// @throws InputError as Workload::params()
+  explicit NetworkModule(const Workload& workload, const ModuleOptions& options = {});
+  NetworkModule(std::shared_ptr<const Network> network, const ModuleOptions& options);
 
   /// @param input  images N x C x H x W of the module's type, or word numbers N x S (int64); any N, the layout is
   ///               changed if need be
@@ -36,8 +42,6 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   /// @param of  the loss of logits
   [[nodiscard]] torch::Tensor loss(const torch::Tensor& logits,
                                    const std::function<torch::Tensor(const torch::Tensor&)>& of);
-
-  [[nodiscard]] const Network& network() const { return network_; }
 
  private:
   /// The tensors of a layer; undefined where it has none.
@@ -51,7 +55,7 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   void initialise();
   [[nodiscard]] torch::Tensor run(std::size_t index, const std::vector<torch::Tensor>& values);
 
-  Network network_;
+  std::shared_ptr<const Network> network_;
   ModuleOptions options_;
   std::vector<LayerTensors> tensors_;     // of each layer
   std::vector<std::size_t> last_reader_;  // of each layer: the last layer that reads it

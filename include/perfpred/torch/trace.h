@@ -55,8 +55,9 @@ class PERFPRED_API StepTracer {
   /// @throws InputError if the file is not one of these, is of another version, or has an operator that is not known
   static StepTracer pt2(const std::string& path, Precision precision = Precision::fp32);
 
-  /// A network of the zoo as NetworkModule executes it.
-  static StepTracer network(const Network& network, Precision precision);
+  /// The network of a workload as NetworkModule executes it, in the workload's precision.
+  /// @throws InputError as Workload::params()
+  static StepTracer network(const Workload& workload);
 
   ~StepTracer();
   StepTracer(StepTracer&&) noexcept;

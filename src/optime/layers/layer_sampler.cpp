@@ -2,7 +2,6 @@
 #include "optime/layers/layer_sampler.h"
 
 #include <perfpred/error.h>
-#include <perfpred/network.h>
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "network/layers.h"
 #include "optime/layers/layer_step.h"
 #include "text/enum_names.h"
 #include "text/parse.h"

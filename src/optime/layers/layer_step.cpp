@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "network/network_builder.h"
+#include "step/step_builder.h"
 
 namespace perfpred {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 
+#include "network/layers.h"
 #include "optime/layers/layer_case.h"
 
 namespace perfpred {

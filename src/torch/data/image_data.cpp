@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
-#include <perfpred/network.h>
 #include <perfpred/torch/image_data.h>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include <numeric>
 #include <utility>
 
+#include "network/layers.h"
 #include "text/files.h"
 #include "torch/data/random.h"
 

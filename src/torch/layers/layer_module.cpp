@@ -55,7 +55,7 @@ LayerModule::LayerModule(const LayerCase& layer, c10::Device device, std::uint64
     apply = [other](const at::Tensor& in) { return at::add(in, other); };
   } else {
     auto network = std::make_shared<NetworkModule>(
-        network_of(layer),
+        std::make_shared<const Network>(network_of(layer)),
         ModuleOptions{.seed = seed, .device = device, .type = storage_type(layer.precision), .drawn_on_device = true});
     module_ = network;
     apply = [network = network.get()](const at::Tensor& in) { return network->forward(in); };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <perfpred/network.h>
 
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "network/layers.h"
 
 namespace perfpred {
 

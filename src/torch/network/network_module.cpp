@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "network/layers.h"
 #include "torch/network/layer_functions.h"
 
 namespace perfpred {
@@ -65,14 +66,17 @@ std::string rnn_parameter(const Layer& layer, std::size_t index) {
 
 }  // namespace
 
-NetworkModule::NetworkModule(Network network, const ModuleOptions& options)
-    : torch::nn::Module(network.name), network_(std::move(network)), options_(options) {
-  const std::size_t count = network_.layers.size();
+NetworkModule::NetworkModule(const Workload& workload, const ModuleOptions& options)
+    : NetworkModule(std::make_shared<const Network>(build_network(workload)), options) {}
+
+NetworkModule::NetworkModule(std::shared_ptr<const Network> network, const ModuleOptions& options)
+    : torch::nn::Module(network->name), network_(std::move(network)), options_(options) {
+  const std::size_t count = network_->layers.size();
   tensors_.resize(count);
   last_reader_.resize(count);
   std::iota(last_reader_.begin(), last_reader_.end(), std::size_t{0});
   for (std::size_t i = 0; i < count; ++i) {
-    for (const std::int32_t input : network_.inputs(network_.layers[i])) {
+    for (const std::int32_t input : network_->inputs(network_->layers[i])) {
       last_reader_[static_cast<std::size_t>(input)] = i;
     }
     add_tensors(i);
@@ -81,7 +85,7 @@ NetworkModule::NetworkModule(Network network, const ModuleOptions& options)
 }
 
 void NetworkModule::add_tensors(std::size_t index) {
-  const Layer& layer = network_.layers[index];
+  const Layer& layer = network_->layers[index];
   LayerTensors& own = tensors_[index];
   const auto floats = at::TensorOptions().device(options_.device).dtype(options_.type);
   const auto integers = floats.dtype(at::kLong);
@@ -178,7 +182,7 @@ void NetworkModule::initialise() {
     drawn(parameter, [&](at::Tensor& values) { values.uniform_(-limit, limit, generator); });
   };
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const Layer& layer = network_.layers[i];
+    const Layer& layer = network_->layers[i];
     LayerTensors& own = tensors_[i];
     switch (layer.kind) {
       case LayerKind::conv2d:
@@ -187,7 +191,7 @@ void NetworkModule::initialise() {
         if (own.bias.defined()) own.bias.zero_();
         break;
       case LayerKind::linear:
-        if (network_.tokens) {
+        if (network_->tokens) {
           if (layer.tied_to < 0) normal(own.weight, token_deviation);
           if (own.bias.defined()) own.bias.zero_();
         } else {
@@ -225,26 +229,26 @@ void NetworkModule::initialise() {
 }
 
 torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
-  const Shape& expected = network_.layers.at(0).output;
+  const Shape& expected = network_->layers.at(0).output;
   if (input.dim() != static_cast<std::int64_t>(expected.rank()) ||
       !std::equal(expected.begin() + 1, expected.end(), input.sizes().begin() + 1)) {
-    throw InputError(fmt::format("network {} takes samples of shape {}, not a batch of shape {}", network_.name,
+    throw InputError(fmt::format("network {} takes samples of shape {}, not a batch of shape {}", network_->name,
                                  shape_text({expected.begin() + 1, expected.end()}), shape_text(input.sizes().vec())));
   }
-  std::vector<at::Tensor> values(network_.layers.size());
-  const auto& auxiliary = network_.auxiliary;
+  std::vector<at::Tensor> values(network_->layers.size());
+  const auto& auxiliary = network_->auxiliary;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (auxiliary && !is_training() && i == static_cast<std::size_t>(auxiliary->first)) {
       i = static_cast<std::size_t>(auxiliary->last);
       continue;
     }
-    const Layer& layer = network_.layers[i];
+    const Layer& layer = network_->layers[i];
     if (layer.kind == LayerKind::input) {
       values[i] = options_.layout == Layout::nhwc && input.dim() == 4 ? input.contiguous(at::MemoryFormat::ChannelsLast)
                                                                       : input;
     } else if (layer.kind == LayerKind::chunk || layer.kind == LayerKind::select_heads) {
       if (layer.index == 0) {  // one operator makes all the parts
-        const at::Tensor& whole = values[static_cast<std::size_t>(network_.inputs(layer)[0])];
+        const at::Tensor& whole = values[static_cast<std::size_t>(network_->inputs(layer)[0])];
         auto parts = layer.kind == LayerKind::chunk ? whole.chunk(layer.count, whole.dim() == 4 ? 1 : -1)
                                                     : select_heads(layer, whole);
         std::move(parts.begin(), parts.end(), values.begin() + static_cast<std::ptrdiff_t>(i));
@@ -252,7 +256,7 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
     } else {
       values[i] = run(i, values);
     }
-    for (const std::int32_t read : network_.inputs(layer)) {
+    for (const std::int32_t read : network_->inputs(layer)) {
       if (last_reader_[static_cast<std::size_t>(read)] == i) values[static_cast<std::size_t>(read)].reset();
     }
   }
@@ -264,13 +268,13 @@ torch::Tensor NetworkModule::loss(const torch::Tensor& logits,
                                   const std::function<torch::Tensor(const torch::Tensor&)>& of) {
   const at::Tensor own = of(logits);
   const at::Tensor beside = std::exchange(auxiliary_logits_, at::Tensor());
-  return beside.defined() ? own + of(beside) * network_.auxiliary->weight : own;
+  return beside.defined() ? own + of(beside) * network_->auxiliary->weight : own;
 }
 
 torch::Tensor NetworkModule::run(std::size_t index, const std::vector<torch::Tensor>& values) {
-  const Layer& layer = network_.layers[index];
+  const Layer& layer = network_->layers[index];
   LayerTensors& own = tensors_[index];
-  const auto inputs = network_.inputs(layer);
+  const auto inputs = network_->inputs(layer);
   const auto value = [&](std::size_t i) -> const at::Tensor& { return values[static_cast<std::size_t>(inputs[i])]; };
   const at::Tensor& x = value(0);
   switch (layer.kind) {

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <perfpred/error.h>
-#include <perfpred/network.h>
 #include <perfpred/torch/network_module.h>
 
 #include <fmt/format.h>
@@ -24,7 +23,7 @@ namespace {
 class ZooNetwork final : public TrainableNetwork {
  public:
   ZooNetwork(const Workload& workload, c10::Device device, std::uint64_t seed, bool drawn_on_device)
-      : module_(build_network(workload),
+      : module_(workload,
                 ModuleOptions{seed, device, storage_type(workload.precision), workload.layout, drawn_on_device}) {}
 
   at::Tensor forward(const at::Tensor& inputs, const at::Tensor&) override { return module_.forward(inputs); }

@@ -283,16 +283,16 @@ StepTracer StepTracer::pt2(const std::string& path, Precision precision) {
   return StepTracer(std::make_unique<Impl>(std::make_shared<ExportedModule>(path, options), precision));
 }
 
-StepTracer StepTracer::network(const Network& network, Precision precision) {
+StepTracer StepTracer::network(const Workload& workload) {
   std::shared_ptr<NetworkModule> module;
   const auto make = [&] {
     ModuleOptions options;
     options.device = at::kMeta;
-    options.type = storage_type(precision);
-    module = std::make_shared<NetworkModule>(network, options);
+    options.type = storage_type(workload.precision);
+    module = std::make_shared<NetworkModule>(workload, options);
     return ModuleToTrace{module, [module = module.get()](const auto& inputs) { return module->forward(inputs.at(0)); }};
   };
-  StepTracer tracer(make, precision);
+  StepTracer tracer(make, workload.precision);
   tracer.impl_->zoo = std::move(module);
   return tracer;
 }

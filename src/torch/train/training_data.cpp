@@ -2,7 +2,6 @@
 #include "torch/train/training_data.h"
 
 #include <perfpred/error.h>
-#include <perfpred/network.h>
 #include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "network/layers.h"
 #include "text/parse.h"
 
 namespace perfpred {

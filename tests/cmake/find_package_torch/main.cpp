@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both components in one program: a network run once by LibTorch, with the size that the core computes.
-#include <perfpred/network.h>
 #include <perfpred/torch/network_module.h>
 #include <perfpred/workload.h>
 
@@ -11,7 +10,7 @@
 
 int main() {
   const auto workload = perfpred::Workload::cifar_cnn(2, 16, 64);
-  perfpred::NetworkModule module(perfpred::build_network(workload));
+  perfpred::NetworkModule module(workload);
   std::int64_t params = 0;
   for (const auto& tensor : module.parameters()) params += tensor.numel();
   const auto logits = module.forward(at::zeros({4, 3, 32, 32}));
