@@ -107,9 +107,9 @@ TEST(Collector, FreeMemoryIsThatBeforeTheNetworkIsBuilt) {
   CollectOptions options;
   options.timing = Timing::steps;
   options.device = "cpu";
-  Workload workload = Workload::zoo("transformer:layers=1,hidden=64,heads=1,vocab=1000000", 1, {4});
+  Workload workload = Workload::zoo("transformer:layers=1,hidden=64,heads=1,vocab=1000000", 50, {1});
   workload.optimizer = Optimizer::sgd;
-  workload.train_images = 2;
+  workload.train_images = 100;
   const double held_mb = 2 * 4e-6 * static_cast<double>(workload.params());  // weights and gradients
   ASSERT_GT(held_mb, 500);
   double more = 0;                                                       // was free before than after the first step
