@@ -197,9 +197,15 @@ int main(int argc, char** argv) {
     }
     std::vector<SweptField> fields = asked.fields();
     std::vector<Workload> workloads;
+    std::vector<Prediction> predictions;
+    std::vector<Forecast> jobs;
+    const auto answer = [&](const Workload& workload) {
+      if (!table_only) jobs.push_back(forecast(model, workload, terms));
+      predictions.push_back(table_only ? model.predict(workload) : jobs.back().prediction);
+    };
     if (!configs.empty()) {
-      workloads = read_configurations(configs, without_sizes(base_workloads(model)), fields,
-                                      [&](const std::string& device) { return device_name(model, device); });
+      const auto name_of = [&](const std::string& device) { return device_name(model, device); };
+      workloads = read_configurations(configs, without_sizes(base_workloads(model)), fields, name_of, answer);
     } else {
       if (!sweep.empty()) {
         fields.push_back(parse_sweep(sweep));
@@ -226,12 +232,10 @@ int main(int argc, char** argv) {
           check_given("base_filters", "--base-filters");
         }
       }
-      for (const Workload& workload : workloads) workload.validate();
+      std::for_each(workloads.begin(), workloads.end(), answer);
     }
-    if (!out.empty()) write_predictions(out, workloads, model.predict(workloads));
+    if (!out.empty()) write_predictions(out, workloads, predictions);
     if (table_only) return;
-    std::vector<Forecast> jobs;
-    for (const Workload& workload : workloads) jobs.push_back(forecast(model, workload, terms));
     if (json) {
       nlohmann::json list = nlohmann::json::array();
       for (std::size_t i = 0; i < workloads.size(); ++i) {
