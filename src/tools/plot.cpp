@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plot.h"
 
-#include <perfpred/error.h>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -150,7 +148,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     }
     if (row.avg_time_mean && row.acc_mean) accurate.push_back(&row);
   }
-  if (timed.empty()) throw InputError("no configuration has a time: there is nothing to plot");
+  if (timed.empty()) throw NoPlot("no configuration has a time: there is nothing to plot");
 
   if (!accurate.empty()) {
     Chart chart;
@@ -207,7 +205,7 @@ void Plotter::repeats(std::span<const Run> runs) {
   for (const std::string& key : order) {
     if (by_key[key].size() > 1) workloads.push_back(by_key[key].front()->workload);
   }
-  if (workloads.empty()) throw InputError("no configuration was timed more than once: there are no repeats to plot");
+  if (workloads.empty()) throw NoPlot("no configuration was timed more than once: there are no repeats to plot");
   const auto fields = differing_fields(workloads, {});
   std::vector<std::string> names;
   Series points, means;
@@ -237,7 +235,7 @@ void Plotter::predictions(std::span<const PredictionRow> rows) {
     if (row.measured_images_per_sec) rates.push_back({*row.measured_images_per_sec, row.images_per_sec, row.in_domain});
   }
   if (times.empty() || rates.empty()) {
-    throw InputError("no prediction has both measured_time_sec and measured_images_per_sec to compare it with");
+    throw NoPlot("no prediction has both measured_time_sec and measured_images_per_sec to compare it with");
   }
   draw_as(comparison_chart(times, epoch_time), "predicted_time");
   draw_as(comparison_chart(rates, throughput_of(workloads)), "predicted_throughput");
@@ -266,7 +264,7 @@ void Plotter::log(const RunLog& log, const std::string& name) {
       curves("Loss of a run", "cross-entropy (nats)", &LoggedEpoch::train_loss, &LoggedEpoch::val_loss, "loss");
   const bool accuracy =
       curves("Accuracy of a run", "accuracy (fraction)", &LoggedEpoch::train_acc, &LoggedEpoch::val_acc, "accuracy");
-  if (!loss && !accuracy) throw InputError(name + ": no epoch has a loss or an accuracy");
+  if (!loss && !accuracy) throw NoPlot("no epoch has a loss or an accuracy");
 }
 
 void Plotter::sweep(std::span<const PredictionRow> rows) {
@@ -276,8 +274,8 @@ void Plotter::sweep(std::span<const PredictionRow> rows) {
   if (fields.size() != 1) {
     std::vector<std::string_view> names;
     for (const WorkloadColumn* field : fields) names.push_back(field->name);
-    throw InputError(fmt::format("the rows of a sweep must differ in one field; these differ in {}",
-                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+    throw NoPlot(fmt::format("the rows of a sweep must differ in one field; these differ in {}",
+                             names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   std::vector<double> positions;
   Chart chart;
@@ -311,7 +309,7 @@ void Plotter::sweep(std::span<const PredictionRow> rows) {
 }
 
 void Plotter::pareto(const PlanFront& plan) {
-  if (plan.front.empty()) throw InputError("the plan has no Pareto front");
+  if (plan.front.empty()) throw NoPlot("the plan has no Pareto front");
   Series front = {.label = "no run is cheaper and worth more", .style = Series::Style::lines_points, .color = 0};
   Series planned = {.label = "planned", .color = 1};
   for (auto& [series, runs] : {std::pair(&front, &plan.front), std::pair(&planned, &plan.planned)}) {
@@ -325,6 +323,20 @@ void Plotter::pareto(const PlanFront& plan) {
   chart.series.push_back(std::move(front));
   chart.series.push_back(std::move(planned));
   draw_as(chart, "pareto");
+}
+
+void Plotter::plot(const std::string& file, const std::function<void()>& draw) {
+  if (file.empty()) return;
+  try {
+    draw();
+  } catch (const NoPlot& reason) {
+    left_out_.push_back(fmt::format("{}: {}", file, reason.what()));
+  }
+}
+
+const std::vector<std::string>& Plotter::files() const {
+  if (files_.empty() && !left_out_.empty()) throw InputError(left_out_.front());
+  return files_;
 }
 
 PlanFront read_plan_front(const std::string& path) {
