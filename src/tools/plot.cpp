@@ -26,6 +26,7 @@ struct Quantity {
   [[nodiscard]] std::string label() const { return fmt::format("{} ({})", name, unit); }
 };
 constexpr Quantity epoch_time = {"time per epoch", "s"};
+constexpr const char* accuracy_label = "test accuracy (fraction)";
 
 Quantity throughput_of(std::span<const Workload> workloads) { return {"throughput", throughput_unit(workloads)}; }
 
@@ -154,7 +155,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     Chart chart;
     chart.title = "Accuracy and time";
     chart.x = {.label = epoch_time.label(), .log_base = 10};
-    chart.y = {.label = "test accuracy (fraction)"};
+    chart.y = {.label = accuracy_label};
     chart.series = by_architecture(accurate, [](const AggregateRow& row) {
       const double acc = *row.acc_mean, spread = row.acc_std.value_or(0);
       return ChartPoint{*row.avg_time_mean, acc, acc - spread, acc + spread};
@@ -319,7 +320,9 @@ void Plotter::pareto(const PlanFront& plan) {
   Chart chart;
   chart.title = "Cost and value of single runs";
   chart.x = {.label = "cost of the run (s)", .log_base = 10};
-  chart.y = {.label = "value of the run (accuracy, or throughput)"};
+  chart.y = {.label = plan.value_of == "acc"   ? accuracy_label
+                      : plan.value_of == "thr" ? "throughput (samples/s)"
+                                               : "value of the run"};
   chart.series.push_back(std::move(front));
   chart.series.push_back(std::move(planned));
   draw_as(chart, "pareto");
@@ -343,6 +346,7 @@ PlanFront read_plan_front(const std::string& path) {
   PlanFront plan;
   try {
     const auto document = read_json<nlohmann::json>(path);
+    plan.value_of = document.value("value_of", "");
     for (auto& [runs, key] : {std::pair(&plan.front, "pareto"), std::pair(&plan.planned, "items")}) {
       for (const auto& run : document.at(key)) {
         runs->push_back({run.at("cost_sec").get<double>(), run.at("value").get<double>()});

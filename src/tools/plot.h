@@ -22,6 +22,7 @@ struct PlanFront {
     double cost_sec, value;
   };
   std::vector<Run> front, planned;
+  std::string value_of;  ///< what the value is, `acc` or `thr`; empty if the plan does not say
 };
 
 /// @throws InputError, `file: ...`, for a file that cannot be read or is not such a plan

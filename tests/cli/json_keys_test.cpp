@@ -225,8 +225,8 @@ TEST_F(JsonKeys, Plan) {
   check(
       "plan",
       {"--runs-agg", table(), "--budget-sec", "3600", "--epochs", "50", "--pareto", "--out", folder_.file("plan.csv")},
-      Paths{"optimal", "n", "candidates", "cost_sec", "budget_sec", "value", "upper_bound", "confidence", "pareto",
-            "marginal[].budget_sec", "marginal[].value"} +
+      Paths{"optimal", "n", "candidates", "cost_sec", "budget_sec", "value", "value_of", "upper_bound", "confidence",
+            "pareto", "marginal[].budget_sec", "marginal[].value"} +
           below("items[]", {"key", "depth", "base_filters", "batch_size", "cost_sec", "value", "device", "start_sec"}));
 }
 
