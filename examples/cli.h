@@ -50,15 +50,15 @@ class Program : public CLI::App {
   /// Parses, runs the body, and turns whatever is thrown into one line and an exit code.
   int run(int argc, char** argv, const std::function<void()>& body) {
     try {
-      parse(argc, argv);
-      check_numbers();
-      check_outputs();
-      check_texts();
-      body();
+      if (parsed(argc, argv)) {
+        check_numbers();
+        check_outputs();
+        check_texts();
+        body();
+      }
       if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error("standard output cannot be written");
       return done;
     } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() == 0) return exit(error);
       return complain(error.what(), wrong_input);
     } catch (const InputError& error) {
       return complain(error.what(), wrong_input);
@@ -72,6 +72,17 @@ class Program : public CLI::App {
   }
 
  private:
+  /// @returns false if --help or --version was given, which is answered here
+  bool parsed(int argc, char** argv) {
+    try {
+      parse(argc, argv);
+      return true;
+    } catch (const CLI::Success& asked) {
+      exit(asked);
+      return false;
+    }
+  }
+
   /// Refuses what CLI11 accepts: an empty value (read as 0), NaN (inside every range), a number that is too large (read
   /// as the largest one), and a leading 0 (read as octal).
   void check_numbers() const {

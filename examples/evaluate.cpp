@@ -55,6 +55,7 @@ void evaluate_model(const TimeRegressor& model, const std::string& measured, con
   }
   const std::vector<Prediction> predictions = model.predict(workloads);
   const Evaluation evaluation = evaluate(rows, predictions);
+  const std::map<std::string, std::size_t> outside = rows_outside(rows, predictions);
   const std::vector<NamedMetrics> baselines = evaluate_baselines(model.fitted_rows(), rows);
   if (!out.empty()) write_predictions(out, rows, predictions);
   if (seen != 0) {
@@ -62,9 +63,14 @@ void evaluate_model(const TimeRegressor& model, const std::string& measured, con
                evaluation.metrics.time.n);
   }
   if (json) {
-    fmt::print("{}\n", to_json(evaluation, baselines, seen).dump(2));
-  } else {
-    print(model.kind(), evaluation, baselines);
+    nlohmann::json document = to_json(evaluation, baselines, seen);
+    document["outside"] = outside;
+    fmt::print("{}\n", document.dump(2));
+    return;
+  }
+  print(model.kind(), evaluation, baselines);
+  for (const auto& [reason, n] : outside) {
+    fmt::print("outside the model's domain: {} of {} rows ({})\n", n, evaluation.metrics.time.n, reason);
   }
 }
 

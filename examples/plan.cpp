@@ -180,6 +180,7 @@ int main(int argc, char** argv) {
                        {"cost_sec", plan.cost_sec},
                        {"budget_sec", budget_sec},
                        {"value", plan.value},
+                       {"value_of", value},
                        {"upper_bound", plan.upper_bound},
                        {"confidence", request.confidence},
                        {"items", json::array()},

@@ -26,17 +26,20 @@ int main(int argc, char** argv) {
     if (runs_agg.empty() && runs.empty() && predictions.empty() && logs.empty() && sweep.empty() && pareto.empty()) {
       throw perfpred::InputError("nothing to plot: give --runs-agg, --runs, --predictions, --log, --sweep or --pareto");
     }
-    perfpred::Plotter plotter(out_dir);
-    if (!runs_agg.empty()) plotter.aggregate(perfpred::read_aggregate(runs_agg));
-    if (!runs.empty()) plotter.repeats(perfpred::read_runs(runs));
-    if (!predictions.empty()) plotter.predictions(perfpred::read_predictions(predictions));
-    for (const std::string& log : logs) plotter.log(perfpred::read_run_log(log), log);
-    if (!sweep.empty()) plotter.sweep(perfpred::read_predictions(sweep));
-    if (!pareto.empty()) plotter.pareto(perfpred::read_plan_front(pareto));
+    using namespace perfpred;
+    Plotter plotter(out_dir);
+    plotter.plot(runs_agg, [&] { plotter.aggregate(read_aggregate(runs_agg)); });
+    plotter.plot(runs, [&] { plotter.repeats(read_runs(runs)); });
+    plotter.plot(predictions, [&] { plotter.predictions(read_predictions(predictions)); });
+    for (const std::string& log : logs) plotter.plot(log, [&] { plotter.log(read_run_log(log), log); });
+    plotter.plot(sweep, [&] { plotter.sweep(read_predictions(sweep)); });
+    plotter.plot(pareto, [&] { plotter.pareto(read_plan_front(pareto)); });
+    const std::vector<std::string>& files = plotter.files();
+    for (const std::string& reason : plotter.left_out()) fmt::print(stderr, "perfpred-plot: warning: {}\n", reason);
     if (json) {
-      fmt::print("{}\n", nlohmann::json{{"files", plotter.files()}}.dump());
+      fmt::print("{}\n", nlohmann::json{{"files", files}}.dump());
     } else {
-      for (const std::string& file : plotter.files()) fmt::print("{}\n", file);
+      for (const std::string& file : files) fmt::print("{}\n", file);
     }
   });
 }

@@ -2,6 +2,7 @@
 // perfpred-predict: what a fitted model expects of workloads.
 #include <perfpred/device.h>
 #include <perfpred/forecast.h>
+#include <perfpred/throughput_deriver.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
@@ -26,12 +27,30 @@ namespace {
 
 nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
 
-nlohmann::json to_json(const Workload& workload, const Forecast& job) {
+/// Fields that are not known of a captured step; its workload holds stand-ins there.
+using Unknown = std::vector<std::string>;
+
+bool knows_epoch(const Unknown& unknown) {
+  return std::find(unknown.begin(), unknown.end(), "train_images") == unknown.end();
+}
+
+/// A step is the whole epoch where the samples of an epoch are not known.
+Forecast answer_for(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
+                    const Unknown& unknown) {
+  Forecast job = forecast(model, workload, terms);
+  if (knows_epoch(unknown)) return job;
+  job.prediction.time_sec = job.step_sec;
+  job.images_per_sec = ThroughputDeriver(workload.batch_size).derive(job.step_sec);
+  for (TimeTerm& term : job.breakdown) term.sec /= static_cast<double>(workload.steps_per_epoch());
+  return job;
+}
+
+nlohmann::json to_json(const Workload& workload, const Forecast& job, const Unknown& unknown) {
   nlohmann::json breakdown = nlohmann::json::array();
   for (const TimeTerm& term : job.breakdown) {
     breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / job.prediction.time_sec.p50}});
   }
-  nlohmann::json json = {{"key", workload.key()},
+  nlohmann::json json = {{"key", key_without(workload, unknown)},
                          {"time_sec", to_json(job.prediction.time_sec)},
                          {"images_per_sec", to_json(job.images_per_sec)},
                          {"total_sec", to_json(job.total_sec)},
@@ -45,32 +64,22 @@ nlohmann::json to_json(const Workload& workload, const Forecast& job) {
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)}};
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
+  if (knows_epoch(unknown)) return json;
+  for (const char* key : {"time_sec", "total_sec", "price"}) json[key] = nullptr;
   return json;
 }
 
-/// An answer for a step file whose epoch is not known.
-nlohmann::json of_step(nlohmann::json answer, const Workload& workload) {
-  for (const char* key : {"time_sec", "total_sec", "price"}) answer[key] = nullptr;
-  for (auto& part : answer["breakdown"]) {
-    part["sec"] = part["sec"].get<double>() / static_cast<double>(workload.steps_per_epoch());
-  }
-  return answer;
-}
-
-/// @param knows_epoch  false: the samples of an epoch are not known, so that all seconds are a step's
-void print(const Workload& workload, const Forecast& job, bool knows_epoch) {
-  fmt::print("{}\n", workload.key());
+void print(const Workload& workload, const Forecast& job, const Unknown& unknown) {
+  fmt::print("{}\n", key_without(workload, unknown));
   const auto line = [](const char* name, const Quantiles& q, const char* unit) {
     fmt::print("  {:<12} {:>12.4g} {}  (90 %: {:.4g} .. {:.4g})\n", name, q.p50, unit, q.p05, q.p95);
   };
-  const double steps = knows_epoch ? 1 : static_cast<double>(workload.steps_per_epoch());
-  const Quantiles& epoch = job.prediction.time_sec;
   line("step", job.step_sec, "s");
-  if (knows_epoch) line("epoch", epoch, "s");
+  if (knows_epoch(unknown)) line("epoch", job.prediction.time_sec, "s");
   line("throughput", job.images_per_sec, throughput_unit(std::span(&workload, 1)));
-  if (knows_epoch) line("total", job.total_sec, "s");
-  if (knows_epoch && job.price) line("price", *job.price, "");
-  if (knows_epoch && job.epochs_in_budget)
+  if (knows_epoch(unknown)) line("total", job.total_sec, "s");
+  if (knows_epoch(unknown) && job.price) line("price", *job.price, "");
+  if (knows_epoch(unknown) && job.epochs_in_budget)
     fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
   if (job.memory_bytes) {
     fmt::print("  {:<12} {:>12.1f} MB{}\n", "memory", static_cast<double>(*job.memory_bytes) / 1e6,
@@ -82,7 +91,8 @@ void print(const Workload& workload, const Forecast& job, bool knows_epoch) {
   std::size_t width = 0;
   for (const TimeTerm& term : job.breakdown) width = std::max(width, term.op.size());
   for (const TimeTerm& term : job.breakdown) {
-    fmt::print("    {:<{}} {:>10.4g} s {:>6.1f} %\n", term.op, width, term.sec / steps, 100 * term.sec / epoch.p50);
+    fmt::print("    {:<{}} {:>10.4g} s {:>6.1f} %\n", term.op, width, term.sec,
+               100 * term.sec / job.prediction.time_sec.p50);
   }
   fmt::print("  {:<12} {:>12}\n", "rests on", to_string(job.prediction.provenance));
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
@@ -98,12 +108,12 @@ SweptField parse_sweep(const std::string& text) {
 }
 
 void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field,
-                 bool knows_epoch) {
+                 const Unknown& unknown) {
   const bool budget = jobs.front().epochs_in_budget.has_value();
-  fmt::print("{:>14} {:>12} {:>25} {:>12} {:>10} {}{}\n", field, knows_epoch ? "epoch s" : "step s", "90 % interval",
-             throughput_unit(workloads), "memory MB", budget ? "  epochs " : "", " outside");
+  fmt::print("{:>14} {:>12} {:>25} {:>12} {:>10} {}{}\n", field, knows_epoch(unknown) ? "epoch s" : "step s",
+             "90 % interval", throughput_unit(workloads), "memory MB", budget ? "  epochs " : "", " outside");
   for (std::size_t i = 0; i < workloads.size(); ++i) {
-    const Quantiles sec = knows_epoch ? jobs[i].prediction.time_sec : jobs[i].step_sec;
+    const Quantiles& sec = jobs[i].prediction.time_sec;
     const auto bytes = jobs[i].memory_bytes;
     fmt::print("{:>14} {:>12.4g} {:>25} {:>12.4g} {:>10} {} {}{}\n", field_text(workloads[i], field), sec.p50,
                fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), jobs[i].images_per_sec.p50,
@@ -114,7 +124,8 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<Forec
 }
 
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
-void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& defaults, const JobTerms& terms) {
+void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& defaults, const JobTerms& terms,
+                  const Unknown& by_default) {
   const std::vector<Workload> bases = without_sizes(base_workloads(model));
   std::string line;
   while (std::getline(std::cin, line)) {
@@ -124,12 +135,15 @@ void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& def
       const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
       if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
       std::vector<SweptField> asked;
+      Unknown unknown = by_default;
       for (const auto& [name, value] : request.items()) {
+        if (name == "network") unknown.clear();
+        std::erase(unknown, name);
         asked.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
         if (name == "device") asked.back().values.front() = device_name(model, asked.back().values.front());
       }
       const Workload workload = fill_workload(bases, defaults, asked);
-      answer = to_json(workload, forecast(model, workload, terms));
+      answer = to_json(workload, answer_for(model, workload, terms, unknown), unknown);
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
     }
@@ -180,26 +194,37 @@ int main(int argc, char** argv) {
         throw InputError(option->get_name() + " changes nothing in the table of --sweep; add --json");
       }
     }
-    const bool knows_epoch = step.empty() || asked.find("train_images") != nullptr;
+    const std::string swept = sweep.substr(0, sweep.find('='));
+    Unknown unknown;
+    if (!step.empty()) unknown = {"input", "classes", "optimizer"};
+    if (!step.empty() && asked.find("train_images") == nullptr && swept != "train_images") {
+      unknown.emplace_back("train_images");
+    }
     for (const CLI::Option* option : terms_options) {
-      if (!knows_epoch && option->count() > 0)
+      if (!knows_epoch(unknown) && option->count() > 0)
         throw InputError(option->get_name() + " needs --train-images beside --step");
     }
-    if (!knows_epoch && !out.empty())
+    if (!knows_epoch(unknown) && !out.empty())
       throw InputError("--out holds times of epochs; beside --step it needs --train-images");
     const TimeRegressor model = model_file.empty() ? TimeRegressor::standard(device_file.catalogue())
                                                    : TimeRegressor::load(model_file, device_file.catalogue());
-    if (!step.empty()) asked.take(add_graph(step), sweep.starts_with("batch_size="));
+    if (!step.empty()) asked.take(add_graph(step), swept);
     if (std::string* device = asked.find("device")) *device = device_name(model, *device);
     if (jsonl) {
-      answer_lines(model, asked.fields(), terms);
+      answer_lines(model, asked.fields(), terms, unknown);
       return;
     }
     std::vector<SweptField> fields = asked.fields();
     std::vector<Workload> workloads;
+    std::vector<Prediction> predictions;
+    std::vector<Forecast> jobs;
+    const auto answer = [&](const Workload& workload) {
+      if (!table_only) jobs.push_back(answer_for(model, workload, terms, unknown));
+      predictions.push_back(table_only ? model.predict(workload) : jobs.back().prediction);
+    };
     if (!configs.empty()) {
-      workloads = read_configurations(configs, without_sizes(base_workloads(model)), fields,
-                                      [&](const std::string& device) { return device_name(model, device); });
+      const auto name_of = [&](const std::string& device) { return device_name(model, device); };
+      workloads = read_configurations(configs, without_sizes(base_workloads(model)), fields, name_of, answer);
     } else {
       if (!sweep.empty()) {
         fields.push_back(parse_sweep(sweep));
@@ -226,23 +251,18 @@ int main(int argc, char** argv) {
           check_given("base_filters", "--base-filters");
         }
       }
-      for (const Workload& workload : workloads) workload.validate();
+      std::for_each(workloads.begin(), workloads.end(), answer);
     }
-    if (!out.empty()) write_predictions(out, workloads, model.predict(workloads));
+    if (!out.empty()) write_predictions(out, workloads, predictions, unknown);
     if (table_only) return;
-    std::vector<Forecast> jobs;
-    for (const Workload& workload : workloads) jobs.push_back(forecast(model, workload, terms));
     if (json) {
       nlohmann::json list = nlohmann::json::array();
-      for (std::size_t i = 0; i < workloads.size(); ++i) {
-        const nlohmann::json answer = to_json(workloads[i], jobs[i]);
-        list.push_back(knows_epoch ? answer : of_step(answer, workloads[i]));
-      }
+      for (std::size_t i = 0; i < workloads.size(); ++i) list.push_back(to_json(workloads[i], jobs[i], unknown));
       fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
     } else if (!sweep.empty()) {
-      print_table(workloads, jobs, fields.back().name, knows_epoch);
+      print_table(workloads, jobs, fields.back().name, unknown);
     } else {
-      for (std::size_t i = 0; i < workloads.size(); ++i) print(workloads[i], jobs[i], knows_epoch);
+      for (std::size_t i = 0; i < workloads.size(); ++i) print(workloads[i], jobs[i], unknown);
     }
   });
 }

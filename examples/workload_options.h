@@ -47,15 +47,16 @@ class WorkloadOptions {
     }
   }
 
-  /// Takes the network of a step file, with its precision and, unless it is given or `sweeps_batch`, its batch size.
-  /// @throws InputError if the network is given, too
-  void take(const StepFile& file, bool sweeps_batch) {
+  /// Takes the network of a step file, with its precision and, unless it is given or `swept`, its batch size.
+  /// @throws InputError if another field that the step decides is given or `swept`
+  void take(const StepFile& file, std::string_view swept) {
     for (const char* field : {"network", "depth", "base_filters", "input", "classes", "optimizer", "precision"}) {
-      if (find(field) != nullptr) throw InputError(std::string(field) + " is given; a step file has its own");
+      if (find(field) != nullptr || swept == field)
+        throw InputError(std::string(field) + " is given; a step file has its own");
     }
     fields_.push_back({"network", {file.name()}});
     fields_.push_back({"precision", {std::string(to_string(file.precision()))}});
-    if (find("batch_size") == nullptr && !sweeps_batch) {
+    if (find("batch_size") == nullptr && swept != "batch_size") {
       fields_.push_back({"batch_size", {std::to_string(file.batch_size())}});
     }
   }

@@ -121,6 +121,7 @@ TEST(DeviceCatalogue, NearMissIsSuggested) {
   const DeviceCatalogue catalogue;
   EXPECT_THAT(refusal([&] { (void)catalogue.find("RTX 3900"); }), HasSubstr("did you mean \"RTX 3090\"?"));
   EXPECT_THAT(refusal([&] { (void)catalogue.find("Quadro RTX 600"); }), HasSubstr("did you mean \"Quadro RTX 6000\"?"));
+  EXPECT_THAT(refusal([&] { (void)catalogue.find("MI"); }), HasSubstr("did you mean \"MI"));
   EXPECT_THAT(refusal([&] { (void)catalogue.find("something else entirely"); }),
               AllOf(Not(HasSubstr("did you mean")), HasSubstr("MI300X")));
   EXPECT_THAT(refusal([&] { (void)catalogue.find(""); }), HasSubstr("is not known"));

@@ -352,11 +352,18 @@ TEST(Network, RefusesWhatNoDeviceCouldHold) {
 }
 
 TEST(Network, NamesTheNetworkThatWasMeant) {
-  try {
-    static_cast<void>(Workload::zoo("resent50", 1));
-    ADD_FAILURE();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "network \"resent50\" is not known; did you mean resnet50?");
+  for (const auto& [typed, meant] :
+       {std::pair("resent50", "; did you mean resnet50?"), std::pair("bert", "; did you mean bert_base?"),
+        std::pair("efficientnet", "; did you mean efficientnet_b0?"),
+        std::pair("lstm", "; did you mean lstm:layers=2,hidden=650,vocab=10000?"),
+        std::pair("gru", "; did you mean lstm:layers=2,hidden=650,vocab=10000,cell=gru?"),
+        std::pair("my_own_detector", "")}) {
+    try {
+      static_cast<void>(Workload::zoo(typed, 1));
+      ADD_FAILURE();
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.what(), std::string("network \"") + typed + "\" is not known" + meant);
+    }
   }
 }
 

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
+#include <string>
 
 #include "refusal.h"
 #include "runs/run_log.h"
@@ -181,15 +185,42 @@ TEST_F(PlotTest, LogGivesCurvesOfWhatWasRecorded) {
 
 TEST_F(PlotTest, ParetoNeedsAFront) {
   Plotter plotter(folder_.path());
-  plotter.pareto(read_plan_front(
-      folder_.write("plan.json",
-                    "{\"items\":[{\"cost_sec\":20,\"value\":0.6}],\"pareto\":[{\"cost_sec\":10,\"value\":0.5},"
-                    "{\"cost_sec\":30,\"value\":0.7}]}")));
+  for (const auto& [value_of, label] :
+       {std::pair(R"("value_of":"acc",)", "test accuracy (fraction)"),
+        std::pair(R"("value_of":"thr",)", "throughput (samples/s)"), std::pair("", "value of the run")}) {
+    plotter.pareto(read_plan_front(folder_.write(
+        "plan.json", "{" + std::string(value_of) +
+                         "\"items\":[{\"cost_sec\":20,\"value\":0.6}],"
+                         "\"pareto\":[{\"cost_sec\":10,\"value\":0.5},{\"cost_sec\":30,\"value\":0.7}]}")));
+    EXPECT_THAT(testing::slurp(folder_.file("pareto.svg")), HasSubstr(label));
+  }
   expect_pictures(plotter.files(), 1);
   const std::string empty = folder_.write("empty.json", "{\"items\":[],\"pareto\":[]}");
   EXPECT_THAT(testing::refusal([&] { plotter.pareto(read_plan_front(empty)); }), HasSubstr("has no Pareto front"));
   const std::string broken = folder_.write("broken.json", "{\"items\":");
   EXPECT_THAT(testing::refusal([&] { plotter.pareto(read_plan_front(broken)); }), StartsWith(broken));
+}
+
+TEST_F(PlotTest, NamesOnAnAxisDoNotOverlap) {
+  for (const int n : {8, 36, 140}) {
+    Chart chart;
+    chart.series = {{}};
+    for (int i = 0; i < n; ++i) {
+      chart.x.categories.push_back("depth 3, 16 filters, batch " + std::to_string(i));
+      chart.series.front().points.push_back({static_cast<double>(i), 1});
+    }
+    (void)draw(chart, folder_.file("names"));
+    const std::string picture = testing::slurp(folder_.file("names.svg"));
+    const std::regex name(R"re(translate\(([0-9.]+),[0-9.]+\) rotate\((30|90)\)[^>]*font-size="([0-9.]+)")re");
+    double before = -HUGE_VAL;
+    int names = 0;
+    for (std::sregex_iterator at(picture.begin(), picture.end(), name), end; at != end; ++at, ++names) {
+      const double x = std::stod((*at)[1]), angle = std::stod((*at)[2]) * std::acos(-1) / 180;
+      EXPECT_GE((x - before) * std::sin(angle), std::stod((*at)[3])) << n;
+      before = x;
+    }
+    EXPECT_GE(names, std::min(n, 40));
+  }
 }
 
 TEST_F(PlotTest, NothingTimedIsRefused) {

@@ -456,6 +456,10 @@ TEST_F(RooflineStudyTest, WarnsOfPointsAboveTheRoof) {
   RooflineStudy study({}, Precision::fp32);
   study.add(summary({steps("lab", "T4", 1)}));
   EXPECT_THAT(study.warnings(), ElementsAre(AllOf(HasSubstr("lab, resnet18 b32"), HasSubstr("faster than the roof"))));
+  RooflineStudy by_hand(named({{"", "T4"}}), Precision::fp32);  // 8.1 TFLOP/s
+  by_hand.add("below", 100, 8e12);
+  by_hand.add("above", 100, 9e12);
+  EXPECT_THAT(by_hand.warnings(), ElementsAre(AllOf(StartsWith("above: "), HasSubstr("faster than the roof"))));
 }
 
 TEST(IterationLog, ReferenceIterations) {

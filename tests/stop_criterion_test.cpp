@@ -231,6 +231,12 @@ TEST(StopCriterion, RefusesWhatItDoesNotKnow) {
   EXPECT_THROW(static_cast<void>(make_stop_criterion({.criterion = "stddev"})), InputError);
   EXPECT_THROW(static_cast<void>(make_stop_criterion({.criterion = "stdrel", .interval = 0})), InputError);
   EXPECT_THROW(static_cast<void>(make_stop_criterion({.criterion = "time", .max_sec = -1})), InputError);
+  for (const double limit : {0.0, -1.0, std::nan("")}) {
+    EXPECT_THROW(static_cast<void>(make_stop_criterion({.limit_sec = limit})), InputError) << limit;
+  }
+  for (const double share : {-0.1, 1.1, std::nan("")}) {
+    EXPECT_THROW(static_cast<void>(make_stop_criterion({.max_discarded = share})), InputError) << share;
+  }
 }
 
 }  // namespace

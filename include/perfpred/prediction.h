@@ -26,9 +26,9 @@ enum class DomainViolation {
 /// Its word in files, the value of `reason`; empty for `none`.
 [[nodiscard]] PERFPRED_API std::string_view to_string(DomainViolation violation);
 
-/// What a prediction rests on, best first: runs of the network on the device; kernels measured on the device; devices
-/// whose libraries choose kernels alike (Pascal | Volta, Turing | Ampere and later | CDNA); other devices; the bytes
-/// that an unknown operator moves.
+/// What a prediction rests on, best first: runs of the network on the device; operators or other steps measured on the
+/// device; devices whose libraries choose kernels alike (Pascal | Volta, Turing | Ampere and later | CDNA); other
+/// devices; the bytes that an unknown operator moves.
 enum class Provenance { runs, probe, family, other_family, bytes };
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(Provenance provenance);

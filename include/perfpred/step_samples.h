@@ -21,12 +21,12 @@ struct StepSamplesOptions {
   ///  * `samples` there are max_samples (`samples`)
   ///  * `time`    the samples add up to max_sec (`time`)
   std::string criterion = "stdrel";
-  double interval = 0.01;           ///< wanted half width of the median's 95 % confidence interval, relative
-  std::int64_t min_samples = 10;    ///< before any rule applies
-  std::int64_t max_samples = 2000;  ///< of criterion `samples`
-  double max_sec = 1;               ///< of criterion `time`: sum of the samples
-  double limit_sec = 3;             ///< total time of all samples, warm-up included, after which no more are taken
-  /// If a larger share of the samples is disturbed, they are kept and the label is flagged.
+  double interval = 0.01;           ///< wanted half width of the median's 95 % confidence interval, relative; > 0
+  std::int64_t min_samples = 10;    ///< before any rule applies; >= 1
+  std::int64_t max_samples = 2000;  ///< of criterion `samples`; >= 1
+  double max_sec = 1;               ///< of criterion `time`: sum of the samples; > 0
+  double limit_sec = 3;             ///< total time of all samples, warm-up included, after which no more are taken; > 0
+  /// If a larger share of the samples is disturbed, they are kept and the label is flagged; 0 to 1.
   double max_discarded = 0.5;
 };
 
@@ -61,7 +61,7 @@ struct StepLabel {
 /// 2 % apart).
 class PERFPRED_API StepSamples {
  public:
-  /// @throws InputError for an unknown criterion, or if interval, min_samples, max_samples or max_sec is not positive
+  /// @throws InputError for an unknown criterion, or an option that is out of range
   explicit StepSamples(StepSamplesOptions options = {});
   ~StepSamples();
   StepSamples(StepSamples&&) noexcept;

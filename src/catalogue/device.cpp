@@ -266,6 +266,15 @@ std::optional<DeviceKind> listed_kind(std::string_view name) {
   return found == listed.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::string peak_precisions(const Device& device) {
+  std::vector<std::string_view> known;
+  for (const Precision precision :
+       {Precision::fp64, Precision::fp32, Precision::tf32, Precision::default_, Precision::bf16, Precision::fp16}) {
+    if (device.matrix_flops(precision)) known.push_back(to_string(precision));
+  }
+  return known.empty() ? "no precision" : fmt::format("{}", fmt::join(known, ", "));
+}
+
 const std::vector<std::string>& device_columns() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;

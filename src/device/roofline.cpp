@@ -4,17 +4,14 @@
 #include <perfpred/roofline.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "catalogue/device_table.h"
 
 namespace perfpred {
 namespace {
-
-constexpr std::array<Precision, 6> precisions = {Precision::fp64,     Precision::fp32, Precision::tf32,
-                                                 Precision::default_, Precision::bf16, Precision::fp16};
 
 Device device_by_hand(std::string name, double peak_flops, double peak_bytes) {
   for (const double value : {peak_flops, peak_bytes}) {
@@ -56,12 +53,8 @@ Roofline::Roofline(std::string name, double peak_flops, double peak_bytes)
 
 double Roofline::peak(Precision precision) const {
   if (const auto flops = device_.convolution_flops(precision)) return *flops;
-  std::vector<std::string_view> known;
-  for (const Precision other : precisions) {
-    if (device_.matrix_flops(other)) known.push_back(to_string(other));
-  }
   throw InputError(fmt::format("device \"{}\" has no peak for precision {}; it has one for {}", device_.name,
-                               to_string(precision), fmt::join(known, ", ")));
+                               to_string(precision), peak_precisions(device_)));
 }
 
 double Roofline::attainable(double ai, Precision precision) const {

@@ -152,6 +152,16 @@ Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Pred
   return evaluation;
 }
 
+std::map<std::string, std::size_t> rows_outside(std::span<const AggregateRow> measured,
+                                                std::span<const Prediction> predictions) {
+  std::map<std::string, std::size_t> counts;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    if (measured[i].avg_time_mean && !predictions[i].in_domain())
+      ++counts[std::string(to_string(predictions[i].reason))];
+  }
+  return counts;
+}
+
 std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
                                              std::span<const AggregateRow> scored) {
   const std::vector<AggregateRow> fit_rows = timed(fitted_on);

@@ -3,6 +3,7 @@
 #include <perfpred/time_regressor.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -43,6 +44,10 @@ struct Evaluation {
 
 /// @throws Error if the sizes differ
 [[nodiscard]] Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Prediction> predictions);
+
+/// How many rows with a time are outside the model's domain, by reason.
+[[nodiscard]] std::map<std::string, std::size_t> rows_outside(std::span<const AggregateRow> measured,
+                                                              std::span<const Prediction> predictions);
 
 /// Trivial baselines: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
 /// the batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind),

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 
+#include "catalogue/device_table.h"
 #include "text/enum_names.h"
 
 namespace perfpred {
@@ -70,21 +71,26 @@ double power_share(std::string_view arch, double ghz, double tflops, double watt
 
 Hardware hardware_of(const Device& device, Precision precision) {
   if (precision == Precision::unknown) throw InputError("precision is missing");
-  const auto tflops = device.matrix_flops(precision);
-  const std::string column = fmt::format("{}_tflops", to_string(precision));
+  const auto flops = device.matrix_flops(precision);
+  const std::string column =
+      fmt::format("{}_tflops", to_string(precision == Precision::default_ ? Precision::fp32 : precision));
+  if (!flops) {
+    throw InputError(
+        fmt::format("device \"{}\" has no {}; it has peaks for {}", device.name, column, peak_precisions(device)));
+  }
   Hardware hardware;
   hardware.name = device.name;
   hardware.family = device.kind == DeviceKind::gpu ? kernel_family(device.arch) : KernelFamily::none;
-  const std::optional<double> peak = tflops ? std::optional(*tflops / 1e12) : std::nullopt;
-  hardware.flops = 1e12 * plausible(device, column.c_str(), peak, 1e-3, 1e5);
+  const double peak = plausible(device, column.c_str(), *flops / 1e12, 1e-3, 1e5);
+  hardware.flops = 1e12 * peak;
   hardware.vector_flops = device.vector_flops(precision).value_or(hardware.flops);
   hardware.bandwidth = 1e9 * plausible(device, "mem_bw_gbs", device.mem_bw_gbs, 1, 1e5);
   // Waves and cache are second-order: a device whose specification does not name them is taken for a middling one.
   hardware.sms = device.sms ? plausible(device, "sms", device.sms, 1, 1e4) : 64;
   hardware.l2 = 1e6 * (device.l2_mb ? plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4) : 4);
-  const bool vector_units = device.fp32_vector_tflops && peak && *peak <= *device.fp32_vector_tflops * 1.01;
+  const bool vector_units = device.fp32_vector_tflops && peak <= *device.fp32_vector_tflops * 1.01;
   if (vector_units && device.boost_mhz && device.tdp_w) {
-    hardware.power_share = power_share(device.arch, *device.boost_mhz / 1e3, *peak, *device.tdp_w);
+    hardware.power_share = power_share(device.arch, *device.boost_mhz / 1e3, peak, *device.tdp_w);
   }
   return hardware;
 }

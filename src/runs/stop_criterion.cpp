@@ -206,8 +206,12 @@ std::string_view StopCriterion::reason() {
 }
 
 std::unique_ptr<StopCriterion> make_stop_criterion(const StepSamplesOptions& options) {
-  if (!(options.interval > 0) || options.min_samples < 1 || options.max_samples < 1 || !(options.max_sec > 0)) {
+  if (!(options.interval > 0) || options.min_samples < 1 || options.max_samples < 1 || !(options.max_sec > 0) ||
+      !(options.limit_sec > 0)) {
     throw InputError("a stop criterion needs a positive interval, number of samples and time");
+  }
+  if (!(options.max_discarded >= 0 && options.max_discarded <= 1)) {
+    throw InputError(fmt::format("max_discarded {} is not in 0..1", options.max_discarded));
   }
   const std::string& name = options.criterion;
   if (name == "stdrel") return std::make_unique<StdRel>(options);

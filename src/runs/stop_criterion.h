@@ -36,7 +36,7 @@ class StopCriterion {
   std::string_view reason_;
 };
 
-/// @throws InputError for another name of a criterion, or an option that is not positive
+/// @throws InputError as StepSamples
 [[nodiscard]] std::unique_ptr<StopCriterion> make_stop_criterion(const StepSamplesOptions& options);
 
 /// A median with its 95 % confidence interval.

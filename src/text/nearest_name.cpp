@@ -37,8 +37,9 @@ NearestName::NearestName(std::string typed) : typed_(std::move(typed)), limit_(t
 
 void NearestName::offer(std::string_view spelling, std::string_view name) {
   const std::size_t distance = edit_distance(typed_, spelling);
-  if (distance >= limit_ || distance >= spelling.size()) return;
-  limit_ = distance;
+  const bool is_near = distance < limit_ || spelling.starts_with(typed_);
+  if (!is_near || distance >= closest_ || distance >= spelling.size()) return;
+  closest_ = distance;
   name_ = name;
 }
 

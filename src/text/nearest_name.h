@@ -14,7 +14,7 @@ namespace perfpred {
 /// Number of letters to insert, delete, replace or swap with a neighbour to turn one text into the other.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Finds the known name that is closest to a mistyped one.
+/// Finds the known name that is closest to a mistyped one, or to the beginning of a name.
 class NearestName {
  public:
   explicit NearestName(std::string typed);
@@ -23,7 +23,8 @@ class NearestName {
 
  private:
   std::string typed_;
-  std::size_t limit_;  // only names at a smaller distance count
+  std::size_t limit_;  // only names at a smaller distance count, and those that begin with what was typed
+  std::size_t closest_ = std::string::npos;
   std::optional<std::string> name_;
 };
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plot.h"
 
-#include <perfpred/error.h>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,6 +26,7 @@ struct Quantity {
   [[nodiscard]] std::string label() const { return fmt::format("{} ({})", name, unit); }
 };
 constexpr Quantity epoch_time = {"time per epoch", "s"};
+constexpr const char* accuracy_label = "test accuracy (fraction)";
 
 Quantity throughput_of(std::span<const Workload> workloads) { return {"throughput", throughput_unit(workloads)}; }
 
@@ -150,13 +149,13 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     }
     if (row.avg_time_mean && row.acc_mean) accurate.push_back(&row);
   }
-  if (timed.empty()) throw InputError("no configuration has a time: there is nothing to plot");
+  if (timed.empty()) throw NoPlot("no configuration has a time: there is nothing to plot");
 
   if (!accurate.empty()) {
     Chart chart;
     chart.title = "Accuracy and time";
     chart.x = {.label = epoch_time.label(), .log_base = 10};
-    chart.y = {.label = "test accuracy (fraction)"};
+    chart.y = {.label = accuracy_label};
     chart.series = by_architecture(accurate, [](const AggregateRow& row) {
       const double acc = *row.acc_mean, spread = row.acc_std.value_or(0);
       return ChartPoint{*row.avg_time_mean, acc, acc - spread, acc + spread};
@@ -207,7 +206,7 @@ void Plotter::repeats(std::span<const Run> runs) {
   for (const std::string& key : order) {
     if (by_key[key].size() > 1) workloads.push_back(by_key[key].front()->workload);
   }
-  if (workloads.empty()) throw InputError("no configuration was timed more than once: there are no repeats to plot");
+  if (workloads.empty()) throw NoPlot("no configuration was timed more than once: there are no repeats to plot");
   const auto fields = differing_fields(workloads, {});
   std::vector<std::string> names;
   Series points, means;
@@ -237,7 +236,7 @@ void Plotter::predictions(std::span<const PredictionRow> rows) {
     if (row.measured_images_per_sec) rates.push_back({*row.measured_images_per_sec, row.images_per_sec, row.in_domain});
   }
   if (times.empty() || rates.empty()) {
-    throw InputError("no prediction has both measured_time_sec and measured_images_per_sec to compare it with");
+    throw NoPlot("no prediction has both measured_time_sec and measured_images_per_sec to compare it with");
   }
   draw_as(comparison_chart(times, epoch_time), "predicted_time");
   draw_as(comparison_chart(rates, throughput_of(workloads)), "predicted_throughput");
@@ -266,7 +265,7 @@ void Plotter::log(const RunLog& log, const std::string& name) {
       curves("Loss of a run", "cross-entropy (nats)", &LoggedEpoch::train_loss, &LoggedEpoch::val_loss, "loss");
   const bool accuracy =
       curves("Accuracy of a run", "accuracy (fraction)", &LoggedEpoch::train_acc, &LoggedEpoch::val_acc, "accuracy");
-  if (!loss && !accuracy) throw InputError(name + ": no epoch has a loss or an accuracy");
+  if (!loss && !accuracy) throw NoPlot("no epoch has a loss or an accuracy");
 }
 
 void Plotter::sweep(std::span<const PredictionRow> rows) {
@@ -276,8 +275,8 @@ void Plotter::sweep(std::span<const PredictionRow> rows) {
   if (fields.size() != 1) {
     std::vector<std::string_view> names;
     for (const WorkloadColumn* field : fields) names.push_back(field->name);
-    throw InputError(fmt::format("the rows of a sweep must differ in one field; these differ in {}",
-                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+    throw NoPlot(fmt::format("the rows of a sweep must differ in one field; these differ in {}",
+                             names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   std::vector<double> positions;
   Chart chart;
@@ -311,7 +310,7 @@ void Plotter::sweep(std::span<const PredictionRow> rows) {
 }
 
 void Plotter::pareto(const PlanFront& plan) {
-  if (plan.front.empty()) throw InputError("the plan has no Pareto front");
+  if (plan.front.empty()) throw NoPlot("the plan has no Pareto front");
   Series front = {.label = "no run is cheaper and worth more", .style = Series::Style::lines_points, .color = 0};
   Series planned = {.label = "planned", .color = 1};
   for (auto& [series, runs] : {std::pair(&front, &plan.front), std::pair(&planned, &plan.planned)}) {
@@ -321,16 +320,33 @@ void Plotter::pareto(const PlanFront& plan) {
   Chart chart;
   chart.title = "Cost and value of single runs";
   chart.x = {.label = "cost of the run (s)", .log_base = 10};
-  chart.y = {.label = "value of the run (accuracy, or throughput)"};
+  chart.y = {.label = plan.value_of == "acc"   ? accuracy_label
+                      : plan.value_of == "thr" ? "throughput (samples/s)"
+                                               : "value of the run"};
   chart.series.push_back(std::move(front));
   chart.series.push_back(std::move(planned));
   draw_as(chart, "pareto");
+}
+
+void Plotter::plot(const std::string& file, const std::function<void()>& draw) {
+  if (file.empty()) return;
+  try {
+    draw();
+  } catch (const NoPlot& reason) {
+    left_out_.push_back(fmt::format("{}: {}", file, reason.what()));
+  }
+}
+
+const std::vector<std::string>& Plotter::files() const {
+  if (files_.empty() && !left_out_.empty()) throw InputError(left_out_.front());
+  return files_;
 }
 
 PlanFront read_plan_front(const std::string& path) {
   PlanFront plan;
   try {
     const auto document = read_json<nlohmann::json>(path);
+    plan.value_of = document.value("value_of", "");
     for (auto& [runs, key] : {std::pair(&plan.front, "pareto"), std::pair(&plan.planned, "items")}) {
       for (const auto& run : document.at(key)) {
         runs->push_back({run.at("cost_sec").get<double>(), run.at("value").get<double>()});

@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 #include <perfpred/throughput_deriver.h>
 
+#include <algorithm>
 #include <array>
 
 #include "text/csv.h"
@@ -23,9 +24,13 @@ std::vector<std::string> header() {
   return names;
 }
 
-std::vector<std::string> fields_of(const Workload& workload, const Prediction& prediction) {
+std::vector<std::string> fields_of(const Workload& workload, const Prediction& prediction,
+                                   std::span<const std::string> unknown = {}) {
   std::vector<std::string> fields;
-  for (const WorkloadColumn& column : workload_columns()) fields.push_back(column.get(workload));
+  for (const WorkloadColumn& column : workload_columns()) {
+    const bool known = std::find(unknown.begin(), unknown.end(), column.name) == unknown.end();
+    fields.push_back(known ? column.get(workload) : "");
+  }
   const Quantiles throughput = ThroughputDeriver(workload.train_images).derive(prediction.time_sec);
   for (const Quantiles* q : {&prediction.time_sec, &throughput}) {
     for (const double value : {q->p05, q->p50, q->p95}) fields.push_back(number_text(value));
@@ -47,12 +52,14 @@ Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& c
 }  // namespace
 
 void write_predictions(const std::string& path, std::span<const Workload> workloads,
-                       std::span<const Prediction> predictions) {
+                       std::span<const Prediction> predictions, std::span<const std::string> unknown) {
   if (workloads.size() != predictions.size())
     throw Error("write_predictions: as many predictions as workloads are needed");
   AtomicFile file(path);
   file.write(csv_line(header()));
-  for (std::size_t i = 0; i < workloads.size(); ++i) file.write(csv_line(fields_of(workloads[i], predictions[i])));
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    file.write(csv_line(fields_of(workloads[i], predictions[i], unknown)));
+  }
   file.commit();
 }
 

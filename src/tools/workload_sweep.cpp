@@ -109,7 +109,8 @@ std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std
 
 std::vector<Workload> read_configurations(const std::string& path, std::span<const Workload> bases,
                                           const std::vector<SweptField>& fields,
-                                          const std::function<std::string(const std::string&)>& name_of) {
+                                          const std::function<std::string(const std::string&)>& name_of,
+                                          const std::function<void(const Workload&)>& use) {
   for (const SweptField& field : fields) {
     if ((field.name == "network" ? whole_networks(field.values) : field.values).size() > 1) {
       throw InputError(fmt::format("{}: only one value is possible beside a table of configurations", field.name));
@@ -118,21 +119,27 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
   CsvReader csv(path);
   const CsvColumn network = csv.optional("network"), device = csv.optional("device");
   const WorkloadReader reader(csv, bases.front());
+  const auto at_this_line = [&csv](const auto& act) {
+    try {
+      act();
+    } catch (const InputError& error) {
+      throw InputError(csv.place("").prefix() + error.what());
+    }
+  };
   std::vector<Workload> workloads;
   while (csv.next()) {
     std::vector<SweptField> row;
     if (const std::string_view name = csv.text(network); !name.empty()) row.push_back({"network", {std::string(name)}});
     Workload filled;
-    try {
+    at_this_line([&] {
       if (const std::string name(csv.text(device)); !name.empty()) {
         row.push_back({"device", {name_of ? name_of(name) : name}});
       }
       filled = fill_workload(bases, fields, row);
-    } catch (const InputError& error) {
-      throw InputError(csv.place("").prefix() + error.what());
-    }
+    });
     workloads.push_back(reader.read(csv, filled));
     workloads.back().device = filled.device;
+    if (use) at_this_line([&] { use(workloads.back()); });
   }
   if (workloads.empty()) throw InputError(path + ": has a header and no row");
   return workloads;

@@ -44,9 +44,11 @@ struct SweptField {
 /// The configurations of a table, one a row, its columns named as the fields of a key. Missing fields are taken from
 /// `fields` (one value each), then from with_network(), or the first of `bases` where no network is given.
 /// @param name_of  the device that a row's cell means; empty: the one of that name
+/// @param use      called with the workload of each row; its InputErrors get file and line
 /// @throws InputError with file and line for a row that is not a workload; for a field with several values
 [[nodiscard]] std::vector<Workload> read_configurations(
     const std::string& path, std::span<const Workload> bases, const std::vector<SweptField>& fields,
-    const std::function<std::string(const std::string&)>& name_of = {});
+    const std::function<std::string(const std::string&)>& name_of = {},
+    const std::function<void(const Workload&)>& use = {});
 
 }  // namespace perfpred

@@ -62,6 +62,24 @@ TEST(Plot, NamesTheFilesItDrew) {
   for (const std::string file : document["files"]) EXPECT_GT(slurp(file).size(), 1000U) << file;
 }
 
+TEST(Plot, AFileWithoutAPlotDoesNotStopTheOthers) {
+  if (std::system("gnuplot --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const TemporaryFolder folder;
+  const std::string table = folder.write("runs_agg.csv", runs_agg);
+  const std::string runs = folder.write("runs.csv",
+                                        "timestamp_utc,framework,depth,base_filters,batch_size,epochs,params,"
+                                        "epoch_times_json,avg_time_sec,images_per_sec,test_acc\n"
+                                        "2026-01-01T00:00:00Z,x,2,16,64,2,280218,\"[1.5, 1.5]\",1.5,33333,\n");
+  const Finished drawn =
+      spawn({program("plot"), "--runs-agg", table, "--runs", runs, "--out-dir", folder.file("plots")});
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+  EXPECT_EQ(drawn.err, "perfpred-plot: warning: " + runs +
+                           ": no configuration was timed more than once: there are no repeats to plot\n");
+  EXPECT_THAT(drawn.out, ::testing::HasSubstr(folder.file("plots/throughput_batch.png")));
+  expect_refusal(spawn({program("plot"), "--runs", runs, "--out-dir", folder.file("plots")}), 2,
+                 runs + ": no configuration was timed more than once");
+}
+
 TEST(Plot, RefusesWhatItCannotDraw) {
   const TemporaryFolder folder;
   expect_refusal(spawn({program("plot")}), 2, "nothing to plot");

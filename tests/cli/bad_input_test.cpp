@@ -201,7 +201,9 @@ TEST_F(BadInput, AFullDiskIsExitOne) {
       {"evaluate", "--model", model_, "--measured", good_, "--json"},
       {"predict", "--model", model_, "--depth", "2", "--base-filters", "16", "--batch-size", "32", "--json"},
       {"plan", "--runs-agg", good_, "--budget-sec", "9000", "--epochs", "1", "--json"},
-      {"devices", "--json"}};
+      {"devices", "--json"},
+      {"devices", "--help"},
+      {"devices", "--version"}};
   for (const auto& printer : printers) {
     const Finished finished = run(printer[0], {printer.begin() + 1, printer.end()}, "/dev/full");
     EXPECT_EQ(finished.exit_code, 1) << printer[0];

@@ -18,8 +18,10 @@ namespace perfpred {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using testing::batch;
 using testing::Finished;
+using ::testing::HasSubstr;
 using testing::inputs;
 using testing::linear_step;
 using testing::outputs;
@@ -81,11 +83,31 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   EXPECT_TRUE(step["time_sec"].is_null());
   EXPECT_GT(step["step_sec"]["p50"], 0);
   EXPECT_FALSE(step["in_domain"]);
+  // Nobody said what a sample is, how many an epoch has, and which optimizer was captured.
+  EXPECT_THAT(step["key"].get<std::string>(),
+              ::testing::StartsWith("network=" + StepFile(file).name() + ";depth=;base_filters=;batch_size=8;input=;" +
+                                    "classes=;train_images=;optimizer=;precision=fp32;"));
+  EXPECT_DOUBLE_EQ(step["images_per_sec"]["p50"].get<double>(), batch / step["step_sec"]["p50"].get<double>());
+  const Finished text = spawn({program("predict"), "--model", model, "--step", file});
+  EXPECT_THAT(text.out, AllOf(HasSubstr(" samples/s "), HasSubstr(";input=;classes=;train_images=;optimizer=;")));
+  const Finished lines =
+      spawn({program("predict"), "--model", model, "--step", file, "--jsonl"}, "{}\n{\"train_images\": 8000}\n");
+  const auto end = lines.out.find('\n');
+  const json line = json::parse(lines.out.substr(0, end)), with_epoch = json::parse(lines.out.substr(end));
+  EXPECT_EQ(line["key"], step["key"]);
+  EXPECT_TRUE(line["time_sec"].is_null());
   const Finished refused = spawn({program("predict"), "--model", model, "--step", file, "--precision", "bf16"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, ::testing::HasSubstr("precision is given; a step file has its own"));
+  EXPECT_THAT(refused.err, HasSubstr("precision is given; a step file has its own"));
+  EXPECT_EQ(spawn({program("predict"), "--model", model, "--step", file, "--sweep", "optimizer=sgd,adam"}).exit_code,
+            2);
   const json epoch = answer({program("predict"), "--model", model, "--step", file, "--train-images", "8000"});
   EXPECT_DOUBLE_EQ(epoch["time_sec"]["p50"].get<double>(), 1000 * epoch["step_sec"]["p50"].get<double>());
+  EXPECT_THAT(epoch["key"].get<std::string>(), HasSubstr(";input=;classes=;train_images=8000;optimizer=;"));
+  EXPECT_EQ(with_epoch, epoch);
+  const std::string table = folder_.file("predictions.csv");
+  answer({program("predict"), "--model", model, "--step", file, "--train-images", "8000", "--out", table});
+  EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,8000,,fp32,"));
 }
 
 TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
@@ -93,7 +115,7 @@ TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
     const Finished finished = spawn(arguments);
     EXPECT_EQ(finished.exit_code, 2);
     EXPECT_EQ(finished.out, "");
-    EXPECT_THAT(finished.err, ::testing::HasSubstr(message));
+    EXPECT_THAT(finished.err, HasSubstr(message));
     EXPECT_EQ(finished.err.find('\n'), finished.err.size() - 1);
   };
   refused({program("inspect"), "--step", file_, "--optimizer", "sgd"}, "--optimizer is for --network");

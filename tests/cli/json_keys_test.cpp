@@ -149,8 +149,16 @@ TEST_F(JsonKeys, Train) {
 
 TEST_F(JsonKeys, Evaluate) {
   const std::string runs_agg = table();
-  check("evaluate", {"--model", model(runs_agg), "--measured", runs_agg, "--out", folder_.file("predictions.csv")},
-        evaluation);
+  const std::string fitted = model(runs_agg);
+  const auto judge = [&](const std::string& measured) {
+    return check("evaluate", {"--model", fitted, "--measured", measured, "--out", folder_.file("predictions.csv")},
+                 evaluation + Paths{"outside"});
+  };
+  EXPECT_TRUE(judge(runs_agg).at("outside").empty());
+  std::vector<AggregateRow> elsewhere = read_aggregate(runs_agg);
+  for (std::size_t i = 0; i < 3; ++i) elsewhere[i].workload.device = "another CPU";
+  write_aggregate(folder_.file("elsewhere.csv"), elsewhere);
+  EXPECT_EQ(judge(folder_.file("elsewhere.csv")).at("outside"), (Json{{"other_device", 3}}));
   for (const char* protocol : {"kfold", "loao", "lodo", "lowo"}) {
     std::vector<std::string> options = {"--runs-agg", runs_agg, "--kind", "linear", "--protocol", protocol};
     if (std::string(protocol) == "kfold") options.insert(options.end(), {"--repeats", "2"});
@@ -217,8 +225,8 @@ TEST_F(JsonKeys, Plan) {
   check(
       "plan",
       {"--runs-agg", table(), "--budget-sec", "3600", "--epochs", "50", "--pareto", "--out", folder_.file("plan.csv")},
-      Paths{"optimal", "n", "candidates", "cost_sec", "budget_sec", "value", "upper_bound", "confidence", "pareto",
-            "marginal[].budget_sec", "marginal[].value"} +
+      Paths{"optimal", "n", "candidates", "cost_sec", "budget_sec", "value", "value_of", "upper_bound", "confidence",
+            "pareto", "marginal[].budget_sec", "marginal[].value"} +
           below("items[]", {"key", "depth", "base_filters", "batch_size", "cost_sec", "value", "device", "start_sec"}));
 }
 

@@ -81,6 +81,19 @@ TEST_F(PredictProgram, DevicesOfATableAreNamedAndCheckedAsOptionsAre) {
   expect_refusal(finished, 2, "devices.csv:3: device \"no such card\" is not known");
 }
 
+TEST_F(PredictProgram, ARowThatCannotBePredictedIsNamed) {
+  for (const auto& [table, message] :
+       {std::pair("network,batch_size,device,precision\nsqueezenet1_1,32,T4,fp32\nsqueezenet1_1,32,T4,bf16\n",
+                  "rows.csv:3: device \"T4\" has no bf16_tflops"),
+        std::pair("network,batch_size,device,threads\nsqueezenet1_1,32,T4,\nsqueezenet1_1,32,T4,4\n",
+                  "rows.csv:3: threads are given")}) {
+    std::vector<std::string> command = {testing::program("predict"), "--configs", folder_->write("rows.csv", table)};
+    expect_refusal(testing::spawn(command), 2, message);
+    command.insert(command.end(), {"--out", folder_->file("p.csv")});
+    expect_refusal(testing::spawn(command), 2, message);
+  }
+}
+
 TEST_F(PredictProgram, AModelOfACpuAnswersForAGpuAsItsPeaksTell) {
   std::vector<AggregateRow> rows;
   for (const std::int64_t batch : {8, 16, 32, 64, 128, 256}) {

@@ -21,7 +21,7 @@ constexpr double drop = 0.5;  // before, between and after the recurrent layers
 
 RecurrentSpec parse_recurrent(std::string_view text) {
   constexpr std::array<std::string_view, 3> sizes = {"layers", "hidden", "vocab"};
-  SizedName name(text, sizes, "lstm:layers=2,hidden=650,vocab=10000");
+  SizedName name(text, sizes, recurrent_example);
   RecurrentSpec spec;
   spec.layers = name.size(0);
   spec.hidden = name.size(1);

@@ -281,7 +281,7 @@ TransformerSpec parse_transformer(std::string_view text) {
   constexpr std::array<std::string_view, 2> norms = {"layer", "rms"}, positions = {"learned", "rotary"},
                                             mlps = {"gelu", "swiglu"};
   const auto refuse = [&](std::string_view expected) { throw_bad_value({{}, 0, "network"}, text, expected); };
-  SizedName name(text, sizes, "transformer:layers=12,hidden=768,heads=12,vocab=30522");
+  SizedName name(text, sizes, transformer_example);
   TransformerSpec spec{name.size(0), name.size(1), name.size(2), name.size(3)};
   if (spec.hidden % spec.heads != 0) refuse("a transformer whose hidden size is a multiple of its heads");
   spec.rms = name.choice("norm", norms) == 1;

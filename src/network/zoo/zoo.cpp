@@ -40,6 +40,10 @@ const ZooEntry& zoo_entry(std::string_view name) {
   NearestName nearest{std::string(name)};
   for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
   nearest.offer("cifar_cnn", "cifar_cnn");
+  nearest.offer("transformer", transformer_example);
+  nearest.offer("lstm", recurrent_example);
+  nearest.offer("gru", fmt::format("{},cell=gru", recurrent_example));
+  nearest.offer("rnn", fmt::format("{},cell=tanh", recurrent_example));
   throw InputError(fmt::format("network \"{}\" is not known{}", shown(name),
                                nearest.found() ? fmt::format("; did you mean {}?", *nearest.found()) : ""));
 }

@@ -116,11 +116,15 @@ void RooflineStudy::add_steps(TimedSteps steps) {
 void RooflineStudy::finish_steps(std::size_t first) {
   name_steps();
   for (const StudyPoint& p : std::span(points_).subspan(first)) {
-    if (p.place.efficiency.value_or(0) <= 1) continue;
-    warnings_.push_back(fmt::format(
-        "{}, {}: faster than the roof of {} in {} allows, so the device or the precision must be another one",
-        p.environment, p.place.label, p.place.device, to_string(p.precision)));
+    check_against_roof(p, fmt::format("{}, {}", p.environment, p.place.label));
   }
+}
+
+void RooflineStudy::check_against_roof(const StudyPoint& point, const std::string& name) {
+  if (point.place.efficiency.value_or(0) <= 1) return;
+  warnings_.push_back(
+      fmt::format("{}: faster than the roof of {} in {} allows, so the device or the precision must be another one",
+                  name, point.place.device, to_string(point.precision)));
 }
 
 void RooflineStudy::name_steps() {
@@ -219,6 +223,7 @@ void RooflineStudy::add(const std::string& label, double ai, double flops_per_se
   point.roof = roof_of("", "");
   point.precision = or_given(Precision::unknown);
   point.place = point.roof->place(label, ai, flops_per_sec, point.precision);
+  check_against_roof(point, label);
   points_.push_back(std::move(point));
 }
 

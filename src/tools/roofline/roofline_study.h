@@ -72,6 +72,7 @@ class RooflineStudy {
   [[nodiscard]] Precision or_given(Precision stated);
   void add_steps(TimedSteps steps);
   void finish_steps(std::size_t first);
+  void check_against_roof(const StudyPoint& point, const std::string& name);
   void name_steps();
 
   StudyDevices devices_;
