@@ -247,9 +247,11 @@ class PERFPRED_API OpGraph {
 
 /// The operators of one training step (forward, loss, backward, optimizer) as the torch component executes them in the
 /// second or a later step (docs/counting.md).
+/// @param layout  of images and weights in memory
 /// @throws InputError if a tensor is larger than any device
 [[nodiscard]] PERFPRED_API OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision,
-                                                 OptimizerImpl impl = OptimizerImpl::fused);
+                                                 OptimizerImpl impl = OptimizerImpl::fused,
+                                                 Layout layout = Layout::nchw);
 
 /// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU, biases of
 /// convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists

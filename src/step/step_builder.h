@@ -29,7 +29,7 @@ struct LayerState {
 /// Layer rules (layer_rules.h) call it for the current layer.
 class StepBuilder {
  public:
-  StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl);
+  StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl, Layout layout);
 
   /// The whole step. To be called once.
   [[nodiscard]] OpGraph build();
@@ -88,6 +88,7 @@ class StepBuilder {
 
   // What only some rules need.
   [[nodiscard]] const Network& network() const { return network_; }
+  [[nodiscard]] bool channels_last() const { return channels_last_; }  ///< whether convolutions make such images
   [[nodiscard]] TensorId causal_mask() const { return mask_; }
   [[nodiscard]] const std::array<TensorId, 2>& rotations() const { return rotations_; }  ///< cosines, sines
   void set_labels(TensorId labels) { labels_ = labels; }
@@ -126,6 +127,7 @@ class StepBuilder {
   const Network& network_;
   const Optimizer optimizer_;
   const OptimizerImpl impl_;
+  const bool channels_last_;
   OpGraph graph_;
   std::vector<LayerState> states_;
   std::vector<TensorId> parameters_;

@@ -24,9 +24,10 @@ inline InputSpec input_of(const Network& network, Precision precision = Precisio
   return {{shape.begin(), shape.end()}, network.tokens ? DataType::i64 : floats};
 }
 
-inline OpGraph traced(const Network& network, Optimizer optimizer, Precision precision = Precision::fp32) {
+inline OpGraph traced(const Network& network, Optimizer optimizer, Precision precision = Precision::fp32,
+                      Layout layout = Layout::nchw) {
   const InputSpec input = input_of(network, precision);
-  return StepTracer::network(network, precision).trace({&input, 1}, optimizer);
+  return StepTracer::network(network, precision, layout).trace({&input, 1}, optimizer);
 }
 
 inline constexpr Phase phases[] = {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer};

@@ -55,8 +55,8 @@ class PERFPRED_API StepTracer {
   /// @throws InputError if the file is not one of these, is of another version, or has an operator that is not known
   static StepTracer pt2(const std::string& path, Precision precision = Precision::fp32);
 
-  /// A network of the zoo as NetworkModule executes it.
-  static StepTracer network(const Network& network, Precision precision);
+  /// A network of the zoo as NetworkModule executes it. @param layout  of its images and weights in memory
+  static StepTracer network(const Network& network, Precision precision, Layout layout = Layout::nchw);
 
   ~StepTracer();
   StepTracer(StepTracer&&) noexcept;
