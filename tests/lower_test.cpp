@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -76,17 +77,33 @@ TEST(Lower, CudnnsConvolutionsHaveTheirBiasAddedAfterwards) {
   EXPECT_EQ(gpu.totals().conv_matmul_flops, neutral.totals().conv_matmul_flops);
 }
 
+std::int64_t biased_convolutions(const OpGraph& step) {
+  return std::count_if(step.ops().begin(), step.ops().end(),
+                       [&](const Op& op) { return op.kind == OpKind::convolution && step.inputs(op).size() == 3; });
+}
+
 TEST(Lower, DepthwiseKernelsAddTheirBias) {
-  const Workload workload = trained_with("convnext_tiny", 2, Optimizer::none);
-  const auto biased = [](const OpGraph& step) {
-    std::int64_t count = 0;
-    for (const Op& op : step.ops()) {
-      if (op.kind == OpKind::convolution && step.inputs(op).size() == 3) ++count;
-    }
-    return count;
+  OpGraph step;
+  const auto convolve = [&](TensorId x, const Shape& window) {
+    const TensorId weight = step.add_tensor(window, DataType::f32, TensorRole::parameter);
+    const TensorId bias = step.add_tensor({16}, DataType::f32, TensorRole::parameter);
+    const TensorId result = step.add_like(x, TensorRole::activation);
+    step.add_op(OpKind::convolution, Phase::forward, -1, std::array{x, weight, bias}, std::array{result});
   };
-  EXPECT_EQ(biased(workload.graph()), 18 + 4);
-  EXPECT_EQ(biased(on_gpu(workload)), 18);  // a depthwise one in each block; four that change the resolution
+  convolve(step.add_tensor({2, 16, 8, 8}, DataType::f32, TensorRole::input), {16, 1, 3, 3});
+  const TensorId sequence = step.add_tensor({2, 8, 16}, DataType::f32, TensorRole::input);
+  convolve(step.add_view(sequence, {2, 16, 8}), {16, 1, 3});  // has channels last, but is no image
+  EXPECT_EQ(biased_convolutions(lower(step, DeviceKind::gpu)), 2);
+}
+
+/// Its layer norms make all images channels-last, whose depthwise convolutions are cuDNN's (gpu_dispatch_test).
+TEST(Lower, ConvNextsBiasesAreAddedAfterwards) {
+  Workload workload = trained_with("convnext_tiny", 2, Optimizer::none);
+  for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::fp64}) {
+    workload.precision = precision;
+    EXPECT_EQ(biased_convolutions(workload.graph()), 18 + 4);  // one in each block; four that change the resolution
+    EXPECT_EQ(biased_convolutions(on_gpu(workload)), precision == Precision::fp64 ? 18 : 0);
+  }
 }
 
 TEST(Lower, DropoutIsOneKernelThatKeepsAByteAnElement) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "step/permuted_image.h"
+
 namespace perfpred {
 namespace {
 
@@ -60,13 +62,6 @@ class Workspace {
     return static_cast<std::int64_t>(bytes);
   }
 
-  /// A view of a tensor that ends in the channels, as permuting images makes it.
-  [[nodiscard]] bool is_channels_last(TensorId id) const {
-    const TensorId storage = step_.tensors()[id].storage;
-    if (storage == id || step_.shape(storage).rank() == 0) return false;
-    return step_.shape(storage) != step_.shape(id) && step_.shape(storage).back() == step_.shape(id)[1];
-  }
-
   /// Whether LibTorch convolves by itself rather than by oneDNN (ConvParams::use_mkldnn in
   /// ATen/native/Convolution.cpp).
   [[nodiscard]] bool is_native() const {
@@ -118,7 +113,7 @@ class Workspace {
       return before + bytes(operands_.result) + bytes(operands_.weight_gradient) + threads_ * of_thread;
     }
     // Without a kernel for depthwise weights in this layout, oneDNN fills each group to a block of its own.
-    const bool filled = window[1] == 1 && is_channels_last(operands_.result);
+    const bool filled = window[1] == 1 && is_permuted_image(step_, operands_.result);
     const std::int64_t least = min_filled_of_weight_gradient;
     const std::int64_t made = blocked(operands_.weight, least) * (filled ? channel_block * channel_block : 1);
     return before + std::max(blocked(operands_.result, least) + blocked(operands_.image, least) + made,

@@ -45,7 +45,7 @@ const LayerRule& rule_of(LayerKind kind) {
     PERFPRED_RULE(concat, concat);
     PERFPRED_RULE(chunk, chunk);
     PERFPRED_RULE(channel_shuffle, shuffle);
-    PERFPRED_RULE(flatten, view);
+    PERFPRED_RULE(flatten, flatten);
     PERFPRED_RULE(to_nhwc, view);
     PERFPRED_RULE(to_nchw, view);
     PERFPRED_RULE(to_tokens, view);

@@ -42,7 +42,7 @@ void view_forward(StepBuilder& step, const Layer& layer);
 void view_backward(StepBuilder& step, const Layer& layer);
 void copy_forward(StepBuilder& step, const Layer& layer);
 void copy_backward(StepBuilder& step, const Layer& layer);
-extern const LayerRule view_rule, concat_rule, chunk_rule, shuffle_rule, split_heads_rule, merge_heads_rule,
-    class_token_rule, first_token_rule;
+extern const LayerRule view_rule, flatten_rule, concat_rule, chunk_rule, shuffle_rule, split_heads_rule,
+    merge_heads_rule, class_token_rule, first_token_rule;
 
 }  // namespace perfpred

@@ -318,7 +318,9 @@ std::int64_t Workload::params() const {
 }
 
 OpGraph Workload::graph() const {
-  if (!is_file_network(network)) return training_step(build_network(*this), optimizer, precision, optimizer_impl);
+  if (!is_file_network(network)) {
+    return training_step(build_network(*this), optimizer, precision, optimizer_impl, layout);
+  }
   const std::string variant = fmt::format("{}_{}", to_string(optimizer), to_string(precision));
   if (const auto file = find_graph(network, variant)) return file->graph(batch_size);
   throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");

@@ -11,8 +11,14 @@
 
 namespace perfpred {
 
-StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl)
-    : network_(network), optimizer_(optimizer), impl_(impl), states_(network.layers.size()) {
+/// ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format: results of doubles are never channels-last.
+StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl,
+                         Layout layout)
+    : network_(network),
+      optimizer_(optimizer),
+      impl_(impl),
+      channels_last_(layout == Layout::nhwc && precision != Precision::fp64),
+      states_(network.layers.size()) {
   if (precision == Precision::fp64) parameter_type_ = DataType::f64;
   half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
   mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
@@ -282,8 +288,9 @@ void StepBuilder::unscale_gradients() {
   add_op(OpKind::unscale_gradients, read, written);
 }
 
-OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl) {
-  return StepBuilder(network, optimizer, precision, impl).build();
+OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl,
+                      Layout layout) {
+  return StepBuilder(network, optimizer, precision, impl, layout).build();
 }
 
 }  // namespace perfpred

@@ -30,7 +30,7 @@ struct LayerState {
 /// Layer rules (layer_rules.h) call it for the current layer.
 class StepBuilder {
  public:
-  StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl);
+  StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl, Layout layout);
 
   /// The whole step. To be called once.
   [[nodiscard]] OpGraph build();
@@ -89,6 +89,7 @@ class StepBuilder {
 
   // What only some rules need.
   [[nodiscard]] const Network& network() const { return network_; }
+  [[nodiscard]] bool channels_last() const { return channels_last_; }  ///< whether convolutions make such images
   [[nodiscard]] TensorId causal_mask() const { return mask_; }
   [[nodiscard]] const std::array<TensorId, 2>& rotations() const { return rotations_; }  ///< cosines, sines
   void set_labels(TensorId labels) { labels_ = labels; }
@@ -127,6 +128,7 @@ class StepBuilder {
   const Network& network_;
   const Optimizer optimizer_;
   const OptimizerImpl impl_;
+  const bool channels_last_;
   OpGraph graph_;
   std::vector<LayerState> states_;
   std::vector<TensorId> parameters_;
@@ -152,6 +154,6 @@ void add_optimizer_update(StepBuilder& step, Optimizer optimizer, OptimizerImpl 
 
 /// The operators of one training step. @throws InputError if a tensor is larger than any device
 [[nodiscard]] OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision,
-                                    OptimizerImpl impl = OptimizerImpl::fused);
+                                    OptimizerImpl impl = OptimizerImpl::fused, Layout layout = Layout::nchw);
 
 }  // namespace perfpred

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a CUDA device executes what lower() says. Without one every test is skipped.
+// Whether a CUDA device executes what lower() says. Without one, tests that execute are skipped.
 #include <gtest/gtest.h>
 #include <perfpred/device.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
 #include <ATen/ATen.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/native/ConvUtils.h>
 #include <ATen/record_function.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -82,6 +85,46 @@ TEST(GpuDispatch, ExecutesTheLoweredStep) {
       EXPECT_EQ(counts["aten::_cudnn_rnn_backward"], step.totals(OpKind::rnn_backward).ops);
       EXPECT_EQ(counts[attention], step.totals(OpKind::attention).ops);
       EXPECT_EQ(counts[std::string(attention) + "_backward"], step.totals(OpKind::attention_backward).ops);
+    }
+  }
+}
+
+/// A tensor that LibTorch takes for one of a CUDA device, without memory.
+at::Tensor seen_on_cuda(at::IntArrayRef sizes, at::ScalarType type, at::MemoryFormat format) {
+  const at::Tensor model = at::empty(sizes, at::device(at::kMeta).dtype(type).memory_format(format));
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, c10::Device(at::kCUDA, 0)), nullptr,
+                   false),
+      c10::DispatchKeySet(c10::DispatchKey::CUDA), model.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(model.sizes(), model.strides());
+  return made;
+}
+
+TEST(GpuDispatch, AddsDepthwiseBiasesWhereCudnnConvolves) {
+  if (!at::detail::getCUDAHooks().compiledWithCuDNN()) GTEST_SKIP() << "LibTorch has no cuDNN";
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::f64}) {
+    for (const bool channels_last : {false, true}) {
+      SCOPED_TRACE(std::string(to_string(type)) + (channels_last ? ", channels-last" : ""));
+      const at::ScalarType scalars = type == DataType::f32   ? at::kFloat
+                                     : type == DataType::f64 ? at::kDouble
+                                                             : at::kBFloat16;
+      const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+      const at::native::ConvBackend backend = at::native::select_conv_backend(
+          seen_on_cuda({2, 16, 8, 8}, scalars, format),
+          seen_on_cuda({16, 1, 7, 7}, scalars, at::MemoryFormat::Contiguous), std::nullopt,
+          c10::fromIntArrayRefSlow({1, 1}), c10::fromIntArrayRefSlow({3, 3}), c10::fromIntArrayRefSlow({1, 1}), false,
+          c10::fromIntArrayRefSlow({0, 0}), 16, std::nullopt);
+
+      OpGraph step;
+      const TensorId stored =
+          step.add_tensor(channels_last ? Shape{2, 8, 8, 16} : Shape{2, 16, 8, 8}, type, TensorRole::input);
+      const TensorId image = channels_last ? step.add_view(stored, {2, 16, 8, 8}) : stored;
+      const TensorId weight = step.add_tensor({16, 1, 7, 7}, type, TensorRole::parameter);
+      const TensorId bias = step.add_tensor({16}, type, TensorRole::parameter);
+      const TensorId result = step.add_tensor({2, 16, 8, 8}, type, TensorRole::activation);
+      step.add_op(OpKind::convolution, Phase::forward, -1, std::array{image, weight, bias}, std::array{result});
+      const bool added = lower(step, DeviceKind::gpu).totals(OpKind::add).ops == 1;
+      EXPECT_EQ(added, backend == at::native::ConvBackend::Cudnn);
     }
   }
 }

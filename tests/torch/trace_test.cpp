@@ -75,6 +75,27 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphInMixedPrecision) {
   }
 }
 
+TEST(StepTracer, AgreesWithTheAnalyticGraphInChannelsLast) {  // where flattening an image may copy it
+  std::vector<Workload> jobs = {Workload::cifar_cnn(2, 1, 2), Workload::cifar_cnn(1, 1, 2),
+                                Workload::cifar_cnn(5, 4, 2)};  // one channel, one pixel: no copy
+  for (const std::string_view name : zoo_networks()) jobs.push_back(Workload::zoo(name, 2));
+  int copying = 0;
+  for (Workload& job : jobs) {
+    job.optimizer = Optimizer::sgd;
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      SCOPED_TRACE(job.network + " in " + std::string(to_string(precision)));
+      job.precision = precision;
+      job.layout = Layout::nchw;
+      const std::int64_t copies = job.graph().totals(OpKind::copy).ops;
+      job.layout = Layout::nhwc;
+      const OpGraph step = job.graph();
+      expect_equal(step, traced(job, Optimizer::sgd, precision));
+      copying += step.totals(OpKind::copy).ops > copies ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(copying, 2 * (1 + 8 + 1));  // a small CNN, VGG, AlexNet
+}
+
 TEST(StepTracer, AgreesWithTheAnalyticGraphOfWrittenOutAttention) {
   for (const char* name : {"vit_b_32", "bert_base", "transformer:layers=2,hidden=32,heads=4,vocab=50"}) {
     for (const Precision precision : {Precision::fp32, Precision::fp16}) {

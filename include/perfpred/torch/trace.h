@@ -55,7 +55,7 @@ class PERFPRED_API StepTracer {
   /// @throws InputError if the file is not one of these, is of another version, or has an operator that is not known
   static StepTracer pt2(const std::string& path, Precision precision = Precision::fp32);
 
-  /// The network of a workload as NetworkModule executes it, in the workload's precision.
+  /// The network of a workload as NetworkModule executes it, in the workload's precision and layout.
   /// @throws InputError as Workload::params()
   static StepTracer network(const Workload& workload);
 

@@ -36,6 +36,13 @@ void copy_backward(StepBuilder& step, const Layer&) {
 
 namespace {
 
+/// Channels lie side by side in channels-last memory, and apart in a row of features.
+void flatten_forward(StepBuilder& step, const Layer& layer) {
+  const Shape image = step.shape(step.input(0));
+  const bool has_pixels = image[1] != layer.output[1];
+  (step.channels_last() && has_pixels && image[1] > 1 ? copy_forward : view_forward)(step, layer);
+}
+
 void concat_forward(StepBuilder& step, const Layer& layer) {
   std::vector<TensorId> parts;
   parts.reserve(layer.input_count);
@@ -114,6 +121,7 @@ void first_token_backward(StepBuilder& step, const Layer&) {
 }  // namespace
 
 const LayerRule view_rule = {view_forward, view_backward};
+const LayerRule flatten_rule = {flatten_forward, view_backward};
 const LayerRule concat_rule = {concat_forward, concat_backward};
 const LayerRule chunk_rule = {view_forward, chunk_backward};
 const LayerRule shuffle_rule = {copy_forward, copy_backward};

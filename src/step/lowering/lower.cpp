@@ -7,13 +7,17 @@
 #include <array>
 
 #include "step/lowering/lowering.h"
+#include "step/permuted_image.h"
 
 namespace perfpred {
 namespace {
 
-/// Depthwise convolutions have a kernel of their own, which adds the bias itself.
-bool is_depthwise(const OpGraph& step, TensorId image, TensorId weight) {
-  return step.shape(weight)[1] == 1 && step.shape(image)[1] > 1;
+/// Convolution.cpp, use_cudnn_depthwise: depthwise convolutions have a kernel of their own, which adds the bias itself,
+/// but for images in channels-last memory. ConvUtils.h, cudnn_conv_suggest_memory_format: those are not of doubles.
+bool has_depthwise_kernel(const Lowering& lowering, TensorId image, TensorId weight) {
+  const OpGraph& step = lowering.from();
+  if (step.shape(weight)[1] != 1 || step.shape(image)[1] == 1) return false;
+  return step.tensors()[image].type == DataType::f64 || !lowering.is_channels_last(image);
 }
 
 /// Convolution.cpp, _convolution: cuDNN's has no bias; it is added in place afterwards. convolution_backward: the
@@ -22,7 +26,7 @@ std::size_t convolution_bias(Lowering& lowering, std::size_t i) {
   const Op& op = lowering.ops()[i];
   const auto in = lowering.from().inputs(op), out = lowering.from().outputs(op);
   if (out.empty()) return 0;
-  if (op.kind == OpKind::convolution && in.size() == 3 && !is_depthwise(lowering.from(), in[0], in[1])) {
+  if (op.kind == OpKind::convolution && in.size() == 3 && !has_depthwise_kernel(lowering, in[0], in[1])) {
     lowering.add(op, OpKind::convolution, in.first(2), out).flops = op.flops;
     lowering.add(op, OpKind::add, {out[0], in[2]}, {out[0]});
     return 1;
@@ -78,7 +82,8 @@ constexpr std::array<LoweringRule, 4> cpu_rules = {write_out_attention_with_drop
 
 }  // namespace
 
-Lowering::Lowering(const OpGraph& step) : from_(step), multiplied_(step.tensors().size()) {
+Lowering::Lowering(const OpGraph& step)
+    : from_(step), multiplied_(step.tensors().size()), channels_last_(step.tensors().size()) {
   to_.reserve(step.layer_names().size(), step.ops().size() + step.ops().size() / 4, step.tensors().size());
   for (TensorId id = 0; id < step.tensors().size(); ++id) {
     const Tensor& tensor = step.tensors()[id];
@@ -89,6 +94,15 @@ Lowering::Lowering(const OpGraph& step) : from_(step), multiplied_(step.tensors(
   }
   for (const std::string& name : step.layer_names()) to_.add_layer(name);
   for (const std::string& name : step.op_names()) to_.add_op_name(name);
+  const auto is_image = [&](TensorId id) { return id != no_tensor && step.shape(id).rank() == 4; };
+  for (const Op& op : step.ops()) {
+    const auto in = step.inputs(op);
+    const auto image = std::find_if(in.begin(), in.end(), is_image);
+    if (image == in.end() || !is_channels_last(*image)) continue;
+    for (const TensorId id : step.outputs(op)) {
+      if (is_image(id)) channels_last_[storage(id)] = true;
+    }
+  }
   for (const Op& op : step.ops()) {
     if (op.kind == OpKind::bernoulli || op.kind == OpKind::div) continue;
     const bool multiplies = op.kind == OpKind::mul;
@@ -101,6 +115,10 @@ Lowering::Lowering(const OpGraph& step) : from_(step), multiplied_(step.tensors(
     for (const TensorId id : step.inputs(op)) note(id);
     for (const TensorId id : step.outputs(op)) note(id);
   }
+}
+
+bool Lowering::is_channels_last(TensorId image) const {
+  return from_.shape(image).rank() == 4 && (channels_last_[storage(image)] || is_permuted_image(from_, image));
 }
 
 TensorId Lowering::new_tensor(const Shape& shape, DataType type, Phase made_in) {

@@ -23,6 +23,9 @@ class Lowering {
   /// Whether nothing but `bernoulli`, `div`, one `mul` before the backward pass and `mul` in it name the storage.
   [[nodiscard]] bool is_dropout_mask(TensorId storage) const { return multiplied_[storage] == 1; }
 
+  /// Whether an image lies in channels-last memory, as far as shapes tell: permuted to it, or made from such an image.
+  [[nodiscard]] bool is_channels_last(TensorId image) const;
+
   TensorId new_tensor(const Shape& shape, DataType type, Phase made_in);
   TensorId view(TensorId base, const Shape& shape) { return to_.add_view(base, shape); }
 
@@ -47,7 +50,8 @@ class Lowering {
   const OpGraph& from_;
   OpGraph to_;
   std::vector<std::uint8_t>
-      multiplied_;  // by storage: how often before the backward pass; 2: or named by another operator
+      multiplied_;                   // by storage: how often before the backward pass; 2: or named by another operator
+  std::vector<bool> channels_last_;  // by storage: made from an image in such memory
   std::unordered_map<std::string, std::int32_t> names_;
 };
 

@@ -163,6 +163,7 @@ struct StepTracer::Impl {
   std::shared_ptr<void> owner;
   std::shared_ptr<ExportedModule> exported;  // of a file of torch.export.save()
   std::shared_ptr<NetworkModule> zoo;
+  Layout layout = Layout::nchw;  // of images
   Precision precision;
 
   Impl(const ModuleToTrace& made, Precision of) : forward(made.forward), owner(made.module), precision(of) {
@@ -222,7 +223,9 @@ struct StepTracer::Impl {
     OpRecorder recorder;
     std::vector<at::Tensor> inputs;
     for (const InputSpec& spec : specs) {
-      inputs.push_back(meta(spec.shape, input_type(inputs.size(), spec.type)));
+      at::Tensor input = meta(spec.shape, input_type(inputs.size(), spec.type));
+      if (layout == Layout::nhwc && input.dim() == 4) input = input.contiguous(at::MemoryFormat::ChannelsLast);
+      inputs.push_back(std::move(input));
       recorder.name_tensor(inputs.back(), TensorRole::input);
     }
     for (const at::Tensor& parameter : parameters) recorder.name_tensor(parameter, TensorRole::parameter);
@@ -289,11 +292,13 @@ StepTracer StepTracer::network(const Workload& workload) {
     ModuleOptions options;
     options.device = at::kMeta;
     options.type = storage_type(workload.precision);
+    options.layout = workload.layout;
     module = std::make_shared<NetworkModule>(workload, options);
     return ModuleToTrace{module, [module = module.get()](const auto& inputs) { return module->forward(inputs.at(0)); }};
   };
   StepTracer tracer(make, workload.precision);
   tracer.impl_->zoo = std::move(module);
+  tracer.impl_->layout = workload.layout;
   return tracer;
 }
 
