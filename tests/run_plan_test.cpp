@@ -291,6 +291,15 @@ TEST(PlanRuns, LargerBudgetsAddTheSameTimeToEachDevice) {
   EXPECT_EQ(plan.marginal.back().extra_sec, 100);
 }
 
+TEST(PlanRuns, WhereEveryRunIsPlannedThereIsNothingToBuy) {  // though no device could hold them all
+  TimedRequest request;
+  request.devices = {{"a", 150}, {"b", 150}};
+  const std::vector<PlanCandidate> candidates(2, PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 1), 100, 1}));
+  const RunPlan plan = plan_candidates(candidates, request);
+  EXPECT_EQ(plan.runs.size(), 2U);
+  EXPECT_TRUE(plan.marginal.empty());
+}
+
 TEST(PlanRuns, WithoutCandidatesThereIsNothingToBuy) {
   for (const double confidence : {0.5, 0.9}) {
     TimedRequest request = safe_request(confidence, 1);

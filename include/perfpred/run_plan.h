@@ -72,7 +72,7 @@ struct RunPlan {
   double upper_bound = 0;              ///< no plan is worth more; equals value if optimal
   std::vector<PlannedRun> runs;        ///< by device, then by start
   std::vector<PlannedRun> missed;      ///< candidates not in the plan: at most five, least loss first; only if optimal
-  std::vector<LargerBudget> marginal;  ///< ascending, until all candidates fit; only if optimal
+  std::vector<LargerBudget> marginal;  ///< ascending, until all candidates fit; only if optimal and not all are planned
   /// The Pareto front: candidates for which no other costs as little and is worth as much. Cheapest first, whatever
   /// the budget.
   std::vector<PlannedRun> pareto;

@@ -59,7 +59,9 @@ RunPlan plan_candidates(std::span<const PlanCandidate> candidates, const TimedRe
   // Without a proof of optimality, differences between plans would be noise of the heuristic.
   if (plan.status == PlanStatus::optimal) {
     plan.missed = missed_runs(candidates, problem, best, request, limits);
-    plan.marginal = larger_budgets(problem, best.value, request, limits);
+    if (plan.runs.size() < candidates.size()) {
+      plan.marginal = larger_budgets(problem, best.value, request, limits);
+    }
   }
   return plan;
 }
