@@ -18,6 +18,7 @@
 #include "text/files.h"
 #include "text/hash.h"
 #include "text/parse.h"
+#include "workload/moved_workload.h"
 
 namespace perfpred {
 namespace {
@@ -203,13 +204,7 @@ std::vector<Prediction> TimeRegressor::predict_on(const Workload& workload,
 }
 
 Workload TimeRegressor::on_device(const Workload& workload, std::string_view device) const {
-  Workload there = with_field(workload, "device", device);
-  if (there.device == workload.device) return there;
-  const auto state = impl_->state.read();
-  const auto group = std::find_if(state->groups.begin(), state->groups.end(),
-                                  [&](const Group& one) { return one.example.device == there.device; });
-  there.threads = group != state->groups.end() ? group->example.threads : std::nullopt;
-  return there;
+  return moved_workload(workload, device, impl_->state.read()->groups, &Group::example);
 }
 
 JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "text/csv.h"
+#include "workload/moved_workload.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -36,6 +37,13 @@ bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
                      [&](const SweptField& field) { return field.name == name && !field.values.empty(); });
 }
 
+/// with_field(), but that threads follow the device unless they are given.
+Workload with_value(std::span<const Workload> bases, const Workload& workload, const std::string& field,
+                    const std::string& value, bool has_threads) {
+  const bool moves = field == "device" && !has_threads;
+  return moves ? moved_workload(workload, value, bases) : with_field(workload, field, value);
+}
+
 /// Fields that only `cifar_cnn` has.
 bool is_of_family(const SweptField& field) { return field.name == "depth" || field.name == "base_filters"; }
 
@@ -45,15 +53,6 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
   const NetworkName name = network;
   const auto known = std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network == name; });
   return known != bases.end() ? *known : with_field(bases.front(), "network", name);
-}
-
-Workload with_device(std::span<const Workload> bases, Workload workload, std::string_view device) {
-  Workload there = with_field(workload, "device", device);
-  if (there.device == workload.device) return there;
-  const auto known =
-      std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.device == there.device; });
-  there.threads = known != bases.end() ? known->threads : std::nullopt;
-  return there;
 }
 
 Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
@@ -69,9 +68,7 @@ Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptF
     for (const SweptField& field : *list) {
       const bool applies = list == &fields || workload.network == "cifar_cnn" || !is_of_family(field);
       if (field.name == "network" || field.values.empty() || !applies) continue;
-      const std::string& value = field.values.front();
-      workload = field.name == "device" && !has_threads ? with_device(bases, std::move(workload), value)
-                                                        : with_field(std::move(workload), field.name, value);
+      workload = with_value(bases, workload, field.name, field.values.front(), has_threads);
     }
   }
   return workload;
@@ -98,8 +95,7 @@ std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std
         continue;
       }
       for (const std::string& value : field.values) {
-        next.push_back(field.name == "device" && !has_threads ? with_device(bases, workload, value)
-                                                              : with_field(workload, field.name, value));
+        next.push_back(with_value(bases, workload, field.name, value, has_threads));
       }
     }
     workloads = std::move(next);

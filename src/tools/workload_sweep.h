@@ -21,13 +21,9 @@ struct SweptField {
 /// @throws InputError for a network that is not known
 [[nodiscard]] Workload with_network(std::span<const Workload> bases, std::string_view network);
 
-/// The workload on a device. On another one than its own, the number of threads is that of the first of `bases` there,
-/// else empty.
-[[nodiscard]] Workload with_device(std::span<const Workload> bases, Workload workload, std::string_view device);
-
 /// with_network(), or the first of `bases` where no network is given, with fields replaced: first by `defaults` (not
 /// depth and base_filters for networks other than `cifar_cnn`), then by `fields`. Each has one value. A device replaces
-/// threads, too, as with_device() does, unless they are given.
+/// threads, too, by those of the first of `bases` there, else by none, unless they are given.
 /// @throws InputError for a field that is not known, or a text that is not a value of it
 [[nodiscard]] Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
                                      const std::vector<SweptField>& fields);
