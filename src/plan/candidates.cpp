@@ -26,7 +26,8 @@ std::vector<std::string> device_names(const PlanRequest& request) {
 /// for one place stays.
 class CandidateTable {
  public:
-  CandidateTable(std::span<const AggregateRow> rows, const PlanRequest& request) : request_(request) {
+  CandidateTable(std::span<const AggregateRow> rows, const PlanRequest& request)
+      : request_(request), devices_(device_names(request)) {
     if (rows.empty()) throw InputError("there is no row to plan with");
   }
 
@@ -37,15 +38,18 @@ class CandidateTable {
 
   void add(std::size_t device, PlanOption option) {
     std::size_t index = candidates_.size();
-    if (!request_.devices.front().name.empty()) {
+    if (!devices_.front().empty()) {
       Workload anywhere = option.workload;
       anywhere.device.clear();
       index = place_.emplace(anywhere.key(), index).first->second;
     }
-    if (index == candidates_.size()) candidates_.emplace_back(device_names(request_).size());
+    if (index == candidates_.size()) candidates_.emplace_back(devices_.size());
     auto& place = candidates_[index][device];
     if (!place) place = std::move(option);
   }
+
+  /// As the request names them, one for each place of a candidate.
+  [[nodiscard]] const std::vector<std::string>& devices() const { return devices_; }
 
   /// A row without a value.
   void skip() { skipped_ = true; }
@@ -65,6 +69,7 @@ class CandidateTable {
 
  private:
   const PlanRequest& request_;
+  std::vector<std::string> devices_;
   std::vector<PlanCandidate> candidates_;
   std::map<std::string, std::size_t> place_;  // by key without device
   std::optional<double> best_acc_;
@@ -103,7 +108,7 @@ Disturbance disturbance_of(const TimeRegressor& model) {
 
 std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> rows, const PlanRequest& request) {
   CandidateTable table(rows, request);
-  std::vector<std::string> devices = device_names(request);
+  std::vector<std::string> devices = table.devices();
   const std::set<std::string> measured = devices_of(rows);
   for (std::string& device : devices) {
     if (device.empty()) continue;
@@ -132,7 +137,7 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
 std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows, const PlanRequest& request,
                                                 const TimeRegressor& model) {
   CandidateTable table(rows, request);
-  std::vector<std::string> devices = device_names(request);
+  std::vector<std::string> devices = table.devices();
   std::set<std::string> known = devices_of(rows);
   known.merge(devices_of(model.fitted_rows()));
   for (std::string& device : devices) {

@@ -16,7 +16,8 @@ struct PlanOption {
   DomainViolation reason = DomainViolation::none;  ///< why the predicted time is outside the model's domain
 };
 
-/// A run that may be planned: one option for each device of the request, empty where the run cannot go.
+/// A run that may be planned: one option for each device of the request, empty where the run cannot go. Devices without
+/// a name share one option until the plan is made.
 using PlanCandidate = std::vector<std::optional<PlanOption>>;
 
 /// Candidates by measured times, in the order of the rows. @throws as plan_runs
@@ -27,8 +28,8 @@ using PlanCandidate = std::vector<std::optional<PlanOption>>;
 [[nodiscard]] std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows,
                                                               const PlanRequest& request, const TimeRegressor& model);
 
-/// For each device: the joint distribution of log seconds per epoch, one entry per candidate, including measurement
-/// noise and the probability that a run is disturbed. One entry for all devices if none of them has a name.
+/// For each option of a candidate: the joint distribution of log seconds per epoch, one entry per candidate, including
+/// measurement noise and the probability that a run is disturbed.
 /// @throws InputError if a candidate has no option for a device
 [[nodiscard]] std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidates,
                                                        const TimeRegressor& model);

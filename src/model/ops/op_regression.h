@@ -51,6 +51,7 @@ struct ErrorSpread {
   /// the rest), plus scale^2 times a part common to networks of similar features and a part of the network itself.
   /// Errors in another precision count half.
   [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b) const;
+  /// @param alike  likeness of the two networks' features, if the caller has it: exp(-distance^2 / 2 length^2)
   [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b, double alike) const;
   [[nodiscard]] double variance_of_label(const OpError& row) const;
 
