@@ -10,10 +10,14 @@
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -112,6 +116,42 @@ TEST_F(GpuMeasuring, TheWaitForDataIsTheDevices) {
   const double waited = session.loader().waited_sec() - before;
   EXPECT_GE(waited, 0);
   EXPECT_LT(waited / sec, 0.1);  // of steps that compute for milliseconds
+}
+
+/// An image takes 20 ms to read.
+class Slow final : public ImageSource {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return 1000; }
+  [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
+  void read(std::int64_t, std::uint64_t, Layout, std::span<float> out) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::fill(out.begin(), out.end(), 0.5F);
+  }
+};
+
+TEST_F(GpuMeasuring, ADeviceThatWaitsForASlowSourceSaysSo) {
+  const Slow source;
+  BatchLoader loader({3, 32, 32}, {8, device_, at::kFloat, Layout::nchw, 1});
+  loader.start(source, 160, std::nullopt);
+  StepClock clock(device_);
+  clock.mark();
+  double sum = 0;
+  while (const auto batch = loader.next()) sum += batch->inputs.sum().item<double>();
+  clock.mark();
+  EXPECT_NEAR(sum, 160 * 3 * 32 * 32 * 0.5, 1);
+  EXPECT_GT(loader.waited_sec() / clock.take(0).at(0), 0.5);
+}
+
+TEST_F(GpuMeasuring, TheHostsTimeIsNotItsWaitForTheDevice) {
+  at::Tensor large = at::randn({8192, 8192}, at::TensorOptions().device(device_));
+  const StepTiming timing = StepTimer(device_)
+                                .measure([&] {
+                                  for (int i = 0; i < 10; ++i) large = large.matmul(large).mul(1e-4);
+                                  return true;
+                                })
+                                .value();
+  EXPECT_GT(timing.host_p50_sec.value(), 0);
+  EXPECT_LT(timing.host_p50_sec.value(), 0.2 * timing.label.median);  // twenty launches, ten large products
 }
 
 TEST_F(GpuMeasuring, AnInvalidatedCaptureLeavesTheDeviceUsable) {

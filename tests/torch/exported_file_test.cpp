@@ -157,7 +157,7 @@ TEST_F(ExportedFiles, OfOtherKindsAreRefused) {
   torch::jit::Module script("Net");
   script.define("def forward(self, x):\n    return x\n");
   script.save(folder_.file("script.pt"));
-  EXPECT_EQ(refusal(folder_.file("script.pt")), "is a TorchScript file: give it to --torchscript");
+  EXPECT_EQ(refusal(folder_.file("script.pt")), "is a TorchScript file, not one of torch.export");
   write_torch_file({}, "weights", {{"w", torch::ones({3})}}, folder_.file("weights.pt"));
   EXPECT_THAT(refusal(folder_.file("weights.pt")), StartsWith("is not a file of torch.export.save(); save it with"));
 }

@@ -54,7 +54,7 @@ TEST(TrainNet, ABatchOfOneImageIsRefusedWhereItHasNoVariance) {
   options.network = "resnet18";
   options.train_images = 17;
   options.batch_size = 16;
-  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("choose another --batch-size"),
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("choose another batch size"),
             std::string::npos);
 }
 
@@ -144,11 +144,11 @@ TEST(TrainNet, RefusesOptionsThatWouldHaveNoEffect) {
   EXPECT_EQ(says([](auto& o) { o.data = "cifar10:d"; }), "train-images is for generated and dummy data only");
   EXPECT_EQ(says([](auto& o) { o.skip_corrupt = true; }), "skip-corrupt is for imagefolder data only");
   EXPECT_EQ(says([](auto& o) { o.verify = true; }), "verify is for imagefolder data only");
-  EXPECT_EQ(says([](auto& o) { o.env = "here"; }), "--env needs --log-file");
-  EXPECT_EQ(says([](auto& o) { o.warmup_iters = 1; }), "--warmup-iters needs --log-file");
+  EXPECT_EQ(says([](auto& o) { o.env = "here"; }), "env needs log_file");
+  EXPECT_EQ(says([](auto& o) { o.warmup_iters = 1; }), "warmup_iters needs log_file");
   EXPECT_EQ(says([](auto& o) { o.evaluate = o.profile_one_step = true; }),
-            "--evaluate and --profile-one-step exclude each other");
-  EXPECT_EQ(says([](auto& o) { o.resume = "a", o.init = "b"; }), "--resume and --init exclude each other");
+            "evaluate and profile_one_step exclude each other");
+  EXPECT_EQ(says([](auto& o) { o.resume = "a", o.init = "b"; }), "resume and init exclude each other");
 
   const std::string program = perfpred::testing::program("train-net");
   if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";

@@ -13,8 +13,10 @@ namespace perfpred {
 /// The time of a step, and the device's state while it was taken; values that the system does not tell are empty.
 struct StepTiming {
   StepLabel label;
-  std::optional<double> host_p50_sec;  ///< median time that a GPU's host needs to submit a step; empty on a CPU
-  std::optional<double> clock_mhz;     ///< median over the samples
+  /// Median time that a GPU's host needs to submit a step to an idle device: behind a full queue it would wait for
+  /// room. Empty on a CPU.
+  std::optional<double> host_p50_sec;
+  std::optional<double> clock_mhz;                      ///< median over the samples
   std::optional<double> clock_low_mhz, clock_high_mhz;  ///< 5 % and 95 % quantile
   std::vector<StepSample> samples;                      ///< all, in order, warm-up included
   bool throttled = false;                               ///< at least once
@@ -28,10 +30,12 @@ class PERFPRED_API StepTimer {
  public:
   explicit StepTimer(c10::Device device, StepSamplesOptions options = {});
 
-  /// @param step  runs one whole training step, which must not wait for the device, and returns whether to go on. What
-  /// it throws comes through
+  /// @param step   runs one training step, which must not wait for the device, and returns whether to go on. What it
+  /// throws comes through
+  /// @param fetch  gets the batch of the next step, if the step does not: part of the step's time, not of the host's
   /// @returns nothing if `step` ended the measurement
-  [[nodiscard]] std::optional<StepTiming> measure(const std::function<bool()>& step) const;
+  [[nodiscard]] std::optional<StepTiming> measure(const std::function<bool()>& step,
+                                                  const std::function<void()>& fetch = {}) const;
 
  private:
   c10::Device device_;

@@ -2,6 +2,7 @@
 #include "torch/device/runtime_device.h"
 
 #include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <perfpred/device.h>
 #include <perfpred/error.h>
@@ -21,8 +22,12 @@ c10::Device cuda(int index) {
   const int count = cuda_device_count();
   if (count == 0) throw DeviceError("device cuda: this machine has no CUDA device");
   if (index >= count) throw DeviceError(fmt::format("device cuda:{}: this machine has {} CUDA devices", index, count));
-  guard_torch([] { at::globalContext().lazyInitDevice(at::kCUDA); });
-  return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+  const c10::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(index));
+  guard_torch([device] {
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    at::accelerator::setDeviceIndex(device.index());
+  });
+  return device;
 }
 
 }  // namespace
@@ -32,7 +37,7 @@ c10::Device runtime_device(std::string_view text) {
   if (text == "auto") return cuda_device_count() > 0 ? cuda(0) : c10::Device(c10::kCPU);
   if (text == "cuda") return cuda(0);
   constexpr std::string_view prefix = "cuda:";
-  if (text.substr(0, prefix.size()) == prefix) {
+  if (text.starts_with(prefix)) {
     int index = 0;
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data() + prefix.size(), end, index);

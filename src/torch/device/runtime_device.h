@@ -7,7 +7,8 @@
 
 namespace perfpred {
 
-/// `auto` (the first GPU, else the CPU), `cpu`, `cuda`, `cuda:1`; a CUDA device has an index afterwards.
+/// `auto` (the first GPU, else the CPU), `cpu`, `cuda`, `cuda:1`; a CUDA device has an index, and
+/// becomes this thread's current one, of which an error's cause is asked.
 /// @throws InputError for any other text, DeviceError if the machine lacks the device
 [[nodiscard]] c10::Device runtime_device(std::string_view text);
 

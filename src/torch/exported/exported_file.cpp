@@ -38,7 +38,7 @@ void check_kind(TorchArchive& archive) {
     if (archive.has("serialized_exported_program.json")) {
       throw InputError(std::string("is of an older PyTorch; ") + save_again);
     }
-    throw InputError(archive.has("constants.pkl") ? "is a TorchScript file: give it to --torchscript"
+    throw InputError(archive.has("constants.pkl") ? "is a TorchScript file, not one of torch.export"
                                                   : std::string("is not a file of torch.export.save(); ") + save_again);
   }
   if (text_of(archive, "archive_format") != "pt2") throw InputError("is an archive of another format than pt2");

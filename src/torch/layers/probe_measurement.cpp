@@ -92,7 +92,7 @@ Device device_of(c10::Device device, const DeviceCatalogue& catalogue) {
   if (device.is_cpu()) return catalogue.find_measured(name);
   const auto candidates = catalogue.candidates(name);
   if (candidates.size() == 1) return *candidates.front();
-  throw InputError(fmt::format("device \"{}\" is {}: give its rates with --device-file", name,
+  throw InputError(fmt::format("device \"{}\" is {}: give its rates in a device file", name,
                                candidates.empty() ? "not in the catalogue" : "one of several in the catalogue"));
 }
 

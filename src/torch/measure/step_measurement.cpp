@@ -95,33 +95,37 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
   TrainingStep& step = session.step();
   const std::int64_t full = workload.train_images / workload.batch_size;
   const std::int64_t rest = workload.train_images % workload.batch_size;
+  Batch batch;
+  const auto fetch = [&] { batch = session.next(); };
   const auto one_eagerly = [&] {
-    step.run_eagerly(session.next());
+    step.run_eagerly(batch);
     return !stop();
   };
   const auto one = [&] {
-    step.run(session.next());
+    step.run(batch);
     return !stop();
   };
   StepMeasurement measured;
   StepSamplesOptions sampling;
   sampling.limit_sec = device.is_cpu() ? cpu_step_sec : gpu_step_sec;
+  fetch();
   if (!one_eagerly()) return std::nullopt;
   peak.restart();
   std::optional<double> eager_sec;
   if (workload.cuda_graph && full > 0) {
     StepSamplesOptions before = sampling;
     before.limit_sec *= eager_share_of_limit;
-    const auto eager = StepTimer(device, before).measure(one_eagerly);
+    const auto eager = StepTimer(device, before).measure(one_eagerly, fetch);
     if (!eager) return std::nullopt;
     eager_sec = eager->label.median;
     while (!step.captured()) {
+      fetch();
       if (!one()) return std::nullopt;
     }
   }
   const auto begin = Clock::now();
   const double waited_before = session.loader().waited_sec();
-  auto timing = StepTimer(device, sampling).measure(one);
+  auto timing = StepTimer(device, sampling).measure(one, fetch);
   if (!timing) return std::nullopt;
   measured.data_wait_share = session.loader().waited_sec() - waited_before;
   measured.sampling_sec = seconds_since(begin);

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double window_sec = 0.1;  // between readings of the device
 constexpr double taken_mb = 200;
+constexpr int host_steps = 5;
 
 /// Memory that this process holds on a GPU.
 double reserved_mb(c10::Device device) {
@@ -29,26 +30,29 @@ double reserved_mb(c10::Device device) {
 
 StepTimer::StepTimer(c10::Device device, StepSamplesOptions options) : device_(device), options_(std::move(options)) {}
 
-std::optional<StepTiming> StepTimer::measure(const std::function<bool()>& step) const {
+std::optional<StepTiming> StepTimer::measure(const std::function<bool()>& step,
+                                             const std::function<void()>& fetch) const {
   return guard_torch([&]() -> std::optional<StepTiming> {
+    const auto whole_step = [&] {
+      if (fetch) fetch();
+      return step();
+    };
     StepTiming timing;
     StepSamples samples(options_);
     DeviceMonitor monitor(device_);
     StepClock clock(device_);
-    if (!step()) return std::nullopt;  // the very first chooses and loads kernels, and allocates: it is not a sample
+    if (!whole_step())
+      return std::nullopt;  // the very first chooses and loads kernels, and allocates: it is not a sample
     synchronize(device_);
     const std::optional<double> free_before = monitor.read().mem_free_mb;
     const double reserved_before = reserved_mb(device_);
     clock.mark();
     std::vector<double> window;
     std::vector<double> clocks;
-    std::vector<double> host_sec;
     Disturbance all;
     double in_window = 0;
     while (true) {
-      const auto submitted = std::chrono::steady_clock::now();
-      if (!step()) return std::nullopt;
-      host_sec.push_back(seconds_since(submitted));
+      if (!whole_step()) return std::nullopt;
       clock.mark();
       for (const double sec : clock.take(most_open_marks)) {
         window.push_back(sec);
@@ -83,7 +87,14 @@ std::optional<StepTiming> StepTimer::measure(const std::function<bool()>& step) 
     timing.label = samples.label();
     timing.samples = samples.all();
     if (!device_.is_cpu()) {
-      host_sec.erase(host_sec.begin(), host_sec.begin() + timing.label.warmup);
+      std::vector<double> host_sec;
+      for (int i = 0; i < host_steps; ++i) {
+        if (fetch) fetch();
+        synchronize(device_);
+        const auto begin = std::chrono::steady_clock::now();
+        if (!step()) return std::nullopt;
+        host_sec.push_back(seconds_since(begin));
+      }
       timing.host_p50_sec = median(std::move(host_sec));
     }
     return timing;

@@ -11,8 +11,10 @@ namespace {
 constexpr int success = 0;
 constexpr int insufficient_size = 7;
 constexpr int sm_clock = 1;
-// nvmlClocksEventReasons: hardware slowdown, software and hardware thermal slowdown, hardware power brake.
-constexpr unsigned long long slowdowns = 0x08 | 0x20 | 0x40 | 0x80;
+// nvmlClocksEventReasons
+constexpr unsigned long long hw_slowdown = 0x08, sw_thermal_slowdown = 0x20, hw_thermal_slowdown = 0x40,
+                             hw_power_brake = 0x80;
+constexpr unsigned long long slowdowns = hw_slowdown | sw_thermal_slowdown | hw_thermal_slowdown | hw_power_brake;
 
 template <class Function>
 void load(void* library, const char* name, Function& function) {

@@ -42,15 +42,14 @@ void check_ranges(const TrainNetOptions& options) {
 
 /// @throws InputError for options that contradict each other or would have no effect
 void check_combinations(const TrainNetOptions& options) {
-  if (options.evaluate && options.profile_one_step) {
-    throw InputError("--evaluate and --profile-one-step exclude each other");
-  }
-  if (!options.resume.empty() && !options.init.empty()) throw InputError("--resume and --init exclude each other");
+  if (options.evaluate && options.profile_one_step)
+    throw InputError("evaluate and profile_one_step exclude each other");
+  if (!options.resume.empty() && !options.init.empty()) throw InputError("resume and init exclude each other");
   if (!trains(options)) return;
   if (options.optimizer == Optimizer::none) throw InputError("optimizer none trains nothing");
-  if (options.save_every > 0 && options.out_dir.empty()) throw InputError("--save-every needs --out-dir");
-  if (options.warmup_iters > 0 && options.log_file.empty()) throw InputError("--warmup-iters needs --log-file");
-  if (!options.env.empty() && options.log_file.empty()) throw InputError("--env needs --log-file");
+  if (options.save_every > 0 && options.out_dir.empty()) throw InputError("save_every needs out_dir");
+  if (options.warmup_iters > 0 && options.log_file.empty()) throw InputError("warmup_iters needs log_file");
+  if (!options.env.empty() && options.log_file.empty()) throw InputError("env needs log_file");
 }
 
 }  // namespace

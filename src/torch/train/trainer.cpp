@@ -58,7 +58,7 @@ void Trainer::load_initial_weights() {
   if (!path.empty()) {
     restore(step_->network_state(), load_weights(path), path);
   } else if (options_.evaluate && !of_file(options_)) {
-    data_.notes.emplace_back("the weights are random: neither --init nor --resume says where to take them from");
+    data_.notes.emplace_back("the weights are random: no checkpoint says where to take them from");
   }
 }
 
@@ -179,8 +179,9 @@ void Trainer::train() {
     if (whole && !result_.stopped) validated_ = evaluate(*data_.images.validation);
     if (!validated_) {
       if (saves()) save("last.pt");
-      message_(fmt::format("stopped after {}; {}", place(),
-                           saves() ? "last.pt goes on from there" : "without --out-dir nothing is kept"));
+      message_(
+          fmt::format("stopped after {}; {}", place(),
+                      saves() ? "last.pt goes on from there" : "nothing is kept without a folder for checkpoints"));
       if (!result_.stopped) validated_ = evaluate(*data_.images.validation);
       if (!validated_) return;
     }

@@ -138,7 +138,7 @@ void check_last_batch(Workload workload) {
     if (layer.kind == LayerKind::batch_norm && layer.output.numel() == layer.out_channels) {
       throw InputError(
           fmt::format("a batch of one image leaves batch normalisation {} one value a channel and no variance; choose "
-                      "another --batch-size for {} images",
+                      "another batch size for {} images",
                       layer.name, workload.train_images));
     }
   }
