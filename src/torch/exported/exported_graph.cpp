@@ -174,9 +174,7 @@ void RunnableGraph::set_operator(Node& node, const ExportedNode& from, const Gra
   if (!node.op) {
     throw InputError(
         "this operator is not known to LibTorch: load a library that registers it; perfpred.capture records a step "
-        "of a network whose operators are written in Python"); perfpred.capture "
-        "records "
-        "a step of a network whose operators are written in Python");
+        "of a network whose operators are written in Python");
   }
   const auto& formals = node.op->schema().arguments();
   node.inputs.resize(formals.size());
