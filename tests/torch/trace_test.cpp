@@ -8,7 +8,6 @@
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <torch/library.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -136,13 +135,6 @@ TEST(StepTracer, GivesTheSameStepAgain) {
 
 // ---- Modules of others ----
 
-at::Tensor twice(const at::Tensor& x) { return x * 2; }
-
-TORCH_LIBRARY(perfpred_test, library) {
-  library.def("twice(Tensor x) -> Tensor");
-  library.impl("twice", c10::DispatchKey::CPU, TORCH_FN(twice));
-}
-
 /// One weight, and an operator that LibTorch does not have.
 struct Custom : torch::nn::Module {
   Custom() : weight(register_parameter("weight", torch::empty({16, 8}))) {}
@@ -156,6 +148,7 @@ struct Custom : torch::nn::Module {
 };
 
 ModuleToTrace make_custom() {
+  load_operators(PERFPRED_TEST_OPERATORS);  // again is not an error
   auto module = std::make_shared<Custom>();
   EXPECT_TRUE(module->weight.is_meta());
   return {module,

@@ -12,13 +12,12 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "statistics/parallel.h"
 #include "torch/data/jpeg.h"
 #include "torch/data/random.h"
 #include "torch/data/resample.h"
@@ -241,37 +240,21 @@ std::string damage(const std::string& path, bool decode) {
 /// @return the damage of each picture; nothing if options.stop returned true
 std::optional<std::vector<std::string>> check(const std::vector<Entry>& entries, const fs::path& part,
                                               const ImageFolderOptions& options) {
-  constexpr auto stop_asked_every = std::chrono::milliseconds(100);
   constexpr auto message_every = std::chrono::seconds(5);
   std::vector<std::string> wrong(entries.size());
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::condition_variable ended;
-  int running = std::max(options.threads, 1);
-  std::vector<std::thread> team;
-  for (int i = running; i > 0; --i) {
-    team.emplace_back([&] {
-      for (std::size_t at = next++; at < entries.size(); at = next++)
-        wrong[at] = damage(entries[at].path, options.verify);
-      const std::lock_guard lock(mutex);
-      --running;
-      ended.notify_one();
-    });
-  }
-  bool stopped = false;
+  std::atomic<std::size_t> checked = 0;
+  std::atomic<bool> stopped = false;
   auto told = SteadyClock::now();
-  {
-    std::unique_lock lock(mutex);
-    while (!ended.wait_for(lock, stop_asked_every, [&] { return running == 0; })) {
-      stopped = stopped || options.stop();
-      if (stopped) next = entries.size();
-      if (SteadyClock::now() - told < message_every) continue;
-      told = SteadyClock::now();
-      options.message(fmt::format("{}: checked {} of {} pictures", part.string(), std::min(next.load(), entries.size()),
-                                  entries.size()));
-    }
-  }
-  for (std::thread& thread : team) thread.join();
+  parallel_for(entries.size(), options.threads, [&](std::size_t at, std::size_t thread) {
+    if (stopped) return;
+    wrong[at] = damage(entries[at].path, options.verify);
+    ++checked;
+    if (thread != 0) return;  // the calling thread alone calls back
+    stopped = options.stop();
+    if (SteadyClock::now() - told < message_every) return;
+    told = SteadyClock::now();
+    options.message(fmt::format("{}: checked {} of {} pictures", part.string(), checked.load(), entries.size()));
+  });
   return stopped || options.stop() ? std::nullopt : std::optional(std::move(wrong));
 }
 
