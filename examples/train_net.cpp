@@ -58,8 +58,10 @@ int main(int argc, char** argv) {
   program.add_option("--workers", options.workers, "threads that load images (default 2)");
   program.add_option("--threads", options.threads, "CPU threads that compute (default: all)");
   program.add_option("--seed", options.seed, "default 0");
-  program.add_option("--resume", options.resume, "a checkpoint to go on from, bit for bit; more --epochs extend it");
-  program.add_option("--init", options.init, "weights to begin with: a checkpoint or a state dictionary");
+  CLI::Option* resume = program.add_option("--resume", options.resume,
+                                           "a checkpoint to go on from, bit for bit; more --epochs extend it");
+  program.add_option("--init", options.init, "weights to begin with: a checkpoint or a state dictionary")
+      ->excludes(resume);
   CLI::Option* evaluate = program.add_flag("--evaluate", options.evaluate, "only evaluate");
   CLI::Option* profile =
       program.add_flag("--profile-one-step", options.profile_one_step, "run a step under NVTX ranges, then leave")
@@ -76,17 +78,21 @@ int main(int argc, char** argv) {
                               program.add_option("--label-smoothing", options.loss.label_smoothing, "default 0")}) {
     option->excludes(evaluate);
   }
+  CLI::Option* out_dir =
+      program.add_option("--out-dir", options.out_dir, "folder of checkpoints: last, best, epoch_N, final");
+  CLI::Option* log_file = program.add_option("--log-file", options.log_file, "CSV with the time of every iteration");
   std::string loss = "cross_entropy";
   cli::add_loss_options(program, loss, options.loss);
   for (CLI::Option* option :
        {program.add_option("--epochs", options.epochs, "default 1"),
         program.add_option("--warmup", options.warmup, "optimizer steps of linear warm-up, then cosine (default 0)"),
-        program.add_option("--out-dir", options.out_dir, "folder of checkpoints: last, best, epoch_N, final"),
-        program.add_option("--save-every", options.save_every, "epochs between checkpoints epoch_N (default 0: none)"),
-        program.add_option("--max-iters", options.max_iters, "stop after this many steps (default: all)"),
-        program.add_option("--log-file", options.log_file, "CSV with the time of every iteration"),
-        program.add_option("--warmup-iters", options.warmup_iters, "first iterations that the log leaves out"),
-        program.add_option("--env", options.env, "column env of the log")}) {
+        program.add_option("--max-iters", options.max_iters, "stop after this many steps (default: all)"), out_dir,
+        program.add_option("--save-every", options.save_every, "epochs between checkpoints epoch_N (default 0: none)")
+            ->needs(out_dir),
+        log_file,
+        program.add_option("--warmup-iters", options.warmup_iters, "first iterations that the log leaves out")
+            ->needs(log_file),
+        program.add_option("--env", options.env, "column env of the log")->needs(log_file)}) {
     option->excludes(evaluate)->excludes(profile);
   }
   return program.run(argc, argv, [&] {

@@ -164,6 +164,9 @@ TEST(TrainNet, RefusesOptionsThatWouldHaveNoEffect) {
     refused({"--profile-one-step", option, "1"}, "--profile-one-step excludes");
   }
   refused({"--profile-iter", "2"}, "--profile-iter requires --profile-one-step");
+  refused({"--save-every", "2"}, "--save-every requires --out-dir");
+  refused({"--warmup-iters", "2"}, "--warmup-iters requires --log-file");
+  refused({"--resume", "a.pt", "--init", "b.pt"}, "--resume excludes --init");
 }
 
 }  // namespace
