@@ -140,8 +140,11 @@ std::int64_t bytes_read_by(const OpGraph& graph, OpKind kind, std::span<const Te
     case OpKind::fill:
     case OpKind::bernoulli:
       return 0;
-    case OpKind::embedding:  // the chosen rows, and which
-      return graph.bytes(outputs[0]) + graph.bytes(inputs[1]);
+    case OpKind::embedding: {  // the chosen rows, which a bag sums up, and which
+      const std::int64_t row_bytes = graph.bytes(inputs[0]) / std::max<std::int64_t>(graph.shape(inputs[0])[0], 1);
+      const std::int64_t rows_bytes = Shape({graph.numel(inputs[1]), row_bytes}).numel();
+      return std::max(rows_bytes, graph.bytes(outputs[0])) + graph.bytes(inputs[1]);
+    }
     case OpKind::nll_loss:  // one element for each label
       return graph.numel(inputs[1]) * size_of(graph.tensors()[inputs[0]].type) + graph.bytes(inputs[1]);
     case OpKind::nll_loss_backward:  // not the probabilities

@@ -342,7 +342,7 @@ bool operands_fit(OpKind kind, const OpGraph& graph, std::span<const TensorId> i
     case OpKind::nll_loss_backward:
       return in.size() >= 4;
     case OpKind::embedding:
-      return in.size() >= 2 && result;
+      return in.size() >= 2 && rank(0) >= 1 && result;
     case OpKind::embedding_backward:
       return !in.empty();
     case OpKind::fused_sgd:
