@@ -320,6 +320,11 @@ std::int64_t Workload::params() const {
   return is_file_network(network) ? graph().params() : build_network(*this).params();
 }
 
+std::int64_t Workload::steps_per_epoch() const {
+  const auto parts = [](std::int64_t all, std::int64_t part) { return all / part + (all % part != 0 ? 1 : 0); };
+  return parts(parts(train_images, batch_size), batches_per_step(network));
+}
+
 OpGraph Workload::graph() const {
   if (!is_file_network(network)) {
     return training_step(build_network(*this), optimizer, precision, optimizer_impl, layout);
