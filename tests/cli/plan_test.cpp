@@ -142,8 +142,8 @@ TEST_F(PlanProgram, AssignsRunsToDevices) {
   EXPECT_DOUBLE_EQ(pair["value"], 0.7 + 0.9 + 0.95);
   EXPECT_EQ(pair["items"][2]["device"], "other");
   EXPECT_EQ(pair["items"][2]["cost_sec"], 20);
-  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--devices", "card,none"}), 2,
-                 "no row is of device \"none\"");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--devices", "card,none"}, table), 2,
+                 "no row is of device \"none\"; rows are of card, other");
 }
 
 TEST_F(PlanProgram, TakesTheSameDeviceTwice) {
