@@ -60,6 +60,11 @@ std::vector<std::string> suggest_with(std::vector<std::string> more) {
   return with_rows(std::move(more));
 }
 
+const std::vector<UselessOption> aggregate = {
+    {"aggregate", {"--runs", "FOLDER/runs.csv", "--out", "FOLDER/a", "--rejected", "FOLDER/a"}, "--rejected"},
+};
+INSTANTIATE_TEST_SUITE_P(Aggregate, Options, ::testing::ValuesIn(aggregate));
+
 const std::vector<UselessOption> train = {
     {"train", suggest_with({"--out", "FOLDER/model.json"}), "--out"},
     {"train", suggest_with({"--features-out", "FOLDER/features.csv"}), "--features-out"},
@@ -68,6 +73,8 @@ const std::vector<UselessOption> train = {
     {"train", suggest_with({"--test-fraction", "0.2"}), "--test-fraction"},
     {"train", with_rows({"--split", "FOLDER/split.csv", "--val-fraction", "0.2"}), "excludes"},
     {"train", with_rows({"--grid", "FOLDER/runs_agg.csv"}), "--suggest"},
+    {"train", {"--kind", "ops", "--ops-dir", "FOLDER", "--seed", "1"}, "--seed"},
+    {"train", with_rows({"--features-out", "FOLDER/a", "--out", "FOLDER/./a"}), "--features-out"},
 };
 INSTANTIATE_TEST_SUITE_P(Train, Options, ::testing::ValuesIn(train));
 
