@@ -82,11 +82,12 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
   std::vector<BaselinePrediction> all;
   if (fitted_on.empty()) return all;
   const auto add = [&](const char* name, const auto& seconds_of) {
-    BaselinePrediction& baseline = all.emplace_back(BaselinePrediction{name, {}, {}});
+    BaselinePrediction baseline{name, {}, {}};
     for (const AggregateRow& row : scored) {
       baseline.seconds.push_back(seconds_of(row.workload));
       baseline.throughput.push_back(ThroughputDeriver(row.workload.train_images).derive(baseline.seconds.back()));
     }
+    all.push_back(std::move(baseline));
   };
   add("mean", [mean = log_times(fitted_on).mean()](const Workload&) { return std::exp(mean); });
   add("nearest_batch", [&](const Workload& asked) { return std::exp(nearest_batch_log_time(fitted_on, asked)); });

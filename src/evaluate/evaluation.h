@@ -51,7 +51,8 @@ struct Evaluation {
 
 /// Trivial baselines: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
 /// the batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind),
-/// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows are left out.
+/// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows, or
+/// cannot answer for all scored ones, are left out.
 [[nodiscard]] std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
                                                            std::span<const AggregateRow> scored);
 
