@@ -89,6 +89,12 @@ const std::vector<UselessOption> evaluate = {
 };
 INSTANTIATE_TEST_SUITE_P(Evaluate, Options, ::testing::ValuesIn(evaluate));
 
+TEST(Numbers, OfMessagesAreShort) {
+  const Finished finished =
+      spawn({program("evaluate"), "--runs-agg", "x.csv", "--protocol", "lono", "--own-rows", "-1"});
+  expect_refusal(finished, 2, "--own-rows: -1 is not a number >= 0");
+}
+
 const std::vector<UselessOption> predict = {
     {"predict", {"--model", "FOLDER/m.json", "--configs", "FOLDER/c.csv", "--sweep", "batch_size=1,2"}, "excludes"},
     {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--out", "FOLDER/p.csv"}, "excludes"},
