@@ -90,6 +90,19 @@ TEST(Evaluation, NearestBatchInterpolatesOnTheLogLogLine) {
   }
 }
 
+TEST(Evaluation, NamesTheRowThatCannotBePredicted) {
+  const TimeRegressor model = TimeRegressor::fit(small_table(), {.kind = "linear"});
+  std::vector<AggregateRow> rows = small_table();
+  EXPECT_EQ(predict_rows(model, rows).size(), rows.size());
+  rows[1].workload = Workload::zoo("resnet18", 32);
+  try {
+    (void)predict_rows(model, rows);
+    FAIL() << "a linear model knows no resnet18";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::StartsWith(rows[1].workload.key() + ": "));
+  }
+}
+
 TEST(Evaluation, BaselinesThatDoNotKnowANetworkAreLeftOut) {
   std::vector<AggregateRow> scored = {small_table().front()};
   AggregateRow other = scored.front();

@@ -153,6 +153,18 @@ Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Pred
   return evaluation;
 }
 
+std::vector<Prediction> predict_rows(const TimeRegressor& model, std::span<const AggregateRow> rows) {
+  std::vector<Prediction> predictions;
+  for (const AggregateRow& row : rows) {
+    try {
+      predictions.push_back(model.predict(row.workload));
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", row.workload.key(), error.what()));
+    }
+  }
+  return predictions;
+}
+
 std::map<std::string, std::size_t> rows_outside(std::span<const AggregateRow> measured,
                                                 std::span<const Prediction> predictions) {
   std::map<std::string, std::size_t> counts;
