@@ -62,6 +62,7 @@ std::vector<std::string> suggest_with(std::vector<std::string> more) {
 
 const std::vector<UselessOption> aggregate = {
     {"aggregate", {"--runs", "FOLDER/runs.csv", "--out", "FOLDER/a", "--rejected", "FOLDER/a"}, "--rejected"},
+    {"aggregate", {"--runs", "FOLDER/runs.csv", "--rejected", "/dev/stdout"}, "--out"},
 };
 INSTANTIATE_TEST_SUITE_P(Aggregate, Options, ::testing::ValuesIn(aggregate));
 
@@ -88,6 +89,21 @@ const std::vector<UselessOption> evaluate = {
     {"evaluate", with_rows({"--protocol", "curve", "--out", "FOLDER/predictions.csv"}), "--out"},
 };
 INSTANTIATE_TEST_SUITE_P(Evaluate, Options, ::testing::ValuesIn(evaluate));
+
+TEST(Outputs, ATableOnStandardOutputStandsAlone) {
+  const TemporaryFolder folder;
+  const std::string rows = folder.write(
+      "runs_agg.csv",
+      "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,"
+      "acc_std\n2,16,64,280218,2,782,4.0,0.1,12500,300,0.7,0.01\n");
+  const auto plan = [&](const std::string& out) {
+    return spawn({program("plan"), "--runs-agg", rows, "--budget-sec", "99", "--epochs", "2", "--out", out});
+  };
+  const Finished to_file = plan(folder.file("plan.csv")), to_stdout = plan("/dev/stdout");
+  EXPECT_EQ(to_stdout.exit_code, 0);
+  EXPECT_EQ(to_stdout.out, slurp(folder.file("plan.csv")));
+  EXPECT_EQ(to_stdout.err, to_file.out);
+}
 
 TEST(Numbers, OfMessagesAreShort) {
   const Finished finished =
