@@ -82,11 +82,12 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
   std::vector<BaselinePrediction> all;
   if (fitted_on.empty()) return all;
   const auto add = [&](const char* name, const auto& seconds_of) {
-    BaselinePrediction& baseline = all.emplace_back(BaselinePrediction{name, {}, {}});
+    BaselinePrediction baseline{name, {}, {}};
     for (const AggregateRow& row : scored) {
       baseline.seconds.push_back(seconds_of(row.workload));
       baseline.throughput.push_back(ThroughputDeriver(row.workload.train_images).derive(baseline.seconds.back()));
     }
+    all.push_back(std::move(baseline));
   };
   add("mean", [mean = log_times(fitted_on).mean()](const Workload&) { return std::exp(mean); });
   add("nearest_batch", [&](const Workload& asked) { return std::exp(nearest_batch_log_time(fitted_on, asked)); });
@@ -150,6 +151,18 @@ Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Pred
     evaluation.width90_median = median(std::move(widths));
   }
   return evaluation;
+}
+
+std::vector<Prediction> predict_rows(const TimeRegressor& model, std::span<const AggregateRow> rows) {
+  std::vector<Prediction> predictions;
+  for (const AggregateRow& row : rows) {
+    try {
+      predictions.push_back(model.predict(row.workload));
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", row.workload.key(), error.what()));
+    }
+  }
+  return predictions;
 }
 
 std::map<std::string, std::size_t> rows_outside(std::span<const AggregateRow> measured,

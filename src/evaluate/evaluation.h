@@ -45,13 +45,17 @@ struct Evaluation {
 /// @throws Error if the sizes differ
 [[nodiscard]] Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Prediction> predictions);
 
+/// What the model expects of the rows. @throws InputError that names the row which cannot be predicted
+[[nodiscard]] std::vector<Prediction> predict_rows(const TimeRegressor& model, std::span<const AggregateRow> rows);
+
 /// How many rows with a time are outside the model's domain, by reason.
 [[nodiscard]] std::map<std::string, std::size_t> rows_outside(std::span<const AggregateRow> measured,
                                                               std::span<const Prediction> predictions);
 
 /// Trivial baselines: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
 /// the batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind),
-/// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows are left out.
+/// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows, or
+/// cannot answer for all scored ones, are left out.
 [[nodiscard]] std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
                                                            std::span<const AggregateRow> scored);
 
