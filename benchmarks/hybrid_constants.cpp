@@ -12,7 +12,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,39 +23,21 @@ namespace {
 
 using namespace perfpred;
 
+using C = HybridConstants;
+
 struct Constant {
-  std::string name;
-  std::vector<std::string> values;
-  std::function<void(HybridConstants&, std::size_t)> set;  // to the value of that place
+  const char* name;
+  std::vector<double> values;
+  void (*set)(C&, double);
 };
 
-template <typename Value, typename Set>
-Constant numbers(std::string name, std::vector<Value> values, Set set) {
-  Constant constant{std::move(name), {}, {}};
-  for (const Value& value : values) constant.values.push_back(fmt::format("{}", value));
-  constant.set = [values, set](HybridConstants& constants, std::size_t place) { set(constants, values[place]); };
-  return constant;
-}
-
-std::vector<Constant> candidates() {
-  using C = HybridConstants;
-  using Weights = std::array<double, physics_forms.size()>;
-  const std::vector<Weights> weights = {{0.25, 0.25, 0.25, 0.25}, {0.1, 0.3, 0.1, 0.5}, {0.3, 0.1, 0.5, 0.1}};
-  Constant forms = numbers<std::size_t>("weights of the forms", {0, 1, 2},
-                                        [weights](C& c, std::size_t i) { c.form_weights = weights[i]; });
-  forms.values = {"equal", "0.1 0.3 0.1 0.5", "0.3 0.1 0.5 0.1"};
-  std::vector<Constant> all = {
-      numbers<double>("deviation of log costs", {1.5, 3}, [](C& c, double v) { c.cost_deviation = v; }),
-      forms,
-      numbers<double>("pull to them", {0.3, 3}, [](C& c, double v) { c.weight_pull = v; }),
-      numbers<double>("length", {3, 1.5, 6}, [](C& c, double v) { c.process.length = v; }),
-      numbers<double>("amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }),
-      numbers<double>("deviation of log lengths, amplitude and noise", {0.7, 0.4, 1},
-                      [](C& c, double v) { c.process.deviation = v; }),
-      numbers<double>("outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }),
-  };
-  return all;
-}
+const std::vector<Constant> candidates = {
+    {"deviation of log costs", {1.5, 3}, [](C& c, double v) { c.cost_deviation = v; }},
+    {"length", {3, 1.5, 6}, [](C& c, double v) { c.process.length = v; }},
+    {"amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }},
+    {"deviation of log lengths, amplitude and noise", {0.7, 0.4, 1}, [](C& c, double v) { c.process.deviation = v; }},
+    {"outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }},
+};
 
 /// Sum of absolute relative errors of the rows left out.
 double fold_error(const std::vector<AggregateRow>& rows, const Fold& fold, const HybridConstants& constants,
@@ -91,24 +72,24 @@ double score(const std::vector<AggregateRow>& rows, const HybridConstants& const
 
 void choose(const std::vector<AggregateRow>& rows, std::uint64_t seed) {
   HybridConstants constants;
-  const std::vector<Constant> all = candidates();
-  for (const Constant& constant : all) constant.set(constants, 0);
+  for (const Constant& constant : candidates) constant.set(constants, constant.values.front());
   double best = score(rows, constants, seed);
   fmt::print("| constant | chosen | score of each candidate, % |\n|---|---|---|\n");
-  for (const Constant& constant : all) {
-    std::size_t taken = 0;
-    std::string scores = fmt::format("{}: {:.2f}", constant.values[0], 100 * best);
-    for (std::size_t place = 1; place < constant.values.size(); ++place) {
+  for (const Constant& constant : candidates) {
+    double taken = constant.values.front();
+    std::string scores = fmt::format("{}: {:.2f}", taken, 100 * best);
+    for (const double value : constant.values) {
+      if (value == constant.values.front()) continue;
       HybridConstants changed = constants;
-      constant.set(changed, place);
+      constant.set(changed, value);
       const double other = score(rows, changed, seed);
-      scores += fmt::format(", {}: {:.2f}", constant.values[place], 100 * other);
+      scores += fmt::format(", {}: {:.2f}", value, 100 * other);
       if (other >= 0.99 * best) continue;
       best = other;
-      taken = place;
+      taken = value;
     }
     constant.set(constants, taken);
-    fmt::print("| {} | {} | {} |\n", constant.name, constant.values[taken], scores);
+    fmt::print("| {} | {} | {} |\n", constant.name, taken, scores);
     std::fflush(stdout);
   }
 }

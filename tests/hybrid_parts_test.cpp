@@ -94,19 +94,15 @@ TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
 TEST(Physics, GradientIsTheDerivative) {
   const StepShape shape(Workload::cifar_cnn(3, 32, 128));
   Costs costs;
-  costs << 5e-6, 1e-3, 1e-4, 1e-14, 30, 4e-12, 5e-11, 6e-11, 7e-11, 2e-8;
-  for (const PhysicsForm& form : physics_forms) {
-    Costs gradient;
-    epoch_time(form, costs, shape, &gradient);
-    for (int i = 0; i < cost_count; ++i) {
-      Costs up = costs, down = costs;
-      up[i] *= std::exp(1e-6);
-      down[i] *= std::exp(-1e-6);
-      const double slope = (epoch_time(form, up, shape).total() - epoch_time(form, down, shape).total()) / 2e-6;
-      const bool used = (i != static_cast<int>(Cost::narrow) || form.narrow);
-      EXPECT_NEAR(gradient[i], used ? slope : 0, 1e-6 * epoch_time(form, costs, shape).total())
-          << form.name << " " << i;
-    }
+  costs << 5e-6, 1e-3, 1e-4, 1e-14, 4e-12, 5e-11, 6e-11, 7e-11;
+  Costs gradient;
+  epoch_time(costs, shape, &gradient);
+  for (int i = 0; i < cost_count; ++i) {
+    Costs up = costs, down = costs;
+    up[i] *= std::exp(1e-6);
+    down[i] *= std::exp(-1e-6);
+    const double slope = (epoch_time(up, shape).total() - epoch_time(down, shape).total()) / 2e-6;
+    EXPECT_NEAR(gradient[i], slope, 1e-6 * epoch_time(costs, shape).total()) << i;
   }
 }
 
@@ -116,9 +112,9 @@ TEST(Physics, RecoversTheMachineThatMadeTheTimes) {
   for (const AggregateRow& row : rows) shapes.emplace_back(row.workload);
   std::vector<PhysicsRow> physics;
   for (std::size_t i = 0; i < rows.size(); ++i) physics.push_back({&shapes[i], std::log(*rows[i].avg_time_mean)});
-  const Costs costs = fit_costs(physics_forms[0], physics, 3);
+  const Costs costs = fit_costs(physics, 3);
   const Workload larger = Workload::cifar_cnn(5, 128, 512);  // not among the rows
-  EXPECT_NEAR(epoch_time(physics_forms[0], costs, StepShape(larger)).total() / made_up_time(larger, 0), 1, 0.03);
+  EXPECT_NEAR(epoch_time(costs, StepShape(larger)).total() / made_up_time(larger, 0), 1, 0.03);
 }
 
 TEST(Physics, WeightsThatNoRowShowsCostAnElementWhatOtherTrafficDoes) {
@@ -130,18 +126,14 @@ TEST(Physics, WeightsThatNoRowShowsCostAnElementWhatOtherTrafficDoes) {
   for (const AggregateRow& row : rows) shapes.emplace_back(row.workload);
   std::vector<PhysicsRow> physics;
   for (std::size_t i = 0; i < rows.size(); ++i) physics.push_back({&shapes[i], std::log(*rows[i].avg_time_mean)});
-  for (const PhysicsForm& form : physics_forms) {
-    if (!form.split_weights) continue;
-    const auto deep = static_cast<Eigen::Index>(Cost::deep_weights);
-    ASSERT_TRUE(unseen_costs(form, physics)[static_cast<std::size_t>(deep)]);
-    // Of values about a level of which nothing is known, the mean of those seen is the best guess of the next.
-    const Costs costs = fit_costs(form, physics, 1e6);
-    const auto element = [&](Cost cost) { return std::log(costs[static_cast<Eigen::Index>(cost)]); };
-    const double others =
-        (element(Cost::memory) + element(Cost::weights) - std::log(10) + element(Cost::dense_weights) - std::log(10)) /
-        3;
-    EXPECT_NEAR(std::log(costs[deep]), others + std::log(10), 0.02) << form.name;
-  }
+  const auto deep = static_cast<Eigen::Index>(Cost::deep_weights);
+  ASSERT_TRUE(unseen_costs(physics)[static_cast<std::size_t>(deep)]);
+  // Of values about a level of which nothing is known, the mean of those seen is the best guess of the next.
+  const Costs costs = fit_costs(physics, 1e6);
+  const auto element = [&](Cost cost) { return std::log(costs[static_cast<Eigen::Index>(cost)]); };
+  const double others =
+      (element(Cost::memory) + element(Cost::weights) - std::log(10) + element(Cost::dense_weights) - std::log(10)) / 3;
+  EXPECT_NEAR(std::log(costs[deep]), others + std::log(10), 0.02);
 }
 
 TEST(Physics, KrigedCostsAreTheMostLikelyUnderCorrelatedErrors) {
@@ -157,22 +149,20 @@ TEST(Physics, KrigedCostsAreTheMostLikelyUnderCorrelatedErrors) {
       covariance(i, j) = 1e-3 * std::exp(-std::abs(static_cast<double>(i - j)) / 5) + (i == j ? 1e-4 : 0);
   }
   const Eigen::MatrixXd inverse_factor = Eigen::MatrixXd(covariance.llt().matrixL()).inverse();
-  for (const PhysicsForm& form : physics_forms) {
-    // With a prior this wide the likelihood decides, but for what kinds of traffic say of each other.
-    const Costs costs = krige_costs(form, physics, 1e6, fit_costs(form, physics, 3), inverse_factor);
-    const auto misfit = [&](const Costs& at) {
-      Eigen::VectorXd away(n);
-      for (std::size_t i = 0; i < physics.size(); ++i)
-        away[static_cast<Eigen::Index>(i)] = physics[i].log_time - std::log(epoch_time(form, at, shapes[i]).total());
-      return away.dot(covariance.ldlt().solve(away));
-    };
-    const double least = misfit(costs);
-    for (int cost = 0; cost < cost_count; ++cost) {
-      for (const double factor : {0.97, 1.03}) {
-        Costs other = costs;
-        other[cost] *= factor;
-        EXPECT_GE(misfit(other), least - 0.03) << form.name << " " << cost;
-      }
+  // With a prior this wide the likelihood decides, but for what kinds of traffic say of each other.
+  const Costs costs = krige_costs(physics, 1e6, fit_costs(physics, 3), inverse_factor);
+  const auto misfit = [&](const Costs& at) {
+    Eigen::VectorXd away(n);
+    for (std::size_t i = 0; i < physics.size(); ++i)
+      away[static_cast<Eigen::Index>(i)] = physics[i].log_time - std::log(epoch_time(at, shapes[i]).total());
+    return away.dot(covariance.ldlt().solve(away));
+  };
+  const double least = misfit(costs);
+  for (int cost = 0; cost < cost_count; ++cost) {
+    for (const double factor : {0.97, 1.03}) {
+      Costs other = costs;
+      other[cost] *= factor;
+      EXPECT_GE(misfit(other), least - 0.03) << cost;
     }
   }
 }
@@ -262,7 +252,6 @@ std::vector<HeldOut> left_out_far(std::mt19937_64& random) {
     HeldOut row;
     row.amplitude2 = 0.01;
     row.share = 0.2 + 0.1 * (i % 9);
-    row.by_form = row.unseen = FormVector::Zero();
     row.noise = 1e-4;
     row.log_time = std::sqrt(row.amplitude2 * row.share + row.noise) * normal(random);
     held_out.push_back(row);
@@ -272,12 +261,11 @@ std::vector<HeldOut> left_out_far(std::mt19937_64& random) {
 
 TEST(Calibration, ErrorsOfFarRowsSayNothingOfNearOnes) {
   std::mt19937_64 random(5);
-  const Calibration calibration =
-      calibrate(left_out_far(random), FormVector::Constant(1.0 / static_cast<double>(forms)), {90, 0, 0, 0}, 0);
+  const Calibration calibration = calibrate(left_out_far(random), {90, 0, 0, 0}, 0);
   // A quarter of the shares are 0.4 or less.
-  EXPECT_EQ(calibration.latent(0.01, 0, 0), calibration.latent(0.01, 0.4, 0));
-  EXPECT_LT(calibration.latent(0.01, 0.4, 0), calibration.latent(0.01, 0.5, 0));
-  const double deviation = std::sqrt(1e-4 + calibration.latent(0.01, 0.5, 0));
+  EXPECT_EQ(calibration.latent(0.01, 0), calibration.latent(0.01, 0.4));
+  EXPECT_LT(calibration.latent(0.01, 0.4), calibration.latent(0.01, 0.5));
+  const double deviation = std::sqrt(1e-4 + calibration.latent(0.01, 0.5));
   EXPECT_NEAR(calibration.quantile(0.5, false, false) * deviation, 1.645 * std::sqrt(1e-4 + 0.005), 0.3 * 0.117);
 }
 

@@ -182,8 +182,8 @@ TEST(TimeRegressor, BadModelFilesAreNamed) {
   json["format"] = 1;
   EXPECT_THAT(complaint(json), testing::HasSubstr("format 1 is not known"));
   json = good;
-  json["groups"][0]["model"].erase("weights");
-  EXPECT_THAT(complaint(json), testing::HasSubstr("weights"));
+  json["groups"][0]["model"].erase("physics");
+  EXPECT_THAT(complaint(json), testing::HasSubstr("physics"));
   EXPECT_THAT(complaint(nlohmann::json::array()), testing::HasSubstr("not a model file"));
   std::filesystem::remove(file);
   EXPECT_THROW((void)TimeRegressor::load(file), Error);

@@ -42,10 +42,7 @@ TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
     const nlohmann::json& row = rows[static_cast<std::size_t>(i)];
     for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = row["place"][static_cast<std::size_t>(j)];
     noise[i] = row["noise"];
-    residuals[i] = row["log_time"];
-    for (std::size_t f = 0; f < physics_forms.size(); ++f) {
-      residuals[i] -= json["weights"][f].get<double>() * row["log_physics"][f].get<double>();
-    }
+    residuals[i] = row["log_time"].get<double>() - row["log_physics"].get<double>();
   }
   const Eigen::MatrixXd scaled = kernel.scaled(places);
   Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);
@@ -57,12 +54,10 @@ TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
     const Place place = shape.place(batch);
     const Eigen::MatrixXd at =
         kernel.scaled(Eigen::Map<const Eigen::Matrix<double, 1, ResidualKernel::inputs>>(place.data()));
-    double expected = (alpha.transpose() * kernel.covariance(scaled, at))(0, 0);
-    for (std::size_t f = 0; f < physics_forms.size(); ++f) {
-      Costs costs;
-      for (int c = 0; c < cost_count; ++c) costs[c] = json["forms"][f]["costs"][static_cast<std::size_t>(c)];
-      expected += json["weights"][f].get<double>() * std::log(epoch_time(physics_forms[f], costs, shape).total());
-    }
+    Costs costs;
+    for (int c = 0; c < cost_count; ++c) costs[c] = json["physics"]["costs"][static_cast<std::size_t>(c)];
+    const double expected =
+        std::log(epoch_time(costs, shape).total()) + (alpha.transpose() * kernel.covariance(scaled, at))(0, 0);
     EXPECT_NEAR(std::log(model.predict(asked).time_sec.p50), expected, 1e-9);
   }
 }

@@ -16,7 +16,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int model_format = 4;
+constexpr int model_format = 5;
 
 nlohmann::json range_json(const Range& range) {
   return range.low <= range.high ? nlohmann::json{range.low, range.high} : nlohmann::json(nullptr);

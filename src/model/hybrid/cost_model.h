@@ -6,41 +6,27 @@
 
 #include <array>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "model/hybrid/step_shape.h"
 
 namespace perfpred {
 
-/// The coefficients of the cost model, all positive.
+/// The coefficients of the cost model, all positive. Of S steps and N samples an epoch takes
+///   N input + S (fixed + launch ops + sum over layers (hypot(compute FLOPs, memory elements) + weights parameters)),
+/// with the elements of other operators added to the last sum.
 enum class Cost {
   input,          ///< seconds per sample
   fixed,          ///< seconds per step
   launch,         ///< seconds per operator
   compute,        ///< seconds per FLOP
-  narrow,         ///< channels at which a layer reaches half its speed
   memory,         ///< seconds per activation element moved
   weights,        ///< seconds per step and parameter of layers with 32 positions or more
   deep_weights,   ///< the same for 2 to 31 positions
   dense_weights,  ///< the same for dense layers
-  root_weights,   ///< seconds per step and square root of a layer's parameters
 };
-inline constexpr int cost_count = 10;
+inline constexpr int cost_count = 8;
 using Costs = Eigen::Matrix<double, cost_count, 1>;
-
-/// One variant of the cost model. The variants agree on the fitted range and diverge outside it; their spread is used
-/// as model uncertainty.
-struct PhysicsForm {
-  std::string_view name;
-  bool roofline;       ///< a layer takes the root of the squares of its FLOP time and its byte time; else their sum
-  bool narrow;         ///< layers with few channels are slower
-  bool split_weights;  ///< deep_weights and root_weights are used; else all convolutions share `weights`
-};
-inline constexpr std::array<PhysicsForm, 4> physics_forms = {{{"sum", false, false, false},
-                                                              {"sum_by_layer", false, true, true},
-                                                              {"roofline", true, true, false},
-                                                              {"roofline_by_layer", true, true, true}}};
 
 /// The time of an epoch by cause, in seconds.
 struct EpochTime {
@@ -48,7 +34,7 @@ struct EpochTime {
   [[nodiscard]] double total() const { return input + launch + compute + memory + weights; }
 };
 /// @param gradient  if not null: set to the derivatives of the total with respect to the log of each cost
-EpochTime epoch_time(const PhysicsForm& form, const Costs& costs, const StepShape& shape, Costs* gradient = nullptr);
+EpochTime epoch_time(const Costs& costs, const StepShape& shape, Costs* gradient = nullptr);
 
 /// A measured row as the cost model sees it.
 struct PhysicsRow {
@@ -56,9 +42,9 @@ struct PhysicsRow {
   double log_time;
 };
 
-/// Which of the form's costs the rows do not identify. That can only be kinds of weights that no row has.
+/// Which costs the rows do not identify. That can only be kinds of weights that no row has.
 using Unseen = std::array<bool, cost_count>;
-[[nodiscard]] Unseen unseen_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows);
+[[nodiscard]] Unseen unseen_costs(std::span<const PhysicsRow> rows);
 
 /// Prior standard deviation of the log cost per element of one kind of traffic (activations, each kind of weights)
 /// about the level that all kinds share: a factor of 4.5. It is the uncertainty of a kind that no row has.
@@ -69,14 +55,13 @@ inline constexpr double traffic_deviation = 1.5;
 /// level, which determines the cost of a kind that no row has.
 /// @param deviation  standard deviation of a log cost's prior
 /// @param start      costs of a fit on nearly the same rows to begin from; nullptr: the prior's centre
-[[nodiscard]] Costs fit_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation,
-                              const Costs* start = nullptr);
+[[nodiscard]] Costs fit_costs(std::span<const PhysicsRow> rows, double deviation, const Costs* start = nullptr);
 
 /// The same with generalised least squares in place of the Huber loss: the residuals are a Gaussian process with noise.
 /// With the process's correction added this is universal kriging (Matheron 1969), in which neighbouring rows with a
 /// common error do not count as independent evidence.
 /// @param inverse_factor  inverse of the Cholesky factor of the rows' covariance
-[[nodiscard]] Costs krige_costs(const PhysicsForm& form, std::span<const PhysicsRow> rows, double deviation,
-                                const Costs& start, const Eigen::MatrixXd& inverse_factor);
+[[nodiscard]] Costs krige_costs(std::span<const PhysicsRow> rows, double deviation, const Costs& start,
+                                const Eigen::MatrixXd& inverse_factor);
 
 }  // namespace perfpred

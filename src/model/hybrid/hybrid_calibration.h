@@ -6,21 +6,15 @@
 #include <cstddef>
 #include <vector>
 
-#include "model/hybrid/cost_model.h"
 #include "statistics/confidence.h"
 
 namespace perfpred {
 
-struct HybridConstants;
-
-inline constexpr std::size_t forms = physics_forms.size();
-using FormVector = Eigen::Matrix<double, static_cast<int>(forms), 1>;  ///< one number for each form of the cost model
-
 /// What was left out when a row was predicted, besides the row itself.
 enum LeftOut : std::size_t { row_alone, architecture, depth, width, left_out_kinds };
 
-/// How far errors on left-out rows exceed what the residual process and the forms' disagreement predict:
-///   variance = noise + process * exp(process_log + novelty * share) + exp(disagreement_log) * disagreement,
+/// How far errors on left-out rows exceed what the residual process predicts:
+///   variance = noise + process * exp(process_log + novelty * share),
 /// where process is share * amplitude^2, the posterior variance of the residual process. The 90 % interval is as many
 /// standard deviations wide as covered 90 % of the left-out rows (split conformal prediction: Lei et al., JASA 2018),
 /// with one quantile each for rows, architectures, depths and widths; between the shares of rows, architectures and
@@ -30,7 +24,6 @@ enum LeftOut : std::size_t { row_alone, architecture, depth, width, left_out_kin
 struct Calibration {
   double process_log = 0;
   double novelty = 0;
-  double disagreement_log = 0;
   std::array<double, left_out_kinds> shares = {0, 0, 1, 1};  ///< medians; of row_alone the lower quartile
   std::array<double, left_out_kinds> quantiles = {z90, z90, z90, z90};
   double most_share = 1;  ///< largest share that was left out; larger ones are treated like it
@@ -49,17 +42,16 @@ struct Calibration {
 
   /// Variance without noise.
   /// @param amplitude2  variance of the process far from all rows
-  [[nodiscard]] double latent(double amplitude2, double share, double disagreement) const {
+  [[nodiscard]] double latent(double amplitude2, double share) const {
     const double counted = std::max(share, shares[row_alone]);
-    return amplitude2 * counted * std::exp(process_log + novelty * std::min(counted, most_share)) +
-           std::exp(disagreement_log) * disagreement;
+    return amplitude2 * counted * std::exp(process_log + novelty * std::min(counted, most_share));
   }
 };
 
 /// A row that was predicted without its group.
 struct HeldOut {
-  FormVector by_form;  ///< log seconds
-  FormVector unseen;   ///< variance
+  double predicted = 0;  ///< log seconds
+  double unseen = 0;     ///< variance due to costs that no row shows
   double log_time = 0;
   double amplitude2 = 0;  ///< variance of the process far from all rows
   double share = 0;       ///< of amplitude2 that the known rows leave
@@ -68,13 +60,9 @@ struct HeldOut {
   LeftOut left_out = row_alone;
 };
 
-/// Weights of the forms, >= 0 with sum 1, that minimise the mean absolute error of the held-out rows. Few rows leave
-/// them near `constants.form_weights`.
-[[nodiscard]] FormVector choose_weights(const std::vector<HeldOut>& held_out, const HybridConstants& constants);
-
 /// @param groups   number of groups of each kind that were left out
 /// @param dropped  rows that were dropped as outliers; they count as not covered
-[[nodiscard]] Calibration calibrate(const std::vector<HeldOut>& held_out, const FormVector& weights,
+[[nodiscard]] Calibration calibrate(const std::vector<HeldOut>& held_out,
                                     const std::array<std::size_t, left_out_kinds>& groups, std::size_t dropped);
 
 }  // namespace perfpred

@@ -29,24 +29,20 @@ HybridRow read_row(const nlohmann::json& json) {
   row.log_time = json_number(json, "log_time");
   row.noise = json_number(json, "noise");
   if (!(row.noise > 0)) refuse_field("noise", "positive");
-  row.log_physics = json_vector(json, "log_physics", forms);
+  row.log_physics = json_number(json, "log_physics");
   return row;
 }
 
 FittedPhysics read_physics(const nlohmann::json& json) {
-  if (json.size() != forms) refuse_field("forms", "of the right size");
   FittedPhysics physics;
-  for (std::size_t f = 0; f < forms; ++f) {
-    if (json_text(json[f], "form") != physics_forms[f].name) refuse_field("form", "known");
-    physics.costs[f] = json_vector(json[f], "costs", cost_count);
-    if (physics.costs[f].minCoeff() < 0) refuse_field("costs", "a list of numbers >= 0");
-    const nlohmann::json& unseen = json_field(json[f], "unseen");
-    if (!unseen.is_array() || unseen.size() != cost_count ||
-        !std::all_of(unseen.begin(), unseen.end(), [](const nlohmann::json& one) { return one.is_boolean(); })) {
-      refuse_field("unseen", "a list of truth values, one per cost");
-    }
-    for (std::size_t cost = 0; cost < unseen.size(); ++cost) physics.unseen[f][cost] = unseen[cost].get<bool>();
+  physics.costs = json_vector(json, "costs", cost_count);
+  if (physics.costs.minCoeff() < 0) refuse_field("costs", "a list of numbers >= 0");
+  const nlohmann::json& unseen = json_field(json, "unseen");
+  if (!unseen.is_array() || unseen.size() != cost_count ||
+      !std::all_of(unseen.begin(), unseen.end(), [](const nlohmann::json& one) { return one.is_boolean(); })) {
+    refuse_field("unseen", "a list of truth values, one per cost");
   }
+  for (std::size_t cost = 0; cost < unseen.size(); ++cost) physics.unseen[cost] = unseen[cost].get<bool>();
   return physics;
 }
 
@@ -54,16 +50,12 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
   auto model = std::make_unique<HybridModel>();
   for (const nlohmann::json& row : json_objects(json, "rows")) model->rows.push_back(read_row(row));
   if (model->rows.empty()) refuse_field("rows", "a list of at least one row");
-  model->physics = read_physics(json_objects(json, "forms"));
-  model->weights = json_vector(json, "weights", forms);
+  model->physics = read_physics(json_object(json, "physics"));
   model->kernel.theta = json_vector(json, "kernel", ResidualKernel::parameters);
   const nlohmann::json& calibration = json_object(json, "calibration");
-  model->calibration = {json_number(calibration, "process_log"),
-                        json_number(calibration, "novelty"),
-                        json_number(calibration, "disagreement_log"),
+  model->calibration = {json_number(calibration, "process_log"), json_number(calibration, "novelty"),
                         array_of<left_out_kinds>(calibration, "shares"),
-                        array_of<left_out_kinds>(calibration, "quantiles"),
-                        json_number(calibration, "most_share")};
+                        array_of<left_out_kinds>(calibration, "quantiles"), json_number(calibration, "most_share")};
   model->usual_noise = json_number(json, "usual_noise");
   if (!(model->usual_noise > 0)) refuse_field("usual_noise", "positive");
   model->max_rows = static_cast<std::size_t>(json_positive_integer(json, "max_rows"));
@@ -89,23 +81,16 @@ nlohmann::json HybridModel::to_json() const {
                          {"place", row.place},
                          {"log_time", row.log_time},
                          {"noise", row.noise},
-                         {"log_physics", vector_json(row.log_physics)}});
-  }
-  nlohmann::json json_forms = nlohmann::json::array();
-  for (std::size_t f = 0; f < forms; ++f) {
-    json_forms.push_back(
-        {{"form", physics_forms[f].name}, {"costs", vector_json(physics.costs[f])}, {"unseen", physics.unseen[f]}});
+                         {"log_physics", row.log_physics}});
   }
   nlohmann::json json_dropped = nlohmann::json::array();
   for (const RejectedRun& row : rejected) json_dropped.push_back({{"key", row.key}, {"reason", row.reason}});
   return {{"rows", json_rows},
-          {"forms", json_forms},
-          {"weights", vector_json(weights)},
+          {"physics", {{"costs", vector_json(physics.costs)}, {"unseen", physics.unseen}}},
           {"kernel", vector_json(kernel.theta)},
           {"calibration",
            {{"process_log", calibration.process_log},
             {"novelty", calibration.novelty},
-            {"disagreement_log", calibration.disagreement_log},
             {"shares", calibration.shares},
             {"quantiles", calibration.quantiles},
             {"most_share", calibration.most_share}}},

@@ -73,8 +73,8 @@ double usual_run_noise(const std::vector<AggregateRow>& rows, double prior) {
   return std::clamp(usual_epoch_sem(rows), prior, 0.1);
 }
 
-/// Fits in this order: cost model, process, outliers, cost model given the process, held-out groups, weights of the
-/// forms, intervals.
+/// Fits in this order: cost model, process, outliers, cost model given the process, held-out groups,
+/// intervals.
 class HybridFit {
  public:
   HybridFit(const TrainingTable& table, const HybridConstants& constants)
@@ -84,7 +84,6 @@ class HybridFit {
           fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), min_hybrid_rows));
     }
     constants_.process.run_noise = usual_run_noise(table.rows, constants.process.run_noise);
-    model_->weights = Eigen::Map<const FormVector>(constants.form_weights.data());
     model_->usual_noise = std::max(constants_.process.run_noise, usual_epoch_sem(table.rows));
     model_->max_rows = constants.max_rows;
     std::mt19937_64 random(table.seed);
@@ -110,9 +109,8 @@ class HybridFit {
     const std::vector<std::size_t> searched = sample();
     krige_physics(searched);
     const std::vector<HeldOut> held_out = hold_out(searched);
-    model_->weights = choose_weights(held_out, constants_);
     const std::size_t dropped = dropped_ * searched.size() / rows_.size();  // as many as in a sample of this size
-    model_->calibration = calibrate(held_out, model_->weights, groups_, dropped);
+    model_->calibration = calibrate(held_out, groups_, dropped);
     model_->rows = std::move(rows_);
     model_->prepare();
     return std::move(model_);
@@ -156,12 +154,10 @@ class HybridFit {
 
   void fit_costs_to_all(bool again = false) {
     const std::vector<PhysicsRow> rows = physics_rows(all_places(rows_.size()));
-    for (std::size_t f = 0; f < forms; ++f) {
-      control_.check();
-      const Costs start = model_->physics.costs[f];
-      model_->physics.costs[f] = fit_costs(physics_forms[f], rows, constants_.cost_deviation, again ? &start : nullptr);
-      model_->physics.unseen[f] = unseen_costs(physics_forms[f], rows);
-    }
+    control_.check();
+    const Costs start = model_->physics.costs;
+    model_->physics.costs = fit_costs(rows, constants_.cost_deviation, again ? &start : nullptr);
+    model_->physics.unseen = unseen_costs(rows);
     update_physics();
   }
 
@@ -171,22 +167,18 @@ class HybridFit {
     const std::vector<HybridRow> some = pick(searched);
     const Eigen::MatrixXd inverse_factor =
         inverse_factor_of(model_->kernel, model_->kernel.scaled(places_of(some)), noise_of(some));
-    for (std::size_t f = 0; f < forms; ++f) {
-      const Costs before = model_->physics.costs[f];
-      model_->physics.costs[f] = krige_costs(physics_forms[f], rows, constants_.cost_deviation, before, inverse_factor);
-      const Unseen unseen = unseen_costs(physics_forms[f], rows);
-      for (std::size_t cost = 0; cost < unseen.size(); ++cost) {  // keep what only rows outside the sample have shown
-        const auto at = static_cast<Eigen::Index>(cost);
-        if (unseen[cost] && !model_->physics.unseen[f][cost]) model_->physics.costs[f][at] = before[at];
-      }
+    const Costs before = model_->physics.costs;
+    model_->physics.costs = krige_costs(rows, constants_.cost_deviation, before, inverse_factor);
+    const Unseen unseen = unseen_costs(rows);
+    for (std::size_t cost = 0; cost < unseen.size(); ++cost) {  // keep what only rows outside the sample have shown
+      const auto at = static_cast<Eigen::Index>(cost);
+      if (unseen[cost] && !model_->physics.unseen[cost]) model_->physics.costs[at] = before[at];
     }
     update_physics();
   }
 
   void update_physics() {
-    for (const Costs& costs : model_->physics.costs) {
-      if (!costs.allFinite()) throw Error("the fit of the cost model diverged");
-    }
+    if (!model_->physics.costs.allFinite()) throw Error("the fit of the cost model diverged");
     for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].log_physics = model_->physics.view(shapes_[i]).log_time;
   }
 
@@ -215,7 +207,7 @@ class HybridFit {
       control_.check();
       const std::vector<std::size_t> searched = sample();
       const std::vector<HybridRow> some = pick(searched);
-      const Eigen::VectorXd residuals = residuals_of(some) * model_->weights;
+      const Eigen::VectorXd residuals = residuals_of(some);
       const Eigen::MatrixXd places = places_of(some);
       const Eigen::VectorXd noise = noise_of(some);
       const ResidualKernel start = model_->kernel;
@@ -239,12 +231,12 @@ class HybridFit {
   /// Drops the outliers among all rows, under the kernel of the sample.
   void drop_outliers_of_all() {
     const ResidualPosterior posterior = posterior_of(model_->kernel, rows_);
-    const Eigen::VectorXd residuals = residuals_of(rows_) * model_->weights;
+    const Eigen::VectorXd residuals = residuals_of(rows_);
     std::vector<double> away(rows_.size()), deviation(rows_.size());
     const auto distance = [&](std::size_t i, const std::vector<bool>& gone, NearestRows& others) {
       const ResidualPosterior::At at = posterior.at_row(i, gone, others);
       deviation[i] = std::sqrt(at.variance + posterior.label_variance(i));
-      away[i] = (residuals[static_cast<Eigen::Index>(i)] - model_->weights.dot(at.correction)) / deviation[i];
+      away[i] = (residuals[static_cast<Eigen::Index>(i)] - at.correction) / deviation[i];
       return std::abs(away[i]);
     };
     std::vector<std::size_t> outliers;
@@ -264,8 +256,8 @@ class HybridFit {
   [[nodiscard]] std::vector<HeldOut> hold_out(const std::vector<std::size_t>& searched) {
     std::vector<HeldOut> held_out;
     const std::vector<HybridRow> some = pick(searched);
-    const KernelCovariance kernel_covariance = laplace_covariance(
-        model_->kernel, places_of(some), residuals_of(some) * model_->weights, noise_of(some), constants_.process);
+    const KernelCovariance kernel_covariance =
+        laplace_covariance(model_->kernel, places_of(some), residuals_of(some), noise_of(some), constants_.process);
     const bool few = searched.size() < few_rows;
     const std::size_t min_known = few ? min_hybrid_rows - 1 : min_hybrid_rows;
     double kinds_done = 0;
@@ -273,8 +265,7 @@ class HybridFit {
       std::map<decltype(group_of(std::size_t{0})), std::vector<std::size_t>> groups;
       for (const std::size_t i : searched) groups[group_of(i)].push_back(i);
       if (groups.size() >= 2) {
-        // Few rows lose noticeable degrees of freedom to the forms' weights, which the same errors choose.
-        groups_[left_out] = left_out == row_alone ? searched.size() - (few ? forms - 1 : 0) : groups.size();
+        groups_[left_out] = left_out == row_alone ? searched.size() : groups.size();
         const std::size_t first = held_out.size();
         double done = 0;
         for (const auto& [name, out] : groups) {
@@ -314,19 +305,14 @@ class HybridFit {
     // First the costs, given the kernel of all rows; then the kernel of the known rows, given those costs.
     const Eigen::MatrixXd inverse_factor_of_all =
         inverse_factor_of(model_->kernel, model_->kernel.scaled(places), noise_of(known));
-    FittedPhysics physics;
-    for (std::size_t f = 0; f < forms; ++f) {
-      physics.costs[f] = krige_costs(physics_forms[f], rows, constants_.cost_deviation, model_->physics.costs[f],
-                                     inverse_factor_of_all);
-      physics.unseen[f] = unseen_costs(physics_forms[f], rows);
-    }
+    const FittedPhysics physics = {
+        krige_costs(rows, constants_.cost_deviation, model_->physics.costs, inverse_factor_of_all), unseen_costs(rows)};
     for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = physics.view(shapes_[in[i]]).log_time;
-    const ResidualKernel kernel =
-        refit_kernel(model_->kernel, kernel_covariance, places, residuals_of(known) * model_->weights, noise_of(known),
-                     constants_.process);
+    const ResidualKernel kernel = refit_kernel(model_->kernel, kernel_covariance, places, residuals_of(known),
+                                               noise_of(known), constants_.process);
     const Eigen::MatrixXd scaled = kernel.scaled(places);
     const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, noise_of(known));
-    const Eigen::MatrixXd alpha = solved(inverse_factor, residuals_of(known));
+    const Eigen::VectorXd alpha = solved(inverse_factor, residuals_of(known));
     const Eigen::MatrixXd across = kernel.covariance(scaled, kernel.scaled(places_of(asked)));
     const Eigen::MatrixXd spread = inverse_factor.triangularView<Eigen::Lower>() * across;
     for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -334,7 +320,7 @@ class HybridFit {
       const PhysicsView view = physics.view(shapes_[out[i]]);
       HeldOut row;
       row.unseen = view.unseen;
-      row.by_form = view.log_time + alpha.transpose() * across.col(column);
+      row.predicted = view.log_time + alpha.dot(across.col(column));
       row.log_time = asked[i].log_time;
       row.amplitude2 = kernel.amplitude2();
       row.share = std::max(0.0, 1 - spread.col(column).squaredNorm() / row.amplitude2);

@@ -38,20 +38,11 @@ bool is_new(const std::vector<double>& levels, double value) {
 }  // namespace
 
 PhysicsView FittedPhysics::view(const StepShape& shape) const {
-  PhysicsView seen;
-  for (std::size_t f = 0; f < forms; ++f) {
-    const auto at = static_cast<Eigen::Index>(f);
-    if (std::none_of(unseen[f].begin(), unseen[f].end(), [](bool one) { return one; })) {
-      seen.log_time[at] = std::log(epoch_time(physics_forms[f], costs[f], shape).total());
-      continue;
-    }
-    Costs gradient;
-    const double total = epoch_time(physics_forms[f], costs[f], shape, &gradient).total();
-    seen.log_time[at] = std::log(total);
-    for (std::size_t cost = 0; cost < unseen[f].size(); ++cost) {
-      if (unseen[f][cost])
-        seen.unseen[at] += std::pow(traffic_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
-    }
+  Costs gradient;
+  const double total = epoch_time(costs, shape, &gradient).total();
+  PhysicsView seen{.log_time = std::log(total)};
+  for (std::size_t cost = 0; cost < unseen.size(); ++cost) {
+    if (unseen[cost]) seen.unseen += std::pow(traffic_deviation * gradient[static_cast<Eigen::Index>(cost)] / total, 2);
   }
   return seen;
 }
@@ -81,11 +72,11 @@ Eigen::VectorXd noise_of(std::span<const HybridRow> rows) {
   return noise;
 }
 
-Eigen::MatrixXd residuals_of(std::span<const HybridRow> rows) {
-  Eigen::MatrixXd residuals(static_cast<Eigen::Index>(rows.size()), static_cast<Eigen::Index>(forms));
-  for (Eigen::Index i = 0; i < residuals.rows(); ++i) {
+Eigen::VectorXd residuals_of(std::span<const HybridRow> rows) {
+  Eigen::VectorXd residuals(static_cast<Eigen::Index>(rows.size()));
+  for (Eigen::Index i = 0; i < residuals.size(); ++i) {
     const HybridRow& row = rows[static_cast<std::size_t>(i)];
-    residuals.row(i) = (FormVector::Constant(row.log_time) - row.log_physics).transpose();
+    residuals[i] = row.log_time - row.log_physics;
   }
   return residuals;
 }
@@ -131,9 +122,8 @@ JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
   Eigen::VectorXd factor(count);
   for (Eigen::Index i = 0; i < count; ++i) {
     const double process = std::max(joint.covariance(i, i), 1e-12);
-    const Estimate estimate =
-        combine(asked.physics[static_cast<std::size_t>(i)], {residuals.corrections.col(i), process},
-                asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width));
+    const Estimate estimate = combine(asked.physics[static_cast<std::size_t>(i)], {residuals.corrections[i], process},
+                                      asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width));
     joint.mean[i] = estimate.mean;
     const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), traffic_deviation);
     factor[i] = deviation / std::sqrt(process);
@@ -145,23 +135,10 @@ JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
 
 std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload, const OpGraph* step) const {
   const StepShape shape(workload, step);
-  EpochTime share;
-  double log_total = 0;
-  for (std::size_t f = 0; f < forms; ++f) {
-    const EpochTime time = epoch_time(physics_forms[f], physics.costs[f], shape);
-    const double weight = weights[static_cast<Eigen::Index>(f)] / time.total();
-    share.input += weight * time.input;
-    share.launch += weight * time.launch;
-    share.compute += weight * time.compute;
-    share.memory += weight * time.memory;
-    share.weights += weight * time.weights;
-    log_total += weights[static_cast<Eigen::Index>(f)] * std::log(time.total());
-  }
-  const double total = std::exp(log_total);
-  return {
-      {"input", share.input * total},     {"launch", share.launch * total},
-      {"compute", share.compute * total}, {"memory", share.memory * total},
-      {"weights", share.weights * total}, {"residual", quantiles(estimate(shape, workload.batch_size)).p50 - total}};
+  const EpochTime time = epoch_time(physics.costs, shape);
+  const double predicted = quantiles(estimate(shape, workload.batch_size)).p50;
+  return {{"input", time.input},   {"launch", time.launch},   {"compute", time.compute},
+          {"memory", time.memory}, {"weights", time.weights}, {"residual", predicted - time.total()}};
 }
 
 HybridModel::Asked HybridModel::ask(std::span<const Workload> workloads) const {
@@ -184,18 +161,16 @@ HybridModel::Estimate HybridModel::estimate(const StepShape& shape, std::int64_t
 HybridModel::Estimate HybridModel::combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
                                            double width) const {
   Estimate estimate;
-  const FormVector by_form = view.log_time + residual.correction;
-  estimate.mean = weights.dot(by_form);
+  estimate.mean = view.log_time + residual.correction;
   estimate.process = residual.variance;
-  estimate.disagreement = weights.dot((by_form.array() - estimate.mean).square().matrix());
-  estimate.unseen = weights.dot(view.unseen);
+  estimate.unseen = view.unseen;
   estimate.new_depth = is_new(depths_, depth);
   estimate.new_width = is_new(widths_, width);
   return estimate;
 }
 
 double HybridModel::latent(const Estimate& estimate) const {
-  return calibration.latent(kernel.amplitude2(), share(estimate), estimate.disagreement) + estimate.unseen;
+  return calibration.latent(kernel.amplitude2(), share(estimate)) + estimate.unseen;
 }
 
 double HybridModel::share(const Estimate& estimate) const { return estimate.process / kernel.amplitude2(); }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,19 +20,19 @@ struct HybridRow {
   Place place{};
   double log_time = 0;
   double noise = 1;  ///< variance of log_time in units of a single run's
-  FormVector log_physics = FormVector::Zero();
+  double log_physics = 0;
 };
 
-/// The cost model's estimate of a workload, by each form.
+/// The cost model's estimate of a workload.
 struct PhysicsView {
-  FormVector log_time;
-  FormVector unseen = FormVector::Zero();  ///< variance of log time due to costs that no row has shown
+  double log_time = 0;
+  double unseen = 0;  ///< variance of log time due to costs that no row has shown
 };
 
-/// The fitted costs of all forms.
+/// The fitted costs.
 struct FittedPhysics {
-  std::array<Costs, forms> costs;
-  std::array<Unseen, forms> unseen{};
+  Costs costs;
+  Unseen unseen{};
 
   [[nodiscard]] PhysicsView view(const StepShape& shape) const;
 };
@@ -49,16 +48,15 @@ inline constexpr double wide_label = 3;
 
 [[nodiscard]] Eigen::MatrixXd places_of(std::span<const HybridRow> rows);
 [[nodiscard]] Eigen::VectorXd noise_of(std::span<const HybridRow> rows);
-/// log_time - log_physics, one column per form.
-[[nodiscard]] Eigen::MatrixXd residuals_of(std::span<const HybridRow> rows);
+/// log_time - log_physics.
+[[nodiscard]] Eigen::VectorXd residuals_of(std::span<const HybridRow> rows);
 [[nodiscard]] ResidualPosterior posterior_of(const ResidualKernel& kernel, std::span<const HybridRow> rows);
 
-/// A cost model in several forms, weighted, and a Gaussian process of what they leave over.
+/// A cost model, and a Gaussian process of what it leaves over.
 class HybridModel final : public RegressorModel {
  public:
   std::vector<HybridRow> rows;  ///< fitted on or observed
   FittedPhysics physics;
-  FormVector weights;
   ResidualKernel kernel;
   Calibration calibration;
   double usual_noise = 0;    ///< see hybrid_row()
@@ -82,7 +80,6 @@ class HybridModel final : public RegressorModel {
   struct Estimate {
     double mean = 0;
     double process = 0;
-    double disagreement = 0;
     double unseen = 0;
     bool new_depth = false;  ///< no row has a depth near it
     bool new_width = false;

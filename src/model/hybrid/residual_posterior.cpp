@@ -41,13 +41,13 @@ Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::Mat
   return inverse;
 }
 
-Eigen::MatrixXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::MatrixXd& residuals) {
-  const Eigen::MatrixXd half = inverse_factor.triangularView<Eigen::Lower>() * residuals;
+Eigen::VectorXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::VectorXd& residuals) {
+  const Eigen::VectorXd half = inverse_factor.triangularView<Eigen::Lower>() * residuals;
   return inverse_factor.transpose().triangularView<Eigen::Upper>() * half;
 }
 
 ResidualPosterior::ResidualPosterior(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
-                                     const Eigen::VectorXd& noise, Eigen::MatrixXd residuals, std::size_t most_exact)
+                                     const Eigen::VectorXd& noise, Eigen::VectorXd residuals, std::size_t most_exact)
     : kernel_(kernel),
       scaled_(kernel.scaled(places)),
       noise_(kernel.label_variance(noise)),
@@ -74,7 +74,7 @@ ResidualPosterior::At ResidualPosterior::at(const Place& place) const {
   At at;
   at.variance =
       std::max(0.0, kernel_.amplitude2() - lower_product_norm2(inverse_factor_.data(), buffer, buffer + n, n));
-  for (Eigen::Index f = 0; f < at.correction.size(); ++f) at.correction[f] = alpha_.col(f).dot(covariance);
+  at.correction = alpha_.dot(covariance);
   return at;
 }
 
@@ -87,14 +87,14 @@ std::vector<ResidualPosterior::At> ResidualPosterior::at(const Eigen::MatrixXd& 
   }
   double* buffer = kept_buffer(2 * n);
   const Eigen::MatrixXd covariance = kernel_.covariance(scaled_, kernel_.scaled(places));
-  const Eigen::MatrixXd corrections = alpha_.transpose() * covariance;
+  const Eigen::VectorXd corrections = covariance.transpose() * alpha_;
   for (Eigen::Index i = 0; i < count; i += 2) {
     const Eigen::Index other = std::min(i + 1, count - 1);
     double explained[2];
     lower_product_norm2(inverse_factor_.data(), covariance.col(i).data(), covariance.col(other).data(), buffer,
                         buffer + n, n, explained);
     for (const Eigen::Index j : {i, other}) {
-      all[static_cast<std::size_t>(j)] = {corrections.col(j), std::max(0.0, kernel_.amplitude2() - explained[j - i])};
+      all[static_cast<std::size_t>(j)] = {corrections[j], std::max(0.0, kernel_.amplitude2() - explained[j - i])};
     }
   }
   return all;
@@ -105,7 +105,7 @@ ResidualPosterior::Joint ResidualPosterior::joint(const Eigen::MatrixXd& places)
   const Eigen::MatrixXd covariance = kernel_.covariance(scaled_, scaled);
   if (is_exact()) {
     const Eigen::MatrixXd spread = inverse_factor_.triangularView<Eigen::Lower>() * covariance;
-    return {alpha_.transpose() * covariance, kernel_.covariance(scaled, scaled) - spread.transpose() * spread};
+    return {covariance.transpose() * alpha_, kernel_.covariance(scaled, scaled) - spread.transpose() * spread};
   }
   // Of f - w'y: k(a, b) - w_a' k(rows, b) - k(a, rows) w_b + w_a' C w_b.
   Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(covariance.rows(), covariance.cols()), among = weights;
@@ -122,7 +122,7 @@ ResidualPosterior::Joint ResidualPosterior::joint(const Eigen::MatrixXd& places)
     among.col(i) = kernel_.covariance(scaled_, near) * weight + noise_.cwiseProduct(weights.col(i));
   }
   const Eigen::MatrixXd half = weights.transpose() * (0.5 * among - covariance);
-  return {residuals_.transpose() * weights, kernel_.covariance(scaled, scaled) + half + half.transpose()};
+  return {weights.transpose() * residuals_, kernel_.covariance(scaled, scaled) + half + half.transpose()};
 }
 
 ResidualPosterior::At ResidualPosterior::at_row(std::size_t row, const std::vector<bool>& gone,
@@ -158,7 +158,7 @@ ResidualPosterior::At ResidualPosterior::by_rows(const Place& scaled, const Near
   weights = kriging_weights(covariance, shared);
   At at;
   at.variance = std::max(0.0, kernel_.amplitude2() - shared.dot(weights));
-  for (Eigen::Index k = 0; k < n; ++k) at.correction += weights[k] * residuals_.row(rows[k]).transpose();
+  for (Eigen::Index k = 0; k < n; ++k) at.correction += weights[k] * residuals_[rows[k]];
   return at;
 }
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "model/hybrid/hybrid_calibration.h"
 #include "model/hybrid/residual_kernel.h"
 #include "model/nearest_rows.h"
 
@@ -17,19 +16,19 @@ namespace perfpred {
 [[nodiscard]] Eigen::MatrixXd inverse_factor_of(const ResidualKernel& kernel, const Eigen::MatrixXd& scaled,
                                                 const Eigen::VectorXd& noise);
 /// covariance^-1 * residuals
-[[nodiscard]] Eigen::MatrixXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::MatrixXd& residuals);
+[[nodiscard]] Eigen::VectorXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::VectorXd& residuals);
 
 /// The residual process given measured rows: exact, or by the nearest rows if there are more than exact_rows.
 class ResidualPosterior {
  public:
   /// At one place.
   struct At {
-    FormVector correction = FormVector::Zero();  ///< mean of what each form of the cost model leaves over
-    double variance = 0;                         ///< of the process, noise excluded
+    double correction = 0;  ///< mean of what the cost model leaves over
+    double variance = 0;    ///< of the process, noise excluded
   };
   /// At several places.
   struct Joint {
-    Eigen::MatrixXd corrections;  ///< forms x places
+    Eigen::VectorXd corrections;
     Eigen::MatrixXd covariance;
   };
 
@@ -37,10 +36,9 @@ class ResidualPosterior {
   /// Takes O(rows^3) if it is exact.
   /// @param places     rows x inputs
   /// @param noise      variance of each row in units of a single run's
-  /// @param residuals  rows x forms
   /// @throws ModelError if the covariance of the rows is not positive definite
   ResidualPosterior(const ResidualKernel& kernel, const Eigen::MatrixXd& places, const Eigen::VectorXd& noise,
-                    Eigen::MatrixXd residuals, std::size_t most_exact = exact_rows);
+                    Eigen::VectorXd residuals, std::size_t most_exact = exact_rows);
 
   [[nodiscard]] At at(const Place& place) const;  ///< allocates nothing up to exact_rows rows
   [[nodiscard]] std::vector<At> at(const Eigen::MatrixXd& places) const;
@@ -54,11 +52,11 @@ class ResidualPosterior {
 
  private:
   ResidualKernel kernel_;
-  Eigen::MatrixXd scaled_;          // places over the kernel's length scales
-  Eigen::VectorXd noise_;           // variances
-  Eigen::MatrixXd residuals_;       // one column per form
+  Eigen::MatrixXd scaled_;  // places over the kernel's length scales
+  Eigen::VectorXd noise_;   // variances
+  Eigen::VectorXd residuals_;
   Eigen::MatrixXd inverse_factor_;  // of the Cholesky factor of the rows' covariance; empty if there are many rows
-  Eigen::MatrixXd alpha_;           // covariance^-1 * residuals
+  Eigen::VectorXd alpha_;           // covariance^-1 * residuals
 
   [[nodiscard]] bool is_exact() const { return inverse_factor_.size() != 0; }
   /// @param skip  bool(row)
