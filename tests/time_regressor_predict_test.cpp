@@ -190,9 +190,9 @@ TEST(TimeRegressor, TheGroupThatAgreesInWhatMattersMostAnswers) {
         EXPECT_EQ(prediction.reason, reason) << kind << " " << asked.key();
       }
       if (reason == DomainViolation::none || model.kind() != "hybrid") return;
-      const UpdateResult observed = model.observe(std::vector<perfpred::Run>{run_of(asked, 1)});
-      ASSERT_EQ(observed.rejected.size(), 1U);
-      EXPECT_EQ(observed.rejected[0].reason, to_string(reason));
+      const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{run_of(asked, 1)});
+      ASSERT_EQ(refused.size(), 1U);
+      EXPECT_EQ(refused[0].reason, to_string(reason));
     };
     expect(1, DomainViolation::none, [](Workload& w) { w.device = "a"; });
     expect(3, DomainViolation::none, [](Workload& w) { w.device = "b", w.precision = Precision::fp16; });

@@ -248,7 +248,7 @@ std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload, const O
   return breakdown;
 }
 
-UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
+std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
   if (!impl_->kind.learns)
     throw InputError(fmt::format("a model of kind {} does not learn from observed runs; fit it anew", kind()));
   const std::lock_guard lock(impl_->observing);
@@ -325,13 +325,10 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
     next->ops = std::make_shared<const OpRegression>(std::move(ops));
   }
   if (changed) impl_->state.replace(std::move(next));
-  UpdateResult result;
+  std::vector<RejectedRun> result;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (rejected[i]) {
-      result.rejected.push_back({runs[i].workload.key(), *rejected[i], runs[i].timestamp_utc, runs[i].avg_time_sec});
-    } else {
-      ++result.observed;
-    }
+    if (!rejected[i]) continue;
+    result.push_back({runs[i].workload.key(), *rejected[i], runs[i].timestamp_utc, runs[i].avg_time_sec});
   }
   return result;
 }
