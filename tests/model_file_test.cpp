@@ -157,7 +157,7 @@ TEST(TimeRegressor, NamesInAFileMayHaveAnySpelling) {
   EXPECT_EQ(model.predict(known).reason, DomainViolation::none);
   EXPECT_TRUE(model.observe(std::vector<perfpred::Run>{run_of(known, *rows[7].avg_time_mean)}).empty());
   EXPECT_EQ(model.fitted_rows().size(), rows.size());
-  EXPECT_EQ(model.predict_on(known, std::vector<std::string>{"tesla_t4"})[0].reason, DomainViolation::none);
+  EXPECT_EQ(model.predict(model.on_device(known, "tesla_t4")).reason, DomainViolation::none);
 }
 
 TEST(TimeRegressor, BadModelFilesAreNamed) {

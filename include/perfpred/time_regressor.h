@@ -87,9 +87,6 @@ class PERFPRED_API TimeRegressor {
   /// The same job on another device. There, the number of threads is that of the rows measured on it, empty if there
   /// are none.
   [[nodiscard]] Workload on_device(const Workload& workload, std::string_view device) const;
-  /// predict(on_device()) of each. @throws InputError as predict(workload)
-  [[nodiscard]] std::vector<Prediction> predict_on(const Workload& workload,
-                                                   std::span<const std::string> devices) const;
 
   /// For groups of kinds other than hybrid, different workloads have no covariance. @throws InputError as
   /// predict(workload)
@@ -117,8 +114,8 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] bool was_fitted_on(const Workload& workload) const;  ///< by key, observed runs included
   [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;  ///< workloads, times and runs, observed runs included
   [[nodiscard]] std::vector<RejectedRun> dropped() const;       ///< training rows that the fit rejected
-  [[nodiscard]] const Workload& example()
-      const;  ///< a workload fitted on, or Workload(); programs take defaults from it
+  /// A workload fitted on, or Workload(); programs take defaults from it.
+  [[nodiscard]] const Workload& example() const;
   [[nodiscard]] const DeviceCatalogue& devices() const;  ///< see FitOptions
 
  private:

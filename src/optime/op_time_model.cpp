@@ -14,7 +14,6 @@
 #include "statistics/confidence.h"
 #include "text/enum_names.h"
 #include "text/files.h"
-#include "text/json.h"
 
 namespace perfpred {
 
@@ -171,11 +170,6 @@ const OpTimeModel& OpTimeModel::standard() {
 }
 
 OpTimeModel OpTimeModel::load(const std::string& path) { return OpModelAccess::model(load_op_model(path)); }
-
-bool OpTimeModel::is_model_file(const std::string& path) {
-  const auto json = read_json<nlohmann::json>(path);
-  return json.is_object() && json.contains("kind") && json["kind"] == "ops";
-}
 
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 
