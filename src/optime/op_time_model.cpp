@@ -60,13 +60,12 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
-/// What is known of a device in a precision: of its probe, else the mean over its machines, but for the host.
+/// What is known of a device in a precision: from its probe, else the mean over its machines, except for the host.
 struct KnownMachine {
   StepParameters parameters{};
   MachineEffects effects;
-  /// Effects of the hosts that it may have. The host is no property of the device: but for a probe, all usual ones and
-  /// those that it was measured with. Of the latter the closest to the usual one is taken for the one that is asked
-  /// for.
+  /// Effects of the hosts that it may have. A probe knows its host. Without one, all usual hosts are possible, and
+  /// those that the device was measured with. Of these, the one closest to the usual host is expected.
   double fastest_host = HUGE_VAL, slowest_host = -HUGE_VAL;
 };
 

@@ -21,7 +21,7 @@ using nlohmann::ordered_json;
   throw InputError(fmt::format("the steps of the two batch sizes differ in {}", what));
 }
 
-/// A network's step at one batch size, or at two, of which the second says what grows by with a sample.
+/// A network's step at one batch size, or at two: how they differ says what grows with each sample.
 class StepPair {
  public:
   /// @param samples  by how much the second batch is larger
