@@ -126,9 +126,7 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
   OpModelState& state = impl->state;
   if (!ops_dir.empty() || layers.empty()) {
     const OpFolder folder = read_op_folder(ops_dir);
-    std::vector<const OpRow*> rows;
-    for (const OpRow& row : folder.rows) rows.push_back(&row);
-    state.kernels = KernelModels::fit(rows, folder.gpus);
+    state.kernels = KernelModels::fit(pointers_to(folder.rows), folder.gpus);
     state.notes = folder.skipped;
   }
   for (const auto& model : state.kernels.classes) {
@@ -141,9 +139,7 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
   use_catalogue_names(state);
   if (!steps.empty()) {
     const StepTable file = read_step_table(steps);
-    std::vector<const StepRow*> step_rows;
-    for (const StepRow& row : file.rows) step_rows.push_back(&row);
-    state.steps = StepModel::fit(step_rows);
+    state.steps = StepModel::fit(pointers_to(file.rows));
     for (const auto& [reason, count] : file.unscored) {
       state.notes.push_back(fmt::format("{}: {} rows left out: {}", steps, count, reason));
     }
