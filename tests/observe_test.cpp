@@ -81,7 +81,7 @@ TEST(TimeRegressor, ObservingMovesThePredictionAndRejectsOutliers) {
   const std::vector<RejectedRun> refused =
       model.observe(std::vector<perfpred::Run>{contended, unequal, elsewhere, failed});
   ASSERT_EQ(refused.size(), 4U);
-  EXPECT_THAT(refused[0].reason, testing::HasSubstr("standard deviations"));
+  EXPECT_THAT(refused[0].reason, ::testing::HasSubstr("standard deviations"));
   EXPECT_EQ(refused[2].reason, "other_device");
   EXPECT_DOUBLE_EQ(model.predict(seen).time_sec.p50, before);
 
@@ -106,8 +106,8 @@ TEST(TimeRegressor, ObservingRejectsARunThatItCannotDescribe) {
   invalid.workload.depth = 9;
   const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{traced, invalid});
   ASSERT_EQ(refused.size(), 2U);
-  EXPECT_THAT(refused[0].reason, testing::HasSubstr("torchscript:0123456789ab"));
-  EXPECT_THAT(refused[1].reason, testing::HasSubstr("depth 9"));
+  EXPECT_THAT(refused[0].reason, ::testing::HasSubstr("torchscript:0123456789ab"));
+  EXPECT_THAT(refused[1].reason, ::testing::HasSubstr("depth 9"));
   EXPECT_EQ(model.predict(seen).model_id, old_id);
 
   const std::vector<RejectedRun> refused_again = model.observe(

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "plan/plan_candidates.h"
+#include "sample_rows.h"
 
 namespace perfpred {
 namespace {
@@ -25,15 +26,11 @@ std::vector<AggregateRow> made_up_rows(int disturbed) {
   for (const int depth : {2, 3, 4}) {
     for (const int filters : {8, 16, 32}) {
       for (const int batch : {64, 128, 256, 512}) {
-        AggregateRow row;
-        row.workload = Workload::cifar_cnn(depth, filters, batch);
-        const auto steps = static_cast<double>(row.workload.steps_per_epoch());
-        row.n = 1;
-        row.avg_time_mean =
+        const Workload workload = Workload::cifar_cnn(depth, filters, batch);
+        const auto steps = static_cast<double>(workload.steps_per_epoch());
+        const double sec =
             (0.3 + steps * (2e-4 + 1e-4 * depth) + 2e-3 * depth * filters) * std::exp(0.005 * normal(random));
-        row.acc_mean = 0.5 + 0.01 * depth + 0.001 * filters - 1e-5 * batch;
-        row.acc_std = 0;
-        rows.push_back(std::move(row));
+        rows.push_back(testing::row_of(workload, sec, 0.5 + 0.01 * depth + 0.001 * filters - 1e-5 * batch));
       }
     }
   }
