@@ -115,6 +115,9 @@ int main(int argc, char** argv) {
   program.add_option("--partial", options.partial, "Writes a partial aggregate, for --merge")->type_name("p.json");
   program.add_flag("--json", options.json, "Print one JSON document");
   return program.run(argc, argv, [&options] {
+    if (options.rejected == "/dev/stdout" && options.out.empty() && options.partial.empty()) {
+      throw InputError("--out is missing: the rejected runs go to standard output");
+    }
     const Aggregator aggregator = aggregate(options);
     const std::vector<AggregateRow> rows = aggregator.rows();
     if (!options.partial.empty()) aggregator.write_partial(options.partial);

@@ -12,7 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <new>
 #include <string>
 #include <system_error>
@@ -108,15 +110,24 @@ class Program : public CLI::App {
     }
   }
 
-  /// Refuses a second output beside the JSON document on stdout.
+  /// Refuses a second output beside the JSON document on stdout, and two outputs in one file. What is printed for
+  /// people goes to stderr where an output is stdout.
   void check_outputs() const {
+    std::map<std::string, std::string> written;  // by file, the option
+    for (const char* name : {"--out", "--rejected", "--partial", "--features-out"}) {
+      const CLI::Option* option = get_option_no_throw(name);
+      if (option == nullptr || option->count() == 0) continue;
+      const auto file = std::filesystem::path(option->results().front()).lexically_normal().string();
+      const auto [first, is_new] = written.emplace(file, name);
+      if (!is_new && file != "/dev/null") throw InputError(first->second + " and " + name + " are the same file");
+    }
     const CLI::Option* json = get_option_no_throw("--json");
-    if (json == nullptr || json->count() == 0) return;
     for (const CLI::Option* option : get_options()) {
       for (const std::string& value : option->results()) {
-        if (value == "/dev/stdout" || value == "/dev/fd/1") {
+        if (value != "/dev/stdout" && value != "/dev/fd/1") continue;
+        if (json != nullptr && json->count() != 0)
           throw InputError(option->get_name() + " and --json both write to stdout");
-        }
+        stdout = stderr;  // what is printed for people; the C library of GNU allows this
       }
     }
   }

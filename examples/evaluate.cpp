@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
       sizes_option, program.add_option("--subsets", subsets, "curve: random subsets of each size, and campaigns")};
   CLI::Option* own_rows_option =
       program.add_option("--own-rows", options.own_rows, "lono: workloads of the network that are fitted on")
-          ->check(CLI::NonNegativeNumber)
+          ->check(cli::not_negative())
           ->capture_default_str()
           ->needs(rows_option);
   cli::PriorOption prior;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
+#include "device_file.h"
 #include "graphs_option.h"
 #include "rejected_output.h"
 
@@ -16,14 +17,16 @@ int main(int argc, char** argv) {
   cli::Program program("observe", "Corrects a model by finished runs.",
                        "perfpred-observe --model model.json --runs new.csv --out model.json");
   std::string model_file, runs_file, out;
+  cli::DeviceFile device_file;
   bool json = false;
   program.add_option("--model", model_file, "model file")->required();
   program.add_option("--runs", runs_file, "runs.csv with the new runs")->required();
   program.add_option("--out", out, "corrected model file")->required();
+  device_file.add_to(program);
   cli::add_graphs_options(program);
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
-    TimeRegressor model = TimeRegressor::load(model_file);
+    TimeRegressor model = TimeRegressor::load(model_file, device_file.catalogue());
     const std::vector<Run> runs = read_runs(runs_file);
     if (runs.empty()) throw InputError(runs_file + ": holds no run");
     const std::vector<RejectedRun> rejected = model.observe(runs);

@@ -137,10 +137,10 @@ int main(int argc, char** argv) {
   auto* alike = program.add_option("--gpus", gpus, "Number of devices, all alike")
                     ->check(CLI::Range(1, 10'000))
                     ->capture_default_str();
-  auto* named = program.add_option("--devices", devices, "Names of devices; their rows of one workload are one run")
-                    ->delimiter(',')
-                    ->excludes(alike);
-  device_file.add_to(program)->needs(named);
+  program.add_option("--devices", devices, "Names of devices; their rows of one workload are one run")
+      ->delimiter(',')
+      ->excludes(alike);
+  device_file.add_to(program);
   program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")->check(cli::not_negative());
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and an upper bound");
   program.add_flag("--pareto", pareto, "Also the runs that no cheaper run equals in value");
@@ -158,6 +158,9 @@ int main(int argc, char** argv) {
     request.devices.assign(devices.empty() ? gpus : devices.size(), {"", budget_sec});
     for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
     const bool predicted = time_source == "predicted";
+    if (!predicted && devices.empty() && !device_file.path.empty()) {
+      throw InputError("--device-file is for --devices or --time-source predicted");
+    }
     if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
     const std::vector<AggregateRow> rows = read_aggregate(table);
     RunPlan plan;

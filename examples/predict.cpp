@@ -2,7 +2,6 @@
 // perfpred-predict: what a fitted model expects of workloads.
 #include <perfpred/device.h>
 #include <perfpred/forecast.h>
-#include <perfpred/throughput_deriver.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
@@ -16,6 +15,7 @@
 #include "device_file.h"
 #include "graphs_option.h"
 #include "text/json.h"
+#include "tools/job_answer.h"
 #include "tools/model_workloads.h"
 #include "tools/predictions_file.h"
 #include "tools/workload_labels.h"
@@ -27,30 +27,13 @@ namespace {
 
 nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
 
-/// Fields that are not known of a captured step; its workload holds stand-ins there.
-using Unknown = std::vector<std::string>;
-
-bool knows_epoch(const Unknown& unknown) {
-  return std::find(unknown.begin(), unknown.end(), "train_images") == unknown.end();
-}
-
-/// A step is the whole epoch where the samples of an epoch are not known.
-Forecast answer_for(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
-                    const Unknown& unknown) {
-  Forecast job = forecast(model, workload, terms);
-  if (knows_epoch(unknown)) return job;
-  job.prediction.time_sec = job.step_sec;
-  job.images_per_sec = ThroughputDeriver(workload.batch_size).derive(job.step_sec);
-  for (TimeTerm& term : job.breakdown) term.sec /= static_cast<double>(workload.steps_per_epoch());
-  return job;
-}
-
-nlohmann::json to_json(const Workload& workload, const Forecast& job, const Unknown& unknown) {
+nlohmann::json to_json(const JobAnswer& answer) {
+  const Forecast& job = answer.job;
   nlohmann::json breakdown = nlohmann::json::array();
   for (const TimeTerm& term : job.breakdown) {
     breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / job.prediction.time_sec.p50}});
   }
-  nlohmann::json json = {{"key", key_without(workload, unknown)},
+  nlohmann::json json = {{"key", answer.key},
                          {"time_sec", to_json(job.prediction.time_sec)},
                          {"images_per_sec", to_json(job.images_per_sec)},
                          {"total_sec", to_json(job.total_sec)},
@@ -64,23 +47,23 @@ nlohmann::json to_json(const Workload& workload, const Forecast& job, const Unkn
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)}};
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
-  if (knows_epoch(unknown)) return json;
+  if (answer.knows_epoch) return json;
   for (const char* key : {"time_sec", "total_sec", "price"}) json[key] = nullptr;
   return json;
 }
 
-void print(const Workload& workload, const Forecast& job, const Unknown& unknown) {
-  fmt::print("{}\n", key_without(workload, unknown));
+void print(const JobAnswer& answer) {
+  const Forecast& job = answer.job;
+  fmt::print("{}\n", answer.key);
   const auto line = [](const char* name, const Quantiles& q, const char* unit) {
     fmt::print("  {:<12} {:>12.4g} {}  (90 %: {:.4g} .. {:.4g})\n", name, q.p50, unit, q.p05, q.p95);
   };
   line("step", job.step_sec, "s");
-  if (knows_epoch(unknown)) line("epoch", job.prediction.time_sec, "s");
-  line("throughput", job.images_per_sec, throughput_unit(std::span(&workload, 1)));
-  if (knows_epoch(unknown)) line("total", job.total_sec, "s");
-  if (knows_epoch(unknown) && job.price) line("price", *job.price, "");
-  if (knows_epoch(unknown) && job.epochs_in_budget)
-    fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
+  if (answer.knows_epoch) line("epoch", job.prediction.time_sec, "s");
+  line("throughput", job.images_per_sec, throughput_unit(std::span(&answer.workload, 1)));
+  if (answer.knows_epoch) line("total", job.total_sec, "s");
+  if (job.price) line("price", *job.price, "");
+  if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
   if (job.memory_bytes) {
     fmt::print("  {:<12} {:>12.1f} MB{}\n", "memory", static_cast<double>(*job.memory_bytes) / 1e6,
                !job.fits   ? ""
@@ -107,25 +90,28 @@ SweptField parse_sweep(const std::string& text) {
   return {text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
 }
 
-void print_table(const std::vector<Workload>& workloads, const std::vector<Forecast>& jobs, const std::string& field,
-                 const Unknown& unknown) {
-  const bool budget = jobs.front().epochs_in_budget.has_value();
-  fmt::print("{:>14} {:>12} {:>25} {:>12} {:>10} {}{}\n", field, knows_epoch(unknown) ? "epoch s" : "step s",
+void print_table(const std::vector<Workload>& workloads, const std::vector<JobAnswer>& answers,
+                 const std::string& field) {
+  const bool budget = answers.front().job.epochs_in_budget.has_value();
+  fmt::print("{:>14} {:>12} {:>25} {:>12} {:>10} {}{}\n", field, answers.front().knows_epoch ? "epoch s" : "step s",
              "90 % interval", throughput_unit(workloads), "memory MB", budget ? "  epochs " : "", " outside");
-  for (std::size_t i = 0; i < workloads.size(); ++i) {
-    const Quantiles& sec = jobs[i].prediction.time_sec;
-    const auto bytes = jobs[i].memory_bytes;
-    fmt::print("{:>14} {:>12.4g} {:>25} {:>12.4g} {:>10} {} {}{}\n", field_text(workloads[i], field), sec.p50,
-               fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), jobs[i].images_per_sec.p50,
-               bytes ? fmt::format("{:.1f}", static_cast<double>(*bytes) / 1e6) : "",
-               budget ? fmt::format("{:>8.0f}", jobs[i].epochs_in_budget->p50) : "",
-               to_string(jobs[i].prediction.reason), jobs[i].fits.value_or(true) ? "" : " does not fit");
+  for (const JobAnswer& answer : answers) {
+    const Forecast& job = answer.job;
+    const Quantiles& sec = job.prediction.time_sec;
+    fmt::print("{:>14} {:>12.4g} {:>25} {:>12.4g} {:>10} {} {}{}\n", field_text(answer.workload, field), sec.p50,
+               fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
+               job.memory_bytes ? fmt::format("{:.1f}", static_cast<double>(*job.memory_bytes) / 1e6) : "",
+               budget ? fmt::format("{:>8.0f}", job.epochs_in_budget->p50) : "", to_string(job.prediction.reason),
+               job.fits.value_or(true) ? "" : " does not fit");
   }
 }
 
+bool names(const std::vector<SweptField>& fields, std::string_view name) {
+  return std::any_of(fields.begin(), fields.end(), [&](const SweptField& field) { return field.name == name; });
+}
+
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
-void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& defaults, const JobTerms& terms,
-                  const Unknown& by_default) {
+void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& defaults, const JobTerms& terms) {
   const std::vector<Workload> bases = without_sizes(base_workloads(model));
   std::string line;
   while (std::getline(std::cin, line)) {
@@ -135,15 +121,12 @@ void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& def
       const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
       if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
       std::vector<SweptField> asked;
-      Unknown unknown = by_default;
       for (const auto& [name, value] : request.items()) {
-        if (name == "network") unknown.clear();
-        std::erase(unknown, name);
         asked.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
         if (name == "device") asked.back().values.front() = device_name(model, asked.back().values.front());
       }
-      const Workload workload = fill_workload(bases, defaults, asked);
-      answer = to_json(workload, answer_for(model, workload, terms, unknown), unknown);
+      const bool images_given = names(asked, "train_images") || names(defaults, "train_images");
+      answer = to_json(answer_job(model, fill_workload(bases, defaults, asked), terms, images_given));
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
     }
@@ -194,33 +177,32 @@ int main(int argc, char** argv) {
         throw InputError(option->get_name() + " changes nothing in the table of --sweep; add --json");
       }
     }
-    const std::string swept = sweep.substr(0, sweep.find('='));
-    Unknown unknown;
-    if (!step.empty()) unknown = {"input", "classes", "optimizer"};
-    if (!step.empty() && asked.find("train_images") == nullptr && swept != "train_images") {
-      unknown.emplace_back("train_images");
-    }
-    for (const CLI::Option* option : terms_options) {
-      if (!knows_epoch(unknown) && option->count() > 0)
-        throw InputError(option->get_name() + " needs --train-images beside --step");
-    }
-    if (!knows_epoch(unknown) && !out.empty())
-      throw InputError("--out holds times of epochs; beside --step it needs --train-images");
+    // A captured step without --train-images.
+    const auto refuse_epoch_options = [&] {
+      for (const CLI::Option* option : terms_options) {
+        if (option->count() > 0) throw InputError(option->get_name() + " needs --train-images for a captured step");
+      }
+      if (!out.empty()) throw InputError("--out holds times of epochs; a captured step needs --train-images for it");
+    };
     const TimeRegressor model = model_file.empty() ? TimeRegressor::standard(device_file.catalogue())
                                                    : TimeRegressor::load(model_file, device_file.catalogue());
-    if (!step.empty()) asked.take(add_graph(step), swept);
+    if (!step.empty()) asked.take(add_graph(step), sweep.substr(0, sweep.find('=')));
     if (std::string* device = asked.find("device")) *device = device_name(model, *device);
     if (jsonl) {
-      answer_lines(model, asked.fields(), terms, unknown);
+      answer_lines(model, asked.fields(), terms);
       return;
     }
     std::vector<SweptField> fields = asked.fields();
     std::vector<Workload> workloads;
     std::vector<Prediction> predictions;
-    std::vector<Forecast> jobs;
+    std::vector<JobAnswer> answers;
     const auto answer = [&](const Workload& workload) {
-      if (!table_only) jobs.push_back(answer_for(model, workload, terms, unknown));
-      predictions.push_back(table_only ? model.predict(workload) : jobs.back().prediction);
+      if (!table_only) {
+        const bool images_given = !configs.empty() || names(fields, "train_images");
+        answers.push_back(answer_job(model, workload, terms, images_given));
+        if (!answers.back().knows_epoch) refuse_epoch_options();
+      }
+      predictions.push_back(table_only ? model.predict(workload) : answers.back().job.prediction);
     };
     if (!configs.empty()) {
       const auto name_of = [&](const std::string& device) { return device_name(model, device); };
@@ -237,8 +219,7 @@ int main(int argc, char** argv) {
       }
       workloads = sweep_workloads(base_workloads(model), fields);
       const auto check_given = [&](const char* field, const char* option) {
-        const auto is_field = [&](const SweptField& f) { return f.name == field; };
-        if (std::none_of(fields.begin(), fields.end(), is_field)) throw InputError(option + std::string(" is missing"));
+        if (!names(fields, field)) throw InputError(option + std::string(" is missing"));
       };
       if (model.fitted_rows().empty()) {
         check_given("network", "--network");
@@ -253,16 +234,16 @@ int main(int argc, char** argv) {
       }
       std::for_each(workloads.begin(), workloads.end(), answer);
     }
-    if (!out.empty()) write_predictions(out, workloads, predictions, unknown);
+    if (!out.empty()) write_predictions(out, workloads, predictions);
     if (table_only) return;
     if (json) {
       nlohmann::json list = nlohmann::json::array();
-      for (std::size_t i = 0; i < workloads.size(); ++i) list.push_back(to_json(workloads[i], jobs[i], unknown));
+      for (const JobAnswer& one : answers) list.push_back(to_json(one));
       fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
     } else if (!sweep.empty()) {
-      print_table(workloads, jobs, fields.back().name, unknown);
+      print_table(workloads, answers, fields.back().name);
     } else {
-      for (std::size_t i = 0; i < workloads.size(); ++i) print(workloads[i], jobs[i], unknown);
+      for (const JobAnswer& one : answers) print(one);
     }
   });
 }

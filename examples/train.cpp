@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   CLI::Option* val_option = program.add_option("--val-fraction", val_fraction, "rows kept for validation")
                                 ->capture_default_str()
                                 ->excludes(split_option);
-  program.add_option("--seed", fit.seed, "of the split and the fit")->capture_default_str();
+  CLI::Option* seed_option = program.add_option("--seed", fit.seed, "of the split and the fit")->capture_default_str();
   CLI::Option* out_option = program.add_option("--out", out, "model file");
   CLI::Option* features_option =
       program.add_option("--features-out", features_out, "the inputs of the kinds for each row, as a table");
@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
     if (fit.kind == "ops") {
       if (!runs_agg.empty()) throw InputError("--runs-agg is not for --kind ops");
       for (const CLI::Option* option :
-           {split_option, test_option, val_option, features_option, prior_options[0], prior_options[1]}) {
+           {split_option, test_option, val_option, seed_option, features_option, prior_options[0], prior_options[1]}) {
         if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
       }
       train_ops(ops_dir, steps, layers, out, json);

@@ -86,6 +86,32 @@ TEST(Evaluation, NearestBatchInterpolatesOnTheLogLogLine) {
   }
 }
 
+TEST(Evaluation, NamesTheRowThatCannotBePredicted) {
+  const TimeRegressor model = TimeRegressor::fit(small_table(), {.kind = "linear"});
+  std::vector<AggregateRow> rows = small_table();
+  EXPECT_EQ(predict_rows(model, rows).size(), rows.size());
+  rows[1].workload = Workload::zoo("resnet18", 32);
+  try {
+    (void)predict_rows(model, rows);
+    FAIL() << "a linear model knows no resnet18";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::StartsWith(rows[1].workload.key() + ": "));
+  }
+}
+
+TEST(Evaluation, BaselinesThatDoNotKnowANetworkAreLeftOut) {
+  std::vector<AggregateRow> scored = {small_table().front()};
+  AggregateRow other = scored.front();
+  other.workload = Workload::zoo("resnet18", 32);
+  scored.push_back(other);
+  std::vector<std::string> names;
+  for (const NamedMetrics& baseline : evaluate_baselines(small_table(), scored)) {
+    names.push_back(baseline.name);
+    EXPECT_EQ(baseline.metrics.time.n, 2U);
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("mean", "nearest_batch"));
+}
+
 TEST(Evaluation, SplitsAreExactRepeatableAndDisjoint) {
   const std::vector<AggregateRow> rows = small_table();
   const Split split = split_rows(rows, 0.15, 0.25, 7), again = split_rows(rows, 0.15, 0.25, 7);

@@ -75,6 +75,15 @@ TEST_F(MadeUpOps, ATestFolderIsScoredWhole) {
   EXPECT_THAT(result.notes, ::testing::Contains(HasSubstr("op_bmm.csv is not scored")));
 }
 
+TEST_F(MadeUpOps, SaysWhatATestFolderLacks) {
+  const OpFolder train = read_op_folder(folder_.path());
+  const std::string relu = folder_.file("op_elementwise.csv");
+  ASSERT_TRUE(std::filesystem::remove(relu));
+  const OpEvaluation result = evaluate_op_test(train, read_op_folder(folder_.path()));
+  EXPECT_EQ(result.kinds.count("elementwise"), 0U);
+  EXPECT_THAT(result.notes, ::testing::Contains(HasSubstr("has no op_elementwise.csv")));
+}
+
 constexpr const char* step_header = "source,licence,gpu,model,dataset,batch,precision,ms_per_step\n";
 
 /// Steps of four networks on three devices: FLOPs at 40 % of the peak.

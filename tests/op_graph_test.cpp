@@ -49,6 +49,9 @@ TEST(OpGraph, CountsFollowTheRules) {
       graph.add_op(OpKind::embedding, Phase::forward, -1, std::array{rows, indices}, std::array{chosen});
   EXPECT_EQ(embedding.flops, 0);
   EXPECT_EQ(embedding.bytes_read, 7 * 64 * 2 + 7 * 8);  // the chosen rows only
+  const TensorId summed = graph.add_tensor({2, 64}, DataType::f16, TensorRole::activation);
+  const Op bags = graph.add_op(OpKind::embedding, Phase::forward, -1, std::array{rows, indices}, std::array{summed});
+  EXPECT_EQ(bags.bytes_read, 7 * 64 * 2 + 7 * 8);  // two bags of seven rows
 
   const TensorId filled = graph.add_tensor({5, 5}, DataType::f64, TensorRole::activation);
   const Op fill = graph.add_op(OpKind::fill, Phase::forward, -1, std::array{filled}, std::array{filled});

@@ -260,6 +260,7 @@ class PERFPRED_API StepFile {
 
   [[nodiscard]] const std::string& name() const;  ///< `step:` and the first 12 hexadecimal digits of its SHA-256
   [[nodiscard]] std::int64_t batch_size() const;  ///< of the step that was captured
+  [[nodiscard]] std::int64_t batches() const;     ///< of batch_size, whose gradients the step accumulates; >= 1
   [[nodiscard]] Precision precision() const;
 
   /// The step with a batch of this size.

@@ -75,7 +75,8 @@ struct PERFPRED_API Workload {
   /// of a file whose graph is not known (add_graphs() in op_graph.h)
   [[nodiscard]] OpGraph graph() const;
 
-  /// ceil(train_images / batch_size)
+  /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches
+  /// (StepFile::batches()). @throws InputError as StepFile for a captured step whose file is damaged
   [[nodiscard]] std::int64_t steps_per_epoch() const;
 
   /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. `;attention=eager`

@@ -134,6 +134,26 @@ class Roles(Captures):
         self.assertEqual(layer_of["aten::native_batch_norm_backward", "backward"], "1")
         self.assertEqual(layer_of["aten::threshold_backward", "backward"], "2")
 
+    def test_batches_of_a_step_with_several_backward_passes(self):
+        generator, judge, data = nn.Linear(2, 6), nn.Linear(6, 1), torch.randn(8, 6)
+        optimizer = torch.optim.SGD(judge.parameters(), 0.1)
+
+        def accumulating():
+            for _ in range(4):
+                judge(data).sum().backward()
+            optimizer.step()
+
+        def adversarial():  # as in PyTorch's DCGAN
+            made = generator(torch.randn(8, 2))
+            judge(data).sum().backward()
+            judge(made.detach()).sum().backward()
+            optimizer.step()
+            judge(made).sum().backward()
+
+        document = self.captured(accumulating)
+        self.assertEqual((document["batch_size"], document["batches"]), (8, 4))
+        self.assertNotIn("batches", self.captured(adversarial))
+
     def test_memory_is_freed_when_the_program_frees_it(self):
         weight = nn.Parameter(torch.randn(64, 64))
 
@@ -231,6 +251,15 @@ class AsCudaDoes(Captures):
         products = [op for op in document["ops"] if op["name"] == "aten::addmm"]
         self.assertEqual([op["phase"] for op in products], ["forward", "forward", "backward"])
         self.assertEqual({types(document, op)[1] for op in products}, {"bfloat16"})
+
+    def test_pinned_batches_reach_the_device(self):
+        def step(pinned):
+            model, features, labels = nn.Linear(6, 5), torch.randn(8, 6), torch.empty(8, 5, pin_memory=pinned)
+            features = features.pin_memory() if pinned else features
+            self.assertTrue(features.is_pinned() or not pinned)
+            F.mse_loss(model(features.to("cuda", non_blocking=True)), labels.cuda(non_blocking=True)).backward()
+
+        self.assertEqual(*(operators(self.captured(lambda: step(pinned))) for pinned in (True, False)))
 
     def test_optimizers_choose_foreach_as_on_cuda(self):
         for kind, options in (
@@ -365,78 +394,6 @@ class AsCudaDoes(Captures):
             images, labels = torch.randn(4, 3, 8, 8), torch.zeros(4, dtype=torch.long)
             documents.append(self.captured(lambda: F.cross_entropy(model(images), labels).backward(), execute=execute))
         self.assertEqual(operators(documents[0]), operators(documents[1]))
-
-
-class Kinds(Captures):
-    """Steps of other forms than a network, a loss and an optimizer."""
-
-    def test_recurrent_networks_and_weak_references(self):
-        network, sequences = nn.LSTM(8, 16, batch_first=True), torch.randn(4, 10, 8)
-        document = self.captured(lambda: network(sequences)[0].sum().backward())
-        self.assertEqual(of_role(document, "parameter"), 4 * sum(p.numel() for p in network.parameters()))
-        network(sequences)[0].sum().backward()  # has its weights back
-
-    def test_recurrent_networks_are_one_operator(self):
-        products = 2 * 4 * 10 * 16 * ((8 + 16) + (16 + 16))  # of a gate: 4 samples, 10 positions, two layers
-        for kind, gates in ((nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)):
-            for batch_first in (False, True):
-                network = kind(8, 16, 2, batch_first=batch_first, dropout=0.5)
-                sequences = torch.randn((4, 10, 8) if batch_first else (10, 4, 8), requires_grad=True)
-                document = self.captured(lambda: network(sequences)[0].square().mean().backward())
-                names = [op["name"] for op in document["ops"] if "rnn" in op["name"] or "mm" in op["name"]]
-                self.assertEqual(names, ["perfpred::rnn", "perfpred::rnn_backward"])
-                step = self.inspected("--step", self.path)
-                self.assertEqual(step["conv_matmul_flops"], 3 * gates * products)
-
-    def test_recurrent_networks_in_half_precision_of_packed_sequences(self):
-        network, lengths = nn.LSTM(8, 16, proj_size=4), torch.tensor([10, 7, 3])
-        sequences = torch.randn(10, 3, 8)
-
-        def step():
-            with torch.autocast("cuda", torch.float16):
-                packed = nn.utils.rnn.pack_padded_sequence(sequences, lengths)
-                network(packed)[0].data.float().square().mean().backward()
-
-        document = self.captured(step, execute=False)
-        (op,) = [op for op in document["ops"] if op["name"] == "perfpred::rnn"]
-        self.assertEqual(set(types(document, op)), {"float16"})
-        self.assertEqual(shapes(document, op, "outputs")[:3], [[20, 4], [1, 3, 4], [1, 3, 16]])
-
-    def test_rms_norms_are_cudas_kernel(self):
-        network = nn.RMSNorm(16)
-        document = self.captured(lambda: network(torch.randn(4, 16)).sum().backward())
-        names = [op["name"] for op in document["ops"]]
-        self.assertIn("perfpred::rms_norm", names)
-        self.assertIn("perfpred::rms_norm_backward", names)
-        self.assertEqual(of_role(document, "gradient"), 4 * 16)
-
-    def test_gradients_of_gradients(self):
-        critic = nn.Linear(8, 1)
-
-        def step():
-            mixed = torch.randn(4, 8, requires_grad=True)
-            (gradient,) = torch.autograd.grad(critic(mixed).sum(), mixed, create_graph=True)
-            (gradient.norm(2, 1) - 1).pow(2).mean().backward()
-
-        self.assertEqual(of_role(self.captured(step), "gradient"), 4 * 8)  # the bias has none
-
-    def test_updates_without_an_optimizer(self):
-        model, features = nn.Linear(8, 8), torch.randn(4, 8)
-
-        def step():
-            model(features).sum().backward()
-            for parameter in model.parameters():
-                parameter.data.add_(parameter.grad, alpha=-0.1)
-
-        names = [op["name"] for op in self.captured(step)["ops"]]
-        self.assertEqual(names[-2:], ["aten::add_", "aten::add_"])
-
-    def test_shapes_that_depend_on_values_when_executed(self):
-        weight = nn.Parameter(torch.tensor([[1.0, -1.0], [2.0, 3.0]]))
-        document = self.captured(lambda: weight[weight > 0].sum().backward(), execute=True, batch_size=1)
-        op = next(op for op in document["ops"] if op["name"] == "aten::index")
-        self.assertEqual(shapes(document, op, "outputs"), [[3]])
-        self.assertEqual(weight.grad.tolist(), [[1, 0], [1, 1]])
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ class Scripts(Captures):
         self.assertEqual(names.count("aten::convolution"), 2)  # accumulates the gradients of two batches
         self.assertEqual(names.count("aten::_foreach_norm"), 1)
         self.assertIn("aten::_foreach_lerp_", names[names.index("aten::_foreach_addcdiv_") :])  # the average
-        self.assertEqual(document["batch_size"], 8)
+        self.assertEqual((document["batch_size"], document["batches"]), (8, 2))
         self.assertNotIn("aten::uniform_", names)
 
     def test_options_may_follow_the_script(self):

@@ -150,7 +150,18 @@ Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Pred
 std::vector<Prediction> predict_rows(const TimeRegressor& model, std::span<const AggregateRow> rows) {
   std::vector<Workload> workloads;
   for (const AggregateRow& row : rows) workloads.push_back(row.workload);
-  return model.predict(workloads);
+  try {
+    return model.predict(workloads);
+  } catch (const InputError&) {  // one by one, to name the row
+    for (const Workload& workload : workloads) {
+      try {
+        (void)model.predict(workload);
+      } catch (const InputError& error) {
+        throw InputError(fmt::format("{}: {}", workload.key(), error.what()));
+      }
+    }
+    throw;
+  }
 }
 
 std::size_t rows_fitted_on(const TimeRegressor& model, std::span<const AggregateRow> rows) {

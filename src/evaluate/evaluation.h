@@ -45,7 +45,7 @@ struct Evaluation {
 /// @throws Error if the sizes differ
 [[nodiscard]] Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Prediction> predictions);
 
-/// The model's prediction for each row.
+/// What the model expects of the rows. @throws InputError that names the row which cannot be predicted
 [[nodiscard]] std::vector<Prediction> predict_rows(const TimeRegressor& model, std::span<const AggregateRow> rows);
 
 /// How many rows with a time the model was fitted on.
@@ -57,7 +57,8 @@ struct Evaluation {
 
 /// Trivial baselines: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
 /// the batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind),
-/// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows are left out.
+/// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows, or
+/// cannot answer for all scored ones, are left out.
 [[nodiscard]] std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,
                                                            std::span<const AggregateRow> scored);
 

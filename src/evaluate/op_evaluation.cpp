@@ -115,12 +115,16 @@ OpEvaluation evaluate_op_test(const OpFolder& train, const OpFolder& test) {
   const KernelModels models = KernelModels::fit(all_rows(train), train.gpus);
   OpEvaluation result = started(test);
   note_set_aside(models, result);
-  for (const OpRows& rows : by_class(all_rows(test))) {
-    if (!rows.empty() && models.of(rows.front()->kernel.kind) == nullptr) {
+  const auto learned = by_class(all_rows(train)), tested = by_class(all_rows(test));
+  for (std::size_t i = 0; i < kernel_classes; ++i) {
+    if (!tested[i].empty() && models.of(tested[i].front()->kernel.kind) == nullptr) {
       result.notes.push_back(fmt::format("{}: op_{}.csv is not scored: {} has no such rows", test.path,
-                                         formula(rows.front()->kernel.kind).name, train.path));
+                                         formula(tested[i].front()->kernel.kind).name, train.path));
+    } else if (tested[i].empty() && !learned[i].empty()) {
+      result.notes.push_back(
+          fmt::format("{}: has no op_{}.csv to score", test.path, formula(learned[i].front()->kernel.kind).name));
     }
-    score(models, rows, test, true, result);
+    score(models, tested[i], test, true, result);
   }
   score_networks(models, test, {}, result);
   return result;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/candidates.h"
 
-#include <fmt/format.h>
 #include <perfpred/error.h>
 #include <perfpred/throughput_deriver.h>
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -114,7 +115,9 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
     if (device.empty()) continue;
     const auto known = request.catalogue.candidates(device);
     if (!measured.contains(device) && known.size() == 1) device = known.front()->name;
-    if (!measured.contains(device)) throw InputError(fmt::format("no row is of device \"{}\"", device));
+    if (!measured.contains(device)) {
+      throw InputError(fmt::format("no row is of device \"{}\"; rows are of {}", device, fmt::join(measured, ", ")));
+    }
   }
   for (const AggregateRow& row : rows) {
     if (!row.avg_time_mean) continue;

@@ -13,7 +13,7 @@ namespace perfpred {
 namespace {
 
 // Operators whose name in LibTorch differs from the name of their kind.
-constexpr std::array<std::pair<std::string_view, OpKind>, 65> kinds_by_name = {{
+constexpr std::array<std::pair<std::string_view, OpKind>, 71> kinds_by_name = {{
     {"_convolution", OpKind::convolution},
     {"addbmm", OpKind::baddbmm},
     {"native_batch_norm", OpKind::batch_norm},
@@ -39,6 +39,9 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 65> kinds_by_name = {{
     {"max_pool2d_with_indices_backward", OpKind::max_pool2d_backward},
     {"_adaptive_avg_pool2d", OpKind::adaptive_avg_pool2d},
     {"_adaptive_avg_pool2d_backward", OpKind::adaptive_avg_pool2d_backward},
+    {"_embedding_bag", OpKind::embedding},
+    {"_embedding_bag_backward", OpKind::embedding_backward},
+    {"_embedding_bag_dense_backward", OpKind::embedding_backward},
     {"embedding_dense_backward", OpKind::embedding_backward},
     {"clone", OpKind::copy},
     {"_to_copy", OpKind::copy},
@@ -61,6 +64,9 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 65> kinds_by_name = {{
     {"normal", OpKind::bernoulli},
     {"uniform", OpKind::bernoulli},
     {"random", OpKind::bernoulli},
+    {"randint", OpKind::bernoulli},
+    {"randint_like", OpKind::bernoulli},
+    {"randperm", OpKind::bernoulli},
     {"rand", OpKind::bernoulli},
     {"randn", OpKind::bernoulli},
     {"rand_like", OpKind::bernoulli},
@@ -83,17 +89,29 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 65> kinds_by_name = {{
 
 // Operators of about one FLOP per element that have no kind of their own and that LibTorch does not mark as pointwise.
 constexpr std::string_view others =
-    " amax amin argmax argmin max min prod var var_mean std std_mean norm linalg_vector_norm logsumexp cumsum "
-    "cumprod any all index index_put _index_put_impl index_select index_add index_copy index_fill gather scatter "
-    "scatter_add slice_scatter select_scatter sort topk flip roll repeat stack tril triu constant_pad_nd "
-    "reflection_pad2d reflection_pad2d_backward replication_pad2d replication_pad2d_backward upsample_nearest2d "
-    "upsample_nearest2d_backward upsample_bilinear2d upsample_bilinear2d_backward mse_loss mse_loss_backward "
-    "smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward binary_cross_entropy "
-    "binary_cross_entropy_backward binary_cross_entropy_with_logits soft_margin_loss soft_margin_loss_backward "
-    "multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_forward multilabel_margin_loss_backward "
-    "log_sigmoid_forward glu glu_backward elu_backward leaky_relu_backward softplus_backward "
-    "log_sigmoid_backward nonzero pixel_shuffle channel_shuffle "
-    "_prelu_kernel _prelu_kernel_backward _masked_softmax one_hot ";
+    " amax amin aminmax argmax argmin max min prod var var_mean std std_mean norm linalg_vector_norm logsumexp nansum "
+    "cumsum cumprod logcumsumexp _cummax_helper _cummin_helper any all count_nonzero index index_put _index_put_impl "
+    "index_select index_add index_copy index_fill index_reduce gather scatter scatter_add scatter_reduce slice_scatter "
+    "select_scatter masked_select masked_scatter masked_scatter_backward nonzero sort topk kthvalue searchsorted "
+    "bucketize bincount multinomial flip roll repeat repeat_interleave stack tril triu im2col col2im "
+    "unfold_backward pixel_shuffle pixel_unshuffle channel_shuffle one_hot constant_pad_nd "
+    "reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d "
+    "reflection_pad3d_backward replication_pad1d replication_pad1d_backward replication_pad2d "
+    "replication_pad2d_backward replication_pad3d replication_pad3d_backward avg_pool3d avg_pool3d_backward "
+    "max_pool3d_with_indices max_pool3d_with_indices_backward adaptive_max_pool2d adaptive_max_pool2d_backward "
+    "adaptive_max_pool3d adaptive_max_pool3d_backward _adaptive_avg_pool3d _adaptive_avg_pool3d_backward max_unpool2d "
+    "max_unpool3d grid_sampler_2d grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward "
+    "affine_grid_generator mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward huber_loss "
+    "huber_loss_backward binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits "
+    "soft_margin_loss soft_margin_loss_backward multi_margin_loss multi_margin_loss_backward "
+    "multilabel_margin_loss_forward multilabel_margin_loss_backward _ctc_loss _ctc_loss_backward _cdist_forward "
+    "_cdist_backward _pdist_forward _pdist_backward log_sigmoid_forward log_sigmoid_backward glu glu_backward "
+    "elu_backward "
+    "leaky_relu_backward softplus_backward rrelu_with_noise rrelu_with_noise_backward _prelu_kernel "
+    "_prelu_kernel_backward _masked_softmax _weight_norm_interface _weight_norm_interface_backward "
+    "_thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell _thnn_fused_gru_cell_backward "
+    "batch_norm_stats batch_norm_elemt batch_norm_gather_stats_with_counts batch_norm_backward_reduce "
+    "batch_norm_backward_elemt ";
 
 // Operators that neither compute nor move anything.
 constexpr std::string_view free_names =
@@ -106,6 +124,9 @@ bool is_in(std::string_view words, std::string_view name) {
   return words.find(fmt::format(" {} ", name)) != std::string_view::npos;
 }
 
+/// The operators of torch.nn.functional.interpolate.
+bool resizes(std::string_view name) { return name.starts_with("upsample_") || name.starts_with("_upsample_"); }
+
 }  // namespace
 
 OpKind kind_of_name(std::string_view name) {
@@ -115,7 +136,7 @@ OpKind kind_of_name(std::string_view name) {
   for (auto kind = static_cast<int>(OpKind::unknown) + 1; kind < static_cast<int>(OpKind::other); ++kind) {
     if (to_string(static_cast<OpKind>(kind)) == name) return static_cast<OpKind>(kind);
   }
-  return is_in(others, name) ? OpKind::other : OpKind::unknown;
+  return is_in(others, name) || resizes(name) ? OpKind::other : OpKind::unknown;
 }
 
 bool computes_nothing(std::string_view name) { return is_in(free_names, name); }

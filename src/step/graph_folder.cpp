@@ -60,4 +60,10 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
   return std::nullopt;
 }
 
+std::int64_t batches_per_step(const std::string& network) {
+  if (!network.starts_with("step:")) return 1;
+  const auto file = find_graph(network);
+  return file ? file->batches() : 1;
+}
+
 }  // namespace perfpred

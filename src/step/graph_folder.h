@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/op_graph.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -11,5 +12,8 @@ namespace perfpred {
 /// @param variant  how it is trained: `<digits>_<variant>.json` is taken before `<digits>.json`
 /// @throws InputError as StepFile does
 [[nodiscard]] std::optional<StepFile> find_graph(const std::string& network, const std::string& variant = {});
+
+/// Batches whose gradients a step accumulates: StepFile::batches() of a captured step whose file is known, else 1.
+[[nodiscard]] std::int64_t batches_per_step(const std::string& network);
 
 }  // namespace perfpred

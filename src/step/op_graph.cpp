@@ -140,8 +140,11 @@ std::int64_t bytes_read_by(const OpGraph& graph, OpKind kind, std::span<const Te
     case OpKind::fill:
     case OpKind::bernoulli:
       return 0;
-    case OpKind::embedding:  // the chosen rows, and which
-      return graph.bytes(outputs[0]) + graph.bytes(inputs[1]);
+    case OpKind::embedding: {  // the chosen rows, which a bag sums up, and which
+      const std::int64_t row_bytes = graph.bytes(inputs[0]) / std::max<std::int64_t>(graph.shape(inputs[0])[0], 1);
+      const std::int64_t rows_bytes = Shape({graph.numel(inputs[1]), row_bytes}).numel();
+      return std::max(rows_bytes, graph.bytes(outputs[0])) + graph.bytes(inputs[1]);
+    }
     case OpKind::nll_loss:  // one element for each label
       return graph.numel(inputs[1]) * size_of(graph.tensors()[inputs[0]].type) + graph.bytes(inputs[1]);
     case OpKind::nll_loss_backward:  // not the probabilities
@@ -315,6 +318,11 @@ std::int64_t Workload::params() const {
   validate();
   if (network == "cifar_cnn") return cifar_cnn_params(*this);
   return is_file_network(network) ? graph().params() : build_network(*this).params();
+}
+
+std::int64_t Workload::steps_per_epoch() const {
+  const auto parts = [](std::int64_t all, std::int64_t part) { return all / part + (all % part != 0 ? 1 : 0); };
+  return parts(parts(train_images, batch_size), batches_per_step(network));
 }
 
 OpGraph Workload::graph() const {

@@ -27,6 +27,7 @@ using nlohmann::json;
 
 constexpr double most_bytes = 4e18;  // sums of bytes stay below 2^63
 constexpr std::int64_t largest_size = std::int64_t{1} << 56;
+constexpr std::int64_t most_batches = 1'000'000;
 
 /// Sizes of a tensor's axes, or its strides, at the batch size of the file, and what each grows by with a sample.
 struct Axes {
@@ -194,7 +195,7 @@ void classify(StepOp& op, bool pointwise) {
 
 struct StepFile::Content {
   std::string path, name;
-  std::int64_t batch_size = 0;
+  std::int64_t batch_size = 0, batches = 1;
   std::optional<std::int64_t> other_batch_size;
   Precision precision = Precision::unknown;
   std::vector<std::string> layers;
@@ -208,6 +209,9 @@ struct StepFile::Content {
     const json& format = member(document, "format", place);
     if (!format.is_number_integer() || format != 1) place.refuse("is not a step file of format 1");
     batch_size = integer(member(document, "batch_size", place), place.in("batch_size"), 1, largest_size);
+    if (document.contains("batches")) {
+      batches = integer(document["batches"], place.in("batches"), 1, most_batches);
+    }
     if (document.contains("other_batch_size")) {
       other_batch_size = integer(document["other_batch_size"], place.in("other_batch_size"), 1, largest_size);
     }
@@ -342,7 +346,7 @@ bool operands_fit(OpKind kind, const OpGraph& graph, std::span<const TensorId> i
     case OpKind::nll_loss_backward:
       return in.size() >= 4;
     case OpKind::embedding:
-      return in.size() >= 2 && result;
+      return in.size() >= 2 && rank(0) >= 1 && result;
     case OpKind::embedding_backward:
       return !in.empty();
     case OpKind::fused_sgd:
@@ -480,6 +484,7 @@ StepFile::StepFile(const std::string& path) : content_(std::make_shared<const Co
 const std::string& StepFile::name() const { return content_->name; }
 
 std::int64_t StepFile::batch_size() const { return content_->batch_size; }
+std::int64_t StepFile::batches() const { return content_->batches; }
 
 Precision StepFile::precision() const { return content_->precision; }
 

@@ -9,6 +9,7 @@
 
 #include "text/csv.h"
 #include "text/files.h"
+#include "tools/job_answer.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -25,7 +26,7 @@ std::vector<std::string> header() {
 }
 
 std::vector<std::string> fields_of(const Workload& workload, const Prediction& prediction,
-                                   std::span<const std::string> unknown = {}) {
+                                   const std::vector<std::string>& unknown = {}) {
   std::vector<std::string> fields;
   for (const WorkloadColumn& column : workload_columns()) {
     const bool known = std::find(unknown.begin(), unknown.end(), column.name) == unknown.end();
@@ -52,13 +53,13 @@ Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& c
 }  // namespace
 
 void write_predictions(const std::string& path, std::span<const Workload> workloads,
-                       std::span<const Prediction> predictions, std::span<const std::string> unknown) {
+                       std::span<const Prediction> predictions) {
   if (workloads.size() != predictions.size())
     throw Error("write_predictions: as many predictions as workloads are needed");
   AtomicFile file(path);
   file.write(csv_line(header()));
   for (std::size_t i = 0; i < workloads.size(); ++i) {
-    file.write(csv_line(fields_of(workloads[i], predictions[i], unknown)));
+    file.write(csv_line(fields_of(workloads[i], predictions[i], unknown_fields(workloads[i], true))));
   }
   file.commit();
 }

@@ -11,11 +11,10 @@
 namespace perfpred {
 
 /// Writes predictions.csv: the workload's fields, the quantiles of seconds per epoch and images/s, in_domain and
-/// reason.
-/// @param unknown  fields that stay empty
+/// reason. What is not known of a captured step stays empty (unknown_fields()).
 /// @throws Error if the sizes differ or the disk refuses, InputError if no file can be made there
 void write_predictions(const std::string& path, std::span<const Workload> workloads,
-                       std::span<const Prediction> predictions, std::span<const std::string> unknown = {});
+                       std::span<const Prediction> predictions);
 
 /// The same with measured_time_sec and measured_images_per_sec at the end; empty where a row has no time.
 void write_predictions(const std::string& path, std::span<const AggregateRow> measured,

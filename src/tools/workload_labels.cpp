@@ -38,15 +38,6 @@ std::string label_of(const Workload& workload, const WorkloadFields& fields) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string key_without(const Workload& workload, std::span<const std::string> fields) {
-  std::string key = workload.key();
-  for (const std::string& field : fields) {
-    const std::size_t begin = key.find(";" + field + "=") + field.size() + 2;
-    key.erase(begin, key.find(';', begin) - begin);
-  }
-  return key;
-}
-
 const char* throughput_unit(std::span<const Workload> workloads) {
   const auto is_captured = [](const Workload& workload) { return workload.network.starts_with("step:"); };
   if (std::any_of(workloads.begin(), workloads.end(), is_captured)) return "samples/s";

@@ -21,9 +21,6 @@ using WorkloadFields = std::vector<const WorkloadColumn*>;
 /// The values of these fields for people: "depth 3, 32 filters, bf16". Empty values are left out.
 [[nodiscard]] std::string label_of(const Workload& workload, const WorkloadFields& fields);
 
-/// The workload's key with these fields empty.
-[[nodiscard]] std::string key_without(const Workload& workload, std::span<const std::string> fields);
-
 /// The unit of throughput: `images/s`, of networks of tokens `sequences/s`, where there are both, or a captured step,
 /// `samples/s`.
 [[nodiscard]] const char* throughput_unit(std::span<const Workload> workloads);

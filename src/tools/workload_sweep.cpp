@@ -114,6 +114,9 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
   }
   CsvReader csv(path);
   const CsvColumn network = csv.optional("network"), device = csv.optional("device");
+  const CsvColumn images = csv.optional("train_images");
+  const bool has_images =
+      std::any_of(fields.begin(), fields.end(), [](const SweptField& field) { return field.name == "train_images"; });
   const WorkloadReader reader(csv, bases.front());
   const auto at_this_line = [&csv](const auto& act) {
     try {
@@ -132,6 +135,9 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
         row.push_back({"device", {name_of ? name_of(name) : name}});
       }
       filled = fill_workload(bases, fields, row);
+      if (filled.network.starts_with("step:") && !has_images && csv.text(images).empty()) {
+        throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
+      }
     });
     workloads.push_back(reader.read(csv, filled));
     workloads.back().device = filled.device;

@@ -98,10 +98,6 @@ Network build_network(const Workload& workload) {
   return network;
 }
 
-std::int64_t Workload::steps_per_epoch() const {
-  return train_images / batch_size + (train_images % batch_size != 0 ? 1 : 0);
-}
-
 std::string Workload::key() const {
   std::string key;
   for (const WorkloadColumn& column : workload_columns()) {

@@ -107,7 +107,9 @@ const WorkloadColumn& column_named(std::string_view field) {
   for (const WorkloadColumn& column : columns) {
     if (column.name == field) return column;
   }
-  throw_bad_value({{}, 0, "field"}, field, "a field of a workload");
+  std::string names;
+  for (const WorkloadColumn& column : columns) names += (names.empty() ? "" : ", ") + std::string(column.name);
+  throw_bad_value({{}, 0, "field"}, field, "one of " + names);
 }
 
 }  // namespace

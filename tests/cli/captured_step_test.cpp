@@ -21,6 +21,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using testing::batch;
+using testing::expect_refusal;
 using testing::Finished;
 using ::testing::HasSubstr;
 using testing::inputs;
@@ -105,6 +106,33 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   EXPECT_EQ(with_epoch, epoch);
   const std::string table = folder_.file("predictions.csv");
   answer({program("predict"), "--model", model, "--step", file, "--train-images", "8000", "--out", table});
+  EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,8000,,fp32,"));
+
+  // A step that accumulates the gradients of four batches trains on four times as many samples.
+  known["batches"] = 4;
+  const std::string accumulating = folder_.write("accumulating.json", known.dump());
+  const json four = answer({program("predict"), "--model", model, "--step", accumulating, "--train-images", "8000"});
+  EXPECT_DOUBLE_EQ(four["time_sec"]["p50"].get<double>(), 250 * four["step_sec"]["p50"].get<double>());
+  const json one_step = answer({program("predict"), "--model", model, "--step", accumulating});
+  for (const json* job : {&four, &one_step}) {
+    EXPECT_DOUBLE_EQ((*job)["images_per_sec"]["p50"].get<double>(),
+                     4 * batch / (*job)["step_sec"]["p50"].get<double>());
+  }
+
+  // Named by its hash, it is no better known.
+  const std::string name = StepFile(file).name();
+  std::filesystem::copy_file(file, folder_.file(name.substr(5) + ".json"));
+  const std::vector<std::string> named = {program("predict"), "--model",     model, "--graphs",
+                                          folder_.path(),     "--precision", "fp32"};
+  const auto with = [&named](std::vector<std::string> more) {
+    more.insert(more.begin(), named.begin(), named.end());
+    return more;
+  };
+  EXPECT_EQ(answer(with({"--network", name, "--batch-size", "8"})), step);
+  const std::string rows_file = folder_.write("c.csv", "network,batch_size\n" + name + ",8\n");
+  expect_refusal(spawn(with({"--configs", rows_file})), 2, "c.csv:2: a captured step does not say how many samples");
+  EXPECT_EQ(answer(with({"--configs", rows_file, "--train-images", "8000"})), json::array({epoch}));
+  answer(with({"--configs", rows_file, "--train-images", "8000", "--out", table}));
   EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,8000,,fp32,"));
 }
 

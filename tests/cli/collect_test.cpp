@@ -120,6 +120,19 @@ TEST_F(Collect, MeasuresLogsAndResumes) {
   EXPECT_EQ(json::parse(collect(repeated).out)["skipped"], 4);
 }
 
+TEST_F(Collect, RowsWithAnotherTagDoNotCount) {
+  ASSERT_EQ(collect(tiny).exit_code, 0);
+  auto tagged = tiny;
+  tagged.insert(tagged.end(), {"--env", "shared"});
+  const json other = json::parse(collect(tagged).out);
+  EXPECT_EQ(other["done"], 2);
+  EXPECT_EQ(other["skipped"], 0);
+  EXPECT_EQ(json::parse(collect(tagged).out)["skipped"], 2);
+  EXPECT_EQ(json::parse(collect(tiny).out)["skipped"], 2);
+  tagged.back() = "sha\nred";
+  testing::expect_refusal(collect(tagged), 2, "env is not free of control characters");
+}
+
 TEST_F(Collect, SaysWhichPrecisionItMeasured) {
   const Finished done = collect(tiny);
   EXPECT_NE(done.err.find("precision fp32: IEEE fp32"), std::string::npos) << done.err;

@@ -60,6 +60,12 @@ std::vector<std::string> suggest_with(std::vector<std::string> more) {
   return with_rows(std::move(more));
 }
 
+const std::vector<UselessOption> aggregate = {
+    {"aggregate", {"--runs", "FOLDER/runs.csv", "--out", "FOLDER/a", "--rejected", "FOLDER/a"}, "--rejected"},
+    {"aggregate", {"--runs", "FOLDER/runs.csv", "--rejected", "/dev/stdout"}, "--out"},
+};
+INSTANTIATE_TEST_SUITE_P(Aggregate, Options, ::testing::ValuesIn(aggregate));
+
 const std::vector<UselessOption> train = {
     {"train", suggest_with({"--out", "FOLDER/model.json"}), "--out"},
     {"train", suggest_with({"--features-out", "FOLDER/features.csv"}), "--features-out"},
@@ -68,6 +74,8 @@ const std::vector<UselessOption> train = {
     {"train", suggest_with({"--test-fraction", "0.2"}), "--test-fraction"},
     {"train", with_rows({"--split", "FOLDER/split.csv", "--val-fraction", "0.2"}), "excludes"},
     {"train", with_rows({"--grid", "FOLDER/runs_agg.csv"}), "--suggest"},
+    {"train", {"--kind", "ops", "--ops-dir", "FOLDER", "--seed", "1"}, "--seed"},
+    {"train", with_rows({"--features-out", "FOLDER/a", "--out", "FOLDER/./a"}), "--features-out"},
 };
 INSTANTIATE_TEST_SUITE_P(Train, Options, ::testing::ValuesIn(train));
 
@@ -81,6 +89,27 @@ const std::vector<UselessOption> evaluate = {
     {"evaluate", with_rows({"--protocol", "curve", "--out", "FOLDER/predictions.csv"}), "--out"},
 };
 INSTANTIATE_TEST_SUITE_P(Evaluate, Options, ::testing::ValuesIn(evaluate));
+
+TEST(Outputs, ATableOnStandardOutputStandsAlone) {
+  const TemporaryFolder folder;
+  const std::string rows = folder.write(
+      "runs_agg.csv",
+      "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,"
+      "acc_std\n2,16,64,280218,2,782,4.0,0.1,12500,300,0.7,0.01\n");
+  const auto plan = [&](const std::string& out) {
+    return spawn({program("plan"), "--runs-agg", rows, "--budget-sec", "99", "--epochs", "2", "--out", out});
+  };
+  const Finished to_file = plan(folder.file("plan.csv")), to_stdout = plan("/dev/stdout");
+  EXPECT_EQ(to_stdout.exit_code, 0);
+  EXPECT_EQ(to_stdout.out, slurp(folder.file("plan.csv")));
+  EXPECT_EQ(to_stdout.err, to_file.out);
+}
+
+TEST(Numbers, OfMessagesAreShort) {
+  const Finished finished =
+      spawn({program("evaluate"), "--runs-agg", "x.csv", "--protocol", "lono", "--own-rows", "-1"});
+  expect_refusal(finished, 2, "--own-rows: -1 is not a number >= 0");
+}
 
 const std::vector<UselessOption> predict = {
     {"predict", {"--model", "FOLDER/m.json", "--configs", "FOLDER/c.csv", "--sweep", "batch_size=1,2"}, "excludes"},

@@ -142,8 +142,8 @@ TEST_F(PlanProgram, AssignsRunsToDevices) {
   EXPECT_DOUBLE_EQ(pair["value"], 0.7 + 0.9 + 0.95);
   EXPECT_EQ(pair["items"][2]["device"], "other");
   EXPECT_EQ(pair["items"][2]["cost_sec"], 20);
-  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--devices", "card,none"}), 2,
-                 "no row is of device \"none\"");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--devices", "card,none"}, table), 2,
+                 "no row is of device \"none\"; rows are of card, other");
 }
 
 TEST_F(PlanProgram, TakesTheSameDeviceTwice) {
@@ -212,6 +212,18 @@ TEST_F(PlanProgram, TellsALimitFromACoverThatCannotBe) {
   expect_refusal(run(cover(budget - 1), table), 1, "a run of each kind takes at least");
 }
 
+TEST_F(PlanProgram, PredictsRowsOfADeviceOfYourOwn) {
+  const std::string table =
+      "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,"
+      "acc_std,device,precision\n2,16,32,1000,1,100,1.0,0,500,0,0.5,0,Mine,fp32\n";
+  const std::vector<std::string> predicted = {"--budget-sec", "9999", "--epochs", "2", "--time-source", "predicted"};
+  expect_refusal(run(predicted, table), 2, "device \"Mine\" is not known");
+  std::vector<std::string> with_file = predicted;
+  with_file.insert(with_file.end(),
+                   {"--device-file", folder_.write("own.csv", "name,fp32_tflops,mem_bw_gbs\nMine,40,800\n")});
+  EXPECT_EQ(run_json(with_file, table)["n"], 1);
+}
+
 TEST_F(PlanProgram, SaysWhichTimesAreRough) {
   std::string table = header;
   for (const int depth : {2, 3, 4}) {
@@ -254,7 +266,7 @@ TEST_F(PlanProgram, SaysWhichTimesAreRough) {
   const json named = run_json(predicted({"--devices", "Foo", "--device-file", own_devices}), table);
   ASSERT_GT(named["n"], 0);
   EXPECT_EQ(named["items"][0]["reason"], "other_device");
-  expect_refusal(run(predicted({"--device-file", own_devices}), table), 2, "--devices");
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--device-file", own_devices}, table), 2, "--devices");
   // A limit of 0 s with a confidence: a plan or its bound, not a crash.
   const json stopped = run_json(predicted({"--confidence", "0.9", "--time-limit-sec", "0"}), table);
   EXPECT_LE(stopped["value"], stopped["upper_bound"]);

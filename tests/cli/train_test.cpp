@@ -106,5 +106,23 @@ TEST_F(Train, ARunObservedTwiceIsReported) {
   EXPECT_EQ(nothing.err, "perfpred-observe: " + folder_.file("runs.csv") + ": holds no run\n");
 }
 
+TEST_F(Train, RunsOnADeviceOfYourOwnAreObservedWithItsFile) {
+  const std::string model = folder_.file("model.json");
+  ASSERT_EQ(train({"--runs-agg", table(made_up_rows()), "--out", model}).exit_code, 0);
+  Workload workload = Workload::zoo("resnet18", 32);
+  workload.precision = Precision::fp32;
+  workload.device = "my card";
+  const std::string runs =
+      folder_.write("runs.csv", csv_line(run_columns()) + csv_line(run_fields(run_of(workload, 900))));
+  const std::string own = folder_.write(
+      "own.csv",
+      "name,kind,vendor,aliases,fp32_tflops,fp32_vector_tflops,mem_bw_gbs\nMine,gpu,NVIDIA,my card,40,40,800\n");
+  const std::vector<std::string> command = {program("observe"), "--model", model, "--runs", runs, "--out", model};
+  EXPECT_EQ(spawn(command).out, "0 runs observed, 1 rejected: 1 other_device\n");
+  std::vector<std::string> with_file = command;
+  with_file.insert(with_file.end(), {"--device-file", own});
+  EXPECT_EQ(spawn(with_file).out, "1 runs observed, 0 rejected\n");
+}
+
 }  // namespace
 }  // namespace perfpred

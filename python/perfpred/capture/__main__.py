@@ -96,6 +96,7 @@ def _run(options, size):
                 raise _Captured
         if hooks.stepped or not recorder.recording or not any(op["phase"] == "backward" for op in recorder.ops):
             recorder.clear()
+            hooks.restart()
             recorder.recording = True
             recorder.phase = "forward"
 
@@ -148,8 +149,10 @@ def main(arguments=None):
             file=sys.stderr,
         )
         return FAILED
+    batches = f", {document['batches']} batches a step" if "batches" in document else ""
     print(
-        f"wrote {options.out}: {len(document['ops'])} operators, batch size {document['batch_size']}", file=sys.stderr
+        f"wrote {options.out}: {len(document['ops'])} operators, batch size {document['batch_size']}{batches}",
+        file=sys.stderr,
     )
     return DONE
 

@@ -89,6 +89,8 @@ def _replacements():
     yield torch, "compile", _compile
     yield torch.utils.data.DataLoader, "__init__", _loader_init(torch.utils.data.DataLoader.__init__)
     yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
+    yield torch.Tensor, "pin_memory", lambda self, *args: self
+    yield torch.Tensor, "is_pinned", says(True)
     for name, made in (("numpy", _numpy), ("tolist", _tolist), ("__format__", _format)):
         yield torch.Tensor, name, made(getattr(torch.Tensor, name))
 

@@ -29,6 +29,8 @@ class Hooks:
         self.stepped = False  # has an optimizer finished a step since the last forward pass?
         self.before_forward = lambda: None  # called when a forward pass of a network to be trained begins
         self._networks = []  # modules that were called from outside of modules
+        self._calls = {}  # how often the step called each network that it trains
+        self._backward_passes = 0
         self._modules = []  # that are being called: the layer to return to
         self._names = {}
         self._backward = 0
@@ -60,6 +62,18 @@ class Hooks:
     def __exit__(self, *error):
         return self._open.__exit__(*error)
 
+    def restart(self):
+        """The step that is recorded begins here."""
+        self._calls.clear()
+        self._backward_passes = 0
+
+    @property
+    def batches(self):
+        """How many batches the step has: several where gradients accumulate, each with a call of every network and a
+        backward pass. Two backward passes of one batch (an adversary's) call some network only once.
+        """
+        return max(1, min([self._backward_passes, *self._calls.values()]))
+
     @contextlib.contextmanager
     def loss(self):
         """Operators in this context compute a loss."""
@@ -73,6 +87,7 @@ class Hooks:
 
     def _backward_of(self, run):
         def backward(*args, **kwargs):
+            self._backward_passes += self._backward == 0
             self._backward += 1
             self.recorder.phase = "backward"
             layer, self.recorder.layer = self.recorder.layer, -1
@@ -116,6 +131,7 @@ class Hooks:
         if trains:
             self.before_forward()
             self.stepped = False
+            self._calls[id(module)] = self._calls.get(id(module), 0) + 1
         if recorder.phase == "loss":  # between two networks
             for op in reversed(recorder.ops):
                 if op["phase"] != "loss":

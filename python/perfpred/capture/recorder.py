@@ -375,8 +375,9 @@ class Recorder(TorchDispatchMode):
         """Executes an operator that makes a tensor of nothing."""
         device = kwargs.get("device")
         on_device = device is not None and device.type != "cpu"
+        kwargs = {name: v for name, v in kwargs.items() if name != "pin_memory"}
         if schema.device and on_device:
-            kwargs = {name: v for name, v in kwargs.items() if name != "pin_memory"} | {"device": _META}
+            kwargs["device"] = _META
         elif schema.device and _elements(args) > (1 if self.recording and schema.random else _LARGEST_WITH_VALUES):
             kwargs = {**kwargs, "device": _META}
         result = self._on_host(op(*args, **kwargs))

@@ -29,8 +29,8 @@ def _precision(recorder):
     return {(False, False): "fp32", (True, True): "tf32", (True, False): "default"}.get(tf32, "unknown")
 
 
-def document(recorder, batch_size):
-    """What the file says, as a dictionary."""
+def document(recorder, batch_size, batches=1):
+    """What the file says, as a dictionary. batches: of batch_size, whose gradients the step accumulates."""
     if not recorder.ops:
         raise CaptureError("no operator was executed: there is no training step")
     if not any(op["phase"] == "backward" for op in recorder.ops):
@@ -52,6 +52,7 @@ def document(recorder, batch_size):
         "torch": torch.__version__,
         "precision": _precision(recorder),
         "batch_size": batch_size,
+        **({"batches": batches} if batches > 1 else {}),
         "layers": recorder.layers,
         "values": recorder.values,
         "storages": [{"bytes": s["bytes"]} for s in recorder.storages],

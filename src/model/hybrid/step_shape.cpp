@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "catalogue/listed_kind.h"
+#include "step/graph_folder.h"
 
 namespace perfpred {
 namespace {
@@ -78,6 +79,7 @@ void StepShape::add_cifar_cnn(const Workload& workload) {
 
 void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
   const auto batch = static_cast<double>(workload.batch_size);
+  const double step_samples = batch * static_cast<double>(batches_per_step(workload.network));
   std::vector<bool> is_cast(graph.tensors().size());  // by storage: of parameters, in mixed precision
   const auto is_parameter = [&](TensorId id) {
     const Tensor& tensor = graph.tensors()[id];
@@ -103,15 +105,15 @@ void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
     if (op.kind == OpKind::copy && params > 0 && out != no_tensor) is_cast[graph.tensors()[out].storage] = true;
     if (!is_conv_or_matmul(op.kind) || params == 0 || out == no_tensor) {
       other_ops += 1;
-      other_elements += moved / batch;
+      other_elements += moved / step_samples;
       continue;
     }
     StepLayer& layer = more_.emplace_back();
     const auto rank = static_cast<std::size_t>(graph.shape(out).rank());
     layer.params = params;
-    layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / batch;
+    layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / step_samples;
     layer.padded_flops = layer.flops;
-    layer.elements = moved / batch;
+    layer.elements = moved / step_samples;
     const bool image = op.kind == OpKind::convolution;
     layer.channels = static_cast<double>(graph.shape(out)[image ? 1 : rank - 1]);
     layer.positions = static_cast<double>(graph.numel(out)) / (batch * layer.channels);
@@ -120,7 +122,8 @@ void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
     const bool grouped = graph.shape(weight)[1] != graph.shape(x)[1];
     if (grouped) continue;
     set_convolution_work(layer, more_.size() == 1, static_cast<double>(graph.shape(x)[1]), layer.channels,
-                         static_cast<double>(graph.numel(x)) / batch, static_cast<double>(graph.numel(out)) / batch);
+                         static_cast<double>(graph.numel(x)) / step_samples,
+                         static_cast<double>(graph.numel(out)) / step_samples);
   }
   if (more_.empty())
     throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));

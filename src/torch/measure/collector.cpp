@@ -79,6 +79,10 @@ void check(const CollectOptions& options, c10::Device device) {
     throw InputError(fmt::format("threads {} is not positive", *options.threads));
   }
   if (options.threads && !device.is_cpu()) throw InputError("threads are those of a CPU, and the device is a GPU");
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
+  if (std::any_of(options.env.begin(), options.env.end(), control)) {  // a table would hold blanks in their place
+    throw InputError("env is not free of control characters");
+  }
   if (options.time_limit_sec && !(*options.time_limit_sec > 0)) {
     throw InputError(fmt::format("time limit {} s is not positive", *options.time_limit_sec));
   }
@@ -301,7 +305,8 @@ RunLogWriter Collector::Impl::open_log(const Workload& workload) const {
 
 /// Whether a recorded row is one of those that are wanted. A failure may have passed; memory does not grow.
 bool Collector::Impl::counts(const Run& run) const {
-  if (run.timing != options.timing || run.outcome == Outcome::failed || run.outcome == Outcome::interrupted)
+  if (run.env != options.env || run.timing != options.timing || run.outcome == Outcome::failed ||
+      run.outcome == Outcome::interrupted)
     return false;
   return run.outcome == Outcome::oom || options.timing == Timing::steps || run.epochs >= options.epochs;
 }

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of other forms than a network, a loss and an optimizer, and of other operators than those of pictures."""
+
+import unittest
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from captures import Captures, of_role, shapes, types
+
+
+class Kinds(Captures):
+    def test_operators_of_video_speech_graphs_and_recommenders(self):
+        clip, picture, sound = torch.randn(2, 3, 4, 16, 16), torch.randn(2, 3, 16, 16), torch.randn(2, 3, 32)
+        words, edges = torch.randint(100, (2, 8)), torch.randint(6, (20,))
+        table, bags = nn.Embedding(6, 4), nn.EmbeddingBag(100, 8)
+        log_probabilities = torch.randn(12, 2, 10, requires_grad=True)
+        for tensor in (clip, picture, sound):
+            tensor.requires_grad_()
+
+        def step():
+            outputs = [
+                F.max_pool3d(F.conv3d(clip, torch.ones(4, 3, 3, 3, 3), padding=1), 2),
+                F.avg_pool3d(clip, 2),
+                F.adaptive_avg_pool3d(clip, 1),
+                F.adaptive_max_pool2d(picture, 2),
+                F.interpolate(sound, scale_factor=2, mode="linear"),
+                F.interpolate(clip, scale_factor=2, mode="trilinear"),
+                F.interpolate(picture, 8, mode="bicubic", antialias=True),
+                F.grid_sample(picture, F.affine_grid(torch.ones(2, 2, 3), (2, 3, 8, 8), False), align_corners=False),
+                F.pad(sound, (1, 1), mode="reflect"),
+                F.fold(F.unfold(picture, 2), 16, 2),
+                torch.zeros(6, 4).scatter_reduce(0, edges[:, None].expand(-1, 4), table(edges), "amax"),
+                torch.cdist(picture.flatten(2), picture.flatten(2)),
+                bags(words),
+            ]
+            targets, lengths = torch.randint(1, 10, (2, 5)), torch.full((2,), 12)
+            loss = F.ctc_loss(log_probabilities.log_softmax(2), targets, lengths, torch.full((2,), 5))
+            (sum(output.sum() for output in outputs) + loss).backward()
+
+        document = self.captured(step, execute=True)
+        self.assertEqual(self.inspected("--step", self.path)["unknown_ops"], [])
+        self.assertIn("aten::_embedding_bag", {op["name"] for op in document["ops"]})
+
+    def test_recurrent_networks_and_weak_references(self):
+        network, sequences = nn.LSTM(8, 16, batch_first=True), torch.randn(4, 10, 8)
+        document = self.captured(lambda: network(sequences)[0].sum().backward())
+        self.assertEqual(of_role(document, "parameter"), 4 * sum(p.numel() for p in network.parameters()))
+        network(sequences)[0].sum().backward()  # has its weights back
+
+    def test_recurrent_networks_are_one_operator(self):
+        products = 2 * 4 * 10 * 16 * ((8 + 16) + (16 + 16))  # of a gate: 4 samples, 10 positions, two layers
+        for kind, gates in ((nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)):
+            for batch_first in (False, True):
+                network = kind(8, 16, 2, batch_first=batch_first, dropout=0.5)
+                sequences = torch.randn((4, 10, 8) if batch_first else (10, 4, 8), requires_grad=True)
+                document = self.captured(lambda: network(sequences)[0].square().mean().backward())
+                names = [op["name"] for op in document["ops"] if "rnn" in op["name"] or "mm" in op["name"]]
+                self.assertEqual(names, ["perfpred::rnn", "perfpred::rnn_backward"])
+                step = self.inspected("--step", self.path)
+                self.assertEqual(step["conv_matmul_flops"], 3 * gates * products)
+
+    def test_recurrent_networks_in_half_precision_of_packed_sequences(self):
+        network, lengths = nn.LSTM(8, 16, proj_size=4), torch.tensor([10, 7, 3])
+        sequences = torch.randn(10, 3, 8)
+
+        def step():
+            with torch.autocast("cuda", torch.float16):
+                packed = nn.utils.rnn.pack_padded_sequence(sequences, lengths)
+                network(packed)[0].data.float().square().mean().backward()
+
+        document = self.captured(step, execute=False)
+        (op,) = [op for op in document["ops"] if op["name"] == "perfpred::rnn"]
+        self.assertEqual(set(types(document, op)), {"float16"})
+        self.assertEqual(shapes(document, op, "outputs")[:3], [[20, 4], [1, 3, 4], [1, 3, 16]])
+
+    def test_rms_norms_are_cudas_kernel(self):
+        network = nn.RMSNorm(16)
+        document = self.captured(lambda: network(torch.randn(4, 16)).sum().backward())
+        names = [op["name"] for op in document["ops"]]
+        self.assertIn("perfpred::rms_norm", names)
+        self.assertIn("perfpred::rms_norm_backward", names)
+        self.assertEqual(of_role(document, "gradient"), 4 * 16)
+
+    def test_gradients_of_gradients(self):
+        critic = nn.Linear(8, 1)
+
+        def step():
+            mixed = torch.randn(4, 8, requires_grad=True)
+            (gradient,) = torch.autograd.grad(critic(mixed).sum(), mixed, create_graph=True)
+            (gradient.norm(2, 1) - 1).pow(2).mean().backward()
+
+        self.assertEqual(of_role(self.captured(step), "gradient"), 4 * 8)  # the bias has none
+
+    def test_updates_without_an_optimizer(self):
+        model, features = nn.Linear(8, 8), torch.randn(4, 8)
+
+        def step():
+            model(features).sum().backward()
+            for parameter in model.parameters():
+                parameter.data.add_(parameter.grad, alpha=-0.1)
+
+        names = [op["name"] for op in self.captured(step)["ops"]]
+        self.assertEqual(names[-2:], ["aten::add_", "aten::add_"])
+
+    def test_shapes_that_depend_on_values_when_executed(self):
+        weight = nn.Parameter(torch.tensor([[1.0, -1.0], [2.0, 3.0]]))
+        document = self.captured(lambda: weight[weight > 0].sum().backward(), execute=True, batch_size=1)
+        op = next(op for op in document["ops"] if op["name"] == "aten::index")
+        self.assertEqual(shapes(document, op, "outputs"), [[3]])
+        self.assertEqual(weight.grad.tolist(), [[1, 0], [1, 1]])
+
+
+if __name__ == "__main__":
+    unittest.main()
