@@ -47,10 +47,7 @@ void print(const std::string& name, const Evaluation& evaluation, const std::vec
 
 void evaluate_model(const TimeRegressor& model, const std::string& measured, const std::string& out, bool json) {
   const std::vector<AggregateRow> rows = read_aggregate(measured);
-  std::size_t seen = 0;
-  for (const AggregateRow& row : rows) {
-    if (row.avg_time_mean && model.was_fitted_on(row.workload)) ++seen;
-  }
+  const std::size_t seen = rows_fitted_on(model, rows);
   const std::vector<Prediction> predictions = predict_rows(model, rows);
   const Evaluation evaluation = evaluate(rows, predictions);
   const std::map<std::string, std::size_t> outside = rows_outside(rows, predictions);

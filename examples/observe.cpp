@@ -29,13 +29,14 @@ int main(int argc, char** argv) {
     TimeRegressor model = TimeRegressor::load(model_file, device_file.catalogue());
     const std::vector<Run> runs = read_runs(runs_file);
     if (runs.empty()) throw InputError(runs_file + ": holds no run");
-    const UpdateResult result = model.observe(runs);
+    const std::vector<RejectedRun> rejected = model.observe(runs);
+    const std::size_t observed = runs.size() - rejected.size();
     model.save(out);
     if (json) {
-      const nlohmann::json document = {{"observed", result.observed}, {"set_aside", cli::to_json(result.rejected)}};
+      const nlohmann::json document = {{"observed", observed}, {"set_aside", cli::to_json(rejected)}};
       fmt::print("{}\n", document.dump(2));
       return;
     }
-    fmt::print("{} runs observed, {}\n", result.observed, cli::summary(result.rejected));
+    fmt::print("{} runs observed, {}\n", observed, cli::summary(rejected));
   });
 }

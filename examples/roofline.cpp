@@ -25,14 +25,14 @@ ordered_json to_json(const perfpred::RooflineStudy& study, const std::vector<std
   }
   for (const perfpred::StudyPoint& p : study.points()) {
     points.push_back({{"environment", p.steps ? ordered_json(p.environment) : ordered_json()},
-                      {"device", p.place.device},
-                      {"label", p.place.label},
+                      {"device", p.device},
+                      {"label", p.label},
                       {"precision", to_string(p.precision)},
-                      {"ai", p.place.ai},
-                      {"flops_per_sec", p.place.flops_per_sec},
-                      {"bound", p.place.bound ? ordered_json(to_string(*p.place.bound)) : ordered_json()},
-                      {"margin", or_null(p.place.margin)},
-                      {"efficiency", or_null(p.place.efficiency)}});
+                      {"ai", p.ai},
+                      {"flops_per_sec", p.flops_per_sec},
+                      {"bound", p.bound ? ordered_json(to_string(*p.bound)) : ordered_json()},
+                      {"margin", or_null(p.margin)},
+                      {"efficiency", or_null(p.efficiency)}});
   }
   return {{"devices", devices}, {"points", points}, {"warnings", study.warnings()}, {"files", files}};
 }

@@ -187,9 +187,7 @@ int main(int argc, char** argv) {
     if (!out.empty()) model.save(out);
 
     const auto score = [&](const std::vector<AggregateRow>& part) {
-      std::vector<Prediction> predictions;
-      for (const AggregateRow& row : part) predictions.push_back(model.predict(row.workload));
-      return evaluate(part, predictions).metrics;
+      return evaluate(part, predict_rows(model, part)).metrics;
     };
     const TimeMetrics train = score(split.train), test = score(split.test);
     const TimeMetrics val = model.uses_validation() ? score(split.val) : TimeMetrics{};

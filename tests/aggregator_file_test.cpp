@@ -19,6 +19,7 @@
 namespace perfpred {
 namespace {
 
+using testing::csv_of;
 using ::testing::ElementsAre;
 using testing::expect_close;
 using ::testing::HasSubstr;
@@ -29,12 +30,6 @@ using testing::run_of_epochs;
 using testing::TemporaryFolder;
 using ::testing::ThrowsMessage;
 using Label = Aggregator::Label;
-
-std::string csv_of(const std::vector<struct Run>& runs) {
-  std::string text = csv_line(run_columns());
-  for (const auto& run : runs) text += csv_line(run_fields(run));
-  return text;
-}
 
 /// A file is aggregated as its runs are one by one, by however many threads.
 void expect_same_as_one_by_one(const std::string& path) {

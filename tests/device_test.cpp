@@ -11,6 +11,7 @@
 #include <set>
 
 #include "catalogue/device_table.h"
+#include "refusal.h"
 #include "temporary_folder.h"
 #include "text/csv.h"
 #include "text/nearest_name.h"
@@ -21,16 +22,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::refusal;
 using ::testing::StartsWith;
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(EditDistance, CountsInsertionsDeletionsReplacementsAndSwaps) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);  // the textbook pair

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "evaluate/evaluation.h"
+#include "sample_rows.h"
 
 namespace perfpred {
 namespace {
@@ -49,12 +50,7 @@ std::vector<AggregateRow> small_table() {
   for (const int depth : {2, 3}) {
     for (const int base : {16, 32}) {
       for (const int batch : {32, 64, 128, 256, 512}) {
-        AggregateRow row;
-        row.workload = Workload::cifar_cnn(depth, base, batch);
-        row.n = 1;
-        row.avg_time_mean = 10.0 * depth * base / batch;
-        row.thr_mean = 50'000 / *row.avg_time_mean;
-        rows.push_back(row);
+        rows.push_back(testing::row_of(Workload::cifar_cnn(depth, base, batch), 10.0 * depth * base / batch));
       }
     }
   }
@@ -157,7 +153,7 @@ TEST(Evaluation, TheKeysOfASplitMayHaveAnySpelling) {
   EXPECT_EQ(read_split(file, rows).train.size(), 1U);
   std::ofstream(file) << "key,split\nno key,train\n";
   EXPECT_THAT([&] { (void)read_split(file, rows); },
-              testing::ThrowsMessage<InputError>(testing::StartsWith(file + ":2: key \"no key\"")));
+              ::testing::ThrowsMessage<InputError>(::testing::StartsWith(file + ":2: key \"no key\"")));
   std::filesystem::remove(file);
 }
 
@@ -168,7 +164,7 @@ TEST(Evaluation, ASplitNamesARowOnce) {
   const auto expect_refused = [&](const std::string& text) {
     std::ofstream(file) << text;
     EXPECT_THAT([&] { (void)read_split(file, rows); },
-                testing::ThrowsMessage<InputError>(file + ":4: names the row of line 2 again"));
+                ::testing::ThrowsMessage<InputError>(file + ":4: names the row of line 2 again"));
   };
   for (const std::string again : {"train", "val", "test"}) {
     expect_refused("depth,base_filters,batch_size,split\n2,16,32,train\n2,16,64,train\n2,16,32," + again + "\n");
@@ -212,7 +208,7 @@ TEST(Evaluation, ACurveRefusesSizesThatLeaveNothingToScore) {
     const std::vector<std::size_t> sizes = {10, size};
     EXPECT_THAT(
         [&] { (void)evaluate_curve(rows, sizes, 2, linear); },
-        testing::ThrowsMessage<InputError>("a curve of 20 rows has sizes from 1 to 19, not " + std::to_string(size)));
+        ::testing::ThrowsMessage<InputError>("a curve of 20 rows has sizes from 1 to 19, not " + std::to_string(size)));
   }
 }
 

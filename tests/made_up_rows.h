@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "model/hybrid/step_shape.h"
+#include "sample_rows.h"
 
 namespace perfpred {
 
@@ -38,14 +39,8 @@ inline std::vector<AggregateRow> made_up_rows(double noise = 0.005, std::uint64_
   for (const int depth : {2, 3, 4}) {
     for (const int base : {16, 32, 64}) {
       for (const int batch : {32, 96, 256, 1024}) {
-        AggregateRow row;
-        row.workload = Workload::cifar_cnn(depth, base, batch);
-        row.params = row.workload.params();
-        row.n = 1;
-        row.steps_per_epoch = row.workload.steps_per_epoch();
-        row.avg_time_mean = made_up_time(row.workload, noise * normal(random));
-        row.avg_time_std = 0;
-        rows.push_back(row);
+        const Workload workload = Workload::cifar_cnn(depth, base, batch);
+        rows.push_back(testing::row_of(workload, made_up_time(workload, noise * normal(random))));
       }
     }
   }

@@ -104,7 +104,7 @@ TEST(TrainingJob, NeedsAThreadAndABatch) {
 TEST(TrainingJob, FollowsFromTheDevice) {
   const DeviceCatalogue catalogue;
   const TrainingJob a100 = TrainingJob::on(catalogue.find("A100-SXM4-80GB")).value();
-  EXPECT_EQ(a100.allocator, Allocator::caching);
+  EXPECT_TRUE(a100.caching_allocator);
   EXPECT_EQ(a100.matrix_workspace_bytes, (2 * 4096 + 8 * 16) * 1024);  // cuBLAS's ":4096:2:16:8"
   EXPECT_EQ(a100.context_bytes, 512 * mebibyte);
   EXPECT_EQ(TrainingJob::on(catalogue.find("H200-SXM-141GB"))->matrix_workspace_bytes, 32 * mebibyte);
@@ -113,7 +113,7 @@ TEST(TrainingJob, FollowsFromTheDevice) {
   cpu.kind = DeviceKind::cpu;
   cpu.sms = 6;
   const TrainingJob on_cpu = TrainingJob::on(cpu).value();
-  EXPECT_EQ(on_cpu.allocator, Allocator::exact);
+  EXPECT_FALSE(on_cpu.caching_allocator);
   EXPECT_EQ(on_cpu.threads, 6);
   EXPECT_EQ(on_cpu.context_bytes, 0);
 }

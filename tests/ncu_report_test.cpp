@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "refusal.h"
 #include "temporary_folder.h"
 #include "tools/roofline/ncu_report.h"
 
@@ -53,12 +54,7 @@ class NcuReportTest : public ::testing::Test {
     return NcuReport::read(folder_.write("report.csv", text), decimal);
   }
   std::string refusal(const std::string& text) {
-    try {
-      (void)read(text);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return testing::refusal([&] { (void)read(text); });
   }
   testing::TemporaryFolder folder_;
 };

@@ -26,7 +26,7 @@ TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
   const std::string file = scratch("observe");
   TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload seen = Workload::cifar_cnn(4, 32, 512);
-  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.01))}).observed, 1U);
+  ASSERT_TRUE(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.01))}).empty());
   EXPECT_TRUE(model.was_fitted_on(seen));
   model.save(file);
   const nlohmann::json json = nlohmann::json::parse(std::ifstream(file))["groups"][0]["model"];
@@ -73,16 +73,16 @@ TEST(TimeRegressor, ObservingMovesThePredictionAndRejectsOutliers) {
   elsewhere.workload.device = "another";
   perfpred::Run failed = run_of(seen, before);
   failed.outcome = Outcome::failed;
-  const UpdateResult refused = model.observe(std::vector<perfpred::Run>{contended, unequal, elsewhere, failed});
-  EXPECT_EQ(refused.observed, 0U);
-  ASSERT_EQ(refused.rejected.size(), 4U);
-  EXPECT_THAT(refused.rejected[0].reason, testing::HasSubstr("standard deviations"));
-  EXPECT_EQ(refused.rejected[2].reason, "other_device");
+  const std::vector<RejectedRun> refused =
+      model.observe(std::vector<perfpred::Run>{contended, unequal, elsewhere, failed});
+  ASSERT_EQ(refused.size(), 4U);
+  EXPECT_THAT(refused[0].reason, ::testing::HasSubstr("standard deviations"));
+  EXPECT_EQ(refused[2].reason, "other_device");
   EXPECT_DOUBLE_EQ(model.predict(seen).time_sec.p50, before);
 
   const std::uint64_t old_id = model.predict(seen).model_id;
   const Quantiles old = model.predict(seen).time_sec;
-  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, 1.015 * before)}).observed, 1U);
+  ASSERT_TRUE(model.observe(std::vector<perfpred::Run>{run_of(seen, 1.015 * before)}).empty());
   const Prediction after = model.predict(seen);
   EXPECT_GT(after.time_sec.p50, before);
   EXPECT_LT(after.time_sec.p50, 1.015 * before);
@@ -99,17 +99,15 @@ TEST(TimeRegressor, ObservingRejectsARunThatItCannotDescribe) {
   traced.workload.depth = traced.workload.base_filters = std::nullopt;
   perfpred::Run invalid = run_of(seen, 2);
   invalid.workload.depth = 9;
-  const UpdateResult refused = model.observe(std::vector<perfpred::Run>{traced, invalid});
-  EXPECT_EQ(refused.observed, 0U);
-  ASSERT_EQ(refused.rejected.size(), 2U);
-  EXPECT_THAT(refused.rejected[0].reason, testing::HasSubstr("torchscript:0123456789ab"));
-  EXPECT_THAT(refused.rejected[1].reason, testing::HasSubstr("depth 9"));
+  const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{traced, invalid});
+  ASSERT_EQ(refused.size(), 2U);
+  EXPECT_THAT(refused[0].reason, ::testing::HasSubstr("torchscript:0123456789ab"));
+  EXPECT_THAT(refused[1].reason, ::testing::HasSubstr("depth 9"));
   EXPECT_EQ(model.predict(seen).model_id, old_id);
 
-  const UpdateResult observed = model.observe(
+  const std::vector<RejectedRun> refused_again = model.observe(
       std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0)), traced, run_of(later, made_up_time(later, 0))});
-  EXPECT_EQ(observed.observed, 2U);
-  EXPECT_EQ(observed.rejected.size(), 1U);
+  EXPECT_EQ(refused_again.size(), 1U);
   EXPECT_TRUE(model.was_fitted_on(seen));
   EXPECT_TRUE(model.was_fitted_on(later));
   EXPECT_NE(model.predict(seen).model_id, old_id);
@@ -122,13 +120,12 @@ TEST(TimeRegressor, ARunObservedTwiceCountsOnce) {
   TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload seen = Workload::cifar_cnn(4, 64, 700);
   const perfpred::Run run = run_of(seen, made_up_time(seen, 0.005));
-  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run, run}).observed, 1U);
+  ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run, run}).size(), 1U);
   const Quantiles once = model.predict(seen).time_sec;
   const auto expect_rejected = [&](TimeRegressor& one) {
-    const UpdateResult again = one.observe(std::vector<perfpred::Run>{run});
-    EXPECT_EQ(again.observed, 0U);
-    ASSERT_EQ(again.rejected.size(), 1U);
-    EXPECT_EQ(again.rejected[0].reason, "already observed");
+    const std::vector<RejectedRun> again = one.observe(std::vector<perfpred::Run>{run});
+    ASSERT_EQ(again.size(), 1U);
+    EXPECT_EQ(again[0].reason, "already observed");
     EXPECT_TRUE(same(one.predict(seen).time_sec, once));
   };
   expect_rejected(model);
@@ -137,7 +134,7 @@ TEST(TimeRegressor, ARunObservedTwiceCountsOnce) {
   TimeRegressor loaded = TimeRegressor::load(file);
   std::filesystem::remove(file);
   expect_rejected(loaded);
-  EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.005), 1)}).observed, 1U);
+  EXPECT_TRUE(model.observe(std::vector<perfpred::Run>{run_of(seen, made_up_time(seen, 0.005), 1)}).empty());
 }
 
 TEST(TimeRegressor, ARunOfAKnownKeyIsAveragedWithItsRow) {
@@ -150,7 +147,7 @@ TEST(TimeRegressor, ARunOfAKnownKeyIsAveragedWithItsRow) {
     const double sec = first * std::exp(0.002 * (i % 3));
     sum += sec;
     log_sum += std::log(sec);
-    ASSERT_EQ(model.observe(std::vector<perfpred::Run>{run_of(known, sec, i)}).observed, 1U);
+    ASSERT_TRUE(model.observe(std::vector<perfpred::Run>{run_of(known, sec, i)}).empty());
   }
   const std::vector<AggregateRow> fitted = model.fitted_rows();
   ASSERT_EQ(fitted.size(), rows.size());

@@ -13,6 +13,7 @@
 
 #include "refusal.h"
 #include "runs/run_log.h"
+#include "sample_rows.h"
 #include "temporary_folder.h"
 #include "tools/chart.h"
 #include "tools/plot.h"
@@ -30,14 +31,9 @@ constexpr const char* predictions_header =
     "reason";
 
 AggregateRow aggregate_row(int depth, int filters, int batch, double sec) {
-  AggregateRow row;
-  row.workload = Workload::cifar_cnn(depth, filters, batch);
-  row.params = row.workload.params();
+  AggregateRow row = testing::row_of(Workload::cifar_cnn(depth, filters, batch), sec);
   row.n = 2;
-  row.steps_per_epoch = row.workload.steps_per_epoch();
-  row.avg_time_mean = sec;
   row.avg_time_std = 0.01 * sec;
-  row.thr_mean = 50'000 / sec;
   row.thr_std = 500 / sec;
   row.acc_mean = 0.7;
   row.acc_std = 0.01;

@@ -7,11 +7,11 @@
 namespace perfpred::testing {
 
 /// What a call says of the input that it refuses; empty if it takes it.
-template <class Call>
+template <class Refusal = InputError, class Call>
 std::string refusal(const Call& call) {
   try {
     call();
-  } catch (const InputError& error) {
+  } catch (const Refusal& error) {
     return error.what();
   }
   return "";

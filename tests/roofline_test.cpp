@@ -34,15 +34,22 @@ TEST(Roofline, RidgeBoundMarginEfficiency) {
   EXPECT_DOUBLE_EQ(roof.attainable(1000, Precision::fp32), 8.1e12);
   EXPECT_DOUBLE_EQ(roof.attainable(1000, Precision::fp16), 65e12);
 
-  const RooflinePoint left = roof.place("a", roof.ridge(Precision::fp32) / 4, 1e12, Precision::fp32);
+  StudyDevices devices;
+  devices.names[""] = "T4";
+  RooflineStudy study(devices, Precision::fp32);
+  study.add("a", roof.ridge(Precision::fp32) / 4, 1e12);
+  study.add("b", roof.ridge(Precision::fp32) * 2, 4.05e12);
+  study.add("c", roof.ridge(Precision::fp32), 1e12);
+  const StudyPoint &left = study.points()[0], &right = study.points()[1], &ridge = study.points()[2];
   EXPECT_EQ(left.bound, Bound::memory);
   EXPECT_DOUBLE_EQ(*left.margin, 0.75);
   EXPECT_DOUBLE_EQ(*left.efficiency, 1e12 / (8.1e12 / 4));
-  const RooflinePoint right = roof.place("b", roof.ridge(Precision::fp32) * 2, 4.05e12, Precision::fp32);
   EXPECT_EQ(right.bound, Bound::compute);
   EXPECT_DOUBLE_EQ(*right.margin, 0.5);
   EXPECT_DOUBLE_EQ(*right.efficiency, 0.5);
-  EXPECT_DOUBLE_EQ(*roof.place("c", roof.ridge(Precision::fp32), 1e12, Precision::fp32).margin, 0);
+  EXPECT_DOUBLE_EQ(*ridge.margin, 0);
+  EXPECT_THAT(testing::refusal([&] { study.add("x", 0, 1); }), HasSubstr("positive"));
+  EXPECT_THAT(testing::refusal([&] { study.add("x", 1, std::nan("")); }), HasSubstr("positive"));
 }
 
 TEST(Roofline, CeilingsFallAndAreNamed) {
@@ -57,9 +64,6 @@ TEST(Roofline, RefusesWhatIsUnknown) {
   const Roofline v100(catalogue.find("V100-SXM2-16GB"));
   EXPECT_THAT(testing::refusal([&] { (void)v100.peak(Precision::bf16); }),
               AllOf(HasSubstr("bf16"), HasSubstr("fp64, fp32, tf32, default, fp16")));
-  EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 0, 1, Precision::fp32); }), HasSubstr("positive"));
-  EXPECT_THAT(testing::refusal([&] { (void)v100.place("x", 1, std::nan(""), Precision::fp32); }),
-              HasSubstr("positive"));
   EXPECT_THAT(testing::refusal([] { (void)Roofline("x", -1, 1); }), HasSubstr("positive"));
   EXPECT_THAT(testing::refusal([] { (void)Roofline(Device()); }), HasSubstr("mem_bw_gbs"));
 }
@@ -224,9 +228,9 @@ TEST_F(IterationLogTest, TheInputDecidesTheFlops) {
   study.add(read(log("a.csv", std::vector<double>(9, 100), 0.1, "resnet18", "3x224x224,1000,nesterov,fp32"), 1));
   study.add(read(log("b.csv", std::vector<double>(9, 100), 0.1, "resnet18", "3x32x32,10,nesterov,fp32"), 1));
   ASSERT_EQ(study.points().size(), 2U);
-  EXPECT_NEAR(study.points()[0].place.flops_per_sec / study.points()[1].place.flops_per_sec, 49, 2);
-  EXPECT_EQ(study.points()[0].place.label, "resnet18 b32, input 3x224x224, classes 1000");
-  EXPECT_EQ(study.points()[1].place.label, "resnet18 b32, input 3x32x32, classes 10");
+  EXPECT_NEAR(study.points()[0].flops_per_sec / study.points()[1].flops_per_sec, 49, 2);
+  EXPECT_EQ(study.points()[0].label, "resnet18 b32, input 3x224x224, classes 1000");
+  EXPECT_EQ(study.points()[1].label, "resnet18 b32, input 3x32x32, classes 10");
   EXPECT_THAT(study.warnings(), ElementsAre());
 }
 
@@ -248,7 +252,7 @@ TEST_F(IterationLogTest, StudyWritesTablesPlotsAndReport) {
   RooflineStudy study({}, Precision::fp32);
   study.add(read(log("a.csv", std::vector<double>(9, 100), 0.1), 1));
   ASSERT_EQ(study.points().size(), 1U);
-  const RooflinePoint& p = study.points()[0].place;
+  const StudyPoint& p = study.points()[0];
   EXPECT_EQ(p.device, "T4");
   EXPECT_EQ(p.label, "resnet18 b32");
   // An image's forward pass is 3.63 GFLOP and backward is twice that but for the first convolution's input gradient
@@ -309,11 +313,11 @@ class RooflineStudyTest : public ::testing::Test {
 TEST_F(RooflineStudyTest, DevicesAreMappedOrRefused) {
   RooflineStudy laptop(named({{"RTX 4080", "RTX 4080 Laptop"}}), Precision::fp32);
   laptop.add(summary({steps("RTX 4080", "RTX 4080")}));
-  EXPECT_EQ(laptop.points()[0].place.device, "RTX 4080 Laptop");
+  EXPECT_EQ(laptop.points()[0].device, "RTX 4080 Laptop");
   RooflineStudy unknown({}, Precision::fp32);
   unknown.add(summary({steps("RTX 9999", "RTX 9999"), steps("lab", "RTX 9999"), steps("lab", "T4")}));
-  EXPECT_EQ(unknown.points()[0].place.efficiency, std::nullopt);
-  EXPECT_TRUE(unknown.points()[2].place.efficiency);
+  EXPECT_EQ(unknown.points()[0].efficiency, std::nullopt);
+  EXPECT_TRUE(unknown.points()[2].efficiency);
   EXPECT_THAT(unknown.warnings(), ElementsAre(HasSubstr("device \"RTX 9999\" is not known, so its peaks are unknown")));
   RooflineStudy shared({}, Precision::fp32);
   EXPECT_THAT(testing::refusal([&] { shared.add(summary({steps("V100", "V100")})); }), HasSubstr("may be any of"));
@@ -321,8 +325,8 @@ TEST_F(RooflineStudyTest, DevicesAreMappedOrRefused) {
   EXPECT_THAT(testing::refusal([&] { mapped.add(summary({steps("lab", "T4")})); }), HasSubstr("is not known"));
   RooflineStudy cpu({}, Precision::fp32);
   cpu.add(summary({steps("CPU", "CPU")}));
-  EXPECT_EQ(cpu.points()[0].place.efficiency, std::nullopt);
-  EXPECT_EQ(cpu.points()[0].place.device, "CPU");
+  EXPECT_EQ(cpu.points()[0].efficiency, std::nullopt);
+  EXPECT_EQ(cpu.points()[0].device, "CPU");
   EXPECT_THAT(cpu.warnings(), ElementsAre(HasSubstr("peaks are unknown")));
 }
 
@@ -330,16 +334,16 @@ TEST_F(RooflineStudyTest, ADeviceIsMappedByAnyOfItsNames) {
   RooflineStudy study(named({{"Tesla T4", "L4"}, {"", "RTX 3090"}}), Precision::fp32);
   study.add(summary({steps("", "T4"), steps("lab", "NVIDIA T4"), steps("", "A10")}));
   study.check_all_used(false);
-  EXPECT_EQ(study.points()[0].place.device, "L4");
-  EXPECT_EQ(study.points()[1].place.device, "L4");
-  EXPECT_EQ(study.points()[2].place.device, "RTX 3090");
+  EXPECT_EQ(study.points()[0].device, "L4");
+  EXPECT_EQ(study.points()[1].device, "L4");
+  EXPECT_EQ(study.points()[2].device, "RTX 3090");
 }
 
 TEST_F(RooflineStudyTest, AnEnvironmentMayHaveSeveralDevices) {
   RooflineStudy study({}, Precision::fp32);
   study.add(summary({steps("lab", "T4"), steps("lab", "L4"), steps("", "L4")}));
-  EXPECT_EQ(study.points()[0].place.device, "T4");
-  EXPECT_EQ(study.points()[1].place.device, "L4");
+  EXPECT_EQ(study.points()[0].device, "T4");
+  EXPECT_EQ(study.points()[1].device, "L4");
   EXPECT_THAT(environments_of(study.points()), ElementsAre("lab (T4)", "lab (L4)", "L4"));
 }
 
@@ -375,8 +379,8 @@ TEST_F(RooflineStudyTest, EveryPointHasTheRoofOfItsPrecision) {
   RooflineStudy study({}, Precision::fp32);
   study.add(std::vector{row("A100-SXM4-80GB", Precision::fp32, 10), row("A100-SXM4-80GB", Precision::bf16, 4)});
   ASSERT_EQ(study.points().size(), 2U);
-  EXPECT_EQ(study.points()[0].place.label, "resnet18 b32, fp32");
-  EXPECT_EQ(study.points()[1].place.label, "resnet18 b32, bf16");
+  EXPECT_EQ(study.points()[0].label, "resnet18 b32, fp32");
+  EXPECT_EQ(study.points()[1].label, "resnet18 b32, bf16");
   EXPECT_THAT(precisions_on(study.points(), "A100-SXM4-80GB"), ElementsAre(Precision::fp32, Precision::bf16));
   std::istringstream text(roofline_text(study.points()));
   std::string line;
@@ -412,8 +416,8 @@ TEST_F(RooflineStudyTest, ThreadsOfAnotherDeviceDoNotTellStepsApart) {
   EXPECT_DOUBLE_EQ(speedups_of(study.points())[0].times, 10);
   cpu.workload.threads = 4;
   study.add(std::vector{cpu});
-  EXPECT_EQ(study.points()[1].place.label, "resnet18 b32, threads 8");
-  EXPECT_EQ(study.points()[2].place.label, "resnet18 b32, threads 4");
+  EXPECT_EQ(study.points()[1].label, "resnet18 b32, threads 8");
+  EXPECT_EQ(study.points()[2].label, "resnet18 b32, threads 4");
 }
 
 TEST_F(RooflineStudyTest, TiesAreInTheSpeedUpsOnce) {

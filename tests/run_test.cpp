@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "refusal.h"
 #include "runs/run_row.h"
 #include "sample_runs.h"
 #include "temporary_folder.h"
@@ -82,10 +83,8 @@ TEST(Run, EveryColumnReadsBack) {
   for (const Outcome outcome : {Outcome::oom, Outcome::failed, Outcome::interrupted, Outcome::untrusted}) {
     runs.push_back(testing::run_without_time(outcome));
   }
-  std::string text = csv_line(run_columns());
-  for (const auto& each : runs) text += csv_line(run_fields(each));
   const TemporaryFolder folder;
-  EXPECT_EQ(read_runs(folder.write("runs.csv", text)), runs);
+  EXPECT_EQ(read_runs(folder.write("runs.csv", testing::csv_of(runs))), runs);
   EXPECT_EQ(run_fields(run).size(), run_columns().size());
   for (const auto& each : runs) EXPECT_EQ(run_from_fields(run_columns(), run_fields(each), "here"), each);
 }
@@ -124,16 +123,11 @@ TEST(Run, BadRowsAreToldWithFileLineAndColumn) {
       std::vector<std::string> fields = good;
       fields[static_cast<std::size_t>(at)] = value;
       const std::string path = folder.write("runs.csv", csv_line(run_columns()) + csv_line(good) + csv_line(fields));
-      EXPECT_THAT([&] { (void)read_runs(path); }, ThrowsMessage<InputError>(HasSubstr(path + ":3: ")))
-          << column << value;
-      try {
-        (void)read_runs(path);
-      } catch (const InputError& error) {
-        const std::string message = error.what();
-        EXPECT_NE(message.find(column), std::string::npos) << message;
-        EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-        EXPECT_LT(message.size(), 400U);
-      }
+      const std::string message = testing::refusal([&] { (void)read_runs(path); });
+      EXPECT_THAT(message, HasSubstr(path + ":3: ")) << column << value;
+      EXPECT_THAT(message, HasSubstr(column));
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+      EXPECT_LT(message.size(), 400U);
     }
   }
 }
@@ -164,12 +158,10 @@ TEST(Run, AMillionCharactersInAFieldAreAShortMessage) {
     auto changed = fields;
     const auto at = std::find(run_columns().begin(), run_columns().end(), column) - run_columns().begin();
     changed[static_cast<std::size_t>(at)] = std::string(1'000'000, ';');
-    try {
-      (void)read_runs(folder.write("runs.csv", csv_line(run_columns()) + csv_line(changed)));
-      ADD_FAILURE() << column;
-    } catch (const InputError& error) {
-      EXPECT_LT(std::string(error.what()).size(), 300U) << column;
-    }
+    const std::string path = folder.write("runs.csv", csv_line(run_columns()) + csv_line(changed));
+    const std::string message = testing::refusal([&] { (void)read_runs(path); });
+    EXPECT_FALSE(message.empty()) << column;
+    EXPECT_LT(message.size(), 300U) << column;
   }
 }
 

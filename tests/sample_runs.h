@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "runs/run_row.h"
+#include "text/csv.h"
+
 namespace perfpred::testing {
 
 /// A run of depth 2, base 16 with these epochs: the mean of all but the first, throughput from it, all that a row
@@ -35,6 +38,13 @@ inline Run run_without_time(Outcome outcome) {
   run.epoch_times.clear();
   run.avg_time_sec = run.images_per_sec = run.test_acc = std::nullopt;
   return run;
+}
+
+/// The text of a runs.csv.
+inline std::string csv_of(const std::vector<Run>& runs) {
+  std::string text = csv_line(run_columns());
+  for (const Run& run : runs) text += csv_line(run_fields(run));
+  return text;
 }
 
 }  // namespace perfpred::testing

@@ -157,7 +157,7 @@ void use(const std::string& path) {
     (void)step.activation_bytes();
     (void)estimate_memory(step, TrainingJob());
     TrainingJob caching;
-    caching.allocator = Allocator::caching;
+    caching.caching_allocator = true;
     (void)estimate_memory(step, caching);
   }
 }

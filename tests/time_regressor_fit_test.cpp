@@ -25,11 +25,7 @@ TEST(TimeRegressor, LinearIsOrdinaryLeastSquares) {
   // One architecture, steps = images / batch exactly: log time on log2 batch is a line with a known slope.
   std::vector<AggregateRow> rows;
   for (const int batch : {20, 40, 100, 200, 500, 1000}) {
-    AggregateRow row;
-    row.workload = Workload::cifar_cnn(2, 16, batch);
-    row.n = 1;
-    row.avg_time_mean = 3.0 * std::pow(batch, -0.7);
-    rows.push_back(row);
+    rows.push_back(testing::row_of(Workload::cifar_cnn(2, 16, batch), 3.0 * std::pow(batch, -0.7)));
   }
   const TimeRegressor model = TimeRegressor::fit(rows, {.kind = "linear", .seed = 0});
   EXPECT_NEAR(model.predict(Workload::cifar_cnn(2, 16, 250)).time_sec.p50, 3.0 * std::pow(250, -0.7), 1e-9);
@@ -42,7 +38,7 @@ TEST(TimeRegressor, DropsABadLabelAndSaysSo) {
   const TimeRegressor model = TimeRegressor::fit(rows);
   ASSERT_EQ(model.dropped().size(), 1U);
   EXPECT_EQ(model.dropped()[0].key, rows[17].workload.key());
-  EXPECT_THAT(model.dropped()[0].reason, testing::HasSubstr("standard deviations"));
+  EXPECT_THAT(model.dropped()[0].reason, ::testing::HasSubstr("standard deviations"));
   EXPECT_NEAR(model.predict(rows[17].workload).time_sec.p50 / good, 1, 0.03);
 }
 
@@ -119,7 +115,7 @@ TEST(TimeRegressor, AFitShowsProgressAndCanBeStopped) {
     EXPECT_LT(share, 0.9);
   };
   EXPECT_THAT([&] { (void)TimeRegressor::fit(made_up_rows(), options); },
-              testing::ThrowsMessage<Error>("the fit was stopped"));
+              ::testing::ThrowsMessage<Error>("the fit was stopped"));
 }
 
 TEST(TimeRegressor, OnlyKindsThatChooseByValidationRowsKeepThemOutOfTheFit) {
@@ -197,8 +193,8 @@ TEST(TimeRegressor, RefusesAGroupThatIsAllForValidation) {
   for (const char* kind : {"ann", "boosting"}) {
     EXPECT_THAT(
         [&] { (void)TimeRegressor::fit(rows, {.kind = kind, .seed = 0}, val); },
-        testing::ThrowsMessage<InputError>("the group of device \"b\", 2 threads, fp32, adam, nchw has rows for "
-                                           "validation and none to fit on"))
+        ::testing::ThrowsMessage<InputError>("the group of device \"b\", 2 threads, fp32, adam, nchw has rows for "
+                                             "validation and none to fit on"))
         << kind;
   }
   const Workload asked = val.front().workload;  // fitted on where nothing is chosen by it
@@ -230,12 +226,12 @@ TEST(TimeRegressor, NamesTheGroupThatIsTooSmall) {
     w.precision = Precision::fp16;
   });
   EXPECT_THAT([&] { (void)TimeRegressor::fit(few); },
-              testing::ThrowsMessage<InputError>("3 rows are too few for a hybrid model: it needs 5"));
+              ::testing::ThrowsMessage<InputError>("3 rows are too few for a hybrid model: it needs 5"));
   rows.insert(rows.end(), few.begin(), few.end());
   EXPECT_THAT(
       [&] { (void)TimeRegressor::fit(rows); },
-      testing::ThrowsMessage<InputError>("the group of device \"b\", fp16, adam, nchw: 3 rows are too few for a "
-                                         "hybrid model: it needs 5"));
+      ::testing::ThrowsMessage<InputError>("the group of device \"b\", fp16, adam, nchw: 3 rows are too few for a "
+                                           "hybrid model: it needs 5"));
 }
 
 TEST(TimeRegressor, TheSameRowsInAnyOrderGiveTheSameModel) {

@@ -84,7 +84,7 @@ TEST(TimeRegressor, OneRowDoesNotAllocate) {
   }
 }
 
-TEST(TimeRegressor, OneCallAnswersForSeveralDevices) {
+TEST(TimeRegressor, AJobCanMoveToAnotherDevice) {
   const std::vector<AggregateRow> rows = made_up_rows();
   std::vector<AggregateRow> all = as_group(rows, 1, [](Workload& w) { w.device = "a gpu"; });
   for (const AggregateRow& row : as_group(rows, 5, [](Workload& w) { w.device = "a cpu", w.threads = 4; }))
@@ -92,9 +92,9 @@ TEST(TimeRegressor, OneCallAnswersForSeveralDevices) {
   const TimeRegressor model = TimeRegressor::fit(all);
   Workload job = Workload::cifar_cnn(3, 32, 128);
   job.device = "a gpu";
-  const std::vector<std::string> devices = {"a cpu", "a gpu", "another"};
-  const std::vector<Prediction> answers = model.predict_on(job, devices);
-  ASSERT_EQ(answers.size(), 3U);
+  std::vector<Prediction> answers;
+  for (const char* device : {"a cpu", "a gpu", "another"})
+    answers.push_back(model.predict(model.on_device(job, device)));
   EXPECT_EQ(answers[0].reason, DomainViolation::none);
   EXPECT_EQ(answers[1].reason, DomainViolation::none);
   EXPECT_EQ(answers[2].reason, DomainViolation::other_device);
@@ -190,9 +190,9 @@ TEST(TimeRegressor, TheGroupThatAgreesInWhatMattersMostAnswers) {
         EXPECT_EQ(prediction.reason, reason) << kind << " " << asked.key();
       }
       if (reason == DomainViolation::none || model.kind() != "hybrid") return;
-      const UpdateResult observed = model.observe(std::vector<perfpred::Run>{run_of(asked, 1)});
-      ASSERT_EQ(observed.rejected.size(), 1U);
-      EXPECT_EQ(observed.rejected[0].reason, to_string(reason));
+      const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{run_of(asked, 1)});
+      ASSERT_EQ(refused.size(), 1U);
+      EXPECT_EQ(refused[0].reason, to_string(reason));
     };
     expect(1, DomainViolation::none, [](Workload& w) { w.device = "a"; });
     expect(3, DomainViolation::none, [](Workload& w) { w.device = "b", w.precision = Precision::fp16; });

@@ -24,8 +24,8 @@ namespace {
 TEST(Trees, FittingNamesTheComponentThatItNeeds) {
   for (const char* kind : {"forest", "boosting"}) {
     EXPECT_THAT([&] { (void)TimeRegressor::fit(made_up_rows(), {.kind = kind, .seed = 0}); },
-                testing::ThrowsMessage<Error>(
-                    testing::AllOf(testing::HasSubstr(kind), testing::HasSubstr("the component xgboost"))));
+                ::testing::ThrowsMessage<Error>(
+                    ::testing::AllOf(::testing::HasSubstr(kind), ::testing::HasSubstr("the component xgboost"))));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "refusal.h"
 #include "temporary_folder.h"
 #include "tools/workload_sweep.h"
 
@@ -100,12 +101,10 @@ TEST(Sweep, ADepthThatNoNetworkHasIsRefused) {
 TEST(Sweep, OptionsBesideATableHaveOneValueEach) {
   const testing::TemporaryFolder folder;
   const std::string table = folder.write("configs.csv", "network\nresnet18\n");
-  try {
-    static_cast<void>(read_configurations(table, std::span(&base, 1), fields({}, {"3x32x32", "3x64x64"})));
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("one value"));
-  }
+  EXPECT_THAT(testing::refusal([&] {
+                (void)read_configurations(table, std::span(&base, 1), fields({}, {"3x32x32", "3x64x64"}));
+              }),
+              HasSubstr("one value"));
 }
 
 }  // namespace

@@ -40,9 +40,9 @@ void expect_same(const OpGraph& read, const OpGraph& step) {
     EXPECT_EQ(a.bytes_read, b.bytes_read) << step.name(b);
     EXPECT_EQ(a.bytes_written, b.bytes_written) << step.name(b);
   }
-  for (const Allocator allocator : {Allocator::exact, Allocator::caching}) {
+  for (const bool caching : {false, true}) {
     TrainingJob job;
-    job.allocator = allocator;
+    job.caching_allocator = caching;
     EXPECT_EQ(estimate_memory(read, job).peak_bytes, estimate_memory(step, job).peak_bytes);
   }
 }
@@ -71,7 +71,7 @@ TEST(WrittenStep, IsReadAsItWasAtEveryBatchSize) {
       return workload.graph();
     };
     const std::string path = folder.file("step.json");
-    write_step(path, workload.precision, std::vector<SizedStep>{{2, step(2)}, {6, step(6)}});
+    write_step(path, workload.precision, {2, 6}, step);
     const StepFile file(path);
     EXPECT_EQ(file.precision(), workload.precision);
     EXPECT_EQ(file.batch_size(), 2);
@@ -88,7 +88,7 @@ TEST(WrittenStep, OfOneBatchSizeAnswersForThat) {
   const TemporaryFolder folder;
   const OpGraph step = Workload::cifar_cnn(1, 4, 8).graph();
   const std::string path = folder.file("step.json");
-  write_step(path, Precision::fp32, std::vector<SizedStep>{{8, step}});
+  write_step(path, Precision::fp32, {8}, [&](std::int64_t) { return step; });
   expect_same(StepFile(path).graph(8), step);
   EXPECT_THAT(testing::refusal([&] { (void)StepFile(path).graph(9); }), HasSubstr("was captured at batch size 8"));
 }
@@ -98,7 +98,7 @@ TEST(WrittenStep, KeepsWhenMemoryIsGivenBack) {
   const OpGraph step = StepFile(folder.write("captured.json", testing::linear_step().dump())).graph(8);
   ASSERT_FALSE(step.frees().empty());
   const std::string path = folder.file("written.json");
-  write_step(path, Precision::fp32, std::vector<SizedStep>{{8, step}});
+  write_step(path, Precision::fp32, {8}, [&](std::int64_t) { return step; });
   expect_same(StepFile(path).graph(8), step);
 }
 
@@ -106,7 +106,8 @@ TEST(WrittenStep, RefusesStepsOfTwoNetworks) {
   const TemporaryFolder folder;
   const auto refused = [&](const OpGraph& one, std::int64_t other_batch, const OpGraph& other) {
     return testing::refusal([&] {
-      write_step(folder.file("step.json"), Precision::fp32, std::vector<SizedStep>{{8, one}, {other_batch, other}});
+      write_step(folder.file("step.json"), Precision::fp32, {8, other_batch},
+                 [&](std::int64_t batch) { return batch == 8 ? one : other; });
     });
   };
   const OpGraph small = Workload::cifar_cnn(1, 4, 8).graph();
@@ -123,7 +124,7 @@ TEST(WrittenStep, IsChosenByOptimizerAndPrecision) {
   workload.batch_size = 8;
   const auto write = [&](const std::string& name, int filters) {
     const OpGraph step = Workload::cifar_cnn(1, filters, 8).graph();
-    write_step(folder.file(name), Precision::fp32, std::vector<SizedStep>{{8, step}});
+    write_step(folder.file(name), Precision::fp32, {8}, [&](std::int64_t) { return step; });
     return step.params();
   };
   const std::int64_t any = write("00c0ffee0000.json", 4), sgd = write("00c0ffee0000_sgd_bf16.json", 8);

@@ -11,14 +11,11 @@ namespace perfpred {
 struct Device;
 struct Workload;
 
-/// How tensors get memory. `exact`: the bytes that they have, as LibTorch does on a CPU. `caching`: LibTorch's
-/// allocator for CUDA and ROCm, which rounds to 512 bytes, cuts blocks from segments of 2 MiB, 20 MiB or more, and
-/// keeps the segments.
-enum class Allocator : std::uint8_t { exact, caching };
-
 /// What a training job holds in the device's memory beside the tensors of a step.
 struct PERFPRED_API TrainingJob {
-  Allocator allocator = Allocator::exact;
+  /// Tensors get memory of LibTorch's allocator for CUDA and ROCm, which rounds to 512 bytes, cuts blocks from segments
+  /// of 2 MiB, 20 MiB or more, and keeps the segments. Else they get the bytes that they have, as on a CPU.
+  bool caching_allocator = false;
   int threads = 2;         ///< of a CPU, >= 1; oneDNN's convolutions depend on it
   int loader_batches = 2;  ///< batches on the device at a time, >= 1: the one trained on, and those loaded ahead
   std::int64_t matrix_workspace_bytes = 0;  ///< of one handle of the matrix library; forward and backward have one each

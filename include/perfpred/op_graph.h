@@ -272,17 +272,13 @@ class PERFPRED_API StepFile {
   std::shared_ptr<const Content> content_;
 };
 
-/// A network's step at one batch size.
-struct SizedStep {
-  std::int64_t batch_size = 0;
-  OpGraph step;
-};
-
 /// Writes a step file, from which StepFile::graph() gives the same step again, its operators, tensors and counts.
-/// @param steps  one, or two of different batch sizes, from which those of all others follow
-/// @throws InputError if the two differ in more than sizes that are linear in the batch, or if no file can be made
-///                    there; Error if writing fails
-PERFPRED_API void write_step(const std::string& path, Precision precision, std::span<const SizedStep> steps);
+/// @param batch_sizes  one, or two different ones, whose steps say those of all others
+/// @param step         gives the step of a batch of this size
+/// @throws InputError if the two steps differ in more than sizes that are linear in the batch, or if no file can be
+///                    made there; Error if writing fails
+PERFPRED_API void write_step(const std::string& path, Precision precision, const std::vector<std::int64_t>& batch_sizes,
+                             const std::function<OpGraph(std::int64_t batch)>& step);
 
 /// Makes the step files of a folder known to Workload::graph(): for the networks `step:<digits>`, `pt2:<digits>` and
 /// `torchscript:<digits>`, `<digits>_<optimizer>_<precision>.json` if the folder has it, else `<digits>.json`, whatever
@@ -295,17 +291,13 @@ PERFPRED_API void add_graphs(const std::string& folder);
 PERFPRED_API StepFile add_graph(const std::string& path);
 
 /// Counts an operator from the shapes of its tensor inputs and outputs, which are in the order of its schema.
-struct OpRule {
-  using Count = std::function<double(std::span<const Shape> inputs, std::span<const Shape> outputs)>;
-  Count flops;
-  Count bytes;  ///< null: those of its operands
-};
+using OpCount = std::function<double(std::span<const Shape> inputs, std::span<const Shape> outputs)>;
 
 /// Sets how to count an operator that has no rule, in step files and traces. Replaces an earlier registration.
 /// @param name   with namespace, without overload: "mylib::attention"
-/// @param bytes  may be null
+/// @param bytes  null: those of its operands
 /// @throws InputError if the name has no namespace
-PERFPRED_API void register_op(const std::string& name, OpRule::Count flops, OpRule::Count bytes = {});
+PERFPRED_API void register_op(const std::string& name, OpCount flops, OpCount bytes = {});
 
 /// Registers the rules of a text file, one a line (docs/counting.md):
 /// `mylib::attention  flops = 4 * in0 * in1[-2]  bytes = 2 * (in0 + in1 + in2 + out0)`

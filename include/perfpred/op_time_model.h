@@ -46,9 +46,6 @@ class PERFPRED_API OpTimeModel {
   /// @throws InputError if the file cannot be read, ModelError naming the field that is wrong
   [[nodiscard]] static OpTimeModel load(const std::string& path);
 
-  /// Whether this is a file that save() wrote, of any format. @throws InputError if it cannot be read or is not JSON
-  [[nodiscard]] static bool is_model_file(const std::string& path);
-
   OpTimeModel(OpTimeModel&&) noexcept;
   OpTimeModel& operator=(OpTimeModel&&) noexcept;
   ~OpTimeModel();

@@ -12,16 +12,6 @@ namespace perfpred {
 
 class OpGraph;
 
-/// A measurement under a device's roof. What depends on an unknown peak is empty.
-struct RooflinePoint {
-  std::string device, label;
-  double ai = 0;                 ///< FLOPs a byte, > 0
-  double flops_per_sec = 0;      ///< achieved, > 0
-  std::optional<Bound> bound;    ///< `memory` left of the ridge, `compute` right of it
-  std::optional<double> margin;  ///< 1 - smaller / larger of intensity and ridge: 0 at the ridge, towards 1 far away
-  std::optional<double> efficiency;  ///< achieved / attainable at this intensity, a fraction
-};
-
 /// The least time in which a device can execute a training step, in seconds, by what limits it.
 struct StepLimits {
   double compute_sec = 0;            ///< sum over operators of FLOPs / peak of the unit that executes them
@@ -54,13 +44,8 @@ class PERFPRED_API Roofline {
   /// @throws InputError if it is not known, naming the precisions that are
   [[nodiscard]] double peak(Precision precision) const;
   [[nodiscard]] double ridge(Precision precision) const { return peak(precision) / bandwidth(); }  ///< FLOPs a byte
-  [[nodiscard]] double attainable(double ai, Precision precision) const;                           ///< FLOP/s
-
-  /// Places a measurement under the roof.
-  /// @param ai             intensity, FLOPs a byte
-  /// @param flops_per_sec  achieved
-  /// @throws InputError unless both numbers are positive, or as peak() does
-  [[nodiscard]] RooflinePoint place(std::string label, double ai, double flops_per_sec, Precision precision) const;
+  /// FLOP/s at this intensity, FLOPs a byte.
+  [[nodiscard]] double attainable(double intensity, Precision precision) const;
 
   /// Convolutions and matrix products run on the units of the precision (`default`: convolutions at the rate of TF32,
   /// matrix products at that of fp32), all else on vector units, or at the rate of matrix products where the vector

@@ -28,12 +28,6 @@ struct FitOptions {
   DeviceCatalogue devices = {};                    ///< rates for the prior, whose own devices are added
 };
 
-/// What observe() did with its runs.
-struct UpdateResult {
-  std::size_t observed = 0;
-  std::vector<RejectedRun> rejected;
-};
-
 /// Joint normal distribution of the natural logarithm of seconds per epoch of n workloads. Prediction errors of
 /// similar workloads are correlated.
 struct JointPrediction {
@@ -93,9 +87,6 @@ class PERFPRED_API TimeRegressor {
   /// The same job on another device. There, the number of threads is that of the rows measured on it, empty if there
   /// are none.
   [[nodiscard]] Workload on_device(const Workload& workload, std::string_view device) const;
-  /// predict(on_device()) of each. @throws InputError as predict(workload)
-  [[nodiscard]] std::vector<Prediction> predict_on(const Workload& workload,
-                                                   std::span<const std::string> devices) const;
 
   /// For groups of kinds other than hybrid, different workloads have no covariance. @throws InputError as
   /// predict(workload)
@@ -107,12 +98,13 @@ class PERFPRED_API TimeRegressor {
   /// @throws InputError as predict(workload)
   [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step = nullptr) const;
 
-  /// Corrects later predictions by finished runs (hybrid). Outliers, failed runs, runs that were observed before (same
-  /// key and time stamp), and runs whose network or device the model cannot describe are rejected and reported. A run
-  /// of a known key is averaged with its row. A group keeps at most 5,000 rows: beyond, it forgets the rows that its
-  /// other rows predict best. Takes time in proportion to the cube of the group's rows, of which at most 400 count.
+  /// Corrects later predictions by finished runs (hybrid), all but those that it rejects: outliers, failed runs, runs
+  /// that were observed before (same key and time stamp), and runs whose network or device the model cannot describe. A
+  /// run of a known key is averaged with its row. A group keeps at most 5,000 rows: beyond, it forgets the rows that
+  /// its other rows predict best. Takes time in proportion to the cube of the group's rows, of which at most 400 count.
+  /// @returns the rejected runs
   /// @throws InputError if the kind cannot learn from runs
-  UpdateResult observe(std::span<const Run> runs);
+  std::vector<RejectedRun> observe(std::span<const Run> runs);
 
   void save(const std::string& path) const;  ///< @throws Error if the file cannot be written
 
@@ -122,8 +114,8 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] bool was_fitted_on(const Workload& workload) const;  ///< by key, observed runs included
   [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;  ///< workloads, times and runs, observed runs included
   [[nodiscard]] std::vector<RejectedRun> dropped() const;       ///< training rows that the fit rejected
-  [[nodiscard]] const Workload& example()
-      const;  ///< a workload fitted on, or Workload(); programs take defaults from it
+  /// A workload fitted on, or Workload(); programs take defaults from it.
+  [[nodiscard]] const Workload& example() const;
   [[nodiscard]] const DeviceCatalogue& devices() const;  ///< see FitOptions
 
  private:

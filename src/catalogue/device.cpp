@@ -295,7 +295,7 @@ std::string cpu_model_name() {
   std::string line;
   while (std::getline(file, line)) {
     const std::size_t colon = line.find(':');
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) {
+    if (line.starts_with("model name") && colon != std::string::npos) {
       const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
       return begin == std::string::npos ? std::string() : line.substr(begin);
     }

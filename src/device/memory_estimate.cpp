@@ -50,8 +50,7 @@ std::int64_t rnn_workspace(const OpGraph& graph, const Op& op) {
 /// Replays the life of every tensor.
 class Replay {
  public:
-  Replay(const OpGraph& graph, const TrainingJob& job)
-      : graph_(graph), job_(job), caching_(job.allocator == Allocator::caching) {
+  Replay(const OpGraph& graph, const TrainingJob& job) : graph_(graph), job_(job), caching_(job.caching_allocator) {
     const std::size_t count = graph.tensors().size();
     first_use_.assign(count, never);
     last_use_.assign(count, 0);
@@ -242,7 +241,7 @@ std::optional<TrainingJob> TrainingJob::on(const Device& device) {
       if (device.sms) job.threads = std::max(1, static_cast<int>(*device.sms));
       return job;
     case DeviceKind::gpu:
-      job.allocator = Allocator::caching;
+      job.caching_allocator = true;
       job.context_bytes = 512 * mebibyte;
       if (device.vendor == "AMD") {  // parseChosenWorkspaceSize in ATen/cuda/CublasHandlePool.cpp
         job.matrix_workspace_bytes = (device.arch == "CDNA3" ? 128 : 32) * mebibyte;

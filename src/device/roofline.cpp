@@ -57,22 +57,8 @@ double Roofline::peak(Precision precision) const {
                                to_string(precision), peak_precisions(device_)));
 }
 
-double Roofline::attainable(double ai, Precision precision) const {
-  return std::min(peak(precision), ai * bandwidth());
-}
-
-RooflinePoint Roofline::place(std::string label, double ai, double flops_per_sec, Precision precision) const {
-  for (const double value : {ai, flops_per_sec}) {
-    if (!(value > 0) || !std::isfinite(value)) {
-      throw InputError(fmt::format("{}: intensity and FLOP/s of a point must be positive", label));
-    }
-  }
-  const double at_ridge = ridge(precision);
-  RooflinePoint point = {device_.name, std::move(label), ai, flops_per_sec, {}, {}, {}};
-  point.bound = ai < at_ridge ? Bound::memory : Bound::compute;
-  point.margin = 1 - (ai < at_ridge ? ai / at_ridge : at_ridge / ai);
-  point.efficiency = flops_per_sec / attainable(ai, precision);
-  return point;
+double Roofline::attainable(double intensity, Precision precision) const {
+  return std::min(peak(precision), intensity * bandwidth());
 }
 
 StepLimits Roofline::limits(const OpGraph& step, Precision precision) const {

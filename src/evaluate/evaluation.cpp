@@ -27,14 +27,12 @@ double images_per_sec(const AggregateRow& row) {
   return ThroughputDeriver(row.workload.train_images).derive(*row.avg_time_mean);
 }
 
-TimeMetrics time_metrics(std::span<const AggregateRow> rows, const std::vector<double>& seconds,
-                         const std::vector<double>* throughput = nullptr) {
+TimeMetrics time_metrics(std::span<const AggregateRow> rows, const std::vector<double>& seconds) {
   std::vector<double> measured, measured_throughput, derived;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     measured.push_back(*rows[i].avg_time_mean);
     measured_throughput.push_back(images_per_sec(rows[i]));
-    derived.push_back(throughput != nullptr ? (*throughput)[i]
-                                            : ThroughputDeriver(rows[i].workload.train_images).derive(seconds[i]));
+    derived.push_back(ThroughputDeriver(rows[i].workload.train_images).derive(seconds[i]));
   }
   return {error_metrics(measured, seconds), error_metrics(measured_throughput, derived)};
 }
@@ -46,11 +44,10 @@ std::vector<AggregateRow> timed(std::span<const AggregateRow> rows) {
   return kept;
 }
 
-/// Predictions of the free baselines for the scored rows, by name. Two parts each: seconds, images a second.
+/// What a baseline predicts for the scored rows.
 struct BaselinePrediction {
   std::string name;
   std::vector<double> seconds;
-  std::vector<double> throughput;
 };
 
 bool same_architecture(const Workload& a, const Workload& b) {
@@ -82,11 +79,8 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
   std::vector<BaselinePrediction> all;
   if (fitted_on.empty()) return all;
   const auto add = [&](const char* name, const auto& seconds_of) {
-    BaselinePrediction baseline{name, {}, {}};
-    for (const AggregateRow& row : scored) {
-      baseline.seconds.push_back(seconds_of(row.workload));
-      baseline.throughput.push_back(ThroughputDeriver(row.workload.train_images).derive(baseline.seconds.back()));
-    }
+    BaselinePrediction baseline{name, {}};
+    for (const AggregateRow& row : scored) baseline.seconds.push_back(seconds_of(row.workload));
     all.push_back(std::move(baseline));
   };
   add("mean", [mean = log_times(fitted_on).mean()](const Workload&) { return std::exp(mean); });
@@ -154,15 +148,26 @@ Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Pred
 }
 
 std::vector<Prediction> predict_rows(const TimeRegressor& model, std::span<const AggregateRow> rows) {
-  std::vector<Prediction> predictions;
-  for (const AggregateRow& row : rows) {
-    try {
-      predictions.push_back(model.predict(row.workload));
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: {}", row.workload.key(), error.what()));
+  std::vector<Workload> workloads;
+  for (const AggregateRow& row : rows) workloads.push_back(row.workload);
+  try {
+    return model.predict(workloads);
+  } catch (const InputError&) {  // one by one, to name the row
+    for (const Workload& workload : workloads) {
+      try {
+        (void)model.predict(workload);
+      } catch (const InputError& error) {
+        throw InputError(fmt::format("{}: {}", workload.key(), error.what()));
+      }
     }
+    throw;
   }
-  return predictions;
+}
+
+std::size_t rows_fitted_on(const TimeRegressor& model, std::span<const AggregateRow> rows) {
+  return static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const AggregateRow& row) {
+    return row.avg_time_mean && model.was_fitted_on(row.workload);
+  }));
 }
 
 std::map<std::string, std::size_t> rows_outside(std::span<const AggregateRow> measured,
@@ -181,7 +186,7 @@ std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitte
   const std::vector<AggregateRow> score_rows = timed(scored);
   std::vector<NamedMetrics> metrics;
   for (const BaselinePrediction& baseline : predict_baselines(fit_rows, score_rows)) {
-    metrics.push_back({baseline.name, time_metrics(score_rows, baseline.seconds, &baseline.throughput)});
+    metrics.push_back({baseline.name, time_metrics(score_rows, baseline.seconds)});
   }
   return metrics;
 }
@@ -261,12 +266,8 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
     const std::vector<AggregateRow> train = pick(rows, folds[i].train);
     const std::vector<AggregateRow> test = pick(rows, folds[i].test);
     const TimeRegressor model = TimeRegressor::fit(train, fit);
-    std::vector<Workload> asked;
-    for (const AggregateRow& row : test) {
-      asked.push_back(row.workload);
-      results[i].seen += model.was_fitted_on(row.workload) ? 1 : 0;
-    }
-    results[i].predictions = model.predict(asked);
+    results[i].seen = rows_fitted_on(model, test);
+    results[i].predictions = predict_rows(model, test);
     results[i].baselines = predict_baselines(train, test);
   });
 
@@ -279,7 +280,7 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
   for (int repeat = 0; repeat < repeats; ++repeat) {
     std::vector<AggregateRow> measured;
     std::vector<Prediction> predictions;
-    std::map<std::string, BaselinePrediction> pooled;
+    std::map<std::string, std::vector<double>> pooled;  // seconds, by baseline
     for (std::size_t i = 0; i < folds.size(); ++i) {
       if (folds[i].repeat != repeat) continue;
       const std::vector<AggregateRow> test = pick(rows, folds[i].test);
@@ -289,9 +290,8 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
       measured.insert(measured.end(), test.begin(), test.end());
       predictions.insert(predictions.end(), results[i].predictions.begin(), results[i].predictions.end());
       for (const BaselinePrediction& baseline : results[i].baselines) {
-        BaselinePrediction& pool = pooled[baseline.name];
-        pool.seconds.insert(pool.seconds.end(), baseline.seconds.begin(), baseline.seconds.end());
-        pool.throughput.insert(pool.throughput.end(), baseline.throughput.begin(), baseline.throughput.end());
+        std::vector<double>& pool = pooled[baseline.name];
+        pool.insert(pool.end(), baseline.seconds.begin(), baseline.seconds.end());
         if (std::find(baseline_order.begin(), baseline_order.end(), baseline.name) == baseline_order.end())
           baseline_order.push_back(baseline.name);
       }
@@ -302,9 +302,9 @@ ProtocolEvaluation evaluate_protocol(std::span<const AggregateRow> all_rows, Pro
     pools.push_back(pool.metrics);
     coverage += pool.coverage90.value_or(0) / repeats;
     width += pool.width90_median.value_or(0) / repeats;
-    for (const auto& [name, baseline] : pooled) {
-      if (baseline.seconds.size() != measured.size()) continue;  // not fitted in every fold
-      baselines[name].push_back(time_metrics(measured, baseline.seconds, &baseline.throughput));
+    for (const auto& [name, seconds] : pooled) {
+      if (seconds.size() != measured.size()) continue;  // not fitted in every fold
+      baselines[name].push_back(time_metrics(measured, seconds));
     }
   }
   out.all = {average(pools), coverage, width};
@@ -330,16 +330,8 @@ std::vector<CurvePoint> evaluate_curve(std::span<const AggregateRow> all_rows, s
   std::sort(used.begin(), used.end());
 
   const auto score = [&](const std::vector<std::size_t>& chosen, const FitOptions& by) {
-    std::vector<bool> known(rows.size(), false);
-    for (const std::size_t i : chosen) known[i] = true;
-    std::vector<AggregateRow> test;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!known[i]) test.push_back(rows[i]);
-    }
-    const TimeRegressor model = TimeRegressor::fit(pick(rows, chosen), by);
-    std::vector<Workload> asked;
-    for (const AggregateRow& row : test) asked.push_back(row.workload);
-    return evaluate(test, model.predict(asked));
+    const std::vector<AggregateRow> test = pick(rows, all_but(chosen, rows.size()));
+    return evaluate(test, predict_rows(TimeRegressor::fit(pick(rows, chosen), by), test));
   };
 
   const auto per_size = static_cast<std::size_t>(subsets);

@@ -48,6 +48,9 @@ struct Evaluation {
 /// What the model expects of the rows. @throws InputError that names the row which cannot be predicted
 [[nodiscard]] std::vector<Prediction> predict_rows(const TimeRegressor& model, std::span<const AggregateRow> rows);
 
+/// How many rows with a time the model was fitted on.
+[[nodiscard]] std::size_t rows_fitted_on(const TimeRegressor& model, std::span<const AggregateRow> rows);
+
 /// How many rows with a time are outside the model's domain, by reason.
 [[nodiscard]] std::map<std::string, std::size_t> rows_outside(std::span<const AggregateRow> measured,
                                                               std::span<const Prediction> predictions);

@@ -51,13 +51,6 @@ void keep_some(Fold& fold, std::span<const AggregateRow> rows, const ProtocolOpt
 
 std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protocol, const ProtocolOptions& options) {
   std::vector<Fold> folds;
-  const auto fill_train = [&](Fold& fold) {
-    std::vector<bool> held(rows.size(), false);
-    for (const std::size_t i : fold.test) held[i] = true;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!held[i]) fold.train.push_back(i);
-    }
-  };
   if (protocol == Protocol::kfold) {
     const std::vector<std::vector<std::size_t>> workloads = rows_by_workload(rows);
     if (options.folds < 2 || static_cast<std::size_t>(options.folds) > workloads.size()) {
@@ -74,7 +67,7 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
              i += static_cast<std::size_t>(options.folds)) {
           fold.test.insert(fold.test.end(), order[i].begin(), order[i].end());
         }
-        fill_train(fold);
+        fold.train = all_but(fold.test, rows.size());
         folds.push_back(std::move(fold));
       }
     }
@@ -90,7 +83,7 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
         fmt::format("nothing to leave out: all rows have {}", by_name.empty() ? "no time" : by_name.begin()->first));
   for (auto& [name, fold] : by_name) {
     if (protocol == Protocol::lono && options.own_rows > 0) keep_some(fold, rows, options);
-    fill_train(fold);
+    fold.train = all_but(fold.test, rows.size());
     if (!fold.test.empty()) folds.push_back(std::move(fold));
   }
   if (folds.empty()) throw InputError(fmt::format("no network has more than {} workloads", options.own_rows));
@@ -124,6 +117,16 @@ std::vector<std::size_t> flatten(std::span<const std::vector<std::size_t>> group
   std::vector<std::size_t> places;
   for (const auto& group : groups) places.insert(places.end(), group.begin(), group.end());
   return places;
+}
+
+std::vector<std::size_t> all_but(const std::vector<std::size_t>& places, std::size_t count) {
+  std::vector<bool> held(count, false);
+  for (const std::size_t i : places) held[i] = true;
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!held[i]) others.push_back(i);
+  }
+  return others;
 }
 
 std::vector<AggregateRow> pick(std::span<const AggregateRow> rows, const std::vector<std::size_t>& places) {

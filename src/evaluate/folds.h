@@ -33,6 +33,9 @@ void parallel_for(std::size_t count, const ProtocolOptions& options, const std::
 /// The places of all groups, one group behind the other.
 [[nodiscard]] std::vector<std::size_t> flatten(std::span<const std::vector<std::size_t>> groups);
 
+/// The places below `count` that are not among these.
+[[nodiscard]] std::vector<std::size_t> all_but(const std::vector<std::size_t>& places, std::size_t count);
+
 [[nodiscard]] std::vector<AggregateRow> pick(std::span<const AggregateRow> rows,
                                              const std::vector<std::size_t>& places);
 

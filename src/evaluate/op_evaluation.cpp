@@ -29,11 +29,7 @@ bool has_split(const OpRows& rows) {
   return test != 0 && test != static_cast<std::ptrdiff_t>(rows.size());
 }
 
-OpRows all_rows(const OpFolder& folder) {
-  OpRows rows;
-  for (const OpRow& row : folder.rows) rows.push_back(&row);
-  return rows;
-}
+OpRows all_rows(const OpFolder& folder) { return pointers_to(folder.rows); }
 
 /// Shapes of networks' products in half precision, apart from the small ones of inference.
 bool is_training_shape(const Kernel& kernel) {

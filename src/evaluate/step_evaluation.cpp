@@ -57,12 +57,6 @@ void score(const StepModel& fitted, const StepRows& rows, const std::vector<std:
   }
 }
 
-StepRows pointers(const StepTable& file) {
-  StepRows rows;
-  for (const StepRow& row : file.rows) rows.push_back(&row);
-  return rows;
-}
-
 std::string group_of(const StepRow& row, StepProtocol protocol) {
   switch (protocol) {
     case StepProtocol::device:
@@ -82,7 +76,7 @@ StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
                                   const std::vector<std::string>& probe_networks) {
   StepEvaluation result;
   result.unscored = test.unscored;
-  score(StepModel::fit(pointers(train)), pointers(test), probe_networks, result);
+  score(StepModel::fit(pointers_to(train.rows)), pointers_to(test.rows), probe_networks, result);
   return result;
 }
 

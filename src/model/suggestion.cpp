@@ -77,7 +77,7 @@ struct GridGroup {
   [[nodiscard]] bool is_filled() const { return next == filling.size(); }
 };
 
-/// Each next one is the farthest from all that are taken, but for those that are drawn; the first is the nearest to the
+/// Each next workload is the farthest from all that are taken, or one drawn at random; the first is the nearest to the
 /// middle.
 std::vector<std::size_t> fill_space(const GridGroup& group, std::size_t n, std::uint64_t seed) {
   const std::vector<Workload>& candidates = group.candidates;

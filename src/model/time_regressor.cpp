@@ -196,13 +196,6 @@ std::vector<Prediction> TimeRegressor::predict(std::span<const Workload> workloa
   return predictions;
 }
 
-std::vector<Prediction> TimeRegressor::predict_on(const Workload& workload,
-                                                  std::span<const std::string> devices) const {
-  std::vector<Workload> moved;
-  for (const std::string& device : devices) moved.push_back(on_device(workload, device));
-  return predict(moved);
-}
-
 Workload TimeRegressor::on_device(const Workload& workload, std::string_view device) const {
   return moved_workload(workload, device, impl_->state.read()->groups, &Group::example);
 }
@@ -248,7 +241,7 @@ std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload, const O
   return breakdown;
 }
 
-UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
+std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
   if (!impl_->kind.learns)
     throw InputError(fmt::format("a model of kind {} does not learn from observed runs; fit it anew", kind()));
   const std::lock_guard lock(impl_->observing);
@@ -325,13 +318,10 @@ UpdateResult TimeRegressor::observe(std::span<const Run> runs) {
     next->ops = std::make_shared<const OpRegression>(std::move(ops));
   }
   if (changed) impl_->state.replace(std::move(next));
-  UpdateResult result;
+  std::vector<RejectedRun> result;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (rejected[i]) {
-      result.rejected.push_back({runs[i].workload.key(), *rejected[i], runs[i].timestamp_utc, runs[i].avg_time_sec});
-    } else {
-      ++result.observed;
-    }
+    if (!rejected[i]) continue;
+    result.push_back({runs[i].workload.key(), *rejected[i], runs[i].timestamp_utc, runs[i].avg_time_sec});
   }
   return result;
 }
@@ -346,7 +336,7 @@ bool TimeRegressor::uses_validation() const { return impl_->kind.uses_validation
 
 bool TimeRegressor::was_fitted_on(const Workload& workload) const {
   const auto state = impl_->state.read();
-  return state->fitted.find(workload.key()) != state->fitted.end();
+  return state->fitted.contains(workload.key());
 }
 
 std::vector<AggregateRow> TimeRegressor::fitted_rows() const {

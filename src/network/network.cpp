@@ -3,6 +3,7 @@
 #include <perfpred/network.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace perfpred {
 Shape::Shape(std::span<const std::int64_t> sizes) {
@@ -23,13 +24,6 @@ Shape Shape::with(std::size_t axis, std::int64_t size) const {
   return changed;
 }
 
-std::string Shape::text() const {
-  std::string text;
-  for (const std::int64_t size : *this) {
-    if (!text.empty()) text += 'x';
-    text += std::to_string(size);
-  }
-  return text;
-}
+std::string Shape::text() const { return fmt::format("{}", fmt::join(begin(), end(), "x")); }
 
 }  // namespace perfpred

@@ -32,7 +32,7 @@ constexpr std::array<Architecture, 9> architectures = {{{"Pascal", KernelFamily:
 
 const Architecture* find(std::string_view arch) {
   for (const Architecture& known : architectures) {
-    if (arch.substr(0, known.begin.size()) == known.begin) return &known;
+    if (arch.starts_with(known.begin)) return &known;
   }
   return nullptr;
 }

@@ -60,6 +60,17 @@ int variant_of(std::string_view op) {
 
 bool has_two_inputs(std::string_view op) { return op == "add" || op == "div" || op == "mul" || op == "pow"; }
 
+bool is_product(KernelClass kind) {
+  return kind == KernelClass::linear || kind == KernelClass::bmm || kind == KernelClass::gemm_bf16;
+}
+
+/// The GPU of a row. @throws InputError if gpus.csv lacks it
+std::string known_gpu(const OpFolder& folder, const CsvReader& csv, const CsvColumn& column) {
+  std::string gpu(csv.text(column));
+  if (folder.gpus.contains(gpu)) return gpu;
+  throw InputError(fmt::format("{}gpu \"{}\" is not in gpus.csv", csv.place("").prefix(), gpu));
+}
+
 /// `B`, `M`, `N`, `K`, `H` as the folder uses them: products are [B, M, N] x [B, N, K]; vectors are B rows of H.
 struct Shapes {
   CsvColumn b, m, n, k, h;
@@ -74,7 +85,7 @@ struct Shapes {
   [[nodiscard]] std::optional<Kernel> kernel(const CsvReader& csv, KernelClass kind, std::string_view op) const {
     Kernel kernel;
     kernel.kind = kind;
-    if (kind == KernelClass::linear || kind == KernelClass::bmm || kind == KernelClass::gemm_bf16) {
+    if (is_product(kind)) {
       kernel.batch = csv.text(b).empty() ? 1 : csv.positive(b);
       kernel.m = csv.positive(m);
       kernel.k = csv.positive(n);
@@ -95,23 +106,19 @@ struct Shapes {
 
 void read_ops(const std::string& path, KernelClass kind, OpFolder& folder) {
   CsvReader csv(path);
-  const bool product = kind == KernelClass::linear || kind == KernelClass::bmm || kind == KernelClass::gemm_bf16;
   const CsvColumn gpu = csv.required("gpu"), split = csv.optional("split"), op = csv.optional("op"),
                   time = csv.required("fwd_ms");
   const bool conv = kind == KernelClass::conv;
   const auto column = [&](const char* name) { return conv ? csv.required(name) : csv.optional(name); };
   const CsvColumn batch = column("B"), in = column("Cin"), out = column("Cout"), size = column("ksize"),
                   pixels = column("HW"), stride = column("stride"), pad = column("pad");
-  const std::optional<Shapes> shapes = conv ? std::nullopt : std::optional<Shapes>(Shapes(csv, product));
+  const std::optional<Shapes> shapes = conv ? std::nullopt : std::optional<Shapes>(Shapes(csv, is_product(kind)));
   std::size_t unknown = 0, untimed = 0;
   while (csv.next()) {
     OpRow row;
-    row.gpu = csv.text(gpu);
+    row.gpu = known_gpu(folder, csv, gpu);
     row.op = csv.text(op).empty() ? formula(kind).name : csv.text(op);
     row.test = csv.text(split) == "test";
-    if (folder.gpus.find(row.gpu) == folder.gpus.end()) {
-      throw InputError(fmt::format("{}gpu \"{}\" is not in gpus.csv", csv.place("").prefix(), row.gpu));
-    }
     if (csv.text(time).empty()) {
       ++untimed;
       continue;
@@ -157,8 +164,7 @@ std::map<GraphKey, std::vector<StepPart>> read_graphs(const std::string& path) {
                                : name == "ln"      ? KernelClass::layernorm
                                : name == "softmax" ? KernelClass::softmax
                                                    : KernelClass::elementwise;
-      const bool product = kind == KernelClass::linear || kind == KernelClass::bmm;
-      const auto kernel = (product ? products : vectors).kernel(csv, kind, name);
+      const auto kernel = (is_product(kind) ? products : vectors).kernel(csv, kind, name);
       if (!kernel) throw_bad_value(csv.place("op"), name, "an operator that is known");
       part.kernel = *kernel;
     }
@@ -180,16 +186,13 @@ void read_end_to_end(OpFolder& folder) {
                   time = csv.required("e2e_ms");
   while (csv.next()) {
     EndToEndRow row;
-    row.gpu = csv.text(gpu);
+    row.gpu = known_gpu(folder, csv, gpu);
     row.model = csv.text(model);
     row.mode = csv.text(mode);
     row.option = csv.text(option);
     row.seq = csv.positive_integer(seq);
     row.batch = csv.positive_integer(batch);
     row.sec = csv.positive(time) / 1e3;
-    if (folder.gpus.find(row.gpu) == folder.gpus.end()) {
-      throw InputError(fmt::format("{}gpu \"{}\" is not in gpus.csv", csv.place("").prefix(), row.gpu));
-    }
     const auto found =
         graphs.find({row.model, row.mode, row.option, std::string(csv.text(seq)), std::string(csv.text(batch))});
     if (found != graphs.end()) row.parts = found->second;
@@ -208,7 +211,7 @@ OpFolder read_op_folder(const std::string& path) {
   for (const auto& entry : fs::directory_iterator(path)) files.push_back(entry.path().filename().string());
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {
-    if (file.rfind("op_", 0) != 0 || fs::path(file).extension() != ".csv") continue;
+    if (!file.starts_with("op_") || fs::path(file).extension() != ".csv") continue;
     const std::string name = fs::path(file).stem().string().substr(3);
     if (const auto kind = kernel_class(name)) {
       read_ops(path + "/" + file, *kind, folder);

@@ -43,6 +43,14 @@ struct OpFolder {
   [[nodiscard]] const Hardware& gpu(const std::string& name) const { return gpus.at(name); }
 };
 
+/// Rows for a fit, which chooses among them. They must outlive the pointers.
+template <class Row>
+[[nodiscard]] std::vector<const Row*> pointers_to(const std::vector<Row>& rows) {
+  std::vector<const Row*> pointers;
+  for (const Row& row : rows) pointers.push_back(&row);
+  return pointers;
+}
+
 /// @throws InputError, `file:line: ...`, for a folder without gpus.csv or without any op_*.csv, a value that is not
 /// one, a GPU that gpus.csv lacks
 [[nodiscard]] OpFolder read_op_folder(const std::string& path);

@@ -14,7 +14,6 @@
 #include "statistics/confidence.h"
 #include "text/enum_names.h"
 #include "text/files.h"
-#include "text/json.h"
 
 namespace perfpred {
 
@@ -61,13 +60,12 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
-/// What is known of a device in a precision: of its probe, else the mean over its machines, but for the host.
+/// What is known of a device in a precision: from its probe, else the mean over its machines, except for the host.
 struct KnownMachine {
   StepParameters parameters{};
   MachineEffects effects;
-  /// Effects of the hosts that it may have. The host is no property of the device: but for a probe, all usual ones and
-  /// those that it was measured with. Of the latter the closest to the usual one is taken for the one that is asked
-  /// for.
+  /// Effects of the hosts that it may have. A probe knows its host. Without one, all usual hosts are possible, and
+  /// those that the device was measured with. Of these, the one closest to the usual host is expected.
   double fastest_host = HUGE_VAL, slowest_host = -HUGE_VAL;
 };
 
@@ -128,9 +126,7 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
   OpModelState& state = impl->state;
   if (!ops_dir.empty() || layers.empty()) {
     const OpFolder folder = read_op_folder(ops_dir);
-    std::vector<const OpRow*> rows;
-    for (const OpRow& row : folder.rows) rows.push_back(&row);
-    state.kernels = KernelModels::fit(rows, folder.gpus);
+    state.kernels = KernelModels::fit(pointers_to(folder.rows), folder.gpus);
     state.notes = folder.skipped;
   }
   for (const auto& model : state.kernels.classes) {
@@ -143,9 +139,7 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
   use_catalogue_names(state);
   if (!steps.empty()) {
     const StepTable file = read_step_table(steps);
-    std::vector<const StepRow*> step_rows;
-    for (const StepRow& row : file.rows) step_rows.push_back(&row);
-    state.steps = StepModel::fit(step_rows);
+    state.steps = StepModel::fit(pointers_to(file.rows));
     for (const auto& [reason, count] : file.unscored) {
       state.notes.push_back(fmt::format("{}: {} rows left out: {}", steps, count, reason));
     }
@@ -171,11 +165,6 @@ const OpTimeModel& OpTimeModel::standard() {
 }
 
 OpTimeModel OpTimeModel::load(const std::string& path) { return OpModelAccess::model(load_op_model(path)); }
-
-bool OpTimeModel::is_model_file(const std::string& path) {
-  const auto json = read_json<nlohmann::json>(path);
-  return json.is_object() && json.contains("kind") && json["kind"] == "ops";
-}
 
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 

@@ -182,9 +182,7 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe) {
   }
   if (steps.empty()) throw InputError("the probe is empty: no layer was timed within its budget");
 
-  std::vector<const StepRow*> step_rows;
-  for (const StepRow& row : steps) step_rows.push_back(&row);
-  state.steps.probe(step_rows.front()->machine, step_rows, probe.host_sec);
+  state.steps.probe(steps.front().machine, pointers_to(steps), probe.host_sec);
   std::vector<double> residuals;
   for (const StepRow& row : steps) residuals.push_back(std::log(row.sec) - state.steps.predict(row).log_sec);
   const double middle = median(residuals);
@@ -200,9 +198,7 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe) {
     state.measured.devices.push_back(std::move(kept));
     return;
   }
-  std::vector<const OpRow*> op_rows;
-  for (const OpRow& row : ops) op_rows.push_back(&row);
-  state.kernels.probe(device.matrix, op_rows);
+  state.kernels.probe(device.matrix, pointers_to(ops));
 }
 
 }  // namespace perfpred

@@ -17,8 +17,6 @@
 namespace perfpred {
 namespace {
 
-bool begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
-
 /// What a row's `precision` says: `half` and `double` are pure, `amp` and `fp16` mixed.
 struct Arithmetic {
   Precision rates;  // of the device
@@ -29,10 +27,10 @@ struct Arithmetic {
 std::optional<Arithmetic> arithmetic_of(std::string_view text) {
   if (text == "half") return Arithmetic{Precision::fp16, Precision::fp32, StepArithmetic::half};
   if (text == "double" || text == "fp64") return Arithmetic{Precision::fp64, Precision::fp32, StepArithmetic::double_};
-  if (begins(text, "amp") || text == "fp16") return Arithmetic{Precision::fp16, Precision::fp16};
+  if (text.starts_with("amp") || text == "fp16") return Arithmetic{Precision::fp16, Precision::fp16};
   if (text == "bf16") return Arithmetic{Precision::bf16, Precision::bf16};
   if (text == "tf32") return Arithmetic{Precision::tf32, Precision::tf32};
-  if (begins(text, "default") || begins(text, "fp32(")) return Arithmetic{Precision::default_, Precision::fp32};
+  if (text.starts_with("default") || text.starts_with("fp32(")) return Arithmetic{Precision::default_, Precision::fp32};
   if (text == "fp32") return Arithmetic{Precision::fp32, Precision::fp32};
   return std::nullopt;
 }
@@ -54,7 +52,7 @@ double element_bytes(Precision precision) {
 
 /// The picture's side from `synthetic 3x224x224`, `synthetic 224`, `CIFAR-10`; ImageNet's otherwise.
 std::int64_t side_of(std::string_view dataset) {
-  if (begins(dataset, "CIFAR")) return 32;
+  if (dataset.starts_with("CIFAR")) return 32;
   std::int64_t side = 0, last = 0;
   for (const char c : dataset) {
     if (c >= '0' && c <= '9') {
@@ -69,8 +67,8 @@ std::int64_t side_of(std::string_view dataset) {
 
 std::string network_name(std::string_view model, std::string_view dataset) {
   std::string name = canonical_network(model);
-  if (name.size() > 4 && name.substr(name.size() - 4) == "v1.5") name.resize(name.size() - 4);
-  const bool small = begins(dataset, "CIFAR") && (name == "resnet18" || name == "resnet34");
+  if (name.size() > 4 && name.ends_with("v1.5")) name.resize(name.size() - 4);
+  const bool small = dataset.starts_with("CIFAR") && (name == "resnet18" || name == "resnet34");
   return small ? "cifar_" + name : name;
 }
 

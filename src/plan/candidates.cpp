@@ -178,7 +178,6 @@ std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidat
   for (std::size_t d = 0; d < devices; ++d) {
     std::vector<Workload> workloads;
     for (const PlanCandidate& candidate : candidates) {
-      if (candidate.size() != devices || !candidate[d]) throw InputError("joint times need every time on every device");
       workloads.push_back(candidate[d]->workload);
     }
     JointPrediction& times = all.emplace_back(model.joint(workloads));

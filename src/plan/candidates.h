@@ -28,9 +28,8 @@ using PlanCandidate = std::vector<std::optional<PlanOption>>;
 [[nodiscard]] std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> rows,
                                                               const PlanRequest& request, const TimeRegressor& model);
 
-/// For each option of a candidate: the joint distribution of log seconds per epoch, one entry per candidate, including
-/// measurement noise and the probability that a run is disturbed.
-/// @throws InputError if a candidate has no option for a device
+/// For each option of predicted candidates: the joint distribution of log seconds per epoch, one entry per candidate,
+/// including measurement noise and the probability that a run is disturbed.
 [[nodiscard]] std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidates,
                                                        const TimeRegressor& model);
 

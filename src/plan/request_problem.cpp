@@ -31,31 +31,13 @@ void check(const PlanOption& option) {
   }
 }
 
-void check_times(std::span<const PlanCandidate> candidates, const TimedRequest& request) {
-  const std::size_t devices = request.devices.size();
-  if (request.times.empty()) throw InputError("a confidence above 0.5 needs predicted times");
-  if (request.times.size() != 1 && request.times.size() != devices) {
-    throw InputError(fmt::format("{} sets of times do not fit {} devices", request.times.size(), devices));
-  }
-  for (const JointPrediction& times : request.times) {
-    if (times.mean.size() != candidates.size() || times.covariance.size() != candidates.size() * candidates.size()) {
-      throw InputError(fmt::format("times of {} runs with a covariance of {} numbers do not fit {} candidates",
-                                   times.mean.size(), times.covariance.size(), candidates.size()));
-    }
+void check(std::span<const JointPrediction> all) {
+  if (all.empty()) throw InputError("a confidence above 0.5 needs predicted times");
+  for (const JointPrediction& times : all) {
     const auto is_finite = [](double number) { return std::isfinite(number); };
     if (!std::all_of(times.mean.begin(), times.mean.end(), is_finite) ||
         !std::all_of(times.covariance.begin(), times.covariance.end(), is_finite)) {
       throw InputError("the times hold a value that is not a finite number");
-    }
-  }
-  for (const PlanCandidate& candidate : candidates) {
-    for (const auto& option : candidate) {
-      if (!option) throw InputError("a confidence above 0.5 needs the time of every run on every device");
-      const bool differs =
-          option->sec_per_epoch != candidate.front()->sec_per_epoch || option->value != candidate.front()->value;
-      if (differs && request.times.size() != devices) {
-        throw InputError("one set of times cannot be that of devices on which a run takes or is worth something else");
-      }
     }
   }
 }
@@ -190,12 +172,11 @@ void check(const PlanRequest& request) {
 
 void check(std::span<const PlanCandidate> candidates, const TimedRequest& request) {
   for (const PlanCandidate& candidate : candidates) {
-    if (candidate.size() != request.devices.size()) throw InputError("a candidate needs one option for each device");
     for (const auto& option : candidate) {
       if (option) check(*option);
     }
   }
-  if (request.confidence > 0.5) check_times(candidates, request);
+  if (request.confidence > 0.5) check(request.times);
 }
 
 AssignmentProblem to_problem(std::span<const PlanCandidate> candidates, const PlanRequest& request) {

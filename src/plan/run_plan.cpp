@@ -12,7 +12,7 @@ namespace perfpred {
 
 namespace {
 
-/// @param candidates  one option each where devices have no name, which then is that of every device
+/// @param candidates  each has one option where devices have no name; it becomes the option of every device
 RunPlan plan_on_devices(std::vector<PlanCandidate> candidates, TimedRequest request) {
   const std::size_t devices = request.devices.size();
   const bool alike = request.devices.front().name.empty();

@@ -69,8 +69,7 @@ RunColumn drift_column() {
           false,
           nullptr,
           [](Run& r, std::string_view t, const ValuePlace& p) {
-            if (!t.empty() && t != "0" && t != "1") throw_bad_value(p, t, "0 or 1");
-            r.drift = t.empty() ? std::nullopt : std::optional(t == "1");
+            r.drift = t.empty() ? std::nullopt : std::optional(parse_flag(t, p));
           },
           [](const Run& r) {
             return std::string(!r.drift ? "" : *r.drift ? "1" : "0");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
-#include <perfpred/op_graph.h>
 
 #include <fmt/format.h>
 
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "step/op_rules.h"
 #include "text/files.h"
 #include "text/parse.h"
 
@@ -20,7 +20,6 @@ namespace perfpred {
 namespace {
 
 using Shapes = std::span<const Shape>;
-using Count = OpRule::Count;
 
 constexpr int deepest = 100;    // parentheses in each other
 constexpr double most = 1e18;   // bytes and FLOPs of one operator
@@ -73,7 +72,7 @@ class RuleLine {
   }
 
   /// `= EXPRESSION`, whose value is checked where it is asked for.
-  Count count() {
+  OpCount count() {
     if (!take("=")) expected("=");
     return [value = sum(0), place = place_](Shapes in, Shapes out) {
       const double counted = value(in, out);
@@ -83,8 +82,8 @@ class RuleLine {
     };
   }
 
-  Count sum(int depth) {
-    Count left = product(depth);
+  OpCount sum(int depth) {
+    OpCount left = product(depth);
     while (true) {
       const bool plus = take("+");
       if (!plus && !take("-")) return left;
@@ -94,8 +93,8 @@ class RuleLine {
     }
   }
 
-  Count product(int depth) {
-    Count left = factor(depth);
+  OpCount product(int depth) {
+    OpCount left = factor(depth);
     while (true) {
       if (take("*")) {
         left = [left = std::move(left), right = factor(depth)](Shapes in, Shapes out) {
@@ -111,10 +110,10 @@ class RuleLine {
     }
   }
 
-  Count factor(int depth) {
+  OpCount factor(int depth) {
     if (depth > deepest) expected("a shallower expression");
     if (take("(")) {
-      Count inner = sum(depth + 1);
+      OpCount inner = sum(depth + 1);
       if (!take(")")) expected(")");
       return inner;
     }
@@ -131,7 +130,7 @@ class RuleLine {
   }
 
   /// `0`, the elements of an operand, or `0[-1]`, one of its sizes.
-  Count operand(bool input) {
+  OpCount operand(bool input) {
     const std::size_t index = small_number();
     if (!rest_.starts_with("[")) {
       return [index, input, place = place_](Shapes in, Shapes out) {

@@ -30,7 +30,7 @@ std::vector<Shape> shapes(const OpGraph& graph, std::span<const TensorId> ids) {
 
 }  // namespace
 
-void register_op(const std::string& name, OpRule::Count flops, OpRule::Count bytes) {
+void register_op(const std::string& name, OpCount flops, OpCount bytes) {
   if (name.find("::") == std::string::npos) {
     throw InputError(fmt::format("operator \"{}\" has no namespace: mylib::{}", name, name));
   }

@@ -7,6 +7,12 @@
 
 namespace perfpred {
 
+/// How an operator is counted.
+struct OpRule {
+  OpCount flops;
+  OpCount bytes;  ///< null: those of its operands
+};
+
 /// The rule that register_op() gave to an operator, or null.
 [[nodiscard]] std::shared_ptr<const OpRule> registered_rule(const std::string& name);
 

@@ -136,11 +136,13 @@ TensorId StepBuilder::apply(OpKind kind, std::initializer_list<TensorId> inputs)
   return result;
 }
 
-TensorId StepBuilder::sum_to(TensorId id, const Shape& shape) {
-  const TensorId sum = new_tensor(shape, type(id));
-  add_op(OpKind::sum, {id}, {sum});
-  return sum;
+TensorId StepBuilder::apply(OpKind kind, std::initializer_list<TensorId> inputs, const Shape& shape) {
+  const TensorId result = new_tensor(shape, type(*inputs.begin()));
+  add_op(kind, inputs, {result});
+  return result;
 }
+
+TensorId StepBuilder::sum_to(TensorId id, const Shape& shape) { return apply(OpKind::sum, {id}, shape); }
 
 // ---- Autocast ----
 

@@ -64,6 +64,8 @@ class StepBuilder {
 
   /// An operator with one new result, shaped as its first input.
   TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs);
+  /// The same with a result of another shape.
+  TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs, const Shape& shape);
   TensorId sum_to(TensorId id, const Shape& shape);
 
   // Autocast. Matrix products and convolutions compute in the half type under mixed precision; operators that are

@@ -21,12 +21,12 @@ using nlohmann::ordered_json;
   throw InputError(fmt::format("the steps of the two batch sizes differ in {}", what));
 }
 
-/// A network's step at one batch size, or at two, of which the second says what grows by with a sample.
+/// A network's step at one batch size, or at two: how they differ says what grows with each sample.
 class StepPair {
  public:
-  explicit StepPair(std::span<const SizedStep> steps) : first_(steps.front().step), second_(steps.back().step) {
-    samples_ = steps.back().batch_size - steps.front().batch_size;
-    if (steps.size() == 2 && samples_ == 0) throw InputError("the two steps have the same batch size");
+  /// @param samples  by how much the second batch is larger
+  StepPair(const OpGraph& first, const OpGraph& second, std::int64_t samples)
+      : first_(first), second_(second), samples_(samples) {
     if (first_.tensors().size() != second_.tensors().size()) refuse("their tensors");
     if (first_.ops().size() != second_.ops().size()) refuse("their operators");
   }
@@ -131,17 +131,22 @@ class StepPair {
   }
 
   const OpGraph &first_, &second_;
-  std::int64_t samples_ = 0;
+  std::int64_t samples_;
 };
 
 }  // namespace
 
-void write_step(const std::string& path, Precision precision, std::span<const SizedStep> steps) {
-  if (steps.empty() || steps.size() > 2) throw InputError("a step file is written from one step or two");
-  const StepPair pair(steps);
-  ordered_json file = {{"format", 1}, {"precision", to_string(precision)}, {"batch_size", steps.front().batch_size}};
-  if (steps.size() == 2) file["other_batch_size"] = steps.back().batch_size;
-  file["layers"] = steps.front().step.layer_names();
+void write_step(const std::string& path, Precision precision, const std::vector<std::int64_t>& batch_sizes,
+                const std::function<OpGraph(std::int64_t batch)>& step) {
+  if (batch_sizes.empty() || batch_sizes.size() > 2) throw InputError("a step file is written from one step or two");
+  const std::int64_t batch = batch_sizes.front(), other = batch_sizes.back();
+  if (batch_sizes.size() == 2 && batch == other) throw InputError("the two steps have the same batch size");
+  std::vector<OpGraph> steps;
+  for (const std::int64_t size : batch_sizes) steps.push_back(step(size));
+  const StepPair pair(steps.front(), steps.back(), other - batch);
+  ordered_json file = {{"format", 1}, {"precision", to_string(precision)}, {"batch_size", batch}};
+  if (batch_sizes.size() == 2) file["other_batch_size"] = other;
+  file["layers"] = steps.front().layer_names();
   file["storages"] = pair.storages();
   file["tensors"] = pair.tensors();
   file["ops"] = pair.ops();

@@ -157,7 +157,7 @@ bool split_csv_fields(char* line, std::vector<std::string_view>& fields) {
 }
 
 std::size_t size_up_to_header(std::string_view text) {
-  std::size_t begin = text.substr(0, byte_order_mark.size()) == byte_order_mark ? byte_order_mark.size() : 0;
+  std::size_t begin = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
   for (std::size_t feed = text.find('\n', begin); feed != std::string_view::npos; feed = text.find('\n', begin)) {
     const std::string_view line = text.substr(begin, feed - begin);
     begin = feed + 1;

@@ -11,7 +11,7 @@
 namespace perfpred {
 namespace {
 
-/// A list of which every item is wanted.
+/// A list whose items are all wanted.
 template <class IsWanted>
 const nlohmann::json& list(const nlohmann::json& object, const char* name, const char* wanted,
                            const IsWanted& is_wanted) {

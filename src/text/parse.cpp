@@ -100,6 +100,11 @@ std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& pla
   return *value;
 }
 
+bool parse_flag(std::string_view text, const ValuePlace& place) {
+  if (text != "0" && text != "1") throw_bad_value(place, text, "0 or 1");
+  return text == "1";
+}
+
 void parse_seconds_list(std::string_view text, const ValuePlace& place, std::vector<double>& seconds) {
   constexpr std::string_view expected = "a JSON list of seconds";
   std::string_view rest = trimmed(text);

@@ -35,6 +35,9 @@ struct ValuePlace {
 [[nodiscard]] std::int64_t parse_integer(std::string_view text, const ValuePlace& place);
 [[nodiscard]] std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place);
 
+/// `1` or `0`, without blanks.
+[[nodiscard]] bool parse_flag(std::string_view text, const ValuePlace& place);
+
 /// Reads a JSON list of numbers >= 0, as `[]` or `[1.5, 2]`.
 void parse_seconds_list(std::string_view text, const ValuePlace& place, std::vector<double>& seconds);
 

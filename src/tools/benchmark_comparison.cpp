@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "statistics/confidence.h"
+#include "text/enum_names.h"
 #include "text/files.h"
 
 namespace perfpred {
@@ -117,10 +117,7 @@ ComparedBenchmark compare(const Times& before, const Times& after) {
 
 }  // namespace
 
-std::string_view to_string(Verdict verdict) {
-  constexpr std::array<std::string_view, 4> words = {"same", "faster", "slower", "unknown"};
-  return words.at(static_cast<std::size_t>(verdict));
-}
+std::string_view to_string(Verdict verdict) { return enumerator_name_of<Verdict::unknown>(verdict); }
 
 std::vector<ComparedBenchmark> compare_benchmarks(const std::string& old_path, const std::string& new_path) {
   const std::vector<Times> before = read_times(old_path);

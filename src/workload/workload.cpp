@@ -4,6 +4,7 @@
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -202,13 +203,6 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
   }
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) {
-    if (!text.empty()) text += 'x';
-    text += std::to_string(size);
-  }
-  return text;
-}
+std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("{}", fmt::join(shape, "x")); }
 
 }  // namespace perfpred

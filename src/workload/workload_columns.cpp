@@ -55,11 +55,7 @@ constexpr std::array<WorkloadColumn, 15> columns = {{
      [](const Workload& w) { return std::string(to_string(w.precision)); }},
     {"layout", [](Workload& w, std::string_view t, const ValuePlace& p) { w.layout = placed(parse_layout, t, p); },
      [](const Workload& w) { return std::string(to_string(w.layout)); }},
-    {"cuda_graph",
-     [](Workload& w, std::string_view t, const ValuePlace& p) {
-       if (t != "0" && t != "1") throw_bad_value(p, t, "0 or 1");
-       w.cuda_graph = t == "1";
-     },
+    {"cuda_graph", [](Workload& w, std::string_view t, const ValuePlace& p) { w.cuda_graph = parse_flag(t, p); },
      [](const Workload& w) { return std::string(w.cuda_graph ? "1" : "0"); }},
     {"device", [](Workload& w, std::string_view t, const ValuePlace&) { w.device = t; },
      [](const Workload& w) { return std::string(w.device); }},

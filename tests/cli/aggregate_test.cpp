@@ -21,6 +21,7 @@
 namespace perfpred {
 namespace {
 
+using testing::csv_of;
 using testing::expect_refusal;
 using testing::Finished;
 using ::testing::HasSubstr;
@@ -28,12 +29,6 @@ using testing::run_of_epochs;
 using testing::slurp;
 using testing::spawn;
 using testing::TemporaryFolder;
-
-std::string csv_of(const std::vector<struct Run>& runs) {
-  std::string text = csv_line(run_columns());
-  for (const auto& run : runs) text += csv_line(run_fields(run));
-  return text;
-}
 
 std::string good_runs() {
   return csv_of({run_of_epochs({9, 1, 1}), run_of_epochs({9, 1, 2}), run_of_epochs({9, 2, 4}, 64)});

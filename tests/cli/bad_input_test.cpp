@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../sample_rows.h"
 #include "spawn.h"
 
 namespace perfpred {
@@ -34,16 +35,9 @@ class BadInput : public ::testing::Test {
     for (int depth = 1; depth <= 4; ++depth) {
       for (const int base : {8, 16, 32}) {
         for (const int batch : {32, 64, 128}) {
-          AggregateRow row;
-          row.workload = Workload::cifar_cnn(depth, base, batch);
-          row.params = row.workload.params();
-          row.n = 1;
-          row.steps_per_epoch = row.workload.steps_per_epoch();
-          row.avg_time_mean = 0.001 * static_cast<double>(row.steps_per_epoch * depth);
-          row.thr_mean = 50'000 / *row.avg_time_mean;
-          row.avg_time_std = row.thr_std = row.acc_std = 0;
-          row.acc_mean = 0.5;
-          rows.push_back(row);
+          const Workload workload = Workload::cifar_cnn(depth, base, batch);
+          rows.push_back(
+              testing::row_of(workload, 0.001 * static_cast<double>(workload.steps_per_epoch() * depth), 0.5));
         }
       }
     }

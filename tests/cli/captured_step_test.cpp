@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../sample_rows.h"
 #include "../sample_step.h"
 #include "spawn.h"
 
@@ -67,13 +68,10 @@ TEST_F(CapturedStep, IsANetworkOfAFolder) {
 TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   std::vector<AggregateRow> rows;
   for (const std::int64_t size : {16, 32, 64, 128, 256, 512}) {
-    AggregateRow row;
-    row.workload = Workload::zoo("squeezenet1_1", size, {3, 64, 64});
-    row.workload.train_images = 1024;
-    row.n = 1;
-    row.avg_time_mean =
-        row.workload.graph().totals().flops * static_cast<double>(row.workload.steps_per_epoch()) / 1e12;
-    rows.push_back(row);
+    Workload workload = Workload::zoo("squeezenet1_1", size, {3, 64, 64});
+    workload.train_images = 1024;
+    rows.push_back(testing::row_of(
+        workload, workload.graph().totals().flops * static_cast<double>(workload.steps_per_epoch()) / 1e12));
   }
   const std::string model = folder_.file("model.json");
   TimeRegressor::fit(rows).save(model);

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "../sample_rows.h"
 #include "../sample_runs.h"
 #include "runs/run_row.h"
 #include "spawn.h"
-#include "text/csv.h"
 
 namespace perfpred {
 namespace {
@@ -88,17 +88,10 @@ class JsonKeys : public ::testing::Test {
     for (int depth = 1; depth <= 4; ++depth) {
       for (const int base : {8, 16, 32, 64}) {
         for (const int batch : {32, 64, 128, 256}) {
-          AggregateRow row;
-          row.workload = Workload::cifar_cnn(depth, base, batch);
-          row.params = row.workload.params();
-          row.n = 1;
-          row.steps_per_epoch = row.workload.steps_per_epoch();
-          row.avg_time_mean = 0.3 + 0.002 * static_cast<double>(row.steps_per_epoch) * (1 + depth * base / 64.0) *
-                                        (1 + 0.01 * ((depth + base + batch) % 7));
-          row.thr_mean = 50'000 / *row.avg_time_mean;
-          row.avg_time_std = row.thr_std = row.acc_std = 0;
-          row.acc_mean = 0.5 + 0.02 * depth;
-          rows.push_back(row);
+          const Workload workload = Workload::cifar_cnn(depth, base, batch);
+          const double sec = 0.3 + 0.002 * static_cast<double>(workload.steps_per_epoch()) * (1 + depth * base / 64.0) *
+                                       (1 + 0.01 * ((depth + base + batch) % 7));
+          rows.push_back(testing::row_of(workload, sec, 0.5 + 0.02 * depth));
         }
       }
     }
@@ -117,10 +110,8 @@ class JsonKeys : public ::testing::Test {
 };
 
 TEST_F(JsonKeys, Aggregate) {
-  std::string text = csv_line(run_columns());
-  for (const auto& run : {testing::run_of_epochs({9, 1, 2}), testing::run_without_time(Outcome::oom)}) {
-    text += csv_line(run_fields(run));
-  }
+  const std::string text =
+      testing::csv_of({testing::run_of_epochs({9, 1, 2}), testing::run_without_time(Outcome::oom)});
   check("aggregate", {"--runs", folder_.write("runs.csv", text), "--out", folder_.file("agg.csv")},
         {"runs", "rows", "rejected[].key", "rejected[].timestamp_utc", "rejected[].avg_time_sec", "rejected[].reason",
          "flagged[].key", "flagged[].flags"});
@@ -181,7 +172,7 @@ TEST_F(JsonKeys, TrainSuggest) {
 TEST_F(JsonKeys, Observe) {
   const std::string fitted = folder_.file("hybrid.json");
   ASSERT_EQ(spawn({program("train"), "--runs-agg", table(), "--out", fitted}).exit_code, 0);
-  const std::string runs = csv_line(run_columns()) + csv_line(run_fields(testing::run_without_time(Outcome::oom)));
+  const std::string runs = testing::csv_of({testing::run_without_time(Outcome::oom)});
   const Json json = check("observe", {"--model", fitted, "--runs", folder_.write("new.csv", runs), "--out", fitted},
                           {"observed", "set_aside[].key", "set_aside[].reason"});
   EXPECT_EQ(json.at("set_aside").size(), 1U);

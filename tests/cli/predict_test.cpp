@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../sample_rows.h"
 #include "spawn.h"
 
 namespace perfpred {
@@ -28,14 +29,11 @@ class PredictProgram : public ::testing::Test {
     std::vector<AggregateRow> rows;
     for (const char* network : {"squeezenet1_1", "cifar_resnet18"}) {
       for (const std::int64_t batch : {16, 32, 64, 128}) {
-        AggregateRow row;
-        row.workload = Workload::zoo(network, batch, {3, 64, 64});
-        row.workload.train_images = 1024;
-        row.workload.device = "Tesla T4";
-        row.n = 1;
-        row.avg_time_mean =
-            row.workload.graph().totals().flops * static_cast<double>(row.workload.steps_per_epoch()) / 1e12;
-        rows.push_back(row);
+        Workload workload = Workload::zoo(network, batch, {3, 64, 64});
+        workload.train_images = 1024;
+        workload.device = "Tesla T4";
+        rows.push_back(testing::row_of(
+            workload, workload.graph().totals().flops * static_cast<double>(workload.steps_per_epoch()) / 1e12));
       }
     }
     TimeRegressor::fit(rows).save(folder_->file("model.json"));
@@ -97,13 +95,10 @@ TEST_F(PredictProgram, ARowThatCannotBePredictedIsNamed) {
 TEST_F(PredictProgram, AModelOfACpuAnswersForAGpuAsItsPeaksTell) {
   std::vector<AggregateRow> rows;
   for (const std::int64_t batch : {8, 16, 32, 64, 128, 256}) {
-    AggregateRow row;
-    row.workload = Workload::cifar_cnn(2, 16, batch);
-    row.workload.device = "a CPU";
-    row.workload.threads = 2;
-    row.n = 1;
-    row.avg_time_mean = 100 + 0.1 * static_cast<double>(batch);
-    rows.push_back(row);
+    Workload workload = Workload::cifar_cnn(2, 16, batch);
+    workload.device = "a CPU";
+    workload.threads = 2;
+    rows.push_back(testing::row_of(workload, 100 + 0.1 * static_cast<double>(batch)));
   }
   const std::string model = folder_->file("cpu.json");
   TimeRegressor::fit(rows).save(model);

@@ -237,7 +237,7 @@ TEST_F(GpuMeasuring, PeaksAreTheEstimatesAndWorkspaces) {
   const testing::TemporaryFolder folder;
   Collector collector(steps_to(folder.file("runs.csv")));
   TrainingJob tensors;  // of LibTorch's own; what its libraries take is not known beforehand
-  tensors.allocator = Allocator::caching;
+  tensors.caching_allocator = true;
   constexpr double cublas_mb = 2 * 33.6;  // of two threads, on Hopper
   for (const char* network : {"resnet18", "vgg16", "mobilenet_v2"}) {
     Workload workload = Workload::zoo(network, 16);

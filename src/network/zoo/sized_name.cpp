@@ -83,8 +83,7 @@ std::size_t SizedName::choice(std::string_view key, std::span<const std::string_
 bool SizedName::flag(std::string_view key, bool usual) {
   const std::string_view text = take(key);
   if (text.empty()) return usual;
-  if (text != "0" && text != "1") throw_bad_value({{}, 0, key}, text, "0 or 1");
-  const bool value = text == "1";
+  const bool value = parse_flag(text, {{}, 0, key});
   if (value != usual) write(key, text);
   return value;
 }

@@ -99,11 +99,6 @@ struct LayerText {
   void (*set)(LayerCase& layer, std::string_view text, const ValuePlace& place);
 };
 
-bool parse_flag(std::string_view text, const ValuePlace& place) {
-  if (text != "0" && text != "1") throw_bad_value(place, text, "0 or 1");
-  return text == "1";
-}
-
 template <class Words>
 std::string parse_word(const Words& words, std::string_view text, const ValuePlace& place) {
   if (std::find(words.begin(), words.end(), text) == words.end()) {
@@ -256,7 +251,7 @@ LayerCase LayerReader::read(const CsvReader& csv) const {
   } catch (const InputError& error) {
     const std::string prefix = csv.place("").prefix();
     const std::string what = error.what();
-    if (what.rfind(prefix, 0) == 0) throw;
+    if (what.starts_with(prefix)) throw;
     throw InputError(prefix + what);
   }
   return layer;

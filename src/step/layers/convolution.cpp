@@ -59,8 +59,7 @@ void max_pool_backward(StepBuilder& step, const Layer&) {
 template <OpKind kind>
 void average_forward(StepBuilder& step, const Layer& layer) {
   const TensorId x = step.read_input();
-  const TensorId y = step.state().output = step.new_tensor(layer.output, step.type(x));
-  step.add_op(kind, {x}, {y});
+  step.state().output = step.apply(kind, {x}, layer.output);
 }
 
 template <OpKind kind>
@@ -76,9 +75,7 @@ void average_backward(StepBuilder& step, const Layer&) {
 void global_average_backward(StepBuilder& step, const Layer&) {
   const LayerState& s = step.state();
   const Shape from = step.shape(s.inputs[0]);
-  const TensorId gx = step.new_tensor(from, step.type(s.gradient));
-  step.add_op(OpKind::div, {s.gradient}, {gx});
-  step.accumulate_grad(0, gx, true);
+  step.accumulate_grad(0, step.apply(OpKind::div, {s.gradient}, from), true);
 }
 
 }  // namespace

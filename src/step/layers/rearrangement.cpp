@@ -18,8 +18,7 @@ void view_backward(StepBuilder& step, const Layer&) {
 
 void copy_forward(StepBuilder& step, const Layer& layer) {
   const TensorId x = step.read_input();
-  const TensorId y = step.state().output = step.new_tensor(layer.output, step.type(x));
-  step.add_op(OpKind::copy, {x}, {y});
+  step.state().output = step.apply(OpKind::copy, {x}, layer.output);
 }
 
 void copy_backward(StepBuilder& step, const Layer&) {
@@ -29,9 +28,7 @@ void copy_backward(StepBuilder& step, const Layer&) {
     step.accumulate_grad(0, step.view(s.gradient, from), true);
     return;
   }
-  const TensorId gx = step.new_tensor(from, step.type(s.gradient));
-  step.add_op(OpKind::copy, {s.gradient}, {gx});
-  step.accumulate_grad(0, gx);
+  step.accumulate_grad(0, step.apply(OpKind::copy, {s.gradient}, from));
 }
 
 namespace {
@@ -113,9 +110,7 @@ void class_token_backward(StepBuilder& step, const Layer&) {
 void first_token_backward(StepBuilder& step, const Layer&) {
   const TensorId g = step.state().gradient;
   const Shape from = step.shape(step.input(0));
-  const TensorId gx = step.new_tensor(from, step.type(g));
-  step.add_op(OpKind::select_backward, {g}, {gx});
-  step.accumulate_grad(0, gx);
+  step.accumulate_grad(0, step.apply(OpKind::select_backward, {g}, from));
 }
 
 }  // namespace

@@ -44,9 +44,7 @@ void crop_backward(StepBuilder& step, const Layer&) {
   for (std::size_t axis = 2; axis > 0; --axis) {
     const Shape cropped = step.shape(g);
     if (cropped[axis] == from[axis]) continue;
-    const TensorId whole = step.new_tensor(cropped.with(axis, from[axis]), step.type(g));
-    step.add_op(OpKind::slice_backward, {g}, {whole});
-    g = whole;
+    g = step.apply(OpKind::slice_backward, {g}, cropped.with(axis, from[axis]));
   }
   step.accumulate_grad(0, g);
 }
@@ -87,9 +85,7 @@ void image_windows_backward(StepBuilder& step, const Layer& layer) {
     step.accumulate_grad(0, step.view(g, image));
     return;
   }
-  const TensorId gx = step.new_tensor(image, step.type(g));
-  step.add_op(OpKind::copy, {g}, {gx});
-  step.accumulate_grad(0, gx);
+  step.accumulate_grad(0, step.apply(OpKind::copy, {g}, image));
 }
 
 void windows_image_forward(StepBuilder& step, const Layer& layer) {
@@ -104,9 +100,7 @@ void windows_image_backward(StepBuilder& step, const Layer& layer) {
     step.accumulate_grad(0, step.view(g, windows), true);
     return;
   }
-  const TensorId gx = step.new_tensor(windows, step.type(g));
-  step.add_op(OpKind::copy, {g}, {gx});
-  step.accumulate_grad(0, gx, layer.stride[0] > 1);
+  step.accumulate_grad(0, step.apply(OpKind::copy, {g}, windows), layer.stride[0] > 1);
 }
 
 /// Four strided views, joined.
@@ -125,11 +119,8 @@ void merge_patches_backward(StepBuilder& step, const Layer& layer) {
   const Shape from = step.shape(step.input(0));
   const Shape quarter = layer.output.with(3, layer.output[3] / 4);
   for (int part = 0; part < 4; ++part) {
-    const TensorId rows = step.new_tensor(quarter.with(2, from[2]), step.type(g));
-    step.add_op(OpKind::slice_backward, {step.view(g, quarter)}, {rows});
-    const TensorId whole = step.new_tensor(from, step.type(g));
-    step.add_op(OpKind::slice_backward, {rows}, {whole});
-    step.accumulate_grad(0, whole);
+    const TensorId rows = step.apply(OpKind::slice_backward, {step.view(g, quarter)}, quarter.with(2, from[2]));
+    step.accumulate_grad(0, step.apply(OpKind::slice_backward, {rows}, from));
   }
 }
 
@@ -148,8 +139,7 @@ void select_heads_backward(StepBuilder& step, const Layer& layer) {
   TensorId sum = no_tensor;
   for (std::int32_t part = layer.count - 1; part >= 0; --part) {
     const TensorId g = step.later_state(part).gradient;
-    const TensorId whole = step.new_tensor(from, step.type(g));
-    step.add_op(OpKind::select_backward, {g}, {whole});
+    const TensorId whole = step.apply(OpKind::select_backward, {g}, from);
     if (sum == no_tensor) {
       sum = whole;
     } else {

@@ -44,8 +44,8 @@ Series roof_line(const Roofline& roof, Precision precision, std::pair<double, do
 std::pair<double, double> intensity_range(const PointList& points, const std::vector<double>& ridges) {
   double from = 1, to = 100;
   for (const StudyPoint* p : points) {
-    from = std::min(from, p->place.ai);
-    to = std::max(to, p->place.ai);
+    from = std::min(from, p->ai);
+    to = std::max(to, p->ai);
   }
   for (const double ridge : ridges) to = std::max(to, ridge);
   return {from / 2, to * 3};
@@ -66,10 +66,10 @@ std::vector<std::string> names_without_overlap(const PointList& points) {
   std::vector<std::string> names(points.size());
   std::vector<int> left_out(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const RooflinePoint& here = points[i]->place;
+    const StudyPoint& here = *points[i];
     std::size_t at = i;
     for (std::size_t j = 0; j < i && at == i; ++j) {
-      const RooflinePoint& there = points[j]->place;
+      const StudyPoint& there = *points[j];
       const bool near = std::abs(std::log(here.ai / there.ai)) < std::log(1.3) &&
                         std::abs(std::log(here.flops_per_sec / there.flops_per_sec)) < std::log(1.25);
       if (near && !names[j].empty()) at = j;
@@ -94,15 +94,15 @@ Series dots(const PointList& points, const std::string& label, bool named, int c
   Series series = {.label = label, .color = color};
   const auto names = named ? names_without_overlap(points) : std::vector<std::string>(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const RooflinePoint& place = points[i]->place;
-    series.points.push_back({place.ai, place.flops_per_sec / 1e12, {}, {}, names[i]});
+    const StudyPoint& point = *points[i];
+    series.points.push_back({point.ai, point.flops_per_sec / 1e12, {}, {}, names[i]});
   }
   return series;
 }
 
 Chart device_chart(Points points, const Roofline& roof) {
   const std::string& device = roof.device().name;
-  const auto on_device = points_where(points, [&](const auto& p) { return p.roof && p.place.device == device; });
+  const auto on_device = points_where(points, [&](const auto& p) { return p.roof && p.device == device; });
   const auto ceilings = roof.ceilings();
   const double highest = ceilings.front().second;
   const auto range = intensity_range(on_device, {highest / roof.bandwidth()});
@@ -135,7 +135,7 @@ Chart device_chart(Points points, const Roofline& roof) {
   int dot_color = 1;
   for (const Precision precision : precisions) {
     const auto some = points_where(
-        points, [&](const StudyPoint& p) { return p.roof && p.place.device == device && p.precision == precision; });
+        points, [&](const StudyPoint& p) { return p.roof && p.device == device && p.precision == precision; });
     chart.series.push_back(
         dots(some, fmt::format("measured, {}", to_string(precision)), on_device.size() <= max_names, dot_color++));
   }
@@ -158,7 +158,7 @@ Chart all_devices_chart(Points points, const std::vector<const Roofline*>& roofs
           roof_line(*roof, precision, range, 1, fmt::format("{}, {}", device, to_string(precision))));
       chart.series.back().color = color;
       const auto some = points_where(
-          points, [&](const StudyPoint& p) { return p.roof && p.place.device == device && p.precision == precision; });
+          points, [&](const StudyPoint& p) { return p.roof && p.device == device && p.precision == precision; });
       chart.series.push_back(dots(some, "", named, color++));
     }
   }
@@ -255,10 +255,10 @@ std::vector<std::string> draw_rooflines(Points points, const std::string& folder
       return a->steps->workload.batch_size < b->steps->workload.batch_size;
     });
     for (const StudyPoint* p : some) {
-      if (std::find(labels.begin(), labels.end(), p->place.label) == labels.end()) labels.push_back(p->place.label);
+      if (std::find(labels.begin(), labels.end(), p->label) == labels.end()) labels.push_back(p->label);
     }
   }
-  const auto label = [](const StudyPoint& p) { return p.place.label; };
+  const auto label = [](const StudyPoint& p) { return p.label; };
   const std::string throughput = fmt::format("throughput ({})", throughput_unit(workloads_of(points)));
   const auto rate = [](const StudyPoint& p) { return std::optional(p.steps->images_per_sec); };
   drawn(bar_chart(points, "Throughput", throughput, labels, label, rate), "throughput");
@@ -267,9 +267,7 @@ std::vector<std::string> draw_rooflines(Points points, const std::string& folder
             [](const StudyPoint& p) { return p.network; }, rate),
         "models");
   drawn(bar_chart(points, "Efficiency", "share of what the roof allows (%)", labels, label,
-                  [](const StudyPoint& p) {
-                    return p.place.efficiency ? std::optional(100 * *p.place.efficiency) : std::nullopt;
-                  }),
+                  [](const StudyPoint& p) { return p.efficiency ? std::optional(100 * *p.efficiency) : std::nullopt; }),
         "efficiency");
   drawn(batch_scaling_chart(points, throughput), "batch_scaling");
   return files;

@@ -27,14 +27,14 @@ std::string markdown_head(const std::vector<std::string>& names) {
   return markdown_row(names) + markdown_row(std::vector<std::string>(names.size(), "---"));
 }
 
-std::string bound_text(const RooflinePoint& point) {
+std::string bound_text(const StudyPoint& point) {
   return point.bound ? fmt::format("{} (margin {:.2f})", to_string(*point.bound), *point.margin) : "unknown";
 }
 
 /// Whether some environment is not simply a device.
 bool has_environments(Points points) {
   return std::any_of(points.begin(), points.end(),
-                     [](const StudyPoint& p) { return p.steps && p.environment != p.place.device; });
+                     [](const StudyPoint& p) { return p.steps && p.environment != p.device; });
 }
 
 std::string devices_section(Points points) {
@@ -58,9 +58,9 @@ std::string points_section(Points points) {
       "that the roof allows at that intensity. The margin is 0 at the ridge and near 1 far from it.\n\n";
   out += markdown_head({"environment", "device", "what", "precision", "FLOP/byte", "TFLOP/s", "bound", "efficiency"});
   for (const StudyPoint& p : points) {
-    out += markdown_row({p.environment, p.place.device, p.place.label, std::string(to_string(p.precision)),
-                         fmt::format("{:.2f}", p.place.ai), fmt::format("{:.4g}", p.place.flops_per_sec / 1e12),
-                         bound_text(p.place), percent_text(p.place.efficiency)});
+    out += markdown_row({p.environment, p.device, p.label, std::string(to_string(p.precision)),
+                         fmt::format("{:.2f}", p.ai), fmt::format("{:.4g}", p.flops_per_sec / 1e12), bound_text(p),
+                         percent_text(p.efficiency)});
   }
   return out;
 }
@@ -85,8 +85,7 @@ std::string speedups_section(Points points) {
   if (speedups.empty()) return "";
   std::string out = "\n## Speed-ups\n\n" + markdown_head({"what", "faster", "slower", "times"});
   for (const Speedup& s : speedups) {
-    out +=
-        markdown_row({s.fast->place.label, s.fast->environment, s.slow->environment, fmt::format("{:.2f}", s.times)});
+    out += markdown_row({s.fast->label, s.fast->environment, s.slow->environment, fmt::format("{:.2f}", s.times)});
   }
   return out;
 }
@@ -94,9 +93,9 @@ std::string speedups_section(Points points) {
 std::string best_and_worst_section(Points points) {
   std::string out = "\n## Best and worst\n\nBy efficiency where the peaks are known, else by FLOP/s.\n\n" +
                     markdown_head({"environment", "best", "", "worst", ""});
-  const auto merit = [](const StudyPoint* p) { return p->place.efficiency.value_or(p->place.flops_per_sec); };
+  const auto merit = [](const StudyPoint* p) { return p->efficiency.value_or(p->flops_per_sec); };
   const auto merit_text = [](const StudyPoint& p) {
-    return p.roof ? percent_text(p.place.efficiency) : fmt::format("{:.4g} TFLOP/s", p.place.flops_per_sec / 1e12);
+    return p.roof ? percent_text(p.efficiency) : fmt::format("{:.4g} TFLOP/s", p.flops_per_sec / 1e12);
   };
   for (const std::string& environment : environments_of(points)) {
     std::vector<const StudyPoint*> some;
@@ -105,8 +104,7 @@ std::string best_and_worst_section(Points points) {
     }
     const auto [worst, best] =
         std::minmax_element(some.begin(), some.end(), [&](auto* a, auto* b) { return merit(a) < merit(b); });
-    out += markdown_row(
-        {environment, (*best)->place.label, merit_text(**best), (*worst)->place.label, merit_text(**worst)});
+    out += markdown_row({environment, (*best)->label, merit_text(**best), (*worst)->label, merit_text(**worst)});
   }
   return out;
 }
@@ -142,11 +140,11 @@ std::string roofline_text(Points points) {
                                 "margin", "efficiency") +
                     (environments ? "  environment\n" : "\n");
   for (const StudyPoint& p : points) {
-    out += fmt::format(line, p.place.device, p.place.label, to_string(p.precision), fmt::format("{:.2f}", p.place.ai),
-                       fmt::format("{:.1f}", p.place.flops_per_sec / 1e9),
+    out += fmt::format(line, p.device, p.label, to_string(p.precision), fmt::format("{:.2f}", p.ai),
+                       fmt::format("{:.1f}", p.flops_per_sec / 1e9),
                        p.roof ? fmt::format("{:.1f}", p.roof->ridge(p.precision)) : "-",
-                       p.place.bound ? to_string(*p.place.bound) : "unknown",
-                       p.place.margin ? fmt::format("{:.2f}", *p.place.margin) : "-", percent_text(p.place.efficiency));
+                       p.bound ? to_string(*p.bound) : "unknown", p.margin ? fmt::format("{:.2f}", *p.margin) : "-",
+                       percent_text(p.efficiency));
     if (environments) out += "  " + p.environment;
     out += '\n';
   }

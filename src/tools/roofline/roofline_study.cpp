@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "text/nearest_name.h"
@@ -29,6 +30,20 @@ std::string network_text(const Workload& workload) {
 /// A CPU whose model is not named: "cpu", "CPU" or nothing.
 bool is_unnamed(const std::string& device) {
   return device.empty() || device == "cpu" || device == "CPU" || device == "unknown";
+}
+
+/// Sets the device of a point that has a roof, and what follows from its place there.
+void put_under_roof(StudyPoint& point) {
+  for (const double value : {point.ai, point.flops_per_sec}) {
+    if (!(value > 0) || !std::isfinite(value)) {
+      throw InputError(fmt::format("{}: intensity and FLOP/s of a point must be positive", point.label));
+    }
+  }
+  const double ridge = point.roof->ridge(point.precision);
+  point.device = point.roof->device().name;
+  point.bound = point.ai < ridge ? Bound::memory : Bound::compute;
+  point.margin = 1 - std::min(point.ai, ridge) / std::max(point.ai, ridge);
+  point.efficiency = point.flops_per_sec / point.roof->attainable(point.ai, point.precision);
 }
 
 }  // namespace
@@ -98,16 +113,14 @@ void RooflineStudy::add_steps(TimedSteps steps) {
   OpGraph graph = steps.workload.graph();
   if (point.roof && !devices_.by_hand) graph = lower(graph, point.roof->device().kind);
   const OpTotals totals = graph.totals();
-  const double rate = totals.flops / (steps.mean_ms / 1e3);
+  point.ai = totals.intensity();
+  point.flops_per_sec = totals.flops / (steps.mean_ms / 1e3);
   if (point.roof) {
-    point.place = point.roof->place("", totals.intensity(), rate, point.precision);
+    put_under_roof(point);
     if (const StepLimits limits = point.roof->limits(graph, point.precision); limits.bound == Bound::launch) {
-      point.place.bound = limits.bound;
-      point.place.margin = limits.margin;
+      point.bound = limits.bound;
+      point.margin = limits.margin;
     }
-  } else {
-    point.place.ai = totals.intensity();
-    point.place.flops_per_sec = rate;
   }
   point.steps = std::move(steps);
   points_.push_back(std::move(point));
@@ -116,15 +129,15 @@ void RooflineStudy::add_steps(TimedSteps steps) {
 void RooflineStudy::finish_steps(std::size_t first) {
   name_steps();
   for (const StudyPoint& p : std::span(points_).subspan(first)) {
-    check_against_roof(p, fmt::format("{}, {}", p.environment, p.place.label));
+    check_against_roof(p, fmt::format("{}, {}", p.environment, p.label));
   }
 }
 
 void RooflineStudy::check_against_roof(const StudyPoint& point, const std::string& name) {
-  if (point.place.efficiency.value_or(0) <= 1) return;
+  if (point.efficiency.value_or(0) <= 1) return;
   warnings_.push_back(
       fmt::format("{}: faster than the roof of {} in {} allows, so the device or the precision must be another one",
-                  name, point.place.device, to_string(point.precision)));
+                  name, point.device, to_string(point.precision)));
 }
 
 void RooflineStudy::name_steps() {
@@ -165,8 +178,8 @@ void RooflineStudy::name_steps() {
       if (field->name == "precision") differing.insert(field);  // roofs differ by precision
     }
     p.setting = label_of(workload, {differing.begin(), differing.end()});
-    p.place.label = fmt::format("{} b{}{}{}", p.network, workload.batch_size, p.setting.empty() ? "" : ", ", p.setting);
-    if (!p.roof) p.place.device = p.environment;
+    p.label = fmt::format("{} b{}{}{}", p.network, workload.batch_size, p.setting.empty() ? "" : ", ", p.setting);
+    if (!p.roof) p.device = p.environment;
   }
 }
 
@@ -222,7 +235,10 @@ void RooflineStudy::add(const std::string& label, double ai, double flops_per_se
   StudyPoint point;
   point.roof = roof_of("", "");
   point.precision = or_given(Precision::unknown);
-  point.place = point.roof->place(label, ai, flops_per_sec, point.precision);
+  point.label = label;
+  point.ai = ai;
+  point.flops_per_sec = flops_per_sec;
+  put_under_roof(point);
   check_against_roof(point, label);
   points_.push_back(std::move(point));
 }
@@ -239,7 +255,7 @@ std::vector<const Roofline*> roofs_of(std::span<const StudyPoint> points) {
 std::vector<Precision> precisions_on(std::span<const StudyPoint> points, const std::string& device) {
   std::vector<Precision> precisions;
   for (const StudyPoint& p : points) {
-    if (p.roof && p.place.device == device) append_new(precisions, p.precision);
+    if (p.roof && p.device == device) append_new(precisions, p.precision);
   }
   return precisions;
 }

@@ -18,9 +18,15 @@ namespace perfpred {
 
 /// A measurement under the roof of its device.
 struct StudyPoint {
-  RooflinePoint place;                    ///< its `device` is the environment where the roof is unknown
+  std::string device;  ///< the environment where the roof is unknown
+  std::string label;
+  double ai = 0;                          ///< FLOPs a byte, > 0
+  double flops_per_sec = 0;               ///< achieved, > 0
   Precision precision = Precision::fp32;  ///< of the roof that counts
-  std::shared_ptr<const Roofline> roof;   ///< null where the device's peaks are unknown
+  std::shared_ptr<const Roofline> roof;   ///< null where the device's peaks are unknown; what follows is then empty
+  std::optional<Bound> bound;             ///< `memory` left of the ridge, `compute` right of it
+  std::optional<double> margin;  ///< 1 - smaller / larger of intensity and ridge: 0 at the ridge, towards 1 far away
+  std::optional<double> efficiency;  ///< achieved / attainable at this intensity, a fraction
 
   // Of training steps only:
   std::optional<TimedSteps> steps;

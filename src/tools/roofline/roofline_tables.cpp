@@ -23,12 +23,11 @@ CsvTable summary_table(std::span<const StudyPoint> points) {
   for (const StudyPoint& p : points) {
     if (!p.steps) continue;
     const TimedSteps& s = *p.steps;
-    table.push_back({p.environment, p.roof ? p.place.device : "", p.network, std::to_string(s.workload.batch_size),
+    table.push_back({p.environment, p.roof ? p.device : "", p.network, std::to_string(s.workload.batch_size),
                      std::to_string(s.iterations), number_text(s.mean_ms), number_text(s.std_ms), number_text(s.min_ms),
-                     number_text(s.max_ms), number_text(s.images_per_sec), number_text(p.place.flops_per_sec),
-                     number_text(p.place.ai), p.place.bound ? std::string(to_string(*p.place.bound)) : "",
-                     number_text(p.place.margin), number_text(p.place.efficiency),
-                     p.roof ? number_text(p.roof->ridge(p.precision)) : ""});
+                     number_text(s.max_ms), number_text(s.images_per_sec), number_text(p.flops_per_sec),
+                     number_text(p.ai), p.bound ? std::string(to_string(*p.bound)) : "", number_text(p.margin),
+                     number_text(p.efficiency), p.roof ? number_text(p.roof->ridge(p.precision)) : ""});
     for (const char* field : settings) table.back().push_back(field_text(s.workload, field));
   }
   return table;
@@ -70,12 +69,12 @@ std::vector<ComparedSteps> compare_environments(std::span<const StudyPoint> poin
     if (!p.steps) continue;
     const auto column = static_cast<std::size_t>(std::find(environments.begin(), environments.end(), p.environment) -
                                                  environments.begin());
-    const auto [begin, end] = rows_of_label.equal_range(p.place.label);
+    const auto [begin, end] = rows_of_label.equal_range(p.label);
     const auto free =
         std::find_if(begin, end, [&](const auto& row) { return rows[row.second].by_environment[column] == nullptr; });
     const std::size_t row = free == end ? rows.size() : free->second;
     if (free == end) {
-      rows_of_label.emplace(p.place.label, row);
+      rows_of_label.emplace(p.label, row);
       rows.push_back({std::vector<const StudyPoint*>(environments.size())});
     }
     rows[row].by_environment[column] = &p;

@@ -79,14 +79,12 @@ void CollectedFile::write_graph(const Workload& workload, const std::string& pat
     std::vector<InputSpec> inputs = {{{batch}, words ? DataType::i64 : floats}};
     inputs[0].shape.insert(inputs[0].shape.end(), workload.input.begin(), workload.input.end());
     if (gives_loss_) inputs.push_back({words ? inputs[0].shape : std::vector{batch}, DataType::i64});
-    return SizedStep{batch, tracer.trace(inputs, workload.optimizer)};
+    return tracer.trace(inputs, workload.optimizer);
   };
   const auto tries = sizes_to_trace(workload.batch_size);
   for (const std::vector<std::int64_t>& sizes : tries) {
     try {
-      std::vector<SizedStep> steps;
-      for (const std::int64_t batch : sizes) steps.push_back(traced(batch));
-      write_step(path, workload.precision, steps);
+      write_step(path, workload.precision, sizes, traced);
       return;
     } catch (const InputError&) {
       if (&sizes == &tries.back()) throw;  // else the file does not allow these sizes

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "step/executed_op.h"
-#include "step/op_rules.h"
 
 namespace perfpred {
 namespace {

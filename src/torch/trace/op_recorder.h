@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "step/op_rules.h"
+
 namespace perfpred {
 
 /// @throws InputError for a type that graphs do not have
