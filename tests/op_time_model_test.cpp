@@ -72,6 +72,22 @@ TEST(KernelTime, NeverBeatsThePeaks) {
   }
 }
 
+// F(4x4, 3x3) multiplies 36 times where the definition multiplies 144 times (Lavin, Gray 2016).
+TEST(KernelTime, AConvolutionIsAtMostFourTimesFasterThanItsDefinitionAndALargeOneIsFaster) {
+  std::mt19937 random(4);
+  const Hardware gpu = some_gpu();
+  for (int i = 0; i < 500; ++i) {
+    const Kernel kernel = random_kernel(KernelClass::conv, random);
+    EXPECT_GE(prior_seconds(kernel, gpu), kernel.flops() / (4 * gpu.flops));
+  }
+  Kernel large;
+  large.kind = KernelClass::conv;
+  large.batch = 64;
+  large.m = 32;
+  large.n = large.k = 512;
+  EXPECT_LT(prior_seconds(large, gpu), large.flops() / gpu.flops);
+}
+
 TEST(KernelTime, MoreWorkIsNeverFaster) {
   std::mt19937 random(2);
   const Hardware gpu = some_gpu();
