@@ -88,6 +88,32 @@ TEST(KernelTime, AConvolutionIsAtMostFourTimesFasterThanItsDefinitionAndALargeOn
   EXPECT_LT(prior_seconds(large, gpu), large.flops() / gpu.flops);
 }
 
+// A card whose power allows half of the usual rate: calls that keep all units busy take twice as long, calls of one
+// tile among many idle units do not.
+TEST(KernelTime, ALimitOfPowerSlowsFullDevicesOnly) {
+  const KernelFormula& form = formula(KernelClass::gemm_bf16);
+  std::vector<double> parameters;
+  for (const KernelParameter& parameter : form.parameters) parameters.push_back(parameter.mean);
+  const auto power =
+      std::find_if(form.effects.begin(), form.effects.end(), [](const auto& e) { return e.name == "power"; });
+  ASSERT_NE(power, form.effects.end());
+  DeviceEffects limited{};
+  limited[static_cast<std::size_t>(power - form.effects.begin())] = -std::log(2.0);
+  const auto slower = [&](double size) {
+    Kernel kernel;
+    kernel.kind = KernelClass::gemm_bf16;
+    kernel.m = kernel.n = size;
+    kernel.k = 8192;
+    kernel.element_bytes = 2;
+    const auto log_time = [&](const DeviceEffects& e) {
+      return form.log_time(parameters.data(), e, kernel, some_gpu());
+    };
+    return std::exp(log_time(limited) - log_time({}));
+  };
+  EXPECT_NEAR(slower(8192), 2, 0.2);
+  EXPECT_NEAR(slower(64), 1, 0.05);
+}
+
 TEST(KernelTime, MoreWorkIsNeverFaster) {
   std::mt19937 random(2);
   const Hardware gpu = some_gpu();

@@ -76,22 +76,26 @@ double matmul_time(const double* p, const DeviceEffects& e, const Kernel& kernel
   return log_sum(smooth_max(compute, memory, std::exp(p[5])), p[2] + e[2]);
 }
 
-constexpr std::array<KernelParameter, 8> half_matmul_parameters = {{{"compute", -0.25, 0.03},
+constexpr std::array<KernelParameter, 9> half_matmul_parameters = {{{"compute", -0.2, 0.03},
                                                                     {"memory", -0.25, 0.15},
                                                                     {"floor", -12.56, 0.3},
                                                                     {"extra_depth", 4, 0.5},
                                                                     {"wave_mix", 0, 1},
                                                                     {"small_tile", -0.1, 0.1},
                                                                     {"sharpness", 0.9, 0.3},
-                                                                    {"l2_speed", 0.5, 0.3}}};
-constexpr std::array<KernelEffect, 3> half_matmul_effects = {
-    {{"compute", 0.15, 0.02, 0.15}, {"memory", 0.1, 0.02, 0.15}, {"floor", 0.2, 0.2, 0.2}}};
+                                                                    {"l2_speed", 0.5, 0.3},
+                                                                    {"power", -0.15, 0.03}}};
+constexpr std::array<KernelEffect, 4> half_matmul_effects = {
+    {{"compute", 0.15, 0.02, 0.15}, {"memory", 0.1, 0.02, 0.15}, {"floor", 0.2, 0.2, 0.2}, {"power", 0.3, 0.02, 0.4}}};
 
+/// A limit of power is a ceiling beside the tiles: where a product leaves units idle, the clock rises.
 double half_matmul_time(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware) {
   constexpr std::array<Tile, 5> tiles = {{{128, 256, -1}, {128, 128, 0}, {64, 128, 1}, {64, 64, 2}, {32, 64, 3}}};
   const std::array<double, 4> costs = {p[5], 2 * p[5], 3 * p[5], 4 * p[5]};
-  const double compute =
+  const double tiled =
       std::log(tiled_seconds(tiles, costs.data(), 0, sigmoid(p[4]), std::exp(p[3]), kernel, hardware)) - p[0] - e[0];
+  const double powered = std::log(kernel.flops() / hardware.flops) - p[8] - e[3];
+  const double compute = smooth_max(tiled, powered, 12);
   const double bytes = kernel.bytes(), cached = std::min(1.0, 0.7 * hardware.l2 / bytes);
   const double memory = std::log(bytes / hardware.bandwidth * (1 - cached + cached * std::exp(-p[7]))) - p[1] - e[1];
   return log_sum(smooth_max(compute, memory, std::exp(p[6])), p[2] + e[2]);
