@@ -79,6 +79,7 @@ class JointFit {
   /// Fits; the model's parameters, families and devices (effects only) are set.
   void into(KernelModel& model, const std::map<std::string, Hardware>& gpus) const {
     MapProblem problem;
+    problem.knee = form_.knee;
     const std::size_t size = parameters_ + effects_ * (families_.size() + devices_.size());
     problem.prior.setZero(static_cast<Eigen::Index>(size));
     problem.deviation.resize(static_cast<Eigen::Index>(size));

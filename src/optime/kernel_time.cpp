@@ -219,8 +219,8 @@ double conv_time(const double* p, const DeviceEffects& e, const Kernel& kernel, 
 }
 
 constexpr std::array<KernelFormula, kernel_classes> formulas = {{
-    {"linear", matmul_parameters, matmul_effects, matmul_time, 2, 2},
-    {"bmm", matmul_parameters, matmul_effects, matmul_time, 2, 2},
+    {"linear", matmul_parameters, matmul_effects, matmul_time, 2, 2, 0, false, 0.02},
+    {"bmm", matmul_parameters, matmul_effects, matmul_time, 2, 2, 0, false, 0.02},
     {"elementwise", elementwise_parameters, vector_effects, elementwise_time, 2, 2},
     {"softmax", row_parameters, vector_effects, row_time<true>, 2, 2, 0.25},
     {"layernorm", row_parameters, vector_effects, row_time<false>, 2, 2, 0.1},
