@@ -178,7 +178,7 @@ constexpr std::array<KernelParameter, 15> conv_parameters = {{{"compute", -0.2, 
                                                               {"separate_small_tile", -0.1, 0.1},
                                                               {"separate_transforms", 0, 0.4}}};
 constexpr std::array<KernelEffect, 3> conv_effects = {
-    {{"compute", 0.15, 0.05, 0.2}, {"memory", 0.2, 0.1, 0.2}, {"floor", 0.3, 0.2, 0.3}}};
+    {{"compute", 0.15, 0.05, 0.15}, {"memory", 0.2, 0.1, 0.15}, {"floor", 0.3, 0.2, 0.2}}};
 
 /// 3x3, stride 1, padding 1, by the fastest of three algorithms of cuDNN: one implicit product; Winograd's F(2x2, 3x3)
 /// in one kernel after the filter's transform; F(4x4, 3x3) as 36 products between kernels that transform (Lavin, Gray
