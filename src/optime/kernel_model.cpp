@@ -79,6 +79,7 @@ class JointFit {
   /// Fits; the model's parameters, families and devices (effects only) are set.
   void into(KernelModel& model, const std::map<std::string, Hardware>& gpus) const {
     MapProblem problem;
+    problem.knee = form_.knee;
     const std::size_t size = parameters_ + effects_ * (families_.size() + devices_.size());
     problem.prior.setZero(static_cast<Eigen::Index>(size));
     problem.deviation.resize(static_cast<Eigen::Index>(size));
@@ -292,7 +293,11 @@ void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*
   }
   problem.weight.setOnes(n);
   problem.measured.resize(n);
-  for (Eigen::Index i = 0; i < n; ++i) problem.measured[i] = std::log(rows[static_cast<std::size_t>(i)]->sec);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const OpRow& row = *rows[static_cast<std::size_t>(i)];
+    const double shared = shared_trees.trees().empty() ? 0 : shared_trees.predict(features_of(row.kernel, hardware));
+    problem.measured[i] = std::log(row.sec) - shared;
+  }
   const auto effects_of = [&](const Eigen::VectorXd& x) {
     DeviceEffects effects = base;
     for (Eigen::Index e = 0; e < size; ++e) effects[static_cast<std::size_t>(e)] += x[e];

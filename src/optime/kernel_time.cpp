@@ -76,22 +76,26 @@ double matmul_time(const double* p, const DeviceEffects& e, const Kernel& kernel
   return log_sum(smooth_max(compute, memory, std::exp(p[5])), p[2] + e[2]);
 }
 
-constexpr std::array<KernelParameter, 8> half_matmul_parameters = {{{"compute", -0.25, 0.03},
+constexpr std::array<KernelParameter, 9> half_matmul_parameters = {{{"compute", -0.2, 0.03},
                                                                     {"memory", -0.25, 0.15},
                                                                     {"floor", -12.56, 0.3},
                                                                     {"extra_depth", 4, 0.5},
                                                                     {"wave_mix", 0, 1},
                                                                     {"small_tile", -0.1, 0.1},
                                                                     {"sharpness", 0.9, 0.3},
-                                                                    {"l2_speed", 0.5, 0.3}}};
-constexpr std::array<KernelEffect, 3> half_matmul_effects = {
-    {{"compute", 0.15, 0.02, 0.15}, {"memory", 0.1, 0.02, 0.15}, {"floor", 0.2, 0.2, 0.2}}};
+                                                                    {"l2_speed", 0.5, 0.3},
+                                                                    {"power", -0.15, 0.03}}};
+constexpr std::array<KernelEffect, 4> half_matmul_effects = {
+    {{"compute", 0.15, 0.02, 0.15}, {"memory", 0.1, 0.02, 0.15}, {"floor", 0.2, 0.2, 0.2}, {"power", 0.3, 0.02, 0.4}}};
 
+/// A limit of power is a ceiling beside the tiles: where a product leaves units idle, the clock rises.
 double half_matmul_time(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware) {
   constexpr std::array<Tile, 5> tiles = {{{128, 256, -1}, {128, 128, 0}, {64, 128, 1}, {64, 64, 2}, {32, 64, 3}}};
   const std::array<double, 4> costs = {p[5], 2 * p[5], 3 * p[5], 4 * p[5]};
-  const double compute =
+  const double tiled =
       std::log(tiled_seconds(tiles, costs.data(), 0, sigmoid(p[4]), std::exp(p[3]), kernel, hardware)) - p[0] - e[0];
+  const double powered = std::log(kernel.flops() / hardware.flops) - p[8] - e[3];
+  const double compute = smooth_max(tiled, powered, 12);
   const double bytes = kernel.bytes(), cached = std::min(1.0, 0.7 * hardware.l2 / bytes);
   const double memory = std::log(bytes / hardware.bandwidth * (1 - cached + cached * std::exp(-p[7]))) - p[1] - e[1];
   return log_sum(smooth_max(compute, memory, std::exp(p[6])), p[2] + e[2]);
@@ -158,39 +162,65 @@ double row_time(const double* p, const DeviceEffects& e, const Kernel& kernel, c
   return smooth_max(memory, p[2] + e[2], std::exp(p[3]));
 }
 
-constexpr std::array<KernelParameter, 8> conv_parameters = {{{"compute", -0.4, 0.2},
-                                                             {"memory", -0.1, 0.2},
-                                                             {"floor", -8.6, 0.5},
-                                                             {"extra_depth", 3, 0.5},
-                                                             {"winograd_compute", -0.3, 0.3},
-                                                             {"winograd_gain", -0.3, 0.4},
-                                                             {"small_tile", -0.1, 0.1},
-                                                             {"winograd_memory", 0, 0.4}}};
+constexpr std::array<KernelParameter, 15> conv_parameters = {{{"compute", -0.2, 0.2},
+                                                              {"memory", -0.2, 0.2},
+                                                              {"floor", -9, 0.7},
+                                                              {"extra_depth", 3, 0.7},
+                                                              {"wave_mix", 0, 1},
+                                                              {"small_tile", -0.1, 0.1},
+                                                              {"sharpness", 1, 0.3},
+                                                              {"choice", 2.1, 0.5},
+                                                              {"fused_compute", -0.2, 0.3},
+                                                              {"fused_extra_depth", 3, 0.7},
+                                                              {"fused_wave_mix", 0, 1},
+                                                              {"fused_filter", 0, 0.4},
+                                                              {"separate_compute", -0.2, 0.3},
+                                                              {"separate_small_tile", -0.1, 0.1},
+                                                              {"separate_transforms", 0, 0.4}}};
 constexpr std::array<KernelEffect, 3> conv_effects = {
-    {{"compute", 0.15, 0.05, 0.2}, {"memory", 0.2, 0.1, 0.2}, {"floor", 0.3, 0.2, 0.3}}};
+    {{"compute", 0.15, 0.05, 0.15}, {"memory", 0.2, 0.1, 0.15}, {"floor", 0.3, 0.2, 0.2}}};
 
-/// 3x3, stride 1, padding 1: as one implicit product, or as the 16 products of Winograd's F(2x2, 3x3) (Lavin, Gray
-/// 2016), whichever is faster.
+/// 3x3, stride 1, padding 1, by the fastest of three algorithms of cuDNN: one implicit product; Winograd's F(2x2, 3x3)
+/// in one kernel after the filter's transform; F(4x4, 3x3) as 36 products between kernels that transform (Lavin, Gray
+/// 2016). They were measured on zeros, which draw some 0.6 of the power that other numbers do (Gregersen, Patel,
+/// Choukse 2024).
 double conv_time(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware) {
-  constexpr std::array<Tile, 4> tiles = {{{128, 128, -1}, {128, 64, 0}, {64, 64, 1}, {128, 32, 2}}};
-  const std::array<double, 3> costs = {p[6], 1.5 * p[6], 2 * p[6]};
-  const auto product = [&](double batch, double m, double n, double k) {
-    const Kernel gemm{KernelClass::linear, 0, batch, m, n, k, 0, 4};
-    return std::log(tiled_seconds(tiles, costs.data(), 0, 0.5, std::exp(p[3]), gemm, hardware)) - p[0];
+  const double images = kernel.batch, in = kernel.k, out = kernel.n, size = kernel.m, bytes = kernel.element_bytes;
+  const double sharpness = std::exp(p[6]);
+  const double powered = std::pow(0.6, 8.4) * (std::pow(hardware.power_share, -15) - 1);
+  const double rate = p[0] + e[0] - std::log1p(powered) / 15;
+  const auto moved = [&](double elements) { return std::log(bytes * elements / hardware.bandwidth) - p[1] - e[1]; };
+  const auto product = [&](double batch, double m, double k, double small_tile) {
+    constexpr std::array<Tile, 4> tiles = {{{128, 128, -1}, {128, 64, 0}, {64, 64, 1}, {128, 32, 2}}};
+    const std::array<double, 3> costs = {small_tile, 1.5 * small_tile, 2 * small_tile};
+    const Kernel gemm{KernelClass::linear, 0, batch, m, out, k, 0, bytes};
+    return std::log(tiled_seconds(tiles, costs.data(), 0, sigmoid(p[4]), std::exp(p[3]), gemm, hardware)) - rate;
   };
-  const double pixels = kernel.m * kernel.m, blocks = kernel.batch * std::pow(std::ceil(kernel.m / 2), 2);
-  const double direct = product(1, kernel.batch * pixels, kernel.n, 9 * kernel.k);
-  const double traffic = kernel.bytes() + 32 * kernel.element_bytes * blocks * (kernel.k + kernel.n);
-  const double moved = std::log(traffic / hardware.bandwidth) - p[7] - e[1];
-  const double winograd = smooth_max(product(16, blocks, kernel.n, kernel.k) - p[4], moved, 3) + p[5];
-  const double compute = -smooth_max(-direct, -winograd, 4) - e[0];
-  const double memory = std::log(kernel.bytes() / hardware.bandwidth) - p[1] - e[1];
-  return log_sum(smooth_max(compute, memory, 3), p[2] + e[2]);
+  const double images_moved = images * size * size * (in + out), filters = in * out;
+  const double direct =
+      smooth_max(product(1, images * size * size, 9 * in, p[5]), moved(images_moved + 9 * filters), sharpness);
+
+  // A block: 4 x 8 patches of 2 x 2 pixels of one image, 32 channels out.
+  const double blocks = images * std::ceil(size / 8) * std::ceil(size / 16) * std::ceil(out / 32);
+  const double waves = blocks / hardware.sms, mix = sigmoid(p[10]);
+  const double counted = mix * std::ceil(waves) + (1 - mix) * std::max(waves, 1.0);
+  const double block_flops = 2 * 16 * 32 * 32 * (8 * std::ceil(in / 8) + std::exp(p[9]));
+  const double multiplied = std::log(counted * block_flops * hardware.sms / hardware.flops) - rate - p[8];
+  const double fused =
+      log_sum(smooth_max(multiplied, moved(images_moved + 16 * filters), sharpness), moved((9 + 16) * filters) - p[11]);
+
+  const double patches = images * std::pow(std::ceil(size / 4), 2), transformed = 36 * patches * (in + out);
+  const double products =
+      smooth_max(product(36, patches, in, p[13]) - p[12], moved(transformed + 36 * filters), sharpness);
+  const double separate = log_sum(products, moved(images_moved + transformed + (9 + 36) * filters) - p[14]);
+
+  const double choice = -std::exp(p[7]);
+  return log_sum(smooth_max(smooth_max(direct, fused, choice), separate, choice), p[2] + e[2]);
 }
 
 constexpr std::array<KernelFormula, kernel_classes> formulas = {{
-    {"linear", matmul_parameters, matmul_effects, matmul_time, 2, 2},
-    {"bmm", matmul_parameters, matmul_effects, matmul_time, 2, 2},
+    {"linear", matmul_parameters, matmul_effects, matmul_time, 2, 2, 0, false, 0.02},
+    {"bmm", matmul_parameters, matmul_effects, matmul_time, 2, 2, 0, false, 0.02},
     {"elementwise", elementwise_parameters, vector_effects, elementwise_time, 2, 2},
     {"softmax", row_parameters, vector_effects, row_time<true>, 2, 2, 0.25},
     {"layernorm", row_parameters, vector_effects, row_time<false>, 2, 2, 0.1},

@@ -62,6 +62,7 @@ struct KernelFormula {
   /// interval of log time on a measured device: specification sheets do not say which rows fit the caches.
   double long_row_width = 0;
   bool shares_residual = false;  ///< the formula's residual is similar on all devices
+  double knee = 0.08;  ///< of MapProblem; where a card's clock depends on how warm it is, errors have long tails
 };
 
 [[nodiscard]] const KernelFormula& formula(KernelClass kind);
