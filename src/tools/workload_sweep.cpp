@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "step/graph_folder.h"
 #include "text/csv.h"
 #include "workload/moved_workload.h"
 #include "workload/workload_columns.h"
@@ -52,7 +53,12 @@ bool is_of_family(const SweptField& field) { return field.name == "depth" || fie
 Workload with_network(std::span<const Workload> bases, std::string_view network) {
   const NetworkName name = network;
   const auto known = std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network == name; });
-  return known != bases.end() ? *known : with_field(bases.front(), "network", name);
+  if (known != bases.end()) return *known;
+  Workload workload = with_field(bases.front(), "network", name);
+  if (!name.starts_with("step:")) return workload;
+  const auto captured = find_graph(name);
+  if (captured && captured->precision() != Precision::unknown) workload.precision = captured->precision();
+  return workload;
 }
 
 Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
@@ -115,8 +121,7 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
   CsvReader csv(path);
   const CsvColumn network = csv.optional("network"), device = csv.optional("device");
   const CsvColumn images = csv.optional("train_images");
-  const bool has_images =
-      std::any_of(fields.begin(), fields.end(), [](const SweptField& field) { return field.name == "train_images"; });
+  const bool has_images = is_given(fields, "train_images");
   const WorkloadReader reader(csv, bases.front());
   const auto at_this_line = [&csv](const auto& act) {
     try {

@@ -16,7 +16,8 @@ struct SweptField {
   std::vector<std::string> values;  ///< empty: the field stays as it is
 };
 
-/// The first of the workloads that has this network, else the first one with its network replaced as with_field() does.
+/// The first of the workloads that has this network, else the first one with its network replaced as with_field() does,
+/// and, of a captured step (add_graphs()), with the precision that was captured.
 /// @param bases  not empty
 /// @throws InputError for a network that is not known
 [[nodiscard]] Workload with_network(std::span<const Workload> bases, std::string_view network);

@@ -110,6 +110,7 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
 
   // A step that accumulates the gradients of four batches trains on four times as many samples.
   known["batches"] = 4;
+  known["precision"] = "bf16";
   const std::string accumulating = folder_.write("accumulating.json", known.dump());
   const json four = answer({program("predict"), "--model", model, "--step", accumulating, "--train-images", "8000"});
   EXPECT_DOUBLE_EQ(four["time_sec"]["p50"].get<double>(), 250 * four["step_sec"]["p50"].get<double>());
@@ -118,12 +119,16 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
     EXPECT_DOUBLE_EQ((*job)["images_per_sec"]["p50"].get<double>(),
                      4 * batch / (*job)["step_sec"]["p50"].get<double>());
   }
+  std::filesystem::copy_file(accumulating, folder_.file(StepFile(accumulating).name().substr(5) + ".json"));
+  EXPECT_EQ(answer({program("predict"), "--model", model, "--graphs", folder_.path(), "--network",
+                    StepFile(accumulating).name(), "--batch-size", "8"}),
+            one_step);  // in the precision that was captured
 
   // Named by its hash, it is no better known.
   const std::string name = StepFile(file).name();
   std::filesystem::copy_file(file, folder_.file(name.substr(5) + ".json"));
   const std::vector<std::string> named = {program("predict"), "--model",     model, "--graphs",
-                                          folder_.path(),     "--precision", "fp32"};
+                                          folder_.path()};
   const auto with = [&named](std::vector<std::string> more) {
     more.insert(more.begin(), named.begin(), named.end());
     return more;
