@@ -127,8 +127,7 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   // Named by its hash, it is no better known.
   const std::string name = StepFile(file).name();
   std::filesystem::copy_file(file, folder_.file(name.substr(5) + ".json"));
-  const std::vector<std::string> named = {program("predict"), "--model",     model, "--graphs",
-                                          folder_.path()};
+  const std::vector<std::string> named = {program("predict"), "--model", model, "--graphs", folder_.path()};
   const auto with = [&named](std::vector<std::string> more) {
     more.insert(more.begin(), named.begin(), named.end());
     return more;
