@@ -77,6 +77,23 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
   }
 }
 
+TEST(StepFormula, APowerLimitSlowsProductsOfVectorUnitsOnly) {
+  StepParameters parameters;
+  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+  StepKernel kernel;
+  kernel.group = StepGroup::conv_forward;
+  kernel.flops = 1e15;  // of computing alone
+  kernel.depth = kernel.width = 1e4;
+  for (const Precision precision : {Precision::fp32, Precision::fp16}) {
+    StepDevice device = step_device(DeviceCatalogue().find("TITANV"), precision, StepArithmetic::as_graph);
+    device.matrix.power_share = 1;
+    const double unlimited = StepFormula(parameters, device, {}).seconds(kernel);
+    device.matrix.power_share = 0.5;
+    const double factor = precision == Precision::fp32 ? 2 : 1;
+    EXPECT_NEAR(StepFormula(parameters, device, {}).seconds(kernel) / unlimited, factor, 1e-3);
+  }
+}
+
 std::vector<StepKernel> rnn_kernels(const OpGraph& step, OpKind kind) {
   std::vector<StepKernel> kernels = step_kernels(step);
   std::erase_if(kernels, [&](const StepKernel& kernel) { return step.ops()[kernel.op].kind != kind; });

@@ -104,8 +104,10 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
                        : stored_half_ ? e(half_storage)
                                       : 1);
   const double slow = std::exp(-effects.compute) / (fp64_ ? e(fp64) : emulated_half_ ? e(emulated_compute) : 1);
-  const double conv = slow / device.conv_flops / (conv_matrix_units_ ? e(matrix_units) : 1);
-  const double matrix = slow / device.matrix.flops / (matrix_units_ ? e(matrix_units) : 1);
+  // What power_share() was fitted to: products on the vector units.
+  const double sustained = device.matrix.power_share;
+  const double conv = slow / device.conv_flops / (conv_matrix_units_ ? e(matrix_units) : sustained);
+  const double matrix = slow / device.matrix.flops / (matrix_units_ ? e(matrix_units) : sustained);
   const double vector = slow / device.matrix.vector_flops;
   for (std::size_t i = 0; i < step_groups; ++i) {
     const auto kind = static_cast<StepGroup>(i);
