@@ -22,7 +22,8 @@ namespace {
 
 constexpr double min_repeats = 3;        // beyond the first runs, before the run noise is taken from them
 constexpr std::size_t random_parts = 5;  // that rows are left out in, beside depths, widths and architectures
-constexpr std::size_t few_rows = 8;  // with fewer, each row is left out alone and min_hybrid_rows - 1 rows are fitted
+constexpr std::size_t few_rows = 8;    // with fewer, each row is left out alone and min_hybrid_rows - 1 rows are fitted
+constexpr std::size_t calibrated = 2;  // numbers that calibrate() chooses
 constexpr double max_dropped_share = 0.1;  // of the rows, as outliers
 
 std::vector<std::size_t> all_places(std::size_t count) {
@@ -265,7 +266,8 @@ class HybridFit {
       std::map<decltype(group_of(std::size_t{0})), std::vector<std::size_t>> groups;
       for (const std::size_t i : searched) groups[group_of(i)].push_back(i);
       if (groups.size() >= 2) {
-        groups_[left_out] = left_out == row_alone ? searched.size() : groups.size();
+        // Few rows lose noticeable degrees of freedom to the calibration, which the same errors choose.
+        groups_[left_out] = left_out == row_alone ? searched.size() - (few ? calibrated : 0) : groups.size();
         const std::size_t first = held_out.size();
         double done = 0;
         for (const auto& [name, out] : groups) {
