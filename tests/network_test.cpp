@@ -348,7 +348,7 @@ TEST(Network, NamesTheNetworkThatWasMeant) {
         std::pair("lstm", "; did you mean lstm:layers=2,hidden=650,vocab=10000?"),
         std::pair("gru", "; did you mean lstm:layers=2,hidden=650,vocab=10000,cell=gru?"),
         std::pair("my_own_detector", "")}) {
-    EXPECT_EQ(testing::refusal([&] { (void)Workload::zoo(typed, 1); }),
+    EXPECT_EQ(testing::refusal([&, name = typed] { (void)Workload::zoo(name, 1); }),
               std::string("network \"") + typed + "\" is not known" + meant);
   }
 }
