@@ -30,6 +30,8 @@ constexpr std::array<Architecture, 9> architectures = {{{"Pascal", KernelFamily:
                                                         {"CDNA2", KernelFamily::cdna, 6},
                                                         {"CDNA", KernelFamily::cdna, 7}}};
 
+constexpr double power_exponent = 8.4, power_softness = 15;
+
 const Architecture* find(std::string_view arch) {
   for (const Architecture& known : architectures) {
     if (arch.starts_with(known.begin)) return &known;
@@ -66,7 +68,12 @@ double power_share(std::string_view arch, double ghz, double tflops, double watt
   const Architecture* known = find(arch);
   if (known == nullptr) return 1;
   const double x = 1.02 * known->node_nm * ghz * ghz * tflops / watts;
-  return std::exp(-std::log1p(std::pow(x, 8.4)) / 15);
+  return std::exp(-std::log1p(std::pow(x, power_exponent)) / power_softness);
+}
+
+double log_share_at(double power_share, double draw) {
+  const double at_full_draw = std::pow(power_share, -power_softness) - 1;  // X^8.4
+  return -std::log1p(std::pow(draw, power_exponent) * at_full_draw) / power_softness;
 }
 
 Hardware hardware_of(const Device& device, Precision precision) {

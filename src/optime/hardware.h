@@ -36,6 +36,9 @@ struct Hardware {
 /// @param arch  gives the node; unknown ones are not limited
 [[nodiscard]] double power_share(std::string_view arch, double ghz, double tflops, double watts);
 
+/// Logarithm of what a power_share() becomes where operands draw `draw` of the power that X stands for.
+[[nodiscard]] double log_share_at(double power_share, double draw);
+
 /// @throws InputError naming the column that the device lacks, or that no real device has (megabytes for gigabytes)
 [[nodiscard]] Hardware hardware_of(const Device& device, Precision precision);
 

@@ -187,8 +187,7 @@ constexpr std::array<KernelEffect, 3> conv_effects = {
 double conv_time(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware) {
   const double images = kernel.batch, in = kernel.k, out = kernel.n, size = kernel.m, bytes = kernel.element_bytes;
   const double sharpness = std::exp(p[6]);
-  const double powered = std::pow(0.6, 8.4) * (std::pow(hardware.power_share, -15) - 1);
-  const double rate = p[0] + e[0] - std::log1p(powered) / 15;
+  const double rate = p[0] + e[0] + log_share_at(hardware.power_share, 0.6);
   const auto moved = [&](double elements) { return std::log(bytes * elements / hardware.bandwidth) - p[1] - e[1]; };
   const auto product = [&](double batch, double m, double k, double small_tile) {
     constexpr std::array<Tile, 4> tiles = {{{128, 128, -1}, {128, 64, 0}, {64, 64, 1}, {128, 32, 2}}};
