@@ -29,8 +29,6 @@ bool has_split(const OpRows& rows) {
   return test != 0 && test != static_cast<std::ptrdiff_t>(rows.size());
 }
 
-OpRows all_rows(const OpFolder& folder) { return pointers_to(folder.rows); }
-
 /// Shapes of networks' products in half precision, apart from the small ones of inference.
 bool is_training_shape(const Kernel& kernel) {
   return kernel.kind == KernelClass::gemm_bf16 && kernel.m >= 512 && kernel.k >= 256 && kernel.n >= 256;
@@ -112,10 +110,10 @@ std::optional<double> ErrorSample::coverage() const {
 }
 
 OpEvaluation evaluate_op_test(const OpFolder& train, const OpFolder& test) {
-  const KernelModels models = KernelModels::fit(all_rows(train), train.gpus);
+  const KernelModels models = KernelModels::fit(pointers_to(train.rows), train.gpus);
   OpEvaluation result = started(test);
   note_set_aside(models, result);
-  const auto learned = by_class(all_rows(train)), tested = by_class(all_rows(test));
+  const auto learned = by_class(pointers_to(train.rows)), tested = by_class(pointers_to(test.rows));
   for (std::size_t i = 0; i < kernel_classes; ++i) {
     if (!tested[i].empty() && models.of(tested[i].front()->kernel.kind) == nullptr) {
       result.notes.push_back(fmt::format("{}: op_{}.csv is not scored: {} has no such rows", test.path,
@@ -134,7 +132,7 @@ OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
   constexpr std::size_t folds = 5;
   OpEvaluation result = started(folder);
   OpRows train;
-  for (const OpRows& rows : by_class(all_rows(folder))) {
+  for (const OpRows& rows : by_class(pointers_to(folder.rows))) {
     if (rows.empty()) continue;
     if (has_split(rows)) {
       std::copy_if(rows.begin(), rows.end(), std::back_inserter(train), [](const OpRow* row) { return !row->test; });
@@ -154,7 +152,7 @@ OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
   }
   const KernelModels models = KernelModels::fit(train, folder.gpus);
   note_set_aside(models, result);
-  for (const OpRows& rows : by_class(all_rows(folder))) {
+  for (const OpRows& rows : by_class(pointers_to(folder.rows))) {
     if (!has_split(rows)) continue;
     std::set<std::string> seen;
     for (const OpRow* row : rows) {
@@ -173,7 +171,7 @@ OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
 
 OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_rows, std::uint64_t seed) {
   OpEvaluation result = started(folder);
-  const auto parts = by_class(all_rows(folder));
+  const auto parts = by_class(pointers_to(folder.rows));
   std::set<std::string> devices;
   for (const OpRow& row : folder.rows) devices.insert(row.gpu);
   for (const EndToEndRow& row : folder.end_to_end) devices.insert(row.gpu);

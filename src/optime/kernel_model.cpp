@@ -295,8 +295,7 @@ void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*
   problem.measured.resize(n);
   for (Eigen::Index i = 0; i < n; ++i) {
     const OpRow& row = *rows[static_cast<std::size_t>(i)];
-    const double shared = shared_trees.trees().empty() ? 0 : shared_trees.predict(features_of(row.kernel, hardware));
-    problem.measured[i] = std::log(row.sec) - shared;
+    problem.measured[i] = std::log(row.sec) - shared_trees.predict(features_of(row.kernel, hardware));
   }
   const auto effects_of = [&](const Eigen::VectorXd& x) {
     DeviceEffects effects = base;
