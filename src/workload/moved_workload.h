@@ -9,8 +9,8 @@
 
 namespace perfpred {
 
-/// The same job on a device. On another one than its own, the number of threads is that of the first example there,
-/// empty if there is none.
+/// The same job on a device. On another one than its own, the number of threads is that of the first example there;
+/// without an example there it is empty.
 /// @param workload_of  of an element of `examples`
 /// @throws InputError as with_field()
 template <class Examples, class WorkloadOf = std::identity>
