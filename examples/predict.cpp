@@ -106,10 +106,6 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<JobAn
   }
 }
 
-bool names(const std::vector<SweptField>& fields, std::string_view name) {
-  return std::any_of(fields.begin(), fields.end(), [&](const SweptField& field) { return field.name == name; });
-}
-
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
 void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& defaults, const JobTerms& terms) {
   const std::vector<Workload> bases = without_sizes(base_workloads(model));
@@ -125,7 +121,7 @@ void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& def
         asked.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
         if (name == "device") asked.back().values.front() = device_name(model, asked.back().values.front());
       }
-      const bool images_given = names(asked, "train_images") || names(defaults, "train_images");
+      const bool images_given = is_given(asked, "train_images") || is_given(defaults, "train_images");
       answer = to_json(answer_job(model, fill_workload(bases, defaults, asked), terms, images_given));
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
@@ -198,7 +194,7 @@ int main(int argc, char** argv) {
     std::vector<JobAnswer> answers;
     const auto answer = [&](const Workload& workload) {
       if (!table_only) {
-        const bool images_given = !configs.empty() || names(fields, "train_images");
+        const bool images_given = !configs.empty() || is_given(fields, "train_images");
         answers.push_back(answer_job(model, workload, terms, images_given));
         if (!answers.back().knows_epoch) refuse_epoch_options();
       }
@@ -219,7 +215,7 @@ int main(int argc, char** argv) {
       }
       workloads = sweep_workloads(base_workloads(model), fields);
       const auto check_given = [&](const char* field, const char* option) {
-        if (!names(fields, field)) throw InputError(option + std::string(" is missing"));
+        if (!is_given(fields, field)) throw InputError(option + std::string(" is missing"));
       };
       if (model.fitted_rows().empty()) {
         check_given("network", "--network");

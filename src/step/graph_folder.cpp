@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "workload/workload_columns.h"
+
 namespace perfpred {
 namespace {
 
@@ -61,7 +63,7 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
 }
 
 std::int64_t batches_per_step(const std::string& network) {
-  if (!network.starts_with("step:")) return 1;
+  if (!is_captured_step(network)) return 1;
   const auto file = find_graph(network);
   return file ? file->batches() : 1;
 }

@@ -4,11 +4,10 @@
 #include <perfpred/throughput_deriver.h>
 
 #include "step/graph_folder.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
-
-bool is_captured(const Workload& workload) { return workload.network.starts_with("step:"); }
 
 std::string key_without(const Workload& workload, const std::vector<std::string>& fields) {
   std::string key = workload.key();
@@ -22,14 +21,14 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
 }  // namespace
 
 std::vector<std::string> unknown_fields(const Workload& workload, bool images_given) {
-  if (!is_captured(workload)) return {};
+  if (!is_captured_step(workload.network)) return {};
   std::vector<std::string> unknown = {"input", "classes", "optimizer"};
   if (!images_given) unknown.emplace_back("train_images");
   return unknown;
 }
 
 JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const JobTerms& terms, bool images_given) {
-  JobAnswer answer = {workload, images_given || !is_captured(workload), forecast(model, workload, terms),
+  JobAnswer answer = {workload, images_given || !is_captured_step(workload.network), forecast(model, workload, terms),
                       key_without(workload, unknown_fields(workload, images_given))};
   if (answer.knows_epoch) return answer;
   Forecast& job = answer.job;

@@ -39,7 +39,7 @@ std::string label_of(const Workload& workload, const WorkloadFields& fields) {
 }
 
 const char* throughput_unit(std::span<const Workload> workloads) {
-  const auto is_captured = [](const Workload& workload) { return workload.network.starts_with("step:"); };
+  const auto is_captured = [](const Workload& workload) { return is_captured_step(workload.network); };
   if (std::any_of(workloads.begin(), workloads.end(), is_captured)) return "samples/s";
   const auto takes_tokens = [](const Workload& workload) { return workload.input.size() == 1; };
   if (std::none_of(workloads.begin(), workloads.end(), takes_tokens)) return "images/s";

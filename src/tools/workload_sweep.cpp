@@ -33,11 +33,6 @@ std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) 
 
 std::string joined(const std::vector<std::string>& pieces) { return fmt::format("{}", fmt::join(pieces, ",")); }
 
-bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
-  return std::any_of(fields.begin(), fields.end(),
-                     [&](const SweptField& field) { return field.name == name && !field.values.empty(); });
-}
-
 /// with_field(), but that threads follow the device unless they are given.
 Workload with_value(std::span<const Workload> bases, const Workload& workload, const std::string& field,
                     const std::string& value, bool has_threads) {
@@ -50,12 +45,17 @@ bool is_of_family(const SweptField& field) { return field.name == "depth" || fie
 
 }  // namespace
 
+bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
+  return std::any_of(fields.begin(), fields.end(),
+                     [&](const SweptField& field) { return field.name == name && !field.values.empty(); });
+}
+
 Workload with_network(std::span<const Workload> bases, std::string_view network) {
   const NetworkName name = network;
   const auto known = std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network == name; });
   if (known != bases.end()) return *known;
   Workload workload = with_field(bases.front(), "network", name);
-  if (!name.starts_with("step:")) return workload;
+  if (!is_captured_step(name)) return workload;
   const auto captured = find_graph(name);
   if (captured && captured->precision() != Precision::unknown) workload.precision = captured->precision();
   return workload;
@@ -140,7 +140,7 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
         row.push_back({"device", {name_of ? name_of(name) : name}});
       }
       filled = fill_workload(bases, fields, row);
-      if (filled.network.starts_with("step:") && !has_images && csv.text(images).empty()) {
+      if (is_captured_step(filled.network) && !has_images && csv.text(images).empty()) {
         throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
       }
     });

@@ -16,6 +16,9 @@ struct SweptField {
   std::vector<std::string> values;  ///< empty: the field stays as it is
 };
 
+/// Whether one of the fields has this name, and a value.
+[[nodiscard]] bool is_given(const std::vector<SweptField>& fields, std::string_view name);
+
 /// The first of the workloads that has this network, else the first one with its network replaced as with_field() does,
 /// and, of a captured step (add_graphs()), with the precision that was captured.
 /// @param bases  not empty

@@ -77,6 +77,8 @@ std::span<const WorkloadColumn> workload_columns() { return columns; }
 
 bool is_file_network(std::string_view name) { return name.find(':') != std::string_view::npos && !states_sizes(name); }
 
+bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
+
 Workload unstated_workload() {
   Workload workload;
   workload.depth = workload.base_filters = std::nullopt;

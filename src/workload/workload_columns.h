@@ -14,6 +14,9 @@ namespace perfpred {
 /// A network of a user's file, named by its hash as `torchscript:0123456789ab`: what it is trained on is not known.
 [[nodiscard]] bool is_file_network(std::string_view name);
 
+/// Of these, a step that perfpred.capture recorded: `step:0123456789ab`.
+[[nodiscard]] bool is_captured_step(std::string_view name);
+
 /// Parameters of a valid workload of `cifar_cnn`, in closed form: a prediction asks for them, and must neither allocate
 /// nor build the network.
 [[nodiscard]] std::int64_t cifar_cnn_params(const Workload& workload);
