@@ -66,6 +66,35 @@ const std::vector<UselessOption> aggregate = {
 };
 INSTANTIATE_TEST_SUITE_P(Aggregate, Options, ::testing::ValuesIn(aggregate));
 
+const std::vector<UselessOption> overwriting = {
+    {"aggregate", {"--runs", "FOLDER/runs_agg.csv", "--out", "FOLDER/./runs_agg.csv"}, "--out would overwrite --runs"},
+    {"aggregate", {"--runs", "FOLDER/runs_agg.csv", "--rejected", "FOLDER/runs_agg.csv"}, "--rejected"},
+    {"aggregate", {"--merge", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"}, "--out would overwrite --merge"},
+    {"train", with_rows({"--out", "FOLDER/runs_agg.csv"}), "--out would overwrite --runs-agg"},
+    {"train", with_rows({"--features-out", "FOLDER/runs_agg.csv"}), "--features-out"},
+    {"evaluate",
+     {"--model", "FOLDER/m.json", "--measured", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"},
+     "--out would overwrite --measured"},
+    {"predict",
+     {"--configs", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"},
+     "--out would overwrite --configs"},
+    {"plan", with_rows({"--budget-sec", "9", "--epochs", "1", "--out", "FOLDER/runs_agg.csv"}),
+     "--out would overwrite --runs-agg"},
+    {"observe",
+     {"--model", "FOLDER/m.json", "--runs", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"},
+     "--out would overwrite --runs"},
+    {"ncu", {"FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"}, "--out would overwrite report"},
+    {"inspect", {"--step", "FOLDER/runs_agg.csv", "--ops", "FOLDER/runs_agg.csv"}, "--ops would overwrite --step"},
+};
+INSTANTIATE_TEST_SUITE_P(Overwriting, Options, ::testing::ValuesIn(overwriting));
+
+TEST(Outputs, AModelMayReplaceTheOneThatItCorrects) {
+  const TemporaryFolder folder;
+  const std::string model = folder.write("model.json", "{}");
+  expect_refusal(spawn({program("observe"), "--model", model, "--runs", folder.write("runs.csv", ""), "--out", model}),
+                 2, "model.json: ");
+}
+
 const std::vector<UselessOption> train = {
     {"train", suggest_with({"--out", "FOLDER/model.json"}), "--out"},
     {"train", suggest_with({"--features-out", "FOLDER/features.csv"}), "--features-out"},
