@@ -115,7 +115,9 @@ Route ModelState::route(const Workload& workload) const {
   if (group != nullptr && group->models(workload) && !group->says_nothing_of(workload, reason)) return {group, reason};
   if (ops->can_learn(workload)) return {nullptr, reason};
   const Group* modelled = closest(true);
-  return {modelled, modelled != nullptr ? modelled->reason(workload) : reason};
+  if (modelled == nullptr) return {nullptr, reason};
+  if (modelled->example.device != workload.device) ops->prior().check_device(workload);
+  return {modelled, modelled->reason(workload)};
 }
 
 namespace {

@@ -82,6 +82,7 @@ struct ModelState {
 
   /// The workload's own group if its model knows the network, else the op model if it knows the device, else the
   /// closest group that has a model: the first that agrees in the most important property.
+  /// @throws InputError for threads or a CUDA graph that a device without rows cannot have
   [[nodiscard]] Route route(const Workload& workload) const;
   [[nodiscard]] Prediction finish(const Route& route, const Workload& workload, Quantiles quantiles) const;
   [[nodiscard]] Prediction finish(const Route& route, const Workload& workload,
