@@ -68,7 +68,7 @@ struct FittedRow {
 /// Who answers for a workload.
 struct Route {
   const Group* group;      ///< null: the op model
-  DomainViolation reason;  ///< of the closest group; `none` without groups
+  DomainViolation reason;  ///< of the closest group; without groups `none`, or why the op model cannot answer
 };
 
 /// Everything that a regressor knows; never changed once it is published.
