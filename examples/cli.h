@@ -40,6 +40,13 @@ inline CLI::Validator not_negative() {
   return number_where("a number >= 0", [](double x) { return x >= 0; });
 }
 
+/// Refuses options that have no effect, and says what they are for.
+inline void refuse(const std::vector<CLI::Option*>& options, const std::string& use) {
+  for (const CLI::Option* option : options) {
+    if (!option->empty()) throw InputError(option->get_name() + " is for " + use);
+  }
+}
+
 /// A program `perfpred-<name>` with --help (ending in an example) and --version.
 class Program : public CLI::App {
  public:

@@ -116,6 +116,7 @@ const std::vector<UselessOption> evaluate = {
     {"evaluate", with_rows({"--protocol", "kfold", "--subsets", "4"}), "--subsets"},
     {"evaluate", with_rows({"--protocol", "curve", "--repeats", "4"}), "--repeats"},
     {"evaluate", with_rows({"--protocol", "curve", "--out", "FOLDER/predictions.csv"}), "--out"},
+    {"evaluate", {"--ops-dir", "FOLDER", "--protocol", "seen", "--graphs", "FOLDER"}, "--graphs is for --measured"},
 };
 INSTANTIATE_TEST_SUITE_P(Evaluate, Options, ::testing::ValuesIn(evaluate));
 
@@ -182,6 +183,7 @@ std::vector<std::string> plan_with(std::vector<std::string> more) {
 const std::vector<UselessOption> plan = {
     {"plan", plan_with({"--confidence", "0.9"}), "confidence"},
     {"plan", plan_with({"--model", "FOLDER/model.json"}), "--model"},
+    {"plan", plan_with({"--graphs", "FOLDER"}), "--graphs is for --time-source predicted"},
     {"plan", plan_with({"--gpus", "2", "--devices", "T4"}), "excludes"},
 };
 INSTANTIATE_TEST_SUITE_P(Plan, Options, ::testing::ValuesIn(plan));
@@ -193,6 +195,7 @@ const std::vector<UselessOption> roofline = {
     {"roofline", with_rows({"--precision", "tf32"}), "tf32 has no effect"},
     {"roofline", with_rows({"--device", "lab=T4"}), "\"lab\""},
     {"roofline", with_rows({"--gflops", "1"}), "--ai"},
+    {"roofline", {"--ai", "1", "--gflops", "1", "--device", "T4", "--graphs", "FOLDER"}, "--graphs is for --iter"},
     {"roofline",
      {"--ai", "1", "--gflops", "1", "--device", "T4", "--peak-flops", "1e12", "--peak-bw", "1e11"},
      "excludes"},
