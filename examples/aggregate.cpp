@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
   program.add_option("--rejected", options.rejected, "Where the rejected runs go, with their reasons")
       ->type_name("rejected.csv");
   program.add_option("--partial", options.partial, "Writes a partial aggregate, for --merge")->type_name("p.json");
+  program.lets_overwrite("--merge", "--partial");
   program.add_flag("--json", options.json, "Print one JSON document");
   return program.run(argc, argv, [&options] {
     if (options.rejected == "/dev/stdout" && options.out.empty() && options.partial.empty()) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -55,17 +56,20 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   program.add_option("--leave-out", sampler.left_out, "no layer with a shape of these networks, joined by commas")
       ->delimiter(',');
-  program
-      .add_option("--optimizer", optimizers,
-                  "none (default), sgd, nesterov, adam, adamw, adagrad, adadelta, rmsprop; several: one of them each")
-      ->delimiter(',');
+  auto* optimizer_option =
+      program
+          .add_option(
+              "--optimizer", optimizers,
+              "none (default), sgd, nesterov, adam, adamw, adagrad, adadelta, rmsprop; several: one of them each")
+          ->delimiter(',');
   program
       .add_option("--precision", precisions,
                   "fp32 (default), tf32, bf16, fp16, fp64, default; several: one of them each")
       ->delimiter(',');
   program.add_option("--backprop-ratio", sampler.backprop_share, "share of the layers with a backward")
       ->capture_default_str();
-  program.add_flag("--first-layer", sampler.first_layer, "no gradient of the input, as in a network's first layer");
+  auto* first_layer_option =
+      program.add_flag("--first-layer", sampler.first_layer, "no gradient of the input, as in a network's first layer");
   program.add_option("--iter-warmup", timing.warmup, "steps before the first sample")
       ->capture_default_str()
       ->check(cli::not_negative());
@@ -87,6 +91,7 @@ int main(int argc, char** argv) {
     if (!sampler.networks.empty() && sampler.shapes != LayerShapes::zoo) {
       throw InputError("--network goes with --shapes zoo");
     }
+    if (sampler.backprop_share == 0) cli::refuse({optimizer_option, first_layer_option}, "layers with a backward");
     sampler.optimizers.clear();
     sampler.precisions.clear();
     for (const std::string& name : optimizers) sampler.optimizers.push_back(parse_optimizer(name));
@@ -95,6 +100,12 @@ int main(int argc, char** argv) {
     for (const std::string& name : types) {
       LayerSampler draws(sampler);  // of each type the same, whatever the others
       for (LayerCase& layer : draws.draw(parse_layer_type(name), count)) layers.push_back(std::move(layer));
+    }
+    for (const std::string& range : sampler.ranges) {
+      const std::string type = range.substr(0, range.find('.'));
+      if (std::find(types.begin(), types.end(), type) == types.end()) {
+        throw InputError(fmt::format("range \"{}\" is of a layer that --layer leaves out", range));
+      }
     }
     if (layers.empty()) throw InputError("there is no such layer");
     std::signal(SIGINT, [](int) { interrupted = true; });

@@ -19,6 +19,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace perfpred::cli {
 
@@ -39,6 +40,13 @@ inline CLI::Validator not_negative() {
   return number_where("a number >= 0", [](double x) { return x >= 0; });
 }
 
+/// Refuses options that have no effect, and says what they are for.
+inline void refuse(const std::vector<CLI::Option*>& options, const std::string& use) {
+  for (const CLI::Option* option : options) {
+    if (!option->empty()) throw InputError(option->get_name() + " is for " + use);
+  }
+}
+
 /// A program `perfpred-<name>` with --help (ending in an example) and --version.
 class Program : public CLI::App {
  public:
@@ -48,6 +56,9 @@ class Program : public CLI::App {
     footer("Example:\n  " + example);
     get_formatter()->column_width(34);
   }
+
+  /// Lets `output` replace the file of `input`, or add to it.
+  void lets_overwrite(const std::string& input, const std::string& output) { overwritten_ = {input, output}; }
 
   /// Parses, runs the body, and turns whatever is thrown into one line and an exit code.
   int run(int argc, char** argv, const std::function<void()>& body) {
@@ -110,16 +121,25 @@ class Program : public CLI::App {
     }
   }
 
-  /// Refuses a second output beside the JSON document on stdout, and two outputs in one file. What is printed for
-  /// people goes to stderr where an output is stdout.
+  /// Refuses a second output beside the JSON document on stdout, two outputs in one file, and an output in a file that
+  /// is read. What is printed for people goes to stderr where an output is stdout.
   void check_outputs() const {
     std::map<std::string, std::string> written;  // by file, the option
-    for (const char* name : {"--out", "--rejected", "--partial", "--features-out"}) {
-      const CLI::Option* option = get_option_no_throw(name);
-      if (option == nullptr || option->count() == 0) continue;
-      const auto file = std::filesystem::path(option->results().front()).lexically_normal().string();
-      const auto [first, is_new] = written.emplace(file, name);
-      if (!is_new && file != "/dev/null") throw InputError(first->second + " and " + name + " are the same file");
+    for (const char* name : {"--out", "--rejected", "--partial", "--features-out", "--ops", "--log-file"}) {
+      for (const std::string& file : files(name)) {
+        const auto [first, is_new] = written.emplace(file, name);
+        if (!is_new && file != "/dev/null") throw InputError(first->second + " and " + name + " are the same file");
+      }
+    }
+    for (const char* name : {"--runs", "--runs-agg", "--measured", "--merge", "--configs", "--grid", "--split",
+                             "--layers", "--steps-train", "--model", "--prior", "--step", "--device-file", "--op-rules",
+                             "--pt2", "--torchscript", "--init", "--resume", "report"}) {
+      for (const std::string& file : files(name)) {
+        const auto output = written.find(file);
+        if (output == written.end() || !std::filesystem::is_regular_file(file)) continue;
+        if (overwritten_ != std::pair<std::string, std::string>(name, output->second))
+          throw InputError(output->second + " would overwrite " + name);
+      }
     }
     const CLI::Option* json = get_option_no_throw("--json");
     for (const CLI::Option* option : get_options()) {
@@ -130,6 +150,19 @@ class Program : public CLI::App {
         stdout = stderr;  // what is printed for people; the C library of GNU allows this
       }
     }
+  }
+
+  /// The files that an option names, each spelled in one way.
+  [[nodiscard]] std::vector<std::string> files(const char* name) const {
+    std::vector<std::string> paths;
+    if (const CLI::Option* option = get_option_no_throw(name); option != nullptr) {
+      for (const std::string& path : option->results()) {
+        std::error_code error;  // as of /dev/stdout that is a pipe
+        const auto canonical = std::filesystem::weakly_canonical(path, error);
+        paths.push_back(error ? path : canonical.string());
+      }
+    }
+    return paths;
   }
 
   static void check(const CLI::Option& option, const char* wanted, bool (*is_good)(const std::string&)) {
@@ -151,6 +184,8 @@ class Program : public CLI::App {
     std::fprintf(stderr, "%s: %s\n", get_name().c_str(), message.c_str());
     return code;
   }
+
+  std::pair<std::string, std::string> overwritten_;
 };
 
 }  // namespace perfpred::cli

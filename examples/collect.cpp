@@ -149,6 +149,7 @@ int main(int argc, char** argv) {
   program.add_option("--seed", options.seed, "of data, weights and the order of the sweep (default 0)");
   program.add_option("--time-limit-sec", options.time_limit_sec, "begin no run that would probably end later");
   program.add_option("--out", options.runs_csv, "rows are appended here (default runs.csv)");
+  program.lets_overwrite("--configs", "--out");
   program.add_option("--log-dir", options.log_dir, "folder of the runs' logs (default logs)");
   program.add_flag("--json", json, "print one JSON document");
   std::string model;

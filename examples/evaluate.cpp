@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
   cli::OpEvaluationOptions ops;
   ops.add_to(program, {model_option, rows_option});
-  cli::add_graphs_options(program);
+  const std::vector<CLI::Option*> graphs_options = cli::add_graphs_options(program);
   program.add_option(
       "--protocol", protocol_name,
       "kfold, loao, lodo, lowo, lono or curve; of --ops-dir: seen or device; of --steps-train: device, lono (a "
@@ -149,9 +149,8 @@ int main(int argc, char** argv) {
   return program.run(argc, argv, [&] {
     if (ops.given()) {
       if (!out.empty()) throw InputError("--out is for --measured and --runs-agg");
-      for (const CLI::Option* option : prior_options) {
-        if (!option->empty()) throw InputError(option->get_name() + " is for --measured and --runs-agg");
-      }
+      cli::refuse(prior_options, "--measured and --runs-agg");
+      if (ops.of_operators()) cli::refuse(graphs_options, "--measured, --runs-agg and --steps-train");
       if (!seed_option->empty() && !ops.draws_a_probe()) throw InputError("--seed requires --probe-rows");
       ops.answer(protocol_name, options.seed, json);
       return;

@@ -4,24 +4,25 @@
 #include <perfpred/op_graph.h>
 
 #include <string>
+#include <vector>
 
 #include "cli.h"
 
 namespace perfpred::cli {
 
-inline void add_op_rules_option(Program& program) {
-  program.add_option_function<std::string>(
+inline CLI::Option* add_op_rules_option(Program& program) {
+  return program.add_option_function<std::string>(
       "--op-rules", [](const std::string& file) { register_ops(file); },
       "text file of rules that count operators of your own: mylib::op flops = 2 * in0 * in1[-1]");
 }
 
-/// Both options.
-inline void add_graphs_options(Program& program) {
-  program.add_option_function<std::string>(
+/// @return both options
+inline std::vector<CLI::Option*> add_graphs_options(Program& program) {
+  auto* graphs = program.add_option_function<std::string>(
       "--graphs", [](const std::string& folder) { add_graphs(folder); },
       "folder of step files: <digits>.json is the network with these digits (step:, pt2:, torchscript:), <model>.json "
       "a model of a table of steps");
-  add_op_rules_option(program);
+  return {graphs, add_op_rules_option(program)};
 }
 
 }  // namespace perfpred::cli

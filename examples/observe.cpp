@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   program.add_option("--model", model_file, "model file")->required();
   program.add_option("--runs", runs_file, "runs.csv with the new runs")->required();
   program.add_option("--out", out, "corrected model file")->required();
+  program.lets_overwrite("--model", "--out");
   device_file.add_to(program);
   cli::add_graphs_options(program);
   program.add_flag("--json", json, "one JSON document on stdout");

@@ -36,6 +36,9 @@ class OpEvaluationOptions {
 
   [[nodiscard]] bool given() const { return !ops_dir_.empty() || !steps_train_.empty(); }
 
+  /// Whether operators are judged, not steps.
+  [[nodiscard]] bool of_operators() const { return !ops_dir_.empty(); }
+
   /// Whether something is random: the choice of the probe's rows.
   [[nodiscard]] bool draws_a_probe() const { return !probe_->empty(); }
 

@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and an upper bound");
   program.add_flag("--pareto", pareto, "Also the runs that no cheaper run equals in value");
   program.add_option("--out", out, "Write the plan as CSV");
-  cli::add_graphs_options(program);
+  const std::vector<CLI::Option*> graphs_options = cli::add_graphs_options(program);
   program.add_flag("--json", as_json, "Print one JSON document");
 
   return program.run(argc, argv, [&] {
@@ -161,6 +161,7 @@ int main(int argc, char** argv) {
     if (!predicted && devices.empty() && !device_file.path.empty()) {
       throw InputError("--device-file is for --devices or --time-source predicted");
     }
+    if (!predicted) cli::refuse(graphs_options, "--time-source predicted");
     if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
     const std::vector<AggregateRow> rows = read_aggregate(table);
     RunPlan plan;

@@ -148,7 +148,8 @@ int main(int argc, char** argv) {
   cli::add_graphs_options(program);
   CLI::Option* configs_option = program.add_option("--configs", configs, "table of workloads");
   program.add_option("--step", step, "a step that perfpred.capture recorded")->excludes(configs_option);
-  CLI::Option* out_option = program.add_option("--out", out, "predictions.csv");
+  CLI::Option* out_option =
+      program.add_option("--out", out, "predictions.csv; of --configs it goes to standard output without");
   const std::vector<CLI::Option*> terms_options = {
       program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(cli::positive()),
       program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")
@@ -164,7 +165,8 @@ int main(int argc, char** argv) {
   program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line")
       ->excludes(configs_option, out_option, sweep_option, json_option);
   return program.run(argc, argv, [&] {
-    const bool table_only = !out.empty() && !configs.empty() && !json;
+    const bool table_only = !configs.empty() && !json;
+    if (table_only && out.empty()) out = "/dev/stdout";
     for (const CLI::Option* option : terms_options) {
       if (table_only && option->count() > 0) {
         throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
@@ -239,7 +241,7 @@ int main(int argc, char** argv) {
     } else if (!sweep.empty()) {
       print_table(workloads, answers, fields.back().name);
     } else {
-      for (const JobAnswer& one : answers) print(one);
+      print(answers.front());
     }
   });
 }

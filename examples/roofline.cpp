@@ -82,12 +82,13 @@ int main(int argc, char** argv) {
   auto* name = program.add_option("--label", label, "Name of the point by hand, the report or the device by hand");
   program.add_option("--out-dir", out_dir, "Write tables, plots and report.md here");
   program.add_flag("--json", as_json, "Print one JSON document");
-  perfpred::cli::add_graphs_options(program);
+  const std::vector<CLI::Option*> graphs_options = perfpred::cli::add_graphs_options(program);
   return program.run(argc, argv, [&] {
     using namespace perfpred;
     if (iterations.empty() && runs_agg.empty() && ncu.empty() && !ai) {
       throw InputError("nothing to place: give --iterations, --runs-agg, --ncu, or --ai and --gflops");
     }
+    if (iterations.empty() && runs_agg.empty()) cli::refuse(graphs_options, "--iterations and --runs-agg");
     if (name->count() > 0 && ncu.empty() && !ai && !peak_flops) {
       throw InputError("--label names a report, a point by hand or a device by hand; there is none");
     }

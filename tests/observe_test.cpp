@@ -90,6 +90,19 @@ TEST(TimeRegressor, ObservingMovesThePredictionAndRejectsOutliers) {
   EXPECT_NE(after.model_id, old_id);
 }
 
+TEST(TimeRegressor, ObservingWithoutRunsSaysWhyADeviceIsNotLearned) {
+  TimeRegressor model = TimeRegressor::standard();
+  perfpred::Run unknown = run_of(Workload::cifar_cnn(4, 64, 700), 2), loose = unknown;
+  unknown.workload.precision = Precision::fp32;
+  unknown.workload.device = "a device of nobody";
+  loose.workload.precision = Precision::unknown;
+  loose.workload.device = "T4";
+  const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{unknown, loose});
+  ASSERT_EQ(refused.size(), 2U);
+  EXPECT_EQ(refused[0].reason, "other_device");
+  EXPECT_EQ(refused[1].reason, "other_precision");
+}
+
 TEST(TimeRegressor, ObservingRejectsARunThatItCannotDescribe) {
   TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload seen = Workload::cifar_cnn(4, 64, 700), later = Workload::cifar_cnn(2, 32, 300);

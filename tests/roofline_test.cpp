@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "refusal.h"
@@ -158,6 +159,17 @@ TEST_F(IterationLogTest, DropsWarmUpAndTheLastIteration) {
   EXPECT_THAT(summary.warnings, ElementsAre());
 }
 
+TEST_F(IterationLogTest, ARunCountsOnce) {
+  const std::string first = log("a.csv", std::vector<double>(12, 50), 0.05), copy = folder_.file("b.csv");
+  std::filesystem::copy_file(first, copy);
+  for (const std::string& again : {first, copy}) {
+    EXPECT_EQ(testing::refusal([&] {
+                (void)summarise_iterations(std::vector{first, again});
+              }),
+              again + ":2: this run is in an earlier log, too");
+  }
+}
+
 TEST_F(IterationLogTest, TakesWallTimeWhereTheTimerDidNotWait) {
   const IterationSummary summary = read(log("a.csv", std::vector<double>(12, 50), 0.2), 3);
   EXPECT_NEAR(summary.rows[0].mean_ms, 200, 1e-6);
@@ -195,7 +207,7 @@ TEST_F(IterationLogTest, PartialBatchesThatTheRateGivesAwayAreLeftOut) {
 
 TEST_F(IterationLogTest, NetworksAreJoinedBySpellingOrRefusedByName) {
   const std::vector<std::string> paths = {log("a.csv", std::vector<double>(9, 100), 0.1, "MobileNetV2"),
-                                          log("b.csv", std::vector<double>(9, 100), 0.1, "mobilenet_v2")};
+                                          log("b.csv", std::vector<double>(9, 99), 0.1, "mobilenet_v2")};
   const IterationSummary summary = summarise_iterations(paths, 1);
   ASSERT_EQ(summary.rows.size(), 1U);
   EXPECT_EQ(summary.rows[0].workload.network, "mobilenet_v2");

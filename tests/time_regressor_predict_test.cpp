@@ -20,6 +20,7 @@
 #include <random>
 
 #include "made_up_rows.h"
+#include "refusal.h"
 
 namespace {
 
@@ -128,6 +129,19 @@ TEST(TimeRegressor, OneDepthWidthOrBatchSaysNothingOfAnother) {
   EXPECT_GE(covariance(0, 1), 0.5 * variance);
   EXPECT_LT(covariance(2, 2), 0.05 * variance);
   EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::Matrix3d>(covariance).eigenvalues().minCoeff(), -1e-9);
+}
+
+TEST(TimeRegressor, ADeviceHasNoFieldsOfAnotherKind) {
+  const std::vector<AggregateRow> rows =
+      as_group(made_up_rows(), 1, [](Workload& w) { w.device = "a cpu", w.threads = 4; });
+  const TimeRegressor model = TimeRegressor::fit(rows);
+  Workload job = rows.front().workload;
+  job.precision = Precision::fp32;
+  job.device = "T4";  // which has no threads, so the rows of another device would answer in its place
+  EXPECT_EQ(testing::refusal([&] { (void)model.predict(job); }), "threads are given, but the device is no CPU");
+  EXPECT_EQ(testing::refusal([&] { (void)model.predict(model.on_device(rows.front().workload, "T4")); }), "");
+  job.device = "another";  // of a kind that nobody knows
+  EXPECT_EQ(model.predict(job).reason, DomainViolation::other_device);
 }
 
 TEST(TimeRegressor, SaysWhyItCannotKnow) {

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <set>
 
+#include "network/zoo/zoo.h"
+
 namespace perfpred {
 namespace {
 
@@ -31,11 +33,21 @@ void add_lightest(std::size_t wanted, StepRows& probe, StepRows& scored) {
   }
 }
 
-/// Scores rows, after learning a machine's effects from its probe's networks where there are some.
-void score(const StepModel& fitted, const StepRows& rows, const std::vector<std::string>& probe_networks,
-           StepEvaluation& result) {
+/// The networks of the probe. @throws InputError for one that is neither in the rows nor known
+std::set<std::string> probe_of(const std::vector<std::string>& names, const std::vector<StepRow>& rows) {
   std::set<std::string> networks;
-  for (const std::string& name : probe_networks) networks.insert(canonical_network(name));
+  for (const std::string& name : names) {
+    const std::string network = canonical_network(name);
+    const auto is_of_it = [&](const StepRow& row) { return canonical_network(row.model) == network; };
+    if (std::none_of(rows.begin(), rows.end(), is_of_it)) (void)usual_data(network);
+    networks.insert(network);
+  }
+  return networks;
+}
+
+/// Scores rows, after learning a machine's effects from its probe's networks where there are some.
+void score(const StepModel& fitted, const StepRows& rows, const std::set<std::string>& networks,
+           StepEvaluation& result) {
   std::map<std::string, StepRows> machines;
   for (const StepRow* row : rows) machines[row->machine].push_back(row);
   for (const auto& [machine, own] : machines) {
@@ -74,14 +86,16 @@ std::string group_of(const StepRow& row, StepProtocol protocol) {
 
 StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
                                   const std::vector<std::string>& probe_networks) {
+  const std::set<std::string> probe = probe_of(probe_networks, test.rows);
   StepEvaluation result;
   result.unscored = test.unscored;
-  score(StepModel::fit(pointers_to(train.rows)), pointers_to(test.rows), probe_networks, result);
+  score(StepModel::fit(pointers_to(train.rows)), pointers_to(test.rows), probe, result);
   return result;
 }
 
 StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,
                               const std::vector<std::string>& probe_networks) {
+  const std::set<std::string> probe = probe_of(probe_networks, file.rows);
   std::map<std::string, StepRows> groups;
   for (const StepRow& row : file.rows) groups[group_of(row, protocol)].push_back(&row);
   if (groups.size() < 2) throw InputError("leaving one out takes rows of at least two");
@@ -92,7 +106,7 @@ StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,
     for (const StepRow& row : file.rows) {
       if (group_of(row, protocol) != left_out) others.push_back(&row);
     }
-    score(StepModel::fit(others), own, probe_networks, result);
+    score(StepModel::fit(others), own, probe, result);
   }
   return result;
 }

@@ -28,6 +28,7 @@ struct StepEvaluation {
 
 /// @param probe_networks  rows of these networks on a scored machine and precision are learned from, and not scored; a
 ///                        network that was not measured there is replaced by the one whose step is shortest
+/// @throws InputError     for one that neither a scored row has nor the zoo
 [[nodiscard]] StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
                                                 const std::vector<std::string>& probe_networks);
 [[nodiscard]] StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,

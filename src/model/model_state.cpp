@@ -114,8 +114,14 @@ Route ModelState::route(const Workload& workload) const {
   const DomainViolation reason = group != nullptr ? group->reason(workload) : DomainViolation::none;
   if (group != nullptr && group->models(workload) && !group->says_nothing_of(workload, reason)) return {group, reason};
   if (ops->can_learn(workload)) return {nullptr, reason};
+  if (group == nullptr) {
+    const bool unknown = workload.precision == Precision::unknown;
+    return {nullptr, unknown ? DomainViolation::other_precision : DomainViolation::other_device};
+  }
   const Group* modelled = closest(true);
-  return {modelled, modelled != nullptr ? modelled->reason(workload) : reason};
+  if (modelled == nullptr) return {nullptr, reason};
+  if (modelled->example.device != workload.device) ops->prior().check_device(workload);
+  return {modelled, modelled->reason(workload)};
 }
 
 namespace {

@@ -68,7 +68,7 @@ struct FittedRow {
 /// Who answers for a workload.
 struct Route {
   const Group* group;      ///< null: the op model
-  DomainViolation reason;  ///< of the closest group; `none` without groups
+  DomainViolation reason;  ///< of the closest group; without groups `none`, or why the op model cannot answer
 };
 
 /// Everything that a regressor knows; never changed once it is published.
@@ -82,6 +82,7 @@ struct ModelState {
 
   /// The workload's own group if its model knows the network, else the op model if it knows the device, else the
   /// closest group that has a model: the first that agrees in the most important property.
+  /// @throws InputError for threads or a CUDA graph that a device without rows cannot have
   [[nodiscard]] Route route(const Workload& workload) const;
   [[nodiscard]] Prediction finish(const Route& route, const Workload& workload, Quantiles quantiles) const;
   [[nodiscard]] Prediction finish(const Route& route, const Workload& workload,

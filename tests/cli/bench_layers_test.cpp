@@ -87,6 +87,11 @@ TEST_F(Layers, WrongInputIsOneLine) {
   expect_refusal(spawn(bench({"--backprop-ratio", "1.5"})), 2, "backprop");
   expect_refusal(spawn(bench({"--precision", "tf32", "--layer", "linear", "--num", "1"})), 2, "tf32");
   expect_refusal(spawn(bench({"--range", "linear.heads=1:2"})), 2, "heads");
+  expect_refusal(spawn(bench({"--range", "linear.seq_len=1:2", "--layer", "conv2d"})), 2, "--layer leaves out");
+  expect_refusal(spawn(bench({"--range", "linear.seq_len=1:2", "--shapes", "zoo"})), 2,
+                 "the batch_size alone is drawn");
+  expect_refusal(spawn(bench({"--backprop-ratio", "0", "--optimizer", "adam"})), 2, "--optimizer is for");
+  expect_refusal(spawn(bench({"--backprop-ratio", "0", "--first-layer"})), 2, "--first-layer is for");
   folder_.write("layers.csv", "a,b\n1,2\n");
   expect_refusal(spawn(bench({"--layer", "linear", "--num", "1"})), 2, "layers.csv");
   EXPECT_EQ(rows(), "a,b\n1,2\n");

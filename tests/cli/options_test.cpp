@@ -66,6 +66,35 @@ const std::vector<UselessOption> aggregate = {
 };
 INSTANTIATE_TEST_SUITE_P(Aggregate, Options, ::testing::ValuesIn(aggregate));
 
+const std::vector<UselessOption> overwriting = {
+    {"aggregate", {"--runs", "FOLDER/runs_agg.csv", "--out", "FOLDER/./runs_agg.csv"}, "--out would overwrite --runs"},
+    {"aggregate", {"--runs", "FOLDER/runs_agg.csv", "--rejected", "FOLDER/runs_agg.csv"}, "--rejected"},
+    {"aggregate", {"--merge", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"}, "--out would overwrite --merge"},
+    {"train", with_rows({"--out", "FOLDER/runs_agg.csv"}), "--out would overwrite --runs-agg"},
+    {"train", with_rows({"--features-out", "FOLDER/runs_agg.csv"}), "--features-out"},
+    {"evaluate",
+     {"--model", "FOLDER/m.json", "--measured", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"},
+     "--out would overwrite --measured"},
+    {"predict",
+     {"--configs", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"},
+     "--out would overwrite --configs"},
+    {"plan", with_rows({"--budget-sec", "9", "--epochs", "1", "--out", "FOLDER/runs_agg.csv"}),
+     "--out would overwrite --runs-agg"},
+    {"observe",
+     {"--model", "FOLDER/m.json", "--runs", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"},
+     "--out would overwrite --runs"},
+    {"ncu", {"FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"}, "--out would overwrite report"},
+    {"inspect", {"--step", "FOLDER/runs_agg.csv", "--ops", "FOLDER/runs_agg.csv"}, "--ops would overwrite --step"},
+};
+INSTANTIATE_TEST_SUITE_P(Overwriting, Options, ::testing::ValuesIn(overwriting));
+
+TEST(Outputs, AModelMayReplaceTheOneThatItCorrects) {
+  const TemporaryFolder folder;
+  const std::string model = folder.write("model.json", "{}");
+  expect_refusal(spawn({program("observe"), "--model", model, "--runs", folder.write("runs.csv", ""), "--out", model}),
+                 2, "model.json: ");
+}
+
 const std::vector<UselessOption> train = {
     {"train", suggest_with({"--out", "FOLDER/model.json"}), "--out"},
     {"train", suggest_with({"--features-out", "FOLDER/features.csv"}), "--features-out"},
@@ -87,6 +116,7 @@ const std::vector<UselessOption> evaluate = {
     {"evaluate", with_rows({"--protocol", "kfold", "--subsets", "4"}), "--subsets"},
     {"evaluate", with_rows({"--protocol", "curve", "--repeats", "4"}), "--repeats"},
     {"evaluate", with_rows({"--protocol", "curve", "--out", "FOLDER/predictions.csv"}), "--out"},
+    {"evaluate", {"--ops-dir", "FOLDER", "--protocol", "seen", "--graphs", "FOLDER"}, "--graphs is for --measured"},
 };
 INSTANTIATE_TEST_SUITE_P(Evaluate, Options, ::testing::ValuesIn(evaluate));
 
@@ -153,6 +183,7 @@ std::vector<std::string> plan_with(std::vector<std::string> more) {
 const std::vector<UselessOption> plan = {
     {"plan", plan_with({"--confidence", "0.9"}), "confidence"},
     {"plan", plan_with({"--model", "FOLDER/model.json"}), "--model"},
+    {"plan", plan_with({"--graphs", "FOLDER"}), "--graphs is for --time-source predicted"},
     {"plan", plan_with({"--gpus", "2", "--devices", "T4"}), "excludes"},
 };
 INSTANTIATE_TEST_SUITE_P(Plan, Options, ::testing::ValuesIn(plan));
@@ -164,6 +195,7 @@ const std::vector<UselessOption> roofline = {
     {"roofline", with_rows({"--precision", "tf32"}), "tf32 has no effect"},
     {"roofline", with_rows({"--device", "lab=T4"}), "\"lab\""},
     {"roofline", with_rows({"--gflops", "1"}), "--ai"},
+    {"roofline", {"--ai", "1", "--gflops", "1", "--device", "T4", "--graphs", "FOLDER"}, "--graphs is for --iter"},
     {"roofline",
      {"--ai", "1", "--gflops", "1", "--device", "T4", "--peak-flops", "1e12", "--peak-bw", "1e11"},
      "excludes"},

@@ -145,6 +145,15 @@ TEST_F(PredictProgram, OneDocumentGoesToStandardOutput) {
   EXPECT_THAT(finished.err, HasSubstr("--out and --json both write to stdout"));
 }
 
+TEST_F(PredictProgram, ATableWithoutAFileGoesToStandardOutput) {
+  const std::string table = folder_->write("sizes.csv", "batch_size\n32\n64\n"), out = folder_->file("written.csv");
+  EXPECT_EQ(predict({"--configs", table, "--out", out}).exit_code, 0);
+  const Finished printed = predict({"--configs", table});
+  EXPECT_EQ(printed.exit_code, 0) << printed.err;
+  EXPECT_EQ(printed.out, testing::slurp(out));
+  expect_refusal(predict({"--configs", table, "--epochs", "3"}), 2, "--epochs changes nothing in predictions.csv");
+}
+
 TEST_F(PredictProgram, SweepsNetworks) {
   const Json swept =
       answer({"--sweep", "network=CIFAR_ResNet18,squeezenet1_1,resnet18", "--batch-size", "32", "--json"});

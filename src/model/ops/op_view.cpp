@@ -45,6 +45,13 @@ OpFeatures features_of(const OpGraph& step, std::int64_t batch_size) {
   return x;
 }
 
+/// @throws InputError for a field that a device of this kind cannot have
+void check_kind(const Workload& workload, const Device& device) {
+  if (workload.threads && device.kind != DeviceKind::cpu)
+    throw InputError("threads are given, but the device is no CPU");
+  if (workload.cuda_graph && device.kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
+}
+
 }  // namespace
 
 double OpView::log_sec() const { return std::log(step.sec.p50 * steps); }
@@ -67,13 +74,16 @@ bool OpPrior::knows_device(const Workload& workload) const {
   return device.matrix_flops(computed_precision(device, workload.precision)) && device.mem_bw_gbs;
 }
 
+void OpPrior::check_device(const Workload& workload) const {
+  const std::vector<const Device*> named = devices_.candidates(workload.device);
+  if (named.size() == 1) check_kind(workload, *named.front());
+}
+
 OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   workload.validate();
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device device = devices_.find_measured(workload.device);
-  if (workload.threads && device.kind != DeviceKind::cpu)
-    throw InputError("threads are given, but the device is no CPU");
-  if (workload.cuda_graph && device.kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
+  check_kind(workload, device);
   std::optional<OpGraph> made;
   if (step == nullptr) step = &made.emplace(workload.graph());
   OpView view;

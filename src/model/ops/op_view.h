@@ -57,9 +57,12 @@ class OpPrior {
   /// Whether the rates of the workload's device in its precision are known without a measurement.
   [[nodiscard]] bool knows_device(const Workload& workload) const;
 
+  /// @throws InputError for threads of a known device that is no CPU, or a CUDA graph of a CPU
+  void check_device(const Workload& workload) const;
+
   /// @param step  workload.graph(), or null if it has not been made
-  /// @throws InputError as Workload::graph(), DeviceCatalogue::find_measured() and OpTimeModel::predict(), or for
-  /// threads of a device that is no CPU
+  /// @throws InputError as Workload::graph(), DeviceCatalogue::find_measured(), OpTimeModel::predict() and
+  /// check_device()
   [[nodiscard]] OpView view(const Workload& workload, const OpGraph* step) const;
 
  private:

@@ -44,6 +44,8 @@ LayerSampler::LayerSampler(SamplerOptions options) : options_(std::move(options)
   if (!(options_.backprop_share >= 0 && options_.backprop_share <= 1)) {
     throw InputError(fmt::format("backprop ratio {} is not between 0 and 1", options_.backprop_share));
   }
+  if (options_.networks.empty()) options_.networks.assign(zoo_networks().begin(), zoo_networks().end());
+  for (const std::string& name : options_.networks) static_cast<void>(Workload::zoo(name, 1));
   for (const std::string& text : options_.ranges) {
     const std::size_t dot = text.find('.'), equals = text.find('='), colon = text.find(':', equals);
     if (dot == std::string::npos || equals == std::string::npos || colon == std::string::npos || dot > equals) {
@@ -55,16 +57,18 @@ LayerSampler::LayerSampler(SamplerOptions options) : options_(std::move(options)
     if (std::none_of(sizes.begin(), sizes.end(), [&](const LayerSize& size) { return size.column == column; })) {
       throw InputError(fmt::format("range \"{}\": {} has no size \"{}\"", shown(text), to_string(type), shown(column)));
     }
+    if (options_.shapes == LayerShapes::zoo && column != sizes.front().column) {
+      throw InputError(
+          fmt::format("range \"{}\": of layers of the zoo, the {} alone is drawn", shown(text), sizes.front().column));
+    }
     const Range range = {parse_positive_integer(text.substr(equals + 1, colon - equals - 1), {{}, 0, text}),
                          parse_positive_integer(text.substr(colon + 1), {{}, 0, text})};
     if (range.low > range.high) throw InputError(fmt::format("range \"{}\" is empty", shown(text)));
     ranges_.insert_or_assign({type, column}, range);
   }
-  if (options_.networks.empty()) options_.networks.assign(zoo_networks().begin(), zoo_networks().end());
   for (const std::string& name : options_.left_out) {
     for (const LayerCase& layer : layers_of(build_network(Workload::zoo(name, 1)))) left_out_.insert(shape_key(layer));
   }
-  for (const std::string& name : options_.networks) static_cast<void>(Workload::zoo(name, 1));
   state_ = options_.seed;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "statistics/moments.h"
@@ -28,7 +29,8 @@ struct Iteration {
 struct Group {
   std::string environment;
   Workload workload;
-  std::string place;  // of its first row
+  std::string place;                           // of its first row
+  std::set<std::pair<double, double>> begins;  // timestamp and time of each log's first row
   std::optional<Iteration> last;
   std::int64_t position = 0;                                     // in the run, from 0
   std::optional<std::pair<double, std::optional<double>>> held;  // newest timer and wall time; dropped if the run ends
@@ -131,6 +133,9 @@ IterationSummary summarise_iterations(std::span<const std::string> paths, int wa
           group = &*same;
           group->last.reset();
           group->held.reset();
+        }
+        if (!group->begins.insert({iteration.timestamp, iteration.timer_ms}).second) {
+          throw InputError(csv.place("").prefix() + "this run is in an earlier log, too");
         }
       }
       group->take(iteration, warmup);

@@ -34,7 +34,7 @@ struct IterationSummary {
 /// Where the timestamps are more than 2 % further apart than the timer says, the timer did not wait for the device:
 /// then the differences of the timestamps are used, and a warning says so.
 /// @throws InputError, `file:line: ...`, for a file that cannot be read, an unknown network, a number that is not
-/// positive, or a run with no iteration left
+/// positive, a run with no iteration left, or one that an earlier file has
 [[nodiscard]] IterationSummary summarise_iterations(std::span<const std::string> paths, int warmup = 5);
 
 }  // namespace perfpred
