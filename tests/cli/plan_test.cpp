@@ -224,6 +224,32 @@ TEST_F(PlanProgram, PredictsRowsOfADeviceOfYourOwn) {
   EXPECT_EQ(run_json(with_file, table)["n"], 1);
 }
 
+TEST_F(PlanProgram, FindsRowsOfADeviceByAnyOfItsNames) {
+  std::string table = header;
+  for (const int filters : {8, 16, 32}) {
+    for (const int batch : {64, 256}) {
+      table += row(2, filters, batch, std::to_string(0.3 + 0.01 * filters + 20.0 / batch), "500", "0.5");
+    }
+  }
+  const std::string own = folder_.write("own.csv", "name,aliases\nMine,card\n");
+  const auto items = [&](std::vector<std::string> devices) {
+    devices.insert(devices.begin(), {"--budget-sec", "50", "--epochs", "10", "--devices"});
+    return run_json(devices, table)["items"];
+  };
+  const json measured = items({"card"});
+  ASSERT_FALSE(measured.empty());
+  EXPECT_EQ(items({"CARD"}), measured);
+  EXPECT_EQ(items({"Mine", "--device-file", own}), measured);
+
+  const std::string model = folder_.file("model.json");
+  const Finished fitted = spawn({program("train"), "--runs-agg", folder_.write("rows.csv", table), "--val-fraction",
+                                 "0", "--test-fraction", "0", "--out", model});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.err;
+  const json predicted = items({"Mine", "--device-file", own, "--time-source", "predicted", "--model", model});
+  ASSERT_FALSE(predicted.empty());
+  for (const json& item : predicted) EXPECT_EQ(item["in_domain"], true) << item;
+}
+
 TEST_F(PlanProgram, SaysWhichTimesAreRough) {
   std::string table = header;
   for (const int depth : {2, 3, 4}) {
