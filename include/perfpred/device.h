@@ -53,6 +53,7 @@ struct PERFPRED_API Device {
 
   /// this_cpu() with its rates, measured now on all its cores, which takes about a second: fp32 and fp64 by a small
   /// matrix product, bandwidth by a copy that no cache holds.
+  /// @throws Error if the system has too little memory for that, or refuses a thread
   [[nodiscard]] static Device measured_cpu();
 
   friend bool operator==(const Device&, const Device&) = default;
