@@ -16,8 +16,8 @@ enum class DeviceKind { gpu, cpu, other };
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(DeviceKind kind);
 
-/// What a device can do at most, as its vendor says or as it was measured: a row of devices.csv. Rates are dense, in
-/// 10^12 FLOP/s; what is unknown is empty.
+/// Peak rates and sizes of a device, stated by its vendor or measured: a row of devices.csv. Rates are dense, in 10^12
+/// FLOP/s; unknown values are empty.
 struct PERFPRED_API Device {
   std::string name;
   std::vector<std::string> aliases;  ///< what drivers and people call it; several devices may share one ("V100")

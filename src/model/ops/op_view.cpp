@@ -72,7 +72,7 @@ OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device device = devices_.find_measured(workload.device);
   if (workload.threads && device.kind != DeviceKind::cpu)
-    throw InputError("threads are given, but the device is no CPU");
+    throw InputError("threads are given, but the device is not a CPU");
   if (workload.cuda_graph && device.kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
   std::optional<OpGraph> made;
   if (step == nullptr) step = &made.emplace(workload.graph());

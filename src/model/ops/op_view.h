@@ -59,7 +59,7 @@ class OpPrior {
 
   /// @param step  workload.graph(), or null if it has not been made
   /// @throws InputError as Workload::graph(), DeviceCatalogue::find_measured() and OpTimeModel::predict(), or for
-  /// threads of a device that is no CPU
+  /// threads of a device that is not a CPU
   [[nodiscard]] OpView view(const Workload& workload, const OpGraph* step) const;
 
  private:
