@@ -102,6 +102,10 @@ TEST(DeviceCatalogue, NamesAreComparedByLettersAndDigits) {
   EXPECT_EQ(catalogue.find("NVIDIA A100 80GB PCIe").name, "A100-PCIe-80GB");  // the driver's name
   EXPECT_EQ(catalogue.find("NVIDIA GeForce RTX 4080 Laptop GPU").name, "RTX 4080 Laptop");
   EXPECT_EQ(catalogue.find("rtx4080").name, "RTX 4080");
+  for (const char* name : {"K80", "P4", "T4", "L4"}) {  // types of accelerators in Google Cloud
+    const std::string type = std::string(*name == 'L' ? "nvidia-" : "nvidia-tesla-") + name;
+    EXPECT_EQ(catalogue.find(type).name, name);
+  }
 }
 
 TEST(DeviceCatalogue, SharedAliasNamesItsChoices) {
