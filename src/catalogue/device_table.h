@@ -16,7 +16,8 @@ namespace perfpred {
 [[nodiscard]] std::string peak_precisions(const Device& device);
 
 /// The first of the names that means the device that a user calls `asked`: this name, or one that differs only in case
-/// and punctuation, or another name of the same device of the catalogue. Nothing if none does.
+/// and punctuation, or another name of the same device of the catalogue; for `cpu`, the model name of this machine's.
+/// Nothing if none does.
 [[nodiscard]] std::optional<std::string> find_device(const DeviceCatalogue& catalogue, const std::string& asked,
                                                      const std::set<std::string>& names);
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <perfpred/device.h>
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -240,6 +242,12 @@ TEST_F(PlanProgram, FindsRowsOfADeviceByAnyOfItsNames) {
   ASSERT_FALSE(measured.empty());
   EXPECT_EQ(items({"CARD"}), measured);
   EXPECT_EQ(items({"Mine", "--device-file", own}), measured);
+
+  const std::string cpu = Device::this_cpu().name;
+  const json here = run_json({"--budget-sec", "50", "--epochs", "10", "--devices", "cpu"},
+                             header + row(2, 16, 32, "1.0", "500", "0.5", cpu))["items"];
+  ASSERT_EQ(here.size(), 1U);
+  EXPECT_EQ(here[0]["device"], cpu);
 
   const std::string model = folder_.file("model.json");
   const Finished fitted = spawn({program("train"), "--runs-agg", folder_.write("rows.csv", table), "--val-fraction",
