@@ -132,7 +132,8 @@ int main(int argc, char** argv) {
       program.add_option("--repeats", options.repeats, "kfold: how often the rows are divided anew")};
   CLI::Option* sizes_option = program.add_option("--rows", sizes, "curve: numbers of rows to fit on")->delimiter(',');
   const std::vector<CLI::Option*> of_curve = {
-      sizes_option, program.add_option("--subsets", subsets, "curve: random subsets of each size, and campaigns")};
+      sizes_option, program.add_option("--subsets", subsets,
+                                       "curve: random subsets of each size, and as many series of suggested rows")};
   CLI::Option* own_rows_option =
       program.add_option("--own-rows", options.own_rows, "lono: workloads of the network that are fitted on")
           ->check(cli::not_negative())

@@ -32,7 +32,7 @@ DataType parse_type(const std::string& text) {
        {DataType::f32, DataType::f16, DataType::bf16, DataType::f64, DataType::i64, DataType::i32, DataType::u8}) {
     if (to_string(type) == text) return type;
   }
-  throw InputError(fmt::format("--input-type {} is none of f32, f16, bf16, f64, i64, i32, u8", text));
+  throw InputError(fmt::format("--input-type {} is not one of f32, f16, bf16, f64, i64, i32, u8", text));
 }
 
 /// The inputs of one sample; a single size is the length of a sequence of words.

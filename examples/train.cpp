@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   CLI::Option* seed_option = program.add_option("--seed", fit.seed, "of the split and the fit")->capture_default_str();
   CLI::Option* out_option = program.add_option("--out", out, "model file");
   CLI::Option* features_option =
-      program.add_option("--features-out", features_out, "the inputs of the kinds for each row, as a table");
+      program.add_option("--features-out", features_out, "table of the features of each row");
   std::string ops_dir, steps, layers;
   const std::vector<CLI::Option*> of_ops = {
       program.add_option("--ops-dir", ops_dir, "kind ops: folder of measured operators"),

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "catalogue/device_table.h"
+#include "child_process.h"
 #include "refusal.h"
 #include "temporary_folder.h"
 #include "text/csv.h"
@@ -101,6 +102,10 @@ TEST(DeviceCatalogue, NamesAreComparedByLettersAndDigits) {
   EXPECT_EQ(catalogue.find("NVIDIA A100 80GB PCIe").name, "A100-PCIe-80GB");  // the driver's name
   EXPECT_EQ(catalogue.find("NVIDIA GeForce RTX 4080 Laptop GPU").name, "RTX 4080 Laptop");
   EXPECT_EQ(catalogue.find("rtx4080").name, "RTX 4080");
+  for (const char* name : {"K80", "P4", "T4", "L4"}) {  // types of accelerators in Google Cloud
+    const std::string type = std::string(*name == 'L' ? "nvidia-" : "nvidia-tesla-") + name;
+    EXPECT_EQ(catalogue.find(type).name, name);
+  }
 }
 
 TEST(DeviceCatalogue, SharedAliasNamesItsChoices) {
@@ -221,6 +226,19 @@ TEST(Device, CpuIsMeasuredOnlyWhereItIsAsked) {
   EXPECT_GT(cpu.fp64_tflops, 0);
   EXPECT_GT(cpu.mem_bw_gbs, 0);
   EXPECT_GT(cpu.mem_gb, 0);
+}
+
+// A thread needs 8 MB for its stack, the copy at least 128 MB unless the machine has less than 1 GB.
+TEST(Device, ACpuThatCannotBeMeasuredIsAnError) {
+  if (testing::is_sanitized) GTEST_SKIP() << "sanitizers reserve address space";
+  for (const rlim_t mebibytes : {12U, 40U}) {
+    EXPECT_EQ(testing::exit_code_of([mebibytes] {
+                if (!testing::leave_address_space(mebibytes)) return 100;
+                return refusal<Error>([] { (void)Device::measured_cpu(); }).empty() ? 1 : 0;
+              }),
+              0)
+        << mebibytes;
+  }
 }
 
 TEST(DeviceCatalogue, KnowsEverySpellingOfTheReferenceData) {

@@ -65,7 +65,7 @@ TEST(Forecast, WhatAnOpModelCannotKnowIsRefused) {
   EXPECT_EQ(refusal(changed), "device \"T4\" has no bf16_tflops; it has peaks for fp64, fp32, tf32, default, fp16");
   changed = job;
   changed.threads = 4;
-  EXPECT_EQ(refusal(changed), "threads are given, but the device is no CPU");
+  EXPECT_EQ(refusal(changed), "threads are given, but the device is not a CPU");
   changed = job;
   changed.device = "unknown";
   EXPECT_EQ(refusal(changed), "device is missing");

@@ -17,6 +17,7 @@
 #include "optime/layers/layer_step.h"
 #include "refusal.h"
 #include "temporary_folder.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {
@@ -305,7 +306,19 @@ TEST(LayerRows, AnUnfinishedLineIsDroppedAndTheRestKept) {
     recorder.append(row);
   }
   EXPECT_EQ(read_layer_rows(path).size(), 2U);
-  EXPECT_THAT(refusal([&] { LayerRecorder other(folder.write("other.csv", "a,b\n1,2\n")); }), HasSubstr("other"));
+}
+
+TEST(LayerRows, AnotherFileIsRefusedAndLeftAlone) {
+  const TemporaryFolder folder;
+  for (const std::string text : {"a,b\n1,2\n", "a,b\n1,2\n3,4", "a,b\n1", "one line", "\n"}) {
+    const std::string path = folder.write("other.csv", text);
+    EXPECT_THAT(refusal([&] { LayerRecorder other(path); }), HasSubstr("other.csv: is not a table of layers"));
+    EXPECT_EQ(testing::slurp(path), text);
+  }
+  // What a killed writer leaves of a header is no other file.
+  const std::string path = folder.write("cut.csv", csv_line(layer_row_columns()).substr(0, 20));
+  { LayerRecorder recorder(path); }
+  EXPECT_EQ(testing::slurp(path), csv_line(layer_row_columns()));
 }
 
 TEST(LayerRows, BadRowsAreRefusedWithFileAndLine) {

@@ -3,27 +3,15 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <fstream>
-#include <functional>
 #include <stdexcept>
 #include <vector>
 
+#include "child_process.h"
+
 namespace perfpred {
 namespace {
-
-/// The exit code of `body` in a process of its own.
-int exit_code_of(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 TEST(Parallel, RunsEveryTaskOnce) {
   for (const int threads : {0, 1, 2, 7}) {
@@ -53,7 +41,7 @@ TEST(Parallel, TheFirstExceptionComesBackAndNoFurtherTaskStarts) {
 }
 
 TEST(Parallel, CountsTheCpusThatTheProcessMayUse) {
-  EXPECT_EQ(exit_code_of([] {
+  EXPECT_EQ(testing::exit_code_of([] {
               cpu_set_t first;
               if (::sched_getaffinity(0, sizeof first, &first) != 0) return 100;
               int cpu = 0;
@@ -68,16 +56,9 @@ TEST(Parallel, CountsTheCpusThatTheProcessMayUse) {
 
 // Each thread needs an address range for its stack: 64 of them do not fit into 32 MB more than the process has.
 TEST(Parallel, FewerThreadsDoTheWorkIfTheSystemRefusesMore) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers reserve address space";
-#endif
-  EXPECT_EQ(exit_code_of([] {
-              std::ifstream statm("/proc/self/statm");
-              rlim_t pages = 0;
-              statm >> pages;
-              rlimit limit{};
-              limit.rlim_cur = limit.rlim_max = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (32 << 20);
-              if (::setrlimit(RLIMIT_AS, &limit) != 0) return 100;
+  if (testing::is_sanitized) GTEST_SKIP() << "sanitizers reserve address space";
+  EXPECT_EQ(testing::exit_code_of([] {
+              if (!testing::leave_address_space(32)) return 100;
               std::atomic<int> done = 0;
               parallel_for(200, 64, [&](std::size_t, std::size_t) { ++done; });
               return done.load();

@@ -198,7 +198,7 @@ TEST_F(OpRules, SayWhereTheyAreWrong) {
     const char* rule;
     const char* message;
   };
-  for (const Wrong& wrong : std::vector<Wrong>{{"attention flops = 1", "\"attention\" is no operator's name"},
+  for (const Wrong& wrong : std::vector<Wrong>{{"attention flops = 1", "\"attention\" is not an operator's name"},
                                                {"mylib::a", "flops = ... is expected at the end"},
                                                {"mylib::a flops 1", "= is expected at \"1\""},
                                                {"mylib::a flops = ", "a number, in0, out0 or ( is expected at the end"},

@@ -16,8 +16,8 @@ enum class DeviceKind { gpu, cpu, other };
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(DeviceKind kind);
 
-/// What a device can do at most, as its vendor says or as it was measured: a row of devices.csv. Rates are dense, in
-/// 10^12 FLOP/s; what is unknown is empty.
+/// Peak rates and sizes of a device, stated by its vendor or measured: a row of devices.csv. Rates are dense, in 10^12
+/// FLOP/s; unknown values are empty.
 struct PERFPRED_API Device {
   std::string name;
   std::vector<std::string> aliases;  ///< what drivers and people call it; several devices may share one ("V100")
@@ -53,6 +53,7 @@ struct PERFPRED_API Device {
 
   /// this_cpu() with its rates, measured now on all its cores, which takes about a second: fp32 and fp64 by a small
   /// matrix product, bandwidth by a copy that no cache holds.
+  /// @throws Error if the system has too little memory for that, or refuses a thread
   [[nodiscard]] static Device measured_cpu();
 
   friend bool operator==(const Device&, const Device&) = default;

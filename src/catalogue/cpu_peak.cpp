@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
+#include <perfpred/error.h>
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <latch>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -92,26 +94,41 @@ std::vector<PanelKernel<Number>> kernels() {
 /// Blocks a second of all threads together while all of them work, from the tenth fastest of a hundred blocks of
 /// each: other processes take whole time slices, which are longer than a block.
 /// @param prepare  called in each thread; returns the function that does one block
+/// @throws Error if the system has too little memory or refuses a thread
 double blocks_per_sec(unsigned threads, int blocks, const std::function<std::function<void(int)>(unsigned)>& prepare) {
-  std::barrier gate(static_cast<std::ptrdiff_t>(threads));
+  std::latch gate(static_cast<std::ptrdiff_t>(threads));
   std::vector<double> rates(threads);
-  std::vector<std::thread> pool;
-  for (unsigned t = 0; t < threads; ++t) {
-    pool.emplace_back([&gate, &rates, &prepare, blocks, t] {
-      const std::function<void(int)> work = prepare(t);
-      std::vector<double> secs;
-      gate.arrive_and_wait();
-      for (int block = 0; block < blocks; ++block) {
-        const auto begin = Clock::now();
-        work(block);
-        secs.push_back(seconds_since(begin));
-      }
-      const auto fast = secs.begin() + blocks / 10;
-      std::nth_element(secs.begin(), fast, secs.end());
-      rates[t] = 1 / *fast;
-    });
+  std::atomic<bool> failed = false;
+  const auto measure = [&](unsigned t) {
+    std::function<void(int)> work;
+    std::vector<double> secs;
+    try {
+      work = prepare(t);
+      secs.reserve(static_cast<std::size_t>(blocks));
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    gate.arrive_and_wait();
+    if (failed) return;
+    for (int block = 0; block < blocks; ++block) {
+      const auto begin = Clock::now();
+      work(block);
+      secs.push_back(seconds_since(begin));
+    }
+    const auto fast = secs.begin() + blocks / 10;
+    std::nth_element(secs.begin(), fast, secs.end());
+    rates[t] = 1 / *fast;
+  };
+  {
+    std::vector<std::jthread> pool;
+    try {
+      for (unsigned t = 0; t < threads; ++t) pool.emplace_back(measure, t);
+    } catch (const std::exception&) {
+      failed = true;
+      gate.count_down(static_cast<std::ptrdiff_t>(threads - pool.size()));  // for those that did not start
+    }
   }
-  for (std::thread& thread : pool) thread.join();
+  if (failed) throw Error("this CPU cannot be measured: too little memory, or the system refuses a thread");
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 

@@ -256,6 +256,17 @@ std::string canonical_device(std::string_view name) {
   return found == spellings.end() ? std::string(name) : found->second;
 }
 
+std::optional<std::string> find_device(const DeviceCatalogue& catalogue, const std::string& asked,
+                                       const std::set<std::string>& names) {
+  if (names.contains(asked)) return asked;
+  const std::string spelling = bare(is_this_cpu(asked) ? cpu_model_name() : asked);
+  const auto wanted = catalogue.candidates(asked);
+  const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return bare(name) == spelling || (wanted.size() == 1 && catalogue.candidates(name) == wanted);
+  });
+  return found == names.end() ? std::nullopt : std::optional(*found);
+}
+
 std::optional<DeviceKind> listed_kind(std::string_view name) {
   static const std::unordered_map<std::string_view, DeviceKind> listed = [] {
     std::unordered_map<std::string_view, DeviceKind> all;

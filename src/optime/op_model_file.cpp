@@ -27,7 +27,7 @@ KernelFamily family_named(const std::string& name) {
   for (const KernelFamily family : families) {
     if (to_string(family) == name) return family;
   }
-  throw ModelError(fmt::format("field \"family\" is \"{}\", which is no family of devices", shown(name)));
+  throw ModelError(fmt::format("field \"family\" is \"{}\", which is not a family of devices", shown(name)));
 }
 
 /// A number that a logarithm of a time may be.
@@ -220,7 +220,8 @@ LayerRates read_layer_rates(const nlohmann::json& json) {
   rates.parameters = read_step_parameters(json, "parameters");
   for (const auto& [name, item] : json_object(json, "groups").items()) {
     const auto kind = enumerator_named<StepGroup::unknown>(name);
-    if (!kind) throw ModelError(fmt::format("field \"groups\" has \"{}\", which is no group of kernels", shown(name)));
+    if (!kind)
+      throw ModelError(fmt::format("field \"groups\" has \"{}\", which is not a group of kernels", shown(name)));
     LayerRates::Group& group = rates.groups[*kind];
     group.parts = static_cast<std::size_t>(json_positive_integer(item, "parts"));
     group.width = width(item, "width");
@@ -291,7 +292,8 @@ OpModelState read_op_model(const nlohmann::json& json) {
   OpModelState state;
   for (const auto& [name, model] : json_object(json, "kernels").items()) {
     const auto kind = kernel_class(name);
-    if (!kind) throw ModelError(fmt::format("field \"kernels\" has \"{}\", which is no class of kernels", shown(name)));
+    if (!kind)
+      throw ModelError(fmt::format("field \"kernels\" has \"{}\", which is not a class of kernels", shown(name)));
     state.kernels.classes[static_cast<std::size_t>(*kind)] = read_kernel_model(*kind, model);
   }
   state.steps = read_step_model(json_field(json, "steps"));

@@ -90,7 +90,7 @@ class Convolution {
     kernel.three_by_three = three_by_three_;
     kernel.aligned = static_cast<std::int64_t>(in_) % 8 == 0 && static_cast<std::int64_t>(out) % 8 == 0;
     kernel.sizes_aligned = kernel.aligned;
-    if (groups_ > 1 && in_ == 1) {  // a product of depth 1 is no product
+    if (groups_ > 1 && in_ == 1) {  // a product of depth 1 only multiplies elements
       kernel.group = direction == StepGroup::conv_forward ? StepGroup::depthwise_forward
                      : direction == StepGroup::conv_input ? StepGroup::depthwise_input
                                                           : StepGroup::depthwise_weight;

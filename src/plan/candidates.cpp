@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "catalogue/device_table.h"
 #include "model/lognormal.h"
 
 namespace perfpred {
@@ -113,11 +114,11 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
   const std::set<std::string> measured = devices_of(rows);
   for (std::string& device : devices) {
     if (device.empty()) continue;
-    const auto known = request.catalogue.candidates(device);
-    if (!measured.contains(device) && known.size() == 1) device = known.front()->name;
-    if (!measured.contains(device)) {
+    const auto known = find_device(request.catalogue, device, measured);
+    if (!known) {
       throw InputError(fmt::format("no row is of device \"{}\"; rows are of {}", device, fmt::join(measured, ", ")));
     }
+    device = *known;
   }
   for (const AggregateRow& row : rows) {
     if (!row.avg_time_mean) continue;
@@ -141,10 +142,12 @@ std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> ro
                                                 const TimeRegressor& model) {
   CandidateTable table(rows, request);
   std::vector<std::string> devices = table.devices();
-  std::set<std::string> known = devices_of(rows);
-  known.merge(devices_of(model.fitted_rows()));
+  const std::set<std::string> modelled = devices_of(model.fitted_rows()), planned = devices_of(rows);
   for (std::string& device : devices) {
-    if (!device.empty() && !known.contains(device)) device = request.catalogue.full_name(device);
+    if (device.empty()) continue;
+    auto known = find_device(request.catalogue, device, modelled);
+    if (!known) known = find_device(request.catalogue, device, planned);
+    device = known ? *known : request.catalogue.full_name(device);
   }
   const auto predict = [&](const Workload& workload) {
     try {

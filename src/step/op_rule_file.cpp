@@ -41,7 +41,7 @@ class RuleLine {
     rest_.remove_prefix(place_.op.size());
     const std::size_t colons = place_.op.find("::");
     if (colons == 0 || colons == std::string::npos || colons + 2 == place_.op.size())
-      place_.refuse(fmt::format("\"{}\" is no operator's name, as mylib::attention is", shown(place_.op)));
+      place_.refuse(fmt::format("\"{}\" is not an operator's name like mylib::attention", shown(place_.op)));
   }
 
   [[nodiscard]] const std::string& name() const { return place_.op; }

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+
+#include "catalogue/device_table.h"
 
 namespace perfpred {
 
@@ -37,11 +40,10 @@ std::vector<Workload> without_sizes(std::vector<Workload> bases) {
 }
 
 std::string device_name(const TimeRegressor& model, const std::string& asked) {
-  const DeviceName name = asked;
-  for (const AggregateRow& row : model.fitted_rows()) {
-    if (row.workload.device == name) return name;
-  }
-  return model.devices().full_name(asked);
+  std::set<std::string> measured;
+  for (const AggregateRow& row : model.fitted_rows()) measured.insert(row.workload.device);
+  const auto known = find_device(model.devices(), asked, measured);
+  return known ? *known : model.devices().full_name(asked);
 }
 
 }  // namespace perfpred

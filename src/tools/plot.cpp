@@ -93,7 +93,7 @@ Chart comparison_chart(const std::vector<Comparison>& points, const Quantity& qu
   return chart;
 }
 
-/// Positions on the axis of a field: its numbers, or, where some value is no number, the order of the rows.
+/// Positions on the axis of a field: its numbers, or the order of the rows where a value is not a number.
 Axis sweep_axis(const WorkloadColumn& field, std::span<const PredictionRow> rows, std::vector<double>& positions) {
   Axis axis = {.label = std::string(field.name)};
   std::replace(axis.label.begin(), axis.label.end(), '_', ' ');

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <perfpred/device.h>
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -222,6 +224,38 @@ TEST_F(PlanProgram, PredictsRowsOfADeviceOfYourOwn) {
   with_file.insert(with_file.end(),
                    {"--device-file", folder_.write("own.csv", "name,fp32_tflops,mem_bw_gbs\nMine,40,800\n")});
   EXPECT_EQ(run_json(with_file, table)["n"], 1);
+}
+
+TEST_F(PlanProgram, FindsRowsOfADeviceByAnyOfItsNames) {
+  std::string table = header;
+  for (const int filters : {8, 16, 32}) {
+    for (const int batch : {64, 256}) {
+      table += row(2, filters, batch, std::to_string(0.3 + 0.01 * filters + 20.0 / batch), "500", "0.5");
+    }
+  }
+  const std::string own = folder_.write("own.csv", "name,aliases\nMine,card\n");
+  const auto items = [&](std::vector<std::string> devices) {
+    devices.insert(devices.begin(), {"--budget-sec", "50", "--epochs", "10", "--devices"});
+    return run_json(devices, table)["items"];
+  };
+  const json measured = items({"card"});
+  ASSERT_FALSE(measured.empty());
+  EXPECT_EQ(items({"CARD"}), measured);
+  EXPECT_EQ(items({"Mine", "--device-file", own}), measured);
+
+  const std::string cpu = Device::this_cpu().name;
+  const json here = run_json({"--budget-sec", "50", "--epochs", "10", "--devices", "cpu"},
+                             header + row(2, 16, 32, "1.0", "500", "0.5", cpu))["items"];
+  ASSERT_EQ(here.size(), 1U);
+  EXPECT_EQ(here[0]["device"], cpu);
+
+  const std::string model = folder_.file("model.json");
+  const Finished fitted = spawn({program("train"), "--runs-agg", folder_.write("rows.csv", table), "--val-fraction",
+                                 "0", "--test-fraction", "0", "--out", model});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.err;
+  const json predicted = items({"Mine", "--device-file", own, "--time-source", "predicted", "--model", model});
+  ASSERT_FALSE(predicted.empty());
+  for (const json& item : predicted) EXPECT_EQ(item["in_domain"], true) << item;
 }
 
 TEST_F(PlanProgram, SaysWhichTimesAreRough) {

@@ -204,5 +204,31 @@ TEST_F(PredictProgram, TakesOwnDevices) {
   EXPECT_FALSE(json.at("fits"));
 }
 
+TEST_F(PredictProgram, RunsUnderOneNameOfAnOwnDeviceAnswerForAllItsNames) {
+  std::vector<AggregateRow> rows;
+  for (const std::int64_t batch : {16, 32, 64, 128}) {
+    Workload workload = Workload::zoo("squeezenet1_1", batch);
+    workload.device = "my card";
+    rows.push_back(testing::row_of(workload, 1000.0 / static_cast<double>(batch)));
+  }
+  const std::string model = folder_->file("own.json");
+  const std::string own = folder_->write(
+      "own.csv",
+      "name,kind,vendor,aliases,fp32_tflops,fp32_vector_tflops,mem_bw_gbs\nMine,gpu,NVIDIA,my card,40,40,800\n");
+  DeviceCatalogue devices;
+  devices.add(own);
+  TimeRegressor::fit(rows, {.devices = devices}).save(model);
+  const auto answer = [&](const std::string& device) {
+    const Finished finished =
+        testing::spawn({testing::program("predict"), "--model", model, "--device-file", own, "--network",
+                        "squeezenet1_1", "--batch-size", "32", "--device", device, "--json"});
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return Json::parse(finished.out, nullptr, false);
+  };
+  const Json measured = answer("my card");
+  EXPECT_EQ(measured.at("provenance"), "runs");
+  for (const char* name : {"Mine", "MINE", "My-Card"}) EXPECT_EQ(answer(name), measured) << name;
+}
+
 }  // namespace
 }  // namespace perfpred

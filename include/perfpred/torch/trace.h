@@ -75,7 +75,7 @@ class PERFPRED_API StepTracer {
   /// for other networks.
   [[nodiscard]] std::vector<InputSpec> inputs() const;
 
-  /// In one line, what a file of pt2() does not train as the original network would; empty if there is no difference.
+  /// One line that says how training a file of pt2() differs from training the original network; empty if not at all.
   [[nodiscard]] std::string note() const;
 
  private:

@@ -48,7 +48,7 @@ OpFeatures features_of(const OpGraph& step, std::int64_t batch_size) {
 /// @throws InputError for a field that a device of this kind cannot have
 void check_kind(const Workload& workload, const Device& device) {
   if (workload.threads && device.kind != DeviceKind::cpu)
-    throw InputError("threads are given, but the device is no CPU");
+    throw InputError("threads are given, but the device is not a CPU");
   if (workload.cuda_graph && device.kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
 }
 

@@ -57,7 +57,7 @@ class OpPrior {
   /// Whether the rates of the workload's device in its precision are known without a measurement.
   [[nodiscard]] bool knows_device(const Workload& workload) const;
 
-  /// @throws InputError for threads of a known device that is no CPU, or a CUDA graph of a CPU
+  /// @throws InputError for threads of a known device that is not a CPU, or a CUDA graph of a CPU
   void check_device(const Workload& workload) const;
 
   /// @param step  workload.graph(), or null if it has not been made

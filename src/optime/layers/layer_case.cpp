@@ -92,7 +92,7 @@ std::string padding_text(std::int64_t padding) {
   return padding == same_padding ? "same" : padding == 0 ? "valid" : std::to_string(padding);
 }
 
-/// A column that is no size: its text, empty where the type lacks it.
+/// The text of a column other than a size; empty where the type lacks it.
 struct LayerText {
   std::string_view column;
   std::string (*get)(const LayerCase& layer);

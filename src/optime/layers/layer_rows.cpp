@@ -112,13 +112,15 @@ LayerRecorder::LayerRecorder(std::string path) : path_(std::move(path)) {
   bool empty = true;
   if (there && regular && status.st_size > 0) {
     std::string text = read_file(path_);
+    const bool cut_off_header = csv_line(layer_row_columns()).starts_with(text);
+    const std::string_view head = std::string_view(text).substr(0, size_up_to_header(text));
+    if (!cut_off_header && (head.empty() || CsvReader::from_text(path_, head).header() != layer_row_columns())) {
+      throw InputError(fmt::format("{}: is not a table of layers; name a file that does not exist", path_));
+    }
     text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
     if (text.size() < static_cast<std::size_t>(status.st_size)) write_file(path_, text);
     if (!text.empty()) {
       CsvReader csv = CsvReader::from_text(path_, text);
-      if (csv.header() != layer_row_columns()) {
-        throw InputError(fmt::format("{}: is another table; give --out a name that does not exist", path_));
-      }
       for (const LayerRow& row : read(csv)) remember(row);
       empty = false;
     }

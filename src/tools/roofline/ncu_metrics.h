@@ -42,7 +42,7 @@ struct NcuMetric {
 /// Factor of a unit with its decimal prefix ("Kbyte": 1000); nothing for a unit of another kind.
 [[nodiscard]] std::optional<double> ncu_unit_factor(std::string_view text, NcuUnit unit);
 
-/// A number with this decimal separator (`.` or `,`) and any thousands separator; nothing if the text is no such
+/// A number with this decimal separator (`.` or `,`) and any thousands separator; nothing if the text is not such a
 /// number.
 [[nodiscard]] std::optional<double> ncu_number(std::string_view text, char decimal);
 

@@ -36,8 +36,8 @@ struct NcuReport {
   /// gaps in the kernels' IDs (the profiler numbers them without gaps). Long format (a row per kernel and metric) or
   /// wide (`--page raw`: a row per kernel, units in the second row). Lines before and after the table are skipped.
   /// @param decimal  separator of fractions in the file, `.` or `,`; thousands may be grouped by any other separator
-  /// @throws InputError, `file:line: ...`, for a file that is no such export, a number or unit that cannot be read, or
-  /// a file without the needed metrics (the message names all that are missing): a duration, bytes of device memory,
+  /// @throws InputError, `file:line: ...`, for a file that is not such an export, a number or unit that cannot be read,
+  /// or a file without the needed metrics (the message names all that are missing): a duration, bytes of device memory,
   /// and either additions, multiplications and fused multiply-adds of one precision or tensor operations
   [[nodiscard]] static NcuReport read(const std::string& path, char decimal = '.');
 

@@ -48,7 +48,7 @@ class ExportedModule {
   [[nodiscard]] std::span<const ExportedTensor> inputs() const { return program_.taken; }
   [[nodiscard]] std::span<const ExportedTensor> outputs() const { return program_.given; }
 
-  /// In one line, what does not train as the original network would; empty if there is no difference.
+  /// One line that says how training differs from that of the original network; empty if not at all.
   [[nodiscard]] std::string note() const;
 
  private:

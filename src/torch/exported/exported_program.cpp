@@ -80,7 +80,7 @@ at::ScalarType scalar_type(const json& value) {
     case 32:
       return Float8_e5m2fnuz;
     default:
-      refuse(fmt::format("{} is no type of tensors", value.dump()));
+      refuse(fmt::format("{} is not a type of tensors", value.dump()));
   }
 }
 
@@ -88,7 +88,7 @@ at::MemoryFormat memory_format(const json& value) {
   constexpr std::array formats = {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast,
                                   at::MemoryFormat::ChannelsLast3d, at::MemoryFormat::Preserve};
   const std::int64_t at = integer(value);
-  if (at < 1 || at > static_cast<std::int64_t>(formats.size())) refuse(value.dump() + " is no memory format");
+  if (at < 1 || at > static_cast<std::int64_t>(formats.size())) refuse(value.dump() + " is not a memory format");
   return formats.at(static_cast<std::size_t>(at - 1));
 }
 
@@ -102,7 +102,7 @@ c10::Device device(const json& value) {
   try {
     return c10::Device(value.at("type").get<std::string>());
   } catch (const c10::Error&) {
-    refuse(fmt::format("{} is no device", shown(value.at("type").dump())));
+    refuse(fmt::format("{} is not a device", shown(value.at("type").dump())));
   }
 }
 
@@ -112,7 +112,7 @@ ExportedGraph read_graph(const json& value, int depth);
 
 /// The only member of a union that is not null, or the only one at all.
 std::pair<std::string, const json*> alternative(const json& value) {
-  if (!value.is_object() || value.empty()) refuse(fmt::format("{} is no argument", shown(value.dump())));
+  if (!value.is_object() || value.empty()) refuse(fmt::format("{} is not an argument", shown(value.dump())));
   const json::const_iterator first = value.begin();
   return {first.key(), &first.value()};
 }
@@ -128,7 +128,7 @@ ExportedArgument read_symbolic(const json& value, int depth) {
 
 template <class Read>
 ExportedArgument read_list(const json& values, Read read) {
-  if (!values.is_array()) refuse(fmt::format("{} is no list", shown(values.dump())));
+  if (!values.is_array()) refuse(fmt::format("{} is not a list", shown(values.dump())));
   ExportedArgument::List list;
   list.reserve(values.size());
   for (const json& value : values) list.push_back(read(value));

@@ -232,7 +232,7 @@ std::vector<at::Tensor> pixel_shuffle(Arguments arguments) {
   const std::int64_t factor = arguments[1].toInt();
   at::DimVector sizes(input.sizes().begin(), input.sizes().end());
   TORCH_CHECK(sizes.size() >= 3 && sizes[sizes.size() - 3] % (factor * factor) == 0,
-              "the channels are no multiple of the square of the factor ", factor);
+              "the channels are not a multiple of the square of the factor ", factor);
   sizes[sizes.size() - 3] /= factor * factor;
   sizes[sizes.size() - 2] *= factor;
   sizes[sizes.size() - 1] *= factor;
