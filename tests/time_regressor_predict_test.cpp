@@ -138,7 +138,7 @@ TEST(TimeRegressor, ADeviceHasNoFieldsOfAnotherKind) {
   Workload job = rows.front().workload;
   job.precision = Precision::fp32;
   job.device = "T4";  // which has no threads, so the rows of another device would answer in its place
-  EXPECT_EQ(testing::refusal([&] { (void)model.predict(job); }), "threads are given, but the device is no CPU");
+  EXPECT_EQ(testing::refusal([&] { (void)model.predict(job); }), "threads are given, but the device is not a CPU");
   EXPECT_EQ(testing::refusal([&] { (void)model.predict(model.on_device(rows.front().workload, "T4")); }), "");
   job.device = "another";  // of a kind that nobody knows
   EXPECT_EQ(model.predict(job).reason, DomainViolation::other_device);
