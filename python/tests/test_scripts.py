@@ -133,6 +133,20 @@ class Scripts(Captures):
         del step["network"], exact["network"]
         self.assertEqual(step, exact)
 
+    def test_a_batch_that_the_script_fixes_is_not_said_to_be_any(self):
+        text = """
+            import sys
+            import torch
+            model = torch.nn.Linear(3, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(torch.randn(int(sys.argv[1]), 3)).sum().backward()
+            optimizer.step()
+            """
+        sizes = ["--batch-sizes", "4,6"]
+        self.refused(text, "no tensor differs at batch sizes 4 and 6", options=sizes, arguments=["8"])
+        code, said = self.run_script(text, options=sizes, arguments=["{batch_size}"])
+        self.assertEqual(code, 0, said)
+
     def refused(self, text, message, code=2, **options):
         got, said = self.run_script(text, **options)
         self.assertEqual(got, code, said)
