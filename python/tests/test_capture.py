@@ -283,6 +283,21 @@ class AsCudaDoes(Captures):
                 self.assertEqual(*chosen)
                 self.assertTrue(any("_foreach_" in op[0] for op in chosen[0]))
 
+    def test_channels_last_memory_stays_so(self):
+        """As the same step leaves it when it is computed; no gradient is copied into another layout."""
+        image = torch.randn(2, 8, 6, 6).to(memory_format=torch.channels_last)
+        laid_out = []
+        for execute in (False, True):
+            model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Conv2d(16, 4, 3)).to(memory_format=torch.channels_last)
+            document = self.captured(lambda: model(image).sum().backward(), execute=execute)
+            laid_out.append([
+                [None if i is None else document["tensors"][i]["strides"] for i in op["outputs"]]
+                for op in document["ops"]
+                if "convolution" in op["name"]
+            ])
+            self.assertNotIn("aten::copy_", [op["name"] for op in document["ops"]])
+        self.assertEqual(*laid_out)
+
     def test_the_step_is_a_later_one(self):
         """The first step of SGD with momentum copies gradients; later ones multiply and add."""
         model = nn.Linear(6, 5)

@@ -366,7 +366,8 @@ class Recorder(TorchDispatchMode):
 
     def _executed(self, op, args, kwargs):
         try:
-            return op(*args, **kwargs)
+            result = op(*args, **kwargs)
+            return _laid_out_by_cudnn(op, args, result) if op._opname.startswith("convolution") else result
         except (NotImplementedError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise CaptureError(_explained(op, reason)) from error
@@ -386,6 +387,20 @@ class Recorder(TorchDispatchMode):
         if self.recording and on_device and isinstance(result, torch.Tensor):
             self._record(op, schema, args, kwargs, result)
         return result
+
+
+def _laid_out_by_cudnn(op, args, result):
+    """aten/src/ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format(): channels-last if image or weight is."""
+    first = 1 if op._opname == "convolution_backward" else 0
+    image, weight = args[first], args[first + 1]
+    formats = {torch._prims_common.suggest_memory_format(t) for t in (image, weight)} - {torch.contiguous_format}
+    if not formats or torch.float64 in (image.dtype, weight.dtype):
+        return result
+    memory_format = formats.pop()
+    if isinstance(result, torch.Tensor):
+        return result.contiguous(memory_format=memory_format)
+    *gradients, of_bias = result
+    return (*(None if t is None else t.contiguous(memory_format=memory_format) for t in gradients), of_bias)
 
 
 def _elements(args):
