@@ -150,8 +150,15 @@ class Roles(Captures):
             optimizer.step()
             judge(made).sum().backward()
 
+        def sharpness_aware():  # Foret et al. 2021: two passes on one batch, whose gradients do not add up
+            judge(data).sum().backward()
+            optimizer.zero_grad()
+            judge(data).sum().backward()
+            optimizer.step()
+
         document = self.captured(accumulating)
         self.assertEqual((document["batch_size"], document["batches"]), (8, 4))
+        self.assertNotIn("batches", self.captured(sharpness_aware))
         self.assertNotIn("batches", self.captured(adversarial))
 
     def test_memory_is_freed_when_the_program_frees_it(self):
@@ -310,6 +317,30 @@ class AsCudaDoes(Captures):
         names = [op["name"] for op in self.captured(step)["ops"] if op["phase"] == "optimizer"]
         self.assertEqual(names, ["aten::_foreach_mul_", "aten::_foreach_add_", "aten::_foreach_add_"])
         self.assertEqual(optimizer.state_dict()["state"], {})
+
+    def test_a_closure_computes_gradients_while_the_optimizer_steps(self):
+        steps = []
+        for in_closure in (False, True):
+            model = nn.Linear(6, 5)
+            optimizer = torch.optim.Adam(model.parameters())
+
+            def gradients():
+                optimizer.zero_grad()
+                loss = model(torch.randn(8, 6)).square().mean()
+                loss.backward()
+                return loss
+
+            def step():
+                if in_closure:
+                    optimizer.step(gradients)
+                else:
+                    gradients()
+                    optimizer.step()
+
+            steps.append(self.captured(step))
+            self.assertEqual(optimizer.state_dict()["state"], {})
+        for phase in ("forward", "loss", "backward", "optimizer"):
+            self.assertEqual(*(operators(document, phase) for document in steps))
 
     def attention(self, **options):
         q, k, v = (torch.randn(2, heads, 16, 8, requires_grad=True) for heads in (4, options.pop("kv_heads", 4), 4))

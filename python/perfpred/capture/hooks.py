@@ -2,6 +2,7 @@
 """Where in a training step the program is: phase, layer, and what tensors are for."""
 
 import contextlib
+import inspect
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -87,7 +88,8 @@ class Hooks:
 
     def _backward_of(self, run):
         def backward(*args, **kwargs):
-            self._backward_passes += self._backward == 0
+            if self._backward == 0:
+                self._count_backward_pass()
             self._backward += 1
             self.recorder.phase = "backward"
             layer, self.recorder.layer = self.recorder.layer, -1
@@ -98,6 +100,13 @@ class Hooks:
                 self.recorder.layer = layer
 
         return backward
+
+    def _count_backward_pass(self):
+        """Gradients that are added to no others begin a new sum: a second pass on the same batch, as SAM and LBFGS do it."""
+        called = [network for network in self._networks if id(network) in self._calls]
+        if not any(p.grad is not None for network in called for p in network.parameters()):
+            self._backward_passes = 0
+        self._backward_passes += 1
 
     # ---- modules ----
 
@@ -179,12 +188,31 @@ class Hooks:
     def _before_step(self, optimizer, args, kwargs):
         if self._trying:
             return
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], self._watched(optimizer, args[1]), *args[2:]), kwargs
+        if kwargs.get("closure") is not None:
+            return args, {**kwargs, "closure": self._watched(optimizer, kwargs["closure"])}
+        self._begin_update(optimizer)
+
+    def _watched(self, optimizer, closure):
+        """A closure that computes the gradients while the optimizer steps."""
+
+        def watched():
+            try:
+                return closure()
+            finally:
+                self._begin_update(optimizer)
+
+        return watched
+
+    def _begin_update(self, optimizer):
         self.recorder.phase = "optimizer"
         if id(optimizer) not in self._tried:
             self._tried.add(id(optimizer))
             self._saved_states.append((optimizer, _copy_of_state(optimizer)))
-            closure = len(args) > 1 or kwargs.get("closure") is not None
-            if not optimizer.state and not closure and not self.recorder.execute:
+            needs_closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+            needs_closure = needs_closure is not None and needs_closure.default is inspect.Parameter.empty
+            if not optimizer.state and not needs_closure and not self.recorder.execute:
                 self._try_step(optimizer)
         self._name_training(optimizer)
 
