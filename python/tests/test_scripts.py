@@ -147,6 +147,52 @@ class Scripts(Captures):
         code, said = self.run_script(text, options=sizes, arguments=["{batch_size}"])
         self.assertEqual(code, 0, said)
 
+    OF_SEVERAL_PROCESSES = """
+        import os
+        import sys
+        import torch
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel
+
+
+        def train(rank, processes):
+            dist.init_process_group("nccl", rank=rank, world_size=processes)
+            torch.cuda.set_device(rank)
+            assert torch.cuda.get_device_properties(rank).total_memory > 0
+            model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+            model = DistributedDataParallel(torch.nn.SyncBatchNorm.convert_sync_batchnorm(model).to(rank), [rank])
+            torch.save(model.module.state_dict(), sys.argv[1])
+            model.module.load_state_dict(torch.load(sys.argv[1], map_location="cuda"))
+            model = torch.nn.DataParallel(model.module) if len(sys.argv) > 3 else model
+            optimizer = torch.optim.Adam(model.parameters(), capturable=True)
+            data = [torch.randn(3, 8, 8) for _ in range(16)]
+            for x in torch.utils.data.DataLoader(data, 8, sampler=torch.utils.data.DistributedSampler(data)):
+                loss = model(x.to(rank)).sum()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                dist.all_reduce(loss)
+                dist.barrier()
+
+
+        if __name__ == "__main__":
+            torch.multiprocessing.spawn(train, (int(sys.argv[2]),), nprocs=int(sys.argv[2]))
+        """
+
+    def test_a_world_of_one_process(self):
+        weights = os.path.join(self.folder.name, "weights.pt")
+        for more in ((), ("DataParallel",)):
+            arguments = [weights, "1", *more]
+            code, said = self.run_script(self.OF_SEVERAL_PROCESSES, arguments, options=["--batch-sizes", "4,6"])
+            self.assertEqual(code, 0, said)
+            with open(self.path) as file:
+                names = [op["name"] for op in json.load(file)["ops"]]
+            self.assertEqual(names[:3], ["aten::convolution", "aten::add_", "aten::empty"])
+            self.assertFalse([name for name in names if "c10d" in name])
+            os.remove(self.path)
+        self.refused(self.OF_SEVERAL_PROCESSES, ": asks for 2 processes", arguments=[weights, "2"])
+        self.assertFalse(torch.distributed.is_initialized())
+
     def refused(self, text, message, code=2, **options):
         got, said = self.run_script(text, **options)
         self.assertEqual(got, code, said)

@@ -9,6 +9,7 @@ import contextlib
 import os
 import runpy
 import sys
+import warnings
 
 import torch
 
@@ -108,6 +109,8 @@ def _run(options, size):
         sys.argv = [options.script, *arguments]
         sys.path[0] = os.path.dirname(os.path.abspath(options.script))
         stack.enter_context(session)
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "for .*: copying from a non-meta parameter")
         stack.enter_context(_loaders_of(size))
         try:
             runpy.run_path(options.script, run_name="__main__")

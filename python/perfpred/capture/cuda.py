@@ -3,12 +3,13 @@
 
 import contextlib
 import importlib
+import types
 
 import torch
 import torch._dynamo  # reads what is replaced here when a dispatch mode first imports it
 import torch.utils.checkpoint
 
-from perfpred.capture import above
+from perfpred.capture import above, alone
 
 _MEMORY = 80 * 2**30
 
@@ -52,6 +53,9 @@ def _replacements():
         "current_device": 0,
         "get_device_name": "none",
         "get_device_capability": (9, 0),
+        "get_device_properties": types.SimpleNamespace(
+            name="none", major=9, minor=0, total_memory=_MEMORY, multi_processor_count=132, warp_size=32
+        ),
         "mem_get_info": (_MEMORY, _MEMORY),
         "memory_allocated": 0,
         "max_memory_allocated": 0,
@@ -85,6 +89,11 @@ def _replacements():
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
             yield place, name, says(kinds)
 
+    for name in "adadelta adagrad adam adamax asgd nadam radam rmsprop rprop".split():
+        yield importlib.import_module(f"torch.optim.{name}"), "_get_capturable_supported_devices", says(kinds)
+    yield torch.serialization, "default_restore_location", _restored(torch.serialization.default_restore_location)
+    yield from alone.replacements()
+
     yield torch.utils.checkpoint, "_infer_device_type", says("cuda")
     yield torch, "compile", _compile
     yield torch.utils.data.DataLoader, "__init__", _loader_init(torch.utils.data.DataLoader.__init__)
@@ -106,12 +115,18 @@ def pretended_cuda():
                 setattr(place, name, value)
         yield
     finally:
+        alone.leave()
         above.clear_cast_weights()
         for place, name, value, own in reversed(replaced):
             if own:
                 setattr(place, name, value)
             else:
                 delattr(place, name)
+
+
+def _restored(restore):
+    """torch.load() leaves the tensors of files on the host."""
+    return lambda storage, location: restore(storage, "cpu" if location.startswith("cuda") else location)
 
 
 def _compile(model=None, **options):

@@ -53,10 +53,11 @@ class _Schema:
     def __init__(self, op):
         schema = op._schema
         returned = [r.alias_info for r in schema.returns]
-        # A view neither computes nor moves anything.
-        self.view = bool(returned) and returned[0] is not None and not returned[0].is_write
-        self.in_place = bool(returned) and returned[0] is not None and returned[0].is_write
         self.name = op.name().partition(".")[0]
+        # A view neither computes nor moves anything; nor does an exchange with no other process.
+        self.view = bool(returned) and returned[0] is not None and not returned[0].is_write
+        self.view = self.view or self.name.startswith("c10d::")
+        self.in_place = bool(returned) and returned[0] is not None and returned[0].is_write
         self.pointwise = torch.Tag.pointwise in op.tags
         self.written = []
         if not schema.returns:
