@@ -147,6 +147,49 @@ class Scripts(Captures):
         code, said = self.run_script(text, options=sizes, arguments=["{batch_size}"])
         self.assertEqual(code, 0, said)
 
+    def test_several_forward_passes_before_one_backward_pass(self):
+        text = """
+            import torch
+            first, second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+            optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+            print(second(first(torch.randn(1, 3))).shape)  # belongs to no step
+            for _ in range(3):
+                a, b = (second(first(torch.randn(8, 3))) for _ in range(2))
+                (a - b).square().sum().backward()
+                optimizer.step()
+            """
+        for step in ("1", "2"):
+            code, said = self.run_script(text, options=["--steps", step])
+            self.assertEqual(code, 0, said)
+            with open(self.path) as file:
+                document = json.load(file)
+            self.assertEqual([op["name"] for op in document["ops"]].count("aten::addmm"), 4)
+            self.assertEqual((document["batch_size"], document.get("batches")), (8, None))
+
+    def test_a_step_of_two_optimizers(self):
+        text = """
+            import torch
+            generator, judge = torch.nn.Linear(2, 6), torch.nn.Linear(6, 1)
+            of_generator, of_judge = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (generator, judge))
+            for _ in range(4):
+                made = generator(torch.randn(8, 2))
+                judge(made.detach()).sum().backward()
+                of_judge.step()
+                judge(made).sum().backward()
+                of_generator.step()
+                of_generator.zero_grad()
+                of_judge.zero_grad()
+            """
+        for updates, said_so, products in ((1, 1, 2 + 1), (2, 0, 3 + 4)):  # forward and backward
+            for step in (1, 2) if updates == 2 else (1,):
+                options = ["--updates", str(updates), "--steps", str(step)]
+                code, said = self.run_script(text, options=options)
+                self.assertEqual((code, said.count("no update by 1 of the optimizers")), (0, said_so), said)
+                with open(self.path) as file:
+                    names = [op["name"] for op in json.load(file)["ops"]]
+                self.assertEqual(names.count("aten::_foreach_add_"), updates)
+                self.assertEqual(names.count("aten::addmm") + names.count("aten::mm"), products)
+
     OF_SEVERAL_PROCESSES = """
         import os
         import sys

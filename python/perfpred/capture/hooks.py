@@ -2,6 +2,7 @@
 """Where in a training step the program is: phase, layer, and what tensors are for."""
 
 import contextlib
+import gc
 import inspect
 
 import torch
@@ -38,6 +39,7 @@ class Hooks:
         self._trying = False
         self._tried = set()
         self._saved_states = []
+        self._updated = {}  # optimizers that the step used
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -65,8 +67,24 @@ class Hooks:
 
     def restart(self):
         """The step that is recorded begins here."""
+        self.batch_size = None
         self._calls.clear()
         self._backward_passes = 0
+        self._updated.clear()
+
+    def left_out(self):
+        """How many optimizers of the step's networks do not update them in this step, as one of a GAN's two."""
+        of_networks = {id(p) for network in self._called() for p in network.parameters()}
+        updated = {id(p) for optimizer in self._updated.values() for p in _parameters_of(optimizer)}
+        left = 0
+        for thing in gc.get_objects():
+            if issubclass(type(thing), torch.optim.Optimizer):
+                own = {id(p) for p in _parameters_of(thing)}
+                left += bool(own & of_networks) and not own & updated
+        return left
+
+    def _called(self):
+        return [network for network in self._networks if id(network) in self._calls]
 
     @property
     def batches(self):
@@ -103,8 +121,7 @@ class Hooks:
 
     def _count_backward_pass(self):
         """Gradients that are added to no others begin a new sum: a second pass on the same batch, as SAM and LBFGS do it."""
-        called = [network for network in self._networks if id(network) in self._calls]
-        if not any(p.grad is not None for network in called for p in network.parameters()):
+        if not any(p.grad is not None for network in self._called() for p in network.parameters()):
             self._backward_passes = 0
         self._backward_passes += 1
 
@@ -230,6 +247,7 @@ class Hooks:
         if self._trying:
             return
         self._name_training(optimizer)
+        self._updated[id(optimizer)] = optimizer
         self.stepped = True
 
     def restore_optimizers(self):
@@ -237,6 +255,10 @@ class Hooks:
             optimizer.state.clear()
             optimizer.state.update(state)
         self._saved_states = []
+
+
+def _parameters_of(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def _copy_of_state(optimizer):

@@ -134,6 +134,10 @@ class Recorder(TorchDispatchMode):
         elif self._roles[key][0] != role:
             self._roles[key] = (role, self._roles[key][1])
 
+    def holds_activations(self):
+        """Whether anything that a forward pass has made is alive."""
+        return any(self.storages[index]["role"] == "activation" for index in self._storage_ids.values())
+
     def note_tensor(self, tensor):
         """Lists a tensor, whether or not an operator uses it."""
         self._tensor_id(tensor)
