@@ -6,7 +6,7 @@ import sys
 import weakref
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from perfpred.capture.above import below_autograd
 from perfpred.capture.values import KnownValues, tensors_in
@@ -209,6 +209,8 @@ class Recorder(TorchDispatchMode):
         values = list(args) + list(kwargs.values())
         if schema.name == "aten::copy_":
             values = values[1:]
+        if schema.name.startswith("aten::mkldnn_rnn_layer"):  # states have three axes, as those of other networks have
+            values[5:7] = [state.unsqueeze(0) for state in values[5:7]]
         inputs = [t for v in values for t in tensors_in(v) if t.dim() > 0 or t.is_meta or self.execute]
         entry = {
             "name": schema.name,
@@ -237,14 +239,15 @@ class Recorder(TorchDispatchMode):
             raise CaptureError(f"{user_line()}: sparse tensors are not captured")
         storage = tensor.untyped_storage()
         key = storage._cdata
-        if key not in self._stand_ins:
-            made = torch.empty(storage.nbytes(), dtype=torch.uint8, device="meta")
-            self.set_role(made, self._role_on_host(tensor))
-            self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
-            self.known.learn_storage(made, tensor)
-        whole = self._stand_ins[key][0]
-        result = torch.empty(0, dtype=tensor.dtype, device="meta")
-        return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+        with _disable_current_modes():  # neither is an operator of the program
+            if key not in self._stand_ins:
+                made = torch.empty(storage.nbytes(), dtype=torch.uint8, device="meta")
+                self.set_role(made, self._role_on_host(tensor))
+                self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
+                self.known.learn_storage(made, tensor)
+            whole = self._stand_ins[key][0]
+            result = torch.empty(0, dtype=tensor.dtype, device="meta")
+            return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def without_memory(self, value):
         """An argument of an operator, with stand-ins for the tensors of the host in it."""
