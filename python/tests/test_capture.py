@@ -289,6 +289,11 @@ class AsCudaDoes(Captures):
                     chosen.append(operators(self.captured(step)))
                 self.assertEqual(*chosen)
                 self.assertTrue(any("_foreach_" in op[0] for op in chosen[0]))
+                executed = self.captured(step, execute=True)
+                self.assertIn("aten::_foreach_norm", [op["name"] for op in executed["ops"]])
+                updates = [op["name"] for op in executed["ops"] if op["phase"] == "optimizer"]
+                self.assertTrue(any("_foreach_" in name for name in updates), updates)
+                self.assertFalse({"aten::mul_", "aten::add_", "aten::addcdiv_", "aten::lerp_"} & set(updates), updates)
 
     def test_channels_last_memory_stays_so(self):
         """As the same step leaves it when it is computed; no gradient is copied into another layout."""
