@@ -77,6 +77,19 @@ class Kinds(Captures):
             self.assertEqual([step["kinds"].get("mkldnn_rnn_layer", {}).get("ops") for step in steps[1:2]], [layers])
             self.assertEqual([step["kinds"]["rnn_backward"]["ops"] for step in steps[2:]], [layers] * 2)
 
+    def test_numbers_that_nobody_knows_are_finite(self):
+        model = nn.Linear(6, 5)
+
+        def step():
+            loss = model(torch.randn(4, 6).cuda()).sum()
+            self.assertTrue(torch.isfinite(loss))
+            self.assertTrue(torch.isfinite(model.weight).all())
+            self.assertFalse(loss.isnan() or torch.isinf(loss) or model.weight.isnan().any())
+            self.assertFalse(loss == torch.inf)
+            loss.backward()
+
+        self.assertEqual(self.captured(step)["values"], [])
+
     def test_operators_in_place_are_those_out_of_place(self):
         x = torch.randn(4, 6, requires_grad=True)
 
