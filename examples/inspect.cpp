@@ -42,7 +42,9 @@ int main(int argc, char** argv) {
     if (!file.empty()) {
       own = steps_of_file(file, program, request);
     } else if (network->count() > 0) {
-      own = steps_of(request.workload());
+      const Workload workload = request.workload();
+      request.precision = to_string(workload.precision);  // a captured step has its own
+      own = steps_of(workload);
     }
     request.answer(own, steps_of);
   });

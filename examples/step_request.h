@@ -29,7 +29,7 @@ struct StepRequest {
   std::vector<std::string> networks;
   std::vector<std::int64_t> batch_sizes;
   bool json = false;
-  CLI::Option* batch_option = nullptr;
+  CLI::Option *batch_option = nullptr, *precision_option = nullptr;
 
   /// @returns the option --network
   CLI::Option* add_to(Program& program) {
@@ -42,7 +42,8 @@ struct StepRequest {
         ->delimiter(',');
     program.add_option("--classes", classes, "default: the network's own")->expected(1);
     program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...")->capture_default_str();
-    program.add_option("--precision", precision, "fp32, tf32, default, bf16, fp16 or fp64")->capture_default_str();
+    precision_option = program.add_option("--precision", precision, "fp32, tf32, default, bf16, fp16 or fp64");
+    precision_option->capture_default_str();
     program.add_option("--optimizer-impl", optimizer_impl, "fused (default) or foreach, PyTorch's own default")
         ->expected(1);
     program.add_option("--attention", attention, "of transformers: sdpa (default; fused) or eager (written out)")
@@ -83,6 +84,8 @@ struct StepRequest {
     if (input.size() > 1) throw InputError(names.front() + " takes one input, not " + std::to_string(input.size()));
     Workload base;
     base.depth = base.base_filters = std::nullopt;
+    base.precision = parse_precision(precision);
+    const auto given = precision_option->count() > 0 ? std::vector{precision} : std::vector<std::string>();
     std::vector<Workload> all = sweep_workloads(std::span(&base, 1), {{"network", names},
                                                                       {"depth", depth},
                                                                       {"base_filters", base_filters},
@@ -90,7 +93,7 @@ struct StepRequest {
                                                                       {"input", input},
                                                                       {"classes", classes},
                                                                       {"optimizer", {optimizer}},
-                                                                      {"precision", {precision}},
+                                                                      {"precision", given},
                                                                       {"attention", attention},
                                                                       {"optimizer_impl", optimizer_impl}});
     for (const Workload& workload : all) workload.validate();

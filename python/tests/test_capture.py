@@ -150,8 +150,15 @@ class Roles(Captures):
             optimizer.step()
             judge(made).sum().backward()
 
+        def sharpness_aware():  # Foret et al. 2021: two passes on one batch, whose gradients do not add up
+            judge(data).sum().backward()
+            optimizer.zero_grad()
+            judge(data).sum().backward()
+            optimizer.step()
+
         document = self.captured(accumulating)
         self.assertEqual((document["batch_size"], document["batches"]), (8, 4))
+        self.assertNotIn("batches", self.captured(sharpness_aware))
         self.assertNotIn("batches", self.captured(adversarial))
 
     def test_memory_is_freed_when_the_program_frees_it(self):
@@ -282,6 +289,26 @@ class AsCudaDoes(Captures):
                     chosen.append(operators(self.captured(step)))
                 self.assertEqual(*chosen)
                 self.assertTrue(any("_foreach_" in op[0] for op in chosen[0]))
+                executed = self.captured(step, execute=True)
+                self.assertIn("aten::_foreach_norm", [op["name"] for op in executed["ops"]])
+                updates = [op["name"] for op in executed["ops"] if op["phase"] == "optimizer"]
+                self.assertTrue(any("_foreach_" in name for name in updates), updates)
+                self.assertFalse({"aten::mul_", "aten::add_", "aten::addcdiv_", "aten::lerp_"} & set(updates), updates)
+
+    def test_channels_last_memory_stays_so(self):
+        """As the same step leaves it when it is computed; no gradient is copied into another layout."""
+        image = torch.randn(2, 8, 6, 6).to(memory_format=torch.channels_last)
+        laid_out = []
+        for execute in (False, True):
+            model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Conv2d(16, 4, 3)).to(memory_format=torch.channels_last)
+            document = self.captured(lambda: model(image).sum().backward(), execute=execute)
+            laid_out.append([
+                [None if i is None else document["tensors"][i]["strides"] for i in op["outputs"]]
+                for op in document["ops"]
+                if "convolution" in op["name"]
+            ])
+            self.assertNotIn("aten::copy_", [op["name"] for op in document["ops"]])
+        self.assertEqual(*laid_out)
 
     def test_the_step_is_a_later_one(self):
         """The first step of SGD with momentum copies gradients; later ones multiply and add."""
@@ -295,6 +322,30 @@ class AsCudaDoes(Captures):
         names = [op["name"] for op in self.captured(step)["ops"] if op["phase"] == "optimizer"]
         self.assertEqual(names, ["aten::_foreach_mul_", "aten::_foreach_add_", "aten::_foreach_add_"])
         self.assertEqual(optimizer.state_dict()["state"], {})
+
+    def test_a_closure_computes_gradients_while_the_optimizer_steps(self):
+        steps = []
+        for in_closure in (False, True):
+            model = nn.Linear(6, 5)
+            optimizer = torch.optim.Adam(model.parameters())
+
+            def gradients():
+                optimizer.zero_grad()
+                loss = model(torch.randn(8, 6)).square().mean()
+                loss.backward()
+                return loss
+
+            def step():
+                if in_closure:
+                    optimizer.step(gradients)
+                else:
+                    gradients()
+                    optimizer.step()
+
+            steps.append(self.captured(step))
+            self.assertEqual(optimizer.state_dict()["state"], {})
+        for phase in ("forward", "loss", "backward", "optimizer"):
+            self.assertEqual(*(operators(document, phase) for document in steps))
 
     def attention(self, **options):
         q, k, v = (torch.randn(2, heads, 16, 8, requires_grad=True) for heads in (4, options.pop("kv_heads", 4), 4))

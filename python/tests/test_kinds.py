@@ -61,6 +61,49 @@ class Kinds(Captures):
                 step = self.inspected("--step", self.path)
                 self.assertEqual(step["conv_matmul_flops"], 3 * gates * products)
 
+    def test_recurrent_networks_that_a_cpu_computes(self):
+        """oneDNN has an operator for each layer and direction: the same products, and nothing unknown."""
+        for options in ({}, {"bidirectional": True, "batch_first": True}):
+            network, sequences = nn.LSTM(8, 16, 2, **options), torch.randn(10, 4, 8)
+            steps = []
+            for execute in (False, True):
+                document = self.captured(lambda: network(sequences)[0].square().mean().backward(), execute=execute)
+                self.assertFalse({"aten::set_", "aten::empty"} & {op["name"] for op in document["ops"][:3]})
+                for device in ([], ["--device", "cpu"]):
+                    steps.append(self.inspected("--step", self.path, *device))
+                    self.assertEqual(steps[-1]["unknown_ops"], [])
+            self.assertEqual([step["conv_matmul_flops"] for step in steps], [steps[0]["conv_matmul_flops"]] * 4)
+            layers = 4 if options else 2
+            self.assertEqual([step["kinds"].get("mkldnn_rnn_layer", {}).get("ops") for step in steps[1:2]], [layers])
+            self.assertEqual([step["kinds"]["rnn_backward"]["ops"] for step in steps[2:]], [layers] * 2)
+
+    def test_numbers_that_nobody_knows_are_finite(self):
+        model = nn.Linear(6, 5)
+
+        def step():
+            loss = model(torch.randn(4, 6).cuda()).sum()
+            self.assertTrue(torch.isfinite(loss))
+            self.assertTrue(torch.isfinite(model.weight).all())
+            self.assertFalse(loss.isnan() or torch.isinf(loss) or model.weight.isnan().any())
+            self.assertFalse(loss == torch.inf)
+            loss.backward()
+
+        self.assertEqual(self.captured(step)["values"], [])
+
+    def test_operators_in_place_are_those_out_of_place(self):
+        x = torch.randn(4, 6, requires_grad=True)
+
+        def step():
+            y = x * 2
+            for function in (F.leaky_relu, F.elu, F.celu, F.selu, F.mish, F.hardsigmoid, F.hardswish, F.relu6, F.silu):
+                y = function(y + 0, inplace=True)
+            y = F.threshold(y + 0, 0.1, 0.0, inplace=True).abs_()
+            y.detach().clone().eq_(1).gt_(0)
+            y.sum().backward()
+
+        self.captured(step, batch_size=4)
+        self.assertEqual(self.inspected("--step", self.path)["unknown_ops"], [])
+
     def test_recurrent_networks_in_half_precision_of_packed_sequences(self):
         network, lengths = nn.LSTM(8, 16, proj_size=4), torch.tensor([10, 7, 3])
         sequences = torch.randn(10, 3, 8)

@@ -133,6 +133,109 @@ class Scripts(Captures):
         del step["network"], exact["network"]
         self.assertEqual(step, exact)
 
+    def test_a_batch_that_the_script_fixes_is_not_said_to_be_any(self):
+        text = """
+            import sys
+            import torch
+            model = torch.nn.Linear(3, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model(torch.randn(int(sys.argv[1]), 3)).sum().backward()
+            optimizer.step()
+            """
+        sizes = ["--batch-sizes", "4,6"]
+        self.refused(text, "no tensor differs at batch sizes 4 and 6", options=sizes, arguments=["8"])
+        code, said = self.run_script(text, options=sizes, arguments=["{batch_size}"])
+        self.assertEqual(code, 0, said)
+
+    def test_several_forward_passes_before_one_backward_pass(self):
+        text = """
+            import torch
+            first, second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)
+            optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+            print(second(first(torch.randn(1, 3))).shape)  # belongs to no step
+            for _ in range(3):
+                a, b = (second(first(torch.randn(8, 3))) for _ in range(2))
+                (a - b).square().sum().backward()
+                optimizer.step()
+            """
+        for step in ("1", "2"):
+            code, said = self.run_script(text, options=["--steps", step])
+            self.assertEqual(code, 0, said)
+            with open(self.path) as file:
+                document = json.load(file)
+            self.assertEqual([op["name"] for op in document["ops"]].count("aten::addmm"), 4)
+            self.assertEqual((document["batch_size"], document.get("batches")), (8, None))
+
+    def test_a_step_of_two_optimizers(self):
+        text = """
+            import torch
+            generator, judge = torch.nn.Linear(2, 6), torch.nn.Linear(6, 1)
+            of_generator, of_judge = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (generator, judge))
+            for _ in range(4):
+                made = generator(torch.randn(8, 2))
+                judge(made.detach()).sum().backward()
+                of_judge.step()
+                judge(made).sum().backward()
+                of_generator.step()
+                of_generator.zero_grad()
+                of_judge.zero_grad()
+            """
+        for updates, said_so, products in ((1, 1, 2 + 1), (2, 0, 3 + 4)):  # forward and backward
+            for step in (1, 2) if updates == 2 else (1,):
+                options = ["--updates", str(updates), "--steps", str(step)]
+                code, said = self.run_script(text, options=options)
+                self.assertEqual((code, said.count("no update by 1 of the optimizers")), (0, said_so), said)
+                with open(self.path) as file:
+                    names = [op["name"] for op in json.load(file)["ops"]]
+                self.assertEqual(names.count("aten::_foreach_add_"), updates)
+                self.assertEqual(names.count("aten::addmm") + names.count("aten::mm"), products)
+
+    OF_SEVERAL_PROCESSES = """
+        import os
+        import sys
+        import torch
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel
+
+
+        def train(rank, processes):
+            dist.init_process_group("nccl", rank=rank, world_size=processes)
+            torch.cuda.set_device(rank)
+            assert torch.cuda.get_device_properties(rank).total_memory > 0
+            model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+            model = DistributedDataParallel(torch.nn.SyncBatchNorm.convert_sync_batchnorm(model).to(rank), [rank])
+            torch.save(model.module.state_dict(), sys.argv[1])
+            model.module.load_state_dict(torch.load(sys.argv[1], map_location="cuda"))
+            model = torch.nn.DataParallel(model.module) if len(sys.argv) > 3 else model
+            optimizer = torch.optim.Adam(model.parameters(), capturable=True)
+            data = [torch.randn(3, 8, 8) for _ in range(16)]
+            for x in torch.utils.data.DataLoader(data, 8, sampler=torch.utils.data.DistributedSampler(data)):
+                loss = model(x.to(rank)).sum()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                dist.all_reduce(loss)
+                dist.barrier()
+
+
+        if __name__ == "__main__":
+            torch.multiprocessing.spawn(train, (int(sys.argv[2]),), nprocs=int(sys.argv[2]))
+        """
+
+    def test_a_world_of_one_process(self):
+        weights = os.path.join(self.folder.name, "weights.pt")
+        for more in ((), ("DataParallel",)):
+            arguments = [weights, "1", *more]
+            code, said = self.run_script(self.OF_SEVERAL_PROCESSES, arguments, options=["--batch-sizes", "4,6"])
+            self.assertEqual(code, 0, said)
+            with open(self.path) as file:
+                names = [op["name"] for op in json.load(file)["ops"]]
+            self.assertEqual(names[:3], ["aten::convolution", "aten::add_", "aten::empty"])
+            self.assertFalse([name for name in names if "c10d" in name])
+            os.remove(self.path)
+        self.refused(self.OF_SEVERAL_PROCESSES, ": asks for 2 processes", arguments=[weights, "2"])
+        self.assertFalse(torch.distributed.is_initialized())
+
     def refused(self, text, message, code=2, **options):
         got, said = self.run_script(text, **options)
         self.assertEqual(got, code, said)

@@ -13,7 +13,7 @@ namespace perfpred {
 namespace {
 
 // Operators whose name in LibTorch differs from the name of their kind.
-constexpr std::array<std::pair<std::string_view, OpKind>, 71> kinds_by_name = {{
+constexpr std::array<std::pair<std::string_view, OpKind>, 73> kinds_by_name = {{
     {"_convolution", OpKind::convolution},
     {"addbmm", OpKind::baddbmm},
     {"native_batch_norm", OpKind::batch_norm},
@@ -25,6 +25,8 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 71> kinds_by_name = {{
     {"_fused_rms_norm_backward", OpKind::rms_norm_backward},
     {"_cudnn_rnn", OpKind::rnn},
     {"_cudnn_rnn_backward", OpKind::rnn_backward},
+    {"mkldnn_rnn_layer", OpKind::rnn},
+    {"mkldnn_rnn_layer_backward", OpKind::rnn_backward},
     {"native_group_norm", OpKind::group_norm},
     {"native_group_norm_backward", OpKind::group_norm_backward},
     {"_softmax", OpKind::softmax},
@@ -107,11 +109,13 @@ constexpr std::string_view others =
     "multilabel_margin_loss_forward multilabel_margin_loss_backward _ctc_loss _ctc_loss_backward _cdist_forward "
     "_cdist_backward _pdist_forward _pdist_backward log_sigmoid_forward log_sigmoid_backward glu glu_backward "
     "elu_backward "
-    "leaky_relu_backward softplus_backward rrelu_with_noise rrelu_with_noise_backward _prelu_kernel "
+    "leaky_relu leaky_relu_backward softplus_backward rrelu_with_noise rrelu_with_noise_backward _prelu_kernel "
     "_prelu_kernel_backward _masked_softmax _weight_norm_interface _weight_norm_interface_backward "
     "_thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell _thnn_fused_gru_cell_backward "
     "batch_norm_stats batch_norm_elemt batch_norm_gather_stats_with_counts batch_norm_backward_reduce "
-    "batch_norm_backward_elemt ";
+    "batch_norm_backward_elemt "
+    // LibTorch marks these as pointwise, but not their in-place forms.
+    "abs celu elu selu mish hardsigmoid threshold eq ne lt le gt ge copysign heaviside xlogy gcd lcm ";
 
 // Operators that neither compute nor move anything.
 constexpr std::string_view free_names =

@@ -330,7 +330,15 @@ OpGraph Workload::graph() const {
     return training_step(build_network(*this), optimizer, precision, optimizer_impl, layout);
   }
   const std::string variant = fmt::format("{}_{}", to_string(optimizer), to_string(precision));
-  if (const auto file = find_graph(network, variant)) return file->graph(batch_size);
+  if (const auto file = find_graph(network, variant)) {
+    const Precision known = file->precision();
+    if (is_captured_step(network) && known != precision && known != Precision::unknown &&
+        precision != Precision::unknown) {
+      throw InputError(fmt::format("network {} was captured in {}, not in {}", shown(network), to_string(known),
+                                   to_string(precision)));
+    }
+    return file->graph(batch_size);
+  }
   throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");
 }
 

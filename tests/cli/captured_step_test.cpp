@@ -65,6 +65,20 @@ TEST_F(CapturedStep, IsANetworkOfAFolder) {
   EXPECT_EQ(by_name["conv_matmul_flops"], 400.0 * inputs * outputs);
 }
 
+TEST_F(CapturedStep, IsInspectedByNameInThePrecisionThatWasCaptured) {
+  json half = linear_step();
+  half["precision"] = "fp16";
+  const std::string file = folder_.write("half.json", half.dump());
+  const std::string name = StepFile(file).name();
+  std::filesystem::copy_file(file, folder_.file(name.substr(5) + ".json"));
+  const std::vector<std::string> on = {"--batch-size", "100", "--device", "A100-80GB-PCIe"};
+  std::vector<std::string> by_file = {program("inspect"), "--step", file},
+                           by_name = {program("inspect"), "--network", name, "--graphs", folder_.path()};
+  by_file.insert(by_file.end(), on.begin(), on.end());
+  by_name.insert(by_name.end(), on.begin(), on.end());
+  EXPECT_EQ(answer(by_name), answer(by_file));
+}
+
 TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   std::vector<AggregateRow> rows;
   for (const std::int64_t size : {16, 32, 64, 128, 256, 512}) {
@@ -123,6 +137,13 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   EXPECT_EQ(answer({program("predict"), "--model", model, "--graphs", folder_.path(), "--network",
                     StepFile(accumulating).name(), "--batch-size", "8"}),
             one_step);  // in the precision that was captured
+  for (const char* program_name : {"predict", "inspect"}) {
+    const Finished other =
+        spawn({program(program_name), "--graphs", folder_.path(), "--network", StepFile(accumulating).name(),
+               "--batch-size", "8", "--precision", "fp16", "--device", "T4"});
+    EXPECT_EQ(other.exit_code, 2);
+    EXPECT_THAT(other.err, HasSubstr(" was captured in bf16, not in fp16"));
+  }
 
   // Named by its hash, it is no better known.
   const std::string name = StepFile(file).name();

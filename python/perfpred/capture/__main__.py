@@ -9,6 +9,7 @@ import contextlib
 import os
 import runpy
 import sys
+import warnings
 
 import torch
 
@@ -35,6 +36,9 @@ def _options(arguments):
     parser.add_argument("--out", default="step.json", help="the step file to write (default: step.json)")
     parser.add_argument("--steps", type=int, default=1, help="the step to record, counted from 1 (default: 1)")
     parser.add_argument(
+        "--updates", type=int, default=1, help="updates of optimizers that make one step, as 2 of a GAN (default: 1)"
+    )
+    parser.add_argument(
         "--batch-sizes",
         help="two batch sizes, joined by a comma: the file then answers for all. DataLoaders get each in turn, and so "
         "does {batch_size} in the script's arguments",
@@ -47,8 +51,9 @@ def _options(arguments):
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, of_script = parser.parse_known_args(arguments[:end])
     options.arguments = of_script + arguments[end + 1 :]
-    if options.steps < 1:
-        parser.error(f"--steps {options.steps} is not positive")
+    for name in ("steps", "updates"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} {getattr(options, name)} is not positive")
     options.sizes = [None]
     if options.batch_sizes is not None:
         try:
@@ -85,16 +90,25 @@ def _run(options, size):
     told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
     session = Session(options.execute, told)
     recorder, hooks = session.recorder, session.hooks
-    finished = 0
+    updates = finished = 0
+
+    def after_update():
+        nonlocal updates, finished
+        updates += 1
+        finished = updates // options.updates
+        return updates % options.updates == 0
 
     def before_forward():
-        """A step reaches from the forward pass to that after the optimizer's update."""
-        nonlocal finished
-        if hooks.stepped:
-            finished += 1
-            if finished == options.steps:
-                raise _Captured
-        if hooks.stepped or not recorder.recording or not any(op["phase"] == "backward" for op in recorder.ops):
+        """A step reaches from the forward pass to that after the optimizer's (last) update. A forward pass before it, of
+        which nothing is left, belongs to no step.
+        """
+        ends = hooks.stepped and after_update()
+        if ends and finished == options.steps:
+            if left_out := hooks.left_out():
+                told(f"the step has no update by {left_out} of the optimizers; --updates N takes N updates as one step")
+            raise _Captured
+        begun = recorder.holds_activations() or any(op["phase"] == "backward" for op in recorder.ops)
+        if ends or not recorder.recording or not begun:
             recorder.clear()
             hooks.restart()
             recorder.recording = True
@@ -108,18 +122,21 @@ def _run(options, size):
         sys.argv = [options.script, *arguments]
         sys.path[0] = os.path.dirname(os.path.abspath(options.script))
         stack.enter_context(session)
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "for .*: copying from a non-meta parameter")
         stack.enter_context(_loaders_of(size))
         try:
             runpy.run_path(options.script, run_name="__main__")
         except _Captured:
             pass
         except SystemExit as error:
-            if error.code not in (None, 0) and not (hooks.stepped and finished + 1 >= options.steps):
+            if error.code not in (None, 0) and not (hooks.stepped and (updates + 1) // options.updates >= options.steps):
                 raise CaptureError(
                     f"{options.script} ended with {error.code!r} before its step {options.steps}"
                 ) from error
     if finished < options.steps:
-        finished += hooks.stepped
+        if hooks.stepped:
+            after_update()
         if finished < options.steps:
             made = "no training step" if finished == 0 else f"{finished} of {options.steps} training steps"
             reason = "; an optimizer of torch.optim ends a step" if finished == 0 else ""

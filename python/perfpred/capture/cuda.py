@@ -3,12 +3,13 @@
 
 import contextlib
 import importlib
+import types
 
 import torch
 import torch._dynamo  # reads what is replaced here when a dispatch mode first imports it
 import torch.utils.checkpoint
 
-from perfpred.capture import above
+from perfpred.capture import above, alone
 
 _MEMORY = 80 * 2**30
 
@@ -37,10 +38,20 @@ class _Nothing:
         return lambda *args, **kwargs: None
 
 
-def _replacements():
-    def says(value):
-        return lambda *args, **kwargs: value
+def _says(value):
+    return lambda *args, **kwargs: value
 
+
+def _of_optimizers(kinds):
+    """What CUDA's optimizers and clipping choose by default, for these kinds of devices."""
+    for module in ("torch.optim.optimizer", "torch.optim.swa_utils", "torch.utils._foreach_utils"):
+        place = importlib.import_module(module)
+        for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
+            yield place, name, _says(kinds)
+
+
+def _replacements():
+    says = _says
     nothing = says(None)
     cuda = torch.cuda
     for name, value in {
@@ -52,6 +63,9 @@ def _replacements():
         "current_device": 0,
         "get_device_name": "none",
         "get_device_capability": (9, 0),
+        "get_device_properties": types.SimpleNamespace(
+            name="none", major=9, minor=0, total_memory=_MEMORY, multi_processor_count=132, warp_size=32
+        ),
         "mem_get_info": (_MEMORY, _MEMORY),
         "memory_allocated": 0,
         "max_memory_allocated": 0,
@@ -78,12 +92,12 @@ def _replacements():
     yield torch.amp.autocast_mode, "amp_definitely_not_available", says(False)
     yield torch, "clear_autocast_cache", above.clear_cast_weights
 
-    # What CUDA's optimizers and clipping choose by default.
     kinds = ["cuda", "meta"]
-    for module in ("torch.optim.optimizer", "torch.optim.swa_utils", "torch.utils._foreach_utils"):
-        place = importlib.import_module(module)
-        for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
-            yield place, name, says(kinds)
+    yield from _of_optimizers(kinds)
+    for name in "adadelta adagrad adam adamax asgd nadam radam rmsprop rprop".split():
+        yield importlib.import_module(f"torch.optim.{name}"), "_get_capturable_supported_devices", says(kinds)
+    yield torch.serialization, "default_restore_location", _restored(torch.serialization.default_restore_location)
+    yield from alone.replacements()
 
     yield torch.utils.checkpoint, "_infer_device_type", says("cuda")
     yield torch, "compile", _compile
@@ -96,22 +110,41 @@ def _replacements():
 
 
 @contextlib.contextmanager
-def pretended_cuda():
+def _replaced(replacements):
     replaced = []
     try:
-        for place, name, value in _replacements():
+        for place, name, value in replacements:
             if hasattr(place, name):
                 own = name in vars(place)
                 replaced.append((place, name, getattr(place, name), own))
                 setattr(place, name, value)
         yield
     finally:
-        above.clear_cast_weights()
         for place, name, value, own in reversed(replaced):
             if own:
                 setattr(place, name, value)
             else:
                 delattr(place, name)
+
+
+@contextlib.contextmanager
+def pretended_cuda():
+    with _replaced(_replacements()):
+        try:
+            yield
+        finally:
+            alone.leave()
+            above.clear_cast_weights()
+
+
+def optimizers_of_cuda():
+    """While this context manager is active, updates on a CPU are those that CUDA's optimizers choose by default."""
+    return _replaced(_of_optimizers(["cpu", "cuda"]))
+
+
+def _restored(restore):
+    """torch.load() leaves the tensors of files on the host."""
+    return lambda storage, location: restore(storage, "cpu" if location.startswith("cuda") else location)
 
 
 def _compile(model=None, **options):

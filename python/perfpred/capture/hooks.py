@@ -2,6 +2,8 @@
 """Where in a training step the program is: phase, layer, and what tensors are for."""
 
 import contextlib
+import gc
+import inspect
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -37,6 +39,7 @@ class Hooks:
         self._trying = False
         self._tried = set()
         self._saved_states = []
+        self._updated = {}  # optimizers that the step used
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -64,8 +67,24 @@ class Hooks:
 
     def restart(self):
         """The step that is recorded begins here."""
+        self.batch_size = None
         self._calls.clear()
         self._backward_passes = 0
+        self._updated.clear()
+
+    def left_out(self):
+        """How many optimizers of the step's networks do not update them in this step, as one of a GAN's two."""
+        of_networks = {id(p) for network in self._called() for p in network.parameters()}
+        updated = {id(p) for optimizer in self._updated.values() for p in _parameters_of(optimizer)}
+        left = 0
+        for thing in gc.get_objects():
+            if issubclass(type(thing), torch.optim.Optimizer):
+                own = {id(p) for p in _parameters_of(thing)}
+                left += bool(own & of_networks) and not own & updated
+        return left
+
+    def _called(self):
+        return [network for network in self._networks if id(network) in self._calls]
 
     @property
     def batches(self):
@@ -87,7 +106,8 @@ class Hooks:
 
     def _backward_of(self, run):
         def backward(*args, **kwargs):
-            self._backward_passes += self._backward == 0
+            if self._backward == 0:
+                self._count_backward_pass()
             self._backward += 1
             self.recorder.phase = "backward"
             layer, self.recorder.layer = self.recorder.layer, -1
@@ -98,6 +118,12 @@ class Hooks:
                 self.recorder.layer = layer
 
         return backward
+
+    def _count_backward_pass(self):
+        """Gradients that are added to no others begin a new sum: a second pass on the same batch, as SAM and LBFGS do it."""
+        if not any(p.grad is not None for network in self._called() for p in network.parameters()):
+            self._backward_passes = 0
+        self._backward_passes += 1
 
     # ---- modules ----
 
@@ -179,12 +205,31 @@ class Hooks:
     def _before_step(self, optimizer, args, kwargs):
         if self._trying:
             return
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], self._watched(optimizer, args[1]), *args[2:]), kwargs
+        if kwargs.get("closure") is not None:
+            return args, {**kwargs, "closure": self._watched(optimizer, kwargs["closure"])}
+        self._begin_update(optimizer)
+
+    def _watched(self, optimizer, closure):
+        """A closure that computes the gradients while the optimizer steps."""
+
+        def watched():
+            try:
+                return closure()
+            finally:
+                self._begin_update(optimizer)
+
+        return watched
+
+    def _begin_update(self, optimizer):
         self.recorder.phase = "optimizer"
         if id(optimizer) not in self._tried:
             self._tried.add(id(optimizer))
             self._saved_states.append((optimizer, _copy_of_state(optimizer)))
-            closure = len(args) > 1 or kwargs.get("closure") is not None
-            if not optimizer.state and not closure and not self.recorder.execute:
+            needs_closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+            needs_closure = needs_closure is not None and needs_closure.default is inspect.Parameter.empty
+            if not optimizer.state and not needs_closure and not self.recorder.execute:
                 self._try_step(optimizer)
         self._name_training(optimizer)
 
@@ -202,6 +247,7 @@ class Hooks:
         if self._trying:
             return
         self._name_training(optimizer)
+        self._updated[id(optimizer)] = optimizer
         self.stepped = True
 
     def restore_optimizers(self):
@@ -209,6 +255,10 @@ class Hooks:
             optimizer.state.clear()
             optimizer.state.update(state)
         self._saved_states = []
+
+
+def _parameters_of(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def _copy_of_state(optimizer):

@@ -6,7 +6,7 @@ import sys
 import weakref
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from perfpred.capture.above import below_autograd
 from perfpred.capture.values import KnownValues, tensors_in
@@ -53,10 +53,11 @@ class _Schema:
     def __init__(self, op):
         schema = op._schema
         returned = [r.alias_info for r in schema.returns]
-        # A view neither computes nor moves anything.
-        self.view = bool(returned) and returned[0] is not None and not returned[0].is_write
-        self.in_place = bool(returned) and returned[0] is not None and returned[0].is_write
         self.name = op.name().partition(".")[0]
+        # A view neither computes nor moves anything; nor does an exchange with no other process.
+        self.view = bool(returned) and returned[0] is not None and not returned[0].is_write
+        self.view = self.view or self.name.startswith("c10d::")
+        self.in_place = bool(returned) and returned[0] is not None and returned[0].is_write
         self.pointwise = torch.Tag.pointwise in op.tags
         self.written = []
         if not schema.returns:
@@ -133,6 +134,10 @@ class Recorder(TorchDispatchMode):
         elif self._roles[key][0] != role:
             self._roles[key] = (role, self._roles[key][1])
 
+    def holds_activations(self):
+        """Whether anything that a forward pass has made is alive."""
+        return any(self.storages[index]["role"] == "activation" for index in self._storage_ids.values())
+
     def note_tensor(self, tensor):
         """Lists a tensor, whether or not an operator uses it."""
         self._tensor_id(tensor)
@@ -204,6 +209,8 @@ class Recorder(TorchDispatchMode):
         values = list(args) + list(kwargs.values())
         if schema.name == "aten::copy_":
             values = values[1:]
+        if schema.name.startswith("aten::mkldnn_rnn_layer"):  # states have three axes, as those of other networks have
+            values[5:7] = [state.unsqueeze(0) for state in values[5:7]]
         inputs = [t for v in values for t in tensors_in(v) if t.dim() > 0 or t.is_meta or self.execute]
         entry = {
             "name": schema.name,
@@ -232,14 +239,15 @@ class Recorder(TorchDispatchMode):
             raise CaptureError(f"{user_line()}: sparse tensors are not captured")
         storage = tensor.untyped_storage()
         key = storage._cdata
-        if key not in self._stand_ins:
-            made = torch.empty(storage.nbytes(), dtype=torch.uint8, device="meta")
-            self.set_role(made, self._role_on_host(tensor))
-            self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
-            self.known.learn_storage(made, tensor)
-        whole = self._stand_ins[key][0]
-        result = torch.empty(0, dtype=tensor.dtype, device="meta")
-        return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+        with _disable_current_modes():  # neither is an operator of the program
+            if key not in self._stand_ins:
+                made = torch.empty(storage.nbytes(), dtype=torch.uint8, device="meta")
+                self.set_role(made, self._role_on_host(tensor))
+                self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
+                self.known.learn_storage(made, tensor)
+            whole = self._stand_ins[key][0]
+            result = torch.empty(0, dtype=tensor.dtype, device="meta")
+            return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def without_memory(self, value):
         """An argument of an operator, with stand-ins for the tensors of the host in it."""
@@ -366,7 +374,8 @@ class Recorder(TorchDispatchMode):
 
     def _executed(self, op, args, kwargs):
         try:
-            return op(*args, **kwargs)
+            result = op(*args, **kwargs)
+            return _laid_out_by_cudnn(op, args, result) if op._opname.startswith("convolution") else result
         except (NotImplementedError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise CaptureError(_explained(op, reason)) from error
@@ -386,6 +395,20 @@ class Recorder(TorchDispatchMode):
         if self.recording and on_device and isinstance(result, torch.Tensor):
             self._record(op, schema, args, kwargs, result)
         return result
+
+
+def _laid_out_by_cudnn(op, args, result):
+    """aten/src/ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format(): channels-last if image or weight is."""
+    first = 1 if op._opname == "convolution_backward" else 0
+    image, weight = args[first], args[first + 1]
+    formats = {torch._prims_common.suggest_memory_format(t) for t in (image, weight)} - {torch.contiguous_format}
+    if not formats or torch.float64 in (image.dtype, weight.dtype):
+        return result
+    memory_format = formats.pop()
+    if isinstance(result, torch.Tensor):
+        return result.contiguous(memory_format=memory_format)
+    *gradients, of_bias = result
+    return (*(None if t is None else t.contiguous(memory_format=memory_format) for t in gradients), of_bias)
 
 
 def _elements(args):

@@ -9,7 +9,7 @@ import torch
 
 from perfpred.capture import step_file
 from perfpred.capture.above import above_autograd
-from perfpred.capture.cuda import pretended_cuda
+from perfpred.capture.cuda import optimizers_of_cuda, pretended_cuda
 from perfpred.capture.hooks import Hooks
 from perfpred.capture.recorder import CaptureError, Recorder
 
@@ -73,7 +73,9 @@ class Session:
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            if not self.recorder.execute:
+            if self.recorder.execute:
+                stack.enter_context(optimizers_of_cuda())
+            else:
                 stack.enter_context(pretended_cuda())
                 stack.enter_context(above_autograd(self.hooks.loss, self.recorder.without_memory))
                 stack.enter_context(_parameters_without_memory(self.recorder))

@@ -145,6 +145,11 @@ def combine(first, second, path=None):
             if any(growth):
                 tensor[grows] = growth
         joined["tensors"].append(tensor)
+    if not any("growth" in tensor for tensor in joined["tensors"]):
+        raise CaptureError(
+            f"no tensor differs at batch sizes {a['batch_size']} and {b['batch_size']}: batches come neither from a "
+            "DataLoader nor from {batch_size} in the script's arguments"
+        )
     joined["other_batch_size"] = b["batch_size"]
     ordered = {key: joined[key] for key in a if key not in ("values", "storages", "tensors", "ops")}
     ordered["other_batch_size"] = b["batch_size"]

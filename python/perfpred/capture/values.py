@@ -4,6 +4,7 @@
 A program asks of them how to go on: whether a mask hides anything, how many labels count.
 """
 
+import math
 import weakref
 
 import torch
@@ -21,6 +22,16 @@ def tensors_in(value):
         for element in value:
             if isinstance(element, torch.Tensor):
                 yield element
+
+
+def _of_finite_numbers(name, args):
+    """What a question for NaN and infinities (isfinite() asks twice) is told: numbers that nobody knows are finite."""
+    if name in ("isnan", "isinf"):
+        return False
+    infinite = len(args) == 2 and (args[1] is args[0] or (isinstance(args[1], float) and math.isinf(args[1])))
+    if name not in ("eq", "ne") or not infinite:
+        return None
+    return (name == "eq") == (args[1] is args[0])
 
 
 class KnownValues:
@@ -76,6 +87,10 @@ class KnownValues:
         if not isinstance(result, torch.Tensor) or result.dtype.is_floating_point or result.dtype.is_complex:
             return
         if result.numel() > _LARGEST or torch.Tag.nondeterministic_seeded in op.tags:
+            return
+        truth = _of_finite_numbers(op._opname, args)
+        if truth is not None and result.dtype == torch.bool:
+            self.learn(result, torch.full(result.shape, truth))
             return
         by_shape = op._opname in _LIKE
         mapped = [self._on_host(v, by_shape) for v in args]

@@ -34,6 +34,7 @@ std::size_t forward(Lowering& lowering, const Op& op) {
   RnnSizes lstm;
   if (out.size() < 4 || !lstm.read(step, op, out[3], out[0]) || !is_onednns(lstm, op)) return 0;
   if (in.size() < lstm.weights + 3 || out[1] == no_tensor) return 0;
+  if (step.tensors()[out[3]].type == DataType::u8) return 0;  // a recorded mkldnn_rnn_layer
   const TensorId states = in[lstm.weights + 1], cells = in[lstm.weights + 2];
   const Shape state = {1, lstm.samples, lstm.hidden};
   const TensorId x = with_positions_first(lowering, op, lstm, in[0], step.shape(in[0])[2]);
