@@ -28,7 +28,7 @@ class PERFPRED_API Roofline {
   /// @throws InputError if the device has no bandwidth, or no peak of any precision
   explicit Roofline(Device device);
 
-  /// A device of which only its name and two peaks are known.
+  /// A device that is known by its name and two peaks alone.
   /// @param peak_flops  FLOP/s in every precision
   /// @param peak_bytes  bytes/s
   /// @throws InputError unless both are positive

@@ -101,7 +101,7 @@ class PERFPRED_API TimeRegressor {
   /// Corrects later predictions by finished runs (hybrid), all but those that it rejects: outliers, failed runs, runs
   /// that were observed before (same key and time stamp), and runs whose network or device the model cannot describe. A
   /// run of a known key is averaged with its row. A group keeps at most 5,000 rows: beyond, it forgets the rows that
-  /// its other rows predict best. Takes time in proportion to the cube of the group's rows, of which at most 400 count.
+  /// its other rows predict best. Takes time in proportion to the cube of the group's rows, at most of 400.
   /// @returns the rejected runs
   /// @throws InputError if the kind cannot learn from runs
   std::vector<RejectedRun> observe(std::span<const Run> runs);

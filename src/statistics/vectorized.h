@@ -10,7 +10,7 @@
 #define PERFPRED_ONE_CLONE
 #endif
 
-/// In front of a function: compiled for AVX2 and AVX-512 too, of which the best that the machine has is taken.
+/// In front of a function: compiled for AVX2 and AVX-512 too. At run time the best that the machine has is taken.
 /// Instruction sets, not processors: GCC takes a clone for `arch=haswell` on that generation alone.
 #if defined(__x86_64__) && !defined(PERFPRED_ONE_CLONE)
 #define PERFPRED_VECTORIZED __attribute__((target_clones("avx512f", "avx2", "default")))

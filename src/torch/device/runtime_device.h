@@ -8,7 +8,7 @@
 namespace perfpred {
 
 /// `auto` (the first GPU, else the CPU), `cpu`, `cuda`, `cuda:1`; a CUDA device has an index, and
-/// becomes this thread's current one, of which an error's cause is asked.
+/// becomes this thread's current one, which is asked for an error's cause.
 /// @throws InputError for any other text, DeviceError if the machine lacks the device
 [[nodiscard]] c10::Device runtime_device(std::string_view text);
 

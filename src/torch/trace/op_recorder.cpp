@@ -20,7 +20,7 @@ Strided strided(const at::Tensor& tensor) {
           std::span(tensor.strides().data(), tensor.strides().size())};
 }
 
-/// Of tensors of which some may not be defined.
+/// Of tensors that need not be defined.
 std::vector<Strided> strided(std::span<const at::Tensor> tensors) {
   std::vector<Strided> all;
   for (const at::Tensor& tensor : tensors) all.push_back(tensor.defined() ? strided(tensor) : Strided());

@@ -41,8 +41,8 @@ struct TrainingData {
                                                         const std::function<void(const std::string&)>& message,
                                                         const std::function<bool()>& stop);
 
-/// @throws InputError if the last batch of an epoch has one image, of which a batch normalisation of the zoo's network
-/// gets a single value per channel, which has no variance
+/// @throws InputError if the last batch of an epoch has one image, and a batch normalisation of the zoo's network would
+/// get a single value per channel, which has no variance
 void check_last_batch(Workload workload);
 
 }  // namespace perfpred
