@@ -56,7 +56,8 @@ function(perfpred_component name)
   target_link_libraries(${library} PUBLIC perfpred_core)
   target_link_libraries(${internal} INTERFACE perfpred_core_internal)
   if(BUILD_SHARED_LIBS)
-    # Private functions of core come along as copies that nobody else sees.
+    # Private functions of core come along as copies that nobody else sees. What core exports is taken from core, which
+    # comes first on the command line.
     target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:perfpred_core_archive>)
     target_link_options(${library} PRIVATE LINKER:--exclude-libs,libperfpred_core_archive.a)
     target_link_libraries(${archive} PUBLIC perfpred_core_archive)

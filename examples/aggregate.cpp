@@ -25,19 +25,12 @@ struct Options {
   bool json = false;
 };
 
-/// Says on standard error what an input did not add.
-void report(const std::string& input, const AddedRuns& added) {
-  for (const std::string& line : added.skipped) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
-  if (added.repeated != 0) {
-    fmt::print(stderr, "perfpred-aggregate: {}: skipped {} of {} runs, which are in an earlier input\n", input,
-               added.repeated, added.added + added.repeated);
-  }
-}
-
-void merge(Aggregator& aggregator, const std::string& file) {
+/// Adds a partial aggregate. @returns what was skipped
+std::vector<std::string> merge(Aggregator& aggregator, const std::string& file) {
   const Aggregator partial = Aggregator::read_partial(file);
   try {
-    report(file, aggregator.merge(partial));
+    if (aggregator.merge(partial)) return {};
+    return {fmt::format("{0}: skipped {1} of {1} runs, which are in an earlier input", file, partial.runs())};
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", file, error.what()));
   }
@@ -48,16 +41,15 @@ Aggregator aggregate(const Options& options) {
     throw InputError("one of --runs, --logs, --merge is required");
   }
   Aggregator aggregator(parse_label(options.label));
-  for (const std::string& file : options.merge) merge(aggregator, file);
-  std::vector<std::string> empty;
-  for (const std::string& file : options.runs) {
-    const AddedRuns added = aggregator.add_file(file);
-    report(file, added);
-    if (added.added + added.repeated == 0) empty.push_back(file + ": holds no run");
-  }
-  if (!options.logs.empty()) report(options.logs, aggregator.add_logs(options.logs));
-  if (aggregator.runs() == 0) throw InputError(empty.empty() ? "no input holds a run" : empty.front());
-  for (const std::string& line : empty) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
+  std::vector<std::string> notes;
+  const auto note = [&notes](const std::vector<std::string>& more) {
+    notes.insert(notes.end(), more.begin(), more.end());
+  };
+  for (const std::string& file : options.merge) note(merge(aggregator, file));
+  for (const std::string& file : options.runs) note(aggregator.add_file(file));
+  if (!options.logs.empty()) note(aggregator.add_logs(options.logs));
+  if (aggregator.runs() == 0) throw InputError(notes.empty() ? "no input holds a run" : notes.front());
+  for (const std::string& line : notes) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
   return aggregator;
 }
 

@@ -82,7 +82,8 @@ TEST(AggregatorFile, HoweverItIsWritten) {
 TEST(AggregatorFile, HeaderOnly) {
   const TemporaryFolder folder;
   Aggregator aggregator;
-  aggregator.add_file(folder.write("runs.csv", csv_line(run_columns())));
+  EXPECT_THAT(aggregator.add_file(folder.write("runs.csv", csv_line(run_columns()))),
+              ElementsAre(folder.file("runs.csv") + ": holds no run"));
   std::string without_feed = csv_line(run_columns());
   without_feed.pop_back();
   aggregator.add_file(folder.write("runs.csv", without_feed));
@@ -160,10 +161,11 @@ TEST(Aggregator, RecoversRowsFromLogs) {
   folder.write("cut.jsonl", "{\"workload\":\"x\"}\n{\"epoch\":1,");
   folder.write("notes.txt", "not a log");
   Aggregator from_logs;
-  const AddedRuns added = from_logs.add_logs(folder.path());
-  EXPECT_EQ(added.added, 6);
-  EXPECT_THAT(added.skipped, ElementsAre(folder.file("cut.jsonl") + ": holds no row; its run was cut off"));
-  EXPECT_EQ(from_logs.add_logs(folder.path()).repeated, 6);
+  const std::string cut_off = folder.file("cut.jsonl") + ": holds no row; its run was cut off";
+  EXPECT_THAT(from_logs.add_logs(folder.path()), ElementsAre(cut_off));
+  EXPECT_EQ(from_logs.runs(), 6);
+  EXPECT_THAT(from_logs.add_logs(folder.path()),
+              ElementsAre(cut_off, folder.path() + ": skipped 6 of 6 runs, which are in an earlier input"));
   Aggregator from_runs;
   for (const auto& run : runs) from_runs.add(run);
   expect_close(from_logs.rows(), from_runs.rows(), 1e-14);

@@ -145,9 +145,10 @@ TEST(ReaderMutation, FilesReadInPiecesAgreeWithFilesReadRowByRow) {
       while (csv.next()) careful.add(parser.parse(csv.fields(), csv.place("")));
     });
     Aggregator fast;
-    AddedRuns added;
-    std::string got = complaint([&] { added = fast.add_file(path, 1 + round % 2); });
-    if (!added.skipped.empty()) got = added.skipped[0].substr(0, added.skipped[0].rfind("; "));  // the last line
+    std::vector<std::string> notes;
+    std::string got = complaint([&] { notes = fast.add_file(path, 1 + round % 2); });
+    const bool cut_off = !notes.empty() && notes.back().find("; the last line was cut off") != std::string::npos;
+    if (cut_off) got = notes.back().substr(0, notes.back().rfind("; "));
     ASSERT_EQ(got.empty(), expected.empty()) << "fast: " << got << "\ncareful: " << expected;
     if (!got.empty()) {
       // What add() refuses has no line yet. The careful reader, in large blocks, tells a NUL byte before anything else.
@@ -155,7 +156,7 @@ TEST(ReaderMutation, FilesReadInPiecesAgreeWithFilesReadRowByRow) {
       if (expected.find("NUL") == std::string::npos) {
         ASSERT_EQ(placed ? got : got.substr(got.find(": ") + 2), expected);
       }
-      if (added.skipped.empty()) continue;
+      if (!cut_off) continue;
     }
     ++accepted;
     std::vector<AggregateRow> rows;

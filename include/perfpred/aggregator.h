@@ -75,14 +75,6 @@ struct RejectedRun {
   friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
 };
 
-/// What an input gave an Aggregator.
-struct AddedRuns {
-  std::int64_t added = 0;
-  /// Skipped runs: an earlier input has one with the same key, env, timestamp, host, time and accuracy.
-  std::int64_t repeated = 0;
-  std::vector<std::string> skipped;  ///< one line for each unfinished last row and each log without a row
-};
-
 /// Groups runs by Workload::key() and env into rows of runs_agg.csv. Memory: sums for each group, 8 bytes that identify
 /// each run, and the time and timestamp of each rejected run. Partial aggregates, of several files or machines, merge
 /// to the same rows in any order: sums are kept in twice the precision of a double.
@@ -102,19 +94,23 @@ class PERFPRED_API Aggregator {
   /// @throws InputError if a time or a throughput is beyond 1e-100..1e100
   void add(const Run& run);
 
-  /// Adds all rows of a runs.csv, a regular file in parallel, except runs that an earlier input has. A last row that
-  /// has no line feed and is not a run was cut off by its writer; it is skipped. If this throws, nothing was added.
+  /// Adds all rows of a runs.csv, a regular file in parallel, except runs that an earlier input has: one with the same
+  /// key, env, timestamp, host, time and accuracy. A last row that has no line feed and is not a run was cut off by its
+  /// writer; it is skipped. If this throws, nothing was added.
   /// @param threads  0: one for each usable CPU
+  /// @returns lines that say what was skipped, or that the file holds no run
   /// @throws InputError as read_runs() and add() do
-  AddedRuns add_file(const std::string& path, int threads = 0);
+  std::vector<std::string> add_file(const std::string& path, int threads = 0);
 
   /// Adds the rows of all logs (`*.jsonl`, in subfolders too) in a folder, except runs that an earlier input has.
+  /// @returns lines that say what was skipped: logs without a row, runs of earlier inputs
   /// @throws InputError if the folder cannot be read or has no log, or as read_run_log does
-  AddedRuns add_logs(const std::string& folder);
+  std::vector<std::string> add_logs(const std::string& folder);
 
   /// Adds all runs of the other, or none if earlier inputs have all of them.
+  /// @returns false if earlier inputs have all of them
   /// @throws InputError if the other's label is not the same, or if earlier inputs have only some of its runs
-  AddedRuns merge(const Aggregator& other);
+  bool merge(const Aggregator& other);
 
   /// Writes the state as a JSON file (a partial aggregate), and reads it back. @throws InputError if the file is not a
   /// partial aggregate, Error if the disk refuses

@@ -25,16 +25,4 @@ class PERFPRED_API ModelError : public Error {
   using Error::Error;
 };
 
-/// A device that is not there or stopped answering.
-class PERFPRED_API DeviceError : public Error {
- public:
-  using Error::Error;
-};
-
-/// The device had too little memory for the work.
-class PERFPRED_API OutOfMemory : public DeviceError {
- public:
-  using DeviceError::DeviceError;
-};
-
 }  // namespace perfpred

@@ -36,6 +36,12 @@ std::vector<std::string> log_files(const std::string& folder) {
   return files;
 }
 
+void note_repeated(const std::string& input, const PartialAggregate& added, std::vector<std::string>& notes) {
+  if (added.repeated == 0) return;
+  notes.push_back(fmt::format("{}: skipped {} of {} runs, which are in an earlier input", input, added.repeated,
+                              added.runs + added.repeated));
+}
+
 }  // namespace
 
 std::string_view to_string(Aggregator::Label label) { return enumerator_name_of<Aggregator::Label::mean>(label); }
@@ -60,23 +66,25 @@ void Aggregator::add(const Run& run) {
   impl_->add(run, impl_->groups.index_of(run.workload, run.env), none, 0);
 }
 
-AddedRuns Aggregator::add_file(const std::string& path, int threads) {
+std::vector<std::string> Aggregator::add_file(const std::string& path, int threads) {
   std::optional<std::string> cut_off;
   const PartialAggregate file = aggregate_file(path, impl_->label, threads, EarlierRuns(impl_->fingerprints), cut_off);
   impl_->merge(file);
-  AddedRuns added{file.runs, file.repeated, {}};
-  if (cut_off) added.skipped.push_back(*cut_off + "; the last line was cut off by its writer and is skipped");
-  return added;
+  std::vector<std::string> notes;
+  if (file.runs + file.repeated == 0) notes.push_back(path + ": holds no run");
+  if (cut_off) notes.push_back(*cut_off + "; the last line was cut off by its writer and is skipped");
+  note_repeated(path, file, notes);
+  return notes;
 }
 
-AddedRuns Aggregator::add_logs(const std::string& folder) {
-  AddedRuns added;
+std::vector<std::string> Aggregator::add_logs(const std::string& folder) {
+  std::vector<std::string> notes;
   const EarlierRuns earlier(impl_->fingerprints);
   PartialAggregate logs(impl_->label);
   for (const std::string& file : log_files(folder)) {
     const RunLog log = read_run_log(file);
     if (!log.run) {
-      added.skipped.push_back(file + ": holds no row; its run was cut off");
+      notes.push_back(file + ": holds no row; its run was cut off");
       continue;
     }
     try {
@@ -86,12 +94,11 @@ AddedRuns Aggregator::add_logs(const std::string& folder) {
     }
   }
   impl_->merge(logs);
-  added.added = logs.runs;
-  added.repeated = logs.repeated;
-  return added;
+  note_repeated(folder, logs, notes);
+  return notes;
 }
 
-AddedRuns Aggregator::merge(const Aggregator& other) {
+bool Aggregator::merge(const Aggregator& other) {
   if (other.label() != label()) {
     throw InputError(fmt::format("holds label {}, where {} is wanted", to_string(other.label()), to_string(label())));
   }
@@ -99,13 +106,13 @@ AddedRuns Aggregator::merge(const Aggregator& other) {
   const auto& theirs = other.impl_->fingerprints;
   const auto repeated =
       std::count_if(theirs.begin(), theirs.end(), [&](Fingerprint run) { return earlier.contain(run); });
-  if (repeated == other.runs()) return {0, repeated, {}};
+  if (repeated == other.runs()) return other.runs() == 0;
   if (repeated != 0) {
     throw InputError(fmt::format("{} of its {} runs are in an earlier input; give their runs.csv files instead",
                                  repeated, other.runs()));
   }
   impl_->merge(*other.impl_);
-  return {other.runs(), 0, {}};
+  return true;
 }
 
 void Aggregator::write_partial(const std::string& path) const { write_partial_json(path, *impl_); }

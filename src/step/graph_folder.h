@@ -11,9 +11,10 @@ namespace perfpred {
 /// The step file of a network in the folders of add_graphs(), read at the first call; nothing if none has it.
 /// @param variant  how it is trained: `<digits>_<variant>.json` is taken before `<digits>.json`
 /// @throws InputError as StepFile does
-[[nodiscard]] std::optional<StepFile> find_graph(const std::string& network, const std::string& variant = {});
+[[nodiscard]] PERFPRED_API std::optional<StepFile> find_graph(const std::string& network,
+                                                              const std::string& variant = {});
 
 /// Batches whose gradients a step accumulates: StepFile::batches() of a captured step whose file is known, else 1.
-[[nodiscard]] std::int64_t batches_per_step(const std::string& network);
+[[nodiscard]] PERFPRED_API std::int64_t batches_per_step(const std::string& network);
 
 }  // namespace perfpred

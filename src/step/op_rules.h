@@ -14,7 +14,7 @@ struct OpRule {
 };
 
 /// The rule that register_op() gave to an operator, or null.
-[[nodiscard]] std::shared_ptr<const OpRule> registered_rule(const std::string& name);
+[[nodiscard]] PERFPRED_API std::shared_ptr<const OpRule> registered_rule(const std::string& name);
 
 /// Counts an operator of the graph by a rule; its kind becomes `custom`. @throws InputError as the rule does
 void count_by(const OpRule& rule, const OpGraph& graph, Op& op);

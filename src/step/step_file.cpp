@@ -193,7 +193,7 @@ void classify(StepOp& op, bool pointwise) {
 
 }  // namespace
 
-struct StepFile::Content {
+struct __attribute__((visibility("hidden"))) StepFile::Content {
   std::string path, name;
   std::int64_t batch_size = 0, batches = 1;
   std::optional<std::int64_t> other_batch_size;

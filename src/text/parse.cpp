@@ -10,13 +10,6 @@
 namespace perfpred {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 template <class Number>
 std::optional<Number> whole_number(std::string_view text) {
   text = trimmed(text);
@@ -34,6 +27,13 @@ double checked_number(std::string_view text, const ValuePlace& place, std::strin
 }
 
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
+}
 
 std::string ValuePlace::prefix() const {
   if (file.empty()) return {};

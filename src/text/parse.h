@@ -28,6 +28,9 @@ struct ValuePlace {
 
 [[nodiscard]] bool is_utf8(std::string_view text);
 
+/// Without blanks and tabs at both ends.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
 /// The whole text must be the number, correctly rounded; surrounding blanks are allowed.
 [[nodiscard]] double parse_finite(std::string_view text, const ValuePlace& place);
 [[nodiscard]] double parse_positive(std::string_view text, const ValuePlace& place);

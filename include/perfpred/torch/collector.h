@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/export.h>
 #include <perfpred/run.h>
+#include <perfpred/torch/device_error.h>
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/export.h>
+#include <perfpred/torch/device_error.h>
 #include <perfpred/torch/loss.h>
 #include <perfpred/vocabulary.h>
 

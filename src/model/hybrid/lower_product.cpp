@@ -6,12 +6,10 @@
 namespace perfpred {
 namespace {
 
-double norm2(const double* x, Eigen::Index n) { return Eigen::Map<const Eigen::VectorXd>(x, n).squaredNorm(); }
-
-}  // namespace
+// Compiled for several sets of instructions. Without internal linkage GCC would export them.
 
 // Four columns are added up per pass. Unlike dot products, that needs no reordering of sums to use wide registers.
-PERFPRED_VECTORIZED double lower_product_norm2(const double* w, const double* k, double* out, Eigen::Index n) {
+PERFPRED_VECTORIZED void lower_product(const double* w, const double* k, double* out, Eigen::Index n) {
   for (Eigen::Index i = 0; i < n; ++i) out[i] = 0;
   Eigen::Index j = 0;
   for (; j + 4 <= n; j += 4) {
@@ -22,11 +20,10 @@ PERFPRED_VECTORIZED double lower_product_norm2(const double* w, const double* k,
   for (; j < n; ++j) {
     for (Eigen::Index i = j; i < n; ++i) out[i] += w[j * n + i] * k[j];
   }
-  return norm2(out, n);
 }
 
-PERFPRED_VECTORIZED void lower_product_norm2(const double* w, const double* k, const double* l, double* out_k,
-                                             double* out_l, Eigen::Index n, double* norms) {
+PERFPRED_VECTORIZED void lower_products(const double* w, const double* k, const double* l, double* out_k, double* out_l,
+                                        Eigen::Index n) {
   for (Eigen::Index i = 0; i < n; ++i) out_k[i] = out_l[i] = 0;
   Eigen::Index j = 0;
   for (; j + 4 <= n; j += 4) {
@@ -44,6 +41,20 @@ PERFPRED_VECTORIZED void lower_product_norm2(const double* w, const double* k, c
       out_l[i] += w[j * n + i] * l[j];
     }
   }
+}
+
+double norm2(const double* x, Eigen::Index n) { return Eigen::Map<const Eigen::VectorXd>(x, n).squaredNorm(); }
+
+}  // namespace
+
+double lower_product_norm2(const double* w, const double* k, double* out, Eigen::Index n) {
+  lower_product(w, k, out, n);
+  return norm2(out, n);
+}
+
+void lower_product_norm2(const double* w, const double* k, const double* l, double* out_k, double* out_l,
+                         Eigen::Index n, double* norms) {
+  lower_products(w, k, l, out_k, out_l, n);
   norms[0] = norm2(out_k, n);
   norms[1] = norm2(out_l, n);
 }

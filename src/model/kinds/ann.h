@@ -28,5 +28,6 @@ using AnnFitter = AnnNetwork (*)(const FeatureTask& task);
 
 /// Core evaluates the network. The component torch trains it, once enable_ann() has registered its function here.
 PERFPRED_API void set_ann_fitter(AnnFitter fitter);
+[[nodiscard]] PERFPRED_API AnnFitter ann_fitter();  ///< null if none is registered
 
 }  // namespace perfpred

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -18,8 +17,6 @@
 
 namespace perfpred {
 namespace {
-
-std::atomic<AnnFitter> ann_fitter{nullptr};
 
 class AnnModel final : public RegressorModel {
  public:
@@ -48,7 +45,7 @@ class AnnModel final : public RegressorModel {
 };
 
 std::unique_ptr<RegressorModel> fit_ann(const TrainingTable& table) {
-  const AnnFitter fitter = ann_fitter.load();
+  const AnnFitter fitter = ann_fitter();
   if (fitter == nullptr)
     throw Error("this build cannot fit kind ann: that takes LibTorch, the component torch (enable_ann())");
   std::vector<AggregateRow> rows = table.rows;
@@ -129,8 +126,6 @@ PERFPRED_VECTORIZED float perceptron(const float* input, int inputs, const float
 }
 
 }  // namespace
-
-void set_ann_fitter(AnnFitter fitter) { ann_fitter.store(fitter); }
 
 double AnnNetwork::log_time(const Features& features) const {
   const Eigen::Matrix<float, Features::RowsAtCompileTime, 1> input = standardize(features).cast<float>();

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -19,8 +18,6 @@ namespace perfpred {
 namespace {
 
 constexpr std::size_t min_rows = 10;
-
-std::atomic<TreesFitter> trees_fitter{nullptr};
 
 class TreesModel final : public RegressorModel {
  public:
@@ -46,7 +43,7 @@ class TreesModel final : public RegressorModel {
 };
 
 std::unique_ptr<RegressorModel> fit_trees(TreesKind kind, const TrainingTable& table) {
-  const TreesFitter fitter = trees_fitter.load();
+  const TreesFitter fitter = trees_fitter();
   if (fitter == nullptr) {
     throw Error(
         fmt::format("this build cannot fit kind {}: that takes libxgboost, the component xgboost "
@@ -112,8 +109,6 @@ std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json) {
 }
 
 }  // namespace
-
-void set_trees_fitter(TreesFitter fitter) { trees_fitter.store(fitter); }
 
 double Trees::log_time(const Features& features) const {
   const Eigen::Matrix<float, Features::RowsAtCompileTime, 1> x = features.cast<float>();

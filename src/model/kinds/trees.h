@@ -31,5 +31,6 @@ using TreesFitter = Trees (*)(TreesKind kind, const FeatureTask& task);
 
 /// Core evaluates the trees. The component xgboost grows them, once enable_xgboost() has registered its function here.
 PERFPRED_API void set_trees_fitter(TreesFitter fitter);
+[[nodiscard]] PERFPRED_API TreesFitter trees_fitter();  ///< null if none is registered
 
 }  // namespace perfpred

@@ -23,6 +23,6 @@ using BranchAndCut = std::optional<CutAnswer> (*)(const WholeProblem& problem, c
 
 /// Registers a solver. Without one, plans for several devices keep the gaps that the search tree leaves.
 PERFPRED_API void set_branch_and_cut(BranchAndCut solver);
-[[nodiscard]] BranchAndCut branch_and_cut();  ///< null if no solver is registered
+[[nodiscard]] PERFPRED_API BranchAndCut branch_and_cut();  ///< null if no solver is registered
 
 }  // namespace perfpred

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/error.h>
+#include <perfpred/torch/device_error.h>
 
 #include <memory>
 #include <optional>

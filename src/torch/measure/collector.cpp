@@ -140,7 +140,7 @@ void record(Run& run, const EpochMeasurement& measured) {
 
 }  // namespace
 
-struct Collector::Impl {
+struct __attribute__((visibility("hidden"))) Collector::Impl {
   explicit Impl(CollectOptions given) : options(std::move(given)), device(runtime_device(options.device)) {
     check(options, device);
     name = recorded_name(device);

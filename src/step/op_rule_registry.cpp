@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "step/op_rules.h"
+
+namespace perfpred {
+namespace {
+
+std::shared_mutex rules_mutex;
+std::map<std::string, std::shared_ptr<const OpRule>, std::less<>>& rules() {
+  static std::map<std::string, std::shared_ptr<const OpRule>, std::less<>> all;
+  return all;
+}
+
+}  // namespace
+
+void register_op(const std::string& name, OpCount flops, OpCount bytes) {
+  if (name.find("::") == std::string::npos) {
+    throw InputError(fmt::format("operator \"{}\" has no namespace: mylib::{}", name, name));
+  }
+  auto rule = std::make_shared<const OpRule>(OpRule{std::move(flops), std::move(bytes)});
+  const std::unique_lock lock(rules_mutex);
+  rules().insert_or_assign(name, std::move(rule));
+}
+
+std::shared_ptr<const OpRule> registered_rule(const std::string& name) {
+  const std::shared_lock lock(rules_mutex);
+  const auto found = rules().find(name);
+  return found != rules().end() ? found->second : nullptr;
+}
+
+}  // namespace perfpred
