@@ -21,7 +21,8 @@ namespace perfpred {
 namespace {
 
 constexpr double above_peak = 1.3;   // boost clocks and rounded data sheets; more is another device, or a wrong unit
-constexpr double disagreement = 10;  // between a layer and what the others say of it, factor
+// Between a layer and what the others say of it, a factor. Pooling on a CPU may take ten times what its bytes take.
+constexpr double disagreement = 30;
 
 /// The layer as a class of measured kernels, by its forward; nothing for others.
 std::optional<Kernel> kernel_of(const LayerCase& layer) {
