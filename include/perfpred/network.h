@@ -17,7 +17,7 @@ namespace perfpred {
 class PERFPRED_API Shape {
  public:
   static constexpr std::size_t max_rank = 8;
-  static constexpr std::int64_t largest_numel = std::int64_t{1} << 56;  ///< their bytes still fit 63 bits
+  static constexpr std::int64_t max_numel = std::int64_t{1} << 56;  ///< their bytes still fit 63 bits
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
@@ -30,11 +30,11 @@ class PERFPRED_API Shape {
   [[nodiscard]] const std::int64_t* begin() const { return sizes_.data(); }
   [[nodiscard]] const std::int64_t* end() const { return sizes_.data() + rank_; }
 
-  /// Product of the sizes. @throws InputError above largest_numel: too large for any device
+  /// Product of the sizes. @throws InputError above max_numel: too large for any device
   [[nodiscard]] std::int64_t numel() const {
     std::int64_t product = 1;
     for (const std::int64_t size : *this) {
-      if (__builtin_mul_overflow(product, size, &product) || product > largest_numel) refuse();
+      if (__builtin_mul_overflow(product, size, &product) || product > max_numel) refuse();
     }
     return product;
   }

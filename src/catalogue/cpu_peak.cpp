@@ -49,8 +49,8 @@ template <class Number, int vector_bytes, int rows, int vectors>
   }
 }
 
-constexpr int depth = 192;                  // both panels fit a first-level cache of 48 KB
-constexpr int largest_panel = 12 * 2 * 16;  // of C, in numbers
+constexpr int depth = 192;              // both panels fit a first-level cache of 48 KB
+constexpr int max_panel = 12 * 2 * 16;  // of C, in numbers
 
 /// One product of panels and the floating-point operations in it.
 template <class Number>
@@ -140,7 +140,7 @@ double matrix_product_rate(unsigned threads) {
   for (const PanelKernel<Number>& kernel : kernels<Number>()) {
     const auto prepare = [&kernel, &kept](unsigned) {
       const std::vector<Number> a(12 * depth, Number(1e-3)), b(2 * 16 * depth, Number(1e-3));
-      return [a, b, c = std::vector<Number>(largest_panel, 0), &kernel, &kept](int) mutable {
+      return [a, b, c = std::vector<Number>(max_panel, 0), &kernel, &kept](int) mutable {
         for (int i = 0; i < products; ++i) kernel.run(a.data(), b.data(), c.data());
         kept = c.front();
       };

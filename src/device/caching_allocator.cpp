@@ -7,10 +7,10 @@ namespace perfpred {
 namespace {
 
 // The constants of c10/cuda/CUDACachingAllocator.
-constexpr std::int64_t smallest_block = 512;
-constexpr std::int64_t largest_small = mebibyte;
+constexpr std::int64_t min_block = 512;
+constexpr std::int64_t max_small = mebibyte;
 constexpr std::int64_t small_segment = 2 * mebibyte;
-constexpr std::int64_t smallest_own_segment = 10 * mebibyte;
+constexpr std::int64_t min_own_segment = 10 * mebibyte;
 constexpr std::int64_t large_segment = 20 * mebibyte;
 constexpr std::int64_t segment_step = 2 * mebibyte;
 
@@ -19,20 +19,20 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t step) { return (bytes + s
 }  // namespace
 
 CachingAllocator::Block CachingAllocator::allocate(std::int64_t bytes) {
-  const std::int64_t rounded = std::max(smallest_block, round_up(bytes, smallest_block));
-  const bool small = rounded <= largest_small;
+  const std::int64_t rounded = std::max(min_block, round_up(bytes, min_block));
+  const bool small = rounded <= max_small;
   Pool& pool = small ? small_ : large_;
   Block block = take(pool, rounded);
   if (block == no_block) {
-    const std::int64_t segment = small                            ? small_segment
-                                 : rounded < smallest_own_segment ? large_segment
-                                                                  : round_up(rounded, segment_step);
+    const std::int64_t segment = small                       ? small_segment
+                                 : rounded < min_own_segment ? large_segment
+                                                             : round_up(rounded, segment_step);
     reserved_ += segment;
     block = pieces_.size();
     pieces_.push_back({segment, no_block, no_block, small, false});
   }
   const std::int64_t rest = pieces_[block].bytes - rounded;
-  if (small ? rest >= smallest_block : rest > largest_small) {
+  if (small ? rest >= min_block : rest > max_small) {
     const Block tail = pieces_.size();
     pieces_.push_back({rest, block, pieces_[block].after, small, false});
     if (pieces_[tail].after != no_block) pieces_[pieces_[tail].after].before = tail;

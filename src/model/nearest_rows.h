@@ -26,7 +26,7 @@ inline constexpr double outlier_deviations = 4;
 /// 66, 2004).
 class NearestRows {
  public:
-  static constexpr int most = 64;
+  static constexpr int max_rows = 64;
 
   NearestRows() = default;
   /// @param covariance  double(row), with what is asked; anything that grows with it does
@@ -42,10 +42,10 @@ class NearestRows {
         if (value > least() && !skip(row) && !contains(row)) add(value, row);
       }
     };
-    limit_ = most / 2;
+    limit_ = max_rows / 2;
     take(rows / 16);
     kept_ = size_;
-    limit_ = most;
+    limit_ = max_rows;
     take(rows);
   }
   [[nodiscard]] Eigen::Index size() const { return size_; }
@@ -53,8 +53,8 @@ class NearestRows {
   [[nodiscard]] bool contains(Eigen::Index row) const;
 
  private:
-  std::array<std::pair<double, Eigen::Index>, most> heap_;  // from kept_ on: the least covariance first
-  Eigen::Index kept_ = 0, size_ = 0, limit_ = most;
+  std::array<std::pair<double, Eigen::Index>, max_rows> heap_;  // from kept_ on: the least covariance first
+  Eigen::Index kept_ = 0, size_ = 0, limit_ = max_rows;
 
   /// What a covariance has to exceed to be taken.
   [[nodiscard]] double least() const {
@@ -64,9 +64,9 @@ class NearestRows {
 };
 
 /// Of the nearest rows; on the stack.
-using NearVector = Eigen::Matrix<double, Eigen::Dynamic, 1, Eigen::ColMajor, NearestRows::most, 1>;
-using NearMatrix =
-    Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, NearestRows::most, NearestRows::most>;
+using NearVector = Eigen::Matrix<double, Eigen::Dynamic, 1, Eigen::ColMajor, NearestRows::max_rows, 1>;
+using NearMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, NearestRows::max_rows,
+                                 NearestRows::max_rows>;
 
 /// covariance^-1 * shared: the weights of the rows' values in the best prediction (simple kriging).
 /// @param covariance  of the rows, noise included; its lower triangle is read, and overwritten

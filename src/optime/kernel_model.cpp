@@ -17,7 +17,7 @@
 namespace perfpred {
 namespace {
 
-constexpr std::size_t rows_of_device = 400, rows_of_trees = 6000, least_tree_rows = 150;
+constexpr std::size_t rows_of_device = 400, rows_of_trees = 6000, min_tree_rows = 150;
 constexpr int fit_steps = 25;
 
 /// Up to `count` of the rows, chosen by a fixed seed.
@@ -258,7 +258,7 @@ KernelModel KernelModel::fit(KernelClass kind, const std::vector<const OpRow*>& 
     widths.push_back(device.spread);
     centres.push_back(median(residuals_of(model, model.families.at(device.family), known, hardware)));
     const bool shared = formula(kind).shares_residual;
-    if (known.size() < least_tree_rows || !(own_trees || shared)) continue;
+    if (known.size() < min_tree_rows || !(own_trees || shared)) continue;
     std::vector<KernelFeatures> features;
     for (const OpRow* row : known) features.push_back(features_of(row->kernel, hardware));
     if (own_trees) device.trees = ResidualTrees::fit(features, residuals);

@@ -20,7 +20,7 @@
 namespace perfpred {
 namespace {
 
-constexpr double above_peak = 1.3;   // boost clocks and rounded data sheets; more is another device, or a wrong unit
+constexpr double above_peak = 1.3;  // boost clocks and rounded data sheets; more is another device, or a wrong unit
 // Between a layer and what the others say of it, a factor. Pooling on a CPU may take ten times what its bytes take.
 constexpr double disagreement = 30;
 
@@ -75,7 +75,7 @@ void check_possible(const LayerRow& row, const std::vector<StepKernel>& kernels,
   }
 }
 
-constexpr std::size_t most_heavy = 16;
+constexpr std::size_t max_heavy = 16;
 
 /// FLOPs of a layer's forward; 0 for types that move bytes.
 double flops_of(const LayerCase& layer) {
@@ -134,10 +134,10 @@ std::vector<LayerCase> probe_layers(const std::vector<std::string>& networks, st
     }
   }
   std::vector<LayerCase> chosen;
-  for (std::size_t turn = 0; chosen.size() < most_heavy; ++turn) {
+  for (std::size_t turn = 0; chosen.size() < max_heavy; ++turn) {
     const std::size_t before = chosen.size();
     for (const auto& own : heavy) {
-      if (turn >= own.size() || chosen.size() == most_heavy) continue;
+      if (turn >= own.size() || chosen.size() == max_heavy) continue;
       if (std::find(chosen.begin(), chosen.end(), own[turn]) == chosen.end()) chosen.push_back(own[turn]);
     }
     const bool more = std::any_of(heavy.begin(), heavy.end(), [&](const auto& own) { return turn + 1 < own.size(); });

@@ -13,7 +13,7 @@ namespace perfpred {
 namespace {
 
 constexpr int tree_count = 80;
-constexpr std::size_t most_leaves = 8, least_rows = 12, bins = 64;
+constexpr std::size_t max_leaves = 8, min_rows = 12, bins = 64;
 constexpr double learning_rate = 0.1;
 
 /// Thresholds that cut a feature's values into at most `bins` parts of about equal size.
@@ -62,7 +62,7 @@ class Grower {
     leaves[0].rows.resize(binned_.size());
     std::iota(leaves[0].rows.begin(), leaves[0].rows.end(), 0U);
     leaves[0].cut = best_cut(leaves[0].rows);
-    while (leaves.size() < most_leaves) {
+    while (leaves.size() < max_leaves) {
       const auto next = std::max_element(leaves.begin(), leaves.end(),
                                          [](const Leaf& a, const Leaf& b) { return a.cut.gain < b.cut.gain; });
       if (!(next->cut.gain > 0)) break;
@@ -95,7 +95,7 @@ class Grower {
   /// The cut that best separates rows above from rows below: least squares on the signs.
   [[nodiscard]] Cut best_cut(const std::vector<std::uint32_t>& rows) const {
     Cut best;
-    if (rows.size() < 2 * least_rows) return best;
+    if (rows.size() < 2 * min_rows) return best;
     double total = 0;
     for (const std::uint32_t row : rows) total += sign(row);
     const double n = static_cast<double>(rows.size());
@@ -112,7 +112,7 @@ class Grower {
       for (std::size_t b = 0; b < thresholds_[f].size(); ++b) {
         sum += sums[b];
         count += counts[b];
-        if (count < least_rows || rows.size() - count < least_rows) continue;
+        if (count < min_rows || rows.size() - count < min_rows) continue;
         const double left = static_cast<double>(count), right = n - left;
         const double gain = sum * sum / left + (total - sum) * (total - sum) / right - total * total / n;
         if (gain > best.gain + 1e-9) best = {gain, f, b};
@@ -132,7 +132,7 @@ class Grower {
 
 ResidualTrees ResidualTrees::fit(std::span<const KernelFeatures> rows, std::span<const double> residuals) {
   ResidualTrees model;
-  if (rows.size() < 4 * least_rows) return model;
+  if (rows.size() < 4 * min_rows) return model;
   Grower grower(rows, residuals);
   for (int i = 0; i < tree_count; ++i) model.trees_.push_back(grower.grow());
   return model;

@@ -143,9 +143,9 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
 /// Guide, Tile Quantization, Wave Quantization).
 double StepFormula::idle_factor(const StepKernel& kernel) const {
   if (sms_ == 0) return 1;
-  constexpr double tile = 32, most_splits = 8;
+  constexpr double tile = 32, max_splits = 8;
   const double of_rows = std::ceil(kernel.rows / tile), tiles = of_rows * std::ceil(kernel.width / tile);
-  const double splits = std::clamp(kernel.depth / tile, 1.0, most_splits);
+  const double splits = std::clamp(kernel.depth / tile, 1.0, max_splits);
   return of_rows * tile / kernel.rows * std::max(1.0, sms_ / (tiles * splits));
 }
 

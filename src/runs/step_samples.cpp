@@ -17,9 +17,9 @@ namespace {
 constexpr double leading_excess = 1.25;
 constexpr double change_p_value = 0.01;
 constexpr double change_size = 0.02;
-constexpr std::size_t fewest_at_limit = 3;
-constexpr std::size_t fewest_to_judge_share = 20;
-constexpr int most_cuts = 3;
+constexpr std::size_t min_at_limit = 3;
+constexpr std::size_t min_to_judge_share = 20;
+constexpr int max_cuts = 3;
 constexpr double stall = 3;  // medians that one sample counts as at most
 
 bool changes(const ChangePoint& change) {
@@ -44,7 +44,7 @@ void StepSamples::add(double sec, bool disturbed) {
     kept_.push_back(all_.size() - 1);
   }
   const std::size_t settled = all_.size() - first_;
-  if (!keep_disturbed_ && settled >= fewest_to_judge_share &&
+  if (!keep_disturbed_ && settled >= min_to_judge_share &&
       static_cast<double>(disturbed_) > options_.max_discarded * static_cast<double>(settled)) {
     keep_disturbed_ = true;
     rebuild();
@@ -81,15 +81,15 @@ bool StepSamples::cut_warmup() {
 }
 
 bool StepSamples::finished() {
-  const bool limit = elapsed_ >= options_.limit_sec && all_.size() >= fewest_at_limit;
-  if (limit && kept_.size() < fewest_at_limit) {
+  const bool limit = elapsed_ >= options_.limit_sec && all_.size() >= min_at_limit;
+  if (limit && kept_.size() < min_at_limit) {
     keep_disturbed_ = true;
     rebuild();
   }
   const std::string_view reason = criterion_->reason();
   if (reason.empty() && !limit) return false;
   // At the limit one cut has to do: cutting a drift again and again would hide it.
-  while (criterion_->samples().size() > fewest_at_limit && cut_warmup() && !limit) {
+  while (criterion_->samples().size() > min_at_limit && cut_warmup() && !limit) {
   }
   const std::string_view still = criterion_->reason();
   if (limit) {
@@ -126,7 +126,7 @@ StepLabel StepSamples::label() const {
   label.stopped_by = stopped_by_;
   label.disturbed = keep_disturbed_;
   const ChangePoint change = values.size() > 1 ? find_change(values) : ChangePoint{};
-  label.drift = cuts_ > most_cuts || changes(change);
+  label.drift = cuts_ > max_cuts || changes(change);
   if (label.drift) label.change = change.ratio;
   return label;
 }

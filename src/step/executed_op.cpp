@@ -157,7 +157,7 @@ Shape Strided::stored() const {
 std::int64_t Strided::numel() const {
   std::int64_t product = 1;
   for (const std::int64_t size : sizes) {
-    if (__builtin_mul_overflow(product, size, &product) || product > Shape::largest_numel) {
+    if (__builtin_mul_overflow(product, size, &product) || product > Shape::max_numel) {
       throw InputError("a tensor is too large for any device");
     }
   }

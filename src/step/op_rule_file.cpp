@@ -21,9 +21,9 @@ namespace {
 
 using Shapes = std::span<const Shape>;
 
-constexpr int deepest = 100;    // parentheses in each other
-constexpr double most = 1e18;   // bytes and FLOPs of one operator
-constexpr int most_digits = 4;  // of the number of an operand or an axis
+constexpr int deepest = 100;   // parentheses in each other
+constexpr double most = 1e18;  // bytes and FLOPs of one operator
+constexpr int max_digits = 4;  // of the number of an operand or an axis
 
 /// `rules.txt:3: `, and the operator.
 struct Place {
@@ -163,7 +163,7 @@ class RuleLine {
   std::size_t small_number() {
     std::size_t value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc() || end - rest_.data() > most_digits) expected("a small number");
+    if (error != std::errc() || end - rest_.data() > max_digits) expected("a small number");
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return value;
   }

@@ -25,9 +25,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double most_bytes = 4e18;  // sums of bytes stay below 2^63
-constexpr std::int64_t largest_size = std::int64_t{1} << 56;
-constexpr std::int64_t most_batches = 1'000'000;
+constexpr double max_bytes = 4e18;  // sums of bytes stay below 2^63
+constexpr std::int64_t max_size = std::int64_t{1} << 56;
+constexpr std::int64_t max_batches = 1'000'000;
 
 /// Sizes of a tensor's axes, or its strides, at the batch size of the file, and what each grows by with a sample.
 struct Axes {
@@ -38,7 +38,7 @@ struct Axes {
     for (std::size_t axis = 0; axis < growth.size(); ++axis) {
       std::int64_t added = 0;
       if (__builtin_mul_overflow(growth[axis], samples, &added) ||
-          __builtin_add_overflow(grown[axis], added, &grown[axis]) || grown[axis] > largest_size) {
+          __builtin_add_overflow(grown[axis], added, &grown[axis]) || grown[axis] > max_size) {
         throw InputError("a tensor is too large for any device");
       }
       if (grown[axis] < 0) throw InputError("the batch is too small for the captured step");
@@ -130,14 +130,14 @@ std::size_t position(const json& object, const char* key, const Place& place, co
 
 std::vector<std::int64_t> integers(const json& values, const Place& place, std::int64_t least) {
   std::vector<std::int64_t> read;
-  for (const json& value : values) read.push_back(integer(value, place, least, largest_size));
+  for (const json& value : values) read.push_back(integer(value, place, least, max_size));
   return read;
 }
 
 Axes axes(const json& tensor, const char* key, const char* growth_key, const Place& place) {
   Axes read{integers(list(tensor, key, place), place.in(key), 0), {}};
   if (tensor.contains(growth_key)) {
-    read.growth = integers(list(tensor, growth_key, place), place.in(growth_key), -largest_size);
+    read.growth = integers(list(tensor, growth_key, place), place.in(growth_key), -max_size);
     if (read.growth.size() != read.values.size())
       place.in(growth_key).refuse(fmt::format("differs in length from {}", key));
   }
@@ -166,12 +166,12 @@ std::optional<Count> count(const json& op, const char* key, const char* growth_k
   if (!op.contains(key)) return std::nullopt;
   const auto number = [&](const char* name, double least) {
     const json& value = op[name];
-    if (!value.is_number() || value.get<double>() < least || std::abs(value.get<double>()) > most_bytes * 1e12) {
+    if (!value.is_number() || value.get<double>() < least || std::abs(value.get<double>()) > max_bytes * 1e12) {
       place.in(name).refuse("is not a number that an operator can have");
     }
     return value.get<double>();
   };
-  return Count{number(key, 0), op.contains(growth_key) ? number(growth_key, -most_bytes * 1e12) : 0};
+  return Count{number(key, 0), op.contains(growth_key) ? number(growth_key, -max_bytes * 1e12) : 0};
 }
 
 /// The kind of an operator: of LibTorch, of perfpred.capture, or of a user's library.
@@ -208,12 +208,12 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     const Place place(file);
     const json& format = member(document, "format", place);
     if (!format.is_number_integer() || format != 1) place.refuse("is not a step file of format 1");
-    batch_size = integer(member(document, "batch_size", place), place.in("batch_size"), 1, largest_size);
+    batch_size = integer(member(document, "batch_size", place), place.in("batch_size"), 1, max_size);
     if (document.contains("batches")) {
-      batches = integer(document["batches"], place.in("batches"), 1, most_batches);
+      batches = integer(document["batches"], place.in("batches"), 1, max_batches);
     }
     if (document.contains("other_batch_size")) {
-      other_batch_size = integer(document["other_batch_size"], place.in("other_batch_size"), 1, largest_size);
+      other_batch_size = integer(document["other_batch_size"], place.in("other_batch_size"), 1, max_size);
     }
     const std::string word = text(document, "precision", place);
     try {
@@ -240,10 +240,10 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     double sum = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Place here = place.at("storages", i);
-      storages.push_back(integer(member(all[i], "bytes", here), here.in("bytes"), 0, largest_size * 8));
+      storages.push_back(integer(member(all[i], "bytes", here), here.in("bytes"), 0, max_size * 8));
       sum += static_cast<double>(storages.back());
     }
-    if (sum > most_bytes) place.in("storages").refuse("are together too large for any device");
+    if (sum > max_bytes) place.in("storages").refuse("are together too large for any device");
   }
 
   void read_tensor(const json& from, const Place& place) {
@@ -410,7 +410,7 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
     bytes[s] = extents_then[s] > 0 ? then * (extents[s] / extents_then[s]) : then;
     all_bytes += bytes[s];
   }
-  if (all_bytes > most_bytes) place.refuse("is together too large for any device");
+  if (all_bytes > max_bytes) place.refuse("is together too large for any device");
   for (std::uint32_t i = 0; i < tensors.size(); ++i) {
     const StepTensor& tensor = tensors[i];
     const Strided view = strided(i);
@@ -447,7 +447,7 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
       for (const std::uint32_t tensor : op.outputs) out.push_back(tensor == no_tensor ? no_tensor : ids[tensor]);
       for (const TensorId id : in) moved += static_cast<double>(graph.bytes(id));
       for (const TensorId id : out) moved += id == no_tensor ? 0 : static_cast<double>(graph.bytes(id));
-      if (moved > most_bytes) place.refuse("moves more bytes than can be counted");
+      if (moved > max_bytes) place.refuse("moves more bytes than can be counted");
       if (!operands_fit(op.kind, graph, in, out)) {
         place.at("ops", i).refuse(fmt::format("has not the operands of {}", shown(op.name)));
       }

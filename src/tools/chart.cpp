@@ -83,12 +83,12 @@ std::string log_ticks(const DataRange& range, double base) {
   return fmt::format("({})", fmt::join(ticks, ", "));
 }
 
-constexpr std::size_t most_slanted = 20, most_upright = 48;  // names on an axis that do not overlap
+constexpr std::size_t max_slanted = 20, max_upright = 48;  // names on an axis that do not overlap
 
 std::string axis_commands(const Axis& axis, char name, const DataRange& data) {
   std::string text = fmt::format("set {}label {}\n", name, quoted_text(axis.label));
   if (!axis.categories.empty()) {
-    const std::size_t n = axis.categories.size(), stride = (n + most_upright - 1) / most_upright;
+    const std::size_t n = axis.categories.size(), stride = (n + max_upright - 1) / max_upright;
     std::vector<std::string> ticks;
     std::size_t letters = 0;
     for (std::size_t i = 0; i < n; i += stride) {
@@ -96,9 +96,9 @@ std::string axis_commands(const Axis& axis, char name, const DataRange& data) {
       letters = std::max(letters, axis.categories[i].size() + 2);
     }
     if (stride > 1) text = fmt::format("set {}label 'one of {} is named'\n", name, stride);
-    const char* turned = letters * n <= 90   ? "norotate"
-                         : n <= most_slanted ? "rotate by -30 left"
-                                             : "rotate by -90 left font ',13'";
+    const char* turned = letters * n <= 90  ? "norotate"
+                         : n <= max_slanted ? "rotate by -30 left"
+                                            : "rotate by -90 left font ',13'";
     return text + fmt::format("set {0}tics ({1}) {2} nomirror\nset {0}range [-0.6:{3}]\n", name, fmt::join(ticks, ", "),
                               turned, static_cast<double>(n) - 0.4);
   }

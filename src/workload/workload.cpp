@@ -23,7 +23,7 @@ constexpr int max_base = 65'536;
 /// @throws InputError for a product that no tensor may have
 std::int64_t product(std::initializer_list<std::int64_t> sizes) {
   const double elements = std::accumulate(sizes.begin(), sizes.end(), 1.0, std::multiplies{});
-  if (elements > static_cast<double>(Shape::largest_numel)) return Shape(sizes).numel();
+  if (elements > static_cast<double>(Shape::max_numel)) return Shape(sizes).numel();
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies{});
 }
 
@@ -180,7 +180,7 @@ void Workload::validate() const {
   if (input.size() >= Shape::max_rank) refuse(fmt::format("input {} has too many sizes", shape_text(input)));
   const double elements =
       std::accumulate(input.begin(), input.end(), static_cast<double>(batch_size), std::multiplies{});
-  if (elements > static_cast<double>(Shape::largest_numel)) {
+  if (elements > static_cast<double>(Shape::max_numel)) {
     refuse(fmt::format("a batch of {} samples of {} is too large for any device", batch_size, shape_text(input)));
   }
   if (threads && *threads < 1) refuse(fmt::format("threads {} is not positive", *threads));

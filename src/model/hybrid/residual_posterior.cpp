@@ -14,7 +14,7 @@ namespace perfpred {
 namespace {
 
 /// A covariance of rows this many times larger than their noise cannot be factored in double precision.
-constexpr double largest_condition = 1e12;
+constexpr double max_condition = 1e12;
 
 /// Room for so many values that is kept from call to call.
 double* kept_buffer(Eigen::Index values) {
@@ -47,15 +47,15 @@ Eigen::VectorXd solved(const Eigen::MatrixXd& inverse_factor, const Eigen::Vecto
 }
 
 ResidualPosterior::ResidualPosterior(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
-                                     const Eigen::VectorXd& noise, Eigen::VectorXd residuals, std::size_t most_exact)
+                                     const Eigen::VectorXd& noise, Eigen::VectorXd residuals, std::size_t max_exact)
     : kernel_(kernel),
       scaled_(kernel.scaled(places)),
       noise_(kernel.label_variance(noise)),
       residuals_(std::move(residuals)) {
-  if (static_cast<std::size_t>(noise.size()) <= most_exact) {
+  if (static_cast<std::size_t>(noise.size()) <= max_exact) {
     inverse_factor_ = inverse_factor_of(kernel, scaled_, noise);
     alpha_ = solved(inverse_factor_, residuals_);
-  } else if (!(kernel.amplitude2() <= largest_condition * noise_.minCoeff()) || !scaled_.allFinite()) {
+  } else if (!(kernel.amplitude2() <= max_condition * noise_.minCoeff()) || !scaled_.allFinite()) {
     throw ModelError("the covariance of the rows is not positive definite");
   }
 }
@@ -145,7 +145,7 @@ NearestRows ResidualPosterior::nearest(const Place& scaled, const Skip& skip) co
 ResidualPosterior::At ResidualPosterior::by_rows(const Place& scaled, const NearestRows& rows,
                                                  NearVector& weights) const {
   const Eigen::Index n = rows.size();
-  Eigen::Matrix<double, Eigen::Dynamic, ResidualKernel::inputs, Eigen::ColMajor, NearestRows::most> near(
+  Eigen::Matrix<double, Eigen::Dynamic, ResidualKernel::inputs, Eigen::ColMajor, NearestRows::max_rows> near(
       n, ResidualKernel::inputs);
   for (Eigen::Index k = 0; k < n; ++k) near.row(k) = scaled_.row(rows[k]);
   NearMatrix covariance(n, n);

@@ -38,7 +38,7 @@ class ResidualPosterior {
   /// @param noise      variance of each row in units of a single run's
   /// @throws ModelError if the covariance of the rows is not positive definite
   ResidualPosterior(const ResidualKernel& kernel, const Eigen::MatrixXd& places, const Eigen::VectorXd& noise,
-                    Eigen::VectorXd residuals, std::size_t most_exact = exact_rows);
+                    Eigen::VectorXd residuals, std::size_t max_exact = exact_rows);
 
   [[nodiscard]] At at(const Place& place) const;  ///< allocates nothing up to exact_rows rows
   [[nodiscard]] std::vector<At> at(const Eigen::MatrixXd& places) const;

@@ -17,9 +17,9 @@
 namespace perfpred {
 namespace {
 
-constexpr std::size_t rows_of_network = 8, most_rows = 5000;
+constexpr std::size_t rows_of_network = 8, max_rows = 5000;
 /// Largest standard deviation of the part of an error that is not the device's.
-constexpr double most_within = 0.21;
+constexpr double max_within = 0.21;
 
 /// How much of a variance two workloads share that agree in device, setting or network; each group adds up to 1.
 struct Shares {
@@ -66,10 +66,10 @@ std::vector<const AggregateRow*> thinned(std::span<const AggregateRow> rows) {
   }
   for (std::size_t of_each = rows_of_network;; of_each /= 2) {
     std::vector<const AggregateRow*> kept = spread_over(cells, of_each);
-    if (kept.size() <= most_rows) return kept;
+    if (kept.size() <= max_rows) return kept;
     if (of_each > 1) continue;
     std::vector<const AggregateRow*> some;
-    for (std::size_t i = 0; i < most_rows; ++i) some.push_back(kept[i * kept.size() / most_rows]);
+    for (std::size_t i = 0; i < max_rows; ++i) some.push_back(kept[i * kept.size() / max_rows]);
     return some;
   }
 }
@@ -98,11 +98,11 @@ Eigen::MatrixXd covariance_of(const std::vector<OpError>& rows, const ErrorSprea
   return covariance;
 }
 
-using NearFeatures = Eigen::Array<double, Eigen::Dynamic, OpFeature::count, Eigen::ColMajor, NearestRows::most>;
+using NearFeatures = Eigen::Array<double, Eigen::Dynamic, OpFeature::count, Eigen::ColMajor, NearestRows::max_rows>;
 
 /// How alike rows of features are to a place's, from row `first` on: many at once, for speed.
 NearVector likeness(const NearFeatures& rows, Eigen::Index first, const OpFeatures& features) {
-  Eigen::Array<double, Eigen::Dynamic, 1, Eigen::ColMajor, NearestRows::most> distance2 =
+  Eigen::Array<double, Eigen::Dynamic, 1, Eigen::ColMajor, NearestRows::max_rows> distance2 =
       Eigen::ArrayXd::Zero(rows.rows() - first);
   for (int f = 0; f < OpFeature::count; ++f) distance2 += (rows.col(f).tail(distance2.size()) - features[f]).square();
   return (distance2 / (-2 * length2)).exp();
@@ -125,7 +125,7 @@ OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of
       network(fnv1a(network_text(workload))),
       precision(fnv1a(to_string(workload.precision))),
       deviation(of_model),
-      within(std::min(most_within, 0.8 * of_model)),
+      within(std::min(max_within, 0.8 * of_model)),
       shared(std::sqrt(square(of_model) - square(within))),
       rest(std::sqrt(std::max(0.0, square(shared) - by_effect.squaredNorm()))),
       features(of_step),
@@ -173,10 +173,10 @@ void OpRegression::learn(std::span<const AggregateRow> measured) {
 }
 
 void OpRegression::drop_outliers() {
-  const std::size_t most_dropped = rows_.size() / 10;
+  const std::size_t max_dropped = rows_.size() / 10;
   const auto drop = [&](std::size_t row) { dropped_.push_back({rows_[row].workload.key(), "outlier"}); };
   if (is_exact()) {
-    for (std::size_t count = 0; count < most_dropped; ++count) {
+    for (std::size_t count = 0; count < max_dropped; ++count) {
       const Eigen::VectorXd precision =
           factor_.solve(Eigen::MatrixXd::Identity(alpha_.size(), alpha_.size())).diagonal();
       Eigen::Index worst = 0;  // its leave-one-out residual is alpha / precision, with variance 1 / precision
@@ -201,7 +201,7 @@ void OpRegression::drop_outliers() {
   };
   std::size_t count = 0;
   remove_worst(rows_.size(), distance, [&](std::size_t worst) {
-    if (count == most_dropped || deviations[worst] <= square(outlier_deviations)) return false;
+    if (count == max_dropped || deviations[worst] <= square(outlier_deviations)) return false;
     drop(worst);
     dropped[worst] = true;
     ++count;

@@ -11,11 +11,11 @@
 namespace perfpred {
 namespace {
 
-constexpr double farthest_log = 350;  // of a logarithm whose exponential is a double
+constexpr double max_abs_log = 350;  // of a logarithm whose exponential is a double
 
 double json_log(const nlohmann::json& object, const char* name) {
   const double value = json_number(object, name);
-  if (!(std::abs(value) <= farthest_log)) refuse_field(name, "a logarithm of a ratio");
+  if (!(std::abs(value) <= max_abs_log)) refuse_field(name, "a logarithm of a ratio");
   return value;
 }
 
@@ -51,10 +51,10 @@ OpRegression OpRegression::read(const nlohmann::json& json, const DeviceCatalogu
     OpError row{workload, {workload, json_non_negative(item, "deviation"), features, slopes}};
     if (!features.allFinite() || features.cwiseAbs().maxCoeff() > 1e6) refuse_field("features", "of usual size");
     if (!(slopes.cwiseAbs().maxCoeff() <= 1)) refuse_field("slopes", "of usual size");
-    if (!(row.place.deviation <= farthest_log)) refuse_field("deviation", "of usual size");
+    if (!(row.place.deviation <= max_abs_log)) refuse_field("deviation", "of usual size");
     row.log_ratio = json_log(item, "log_ratio");
     row.label_variance = json_non_negative(item, "label_variance");
-    if (!(row.label_variance <= farthest_log)) refuse_field("label_variance", "of usual size");
+    if (!(row.label_variance <= max_abs_log)) refuse_field("label_variance", "of usual size");
     row.runs = json_positive_integer(item, "runs");
     regression.rows_.push_back(std::move(row));
   }

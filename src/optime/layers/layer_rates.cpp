@@ -20,8 +20,8 @@ constexpr double parameter_deviation = 0.7;  // of logarithms: twice what the pr
 constexpr double host_bound = 0.8;           // share of a step from which on a GPU waits for its host
 constexpr double much = 0.3;                 // of a part's time: its residual is that kernel's, too
 constexpr double long_sec = 1e-4;            // shorter parts say more about timers and dispatch than about kernels
-constexpr std::size_t fewest_for_trees = 40, fewest_for_width = 10, folds = 5;
-constexpr double least_width = 0.05;
+constexpr std::size_t min_for_trees = 40, min_for_width = 10, folds = 5;
+constexpr double min_width = 0.05;
 
 double log_seconds(const StepFormula& formula, const LayerPart& part, std::vector<double>& seconds) {
   seconds.clear();
@@ -160,9 +160,9 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
 }
 
 LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& device, const StepParameters& prior) {
-  if (parts.size() < fewest_parts) {
+  if (parts.size() < min_parts) {
     throw InputError(
-        fmt::format("{} timed parts of layers on {}: a fit needs {}", parts.size(), device.matrix.name, fewest_parts));
+        fmt::format("{} timed parts of layers on {}: a fit needs {}", parts.size(), device.matrix.name, min_parts));
   }
   LayerRates rates;
   rates.parameters = fit_parameters(parts, device, prior);
@@ -171,7 +171,7 @@ LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& d
   for (const auto& [group, left] : leftovers(parts, StepFormula(rates.parameters, device, {}))) {
     Group& own = rates.groups[group];
     own.parts = left.residuals.size();
-    const bool trees = own.parts >= fewest_for_trees;
+    const bool trees = own.parts >= min_for_trees;
     add_errors(left, trees, errors[group]);
     all_errors.insert(all_errors.end(), errors[group].begin(), errors[group].end());
     if (trees) own.trees = ResidualTrees::fit(left.features, left.residuals);
@@ -179,7 +179,7 @@ LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& d
   const double usual = all_errors.empty() ? std::log(2.0) : quantile(std::move(all_errors), 0.9);
   for (auto& [group, own] : rates.groups) {
     std::vector<double>& seen = errors[group];
-    own.width = std::max(least_width, seen.size() < fewest_for_width ? usual : quantile(std::move(seen), 0.9));
+    own.width = std::max(min_width, seen.size() < min_for_width ? usual : quantile(std::move(seen), 0.9));
   }
   return rates;
 }

@@ -26,10 +26,10 @@ struct LayerPart {
 /// Times of a device's kernels in one precision, learned from layers that were measured on it: the formula of StepModel
 /// with parameters fitted to the device, and boosted trees on its residuals, for each group of kernels.
 struct LayerRates {
-  static constexpr std::size_t fewest_parts = 30;
+  static constexpr std::size_t min_parts = 30;
 
   /// @param prior  parameters of StepModel that the device's own differ from
-  /// @throws InputError with fewer than `fewest_parts` parts
+  /// @throws InputError with fewer than `min_parts` parts
   [[nodiscard]] static LayerRates fit(std::span<const LayerPart> parts, const StepDevice& device,
                                       const StepParameters& prior);
 

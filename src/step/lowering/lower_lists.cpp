@@ -10,8 +10,8 @@ namespace perfpred {
 namespace {
 
 constexpr std::int64_t elements_of_block = 65'536;
-constexpr std::int64_t most_blocks = 320;
-constexpr std::array<std::size_t, 5> most_tensors = {110, 64, 48, 36, 30};  // by number of lists
+constexpr std::int64_t max_blocks = 320;
+constexpr std::array<std::size_t, 5> max_tensors = {110, 64, 48, 36, 30};  // by number of lists
 
 /// One kernel: the tensors from first to last, all or a part of their elements.
 struct Launch {
@@ -20,7 +20,7 @@ struct Launch {
 };
 
 std::vector<Launch> launches_of(std::span<const std::int64_t> sizes, std::size_t lists) {
-  const std::size_t room = most_tensors[std::min(lists, most_tensors.size()) - 1];
+  const std::size_t room = max_tensors[std::min(lists, max_tensors.size()) - 1];
   std::vector<Launch> launches;
   Launch now;
   std::int64_t blocks = 0;
@@ -29,7 +29,7 @@ std::vector<Launch> launches_of(std::span<const std::int64_t> sizes, std::size_t
       now.last = tensor;
       now.elements += std::min(elements_of_block, sizes[tensor] - begin);
       const bool ends = begin + elements_of_block >= sizes[tensor];
-      if (++blocks < most_blocks && !(ends && tensor - now.first + 1 == room)) continue;
+      if (++blocks < max_blocks && !(ends && tensor - now.first + 1 == room)) continue;
       launches.push_back(now);
       now = {tensor + (ends ? 1 : 0), tensor, 0};
       blocks = 0;

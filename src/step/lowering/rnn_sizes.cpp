@@ -7,7 +7,7 @@
 namespace perfpred {
 namespace {
 
-constexpr std::int64_t most_positions = 100'000;  // each is some operators
+constexpr std::int64_t max_positions = 100'000;  // each is some operators
 
 }  // namespace
 
@@ -34,7 +34,7 @@ bool RnnSizes::read(const OpGraph& step, const Op& op, TensorId reserve, TensorI
   samples_first = samples_first && samples > 1 && positions > 1;
   const std::int64_t of_layer = gates > 1 ? gates + 1 : 0;  // kept_elements() of layers/sequence.cpp
   drops = layers > 1 && step.numel(reserve) == y.numel() * (of_layer * layers + 2 * (layers - 1));
-  return positions > 0 && positions <= most_positions;
+  return positions > 0 && positions <= max_positions;
 }
 
 const std::vector<TensorId>* RnnSizes::kept(const Lowering& lowering, const Op& op) {

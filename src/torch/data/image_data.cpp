@@ -23,7 +23,7 @@ constexpr std::int64_t cifar_file_images = 10'000;
 constexpr std::int64_t cifar_validation_images = 5'000;
 constexpr std::int64_t cifar_image_bytes = 3 * 32 * 32;
 constexpr std::int64_t cifar_classes = 10;
-constexpr std::int64_t largest_pool_bytes = 512'000'000;
+constexpr std::int64_t max_pool_bytes = 512'000'000;
 
 std::int64_t elements(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -267,7 +267,7 @@ ImageData images_for(const Workload& workload, const std::string& folder, std::u
   what.classes = workload.classes;
   what.seed = seed;
   const std::int64_t most =
-      std::max<std::int64_t>(largest_pool_bytes / std::max<std::int64_t>(elements(what.shape), 1), 64);
+      std::max<std::int64_t>(max_pool_bytes / std::max<std::int64_t>(elements(what.shape), 1), 64);
   what.train = std::min(workload.train_images, most);
   what.validation = what.test = 0;
   if (parts == ImageParts::all) {

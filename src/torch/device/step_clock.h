@@ -10,7 +10,7 @@
 
 namespace perfpred {
 
-inline constexpr std::size_t most_open_marks = 8;  ///< how far the host should run ahead of the device
+inline constexpr std::size_t max_open_marks = 8;  ///< how far the host should run ahead of the device
 
 /// Times between marks in a device's work: events on CUDA, so that nothing waits, the steady clock on a CPU.
 class StepClock {

@@ -28,10 +28,10 @@ namespace perfpred {
 namespace {
 
 constexpr double cpu_layer_sec = 1, gpu_layer_sec = 0.3;
-constexpr std::int64_t fewest_marked = 5, most_marked = 50;
+constexpr std::int64_t min_marked = 5, max_marked = 50;
 constexpr double marked_sec = 0.5;  // about as long as the parts of a step are timed
 constexpr double memory_share = 0.9;
-constexpr double most_copies = 64;
+constexpr double max_copies = 64;
 
 /// One of the copies of a layer.
 struct LayerCopy {
@@ -50,7 +50,7 @@ class LayerTraining {
  public:
   LayerTraining(const LayerCase& layer, c10::Device device, const LayerTiming& timing)
       : rate_(default_learning_rate(layer.optimizer)) {
-    const double copies = std::clamp(timing.copied_bytes / std::max(layer_bytes(layer), 1.0), 1.0, most_copies);
+    const double copies = std::clamp(timing.copied_bytes / std::max(layer_bytes(layer), 1.0), 1.0, max_copies);
     for (int i = 0; i < static_cast<int>(copies); ++i) {
       copies_.push_back(std::make_unique<LayerCopy>(layer, device, timing.seed));
     }
@@ -87,7 +87,7 @@ class LayerTraining {
 /// Medians of the parts of some steps. @returns whether it was not stopped
 bool time_parts(LayerTraining& training, c10::Device device, LayerRow& row, const std::function<bool()>& stop) {
   const auto wanted = static_cast<std::int64_t>(marked_sec / *row.step_sec);
-  const std::int64_t steps = std::clamp(wanted, fewest_marked, most_marked);
+  const std::int64_t steps = std::clamp(wanted, min_marked, max_marked);
   const std::size_t parts = training.parts();
   std::vector<std::vector<double>> samples(parts);
   synchronize(device);

@@ -49,7 +49,7 @@ std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, c10::De
       step.run(*batch);
       if (std::exchange(first, false)) peak.restart();
       clock.mark();
-      keep(clock.take(most_open_marks));
+      keep(clock.take(max_open_marks));
       if (stop()) return std::nullopt;
       if (seconds_since(read_at) >= reading_sec) read();
     }

@@ -54,7 +54,7 @@ std::optional<StepTiming> StepTimer::measure(const std::function<bool()>& step,
     while (true) {
       if (!whole_step()) return std::nullopt;
       clock.mark();
-      for (const double sec : clock.take(most_open_marks)) {
+      for (const double sec : clock.take(max_open_marks)) {
         window.push_back(sec);
         in_window += sec;
       }

@@ -194,7 +194,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
   }
   if (OpRecorder* recorder = OpRecorder::current(); recorder != nullptr && !recorder->admits_call()) {
     failure = fmt::format("the forward pass executes more than {} operators: does a loop of it wait for a value?",
-                          OpRecorder::most_calls);
+                          OpRecorder::max_calls);
     throw InputError(failure);
   }
   Call call(op, info, *stack);

@@ -36,10 +36,10 @@ class OpRecorder {
   void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
               std::span<const at::Tensor> outputs, bool transposed = false, bool causal = false);
 
-  static constexpr int most_calls = 500'000;
+  static constexpr int max_calls = 500'000;
 
-  /// False after most_calls of them in the forward pass: a loop that values should end does not end.
-  [[nodiscard]] bool admits_call() { return phase_ != Phase::forward || ++calls_ <= most_calls; }
+  /// False after max_calls of them in the forward pass: a loop that values should end does not end.
+  [[nodiscard]] bool admits_call() { return phase_ != Phase::forward || ++calls_ <= max_calls; }
 
   /// The recorder of this thread that is recording, else null.
   static OpRecorder* current();

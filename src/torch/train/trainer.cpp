@@ -244,7 +244,7 @@ TrainNetEpoch Trainer::train_epoch() {
     images += sizes.back();
     ++progress_.steps;
     ++steps_done_;
-    write(most_open_marks);
+    write(max_open_marks);
     if (stop_()) {
       result_.stopped = true;
       break;
