@@ -137,7 +137,7 @@ TEST(ResidualPosterior, AsManyRowsAsAreNearestTellWhatAnExactSolutionSays) {
   const auto draw = [&](Eigen::Index rows, Eigen::Index columns) -> Eigen::MatrixXd {
     return Eigen::MatrixXd::NullaryExpr(rows, columns, [&](Eigen::Index, Eigen::Index) { return 2 * normal(random); });
   };
-  constexpr Eigen::Index rows = NearestRows::most, asked = 7;
+  constexpr Eigen::Index rows = NearestRows::max_rows, asked = 7;
   const Eigen::MatrixXd places = draw(rows, ResidualKernel::inputs), at = draw(asked, ResidualKernel::inputs);
   const Eigen::VectorXd residuals = 0.05 * draw(rows, 1);
   const Eigen::VectorXd noise = (0.5 + draw(rows, 1).array().square()).matrix();
