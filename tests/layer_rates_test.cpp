@@ -175,6 +175,17 @@ TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
   const std::string few = folder.file("few.csv");
   { LayerRecorder(few).append(made_up_layers(1, 1).front()); }
   EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, few)); }), HasSubstr("a fit needs"));
+
+  const std::string disturbed = folder.file("disturbed.csv");
+  {
+    LayerRecorder recorder(disturbed);
+    for (LayerRow row : made_up_layers(1, 8)) {
+      row.outcome = "untrusted";
+      recorder.append(row);
+    }
+  }
+  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, disturbed)); }),
+              HasSubstr("layers left out: their outcome is not ok"));
 }
 
 DeviceProbe made_up_probe(double factor) {

@@ -132,6 +132,14 @@ Device device_named(const std::string& name, const DeviceCatalogue& catalogue) {
   return device;
 }
 
+/// What follows a file's name or a refusal: how many layers do not count, and why; empty for none.
+std::string left_out(std::size_t untimed, std::size_t waiting) {
+  std::string text;
+  if (untimed != 0) text += fmt::format("; {} layers left out: their outcome is not ok", untimed);
+  if (waiting != 0) text += fmt::format("; {} layers left out: the device waited for its host", waiting);
+  return text;
+}
+
 }  // namespace
 
 std::string rates_key(const std::string& device, Precision precision) {
@@ -160,10 +168,6 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
 }
 
 LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& device, const StepParameters& prior) {
-  if (parts.size() < min_parts) {
-    throw InputError(
-        fmt::format("{} timed parts of layers on {}: a fit needs {}", parts.size(), device.matrix.name, min_parts));
-  }
   LayerRates rates;
   rates.parameters = fit_parameters(parts, device, prior);
   std::vector<double> all_errors;
@@ -216,13 +220,13 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
       return row.host_sec && row.step_sec && *row.host_sec > host_bound * *row.step_sec;
     }));
     const auto parts = parts_of(rows, device.kind);
+    if (parts.size() < LayerRates::min_parts) {
+      throw InputError(fmt::format("{}: {} timed parts of layers on {}: a fit needs {}{}", path, parts.size(), name,
+                                   LayerRates::min_parts, left_out(untimed, waiting)));
+    }
     result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
   }
-  const auto note = [&](std::size_t count, const char* why) {
-    if (count != 0) result.notes.push_back(fmt::format("{}: {} layers left out: {}", path, count, why));
-  };
-  note(untimed, "their outcome is not ok");
-  note(waiting, "the device waited for its host");
+  if (untimed + waiting != 0) result.notes.push_back(path + left_out(untimed, waiting));
   return result;
 }
 

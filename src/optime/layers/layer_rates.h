@@ -28,8 +28,8 @@ struct LayerPart {
 struct LayerRates {
   static constexpr std::size_t min_parts = 30;
 
+  /// @param parts  at least `min_parts`
   /// @param prior  parameters of StepModel that the device's own differ from
-  /// @throws InputError with fewer than `min_parts` parts
   [[nodiscard]] static LayerRates fit(std::span<const LayerPart> parts, const StepDevice& device,
                                       const StepParameters& prior);
 
@@ -57,7 +57,8 @@ struct MeasuredDevices {
   std::vector<std::string> notes;  ///< layers that were left out, and why
 };
 
-/// @throws InputError for a table that cannot be read, or a device that is neither in the catalogue nor this CPU
+/// @throws InputError for a table that cannot be read, a device that is neither in the catalogue nor this CPU, or fewer
+/// than LayerRates::min_parts timed parts on one
 [[nodiscard]] MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior);
 
 [[nodiscard]] std::string rates_key(const std::string& device, Precision precision);
