@@ -125,6 +125,14 @@ TEST(StepTracer, AgreesWithTheAnalyticGraphOnEveryDevice) {  // dropout, biases,
   }
 }
 
+TEST(StepTracer, GradientsOfBiasesAreGradients) {
+  const Workload network = Workload::zoo("alexnet", 16);
+  const auto gradients = [](const OpGraph& step) {
+    return estimate_memory(lower(step, DeviceKind::gpu), TrainingJob()).gradients;
+  };
+  EXPECT_EQ(gradients(traced(network, Optimizer::adam)), gradients(step_of(network, Optimizer::adam)));
+}
+
 TEST(StepTracer, GivesTheSameStepAgain) {
   const Workload network = Workload::zoo("mobilenet_v2", 2);
   const InputSpec input = input_of(network);

@@ -76,7 +76,10 @@ void OpRecorder::stop() {
   if (recording == this) recording = nullptr;
 }
 
-void OpRecorder::name_tensor(const at::Tensor& tensor, TensorRole role) { graph_.set_role(id_of(tensor), role); }
+void OpRecorder::name_tensor(const at::Tensor& tensor, TensorRole role) {
+  const TensorId id = id_of(tensor);
+  graph_.set_role(graph_.tensors()[id].storage, role);
+}
 
 TensorId OpRecorder::id_of(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
