@@ -212,15 +212,11 @@ TEST(MemoryEstimate, SaysWhenNothingFits) {
 }
 
 /// Compares the peaks of jobs that perfpred-collect measured on a CPU with their estimates.
-/// @param batches  on the device in all, by run; 0: not compared
-template <class Batches>
-void expect_peaks(const std::filesystem::path& table, const Batches& batches) {
+void expect_peaks(const std::filesystem::path& table) {
   SCOPED_TRACE(table);
   std::vector<double> errors;
   for (const Run& run : read_runs(table)) {
     TrainingJob job;
-    job.loader_batches = batches(run);
-    if (job.loader_batches == 0) continue;
     SCOPED_TRACE(run.workload.key());
     ASSERT_TRUE(run.workload.threads && run.peak_mem_mb);
     job.threads = *run.workload.threads;
@@ -240,30 +236,15 @@ void expect_peaks(const std::filesystem::path& table, const Batches& batches) {
             << ", largest " << errors.back() << '\n';
 }
 
-std::vector<std::filesystem::path> measured_tables(const char* name) {
-  std::vector<std::filesystem::path> tables;
-  for (const auto& machine : std::filesystem::directory_iterator(PERFPRED_SOURCE_DIR "/data")) {
-    if (std::filesystem::exists(machine.path() / name)) tables.push_back(machine.path() / name);
-  }
-  return tables;
-}
-
 TEST(MemoryEstimate, IsWhatTrainingJobsPeakAt) {
-  const auto tables = measured_tables("memory.csv");
-  for (const auto& table : tables) {
-    expect_peaks(table, [](const perfpred::Run&) { return 2; });
+  std::size_t tables = 0;
+  for (const auto& machine : std::filesystem::directory_iterator(PERFPRED_SOURCE_DIR "/data")) {
+    const auto table = machine.path() / "memory.csv";
+    if (!std::filesystem::exists(table)) continue;
+    expect_peaks(table);
+    ++tables;
   }
-  if (tables.empty()) GTEST_SKIP() << "no data/*/memory.csv: peaks of training jobs have not been measured";
-}
-
-/// The loaders of training and validation images held four batches each then. Larger batches than 64 were too few to
-/// fill them.
-TEST(MemoryEstimate, IsWhatEarlierJobsPeakedAt) {
-  const auto tables = measured_tables("runs.csv");
-  ASSERT_GE(tables.size(), 2U);
-  for (const auto& table : tables) {
-    expect_peaks(table, [](const perfpred::Run& run) { return run.workload.batch_size <= 64 ? 8 : 0; });
-  }
+  EXPECT_GE(tables, 2U);
 }
 
 }  // namespace
