@@ -90,20 +90,16 @@ def _run(options, size):
     told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
     session = Session(options.execute, told)
     recorder, hooks = session.recorder, session.hooks
-    updates = finished = 0
-
-    def after_update():
-        nonlocal updates, finished
-        updates += 1
-        finished = updates // options.updates
-        return updates % options.updates == 0
+    updates, wanted = 0, options.steps * options.updates
 
     def before_forward():
         """A step reaches from the forward pass to that after the optimizer's (last) update. A forward pass before it, of
         which nothing is left, belongs to no step.
         """
-        ends = hooks.stepped and after_update()
-        if ends and finished == options.steps:
+        nonlocal updates
+        updates += hooks.stepped
+        ends = hooks.stepped and updates % options.updates == 0
+        if ends and updates == wanted:
             if left_out := hooks.left_out():
                 told(f"the step has no update by {left_out} of the optimizers; --updates N takes N updates as one step")
             raise _Captured
@@ -130,17 +126,15 @@ def _run(options, size):
         except _Captured:
             pass
         except SystemExit as error:
-            if error.code not in (None, 0) and not (hooks.stepped and (updates + 1) // options.updates >= options.steps):
+            if error.code not in (None, 0) and updates + hooks.stepped < wanted:
                 raise CaptureError(
                     f"{options.script} ended with {error.code!r} before its step {options.steps}"
                 ) from error
-    if finished < options.steps:
-        if hooks.stepped:
-            after_update()
-        if finished < options.steps:
-            made = "no training step" if finished == 0 else f"{finished} of {options.steps} training steps"
-            reason = "; an optimizer of torch.optim ends a step" if finished == 0 else ""
-            raise CaptureError(f"{options.script}: made {made}{reason}")
+    if updates + hooks.stepped < wanted:
+        finished = (updates + hooks.stepped) // options.updates
+        made = "no training step" if finished == 0 else f"{finished} of {options.steps} training steps"
+        reason = "; an optimizer of torch.optim ends a step" if finished == 0 else ""
+        raise CaptureError(f"{options.script}: made {made}{reason}")
     return session.document(size)
 
 

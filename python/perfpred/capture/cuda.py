@@ -51,8 +51,7 @@ def _of_optimizers(kinds):
 
 
 def _replacements():
-    says = _says
-    nothing = says(None)
+    nothing = _says(None)
     cuda = torch.cuda
     for name, value in {
         "is_available": True,
@@ -74,7 +73,7 @@ def _replacements():
         "memory_summary": "",
         "memory_stats": {},
     }.items():
-        yield cuda, name, says(value)
+        yield cuda, name, _says(value)
     for name in """_lazy_init init synchronize empty_cache ipc_collect set_device manual_seed manual_seed_all seed
         seed_all reset_peak_memory_stats reset_max_memory_allocated set_per_process_memory_fraction set_rng_state
         set_rng_state_all""".split():
@@ -82,29 +81,29 @@ def _replacements():
     for name in ("Stream", "Event", "CUDAGraph", "device", "stream"):
         yield cuda, name, _Nothing
     for name in ("current_stream", "default_stream"):
-        yield cuda, name, says(_Nothing())
+        yield cuda, name, _says(_Nothing())
     yield cuda, "get_rng_state", lambda *args: torch.get_rng_state()
     yield cuda, "get_rng_state_all", lambda *args: [torch.get_rng_state()]
     for name in ("range_push", "range_pop", "mark"):
         yield cuda.nvtx, name, nothing
-    yield cuda.amp.common, "amp_definitely_not_available", says(False)
-    yield torch.amp.grad_scaler, "amp_definitely_not_available", says(False)
-    yield torch.amp.autocast_mode, "amp_definitely_not_available", says(False)
+    yield cuda.amp.common, "amp_definitely_not_available", _says(False)
+    yield torch.amp.grad_scaler, "amp_definitely_not_available", _says(False)
+    yield torch.amp.autocast_mode, "amp_definitely_not_available", _says(False)
     yield torch, "clear_autocast_cache", above.clear_cast_weights
 
     kinds = ["cuda", "meta"]
     yield from _of_optimizers(kinds)
     for name in "adadelta adagrad adam adamax asgd nadam radam rmsprop rprop".split():
-        yield importlib.import_module(f"torch.optim.{name}"), "_get_capturable_supported_devices", says(kinds)
+        yield importlib.import_module(f"torch.optim.{name}"), "_get_capturable_supported_devices", _says(kinds)
     yield torch.serialization, "default_restore_location", _restored(torch.serialization.default_restore_location)
     yield from alone.replacements()
 
-    yield torch.utils.checkpoint, "_infer_device_type", says("cuda")
+    yield torch.utils.checkpoint, "_infer_device_type", _says("cuda")
     yield torch, "compile", _compile
     yield torch.utils.data.DataLoader, "__init__", _loader_init(torch.utils.data.DataLoader.__init__)
     yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
     yield torch.Tensor, "pin_memory", lambda self, *args: self
-    yield torch.Tensor, "is_pinned", says(True)
+    yield torch.Tensor, "is_pinned", _says(True)
     for name, made in (("numpy", _numpy), ("tolist", _tolist), ("__format__", _format)):
         yield torch.Tensor, name, made(getattr(torch.Tensor, name))
 
