@@ -215,14 +215,16 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
     const Device device = known == result.devices.end() ? device_named(name, catalogue) : *known;
     if (known == result.devices.end() && catalogue.candidates(name).empty()) result.devices.push_back(device);
     const Precision precision = rows.front().layer.precision;
-    untimed += static_cast<std::size_t>(std::erase_if(rows, [](const LayerRow& row) { return row.outcome != "ok"; }));
-    waiting += static_cast<std::size_t>(std::erase_if(rows, [](const LayerRow& row) {
+    const std::size_t untimed_here = std::erase_if(rows, [](const LayerRow& row) { return row.outcome != "ok"; });
+    const std::size_t waiting_here = std::erase_if(rows, [](const LayerRow& row) {
       return row.host_sec && row.step_sec && *row.host_sec > host_bound * *row.step_sec;
-    }));
+    });
+    untimed += untimed_here;
+    waiting += waiting_here;
     const auto parts = parts_of(rows, device.kind);
     if (parts.size() < LayerRates::min_parts) {
       throw InputError(fmt::format("{}: {} timed parts of layers on {}: a fit needs {}{}", path, parts.size(), name,
-                                   LayerRates::min_parts, left_out(untimed, waiting)));
+                                   LayerRates::min_parts, left_out(untimed_here, waiting_here)));
     }
     result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
   }
