@@ -26,7 +26,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double max_bytes = 4e18;  // sums of bytes stay below 2^63
-constexpr std::int64_t max_size = std::int64_t{1} << 56;
+constexpr std::int64_t max_size = Shape::max_numel;
 constexpr std::int64_t max_batches = 1'000'000;
 
 /// Sizes of a tensor's axes, or its strides, at the batch size of the file, and what each grows by with a sample.
