@@ -25,17 +25,6 @@ struct Options {
   bool json = false;
 };
 
-/// Adds a partial aggregate. @returns what was skipped
-std::vector<std::string> merge(Aggregator& aggregator, const std::string& file) {
-  const Aggregator partial = Aggregator::read_partial(file);
-  try {
-    if (aggregator.merge(partial)) return {};
-    return {fmt::format("{0}: skipped {1} of {1} runs, which are in an earlier input", file, partial.runs())};
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", file, error.what()));
-  }
-}
-
 Aggregator aggregate(const Options& options) {
   if (options.runs.empty() && options.logs.empty() && options.merge.empty()) {
     throw InputError("one of --runs, --logs, --merge is required");
@@ -45,7 +34,7 @@ Aggregator aggregate(const Options& options) {
   const auto note = [&notes](const std::vector<std::string>& more) {
     notes.insert(notes.end(), more.begin(), more.end());
   };
-  for (const std::string& file : options.merge) note(merge(aggregator, file));
+  for (const std::string& file : options.merge) note(aggregator.add_partial(file));
   for (const std::string& file : options.runs) note(aggregator.add_file(file));
   if (!options.logs.empty()) note(aggregator.add_logs(options.logs));
   if (aggregator.runs() == 0) throw InputError(notes.empty() ? "no input holds a run" : notes.front());

@@ -6,10 +6,14 @@
 #include <perfpred/error.h>
 #include <perfpred/run.h>
 
+#include <deque>
 #include <filesystem>
+#include <random>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "aggregate/partial_aggregate.h"
 #include "aggregated_runs.h"
 #include "runs/run_log.h"
 #include "runs/run_row.h"
@@ -148,6 +152,18 @@ TEST(Aggregator, ALongListOfRejectedRunsKeepsItsOrder) {
   aggregator.for_each_rejected(
       [&next](const RejectedRun& rejected) { ASSERT_EQ(std::stoi(rejected.timestamp_utc), next++); });
   EXPECT_EQ(next, n);
+}
+
+TEST(Aggregator, KnowsTheRunsOfEarlierInputs) {
+  std::mt19937_64 random(1);
+  for (const std::size_t count : {0, 1, 2, 3, 1000}) {
+    std::deque<Fingerprint> given;
+    for (std::size_t i = 0; i < count; ++i) given.push_back(random() % (4 * count));  // close together, some twice
+    const std::set<Fingerprint> expected(given.begin(), given.end());
+    const RunSet runs(given);
+    for (Fingerprint run = 0; run < 4 * count + 10; ++run)
+      ASSERT_EQ(runs.contain(run), expected.count(run) == 1) << run;
+  }
 }
 
 TEST(Aggregator, RecoversRowsFromLogs) {

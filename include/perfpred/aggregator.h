@@ -107,6 +107,11 @@ class PERFPRED_API Aggregator {
   /// @throws InputError if the folder cannot be read or has no log, or as read_run_log does
   std::vector<std::string> add_logs(const std::string& folder);
 
+  /// Adds all runs of a file of write_partial(), or none if earlier inputs have all of them.
+  /// @returns a line that says what was skipped, or nothing
+  /// @throws InputError as read_partial() and merge() do
+  std::vector<std::string> add_partial(const std::string& path);
+
   /// Adds all runs of the other, or none if earlier inputs have all of them.
   /// @returns false if earlier inputs have all of them
   /// @throws InputError if the other's label is not the same, or if earlier inputs have only some of its runs

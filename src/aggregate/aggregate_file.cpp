@@ -51,7 +51,7 @@ class File {
 /// Aggregates rows of one table.
 class TableAggregator {
  public:
-  TableAggregator(const CsvReader& csv, Aggregator::Label label, const EarlierRuns& earlier)
+  TableAggregator(const CsvReader& csv, Aggregator::Label label, const RunSet& earlier)
       : partial(label), parser_(csv.header(), csv.path() + ":1"), earlier_(earlier) {}
 
   /// @throws InputError at the place if the row is not a run that can be summed
@@ -73,7 +73,7 @@ class TableAggregator {
  private:
   RunParser parser_;
   std::vector<std::size_t> group_of_;  // index of a group of the parser among those of the aggregate
-  const EarlierRuns& earlier_;
+  const RunSet& earlier_;
 };
 
 /// The lines up to and including the header, or all there is.
@@ -124,7 +124,7 @@ void add_chunk(const File& file, std::size_t begin, bool whole, const std::strin
 }
 
 PartialAggregate aggregate_chunks(const std::string& path, Aggregator::Label label, int threads,
-                                  const EarlierRuns& earlier) {
+                                  const RunSet& earlier) {
   const File file(path);
   const std::string head = head_of(file);
   const CsvReader csv = CsvReader::from_text(path, head);
@@ -142,7 +142,7 @@ PartialAggregate aggregate_chunks(const std::string& path, Aggregator::Label lab
   return result;
 }
 
-PartialAggregate aggregate_rows(const std::string& path, Aggregator::Label label, const EarlierRuns& earlier,
+PartialAggregate aggregate_rows(const std::string& path, Aggregator::Label label, const RunSet& earlier,
                                 std::optional<std::string>& cut_off) {
   CsvReader csv(path);
   TableAggregator table(csv, label, earlier);
@@ -157,8 +157,8 @@ PartialAggregate aggregate_rows(const std::string& path, Aggregator::Label label
 
 }  // namespace
 
-PartialAggregate aggregate_file(const std::string& path, Aggregator::Label label, int threads,
-                                const EarlierRuns& earlier, std::optional<std::string>& cut_off) {
+PartialAggregate aggregate_file(const std::string& path, Aggregator::Label label, int threads, const RunSet& earlier,
+                                std::optional<std::string>& cut_off) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
     try {

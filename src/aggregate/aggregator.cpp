@@ -36,10 +36,10 @@ std::vector<std::string> log_files(const std::string& folder) {
   return files;
 }
 
-void note_repeated(const std::string& input, const PartialAggregate& added, std::vector<std::string>& notes) {
-  if (added.repeated == 0) return;
-  notes.push_back(fmt::format("{}: skipped {} of {} runs, which are in an earlier input", input, added.repeated,
-                              added.runs + added.repeated));
+void note_repeated(const std::string& input, std::int64_t repeated, std::int64_t runs,
+                   std::vector<std::string>& notes) {
+  if (repeated == 0) return;
+  notes.push_back(fmt::format("{}: skipped {} of {} runs, which are in an earlier input", input, repeated, runs));
 }
 
 }  // namespace
@@ -62,24 +62,24 @@ Aggregator::Aggregator(Aggregator&&) noexcept = default;
 Aggregator& Aggregator::operator=(Aggregator&&) noexcept = default;
 
 void Aggregator::add(const Run& run) {
-  static const EarlierRuns none;
+  static const RunSet none;
   impl_->add(run, impl_->groups.index_of(run.workload, run.env), none, 0);
 }
 
 std::vector<std::string> Aggregator::add_file(const std::string& path, int threads) {
   std::optional<std::string> cut_off;
-  const PartialAggregate file = aggregate_file(path, impl_->label, threads, EarlierRuns(impl_->fingerprints), cut_off);
+  const PartialAggregate file = aggregate_file(path, impl_->label, threads, RunSet(impl_->fingerprints), cut_off);
   impl_->merge(file);
   std::vector<std::string> notes;
   if (file.runs + file.repeated == 0) notes.push_back(path + ": holds no run");
   if (cut_off) notes.push_back(*cut_off + "; the last line was cut off by its writer and is skipped");
-  note_repeated(path, file, notes);
+  note_repeated(path, file.repeated, file.runs + file.repeated, notes);
   return notes;
 }
 
 std::vector<std::string> Aggregator::add_logs(const std::string& folder) {
   std::vector<std::string> notes;
-  const EarlierRuns earlier(impl_->fingerprints);
+  const RunSet earlier(impl_->fingerprints);
   PartialAggregate logs(impl_->label);
   for (const std::string& file : log_files(folder)) {
     const RunLog log = read_run_log(file);
@@ -94,7 +94,18 @@ std::vector<std::string> Aggregator::add_logs(const std::string& folder) {
     }
   }
   impl_->merge(logs);
-  note_repeated(folder, logs, notes);
+  note_repeated(folder, logs.repeated, logs.runs + logs.repeated, notes);
+  return notes;
+}
+
+std::vector<std::string> Aggregator::add_partial(const std::string& path) {
+  const Aggregator partial = read_partial(path);
+  std::vector<std::string> notes;
+  try {
+    if (!merge(partial)) note_repeated(path, partial.runs(), partial.runs(), notes);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", path, error.what()));
+  }
   return notes;
 }
 
@@ -102,12 +113,12 @@ bool Aggregator::merge(const Aggregator& other) {
   if (other.label() != label()) {
     throw InputError(fmt::format("holds label {}, where {} is wanted", to_string(other.label()), to_string(label())));
   }
-  const EarlierRuns earlier(impl_->fingerprints);
+  const auto& ours = impl_->fingerprints;
   const auto& theirs = other.impl_->fingerprints;
-  const auto repeated =
-      std::count_if(theirs.begin(), theirs.end(), [&](Fingerprint run) { return earlier.contain(run); });
-  if (repeated == other.runs()) return other.runs() == 0;
-  if (repeated != 0) {
+  const auto are_in = [](const RunSet& runs) { return [&runs](Fingerprint run) { return runs.contain(run); }; };
+  if (std::any_of(ours.begin(), ours.end(), are_in(RunSet(theirs)))) {
+    const auto repeated = std::count_if(theirs.begin(), theirs.end(), are_in(RunSet(ours)));
+    if (repeated == other.runs()) return false;
     throw InputError(fmt::format("{} of its {} runs are in an earlier input; give their runs.csv files instead",
                                  repeated, other.runs()));
   }

@@ -170,7 +170,22 @@ Fingerprint fingerprint_of(const Run& run, const RunGroup& group) {
 
 }  // namespace
 
-void PartialAggregate::add(const Run& run, std::size_t group, const EarlierRuns& earlier, std::uint64_t place) {
+RunSet::RunSet(const std::deque<Fingerprint>& fingerprints) : table_(std::bit_ceil(2 * fingerprints.size() + 1)) {
+  for (const Fingerprint run : fingerprints) {
+    has_zero_ = has_zero_ || run == 0;
+    table_[place_of(run)] = run;
+  }
+}
+
+bool RunSet::contain(Fingerprint run) const { return run == 0 ? has_zero_ : table_[place_of(run)] == run; }
+
+std::size_t RunSet::place_of(Fingerprint run) const {
+  std::size_t place = run & (table_.size() - 1);
+  while (table_[place] != 0 && table_[place] != run) place = (place + 1) & (table_.size() - 1);
+  return place;
+}
+
+void PartialAggregate::add(const Run& run, std::size_t group, const RunSet& earlier, std::uint64_t place) {
   const bool identified = !run.timestamp_utc.empty();
   const Fingerprint print = identified ? fingerprint_of(run, groups[group]) : 0;
   if (identified && earlier.contain(print)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -14,18 +14,17 @@ namespace perfpred {
 /// Identifies a run by its workload, timestamp, host, time and accuracy; equal on every machine.
 using Fingerprint = std::uint64_t;
 
-/// The runs of earlier inputs, to be skipped when they are given again.
-class EarlierRuns {
+/// Runs that are looked for among others: a hash table whose keys are their own hashes.
+class RunSet {
  public:
-  EarlierRuns() = default;
-  explicit EarlierRuns(const std::deque<Fingerprint>& fingerprints)
-      : sorted_(fingerprints.begin(), fingerprints.end()) {
-    std::sort(sorted_.begin(), sorted_.end());
-  }
-  [[nodiscard]] bool contain(Fingerprint run) const { return std::binary_search(sorted_.begin(), sorted_.end(), run); }
+  explicit RunSet(const std::deque<Fingerprint>& fingerprints = {});
+  [[nodiscard]] bool contain(Fingerprint run) const;
 
  private:
-  std::vector<Fingerprint> sorted_;
+  [[nodiscard]] std::size_t place_of(Fingerprint run) const;  ///< of the run, or the free place where it belongs
+
+  std::vector<Fingerprint> table_;  // twice as many places as runs, a power of 2; a free place holds 0
+  bool has_zero_ = false;
 };
 
 /// The state of an Aggregator: what is known after some of the runs.
@@ -41,7 +40,7 @@ struct PartialAggregate {
   explicit PartialAggregate(Aggregator::Label l) : label(l) {}
 
   /// Adds a run of a group, unless it is one of the earlier runs. @throws InputError as RunGroup::add does
-  void add(const Run& run, std::size_t group, const EarlierRuns& earlier, std::uint64_t place);
+  void add(const Run& run, std::size_t group, const RunSet& earlier, std::uint64_t place);
   void merge(const PartialAggregate& other);
 
   Aggregator::Label label;
@@ -56,7 +55,7 @@ struct PartialAggregate {
 /// line. A last row that has no line feed and is not a run was cut off by its writer: it is skipped.
 /// @param cut_off  what is wrong with the skipped row; unchanged if no row is skipped
 [[nodiscard]] PartialAggregate aggregate_file(const std::string& path, Aggregator::Label label, int threads,
-                                              const EarlierRuns& earlier, std::optional<std::string>& cut_off);
+                                              const RunSet& earlier, std::optional<std::string>& cut_off);
 
 /// Writes a partial aggregate as JSON, through an AtomicFile, and reads it back.
 void write_partial_json(const std::string& path, const PartialAggregate& partial);

@@ -167,10 +167,13 @@ Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step,
 
 void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {
   if (workloads.size() != predictions.size()) throw Error("predict: as many predictions as workloads are needed");
-  for (const Workload& workload : workloads) workload.validate();
   const auto state = impl_->state.read();
   std::vector<Route> routes;
-  for (const Workload& workload : workloads) routes.push_back(state->route(workload));
+  routes.reserve(workloads.size());
+  for (const Workload& workload : workloads) {
+    workload.validate();
+    routes.push_back(state->route(workload));
+  }
   std::vector<Quantiles> quantiles;
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
     const Group* group = routes[begin].group;

@@ -22,9 +22,11 @@ constexpr int max_base = 65'536;
 
 /// @throws InputError for a product that no tensor may have
 std::int64_t product(std::initializer_list<std::int64_t> sizes) {
-  const double elements = std::accumulate(sizes.begin(), sizes.end(), 1.0, std::multiplies{});
-  if (elements > static_cast<double>(Shape::max_numel)) return Shape(sizes).numel();
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies{});
+  std::int64_t elements = 1;
+  for (const std::int64_t size : sizes) {
+    if (__builtin_mul_overflow(elements, size, &elements) || elements > Shape::max_numel) return Shape(sizes).numel();
+  }
+  return elements;
 }
 
 }  // namespace
