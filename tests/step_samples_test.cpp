@@ -72,6 +72,21 @@ TEST(StepSamples, WhenAllAreDisturbedAllAreKeptAndFlagged) {
   EXPECT_TRUE(label.disturbed);
 }
 
+TEST(StepSamples, ADisturbedBeginningIsForgottenOnceMostSamplesAreQuiet) {
+  std::mt19937 random(6);
+  StepSamples samples(until(0.0005, 10));
+  int taken = 0;
+  while (!samples.finished()) {
+    for (int end = taken + 15; taken < end; ++taken)
+      samples.add(noise(random) * (taken < 30 ? 0.02 : 0.01), taken < 30);
+  }
+  const StepLabel label = samples.label();
+  EXPECT_GT(label.samples, 60);
+  EXPECT_NEAR(label.median, 0.01, 0.0001);
+  EXPECT_EQ(label.discarded + label.warmup, 30);
+  EXPECT_FALSE(label.disturbed);
+}
+
 TEST(StepSamples, ADriftEndsAtTheLimitAndIsSaid) {
   StepSamples samples(within(2));
   int taken = 0;

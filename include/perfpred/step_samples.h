@@ -77,6 +77,8 @@ class PERFPRED_API StepSamples {
   [[nodiscard]] const std::vector<StepSample>& all() const { return all_; }  ///< in order, warm-up included
 
  private:
+  [[nodiscard]] bool must_keep_disturbed() const;
+  [[nodiscard]] bool at_limit() const;
   void rebuild();
   [[nodiscard]] bool cut_warmup();
 

@@ -43,20 +43,25 @@ void StepSamples::add(double sec, bool disturbed) {
     criterion_->add(sec);
     kept_.push_back(all_.size() - 1);
   }
-  const std::size_t settled = all_.size() - first_;
-  if (!keep_disturbed_ && settled >= min_to_judge_share &&
-      static_cast<double>(disturbed_) > options_.max_discarded * static_cast<double>(settled)) {
-    keep_disturbed_ = true;
-    rebuild();
-  }
+  if (!keep_disturbed_ && must_keep_disturbed()) rebuild();
 }
+
+/// Too many samples are disturbed to drop them, or too few are left at the limit.
+bool StepSamples::must_keep_disturbed() const {
+  const std::size_t settled = all_.size() - first_;
+  const bool many = static_cast<double>(disturbed_) > options_.max_discarded * static_cast<double>(settled);
+  return (many && settled >= min_to_judge_share) || (at_limit() && settled - disturbed_ < min_at_limit);
+}
+
+bool StepSamples::at_limit() const { return elapsed_ >= options_.limit_sec && all_.size() >= min_at_limit; }
 
 void StepSamples::rebuild() {
   criterion_ = make_stop_criterion(options_);
   kept_.clear();
   disturbed_ = 0;
+  for (std::size_t i = first_; i < all_.size(); ++i) disturbed_ += all_[i].disturbed ? 1 : 0;
+  keep_disturbed_ = must_keep_disturbed();
   for (std::size_t i = first_; i < all_.size(); ++i) {
-    disturbed_ += all_[i].disturbed ? 1 : 0;
     if (all_[i].disturbed && !keep_disturbed_) continue;
     criterion_->add(all_[i].sec);
     kept_.push_back(i);
@@ -81,11 +86,8 @@ bool StepSamples::cut_warmup() {
 }
 
 bool StepSamples::finished() {
-  const bool limit = elapsed_ >= options_.limit_sec && all_.size() >= min_at_limit;
-  if (limit && kept_.size() < min_at_limit) {
-    keep_disturbed_ = true;
-    rebuild();
-  }
+  if (keep_disturbed_ != must_keep_disturbed()) rebuild();
+  const bool limit = at_limit();
   const std::string_view reason = criterion_->reason();
   if (reason.empty() && !limit) return false;
   // At the limit one cut has to do: cutting a drift again and again would hide it.

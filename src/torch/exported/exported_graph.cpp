@@ -173,7 +173,8 @@ void RunnableGraph::set_operator(Node& node, const ExportedNode& from, const Gra
   node.op = find_operator(from.target);
   if (!node.op) {
     throw InputError(
-        "this operator is not known to LibTorch: load a library that registers it; perfpred.capture records a step "
+        "this operator is not known to LibTorch: load a library that registers it (--library); perfpred.capture "
+        "records a step "
         "of a network whose operators are written in Python");
   }
   const auto& formals = node.op->schema().arguments();
