@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-predict: what a fitted model expects of workloads.
-#include <perfpred/device.h>
 #include <perfpred/forecast.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
@@ -16,7 +15,7 @@
 #include "graphs_option.h"
 #include "text/json.h"
 #include "tools/job_answer.h"
-#include "tools/model_workloads.h"
+#include "tools/model_requests.h"
 #include "tools/predictions_file.h"
 #include "tools/workload_labels.h"
 #include "workload_options.h"
@@ -81,15 +80,6 @@ void print(const JobAnswer& answer) {
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
 }
 
-/// `batch_size=32,64` as a field and its values.
-SweptField parse_sweep(const std::string& text) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals + 1 == text.size()) {
-    throw InputError("--sweep is not field=value,value,...");
-  }
-  return {text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
-}
-
 void print_table(const std::vector<Workload>& workloads, const std::vector<JobAnswer>& answers,
                  const std::string& field) {
   const bool budget = answers.front().job.epochs_in_budget.has_value();
@@ -107,8 +97,7 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<JobAn
 }
 
 /// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request.
-void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& defaults, const JobTerms& terms) {
-  const std::vector<Workload> bases = without_sizes(base_workloads(model));
+void answer_lines(const TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms) {
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
@@ -116,13 +105,12 @@ void answer_lines(const TimeRegressor& model, const std::vector<SweptField>& def
     try {
       const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
       if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
-      std::vector<SweptField> asked;
+      std::vector<SweptField> fields;
       for (const auto& [name, value] : request.items()) {
-        asked.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
-        if (name == "device") asked.back().values.front() = device_name(model, asked.back().values.front());
+        fields.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
       }
-      const bool images_given = is_given(asked, "train_images") || is_given(defaults, "train_images");
-      answer = to_json(answer_job(model, fill_workload(bases, defaults, asked), terms, images_given));
+      const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
+      answer = to_json(answer_job(model, requests.of_fields(fields), terms, images_given));
     } catch (const InputError& error) {
       answer = {{"error", error.what()}};
     }
@@ -184,53 +172,29 @@ int main(int argc, char** argv) {
     };
     const TimeRegressor model = model_file.empty() ? TimeRegressor::standard(device_file.catalogue())
                                                    : TimeRegressor::load(model_file, device_file.catalogue());
-    if (!step.empty()) asked.take(add_graph(step), sweep.substr(0, sweep.find('=')));
-    if (std::string* device = asked.find("device")) *device = device_name(model, *device);
+    const std::string swept = sweep.substr(0, sweep.find('='));
+    if (!step.empty()) asked.take(add_graph(step), swept);
+    const ModelRequests requests(model, asked.fields());
     if (jsonl) {
-      answer_lines(model, asked.fields(), terms);
+      answer_lines(model, requests, terms);
       return;
     }
-    std::vector<SweptField> fields = asked.fields();
-    std::vector<Workload> workloads;
+    const bool images_given = !configs.empty() || swept == "train_images" || is_given(asked.fields(), "train_images");
     std::vector<Prediction> predictions;
     std::vector<JobAnswer> answers;
     const auto answer = [&](const Workload& workload) {
       if (!table_only) {
-        const bool images_given = !configs.empty() || is_given(fields, "train_images");
         answers.push_back(answer_job(model, workload, terms, images_given));
         if (!answers.back().knows_epoch) refuse_epoch_options();
       }
       predictions.push_back(table_only ? model.predict(workload) : answers.back().job.prediction);
     };
-    if (!configs.empty()) {
-      const auto name_of = [&](const std::string& device) { return device_name(model, device); };
-      workloads = read_configurations(configs, without_sizes(base_workloads(model)), fields, name_of, answer);
-    } else {
-      if (!sweep.empty()) {
-        fields.push_back(parse_sweep(sweep));
-        if (fields.back().name == "device") {
-          for (std::string& device : fields.back().values) device = device_name(model, device);
-        }
-        if (asked.find(fields.back().name) != nullptr) {
-          throw InputError(fmt::format("{} is swept and given as an option, too", fields.back().name));
-        }
-      }
-      workloads = sweep_workloads(base_workloads(model), fields);
-      const auto check_given = [&](const char* field, const char* option) {
-        if (!is_given(fields, field)) throw InputError(option + std::string(" is missing"));
-      };
-      if (model.fitted_rows().empty()) {
-        check_given("network", "--network");
-        check_given("device", "--device");
-      }
-      if (sweep.empty()) {
-        check_given("batch_size", "--batch-size");
-        if (workloads.front().network == "cifar_cnn") {
-          check_given("depth", "--depth");
-          check_given("base_filters", "--base-filters");
-        }
-      }
+    std::vector<Workload> workloads;
+    if (configs.empty()) {
+      workloads = requests.of_options(sweep);
       std::for_each(workloads.begin(), workloads.end(), answer);
+    } else {
+      workloads = requests.of_table(configs, answer);
     }
     if (!out.empty()) write_predictions(out, workloads, predictions);
     if (table_only) return;
@@ -239,7 +203,7 @@ int main(int argc, char** argv) {
       for (const JobAnswer& one : answers) list.push_back(to_json(one));
       fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
     } else if (!sweep.empty()) {
-      print_table(workloads, answers, fields.back().name);
+      print_table(workloads, answers, swept);
     } else {
       print(answers.front());
     }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/time_regressor.h>
+#include <perfpred/workload.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/workload_sweep.h"
+
+namespace perfpred {
+
+/// What users ask of a model, as workloads. Fields that a request leaves out are those of the model's example, or of
+/// its rows of the network or device that is asked for. A device is the one that the model or its catalogue has under
+/// the name. Names of devices: @throws InputError as DeviceCatalogue::full_name()
+class ModelRequests {
+ public:
+  /// @param given  fields of all requests, one value each
+  ModelRequests(const TimeRegressor& model, std::vector<SweptField> given);
+
+  /// The workload of the given fields, or one for each value of `field=value,value,...`.
+  /// @throws InputError if a field is missing that nothing tells, or is swept and given; as sweep_workloads()
+  [[nodiscard]] std::vector<Workload> of_options(const std::string& sweep) const;
+
+  /// The workloads of a table, as read_configurations(). A request has to name its sizes.
+  [[nodiscard]] std::vector<Workload> of_table(const std::string& path,
+                                               const std::function<void(const Workload&)>& use) const;
+
+  /// The workload of these fields, one value each, which come before the given ones; it has to name its sizes.
+  [[nodiscard]] Workload of_fields(std::vector<SweptField> fields) const;
+
+  [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
+
+ private:
+  [[nodiscard]] std::string device(const std::string& asked) const;
+  void name_devices(std::vector<SweptField>& fields) const;
+
+  const TimeRegressor& model_;
+  std::set<std::string> devices_;  // of the model's rows
+  std::vector<SweptField> given_;
+  std::vector<Workload> bases_;    // the model's example, one of each other network and one on each other device
+  std::vector<Workload> unsized_;  // the same without batch size, depth and base_filters
+};
+
+}  // namespace perfpred
