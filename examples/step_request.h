@@ -29,7 +29,7 @@ struct StepRequest {
   std::vector<std::string> networks;
   std::vector<std::int64_t> batch_sizes;
   bool json = false;
-  CLI::Option *batch_option = nullptr, *precision_option = nullptr;
+  CLI::Option *batch_option = nullptr, *optimizer_option = nullptr, *precision_option = nullptr;
 
   /// @returns the option --network
   CLI::Option* add_to(Program& program) {
@@ -41,7 +41,8 @@ struct StepRequest {
     program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
         ->delimiter(',');
     program.add_option("--classes", classes, "default: the network's own")->expected(1);
-    program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...")->capture_default_str();
+    optimizer_option = program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...");
+    optimizer_option->capture_default_str();
     precision_option = program.add_option("--precision", precision, "fp32, tf32, default, bf16, fp16 or fp64");
     precision_option->capture_default_str();
     program.add_option("--optimizer-impl", optimizer_impl, "fused (default) or foreach, PyTorch's own default")
@@ -84,18 +85,22 @@ struct StepRequest {
     if (input.size() > 1) throw InputError(names.front() + " takes one input, not " + std::to_string(input.size()));
     Workload base;
     base.depth = base.base_filters = std::nullopt;
+    base.optimizer = parse_optimizer(optimizer);
     base.precision = parse_precision(precision);
-    const auto given = precision_option->count() > 0 ? std::vector{precision} : std::vector<std::string>();
-    std::vector<Workload> all = sweep_workloads(std::span(&base, 1), {{"network", names},
-                                                                      {"depth", depth},
-                                                                      {"base_filters", base_filters},
-                                                                      {"batch_size", {std::to_string(batch_size)}},
-                                                                      {"input", input},
-                                                                      {"classes", classes},
-                                                                      {"optimizer", {optimizer}},
-                                                                      {"precision", given},
-                                                                      {"attention", attention},
-                                                                      {"optimizer_impl", optimizer_impl}});
+    const auto if_given = [](const CLI::Option* option, const std::string& value) {
+      return option->count() > 0 ? std::vector{value} : std::vector<std::string>();
+    };
+    std::vector<Workload> all =
+        sweep_workloads(std::span(&base, 1), {{"network", names},
+                                              {"depth", depth},
+                                              {"base_filters", base_filters},
+                                              {"batch_size", {std::to_string(batch_size)}},
+                                              {"input", input},
+                                              {"classes", classes},
+                                              {"optimizer", if_given(optimizer_option, optimizer)},
+                                              {"precision", if_given(precision_option, precision)},
+                                              {"attention", attention},
+                                              {"optimizer_impl", optimizer_impl}});
     for (const Workload& workload : all) workload.validate();
     return all;
   }

@@ -16,6 +16,7 @@
 #include "refusal.h"
 #include "sample_step.h"
 #include "temporary_folder.h"
+#include "tools/workload_sweep.h"
 
 namespace perfpred {
 namespace {
@@ -134,6 +135,33 @@ TEST(WrittenStep, IsChosenByOptimizerAndPrecision) {
   workload.precision = Precision::bf16;
   EXPECT_EQ(workload.params(), sgd);
   EXPECT_EQ(workload.graph().params(), sgd);
+}
+
+TEST(WrittenStep, AnswersOnlyForWhatWasTraced) {
+  const TemporaryFolder folder;
+  const auto step = [](std::int64_t batch) { return Workload::cifar_cnn(1, 4, batch).graph(); };
+  write_step(folder.file("0badc0ffee00.json"), Precision::fp32, {8, 16}, step);
+  add_graphs(folder.path());
+  const Workload traced = with_network(std::vector{Workload::zoo("resnet18", 32)}, "pt2:0badc0ffee00");
+  EXPECT_EQ(traced.input, Workload::cifar_cnn(1, 4, 8).input);
+  EXPECT_EQ(traced.graph().params(), step(8).params());
+  const auto refused = [&](const char* field, const char* value) {
+    return testing::refusal([&] { (void)with_field(traced, field, value).graph(); });
+  };
+  EXPECT_EQ(refused("input", "3x64x64"), "network pt2:0badc0ffee00 takes input 3x32x32, not 3x64x64");
+  EXPECT_THAT(refused("attention", "eager"), HasSubstr("attention eager has no effect"));
+  EXPECT_THAT(refused("optimizer_impl", "foreach"), HasSubstr("optimizer_impl foreach has no effect"));
+
+  const StepFile captured = add_graph(folder.file("0badc0ffee00.json"));
+  const std::vector bases = {Workload::cifar_cnn(1, 4, 8)};
+  for (const char* field : {"input", "classes", "optimizer"}) {
+    const std::string value = field_text(bases[0], field);
+    EXPECT_EQ(testing::refusal([&] {
+                (void)sweep_workloads(bases, {{"network", {captured.name()}}, {field, {value}}});
+              }),
+              std::string(field) + " is given; a captured step has its own");
+    (void)fill_workload(bases, {{field, {value}}}, {{"network", {captured.name()}}}).graph();  // of all requests
+  }
 }
 
 TEST(WrittenStep, CountsThatNoOperatorHasAreRefused) {

@@ -331,13 +331,21 @@ OpGraph Workload::graph() const {
   }
   const std::string variant = fmt::format("{}_{}", to_string(optimizer), to_string(precision));
   if (const auto file = find_graph(network, variant)) {
+    const auto refuse = [this](const std::string& why) {
+      throw InputError(fmt::format("network {} {}", shown(network), why));
+    };
+    const bool captured = is_captured_step(network);
     const Precision known = file->precision();
-    if (is_captured_step(network) && known != precision && known != Precision::unknown &&
-        precision != Precision::unknown) {
-      throw InputError(fmt::format("network {} was captured in {}, not in {}", shown(network), to_string(known),
-                                   to_string(precision)));
+    if (captured && known != precision && known != Precision::unknown && precision != Precision::unknown) {
+      refuse(fmt::format("was captured in {}, not in {}", to_string(known), to_string(precision)));
     }
-    return file->graph(batch_size);
+    if (attention == Attention::eager) refuse("is a file's: attention eager has no effect on it");
+    if (optimizer_impl == OptimizerImpl::foreach) refuse("is a file's: optimizer_impl foreach has no effect on it");
+    OpGraph step = file->graph(batch_size);
+    if (const auto sample = sample_of(step); !captured && !sample.empty() && sample != input) {
+      refuse(fmt::format("takes input {}, not {}", shape_text(sample), shape_text(input)));
+    }
+    return step;
   }
   throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");
 }

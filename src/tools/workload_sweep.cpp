@@ -33,9 +33,15 @@ std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) 
 
 std::string joined(const std::vector<std::string>& pieces) { return fmt::format("{}", fmt::join(pieces, ",")); }
 
+/// Fields that a captured step decides.
+bool is_of_step(std::string_view field) { return field == "input" || field == "classes" || field == "optimizer"; }
+
 /// with_field(), but that threads follow the device unless they are given.
 Workload with_value(std::span<const Workload> bases, const Workload& workload, const std::string& field,
                     const std::string& value, bool has_threads) {
+  if (is_of_step(field) && is_captured_step(workload.network)) {
+    throw InputError(fmt::format("{} is given; a captured step has its own", field));
+  }
   const bool moves = field == "device" && !has_threads;
   return moves ? moved_workload(workload, value, bases) : with_field(workload, field, value);
 }
@@ -55,9 +61,14 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
   const auto known = std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network == name; });
   if (known != bases.end()) return *known;
   Workload workload = with_field(bases.front(), "network", name);
-  if (!is_captured_step(name)) return workload;
-  const auto captured = find_graph(name);
-  if (captured && captured->precision() != Precision::unknown) workload.precision = captured->precision();
+  const auto file = is_file_network(name) ? find_graph(name) : std::nullopt;
+  if (!file) return workload;
+  if (!is_captured_step(name)) {
+    const std::vector<std::int64_t> sample = sample_of(file->graph(file->batch_size()));
+    if (!sample.empty()) workload.input = sample;
+  } else if (file->precision() != Precision::unknown) {
+    workload.precision = file->precision();
+  }
   return workload;
 }
 
@@ -72,7 +83,9 @@ Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptF
   }
   for (const auto* list : {&defaults, &fields}) {
     for (const SweptField& field : *list) {
-      const bool applies = list == &fields || workload.network == "cifar_cnn" || !is_of_family(field);
+      const bool has_own = is_of_family(field) ? workload.network != "cifar_cnn"
+                                               : is_of_step(field.name) && is_captured_step(workload.network);
+      const bool applies = list == &fields || !has_own;
       if (field.name == "network" || field.values.empty() || !applies) continue;
       workload = with_value(bases, workload, field.name, field.values.front(), has_threads);
     }

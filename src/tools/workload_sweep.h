@@ -20,15 +20,17 @@ struct SweptField {
 [[nodiscard]] bool is_given(const std::vector<SweptField>& fields, std::string_view name);
 
 /// The first of the workloads that has this network, else the first one with its network replaced as with_field() does,
-/// and, of a captured step (add_graphs()), with the precision that was captured.
+/// and, of a file that is known (add_graphs()), with the precision of a captured step, else with the file's input.
 /// @param bases  not empty
 /// @throws InputError for a network that is not known
 [[nodiscard]] Workload with_network(std::span<const Workload> bases, std::string_view network);
 
 /// with_network(), or the first of `bases` where no network is given, with fields replaced: first by `defaults` (not
-/// depth and base_filters for networks other than `cifar_cnn`), then by `fields`. Each has one value. A device replaces
-/// threads, too, by those of the first of `bases` there, else by none, unless they are given.
-/// @throws InputError for a field that is not known, or a text that is not a value of it
+/// depth and base_filters for networks other than `cifar_cnn`, nor what a captured step decides), then by `fields`.
+/// Each has one value. A device replaces threads, too, by those of the first of `bases` there, else by none, unless
+/// they are given.
+/// @throws InputError for a field that is not known, a text that is not a value of it, or an input, classes or
+/// optimizer of a captured step
 [[nodiscard]] Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
                                      const std::vector<SweptField>& fields);
 
@@ -36,8 +38,7 @@ struct SweptField {
 /// the first of `bases` where no network is given, a device's threads as in fill_workload(). depth and base_filters are
 /// swept for `cifar_cnn` only. A network `transformer:layers=2,hidden=64` may come in the pieces into which the commas
 /// of a list cut it.
-/// @throws InputError for a field that is not known, a text that is not a value of it, or a depth or base_filters where
-/// no network is `cifar_cnn`
+/// @throws InputError as fill_workload(), or for a depth or base_filters where no network is `cifar_cnn`
 [[nodiscard]] std::vector<Workload> sweep_workloads(std::span<const Workload> bases,
                                                     const std::vector<SweptField>& fields);
 
