@@ -93,6 +93,8 @@ class Program : public CLI::App {
     } catch (const CLI::Success& asked) {
       exit(asked);
       return false;
+    } catch (const CLI::ExtrasError&) {  // its message has them in reverse order
+      throw InputError("not expected: " + CLI::detail::join(remaining(), " ") + " (--help lists the options)");
     }
   }
 

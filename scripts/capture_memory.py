@@ -4,7 +4,7 @@
 
     scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out docs/capture_memory_table.md [NAME...]
 
-Needs torchvision, timm and transformers; weights are random, nothing is downloaded. The networks are some of those of
+Needs torchvision, timm, transformers and diffusers; weights are random, nothing is downloaded. The networks are some of those of
 scripts/capture_zoo.py, each trained for a step (SGD with momentum) that is measured, captured without memory, and
 captured while it is executed.
 """
@@ -95,7 +95,8 @@ def table(rows):
 
     text = f"""# Peak memory of captured networks
 
-See how well perfpred estimates the memory of captured networks, or measure again:
+See how well perfpred estimates the memory of captured networks, or measure again
+(needs torch, torchvision, timm, transformers and diffusers of Python, and `pip install ./python`):
 
     python3 scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out table.md resnet50
 

@@ -4,7 +4,7 @@
 
     scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out docs/capture_table.md [NAME...]
 
-Needs torchvision, timm and transformers; weights are random, nothing is downloaded. Each network is trained for a step
+Needs torchvision, timm, transformers and diffusers; weights are random, nothing is downloaded. Each network is trained for a step
 of batch 2 (SGD with momentum), captured without memory, and counted by perfpred-inspect. torch's FlopCounterMode counts
 the same step; it knows no causal attention, so attention is compared without halving.
 """
@@ -323,7 +323,8 @@ def table(rows):
     same_params = sum(r["params"] == r["params_torch"] for r in good)
     text = f"""# Networks of other people, captured
 
-Look up what perfpred counts for a well-known network, or count it again:
+Look up what perfpred counts for a well-known network, or count it again
+(needs torch, torchvision, timm, transformers and diffusers of Python, and `pip install ./python`):
 
     python3 scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out table.md resnet50
 

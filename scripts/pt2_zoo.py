@@ -101,7 +101,8 @@ def table(rows):
     good = [r for r in rows if "failed" not in r]
     text = f"""# Networks of other people, exported
 
-See whether a network counts the same exported and captured, or count again:
+See whether a network counts the same exported and captured, or count again
+(needs torch, torchvision, timm, transformers and diffusers of Python, and `pip install ./python`):
 
     python3 scripts/pt2_zoo.py --bin build/release/bin --out table.md resnet18
 

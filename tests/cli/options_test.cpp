@@ -169,6 +169,7 @@ const std::vector<UselessOption> train_net = {
 INSTANTIATE_TEST_SUITE_P(TrainNet, Options, ::testing::ValuesIn(train_net));
 
 const std::vector<UselessOption> inspect = {
+    {"inspect", {"--network", "resnet18", "--layout", "nhwc", "--foo"}, "--layout nhwc --foo"},
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--depth", "3"}, "only cifar_cnn"},
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--device", "T4"}, "--device"},
     {"inspect", {"--tables", "FOLDER/t", "--networks", "resnet18", "--ops", "FOLDER/ops.csv"}, "--ops"},

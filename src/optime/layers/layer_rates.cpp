@@ -132,11 +132,13 @@ Device device_named(const std::string& name, const DeviceCatalogue& catalogue) {
   return device;
 }
 
-/// What follows a file's name or a refusal: how many layers do not count, and why; empty for none.
-std::string left_out(std::size_t untimed, std::size_t waiting) {
+/// How many layers do not count, and why, after `before`; empty for none.
+std::string left_out(const std::string& before, std::size_t untimed, std::size_t waiting) {
   std::string text;
-  if (untimed != 0) text += fmt::format("; {} layers left out: their outcome is not ok", untimed);
-  if (waiting != 0) text += fmt::format("; {} layers left out: the device waited for its host", waiting);
+  if (untimed != 0) text += fmt::format("{}{} layers left out: their outcome is not ok", before, untimed);
+  if (waiting != 0) {
+    text += fmt::format("{}{} layers left out: the device waited for its host", untimed != 0 ? "; " : before, waiting);
+  }
   return text;
 }
 
@@ -224,11 +226,11 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
     const auto parts = parts_of(rows, device.kind);
     if (parts.size() < LayerRates::min_parts) {
       throw InputError(fmt::format("{}: {} timed parts of layers on {}: a fit needs {}{}", path, parts.size(), name,
-                                   LayerRates::min_parts, left_out(untimed_here, waiting_here)));
+                                   LayerRates::min_parts, left_out("; ", untimed_here, waiting_here)));
     }
     result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
   }
-  if (untimed + waiting != 0) result.notes.push_back(path + left_out(untimed, waiting));
+  if (untimed + waiting != 0) result.notes.push_back(left_out(path + ": ", untimed, waiting));
   return result;
 }
 
