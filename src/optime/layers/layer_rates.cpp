@@ -223,8 +223,9 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
     waiting += waiting_here;
     const auto parts = parts_of(rows, device.kind);
     if (parts.size() < LayerRates::min_parts) {
-      throw InputError(fmt::format("{}: {} timed parts of layers on {}: a fit needs {}{}", path, parts.size(), name,
-                                   LayerRates::min_parts, left_out(untimed_here, waiting_here)));
+      throw InputError(fmt::format("{}: {} timed parts of layers on {} in {}: a fit needs {}{}", path, parts.size(),
+                                   name, to_string(precision), LayerRates::min_parts,
+                                   left_out(untimed_here, waiting_here)));
     }
     result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
   }
