@@ -229,7 +229,7 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
     }
     result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
   }
-  if (untimed + waiting != 0) result.notes.push_back(path + left_out(untimed, waiting));
+  if (untimed + waiting != 0) result.notes.push_back(path + ":" + left_out(untimed, waiting).substr(1));
   return result;
 }
 
