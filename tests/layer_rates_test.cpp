@@ -3,6 +3,7 @@
 // Waterman and Patterson (2009), so that what is to be found is known.
 #include <perfpred/op_graph.h>
 #include <perfpred/op_time_model.h>
+#include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
@@ -145,6 +146,30 @@ TEST(LayerRates, LearnHowLongAPositionOfARecurrentLayerTakes) {
   }
   std::sort(errors.begin(), errors.end());
   EXPECT_LT(errors[errors.size() / 2], 0.1);
+}
+
+TEST(LayerRates, LayersOfADeviceOfOnesOwnAreLearnedUnderItsName) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("layers.csv");
+  {
+    LayerRecorder recorder(path);
+    for (LayerRow row : made_up_layers(1, 100)) {
+      row.device = "Maker My Card";
+      recorder.append(row);
+    }
+  }
+  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, path)); }), HasSubstr("is not known"));
+  Device own = t4();
+  own.name = "My Card";
+  own.aliases = {"Maker My Card"};
+  DeviceCatalogue devices;
+  devices.add(own);
+  const std::string saved = folder.file("ops.json");
+  OpTimeModel::fit({}, {}, path, devices).save(saved);
+  Workload job = Workload::zoo("transformer:layers=2,hidden=512,heads=8,vocab=30000", 8);
+  job.input = {128};
+  job.device = "maker my card";
+  EXPECT_EQ(TimeRegressor::load(saved, devices).predict(job).provenance, Provenance::probe);
 }
 
 TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {

@@ -200,10 +200,10 @@ void LayerRates::kernel_seconds(std::span<const StepKernel> kernels, const StepD
   }
 }
 
-MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior) {
-  const DeviceCatalogue catalogue;
+MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior, const DeviceCatalogue& catalogue) {
   std::map<std::string, std::vector<LayerRow>> groups;
   for (LayerRow& row : read_layer_rows(path)) {
+    if (const auto named = catalogue.candidates(row.device); named.size() == 1) row.device = named.front()->name;
     groups[rates_key(row.device, row.layer.precision)].push_back(std::move(row));
   }
   MeasuredDevices result;
