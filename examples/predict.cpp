@@ -43,6 +43,7 @@ nlohmann::json to_json(const JobAnswer& answer) {
                          {"breakdown", breakdown.empty() ? nlohmann::json() : breakdown},
                          {"step_sec", to_json(job.step_sec)},
                          {"provenance", to_string(job.prediction.provenance)},
+                         {"unknown_bytes", job.unknown_bytes},
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)}};
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
@@ -77,6 +78,7 @@ void print(const JobAnswer& answer) {
                100 * term.sec / job.prediction.time_sec.p50);
   }
   fmt::print("  {:<12} {:>12}\n", "rests on", to_string(job.prediction.provenance));
+  if (job.unknown_bytes > 0) fmt::print("  unknown operators move {:.1f} % of the bytes\n", 100 * job.unknown_bytes);
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
 }
 

@@ -66,11 +66,11 @@ std::function<void(double)> progress_on_terminal() {
 }
 
 /// Fits an op model; its errors are perfpred-evaluate's to tell.
-void train_ops(const std::string& ops_dir, const std::string& steps, const std::string& layers, const std::string& out,
-               bool json) {
+void train_ops(const std::string& ops_dir, const std::string& steps, const std::string& layers,
+               const cli::DeviceFile& device_file, const std::string& out, bool json) {
   if (ops_dir.empty() && layers.empty()) throw InputError("--ops-dir is missing, and so is --layers");
   const auto start = std::chrono::steady_clock::now();
-  const OpTimeModel model = OpTimeModel::fit(ops_dir, steps, layers);
+  const OpTimeModel model = OpTimeModel::fit(ops_dir, steps, layers, device_file.catalogue());
   const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!out.empty()) model.save(out);
   nlohmann::json dropped = nlohmann::json::array();
@@ -161,10 +161,11 @@ int main(int argc, char** argv) {
     if (fit.kind == "ops") {
       if (!runs_agg.empty()) throw InputError("--runs-agg is not for --kind ops");
       for (const CLI::Option* option :
-           {split_option, test_option, val_option, seed_option, features_option, prior_options[0], prior_options[1]}) {
+           {split_option, test_option, val_option, seed_option, features_option, prior_options[0]}) {
         if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
       }
-      train_ops(ops_dir, steps, layers, out, json);
+      if (layers.empty()) cli::refuse({prior_options[1]}, "--layers");
+      train_ops(ops_dir, steps, layers, prior.device_file, out, json);
       return;
     }
     for (const CLI::Option* option : of_ops) {

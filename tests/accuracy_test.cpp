@@ -94,11 +94,12 @@ TEST_F(Reference, KFold) {
 }
 
 TEST_F(Reference, FewRows) {
-  const std::vector<std::size_t> sizes = {10, 20, 40};
-  std::map<std::pair<std::size_t, std::string>, double> mape;
+  const std::vector<std::size_t> sizes = {10, 20, 40, 80};
+  std::map<std::pair<std::size_t, std::string>, double> mape, coverage;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     for (const CurvePoint& point : evaluate_curve(rows, sizes, 12, {}, {.seed = seed})) {
       mape[{point.rows, point.selection}] += point.mape_median / seeds;
+      coverage[{point.rows, point.selection}] += point.coverage90 / seeds;
     }
   }
   EXPECT_LE(mape.at({10, "random"}), 0.046);
@@ -106,6 +107,7 @@ TEST_F(Reference, FewRows) {
   EXPECT_LE(mape.at({40, "random"}), 0.017);
   EXPECT_LE(mape.at({20, "suggested"}), 0.025);
   EXPECT_LE(mape.at({40, "suggested"}), 0.017);
+  for (const std::size_t size : {20, 40, 80}) expect_between(0.86, coverage.at({size, "suggested"}), 0.97);
 }
 
 struct LeaveGroupsOut {

@@ -111,6 +111,12 @@ TEST(DeviceCatalogue, NamesAreComparedByLettersAndDigits) {
 TEST(DeviceCatalogue, SharedAliasNamesItsChoices) {
   const DeviceCatalogue catalogue;
   EXPECT_EQ(catalogue.candidates("A100-80GB").size(), 2U);
+  for (const auto& [name, count] :
+       {std::pair("Tesla P100", 2U), std::pair("nvidia-tesla-p100", 2U), std::pair("Tesla V100", 4U),
+        std::pair("nvidia-tesla-v100", 4U), std::pair("NVIDIA A100", 4U), std::pair("nvidia-tesla-a100", 4U),
+        std::pair("nvidia-a100-80gb", 2U), std::pair("NVIDIA H100", 2U), std::pair("nvidia-h100-80gb", 2U)}) {
+    EXPECT_EQ(catalogue.candidates(name).size(), count) << name;
+  }
   EXPECT_THAT(refusal([&] { (void)catalogue.find("A100-80GB"); }),
               AllOf(HasSubstr("A100-PCIe-80GB"), HasSubstr("A100-SXM4-80GB"), Not(HasSubstr("40GB"))));
 }

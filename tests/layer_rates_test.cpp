@@ -3,6 +3,7 @@
 // Waterman and Patterson (2009), so that what is to be found is known.
 #include <perfpred/op_graph.h>
 #include <perfpred/op_time_model.h>
+#include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
@@ -22,6 +23,7 @@
 namespace perfpred {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::refusal;
 
@@ -146,6 +148,30 @@ TEST(LayerRates, LearnHowLongAPositionOfARecurrentLayerTakes) {
   EXPECT_LT(errors[errors.size() / 2], 0.1);
 }
 
+TEST(LayerRates, LayersOfADeviceOfOnesOwnAreLearnedUnderItsName) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("layers.csv");
+  {
+    LayerRecorder recorder(path);
+    for (LayerRow row : made_up_layers(1, 100)) {
+      row.device = "Maker My Card";
+      recorder.append(row);
+    }
+  }
+  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, path)); }), HasSubstr("is not known"));
+  Device own = t4();
+  own.name = "My Card";
+  own.aliases = {"Maker My Card"};
+  DeviceCatalogue devices;
+  devices.add(own);
+  const std::string saved = folder.file("ops.json");
+  OpTimeModel::fit({}, {}, path, devices).save(saved);
+  Workload job = Workload::zoo("transformer:layers=2,hidden=512,heads=8,vocab=30000", 8);
+  job.input = {128};
+  job.device = "maker my card";
+  EXPECT_EQ(TimeRegressor::load(saved, devices).predict(job).provenance, Provenance::probe);
+}
+
 TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("layers.csv"), saved = folder.file("ops.json");
@@ -159,7 +185,7 @@ TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
     recorder.append(failed);
   }
   const OpTimeModel model = OpTimeModel::fit({}, {}, path);
-  EXPECT_EQ(model.notes(), std::vector{path + ": 1 layers left out: their outcome is not ok"});
+  EXPECT_THAT(model.notes(), ElementsAre(path + ": 1 layers left out: their outcome is not ok"));
   EXPECT_TRUE(model.devices().empty());  // T4 is in the catalogue
   Workload job = Workload::zoo("transformer:layers=2,hidden=512,heads=8,vocab=30000", 8);
   job.input = {128};
@@ -174,7 +200,8 @@ TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
 
   const std::string few = folder.file("few.csv");
   { LayerRecorder(few).append(made_up_layers(1, 1).front()); }
-  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, few)); }), HasSubstr("a fit needs"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, few)); }),
+              HasSubstr("layers on T4 in fp32: a fit needs"));
 
   const std::string disturbed = folder.file("disturbed.csv");
   {

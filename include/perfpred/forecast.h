@@ -35,6 +35,7 @@ struct Forecast {
   std::optional<Bound> bound;
   std::vector<TimeTerm> breakdown;  ///< TimeRegressor::breakdown()
   Quantiles step_sec;               ///< of one training step: an epoch's time over its steps
+  double unknown_bytes = 0;         ///< share of a step's bytes that unknown operators move
 };
 
 /// @throws InputError as TimeRegressor::predict(), or naming the term that is out of range

@@ -35,9 +35,11 @@ class PERFPRED_API OpTimeModel {
   /// @param steps    table of measured training steps; empty: efficiencies of convolutions and normalisations are those
   ///                 that the library carries
   /// @param layers   table of measured layers (docs/layers.md): the devices in it get rates of their own; empty: none
+  /// @param devices  those that layers may be of, besides this machine's CPU
   /// @throws InputError with file and line for a folder or table that cannot be read or has too few rows
   [[nodiscard]] static OpTimeModel fit(const std::string& ops_dir, const std::string& steps = {},
-                                       const std::string& layers = {});
+                                       const std::string& layers = {},
+                                       const DeviceCatalogue& devices = DeviceCatalogue());
 
   /// The model that is embedded in the library: fitted on measurements by others whose licence allows it
   /// (data/standard_ops.NOTICE), without boosted trees of single devices.

@@ -301,17 +301,20 @@ std::vector<std::string> device_fields(const Device& device) {
   return fields;
 }
 
-std::string cpu_model_name() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    const std::size_t colon = line.find(':');
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
-      return begin == std::string::npos ? std::string() : line.substr(begin);
+const std::string& cpu_model_name() {
+  static const std::string name = []() -> std::string {  // every prediction asks for it
+    std::ifstream file("/proc/cpuinfo");
+    std::string line;
+    while (std::getline(file, line)) {
+      const std::size_t colon = line.find(':');
+      if (line.starts_with("model name") && colon != std::string::npos) {
+        const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+        return begin == std::string::npos ? std::string() : line.substr(begin);
+      }
     }
-  }
-  return {};
+    return {};
+  }();
+  return name;
 }
 
 }  // namespace perfpred

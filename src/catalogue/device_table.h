@@ -22,6 +22,6 @@ namespace perfpred {
                                                      const std::set<std::string>& names);
 
 /// What the kernel calls this machine's CPU; empty if it does not say.
-[[nodiscard]] std::string cpu_model_name();
+[[nodiscard]] const std::string& cpu_model_name();
 
 }  // namespace perfpred

@@ -121,7 +121,8 @@ bool knows_family(KernelFamily family) { return family != KernelFamily::none && 
 
 std::string_view to_string(Provenance provenance) { return enumerator_name_of<Provenance::bytes>(provenance); }
 
-OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& steps, const std::string& layers) {
+OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& steps, const std::string& layers,
+                             const DeviceCatalogue& devices) {
   auto impl = std::make_unique<Impl>();
   OpModelState& state = impl->state;
   if (!ops_dir.empty() || layers.empty()) {
@@ -145,7 +146,7 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
     }
   }
   if (!layers.empty()) {
-    state.measured = fit_layers(layers, state.steps.parameters);
+    state.measured = fit_layers(layers, state.steps.parameters, devices);
     state.notes.insert(state.notes.end(), state.measured.notes.begin(), state.measured.notes.end());
   }
   return OpTimeModel(std::move(impl));

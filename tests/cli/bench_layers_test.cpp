@@ -146,6 +146,13 @@ TEST_F(Layers, AnOpModelIsFittedOnLayers) {
   const Finished predicted = spawn(
       {program("predict"), "--model", model, "--network", "vgg11", "--batch-size", "2", "--device", "cpu", "--json"});
   EXPECT_EQ(predicted.exit_code, 0) << predicted.err;
+
+  const std::string own = folder_.write("own.csv", "name,fp32_tflops,mem_bw_gbs\nMy Card,10,300\n");
+  expect_refusal(spawn({program("train"), "--kind", "ops", "--ops-dir", folder_.path(), "--device-file", own}), 2,
+                 "--layers");
+  EXPECT_EQ(spawn({program("train"), "--kind", "ops", "--layers", folder_.file("layers.csv"), "--device-file", own})
+                .exit_code,
+            0);
 }
 
 }  // namespace

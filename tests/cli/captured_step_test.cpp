@@ -3,6 +3,7 @@
 #include <perfpred/op_graph.h>
 #include <perfpred/time_regressor.h>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,6 +27,7 @@ using testing::Finished;
 using ::testing::HasSubstr;
 using testing::inputs;
 using testing::linear_step;
+using ::testing::Not;
 using testing::outputs;
 using testing::program;
 using testing::spawn;
@@ -56,6 +58,23 @@ TEST_F(CapturedStep, IsInspectedAtItsBatchSizeAndAtOthers) {
   EXPECT_EQ(larger["conv_matmul_flops"], 400.0 * inputs * outputs);
   EXPECT_TRUE(larger["device"]["fits"]);
   EXPECT_GT(larger["device"]["largest_batch"], 1000);
+}
+
+TEST_F(CapturedStep, IsPredictedWithTheShareOfItsUnknownOperators) {
+  const double bytes = answer({program("inspect"), "--step", file_})["bytes"];
+  const double share = 4.0 * inputs * outputs / bytes;  // of the unknown one, which reads the weight
+  const std::vector<std::string> predict = {program("predict"), "--step", file_, "--device", "T4"};
+  const json predicted = answer(predict);
+  EXPECT_EQ(predicted["reason"], "unknown_op");
+  EXPECT_DOUBLE_EQ(predicted["unknown_bytes"].get<double>(), share);
+  EXPECT_THAT(spawn(predict).out, HasSubstr(fmt::format("unknown operators move {:.1f} % of the bytes", 100 * share)));
+
+  json known = linear_step();
+  known["ops"].erase(4);
+  const std::vector<std::string> without = {program("predict"), "--step", folder_.write("known.json", known.dump()),
+                                            "--device", "T4"};
+  EXPECT_EQ(answer(without)["unknown_bytes"], 0);
+  EXPECT_THAT(spawn(without).out, Not(HasSubstr("unknown operators")));
 }
 
 TEST_F(CapturedStep, IsANetworkOfAFolder) {

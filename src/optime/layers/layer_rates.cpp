@@ -202,10 +202,10 @@ void LayerRates::kernel_seconds(std::span<const StepKernel> kernels, const StepD
   }
 }
 
-MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior) {
-  const DeviceCatalogue catalogue;
+MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior, const DeviceCatalogue& catalogue) {
   std::map<std::string, std::vector<LayerRow>> groups;
   for (LayerRow& row : read_layer_rows(path)) {
+    if (const auto named = catalogue.candidates(row.device); named.size() == 1) row.device = named.front()->name;
     groups[rates_key(row.device, row.layer.precision)].push_back(std::move(row));
   }
   MeasuredDevices result;
@@ -225,8 +225,9 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior)
     waiting += waiting_here;
     const auto parts = parts_of(rows, device.kind);
     if (parts.size() < LayerRates::min_parts) {
-      throw InputError(fmt::format("{}: {} timed parts of layers on {}: a fit needs {}{}", path, parts.size(), name,
-                                   LayerRates::min_parts, left_out("; ", untimed_here, waiting_here)));
+      throw InputError(fmt::format("{}: {} timed parts of layers on {} in {}: a fit needs {}{}", path, parts.size(),
+                                   name, to_string(precision), LayerRates::min_parts,
+                                   left_out("; ", untimed_here, waiting_here)));
     }
     result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
   }

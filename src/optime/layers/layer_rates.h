@@ -59,7 +59,8 @@ struct MeasuredDevices {
 
 /// @throws InputError for a table that cannot be read, a device that is neither in the catalogue nor this CPU, or fewer
 /// than LayerRates::min_parts timed parts on one
-[[nodiscard]] MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior);
+[[nodiscard]] MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
+                                         const DeviceCatalogue& catalogue);
 
 [[nodiscard]] std::string rates_key(const std::string& device, Precision precision);
 
