@@ -182,6 +182,11 @@ TEST(TimeRegressor, RefusesWhatCannotBeFitted) {
     EXPECT_THROW((void)TimeRegressor::fit(rows), InputError) << sec;
   }
   rows.pop_back();
+  for (const double sem : {-0.1, std::nan(""), HUGE_VAL}) {
+    rows[3].epoch_rel_sem = sem;
+    EXPECT_THROW((void)TimeRegressor::fit(rows), InputError) << sem;
+  }
+  rows[3].epoch_rel_sem.reset();
   rows[3].avg_time_mean = NAN;
   EXPECT_THROW((void)TimeRegressor::fit(rows), InputError);
 }
