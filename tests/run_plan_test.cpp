@@ -419,6 +419,9 @@ TEST(PlanRuns, GivesDevicesWithoutANameOne) {
   EXPECT_THROW((void)plan_runs(rows, request), InputError);
   request = safe_request(0.9, 1);
   EXPECT_THROW((void)plan_runs(rows, request), InputError);  // no model, no confidence
+  request.min_acc = NAN;
+  EXPECT_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)), InputError);
+  request.min_acc.reset();
   EXPECT_NO_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)));
 }
 
