@@ -116,6 +116,9 @@ TEST(TimeRegressor, AFitShowsProgressAndCanBeStopped) {
   };
   EXPECT_THAT([&] { (void)TimeRegressor::fit(made_up_rows(), options); },
               ::testing::ThrowsMessage<Error>("the fit was stopped"));
+  options.kind = "linear";
+  EXPECT_THAT([&] { (void)TimeRegressor::fit(made_up_rows(), options); },
+              ::testing::ThrowsMessage<Error>("the fit was stopped"));
 }
 
 TEST(TimeRegressor, OnlyKindsThatChooseByValidationRowsKeepThemOutOfTheFit) {
