@@ -40,6 +40,10 @@ install(FILES ${PROJECT_BINARY_DIR}/perfpredConfig.cmake ${PROJECT_BINARY_DIR}/p
 cmake_path(SET pc_dir NORMALIZE ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${pc_dir} OUTPUT_VARIABLE pc_to_prefix)
 set(pc_prefix "\${pcfiledir}/${pc_to_prefix}")
+set(pc_requires Requires.private)
+if(NOT BUILD_SHARED_LIBS)  # a static library hands on what it links
+  set(pc_requires Requires)
+endif()
 configure_file(cmake/perfpred-core.pc.in perfpred-core.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/perfpred-core.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

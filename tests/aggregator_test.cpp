@@ -214,6 +214,16 @@ TEST(Aggregator, RefusesWhatCannotBeSummedOrBelongsNotTogether) {
   tiny.epoch_times = {1, 1e-200, 1e-200};
   Aggregator aggregator;
   EXPECT_THROW(aggregator.add(tiny), InputError);
+  const auto expect_refused = [&](const auto& change) {
+    auto run = run_of_epochs({9, 1, 1});
+    change(run);
+    EXPECT_THROW(aggregator.add(run), InputError);
+  };
+  expect_refused([](auto& run) { run.epoch_times = {9, -1, -1}; });
+  expect_refused([](auto& run) { run.epoch_times = {9, 1, NAN}; });
+  expect_refused([](auto& run) { run.workload.batch_size = 0; });
+  expect_refused([](auto& run) { run.test_acc = NAN; });
+  expect_refused([](auto& run) { run.epoch_rel_sem = -0.1; });
   EXPECT_THAT(aggregator.rows(), IsEmpty());
   aggregator.add(run_of_epochs({9, 1, 1}));
   auto other = run_of_epochs({9, 1, 1});

@@ -209,6 +209,9 @@ TEST(MemoryEstimate, FusedAttentionKeepsNoPairs) {
 TEST(MemoryEstimate, SaysWhenNothingFits) {
   EXPECT_EQ(largest_batch(Workload::zoo("gpt2_xl", 1), device_of(16)), std::nullopt);
   EXPECT_THROW(static_cast<void>(MemoryEstimate().fits(Device())), InputError);
+  for (const double margin : {-0.01, 3.0, std::nan("")}) {  // a share, not per cent
+    EXPECT_THROW(static_cast<void>(MemoryEstimate().fits(DeviceCatalogue().find("T4"), margin)), InputError) << margin;
+  }
 }
 
 /// Compares the peaks of jobs that perfpred-collect measured on a CPU with their estimates.

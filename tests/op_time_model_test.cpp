@@ -319,6 +319,15 @@ TEST_F(OpModel, DamagedFilesAreRefusedOrAnswerWithNumbers) {
   EXPECT_GT(refused, 100);
 }
 
+TEST_F(OpModel, WhatIsNoModelFileIsRefused) {
+  EXPECT_THROW((void)OpTimeModel::load(""), InputError);
+  EXPECT_THROW((void)OpTimeModel::load(folder_.file("none")), InputError);
+  for (const char* text : {"", "{", "[]", "1e999"}) {
+    EXPECT_THROW((void)OpTimeModel::load(folder_.write("ops.json", text)), ModelError) << text;
+  }
+  EXPECT_THAT(refusal([] { (void)OpTimeModel::fit(""); }), HasSubstr("operators or layers"));
+}
+
 TEST_F(OpModel, BadFoldersAreOneLine) {
   EXPECT_THAT(refusal([&] { (void)read_op_folder(folder_.file("none")); }), HasSubstr("not a folder"));
   folder_.write("op_linear.csv", "gpu,M,N,K,fwd_ms\nT4,64,64,64,0.1\nT5,64,64,64,0.1\n");

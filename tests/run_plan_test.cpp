@@ -351,6 +351,56 @@ TEST(PlanRuns, KeepsTheReasonWhyATimeIsAGuess) {
   EXPECT_THROW((void)plan_runs(rows, request, model), InputError);
 }
 
+/// The rows on a CPU of two threads, then the same in half the time on a GPU.
+std::vector<AggregateRow> on_cpu_and_gpu(std::vector<AggregateRow> rows) {
+  for (AggregateRow& row : rows) {
+    row.workload.device = "EPYC 7763";
+    row.workload.threads = 2;
+  }
+  std::vector<AggregateRow> both = rows;
+  for (AggregateRow& row : rows) {
+    row.workload.device = "T4";
+    row.workload.threads.reset();
+    row.avg_time_mean = *row.avg_time_mean / 2;
+    both.push_back(row);
+  }
+  return both;
+}
+
+TEST(PlanRuns, PlansARunOnceThoughADeviceOfItsOwnHasThreads) {
+  const std::vector<AggregateRow> measured = on_cpu_and_gpu(made_up_rows(0));
+  const TimeRegressor model = TimeRegressor::fit(measured);
+  PlanRequest request = safe_request(0.5, 2);
+  request.devices = {{"EPYC 7763", 2000}, {"T4", 2000}};
+  const auto expect_once = [](const RunPlan& plan) {
+    EXPECT_EQ(plan.candidates, 36U);
+    ASSERT_FALSE(plan.runs.empty());
+    std::set<std::string> trained;
+    for (const PlannedRun& run : plan.runs) {
+      Workload anywhere = run.workload;
+      anywhere.device = "unknown";
+      anywhere.threads.reset();
+      EXPECT_TRUE(trained.insert(anywhere.key()).second) << anywhere.key();
+      EXPECT_EQ(run.workload.threads.has_value(), run.device == "EPYC 7763");
+    }
+  };
+  expect_once(plan_runs(measured, request));
+  expect_once(plan_runs(measured, request, model));
+  request.confidence = 0.9;
+  expect_once(plan_runs(measured, request, model));
+  const std::span cpu = std::span(measured).first(36);
+  expect_once(plan_runs(cpu, request, model));
+
+  std::vector<AggregateRow> threads(cpu.begin(), cpu.end());  // other threads of a CPU are another run
+  for (AggregateRow row : cpu) {
+    row.workload.threads = 4;
+    threads.push_back(row);
+  }
+  request = safe_request(0.5, 1);
+  request.devices.front().name = "EPYC 7763";
+  EXPECT_EQ(plan_runs(threads, request).candidates, 72U);
+}
+
 TEST(PlanRuns, GivesDevicesWithoutANameOne) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   PlanRequest request = safe_request(0.5, 1);
@@ -369,6 +419,9 @@ TEST(PlanRuns, GivesDevicesWithoutANameOne) {
   EXPECT_THROW((void)plan_runs(rows, request), InputError);
   request = safe_request(0.9, 1);
   EXPECT_THROW((void)plan_runs(rows, request), InputError);  // no model, no confidence
+  request.min_acc = NAN;
+  EXPECT_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)), InputError);
+  request.min_acc.reset();
   EXPECT_NO_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)));
 }
 

@@ -116,6 +116,9 @@ TEST(TimeRegressor, AFitShowsProgressAndCanBeStopped) {
   };
   EXPECT_THAT([&] { (void)TimeRegressor::fit(made_up_rows(), options); },
               ::testing::ThrowsMessage<Error>("the fit was stopped"));
+  options.kind = "linear";
+  EXPECT_THAT([&] { (void)TimeRegressor::fit(made_up_rows(), options); },
+              ::testing::ThrowsMessage<Error>("the fit was stopped"));
 }
 
 TEST(TimeRegressor, OnlyKindsThatChooseByValidationRowsKeepThemOutOfTheFit) {
@@ -182,6 +185,11 @@ TEST(TimeRegressor, RefusesWhatCannotBeFitted) {
     EXPECT_THROW((void)TimeRegressor::fit(rows), InputError) << sec;
   }
   rows.pop_back();
+  for (const double sem : {-0.1, std::nan(""), HUGE_VAL}) {
+    rows[3].epoch_rel_sem = sem;
+    EXPECT_THROW((void)TimeRegressor::fit(rows), InputError) << sem;
+  }
+  rows[3].epoch_rel_sem.reset();
   rows[3].avg_time_mean = NAN;
   EXPECT_THROW((void)TimeRegressor::fit(rows), InputError);
 }

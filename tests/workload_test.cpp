@@ -75,6 +75,9 @@ TEST(Workload, StepsAreRoundedUp) {
   EXPECT_EQ(Workload::cifar_cnn(2, 16, 128).steps_per_epoch(), 391);
   EXPECT_EQ(Workload::cifar_cnn(2, 16, 50'000).steps_per_epoch(), 1);
   EXPECT_EQ(Workload::cifar_cnn(2, 16, 50'001).steps_per_epoch(), 1);
+  Workload unset;
+  unset.batch_size = 0;
+  EXPECT_THROW((void)unset.steps_per_epoch(), InputError);
   EXPECT_EQ(Workload::cifar_cnn(2, 16, 49'999).steps_per_epoch(), 2);
   Workload huge = Workload::cifar_cnn(2, 16, 1);
   huge.batch_size = std::numeric_limits<std::int64_t>::max();

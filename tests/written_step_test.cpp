@@ -9,7 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -219,6 +221,23 @@ TEST_F(OpRules, AreArithmeticOfElementsAndSizes) {
   EXPECT_EQ(without_bytes.flops, 3);
   EXPECT_EQ(without_bytes.bytes_written, 4 * 40);
   EXPECT_EQ(without_bytes.bytes_read, 4 * 15);
+}
+
+TEST_F(OpRules, OfAProgramAreRefusedWhereTheyGiveNoCount) {
+  EXPECT_THAT(testing::refusal([] { register_op("mylib::odd", nullptr); }), HasSubstr("mylib::odd"));
+  const auto count = [](double number) {
+    return [number](std::span<const Shape>, std::span<const Shape>) { return number; };
+  };
+  for (const double odd : {-1.0, std::nan(""), HUGE_VAL, 1e30}) {
+    (void)counted("odd", "mylib::odd flops = 1");
+    const StepFile file(folder_.file("step.json"));
+    register_op("mylib::odd", count(odd));
+    EXPECT_THAT(testing::refusal([&] { (void)file.graph(testing::batch); }), HasSubstr("not between 0 and 1e+18"))
+        << odd;
+    register_op("mylib::odd", count(1), count(odd));
+    EXPECT_THAT(testing::refusal([&] { (void)file.graph(testing::batch); }), HasSubstr("not between 0 and 1e+18"))
+        << odd;
+  }
 }
 
 TEST_F(OpRules, SayWhereTheyAreWrong) {

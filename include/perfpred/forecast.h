@@ -13,10 +13,10 @@ namespace perfpred {
 
 /// Terms of a job besides its workload.
 struct JobTerms {
-  double epochs = 1;                     ///< > 0
-  double startup_sec = 0;                ///< before the first ordinary epoch, >= 0
-  std::optional<double> price_per_hour;  ///< of the device, >= 0
-  std::optional<double> budget_sec;      ///< > 0
+  double epochs = 1;                          ///< > 0
+  double startup_sec = 0;                     ///< before the first ordinary epoch, >= 0
+  std::optional<double> price_per_hour = {};  ///< of the device, >= 0
+  std::optional<double> budget_sec = {};      ///< > 0
 };
 
 /// Time, price and memory of a job before it is launched.

@@ -44,7 +44,7 @@ struct PERFPRED_API MemoryEstimate {
   std::int64_t context = 0;      ///< of the driver
 
   /// @param margin  share of the device's memory that must stay free, 0..1
-  /// @throws InputError if the memory size of `device` is unknown
+  /// @throws InputError if the memory size of `device` is unknown, or the margin out of range
   [[nodiscard]] bool fits(const Device& device, double margin = 0.03) const;
 };
 
@@ -54,8 +54,8 @@ struct PERFPRED_API MemoryEstimate {
 
 /// The largest batch size at which a job fits a device; nothing if not even one sample does.
 /// @param step  gives the step of a batch of this size
-/// @throws InputError as `step` does, if the memory size of `device` is unknown, or if memory does not grow with the
-///                    batch size
+/// @param margin  share of the device's memory that must stay free, 0..1
+/// @throws InputError as `step` and MemoryEstimate::fits() do, or if memory does not grow with the batch size
 [[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(
     const std::function<OpGraph(std::int64_t batch)>& step, const TrainingJob& job, const Device& device,
     double margin = 0.03);

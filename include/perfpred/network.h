@@ -39,7 +39,7 @@ class PERFPRED_API Shape {
     return product;
   }
 
-  /// The same shape with another size on one axis.
+  /// The same shape with another size, >= 0, on one axis, < rank().
   [[nodiscard]] Shape with(std::size_t axis, std::int64_t size) const;
 
   [[nodiscard]] std::string text() const;  ///< "32x64x7x7"; empty for a scalar

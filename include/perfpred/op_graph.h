@@ -188,7 +188,7 @@ class PERFPRED_API OpGraph {
   /// Adds the name of an operator that its kind does not say. @returns its index, for Op::name
   std::int32_t add_op_name(std::string name);
 
-  /// Appends an operator; its FLOPs and bytes follow from its kind and the shapes of its operands (docs/counting.md).
+  /// Appends an operator; its FLOPs and bytes follow from its kind and (unchecked) operands (docs/counting.md).
   /// @param layer       index into layer_names(), or -1
   /// @param outputs     may hold no_tensor for those that were not requested
   /// @param transposed  a transposed convolution: FLOPs follow from the image's elements, not the result's
@@ -296,7 +296,7 @@ using OpCount = std::function<double(std::span<const Shape> inputs, std::span<co
 /// Sets how to count an operator that has no rule, in step files and traces. Replaces an earlier registration.
 /// @param name   with namespace, without overload: "mylib::attention"
 /// @param bytes  null: those of its operands
-/// @throws InputError if the name has no namespace
+/// @throws InputError if the name has no namespace or `flops` is null. Steps whose counts are not 0..1e18 are refused
 PERFPRED_API void register_op(const std::string& name, OpCount flops, OpCount bytes = {});
 
 /// Registers the rules of a text file, one a line (docs/counting.md):

@@ -25,21 +25,21 @@ enum class PlanObjective { sum, best, cover_depth, cover_architecture };
 struct PlanDevice {
   /// A name or an alias: runs of other devices may go there. Empty: a run stays on the kind of device that its row has;
   /// several of these are called gpu0, gpu1, ...
-  std::string name;
+  std::string name = {};
   std::int64_t budget_sec = 0;  ///< >= 0
 };
 
 struct PlanRequest {
   PlanValue value = PlanValue::accuracy;  ///< rows without it are left out
-  std::optional<double> min_acc;          ///< rows below it, and rows without an accuracy, are left out
-  std::vector<PlanDevice> devices;        ///< at least one; all of them have a name, or none
-  DeviceCatalogue catalogue;              ///< resolves names of devices that are neither in the rows nor in the model
+  std::optional<double> min_acc = {};     ///< rows below it, and rows without an accuracy, are left out
+  std::vector<PlanDevice> devices = {};   ///< at least one; all of them have a name, or none
+  DeviceCatalogue catalogue = {};         ///< resolves names of devices that are neither in the rows nor in the model
   std::int64_t epochs = 1;                ///< of each run, >= 1
   double startup_sec = 0;                 ///< of each run, >= 0
   PlanObjective objective = PlanObjective::sum;
   /// Probability, at least 0.5, that all devices together keep their budgets. Above 0.5 it needs a model.
   double confidence = 0.5;
-  PlanLimits limits;  ///< for the plan, the missed runs and the larger budgets together
+  PlanLimits limits = {};  ///< for the plan, the missed runs and the larger budgets together
 };
 
 /// A run in the schedule.
@@ -79,8 +79,8 @@ struct RunPlan {
 };
 
 /// The best set of runs for the budgets, assigned to devices, with start times. Times are measured: rows without one
-/// are left out, and a run may go to the devices that it was measured on. Rows that differ in the device only are one
-/// candidate where the devices have names, else every row is one.
+/// are left out, and a run may go to the devices that it was measured on. Rows that differ in the device only, and in
+/// its threads, are one candidate where the devices have names, else every row is one.
 /// @throws InputError if a number of the request or a row is out of range; if there is no row; if a named device
 ///                    has none; if no row has the value; if the objective is a cover and no candidate has a depth.
 ///                    Error, naming the best accuracy, if no row reaches min_acc

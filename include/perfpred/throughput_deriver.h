@@ -13,7 +13,7 @@ class PERFPRED_API ThroughputDeriver {
   /// @throws InputError if train_images is not positive
   explicit ThroughputDeriver(std::int64_t train_images);
 
-  [[nodiscard]] double derive(double time_sec) const;  ///< @throws InputError if the time is not positive
+  [[nodiscard]] double derive(double time_sec) const;  ///< @throws InputError if the time is not positive and finite
   [[nodiscard]] Quantiles derive(const Quantiles& time_sec) const;
 
  private:

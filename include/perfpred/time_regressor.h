@@ -84,8 +84,8 @@ class PERFPRED_API TimeRegressor {
   void predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const;
   [[nodiscard]] std::vector<Prediction> predict(std::span<const Workload> workloads) const;
 
-  /// The same job on another device. There, the number of threads is that of the rows measured on it, empty if there
-  /// are none.
+  /// The same job on another device, named as rows and models name it (DeviceCatalogue::full_name() knows it of `cpu`).
+  /// There, the number of threads is that of the rows measured on it, empty if there are none.
   [[nodiscard]] Workload on_device(const Workload& workload, std::string_view device) const;
   /// predict(on_device()) of each. @throws InputError as predict(workload)
   [[nodiscard]] std::vector<Prediction> predict_on(const Workload& workload,

@@ -76,7 +76,7 @@ struct PERFPRED_API Workload {
   [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches
-  /// (StepFile::batches()). @throws InputError as StepFile for a captured step whose file is damaged
+  /// (StepFile::batches()). @throws InputError for a batch_size below 1, and as StepFile for a captured step
   [[nodiscard]] std::int64_t steps_per_epoch() const;
 
   /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. `;attention=eager`

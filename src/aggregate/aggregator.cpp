@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -62,6 +64,14 @@ Aggregator::Aggregator(Aggregator&&) noexcept = default;
 Aggregator& Aggregator::operator=(Aggregator&&) noexcept = default;
 
 void Aggregator::add(const Run& run) {
+  const auto check = [](std::string_view name, double value) {
+    if (value >= 0 && std::isfinite(value)) return;
+    throw_bad_value({{}, 0, name}, number_text(value), "a number that is zero or more");
+  };
+  run.workload.validate();
+  for (const double sec : run.epoch_times) check("the time of an epoch", sec);
+  if (run.test_acc) check("test_acc", *run.test_acc);
+  if (run.epoch_rel_sem) check("epoch_rel_sem", *run.epoch_rel_sem);
   static const RunSet none;
   impl_->add(run, impl_->groups.index_of(run.workload, run.env), none, 0);
 }

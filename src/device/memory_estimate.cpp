@@ -22,6 +22,7 @@ constexpr std::int64_t max_samples = std::int64_t{1} << 40;  // of a step
 double usable_bytes(const Device& device, double margin) {
   const std::optional<double> memory = device.memory_bytes();
   if (!memory) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
+  if (!(margin >= 0 && margin <= 1)) throw InputError(fmt::format("margin {} is not in 0..1", margin));
   return *memory * (1 - margin);
 }
 

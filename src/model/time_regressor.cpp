@@ -118,6 +118,7 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
     }
     table.seed = options.seed;
     table.control.stop = options.stop;
+    table.control.check();
     if (options.progress) {
       const auto groups = static_cast<double>(tables.size()), before = static_cast<double>(state->groups.size() - 1);
       table.control.progress = [&, groups, before](double share) { options.progress((before + share) / groups); };

@@ -25,6 +25,9 @@ std::vector<AggregateRow> training_rows(std::span<const AggregateRow> rows) {
     if (!(*row.avg_time_mean > 0) || !std::isfinite(*row.avg_time_mean)) {
       throw InputError(fmt::format("the time of {} is not positive", key));
     }
+    if (row.epoch_rel_sem && !(*row.epoch_rel_sem >= 0 && std::isfinite(*row.epoch_rel_sem))) {
+      throw InputError(fmt::format("epoch_rel_sem {} of {} is not a number >= 0", *row.epoch_rel_sem, key));
+    }
     keyed.emplace_back(std::move(key), row);
   }
   const auto by = [](const auto& entry) {

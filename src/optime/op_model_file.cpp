@@ -12,7 +12,7 @@
 #include "optime/op_model_state.h"
 #include "optime/standard_ops.h"
 #include "text/enum_names.h"
-#include "text/json.h"
+#include "text/files.h"
 #include "text/model_json.h"
 #include "text/parse.h"
 
@@ -312,7 +312,7 @@ OpModelState read_op_model(const nlohmann::json& json) {
 
 OpModelState load_op_model(const std::string& path) {
   if (path.empty()) return read_op_model(nlohmann::json::parse(standard_ops));
-  const auto json = read_json<nlohmann::json>(path);
+  const nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, false);
   try {
     return read_op_model(json);
   } catch (const ModelError& error) {

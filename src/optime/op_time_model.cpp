@@ -125,7 +125,9 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
                              const DeviceCatalogue& devices) {
   auto impl = std::make_unique<Impl>();
   OpModelState& state = impl->state;
-  if (!ops_dir.empty() || layers.empty()) {
+  if (ops_dir.empty() && layers.empty())
+    throw InputError("an op model is fitted on operators or layers; none are given");
+  if (!ops_dir.empty()) {
     const OpFolder folder = read_op_folder(ops_dir);
     state.kernels = KernelModels::fit(pointers_to(folder.rows), folder.gpus);
     state.notes = folder.skipped;
@@ -165,7 +167,10 @@ const OpTimeModel& OpTimeModel::standard() {
   return model;
 }
 
-OpTimeModel OpTimeModel::load(const std::string& path) { return OpModelAccess::model(load_op_model(path)); }
+OpTimeModel OpTimeModel::load(const std::string& path) {
+  if (path.empty()) throw InputError("the path of an op model is empty");
+  return OpModelAccess::model(load_op_model(path));
+}
 
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 

@@ -24,8 +24,8 @@ std::vector<std::string> device_names(const PlanRequest& request) {
   return names;
 }
 
-/// Gathers options into candidates; with named devices, by the workload without its device. The first of two options
-/// for one place stays.
+/// Gathers options into candidates; with named devices, those of one workload without its device and what follows from
+/// that, its threads. Two workloads for one device are two candidates; the first of two options for one workload stays.
 class CandidateTable {
  public:
   CandidateTable(std::span<const AggregateRow> rows, const PlanRequest& request)
@@ -38,16 +38,29 @@ class CandidateTable {
     return !request_.min_acc || (row.acc_mean && *row.acc_mean >= *request_.min_acc);
   }
 
-  void add(std::size_t device, PlanOption option) {
-    std::size_t index = candidates_.size();
-    if (!devices_.front().empty()) {
-      Workload anywhere = option.workload;
-      anywhere.device.clear();
-      index = place_.emplace(anywhere.key(), index).first->second;
+  /// @param anywhere  the row's workload
+  /// @param options   one for each place; not all are empty
+  void add(Workload anywhere, PlanCandidate options) {
+    if (devices_.front().empty()) {
+      candidates_.push_back(std::move(options));
+      return;
     }
-    if (index == candidates_.size()) candidates_.emplace_back(devices_.size());
-    auto& place = candidates_[index][device];
-    if (!place) place = std::move(option);
+    anywhere.device.clear();
+    anywhere.threads.reset();
+    std::vector<std::size_t>& alike = places_[anywhere.key()];
+    for (const std::size_t index : alike) {
+      PlanCandidate& known = candidates_[index];
+      const bool other = !std::equal(known.begin(), known.end(), options.begin(), [](const auto& a, const auto& b) {
+        return !a || !b || a->workload == b->workload;
+      });
+      if (other) continue;
+      for (std::size_t d = 0; d < known.size(); ++d) {
+        if (!known[d]) known[d] = std::move(options[d]);
+      }
+      return;
+    }
+    alike.push_back(candidates_.size());
+    candidates_.push_back(std::move(options));
   }
 
   /// As the request names them, one for each place of a candidate.
@@ -73,7 +86,7 @@ class CandidateTable {
   const PlanRequest& request_;
   std::vector<std::string> devices_;
   std::vector<PlanCandidate> candidates_;
-  std::map<std::string, std::size_t> place_;  // by key without device
+  std::map<std::string, std::vector<std::size_t>> places_;  // by key without device and threads
   std::optional<double> best_acc_;
   bool skipped_ = false;
 };
@@ -121,19 +134,18 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
     device = *known;
   }
   for (const AggregateRow& row : rows) {
-    if (!row.avg_time_mean) continue;
+    const auto goes_to = [&](const std::string& device) { return device.empty() || device == row.workload.device; };
+    if (!row.avg_time_mean || std::none_of(devices.begin(), devices.end(), goes_to) || !table.passes(row)) continue;
     const auto value = request.value == PlanValue::accuracy ? row.acc_mean : row.thr_mean;
-    const auto add = [&](std::size_t d) {
-      if (!table.passes(row)) return;
-      if (value) {
-        table.add(d, {row.workload, *row.avg_time_mean, *value});
-      } else {
-        table.skip();
-      }
-    };
-    for (std::size_t d = 0; d < devices.size(); ++d) {
-      if (devices[d].empty() || devices[d] == row.workload.device) add(d);
+    if (!value) {
+      table.skip();
+      continue;
     }
+    PlanCandidate options(devices.size());
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      if (goes_to(devices[d])) options[d] = PlanOption{row.workload, *row.avg_time_mean, *value};
+    }
+    table.add(row.workload, std::move(options));
   }
   return table.finish();
 }
@@ -162,14 +174,16 @@ std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> ro
       table.skip();
       continue;
     }
-    for (std::size_t d = 0; d < devices.size(); ++d) {
-      Workload workload = devices[d].empty() ? row.workload : model.on_device(row.workload, devices[d]);
+    PlanCandidate options;
+    for (const std::string& device : devices) {
+      Workload workload = device.empty() ? row.workload : model.on_device(row.workload, device);
       const Prediction prediction = predict(workload);
       const double sec = prediction.time_sec.p50;
       const double value =
           request.value == PlanValue::accuracy ? *row.acc_mean : ThroughputDeriver(workload.train_images).derive(sec);
-      table.add(d, {std::move(workload), sec, value, prediction.reason});
+      options.push_back(PlanOption{std::move(workload), sec, value, prediction.reason});
     }
+    table.add(row.workload, std::move(options));
   }
   return table.finish();
 }

@@ -165,6 +165,7 @@ void check(const PlanRequest& request) {
   if (!(request.startup_sec >= 0) || std::isinf(request.startup_sec)) {
     throw InputError(fmt::format("start-up of {} s is not a number >= 0", request.startup_sec));
   }
+  if (request.min_acc && std::isnan(*request.min_acc)) throw InputError("the least accuracy is not a number");
   if (!(request.confidence >= 0.5 && request.confidence < 1)) {
     throw InputError(fmt::format("confidence {} is not at least 0.5 and below 1", request.confidence));
   }

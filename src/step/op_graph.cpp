@@ -321,6 +321,7 @@ std::int64_t Workload::params() const {
 }
 
 std::int64_t Workload::steps_per_epoch() const {
+  if (batch_size < 1) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
   const auto parts = [](std::int64_t all, std::int64_t part) { return all / part + (all % part != 0 ? 1 : 0); };
   return parts(parts(train_images, batch_size), batches_per_step(network));
 }

@@ -22,7 +22,6 @@ namespace {
 using Shapes = std::span<const Shape>;
 
 constexpr int deepest = 100;   // parentheses in each other
-constexpr double most = 1e18;  // bytes and FLOPs of one operator
 constexpr int max_digits = 4;  // of the number of an operand or an axis
 
 /// `rules.txt:3: `, and the operator.
@@ -76,7 +75,7 @@ class RuleLine {
     if (!take("=")) expected("=");
     return [value = sum(0), place = place_](Shapes in, Shapes out) {
       const double counted = value(in, out);
-      if (!(counted >= 0 && counted <= most))
+      if (!(counted >= 0 && counted <= max_counted))
         place.refuse(fmt::format("{} would count {}", place.op, number_text(counted)));
       return counted;
     };

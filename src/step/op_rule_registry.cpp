@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "step/op_rules.h"
@@ -19,13 +21,23 @@ std::map<std::string, std::shared_ptr<const OpRule>, std::less<>>& rules() {
   return all;
 }
 
+OpCount checked(const std::string& name, std::string_view what, OpCount count) {
+  return [=](std::span<const Shape> inputs, std::span<const Shape> outputs) {
+    const double counted = count(inputs, outputs);
+    if (counted >= 0 && counted <= max_counted) return counted;
+    throw InputError(fmt::format("operator \"{}\": {} {} are not between 0 and {}", name, counted, what, max_counted));
+  };
+}
+
 }  // namespace
 
 void register_op(const std::string& name, OpCount flops, OpCount bytes) {
   if (name.find("::") == std::string::npos) {
     throw InputError(fmt::format("operator \"{}\" has no namespace: mylib::{}", name, name));
   }
-  auto rule = std::make_shared<const OpRule>(OpRule{std::move(flops), std::move(bytes)});
+  if (!flops) throw InputError(fmt::format("operator \"{}\" has no count of FLOPs", name));
+  auto rule = std::make_shared<const OpRule>(
+      OpRule{checked(name, "FLOPs", std::move(flops)), bytes ? checked(name, "bytes", std::move(bytes)) : nullptr});
   const std::unique_lock lock(rules_mutex);
   rules().insert_or_assign(name, std::move(rule));
 }

@@ -7,6 +7,8 @@
 
 namespace perfpred {
 
+inline constexpr double max_counted = 1e18;  ///< bytes and FLOPs of one operator
+
 /// How an operator is counted.
 struct OpRule {
   OpCount flops;
