@@ -22,7 +22,7 @@ std::map<std::string, std::shared_ptr<const OpRule>, std::less<>>& rules() {
 }
 
 OpCount checked(const std::string& name, std::string_view what, OpCount count) {
-  return [=](std::span<const Shape> inputs, std::span<const Shape> outputs) {
+  return [name, what, count = std::move(count)](std::span<const Shape> inputs, std::span<const Shape> outputs) {
     const double counted = count(inputs, outputs);
     if (counted >= 0 && counted <= max_counted) return counted;
     throw InputError(fmt::format("operator \"{}\": {} {} are not between 0 and {}", name, counted, what, max_counted));
