@@ -107,7 +107,7 @@ TEST_F(Reference, FewRows) {
   EXPECT_LE(mape.at({40, "random"}), 0.017);
   EXPECT_LE(mape.at({20, "suggested"}), 0.025);
   EXPECT_LE(mape.at({40, "suggested"}), 0.017);
-  for (const std::size_t size : {20, 40, 80}) expect_between(0.86, coverage.at({size, "suggested"}), 0.97);
+  for (const std::size_t size : {20U, 40U, 80U}) expect_between(0.86, coverage.at({size, "suggested"}), 0.97);
 }
 
 struct LeaveGroupsOut {

@@ -156,7 +156,7 @@ TEST(Aggregator, ALongListOfRejectedRunsKeepsItsOrder) {
 
 TEST(Aggregator, KnowsTheRunsOfEarlierInputs) {
   std::mt19937_64 random(1);
-  for (const std::size_t count : {0, 1, 2, 3, 1000}) {
+  for (const std::size_t count : {0U, 1U, 2U, 3U, 1000U}) {
     std::deque<Fingerprint> given;
     for (std::size_t i = 0; i < count; ++i) given.push_back(random() % (4 * count));  // close together, some twice
     const std::set<Fingerprint> expected(given.begin(), given.end());
