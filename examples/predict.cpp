@@ -99,34 +99,37 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<JobAn
   }
 }
 
-/// One request a line, an object of workload fields; one answer a line, an object with `error` for a bad request. A
-/// line that was answered before gets the same answer at once.
+/// The answer to one request, an object of workload fields. @throws InputError
+std::string answer_line(const TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms,
+                        const std::string& line) {
+  const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
+  if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
+  std::vector<SweptField> fields;
+  for (const auto& [name, value] : request.items()) {
+    fields.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
+  }
+  const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
+  return to_json(answer_job(model, requests.of_fields(fields), terms, images_given)).dump();
+}
+
+/// One request a line; one answer a line, an object with `error` for a bad request. A line that was answered before
+/// gets the same answer at once.
 void answer_lines(const TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms) {
   constexpr std::size_t max_known = 100'000;
   std::unordered_map<std::string, std::string> known;
   std::string line;
   while (std::getline(std::cin, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    std::string answer;
-    if (const auto found = known.find(line); found != known.end()) {
-      answer = found->second;
-    } else {
-      try {
-        const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
-        if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
-        std::vector<SweptField> fields;
-        for (const auto& [name, value] : request.items()) {
-          fields.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
-        }
-        const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
-        answer = to_json(answer_job(model, requests.of_fields(fields), terms, images_given)).dump();
+    try {
+      auto answer = known.find(line);
+      if (answer == known.end()) {
         if (known.size() == max_known) known.clear();
-        known.emplace(line, answer);
-      } catch (const InputError& error) {
-        answer = nlohmann::json{{"error", error.what()}}.dump();
+        answer = known.emplace(line, answer_line(model, requests, terms, line)).first;
       }
+      fmt::print("{}\n", answer->second);
+    } catch (const InputError& error) {
+      fmt::print("{}\n", nlohmann::json{{"error", error.what()}}.dump());
     }
-    fmt::print("{}\n", answer);
     std::fflush(stdout);
   }
 }

@@ -62,14 +62,6 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
   return std::nullopt;
 }
 
-std::vector<std::int64_t> sample_of(const OpGraph& step) {
-  for (TensorId id = 0; id < step.tensors().size(); ++id) {
-    const Shape& shape = step.shape(id);
-    if (step.tensors()[id].role == TensorRole::input && shape.rank() > 0) return {shape.begin() + 1, shape.end()};
-  }
-  return {};
-}
-
 std::int64_t batches_per_step(const std::string& network) {
   if (!is_captured_step(network)) return 1;
   const auto file = find_graph(network);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace perfpred {
 
@@ -14,9 +13,6 @@ namespace perfpred {
 /// @throws InputError as StepFile does
 [[nodiscard]] PERFPRED_API std::optional<StepFile> find_graph(const std::string& network,
                                                               const std::string& variant = {});
-
-/// What a step takes as one sample: the sizes of its first input without the batch; empty if it has no input.
-[[nodiscard]] std::vector<std::int64_t> sample_of(const OpGraph& step);
 
 /// Batches whose gradients a step accumulates: StepFile::batches() of a captured step whose file is known, else 1.
 [[nodiscard]] PERFPRED_API std::int64_t batches_per_step(const std::string& network);

@@ -342,11 +342,10 @@ OpGraph Workload::graph() const {
     }
     if (attention == Attention::eager) refuse("is a file's: attention eager has no effect on it");
     if (optimizer_impl == OptimizerImpl::foreach) refuse("is a file's: optimizer_impl foreach has no effect on it");
-    OpGraph step = file->graph(batch_size);
-    if (const auto sample = sample_of(step); !captured && !sample.empty() && sample != input) {
+    if (const auto sample = file->sample(); !captured && !sample.empty() && sample != input) {
       refuse(fmt::format("takes input {}, not {}", shape_text(sample), shape_text(input)));
     }
-    return step;
+    return file->graph(batch_size);
   }
   throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");
 }

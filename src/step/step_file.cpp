@@ -482,11 +482,17 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
 StepFile::StepFile(const std::string& path) : content_(std::make_shared<const Content>(path)) {}
 
 const std::string& StepFile::name() const { return content_->name; }
-
 std::int64_t StepFile::batch_size() const { return content_->batch_size; }
 std::int64_t StepFile::batches() const { return content_->batches; }
-
 Precision StepFile::precision() const { return content_->precision; }
+
+std::vector<std::int64_t> StepFile::sample() const {
+  for (const StepTensor& tensor : content_->tensors) {
+    const std::vector<std::int64_t>& sizes = tensor.sizes.values;
+    if (tensor.role == TensorRole::input && !sizes.empty()) return {sizes.begin() + 1, sizes.end()};
+  }
+  return {};
+}
 
 OpGraph StepFile::graph(std::int64_t batch_size) const { return content_->graph(batch_size); }
 

@@ -74,11 +74,12 @@ ModelRequests::ModelRequests(const TimeRegressor& model, std::vector<SweptField>
 std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const {
   std::vector<SweptField> fields = given_;
   if (!sweep.empty()) {
-    fields.push_back(parse_sweep(sweep));
-    if (is_given(given_, fields.back().name)) {
-      throw InputError(fmt::format("{} is swept and given as an option, too", fields.back().name));
+    std::vector<SweptField> swept = {parse_sweep(sweep)};
+    name_devices(swept);
+    if (is_given(given_, swept.front().name)) {
+      throw InputError(fmt::format("{} is swept and given as an option, too", swept.front().name));
     }
-    name_devices(fields);
+    fields.push_back(std::move(swept.front()));
   }
   std::vector<Workload> workloads = sweep_workloads(bases_, fields);
   if (devices_.empty()) {

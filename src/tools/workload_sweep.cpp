@@ -64,8 +64,7 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
   const auto file = is_file_network(name) ? find_graph(name) : std::nullopt;
   if (!file) return workload;
   if (!is_captured_step(name)) {
-    const std::vector<std::int64_t> sample = sample_of(file->graph(file->batch_size()));
-    if (!sample.empty()) workload.input = sample;
+    if (const auto sample = file->sample(); !sample.empty()) workload.input = sample;
   } else if (file->precision() != Precision::unknown) {
     workload.precision = file->precision();
   }
