@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <set>
 
@@ -211,8 +212,8 @@ const std::vector<std::string> step_networks = {"alexnet",
                                                 "shufflenet_v2_x0_5",
                                                 "resnext50_32x4d"};
 
-TEST(StepIntervals, HoldFamiliesOfNetworksThatDifferByMoreThanTheirSteps) {
-  // Steps of the formula, times what a family's steps take longer everywhere: a factor e^(0.25 z).
+/// Steps of the formula on four devices, which take longer by `factor` of network and device.
+StepTable steps_times(const std::function<double(const StepRow&)>& factor) {
   std::string text = step_header;
   for (const char* gpu : {"RTX2080Ti", "TITANXp", "TITANRTX", "T4"}) {
     for (const std::string& network : step_networks)
@@ -220,17 +221,49 @@ TEST(StepIntervals, HoldFamiliesOfNetworksThatDifferByMoreThanTheirSteps) {
   }
   const TemporaryFolder folder;
   StepTable file = read_step_table(folder.write("steps.csv", text));
-  ASSERT_EQ(file.rows.size(), 4 * step_networks.size());
+  for (StepRow& row : file.rows) row.sec = std::exp(StepModel().predict(row).log_sec) * factor(row);
+  return file;
+}
+
+TEST(StepIntervals, HoldFamiliesOfNetworksThatDifferByMoreThanTheirSteps) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   std::map<std::string, double> effects;
-  for (StepRow& row : file.rows) {
+  const StepTable file = steps_times([&](const StepRow& row) {  // e^(0.25 z) for all steps of a family
     const auto [effect, is_new] = effects.emplace(row.network_family, 0);
     if (is_new) effect->second = 0.25 * normal(random);
-    row.sec = std::exp(StepModel().predict(row).log_sec + effect->second + 0.01 * normal(random));
-  }
+    return std::exp(effect->second + 0.01 * normal(random));
+  });
   const double covered = *evaluate_steps(file, StepProtocol::family, {}).all.coverage();
   EXPECT_GE(covered, 0.75);
+}
+
+TEST(KnownNetworks, ANetworkThatTakesLongerOnSomeDevicesIsExpectedToDoSoOnOthers) {
+  const StepTable file = steps_times([](const StepRow& row) { return row.model == "googlenet" ? 1.6 : 1; });
+  const StepEvaluation result = evaluate_steps(file, StepProtocol::device, {});
+  int scored = 0;
+  for (const ScoredStep& step : result.steps) {
+    if (step.row.model != "googlenet") continue;
+    EXPECT_NEAR(step.predicted_sec / step.row.sec, 1, 0.15) << step.row.gpu;
+    ++scored;
+  }
+  EXPECT_EQ(scored, 4);
+}
+
+TEST(KnownNetworks, AProbeOfSuchANetworkDoesNotPassForASlowDevice) {
+  const StepTable file = steps_times([](const StepRow& row) { return row.model == "googlenet" ? 1.6 : 1; });
+  const StepEvaluation result = evaluate_steps(file, StepProtocol::device, {"googlenet"});
+  EXPECT_LT(*result.all.mean(), 0.05);
+}
+
+TEST(KnownNetworks, ErrorsThatDifferFromDeviceToDeviceAreNotCarried) {
+  const StepTable file = steps_times([n = std::size_t{0}](const StepRow&) mutable {
+    const std::size_t gpu = n / step_networks.size();
+    return (n++ + gpu) % 2 == 0 ? 1.3 : 1 / 1.3;
+  });
+  const StepModel model = StepModel::fit(pointers_to(file.rows));
+  for (const StepRow& row : file.rows)
+    EXPECT_NEAR(model.known(row.network, row.arithmetic).log_factor, 0, 0.06) << row.model;
 }
 
 class ReferenceOps : public ::testing::Test {

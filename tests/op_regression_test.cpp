@@ -38,9 +38,10 @@ Workload job(const char* network, std::int64_t batch, const char* device) {
 
 /// Seconds of an epoch as the op model alone expects them.
 double op_sec(const Workload& workload) {
-  const Device device = DeviceCatalogue().find(workload.device);
-  return OpTimeModel::standard().predict(workload.graph(), device, workload.precision).sec.p50 *
-         static_cast<double>(workload.steps_per_epoch());
+  const StepTime step = OpModelAccess::predict(
+      OpTimeModel::standard(), workload.graph(), DeviceCatalogue().find(workload.device), workload.precision, false,
+      network_key(workload.network, workload.input.back()), nullptr);
+  return step.sec.p50 * static_cast<double>(workload.steps_per_epoch());
 }
 
 AggregateRow row_of(const Workload& workload, double sec) {
@@ -82,6 +83,34 @@ TEST(OpRegression, WithoutRunsAnswersAreTheOpModels) {
   EXPECT_EQ(model.breakdown(asked).size(), terms.size());
   EXPECT_NEAR(sum, answer.time_sec.p50, 1e-9 * sum);
   EXPECT_EQ(model.predict(std::vector<Workload>{asked})[0].time_sec.p50, answer.time_sec.p50);
+}
+
+TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecision) {
+  OpModelState state = OpModelAccess::state(OpTimeModel::standard());
+  state.steps.networks.clear();
+  const auto prior_of = [](const OpModelState& of) {
+    return OpPrior(std::make_shared<const OpTimeModel>(OpModelAccess::model(of)), {});
+  };
+  const OpPrior without = prior_of(state);
+  const StepDevice on = step_device(DeviceCatalogue().find("V100-SXM2-16GB"), Precision::fp32, StepArithmetic::as_graph);
+  state.steps.networks[arithmetic_key(Precision::fp32, on, false)][network_key("resnet50", 224)] = {std::log(1.5), 0.1};
+  const OpPrior with = prior_of(state);
+  const auto longer = [&](const Workload& workload) {
+    return with.view(workload, nullptr).step.sec.p50 / without.view(workload, nullptr).step.sec.p50;
+  };
+  Workload known = job("resnet50", 32, "V100-SXM2-16GB");
+  EXPECT_NEAR(longer(known), 1.5, 1e-9);
+  EXPECT_LT(with.view(known, nullptr).deviation(), without.view(known, nullptr).deviation());
+  known.input = {3, 192, 192};
+  EXPECT_EQ(longer(known), 1);
+  known = job("resnet50", 32, "V100-SXM2-16GB");
+  known.precision = Precision::fp16;
+  EXPECT_EQ(longer(known), 1);
+  known = job("resnet50", 32, "A100-SXM4-80GB");
+  known.precision = Precision::tf32;
+  EXPECT_EQ(longer(known), 1);  // on matrix units
+  EXPECT_EQ(longer(job("resnet34", 32, "V100-SXM2-16GB")), 1);
+  EXPECT_EQ(longer(job("resnet50", 32, "MI210")), 1);  // the formula was fitted to devices of NVIDIA
 }
 
 TEST(OpRegression, RunsOfOtherNetworksTellAboutTheDevice) {

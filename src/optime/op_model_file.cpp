@@ -19,7 +19,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int op_model_format = 3;
+constexpr int op_model_format = 4;
 constexpr std::array<KernelFamily, 5> families = {KernelFamily::none, KernelFamily::pascal, KernelFamily::volta_turing,
                                                   KernelFamily::ampere_ada, KernelFamily::cdna};
 
@@ -163,13 +163,18 @@ nlohmann::json to_json(const StepModel& model) {
   for (const auto& [name, effects] : model.machines) {
     machines[name] = {{"compute", effects.compute}, {"memory", effects.memory}, {"host", effects.host}};
   }
+  nlohmann::json networks = nlohmann::json::object();
+  for (const auto& [arithmetic, known] : model.networks) {
+    for (const auto& [name, network] : known) {
+      networks[arithmetic][name] = {{"factor", network.log_factor}, {"width", network.width}};
+    }
+  }
   return {{"parameters", model.parameters},
           {"machines", machines},
           {"own", model.own},
-          {"networks", model.networks},
+          {"networks", networks},
           {"sources", model.sources},
           {"machine_width", model.machine_width},
-          {"within_width", model.within_width},
           {"network_width", model.network_width}};
 }
 
@@ -198,10 +203,14 @@ StepModel read_step_model(const nlohmann::json& json) {
   for (const auto& [name, effects] : json_object(json, "machines").items()) {
     model.machines[name] = {moderate(effects, "compute"), moderate(effects, "memory"), moderate(effects, "host")};
   }
-  model.networks = moderate_map(json, "networks");
+  const nlohmann::json& networks = json_object(json, "networks");
+  for (const auto& [arithmetic, ignored] : networks.items()) {
+    for (const auto& [name, network] : json_object(networks, arithmetic.c_str()).items()) {
+      model.networks[arithmetic][name] = {moderate(network, "factor"), width(network, "width")};
+    }
+  }
   model.sources = moderate_map(json, "sources");
   model.machine_width = width(json, "machine_width");
-  model.within_width = width(json, "within_width");
   model.network_width = width(json, "network_width");
   return model;
 }

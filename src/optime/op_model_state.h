@@ -26,10 +26,12 @@ struct OpModelAccess {
   [[nodiscard]] static const OpModelState& state(const OpTimeModel& model);
   [[nodiscard]] static OpTimeModel model(OpModelState state);
   /// OpTimeModel::predict().
+  /// @param network  the step's network_key(): what its steps elsewhere took is used; empty if it has none
   /// @param slopes  becomes the change of the logarithm of the seconds by one standard deviation of each of the
   /// machine's effects, as far as they are not known
   [[nodiscard]] static StepTime predict(const OpTimeModel& model, const OpGraph& step, const Device& device,
-                                        Precision precision, bool cuda_graph, MachineEffects* slopes);
+                                        Precision precision, bool cuda_graph, const std::string& network,
+                                        MachineEffects* slopes);
 };
 
 /// Reads a model file; empty: the standard model. @throws InputError if it cannot be read, ModelError naming the field

@@ -114,6 +114,11 @@ const Device& as_measured(const OpModelState& state, const Device& device) {
   return found == known.end() ? device : *found;
 }
 
+void scale(StepTime& time, double factor) {
+  for (double* sec : {&time.sec.p05, &time.sec.p50, &time.sec.p95, &time.device_sec, &time.host_sec}) *sec *= factor;
+  for (TimeTerm& term : time.costliest) term.sec *= factor;
+}
+
 /// The rates of convolutions and normalisations are of NVIDIA's devices.
 bool knows_family(KernelFamily family) { return family != KernelFamily::none && family != KernelFamily::cdna; }
 
@@ -175,11 +180,11 @@ OpTimeModel OpTimeModel::load(const std::string& path) {
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 
 StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision, bool cuda_graph) const {
-  return OpModelAccess::predict(*this, step, device, precision, cuda_graph, nullptr);
+  return OpModelAccess::predict(*this, step, device, precision, cuda_graph, {}, nullptr);
 }
 
 StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, const Device& asked, Precision precision,
-                                bool cuda_graph, MachineEffects* slopes) {
+                                bool cuda_graph, const std::string& network, MachineEffects* slopes) {
   const OpModelState& state = model.impl_->state;
   const Device& device = as_measured(state, asked);
   const auto layers = state.measured.rates.find(rates_key(device.name, precision));
@@ -197,7 +202,11 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
                               : knows_family(on.matrix.family) ? Provenance::family
                                                                : Provenance::other_family;
   const bool half = precision == Precision::bf16 || precision == Precision::fp16;
-  const double step_width = std::hypot(state.steps.network_width, machine ? 0 : state.steps.machine_width) *
+  // What is known of the network was learned of the formula on NVIDIA's devices; it says nothing of others' times.
+  const bool formula_times = own == nullptr && knows_family(on.matrix.family);
+  const KnownNetwork of_network =
+      state.steps.known(formula_times ? network : std::string(), arithmetic_key(precision, on, false));
+  const double step_width = std::hypot(of_network.width, machine ? 0 : state.steps.machine_width) *
                             (by_steps == Provenance::other_family ? 1.5 : 1);
 
   std::vector<double> seconds;
@@ -277,6 +286,7 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
             [](const TimeTerm& a, const TimeTerm& b) { return a.sec > b.sec; });
   constexpr std::size_t shown_ops = 10;
   if (time.costliest.size() > shown_ops) time.costliest.resize(shown_ops);
+  scale(time, std::exp(of_network.log_factor));
   return time;
 }
 

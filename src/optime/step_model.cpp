@@ -62,7 +62,10 @@ class StepFit {
     }
     problem_.measured.resize(at(rows_.size()));
     problem_.weight.setOnes(at(rows_.size()));
-    for (std::size_t i = 0; i < rows_.size(); ++i) problem_.measured[at(i)] = std::log(rows_[i]->sec);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      problem_.measured[at(i)] = std::log(rows_[i]->sec);
+      if (learns == Learns::effects) problem_.measured[at(i)] -= model.known(rows_[i]->network, rows_[i]->arithmetic).log_factor;
+    }
     problem_.predict = [this](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
       predict(x, predicted, slopes);
     };
@@ -177,6 +180,61 @@ Spread spread_of(const std::map<std::string, std::vector<double>>& groups, std::
   return spread;
 }
 
+struct NetworkErrors {
+  std::vector<double> means;  ///< on each device
+  double sum = 0;
+
+  /// The sum shrunk as if `prior` more devices had shown no error.
+  [[nodiscard]] double mean_without(double one, double prior) const {
+    return (sum - one) / (static_cast<double>(means.size()) - 1 + prior);
+  }
+};
+
+/// Mean square of what is left of the errors on a device after what the other devices say.
+double square_left(const std::map<std::string, NetworkErrors>& networks, double prior) {
+  double squares = 0;
+  std::size_t count = 0;
+  for (const auto& [name, network] : networks) {
+    if (network.means.size() < 2) continue;
+    for (const double mean : network.means) {
+      const double error = mean - network.mean_without(mean, prior);
+      squares += error * error;
+      ++count;
+    }
+  }
+  return count == 0 ? 0 : squares / static_cast<double>(count);
+}
+
+/// What errors of networks on some devices say about those on others. How much that is shows when devices are left out.
+/// @param errors  of a network, by device
+/// @param width   of a network that was not measured
+std::map<std::string, KnownNetwork> known_networks(
+    const std::map<std::string, std::map<std::string, std::vector<double>>>& errors, double width) {
+  std::map<std::string, NetworkErrors> networks;
+  for (const auto& [name, on_devices] : errors) {
+    NetworkErrors& network = networks[name];
+    for (const auto& [device, own] : on_devices) {
+      network.means.push_back(std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size()));
+      network.sum += network.means.back();
+    }
+  }
+  const double unexplained = square_left(networks, HUGE_VAL);
+  double left = unexplained, prior = HUGE_VAL;
+  for (const double p : {0.3, 1.0, 3.0, 10.0}) {
+    if (const double with = square_left(networks, p); with < left) {
+      left = with;
+      prior = p;
+    }
+  }
+  std::map<std::string, KnownNetwork> known;
+  if (left == unexplained) return known;
+  for (const auto& [name, network] : networks) {
+    known[name] = {network.sum / (static_cast<double>(network.means.size()) + prior),
+                   width * std::sqrt(left / unexplained)};
+  }
+  return known;
+}
+
 }  // namespace
 
 StepModel::StepModel() {
@@ -218,16 +276,14 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   const Spread family = spread_of(of_family, of_family.size());
   model.network_width = std::hypot(family.shared, family.own);
 
-  std::map<std::string, std::vector<double>> of_network;
-  std::vector<double> left;
+  std::map<std::string, std::map<std::string, std::map<std::string, std::vector<double>>>> errors;
   for (const StepRow* row : rows) {
-    of_network[row->network].push_back(std::log(row->sec) - log_step(model, *row));
-    left.push_back(std::abs(of_network[row->network].back()));
+    errors[row->arithmetic][row->network][device_of(*row)].push_back(std::log(row->sec) - log_step(model, *row));
   }
-  for (const auto& [network, own] : of_network) {
-    model.networks[network] = std::accumulate(own.begin(), own.end(), 0.0) / (static_cast<double>(own.size()) + 1);
+  for (const auto& [arithmetic, of_networks] : errors) {
+    std::map<std::string, KnownNetwork> known = known_networks(of_networks, model.network_width);
+    if (!known.empty()) model.networks.emplace(arithmetic, std::move(known));
   }
-  model.within_width = std::max(0.05, quantile(std::move(left), 0.9));
   return model;
 }
 
@@ -253,13 +309,18 @@ double StepModel::input_seconds(const StepRow& row) const {
   return found == sources.end() ? 0 : row.input_bytes * std::exp(found->second);
 }
 
+KnownNetwork StepModel::known(const std::string& network, const std::string& arithmetic) const {
+  if (const auto measured = networks.find(arithmetic); measured != networks.end()) {
+    if (const auto found = measured->second.find(network); found != measured->second.end()) return found->second;
+  }
+  return {0, network_width};
+}
+
 StepModel::Estimate StepModel::predict(const StepRow& row) const {
+  const KnownNetwork of_network = known(row.network, row.arithmetic);
   Estimate estimate;
-  estimate.log_sec = log_step(*this, row);
-  const auto network = networks.find(row.network);
-  if (network != networks.end()) estimate.log_sec += network->second;
-  const bool known = machines.find(row.machine) != machines.end();
-  estimate.half_width = std::hypot(network == networks.end() ? network_width : within_width, known ? 0 : machine_width);
+  estimate.log_sec = log_step(*this, row) + of_network.log_factor;
+  estimate.half_width = std::hypot(of_network.width, machines.count(row.machine) != 0 ? 0 : machine_width);
   return estimate;
 }
 

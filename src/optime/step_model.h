@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optime/step_formula.h"
@@ -14,6 +15,14 @@ namespace perfpred {
 /// The precision whose rates a row's text names (`half` and `amp` are fp16); nothing for any other text.
 [[nodiscard]] std::optional<Precision> step_precision(std::string_view text);
 
+/// A network with pictures of one size.
+[[nodiscard]] std::string network_key(std::string_view network, std::int64_t side);
+
+/// Where steps of a network have errors in common: in precisions whose numbers have one size, on devices with matrix
+/// units for them or without.
+/// @param throughout  half precision that is not mixed
+[[nodiscard]] std::string arithmetic_key(Precision precision, const StepDevice& device, bool throughout);
+
 /// Standard deviation of the effects of hosts.
 inline constexpr double host_deviation = 0.5;
 
@@ -21,7 +30,7 @@ inline constexpr double host_deviation = 0.5;
 struct StepRow {
   std::string source, gpu, model, precision;  ///< as in the file
   std::string machine;                        ///< source, gpu, precision
-  std::string network;                        ///< network, batch, input, precision
+  std::string network, arithmetic;            ///< network_key(), arithmetic_key()
   std::string network_family;                 ///< the network's name up to its first digit or underscore
   KernelFamily family = KernelFamily::none;
   std::int64_t batch = 0;
@@ -42,6 +51,12 @@ struct StepTable {
 /// another precision, all bytes are scaled.
 /// @throws InputError, `file:line: ...`, for a table that lacks a column or has a time that is not positive
 [[nodiscard]] StepTable read_step_table(const std::string& path);
+
+/// What steps of a network on some devices say about its steps on others.
+struct KnownNetwork {
+  double log_factor = 0;  ///< of the time, beside the formula's
+  double width = 0;       ///< in place of `network_width`
+};
 
 /// Time of a training step of any network: a StepFormula whose parameters all machines share, and effects of each.
 class StepModel {
@@ -64,16 +79,21 @@ class StepModel {
   [[nodiscard]] const StepParameters& parameters_of(const std::string& machine) const;
   [[nodiscard]] double input_seconds(const StepRow& row) const;
 
+  /// @param network     network_key(); one that was not measured has factor 1
+  /// @param arithmetic  arithmetic_key()
+  [[nodiscard]] KnownNetwork known(const std::string& network, const std::string& arithmetic) const;
+
   StepParameters parameters;
   std::map<std::string, MachineEffects> machines;
   std::map<std::string, StepParameters> own;  ///< of machines with at least 100 rows
   /// Log seconds to copy a byte of a batch to the device, by source: not all authors timed the copy. A step whose
   /// source is not here has its batch already.
   std::map<std::string, double> sources;
-  std::map<std::string, double> networks;  ///< log of the factor by which a network's steps take longer everywhere
-  // Half widths of 90 % intervals of log time: of the error that a machine's steps share; beside it, of the error of a
-  // step of a network that was measured, and of another network.
-  double machine_width = 0.7, within_width = 0.25, network_width = 0.4;
+  /// By arithmetic_key() and network_key(): networks whose errors carry from device to device.
+  std::map<std::string, std::map<std::string, KnownNetwork>> networks;
+  // Half widths of 90 % intervals of log time: of the error that a machine's steps share, and beside it of the error of
+  // a step of a network that was not measured.
+  double machine_width = 0.7, network_width = 0.4;
 };
 
 }  // namespace perfpred

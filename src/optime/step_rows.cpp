@@ -124,6 +124,13 @@ std::optional<Precision> step_precision(std::string_view text) {
   return arithmetic ? std::optional(arithmetic->rates) : std::nullopt;
 }
 
+std::string network_key(std::string_view network, std::int64_t side) { return fmt::format("{}|{}", network, side); }
+
+std::string arithmetic_key(Precision precision, const StepDevice& device, bool throughout) {
+  return fmt::format("{} bytes{}{}", element_bytes(precision), device.conv_matrix_units ? ", matrix units" : "",
+                     throughout ? ", throughout" : "");
+}
+
 StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic) {
   StepDevice step;
   const Precision asked = std::exchange(precision, computed_precision(device, precision));
@@ -200,7 +207,8 @@ StepTable read_step_table(const std::string& path) {
     row.family = row.device.matrix.family;
     row.network_family = family_of(network);
     row.machine = fmt::format("{}|{}|{}", row.source, row.gpu, row.precision);
-    row.network = fmt::format("{}|{}|{}|{}", network, row.batch, side, row.precision);
+    row.network = network_key(network, side);
+    row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->whole == StepArithmetic::half);
     file.rows.push_back(std::move(row));
   }
   return file;

@@ -88,7 +88,8 @@ OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   if (step == nullptr) step = &made.emplace(workload.graph());
   OpView view;
   MachineEffects slopes;
-  view.step = OpModelAccess::predict(*model_, *step, device, workload.precision, workload.cuda_graph, &slopes);
+  view.step = OpModelAccess::predict(*model_, *step, device, workload.precision, workload.cuda_graph,
+                                     network_key(workload.network, workload.input.back()), &slopes);
   view.other_threads = workload.threads && device.sms && *workload.threads != *device.sms;
   view.slopes = {slopes.compute, slopes.memory, slopes.host};
   view.steps = static_cast<double>(workload.steps_per_epoch());
