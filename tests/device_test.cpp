@@ -192,7 +192,27 @@ TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
   EXPECT_THAT(add("name,kind\nx,tpu\n"), AllOf(StartsWith(place + ":2: kind \"tpu\""), HasSubstr("gpu, cpu or other")));
   EXPECT_THAT(add("name,mem_bw_gbs\nx,800000\n"), AllOf(StartsWith(place + ":2: mem_bw_gbs"), HasSubstr("unit")));
   EXPECT_THAT(add("name,fp32_tflops\nx,40000\n"), AllOf(StartsWith(place + ":2: fp32_tflops"), HasSubstr("unit")));
+  // A bandwidth in TB/s, and a peak in PFLOP/s.
+  for (const char* row : {"x,31.2,1.555\n", "x,0.0312,1555\n"}) {
+    EXPECT_THAT(add(std::string("name,fp16_tflops,mem_bw_gbs\n") + row),
+                AllOf(StartsWith(place + ":2: device \"x\""), HasSubstr("fp16_tflops"), HasSubstr("mem_bw_gbs"),
+                      HasSubstr("unit")));
+  }
   EXPECT_THAT(add(""), HasSubstr("is empty"));
+}
+
+TEST(Device, WhatIsAddedIsCheckedAsIfItWereRead) {
+  DeviceCatalogue catalogue;
+  const auto refused = [&](const auto& change) {
+    Device device = catalogue.find("T4");
+    change(device);
+    return refusal([&] { catalogue.add(device); });
+  };
+  EXPECT_THAT(refused([](Device& d) { d.name = "-"; }), StartsWith("name"));
+  EXPECT_THAT(refused([](Device& d) { d.fp16_tflops = std::nan(""); }), StartsWith("fp16_tflops"));
+  EXPECT_THAT(refused([](Device& d) { d.mem_gb = 0; }), StartsWith("mem_gb"));
+  EXPECT_THAT(refused([](Device& d) { d.mem_bw_gbs = *d.mem_bw_gbs / 1e3; }), HasSubstr("is a unit wrong?"));
+  EXPECT_EQ(catalogue.find("T4"), DeviceCatalogue().find("T4"));
 }
 
 TEST(Device, PeaksByPrecision) {

@@ -101,6 +101,23 @@ bool is_this_cpu(std::string_view name) {
   return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
 }
 
+/// @throws InputError for a peak that does not go with the bandwidth
+void check_balance(const Device& device, const ValuePlace& place) {
+  constexpr double least = 0.1, most = 3000;  // FLOPs in the time of a byte; the catalogue has 0.3 to 420
+  if (!device.mem_bw_gbs || device.kind == DeviceKind::cpu) return;
+  for (const auto& [column, tflops] : {std::pair("fp64_tflops", device.fp64_tflops),
+                                       {"fp32_tflops", device.fp32_tflops},
+                                       {"tf32_tflops", device.tf32_tflops},
+                                       {"bf16_tflops", device.bf16_tflops},
+                                       {"fp16_tflops", device.fp16_tflops}}) {
+    if (!tflops) continue;
+    const double intensity = *tflops * 1e3 / *device.mem_bw_gbs;
+    if (intensity >= least && intensity <= most) continue;
+    throw InputError(fmt::format("{}device \"{}\": no device has {} {} and mem_bw_gbs {}; is a unit wrong?",
+                                 place.prefix(), device.name, column, *tflops, *device.mem_bw_gbs));
+  }
+}
+
 /// @param own  the file is the user's: names that stand for another device of the built-in catalogue are refused
 std::vector<Device> read_devices(CsvReader csv, bool own = false) {
   std::vector<CsvColumn> fields;
@@ -122,6 +139,7 @@ std::vector<Device> read_devices(CsvReader csv, bool own = false) {
     if (std::any_of(devices.begin(), devices.end(), same)) {
       throw InputError(fmt::format("{}device \"{}\" appears twice", csv.place("").prefix(), device.name));
     }
+    check_balance(device, csv.place(""));
     devices.push_back(std::move(device));
   }
   return devices;
@@ -185,6 +203,12 @@ void DeviceCatalogue::add(const std::string& path) {
 }
 
 void DeviceCatalogue::add(Device device) {
+  for (const DeviceColumn& column : columns) {  // as if it were read
+    Device unused;
+    column.set(unused, column.get(device), {{}, 0, column.name});
+  }
+  if (bare(device.name).empty()) throw_bad_value({{}, 0, "name"}, device.name, "the name of a device");
+  check_balance(device, {});
   const auto known = std::find_if(devices_.begin(), devices_.end(),
                                   [&device](const Device& d) { return bare(d.name) == bare(device.name); });
   if (known == devices_.end()) {
