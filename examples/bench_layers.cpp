@@ -13,7 +13,7 @@
 
 #include "cli.h"
 #include "optime/layers/layer_sampler.h"
-#include "passive_threads.h"
+#include "waiting_threads.h"
 #include "torch/layers/layer_bench.h"
 
 namespace {
@@ -32,7 +32,7 @@ void show(std::size_t finished, std::size_t total, const LayerRow& row) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::let_threads_sleep(argv);
+  cli::let_threads_spin_briefly(argv);
   prepare_process();
   cli::Program program("bench-layers", "Times layers alone: forward, backward and update.",
                        "perfpred-bench-layers --layer conv2d,linear --num 100 --shapes log --out layers.csv");

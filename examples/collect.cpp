@@ -20,7 +20,7 @@
 #include "cli.h"
 #include "graphs_option.h"
 #include "library_option.h"
-#include "passive_threads.h"
+#include "waiting_threads.h"
 #include "runs/run_log.h"
 #include "tools/workload_labels.h"
 #include "tools/workload_sweep.h"
@@ -93,7 +93,7 @@ void summarise(const CollectResult& result) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::let_threads_sleep(argv);
+  cli::let_threads_spin_briefly(argv);
   prepare_process();
   cli::Program program("collect", "Measures training runs on this machine and records them.",
                        "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");

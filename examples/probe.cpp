@@ -13,7 +13,7 @@
 #include "cli.h"
 #include "device_file.h"
 #include "optime/probe.h"
-#include "passive_threads.h"
+#include "waiting_threads.h"
 #include "torch/device/runtime_device.h"
 #include "torch/layers/probe_measurement.h"
 
@@ -26,7 +26,7 @@ std::atomic<bool> interrupted = false;
 using namespace perfpred;
 
 int main(int argc, char** argv) {
-  cli::let_threads_sleep(argv);
+  cli::let_threads_spin_briefly(argv);
   prepare_process();
   cli::Program program("probe", "Measures this device for some seconds, and writes an op model that knows it.",
                        "perfpred-probe --device cuda:0 --budget-sec 20 --out ops_here.json");

@@ -13,7 +13,7 @@
 #include "cli.h"
 #include "library_option.h"
 #include "loss_options.h"
-#include "passive_threads.h"
+#include "waiting_threads.h"
 #include "text/json.h"
 
 namespace {
@@ -24,7 +24,7 @@ std::atomic<bool> interrupted = false;
 
 int main(int argc, char** argv) {
   using namespace perfpred;
-  cli::let_threads_sleep(argv);
+  cli::let_threads_spin_briefly(argv);
   prepare_process();
   cli::Program program(
       "train-net", "Trains a network on images.",

@@ -157,7 +157,7 @@ if wanted ncu; then
     for metric in $tensor; do metrics+=,$metric.sum; done
     metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed,dram__throughput.avg.pct_of_peak_sustained_elapsed
     # With the variable set the program does not start itself again.
-    OMP_WAIT_POLICY=PASSIVE LC_ALL=C ncu --nvtx --nvtx-include "train_step/" --clock-control none --csv --page raw \
+    GOMP_SPINCOUNT=1000 LC_ALL=C ncu --nvtx --nvtx-include "train_step/" --clock-control none --csv --page raw \
       --metrics "$metrics" --log-file "$out/resnet18_ncu.csv" "$bin/perfpred-train-net" --network resnet18 \
       --data dummy --batch-size 64 --device "$device" --profile-one-step &&
       "$bin/perfpred-ncu" "$out/resnet18_ncu.csv" --label resnet18 --out "$out/resnet18_ncu.txt" || result=1
@@ -170,7 +170,7 @@ if wanted peers; then
   step "training steps beside PyTorch's"
   networks=cifar_cnn,resnet18,mobilenet_v2
   [ "$device" != cpu ] || networks=cifar_cnn
-  OMP_WAIT_POLICY=PASSIVE "$python" benchmarks/peers/training_step.py --collect "$bin/perfpred-collect" \
+  "$python" benchmarks/peers/training_step.py --collect "$bin/perfpred-collect" \
     --network "$networks" --batch-size 32 --device "$device" --rounds 1 --seconds 1 --json "$out/peers.json" || result=1
 fi
 

@@ -28,7 +28,8 @@ import sys
 import tempfile
 import time
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the programs set it; read when torch is loaded
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the programs set it; read when torch is loaded
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
