@@ -9,10 +9,22 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 namespace perfpred {
 namespace {
+
+/// A device of the catalogue, or `cpu`: one with 0.5 TFLOP/s and 40 GB/s.
+Device device_of(const std::string& name) {
+  if (name != "cpu") return DeviceCatalogue().find(name);
+  Device device;
+  device.name = name;
+  device.kind = DeviceKind::cpu;
+  device.fp32_tflops = device.fp32_vector_tflops = 0.5;
+  device.mem_bw_gbs = 40;
+  return device;
+}
 
 TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
   struct Case {
@@ -26,12 +38,13 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
       {"GTX1080Ti", "shufflenet_v2_x0_5", Precision::fp16, StepArithmetic::half, 4},
       {"TITANV", "vgg11_bn", Precision::fp64, StepArithmetic::double_, 4},
       {"TITANXp", "resnext50_32x4d", Precision::fp32, StepArithmetic::as_graph, 16},
+      {"cpu", "mobilenet_v2", Precision::fp32, StepArithmetic::as_graph, 8},
       {"RTX3090", "lstm:layers=2,hidden=650,vocab=10000", Precision::fp16, StepArithmetic::as_graph, 20}};
   for (const Case& c : cases) {
     SCOPED_TRACE(c.network);
     std::vector<StepKernel> kernels = step_kernels(Workload::zoo(c.network, c.batch).graph());
     find_repeats(kernels);
-    const StepDevice device = step_device(DeviceCatalogue().find(c.device), c.precision, c.arithmetic);
+    const StepDevice device = step_device(device_of(c.device), c.precision, c.arithmetic);
     StepParameters parameters;
     for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
     const MachineEffects effects = {0.1, -0.2, 0.3};
@@ -75,6 +88,23 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
       EXPECT_NEAR(of_clocks.*effect, (log_clocks(more, nullptr) - log_clocks(less, nullptr)) / (2 * h), 1e-6);
     }
   }
+}
+
+TEST(StepFormula, MoreTapsOfADepthwiseConvolutionTakeLongerOnACpuOnly) {
+  StepParameters parameters;
+  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+  const auto ratio = [&](const char* device) {
+    const StepFormula formula(parameters, step_device(device_of(device), Precision::fp32, StepArithmetic::as_graph), {});
+    StepKernel kernel;
+    kernel.group = StepGroup::depthwise_weight;
+    kernel.bytes = 1e7;
+    kernel.flops = 2 * 9 * 1e6;
+    const double three_by_three = formula.seconds(kernel);
+    kernel.flops = 2 * 49 * 1e6;
+    return formula.seconds(kernel) / three_by_three;
+  };
+  EXPECT_GT(ratio("cpu"), 1.5);
+  EXPECT_EQ(ratio("T4"), 1);
 }
 
 TEST(StepFormula, APowerLimitSlowsProductsOfVectorUnitsOnly) {

@@ -39,6 +39,9 @@ enum Parameter : std::size_t {
   host_conv,  // dispatching a convolution, compared with another operator
   host_norm,
   recurrent,  // products with the state of a recurrent network
+  depthwise_forward,  // computing on a CPU; a GPU's depthwise convolutions wait for their bytes
+  depthwise_input,
+  depthwise_weight,
 };
 
 /// Logarithms: efficiencies are shares of peaks, the last ones seconds.
@@ -46,7 +49,8 @@ constexpr std::array<StepPrior, step_parameters> priors = {{
     {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7},  {-0.78, 0.4},
     {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4}, {-1.5, 0.4},  {-0.8, 0.3},
     {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4}, {-11.3, 0.4}, {0.4, 0.4},   {-0.2, 0.3},
-    {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},  {0.4, 0.4},   {0.2, 0.4},   {-0.66, 0.5},
+    {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},  {0.4, 0.4},   {0.2, 0.4},   {-0.66, 0.5}, {-2, 0.5},
+    {-2.5, 0.5},  {-2.5, 0.5},
 }};
 
 constexpr double sharpness = 2.5;  // of the roofline's corner
@@ -57,7 +61,13 @@ bool is_depthwise(StepGroup group) {
          group == StepGroup::depthwise_weight;
 }
 
-std::size_t compute_parameter(StepGroup group) {
+std::size_t compute_parameter(StepGroup group, bool cpu) {
+  if (is_depthwise(group)) {
+    return !cpu                                    ? step_parameters
+           : group == StepGroup::depthwise_forward ? depthwise_forward
+           : group == StepGroup::depthwise_input   ? depthwise_input
+                                                   : depthwise_weight;
+  }
   return group == StepGroup::conv_forward  ? conv_forward
          : group == StepGroup::conv_input  ? conv_input
          : group == StepGroup::conv_weight ? conv_weight
@@ -113,12 +123,14 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
     const auto kind = static_cast<StepGroup>(i);
     Group& group = groups_[i];
     group.memory = memory_parameters[i];
-    group.compute = compute_parameter(kind);
+    group.compute = compute_parameter(kind, device.cpu);
     group.conv = is_convolution(kind);
     group.seconds_per_byte =
         byte / e(group.memory) / (is_depthwise(kind) && emulated_half_ ? e(emulated_depthwise) : 1);
     if (group.compute == step_parameters) continue;
-    group.seconds_per_flop = (group.conv ? conv : matrix) / e(group.compute);
+    group.depthwise = is_depthwise(kind);
+    group.seconds_per_flop = (group.depthwise ? vector : group.conv ? conv : matrix) / e(group.compute);
+    if (group.depthwise) continue;
     if (group.conv ? conv_matrix_units_ : matrix_units_) {
       group.vector_ratio = std::max(1.0, vector / (group.conv ? conv : matrix));
     }
@@ -160,13 +172,15 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
   const double memory = moved_bytes(kernel) * group.seconds_per_byte;
   if (group.seconds_per_flop == 0) return {memory, 0};
-  double compute =
-      kernel.flops * group.seconds_per_flop * (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
-  if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
-  if (kernel.grouped && group.conv) compute /= grouped_;
-  if (!fills_matrix_units(kernel)) compute *= group.vector_ratio;
-  if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
-    compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
+  double compute = kernel.flops * group.seconds_per_flop;
+  if (!group.depthwise) {  // a product
+    compute *= (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
+    if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
+    if (kernel.grouped && group.conv) compute /= grouped_;
+    if (!fills_matrix_units(kernel)) compute *= group.vector_ratio;
+    if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
+      compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
+    }
   }
   const double compute_power = compute * compute * std::sqrt(compute);
   const double sum = compute_power + memory * memory * std::sqrt(memory);
@@ -263,6 +277,7 @@ double StepFormula::log_step(std::span<const StepKernel> kernels, double input_s
     if (compute == 0) continue;
     slopes->machine.compute -= compute;
     d[group.compute] -= compute;
+    if (group.depthwise) continue;
     d[depth_half] += compute * depth_half_ / (kernel.depth + depth_half_);
     d[width_half] += compute * width_half_ / (kernel.width + width_half_);
     if (kernel.grouped && group.conv) d[grouped] -= compute;

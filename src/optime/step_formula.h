@@ -22,7 +22,7 @@ struct StepDevice {
   Hardware matrix;                                       ///< rates of matrix products
   double conv_flops = 0;                                 ///< of convolutions
   bool matrix_units = false, conv_matrix_units = false;  ///< whether these rates are of matrix units
-  bool fp64 = false;
+  bool fp64 = false, cpu = false;
   bool emulated_half = false;  ///< half precision is stored, and computed in single precision
   double byte_scale = 1;       ///< of the graph's bytes
 };
@@ -30,7 +30,7 @@ struct StepDevice {
 /// @throws InputError as hardware_of()
 [[nodiscard]] StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic);
 
-inline constexpr std::size_t step_parameters = 31;
+inline constexpr std::size_t step_parameters = 34;
 using StepParameters = std::array<double, step_parameters>;
 
 struct StepPrior {
@@ -75,7 +75,7 @@ class StepFormula {
   struct Group {
     double seconds_per_byte = 0, seconds_per_flop = 0;
     std::size_t memory = 0, compute = 0;  ///< their parameters
-    bool conv = false;
+    bool conv = false, depthwise = false;
     double vector_ratio = 1;  ///< of kernels whose channels miss the matrix units
   };
   struct Parts;

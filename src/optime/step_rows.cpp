@@ -141,6 +141,7 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   step.matrix_units = step.matrix.flops > vector;
   step.conv_matrix_units = step.conv_flops > vector;
   step.fp64 = precision == Precision::fp64;
+  step.cpu = device.kind == DeviceKind::cpu;
   step.byte_scale = arithmetic == StepArithmetic::half ? 0.5 : arithmetic == StepArithmetic::double_ ? 2 : 1;
   return step;
 }
