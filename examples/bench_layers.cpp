@@ -13,8 +13,8 @@
 
 #include "cli.h"
 #include "optime/layers/layer_sampler.h"
-#include "waiting_threads.h"
 #include "torch/layers/layer_bench.h"
+#include "waiting_threads.h"
 
 namespace {
 

@@ -20,10 +20,10 @@
 #include "cli.h"
 #include "graphs_option.h"
 #include "library_option.h"
-#include "waiting_threads.h"
 #include "runs/run_log.h"
 #include "tools/workload_labels.h"
 #include "tools/workload_sweep.h"
+#include "waiting_threads.h"
 
 namespace {
 

@@ -13,9 +13,9 @@
 #include "cli.h"
 #include "device_file.h"
 #include "optime/probe.h"
-#include "waiting_threads.h"
 #include "torch/device/runtime_device.h"
 #include "torch/layers/probe_measurement.h"
+#include "waiting_threads.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "cli.h"
 #include "library_option.h"
 #include "loss_options.h"
-#include "waiting_threads.h"
 #include "text/json.h"
+#include "waiting_threads.h"
 
 namespace {
 

@@ -38,9 +38,9 @@ Workload job(const char* network, std::int64_t batch, const char* device) {
 
 /// Seconds of an epoch as the op model alone expects them.
 double op_sec(const Workload& workload) {
-  const StepTime step = OpModelAccess::predict(
-      OpTimeModel::standard(), workload.graph(), DeviceCatalogue().find(workload.device), workload.precision, false,
-      network_key(workload.network, workload.input.back()), nullptr);
+  const StepTime step =
+      OpModelAccess::predict(OpTimeModel::standard(), workload.graph(), DeviceCatalogue().find(workload.device),
+                             workload.precision, false, network_key(workload.network, workload.input.back()), nullptr);
   return step.sec.p50 * static_cast<double>(workload.steps_per_epoch());
 }
 
@@ -92,7 +92,8 @@ TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecis
     return OpPrior(std::make_shared<const OpTimeModel>(OpModelAccess::model(of)), {});
   };
   const OpPrior without = prior_of(state);
-  const StepDevice on = step_device(DeviceCatalogue().find("V100-SXM2-16GB"), Precision::fp32, StepArithmetic::as_graph);
+  const StepDevice on =
+      step_device(DeviceCatalogue().find("V100-SXM2-16GB"), Precision::fp32, StepArithmetic::as_graph);
   state.steps.networks[arithmetic_key(Precision::fp32, on, false)][network_key("resnet50", 224)] = {std::log(1.5), 0.1};
   const OpPrior with = prior_of(state);
   const auto longer = [&](const Workload& workload) {

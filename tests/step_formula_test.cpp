@@ -94,7 +94,8 @@ TEST(StepFormula, MoreTapsOfADepthwiseConvolutionTakeLongerOnACpuOnly) {
   StepParameters parameters;
   for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
   const auto ratio = [&](const char* device) {
-    const StepFormula formula(parameters, step_device(device_of(device), Precision::fp32, StepArithmetic::as_graph), {});
+    const StepFormula formula(parameters, step_device(device_of(device), Precision::fp32, StepArithmetic::as_graph),
+                              {});
     StepKernel kernel;
     kernel.group = StepGroup::depthwise_weight;
     kernel.bytes = 1e7;

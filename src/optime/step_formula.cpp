@@ -38,7 +38,7 @@ enum Parameter : std::size_t {
   emulated_depthwise,
   host_conv,  // dispatching a convolution, compared with another operator
   host_norm,
-  recurrent,  // products with the state of a recurrent network
+  recurrent,          // products with the state of a recurrent network
   depthwise_forward,  // computing on a CPU; a GPU's depthwise convolutions wait for their bytes
   depthwise_input,
   depthwise_weight,
@@ -46,11 +46,11 @@ enum Parameter : std::size_t {
 
 /// Logarithms: efficiencies are shares of peaks, the last ones seconds.
 constexpr std::array<StepPrior, step_parameters> priors = {{
-    {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7},  {-0.78, 0.4},
-    {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4}, {-1.5, 0.4},  {-0.8, 0.3},
-    {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4}, {-11.3, 0.4}, {0.4, 0.4},   {-0.2, 0.3},
-    {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},  {0.4, 0.4},   {0.2, 0.4},   {-0.66, 0.5}, {-2, 0.5},
-    {-2.5, 0.5},  {-2.5, 0.5},
+    {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7},
+    {-0.78, 0.4}, {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4},
+    {-1.5, 0.4},  {-0.8, 0.3},  {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4},
+    {-11.3, 0.4}, {0.4, 0.4},   {-0.2, 0.3},  {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},
+    {0.4, 0.4},   {0.2, 0.4},   {-0.66, 0.5}, {-2, 0.5},    {-2.5, 0.5},  {-2.5, 0.5},
 }};
 
 constexpr double sharpness = 2.5;  // of the roofline's corner

@@ -64,7 +64,8 @@ class StepFit {
     problem_.weight.setOnes(at(rows_.size()));
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       problem_.measured[at(i)] = std::log(rows_[i]->sec);
-      if (learns == Learns::effects) problem_.measured[at(i)] -= model.known(rows_[i]->network, rows_[i]->arithmetic).log_factor;
+      if (learns == Learns::effects)
+        problem_.measured[at(i)] -= model.known(rows_[i]->network, rows_[i]->arithmetic).log_factor;
     }
     problem_.predict = [this](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
       predict(x, predicted, slopes);

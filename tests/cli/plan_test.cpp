@@ -197,7 +197,7 @@ TEST_F(PlanProgram, TellsALimitFromACoverThatCannotBe) {
   std::int64_t left_over = 0;
   std::int64_t budget = 0;
   for (int i = 0; i < 40; ++i) {
-    const auto drawn = static_cast<std::int64_t>(500'000'000 + random() % 400'000'000 - (i % 2) * 200'000'000);
+    const std::int64_t drawn = 500'000'000 + static_cast<std::int64_t>(random() % 400'000'000) - (i % 2) * 200'000'000;
     const std::int64_t sec = i < 39 ? drawn : left_over;
     left_over += i % 2 == 0 ? sec : -sec;
     if (i % 2 == 0) budget += sec;
