@@ -60,6 +60,24 @@ def step_cell(result, precision):
     return f"{100 * statistics.mean(map(statistics.mean, by_gpu.values())):.1f}"
 
 
+def csv_rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path, rows):
+    with open(path, "w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def print_scored(name, result):
+    error = result["time"]["mape"] if "time" in result else result["mape"]
+    print(f"| {name} | {result['n']} | {100 * error:.0f} | {100 * result['coverage90']:.0f} |")
+
+
 seen = ops("neusight", "--protocol", "seen")
 left_out = ops("neusight", "--protocol", "device")
 probed = ops("neusight", "--protocol", "device", "--probe-rows", "8")
@@ -83,27 +101,7 @@ for precision, name in (("fp32", "fp32"), ("half", "half precision throughout"))
           f"{step_cell(steps_probed, precision)} |")
 
 # The standard model on tables whose licence kept them out of it, without any run.
-def csv_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(path, rows):
-    with open(path, "w", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-    return path
-
-
 print("\n| rows that the standard model has not seen | rows | mean error, % | inside the 90 % interval, % |\n|---|---|---|---|")
-
-
-def print_scored(name, result):
-    error = result["time"]["mape"] if "time" in result else result["mape"]
-    print(f"| {name} | {result['n']} | {100 * error:.0f} | {100 * result['coverage90']:.0f} |")
-
-
 with tempfile.TemporaryDirectory() as folder:
     rows = csv_rows(os.path.join(REFERENCE, "a100_cifar10", "runs_agg.csv"))
     for row in rows:

@@ -221,6 +221,7 @@ StepTable steps_times(const std::function<double(const StepRow&)>& factor) {
   }
   const TemporaryFolder folder;
   StepTable file = read_step_table(folder.write("steps.csv", text));
+  EXPECT_EQ(file.rows.size(), 4 * step_networks.size());
   for (StepRow& row : file.rows) row.sec = std::exp(StepModel().predict(row).log_sec) * factor(row);
   return file;
 }

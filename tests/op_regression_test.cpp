@@ -94,7 +94,8 @@ TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecis
   const OpPrior without = prior_of(state);
   const StepDevice on =
       step_device(DeviceCatalogue().find("V100-SXM2-16GB"), Precision::fp32, StepArithmetic::as_graph);
-  state.steps.networks[arithmetic_key(Precision::fp32, on, false)][network_key("resnet50", 224)] = {std::log(1.5), 0.1};
+  state.steps.networks[arithmetic_key(Precision::fp32, on, StepArithmetic::as_graph)][network_key("resnet50", 224)] = {
+      std::log(1.5), 0.1};
   const OpPrior with = prior_of(state);
   const auto longer = [&](const Workload& workload) {
     return with.view(workload, nullptr).step.sec.p50 / without.view(workload, nullptr).step.sec.p50;

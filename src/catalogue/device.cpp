@@ -101,6 +101,10 @@ bool is_this_cpu(std::string_view name) {
   return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
 }
 
+void check_name(const Device& device, const ValuePlace& place) {
+  if (bare(device.name).empty()) throw_bad_value(place, device.name, "the name of a device");
+}
+
 /// @throws InputError for a peak that does not go with the bandwidth
 void check_balance(const Device& device, const ValuePlace& place) {
   constexpr double least = 0.1, most = 3000;  // FLOPs in the time of a byte; the catalogue has 0.3 to 420
@@ -130,7 +134,7 @@ std::vector<Device> read_devices(CsvReader csv, bool own = false) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       columns[i].set(device, csv.text(fields[i]), csv.place(columns[i].name));
     }
-    if (bare(device.name).empty()) throw_bad_value(csv.place("name"), device.name, "the name of a device");
+    check_name(device, csv.place("name"));
     if (const std::string listed = own ? canonical_device(device.name) : device.name;
         bare(listed) != bare(device.name)) {
       throw_bad_value(csv.place("name"), device.name, fmt::format("a name of its own: it is an alias of {}", listed));
@@ -143,6 +147,17 @@ std::vector<Device> read_devices(CsvReader csv, bool own = false) {
     devices.push_back(std::move(device));
   }
   return devices;
+}
+
+/// Adds a device, or replaces the one of its name.
+void put(std::vector<Device>& devices, Device device) {
+  const auto known = std::find_if(devices.begin(), devices.end(),
+                                  [&device](const Device& d) { return bare(d.name) == bare(device.name); });
+  if (known == devices.end()) {
+    devices.push_back(std::move(device));
+  } else {
+    *known = std::move(device);
+  }
 }
 
 const DeviceCatalogue& built_in() {
@@ -199,7 +214,7 @@ std::optional<double> Device::memory_bytes() const { return scaled(mem_gb, 1e9);
 DeviceCatalogue::DeviceCatalogue() : devices_(read_devices(CsvReader::from_text("devices.csv", embedded_devices))) {}
 
 void DeviceCatalogue::add(const std::string& path) {
-  for (Device& device : read_devices(CsvReader(path), true)) add(std::move(device));
+  for (Device& device : read_devices(CsvReader(path), true)) put(devices_, std::move(device));
 }
 
 void DeviceCatalogue::add(Device device) {
@@ -207,15 +222,9 @@ void DeviceCatalogue::add(Device device) {
     Device unused;
     column.set(unused, column.get(device), {{}, 0, column.name});
   }
-  if (bare(device.name).empty()) throw_bad_value({{}, 0, "name"}, device.name, "the name of a device");
+  check_name(device, {{}, 0, "name"});
   check_balance(device, {});
-  const auto known = std::find_if(devices_.begin(), devices_.end(),
-                                  [&device](const Device& d) { return bare(d.name) == bare(device.name); });
-  if (known == devices_.end()) {
-    devices_.push_back(std::move(device));
-  } else {
-    *known = std::move(device);
-  }
+  put(devices_, std::move(device));
 }
 
 std::vector<const Device*> DeviceCatalogue::candidates(std::string_view name) const& {

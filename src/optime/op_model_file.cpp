@@ -188,13 +188,6 @@ StepParameters read_step_parameters(const nlohmann::json& json, const std::strin
   return parameters;
 }
 
-std::map<std::string, double> moderate_map(const nlohmann::json& json, const char* name) {
-  const nlohmann::json& object = json_object(json, name);
-  std::map<std::string, double> values;
-  for (const auto& [key, value] : object.items()) values[key] = moderate(object, key.c_str());
-  return values;
-}
-
 StepModel read_step_model(const nlohmann::json& json) {
   StepModel model;
   model.parameters = read_step_parameters(json, "parameters");
@@ -209,7 +202,8 @@ StepModel read_step_model(const nlohmann::json& json) {
       model.networks[arithmetic][name] = {moderate(network, "factor"), width(network, "width")};
     }
   }
-  model.sources = moderate_map(json, "sources");
+  const nlohmann::json& sources = json_object(json, "sources");
+  for (const auto& [source, value] : sources.items()) model.sources[source] = moderate(sources, source.c_str());
   model.machine_width = width(json, "machine_width");
   model.network_width = width(json, "network_width");
   return model;

@@ -204,8 +204,8 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   const bool half = precision == Precision::bf16 || precision == Precision::fp16;
   // What is known of the network was learned of the formula on NVIDIA's devices; it says nothing of others' times.
   const bool formula_times = own == nullptr && knows_family(on.matrix.family);
-  const KnownNetwork of_network =
-      state.steps.known(formula_times ? network : std::string(), arithmetic_key(precision, on, false));
+  const KnownNetwork of_network = state.steps.known(formula_times ? network : std::string(),
+                                                    arithmetic_key(precision, on, StepArithmetic::as_graph));
   const double step_width = std::hypot(of_network.width, machine ? 0 : state.steps.machine_width) *
                             (by_steps == Provenance::other_family ? 1.5 : 1);
 

@@ -125,12 +125,10 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
     group.memory = memory_parameters[i];
     group.compute = compute_parameter(kind, device.cpu);
     group.conv = is_convolution(kind);
-    group.seconds_per_byte =
-        byte / e(group.memory) / (is_depthwise(kind) && emulated_half_ ? e(emulated_depthwise) : 1);
-    if (group.compute == step_parameters) continue;
     group.depthwise = is_depthwise(kind);
+    group.seconds_per_byte = byte / e(group.memory) / (group.depthwise && emulated_half_ ? e(emulated_depthwise) : 1);
+    if (group.compute == step_parameters) continue;
     group.seconds_per_flop = (group.depthwise ? vector : group.conv ? conv : matrix) / e(group.compute);
-    if (group.depthwise) continue;
     if (group.conv ? conv_matrix_units_ : matrix_units_) {
       group.vector_ratio = std::max(1.0, vector / (group.conv ? conv : matrix));
     }
@@ -273,7 +271,7 @@ double StepFormula::log_step(std::span<const StepKernel> kernels, double input_s
     d[gap] += calls[i] * kernel.calls * gap_;
     d[group.memory] -= memory;
     slopes->machine.memory -= memory;
-    if (emulated_half_ && is_depthwise(kernel.group)) d[emulated_depthwise] -= memory;
+    if (emulated_half_ && group.depthwise) d[emulated_depthwise] -= memory;
     if (compute == 0) continue;
     slopes->machine.compute -= compute;
     d[group.compute] -= compute;

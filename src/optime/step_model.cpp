@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <set>
 
 #include "optime/map_fit.h"
 #include "statistics/confidence.h"
+#include "statistics/moments.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {
@@ -181,56 +181,45 @@ Spread spread_of(const std::map<std::string, std::vector<double>>& groups, std::
   return spread;
 }
 
-struct NetworkErrors {
-  std::vector<double> means;  ///< on each device
+/// Errors of a network's steps, by the device that they ran on.
+using NetworkErrors = std::map<std::string, Moments>;
+
+double sum_of_means(const NetworkErrors& errors) {
   double sum = 0;
+  for (const auto& [device, own] : errors) sum += own.mean();
+  return sum;
+}
 
-  /// The sum shrunk as if `prior` more devices had shown no error.
-  [[nodiscard]] double mean_without(double one, double prior) const {
-    return (sum - one) / (static_cast<double>(means.size()) - 1 + prior);
-  }
-};
-
-/// Mean square of what is left of the errors on a device after what the other devices say.
-double square_left(const std::map<std::string, NetworkErrors>& networks, double prior) {
+/// Squares of what is left of the errors on a device after what the other devices say: their mean, shrunk as if `prior`
+/// more devices had shown no error.
+double squares_left(const std::map<std::string, NetworkErrors>& networks, double prior) {
   double squares = 0;
-  std::size_t count = 0;
-  for (const auto& [name, network] : networks) {
-    if (network.means.size() < 2) continue;
-    for (const double mean : network.means) {
-      const double error = mean - network.mean_without(mean, prior);
-      squares += error * error;
-      ++count;
+  for (const auto& [name, errors] : networks) {
+    if (errors.size() < 2) continue;
+    const double sum = sum_of_means(errors), others = static_cast<double>(errors.size()) - 1;
+    for (const auto& [device, own] : errors) {
+      const double left = own.mean() - (sum - own.mean()) / (others + prior);
+      squares += left * left;
     }
   }
-  return count == 0 ? 0 : squares / static_cast<double>(count);
+  return squares;
 }
 
 /// What errors of networks on some devices say about those on others. How much that is shows when devices are left out.
-/// @param errors  of a network, by device
-/// @param width   of a network that was not measured
-std::map<std::string, KnownNetwork> known_networks(
-    const std::map<std::string, std::map<std::string, std::vector<double>>>& errors, double width) {
-  std::map<std::string, NetworkErrors> networks;
-  for (const auto& [name, on_devices] : errors) {
-    NetworkErrors& network = networks[name];
-    for (const auto& [device, own] : on_devices) {
-      network.means.push_back(std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size()));
-      network.sum += network.means.back();
-    }
-  }
-  const double unexplained = square_left(networks, HUGE_VAL);
+/// @param width  of a network that was not measured
+std::map<std::string, KnownNetwork> known_networks(const std::map<std::string, NetworkErrors>& networks, double width) {
+  const double unexplained = squares_left(networks, HUGE_VAL);
   double left = unexplained, prior = HUGE_VAL;
   for (const double p : {0.3, 1.0, 3.0, 10.0}) {
-    if (const double with = square_left(networks, p); with < left) {
+    if (const double with = squares_left(networks, p); with < left) {
       left = with;
       prior = p;
     }
   }
   std::map<std::string, KnownNetwork> known;
   if (left == unexplained) return known;
-  for (const auto& [name, network] : networks) {
-    known[name] = {network.sum / (static_cast<double>(network.means.size()) + prior),
+  for (const auto& [name, errors] : networks) {
+    known[name] = {sum_of_means(errors) / (static_cast<double>(errors.size()) + prior),
                    width * std::sqrt(left / unexplained)};
   }
   return known;
@@ -277,12 +266,12 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   const Spread family = spread_of(of_family, of_family.size());
   model.network_width = std::hypot(family.shared, family.own);
 
-  std::map<std::string, std::map<std::string, std::map<std::string, std::vector<double>>>> errors;
+  std::map<std::string, std::map<std::string, NetworkErrors>> errors;
   for (const StepRow* row : rows) {
-    errors[row->arithmetic][row->network][device_of(*row)].push_back(std::log(row->sec) - log_step(model, *row));
+    errors[row->arithmetic][row->network][device_of(*row)].add(std::log(row->sec) - log_step(model, *row));
   }
-  for (const auto& [arithmetic, of_networks] : errors) {
-    std::map<std::string, KnownNetwork> known = known_networks(of_networks, model.network_width);
+  for (const auto& [arithmetic, networks] : errors) {
+    std::map<std::string, KnownNetwork> known = known_networks(networks, model.network_width);
     if (!known.empty()) model.networks.emplace(arithmetic, std::move(known));
   }
   return model;

@@ -20,8 +20,8 @@ namespace perfpred {
 
 /// Where steps of a network have errors in common: in precisions whose numbers have one size, on devices with matrix
 /// units for them or without.
-/// @param throughout  half precision that is not mixed
-[[nodiscard]] std::string arithmetic_key(Precision precision, const StepDevice& device, bool throughout);
+/// Half precision throughout is apart from mixed precision.
+[[nodiscard]] std::string arithmetic_key(Precision precision, const StepDevice& device, StepArithmetic arithmetic);
 
 /// Standard deviation of the effects of hosts.
 inline constexpr double host_deviation = 0.5;

@@ -126,9 +126,9 @@ std::optional<Precision> step_precision(std::string_view text) {
 
 std::string network_key(std::string_view network, std::int64_t side) { return fmt::format("{}|{}", network, side); }
 
-std::string arithmetic_key(Precision precision, const StepDevice& device, bool throughout) {
+std::string arithmetic_key(Precision precision, const StepDevice& device, StepArithmetic arithmetic) {
   return fmt::format("{} bytes{}{}", element_bytes(precision), device.conv_matrix_units ? ", matrix units" : "",
-                     throughout ? ", throughout" : "");
+                     arithmetic == StepArithmetic::half ? ", throughout" : "");
 }
 
 StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic) {
@@ -209,7 +209,7 @@ StepTable read_step_table(const std::string& path) {
     row.network_family = family_of(network);
     row.machine = fmt::format("{}|{}|{}", row.source, row.gpu, row.precision);
     row.network = network_key(network, side);
-    row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->whole == StepArithmetic::half);
+    row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->whole);
     file.rows.push_back(std::move(row));
   }
   return file;
