@@ -242,7 +242,7 @@ TEST_F(GpuMeasuring, PeaksAreTheEstimatesAndWorkspaces) {
   for (const char* network : {"resnet18", "vgg16", "mobilenet_v2"}) {
     Workload workload = Workload::zoo(network, 16);
     workload.train_images = 320;
-    const auto run = collector.measure(workload, [] { return false; });
+    const auto run = collector.measure(workload);
     ASSERT_TRUE(run && run->peak_mem_mb && run->peak_reserved_mb) << network;
     const double estimated_mb = static_cast<double>(estimate_memory(workload.graph(), tensors).peak_bytes) * 1e-6;
     EXPECT_LT(*run->peak_mem_mb, 1.2 * estimated_mb + cublas_mb) << network;
@@ -261,7 +261,7 @@ TEST_F(GpuMeasuring, FreeMemoryIsThatBeforeTheNetworkIsBuilt) {
     options.timing = timing;
     empty_cache(device_);
     const double before = DeviceMonitor(device_).read().mem_free_mb.value();
-    const auto run = Collector(options).measure(workload, [] { return false; });
+    const auto run = Collector(options).measure(workload);
     ASSERT_TRUE(run);
     EXPECT_NEAR(run->mem_free_mb.value(), before, 500);
     EXPECT_LE(run->clock_p05_mhz.value(), run->clock_p95_mhz.value());
@@ -289,7 +289,7 @@ TEST_F(GpuMeasuring, AGraphsSpeedUpIsMeasured) {
   Workload workload = Workload::cifar_cnn(2, 16, 32);
   workload.train_images = 3200;
   workload.cuda_graph = true;
-  const auto run = Collector(steps_to(folder.file("runs.csv"))).measure(workload, [] { return false; });
+  const auto run = Collector(steps_to(folder.file("runs.csv"))).measure(workload);
   ASSERT_TRUE(run);
   EXPECT_GT(run->cuda_graph_speedup.value(), 0.5);
 }

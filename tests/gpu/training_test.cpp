@@ -165,7 +165,7 @@ TEST_F(Gpu, ASecondDeviceTrains) {
   options.epochs = 2;
   Workload workload = Workload::cifar_cnn(2, 16, 32);
   workload.train_images = 320;
-  const auto run = Collector(options).measure(workload, [] { return false; });
+  const auto run = Collector(options).measure(workload);
   ASSERT_TRUE(run);
   EXPECT_EQ(run->outcome, Outcome::ok) << run->note;
   EXPECT_EQ(at::accelerator::getDeviceStats(0).allocated_bytes[0].peak, before);
@@ -241,8 +241,7 @@ TEST_F(Gpu, OutOfMemoryIsAnOutcomeAndTheSweepGoesOn) {
   small.train_images = 2'000;
   Collector collector(options);
   const std::vector<Workload> both = {huge, small};
-  const CollectResult result = collector.collect(
-      both, [](const CollectProgress&) {}, [] { return false; });
+  const CollectResult result = collector.collect(both);
   ASSERT_EQ(result.runs.size(), 2U);
   for (const perfpred::Run& run : result.runs) {
     const bool is_huge = run.workload.base_filters == 65'536;

@@ -143,7 +143,7 @@ TEST(Collector, StepsAreTimedWithoutMetrics) {
   for (const Timing timing : {Timing::epochs, Timing::steps}) {
     options.timing = timing;
     argmaxes = 0;
-    const auto run = Collector(options).measure(workload, [] { return false; });
+    const auto run = Collector(options).measure(workload);
     ASSERT_TRUE(run);
     EXPECT_EQ(argmaxes > 0, timing == Timing::epochs);
     EXPECT_TRUE(run->drift.has_value());
@@ -187,8 +187,7 @@ TEST(Collector, ATorchScriptFileIsMeasuredAndItsStepIsWrittenForCore) {
   workload.batch_size = 8;
   workload.train_images = 16;
   workload.optimizer = Optimizer::sgd;
-  const CollectResult result = Collector(options).collect(
-      {&workload, 1}, [](const CollectProgress&) {}, [] { return false; });
+  const CollectResult result = Collector(options).collect({&workload, 1});
   ASSERT_EQ(result.done, 1);
   EXPECT_EQ(result.without_graph, "");
   EXPECT_EQ(result.runs[0].params, 4 * 27);

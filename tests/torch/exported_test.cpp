@@ -204,8 +204,7 @@ TEST_F(ExportedByPyTorch, IsTrained) {
   options.learning_rate = 0.2;
   options.device = "cpu";
   options.threads = 1;
-  const TrainNetResult result = train_net(
-      options, [](const std::string&) {}, [] { return false; });
+  const TrainNetResult result = train_net(options);
   ASSERT_EQ(result.epochs.size(), 8U);
   EXPECT_LT(result.epochs.back().train_loss, 0.85 * result.epochs.front().train_loss);
   EXPECT_GT(*result.test_acc, 0.5);  // a third by chance; evaluated without dropout, with stored statistics
@@ -226,8 +225,7 @@ TEST_F(ExportedByPyTorch, IsCollected) {
   workload.batch_size = 16;
   workload.train_images = 128;
   Collector collector(options);
-  const auto result = collector.collect(
-      {&workload, 1}, [](const CollectProgress&) {}, [] { return false; });
+  const auto result = collector.collect({&workload, 1});
   ASSERT_EQ(result.done, 1);
   const auto rows = RunRecorder(options.runs_csv).runs();
   ASSERT_EQ(rows.size(), 1U);

@@ -33,12 +33,9 @@ inline TrainNetOptions small(int epochs, const std::string& out_dir) {
 }
 
 inline TrainNetResult run(const TrainNetOptions& options, std::vector<std::string>* lines = nullptr) {
-  return train_net(
-      options,
-      [lines](const std::string& line) {
-        if (lines != nullptr) lines->push_back(line);
-      },
-      [] { return false; });
+  return train_net(options, [lines](const std::string& line) {
+    if (lines != nullptr) lines->push_back(line);
+  });
 }
 
 inline bool said(const std::vector<std::string>& lines, const std::string& what) {

@@ -126,7 +126,7 @@ TEST(TrainNet, RefusesWhatTrainsNothing) {
 TEST(TrainNet, RefusesOptionsOutOfRange) {
   for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
            [](auto& o) { o.epochs = 0; }, [](auto& o) { o.batch_size = 0; }, [](auto& o) { o.learning_rate = -1; },
-           [](auto& o) { o.loss.label_smoothing = 1; }, [](auto& o) { o.workers = 0; },
+           [](auto& o) { o.loss.label_smoothing = 1.1; }, [](auto& o) { o.workers = 0; },
            [](auto& o) { o.save_every = 2; }, [](auto& o) { o.data = "mnist"; },
            [](auto& o) { o.network = "resnet19"; }, [](auto& o) { o.input = "3x"; }, [](auto& o) { o.device = "gpu"; },
            [](auto& o) { o.precision = Precision::tf32; },

@@ -222,7 +222,7 @@ TEST(TrainNet, KilledBetweenItsCheckpointsItWritesThemAgain) {
     const auto block = [&](const std::string& line) {
       if (line.rfind(death.line, 0) == 0) fs::create_directory(blocked);
     };
-    EXPECT_THROW(static_cast<void>(train_net(options, block, [] { return false; })), InputError);
+    EXPECT_THROW(static_cast<void>(train_net(options, block)), InputError);
     fs::remove(blocked);
     const std::string last = options.out_dir + "/last.pt";
     if (fs::exists(last)) options.resume = last;
@@ -232,6 +232,18 @@ TEST(TrainNet, KilledBetweenItsCheckpointsItWritesThemAgain) {
       expect_same(folder.file("whole") + name, options.out_dir + name);
     }
   }
+}
+
+TEST(TrainNet, AFolderWithAnotherTrainingIsRefused) {
+  const TemporaryFolder folder;
+  const TrainNetOptions options = small(1, folder.path());
+  static_cast<void>(run(options));
+  const std::string before = perfpred::testing::slurp(folder.file("last.pt"));
+  TrainNetOptions other = options;
+  other.seed = 1;
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(other)); }).find("last.pt: is another training's"),
+            std::string::npos);
+  EXPECT_EQ(perfpred::testing::slurp(folder.file("last.pt")), before);
 }
 
 TEST(TrainNet, CheckpointsTornByAKilledTrainingGo) {
@@ -252,6 +264,7 @@ TEST(TrainNet, CheckpointsTornByAKilledTrainingGo) {
   static_cast<void>(run(options));
   EXPECT_TRUE(fs::exists(folder.file("last.pt.a1B2c3")));
   options.evaluate = false;
+  options.resume = folder.file("last.pt");
   static_cast<void>(run(options));
   for (const char* name : {"last.pt.a1B2c3", "best.pt.ABCDEF", "epoch_12.pt.000000", "final.pt.zzzzzz"}) {
     EXPECT_FALSE(fs::exists(folder.file(name))) << name;

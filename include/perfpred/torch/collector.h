@@ -66,7 +66,8 @@ class PERFPRED_API Collector {
   /// Trains once and measures; a failure is the run's outcome. Nothing is recorded.
   /// @param stop  asked after every step and before every batch that the network is judged on; nothing is returned once
   /// it says true
-  [[nodiscard]] std::optional<Run> measure(const Workload& workload, const std::function<bool()>& stop);
+  [[nodiscard]] std::optional<Run> measure(
+      const Workload& workload, const std::function<bool()>& stop = [] { return false; });
 
   /// The workloads, as placed(), for which options.runs_csv holds fewer than options.repeats rows, each once.
   /// @throws InputError as placed() and RunRecorder
@@ -83,9 +84,10 @@ class PERFPRED_API Collector {
   /// shuffled by the seed, and records each run as it ends. Equal workloads count once. Calls write_graphs() before.
   /// @throws InputError for a workload that cannot be trained here, before anything is measured
   /// @throws Error if a row or a log cannot be written, DeviceError if the device stopped answering
-  [[nodiscard]] CollectResult collect(std::span<const Workload> workloads,
-                                      const std::function<void(const CollectProgress&)>& progress,
-                                      const std::function<bool()>& stop);
+  [[nodiscard]] CollectResult collect(
+      std::span<const Workload> workloads,
+      const std::function<void(const CollectProgress&)>& progress = [](const CollectProgress&) {},
+      const std::function<bool()>& stop = [] { return false; });
 
  private:
   struct Impl;

@@ -37,7 +37,9 @@ struct TrainNetOptions {
   std::optional<int> threads;  ///< of a CPU
   std::uint64_t seed = 0;
   std::string device = "auto";
-  std::string out_dir;    ///< folder of the checkpoints last.pt, best.pt, epoch_N.pt, final.pt; empty: none
+  /// Folder of the checkpoints last.pt, best.pt, epoch_N.pt, final.pt; empty: none. Only a resumed training may go into
+  /// a folder that has a last.pt.
+  std::string out_dir;
   int save_every = 0;     ///< epochs between the checkpoints epoch_N.pt; 0: none
   std::string resume;     ///< checkpoint to go on from; an evaluation or a profile takes its weights only
   std::string init;       ///< file of the first weights
@@ -77,8 +79,8 @@ struct TrainNetResult {
 /// @param stop     asked after every step, before every batch of an evaluation, and while pictures are checked; if it
 ///                 returns true, the training ends and last.pt is written
 /// @throws InputError for options, data or checkpoints that do not fit, DeviceError, OutOfMemory
-[[nodiscard]] PERFPRED_API TrainNetResult train_net(const TrainNetOptions& options,
-                                                    const std::function<void(const std::string&)>& message,
-                                                    const std::function<bool()>& stop);
+[[nodiscard]] PERFPRED_API TrainNetResult train_net(
+    const TrainNetOptions& options, const std::function<void(const std::string&)>& message = [](const std::string&) {},
+    const std::function<bool()>& stop = [] { return false; });
 
 }  // namespace perfpred

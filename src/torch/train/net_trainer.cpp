@@ -37,7 +37,7 @@ void check_ranges(const TrainNetOptions& options) {
   at_least("profile-warmup", options.profile_warmup, 0);
   at_least("profile-iter", options.profile_iter, 1);
   at_least("label-smoothing", options.loss.label_smoothing, 0);
-  if (options.loss.label_smoothing >= 1) throw InputError("label-smoothing is not below 1");
+  if (options.loss.label_smoothing > 1) throw InputError("label-smoothing is above 1");
 }
 
 /// @throws InputError for options that contradict each other or would have no effect

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numbers>
 #include <utility>
 
@@ -72,6 +73,10 @@ void Trainer::prepare_training() {
   if (!options_.resume.empty()) resume();
   if (saves()) {
     make_folder(options_.out_dir);
+    if (const std::string last = options_.out_dir + "/last.pt";
+        options_.resume.empty() && std::filesystem::exists(last)) {
+      throw InputError(fmt::format("{}: is another training's; resume from it, or name another folder", last));
+    }
     remove_torn_checkpoints(options_.out_dir);
   }
   if (finished()) return;
