@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # How well do layers that were measured alone say what a step of a whole network takes? Measures layers, none with a shape
-# of the networks that are asked for, then 16 networks with four batch sizes each, twice, fits an op model on the layers and
-# scores it; then with runs of the other networks, and with one run of the network itself.
+# of the networks that are asked for, then 16 networks with four batch sizes each, three times, then the layers again: the
+# speed of a machine wanders for hours. Fits an op model on the layers and scores it; then with runs of the other networks,
+# and with one run of the network itself.
 #
 #   scripts/layers_to_networks.sh BIN_DIR OUT_DIR [DEVICE]
 #
-# DEVICE is cpu (default), cuda, cuda:1, ... A CPU takes about 70 minutes and has to be quiet. The same command again
+# DEVICE is cpu (default), cuda, cuda:1, ... A CPU takes about 100 minutes and has to be quiet. The same command again
 # measures only what is missing.
 set -euo pipefail
 
 if [ $# -lt 2 ]; then
-  sed -n '3,10s/^# \{0,1\}//p' "$0"
+  sed -n '3,11s/^# \{0,1\}//p' "$0"
   exit 2
 fi
 bin=$1
@@ -33,25 +34,33 @@ if [ "$device" != cpu ]; then
   images=64
 fi
 
-layers() { # shapes, layers of a type, types, further options
+layers() { # table, shapes, layers of a type, types, further options
   local ranges=()
-  for type in ${3//,/ }; do ranges+=(--range "$type.batch_size=1:$images"); done
-  "$bin/perfpred-bench-layers" --device "$device" --shapes "$1" --num "$2" --layer "$3" "${ranges[@]}" "${@:4}" \
-    --leave-out "$cnns,vit_b_32,$transformers" --optimizer adam --out "$out/layers.csv"
+  for type in ${4//,/ }; do ranges+=(--range "$type.batch_size=1:$images"); done
+  "$bin/perfpred-bench-layers" --device "$device" --shapes "$2" --num "$3" --layer "$4" "${ranges[@]}" "${@:5}" \
+    --leave-out "$cnns,vit_b_32,$transformers" --optimizer adam --out "$1"
 }
-layers log 160 conv2d
-layers log 80 linear,attention --range linear.seq_len=1:512
-layers log 30 embedding,layernorm,batchnorm,pooling,elementwise,softmax
-layers zoo 160 conv2d --network "$others"
-layers zoo 40 linear,batchnorm,elementwise,layernorm,pooling --network "$others"
-
+all_layers() {
+  layers "$1" log 160 conv2d
+  layers "$1" log 80 linear,attention --range linear.seq_len=1:512
+  layers "$1" log 30 embedding,layernorm,softmax,batchnorm
+  layers "$1" log 90 elementwise
+  layers "$1" log 60 pooling --range pooling.image_size=4:128 --range pooling.in_channels=16:512 \
+    --range pooling.kernel_size=2:5
+  layers "$1" zoo 160 conv2d --network "$others"
+  layers "$1" zoo 40 linear,layernorm,pooling --network "$others"
+  layers "$1" zoo 100 batchnorm,elementwise --network "$others"
+}
 networks() {
   "$bin/perfpred-collect" --device "$device" --timing steps --batch-size "$batches" --train-images 512 --optimizer adam \
-    --repeats 2 --out "$out/runs.csv" --log-dir "$out/logs" "$@"
+    --repeats 3 --out "$out/runs.csv" --log-dir "$out/logs" "$@"
 }
+all_layers "$out/layers_before.csv"
 networks --network "$cnns,vit_b_32"
 networks --network "$transformers" --input "$words"
+all_layers "$out/layers_after.csv"
 "$bin/perfpred-aggregate" --runs "$out/runs.csv" --out "$out/runs_agg.csv" --rejected "$out/rejected.csv"
+{ cat "$out/layers_before.csv"; tail -n +2 "$out/layers_after.csv"; } > "$out/layers.csv"
 
 "$bin/perfpred-train" --kind ops --layers "$out/layers.csv" --out "$out/ops.json"
 echo "From layers alone:"

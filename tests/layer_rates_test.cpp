@@ -19,6 +19,8 @@
 #include "optime/probe.h"
 #include "refusal.h"
 #include "temporary_folder.h"
+#include "text/csv.h"
+#include "text/files.h"
 
 namespace perfpred {
 namespace {
@@ -121,6 +123,28 @@ TEST(LayerRates, FindTheConstantsThatTimesWereMadeWith) {
   EXPECT_NEAR(forward_of(linear) / (flops / (compute_share * *t4().fp32_tflops * 1e12)), 1, 0.08);
 }
 
+TEST(LayerRates, KindsOfAGroupHaveSpeedsOfTheirOwn) {
+  const StepDevice device = step_device(t4(), Precision::fp32, StepArithmetic::as_graph);
+  const auto slow_gelu = [](std::vector<LayerRow> rows) {
+    for (LayerRow& row : rows) {
+      if (row.layer.variant == "gelu") *row.forward_sec = 3 * (*row.forward_sec - start_sec) + start_sec;
+    }
+    return rows;
+  };
+  const LayerRates rates =
+      LayerRates::fit(parts_of(slow_gelu(made_up_layers(1, 150)), DeviceKind::gpu), device, StepModel().parameters);
+  LayerCase layer;
+  layer.type = LayerType::elementwise;
+  layer.batch_size = 64;
+  layer.seq_len = 512;
+  layer.in = 3000;
+  for (const char* variant : {"gelu", "relu"}) {
+    layer.variant = variant;
+    const auto parts = parts_of(slow_gelu({made_up(layer)}), DeviceKind::gpu);
+    EXPECT_NEAR(predicted(rates, parts.front(), device) / parts.front().sec, 1, 0.1) << variant;
+  }
+}
+
 /// Recurrent layers whose positions take a time each, whatever else they are.
 std::vector<LayerRow> made_up_rnns(std::uint64_t seed, double position_sec) {
   SamplerOptions options;
@@ -170,6 +194,24 @@ TEST(LayerRates, LayersOfADeviceOfOnesOwnAreLearnedUnderItsName) {
   job.input = {128};
   job.device = "maker my card";
   EXPECT_EQ(TimeRegressor::load(saved, devices).predict(job).provenance, Provenance::probe);
+}
+
+TEST(LayerRates, LayersThatWereMeasuredTwiceCountWithTheirMeanTimes) {
+  const testing::TemporaryFolder folder;
+  const auto fitted = [&](std::vector<double> factors) {
+    const std::string path = folder.file("layers.csv");
+    std::string text = csv_line(layer_row_columns());
+    for (const double factor : factors) {
+      for (const LayerRow& row : made_up_layers(1, 60, factor)) text += csv_line(layer_row_fields(row));
+    }
+    write_file(path, text);
+    return fit_layers(path, StepModel().parameters, DeviceCatalogue()).rates.at(rates_key("T4", Precision::fp32));
+  };
+  const LayerRates once = fitted({1}), twice = fitted({0.8, 1.2});
+  for (const auto& [group, own] : once.groups) {
+    EXPECT_EQ(twice.groups.at(group).parts, own.parts);
+    EXPECT_NEAR(twice.groups.at(group).width, own.width, 0.01);
+  }
 }
 
 TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {

@@ -206,7 +206,7 @@ TEST(LayerCase, PaddingGivesTheSizesOfItsDefinition) {
 }
 
 TEST(LayerCase, ALayerOfANetworkIsMeasuredAsTheLayerThatItIs) {
-  for (const LayerType type : {LayerType::rnn, LayerType::rmsnorm, LayerType::attention}) {
+  for (const LayerType type : {LayerType::rnn, LayerType::rmsnorm, LayerType::attention, LayerType::elementwise}) {
     for (LayerCase c : LayerSampler(some(LayerShapes::log)).draw(type, 100)) {
       if (c.variant == "eager") continue;  // many layers
       const auto found = layers_of(network_of(c));

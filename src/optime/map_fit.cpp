@@ -58,7 +58,7 @@ Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps) {
         damping *= 4;
       }
     }
-    if (!improved || gain < 1e-4 * best) break;
+    if (!improved || gain < 1e-8 * best) break;
   }
   return parameters;
 }

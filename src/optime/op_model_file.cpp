@@ -19,7 +19,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int op_model_format = 4;
+constexpr int op_model_format = 5;
 constexpr std::array<KernelFamily, 5> families = {KernelFamily::none, KernelFamily::pascal, KernelFamily::volta_turing,
                                                   KernelFamily::ampere_ada, KernelFamily::cdna};
 
@@ -215,12 +215,19 @@ nlohmann::json to_json(const LayerRates& rates) {
     groups[std::string(enumerator_name_of<StepGroup::unknown>(group))] = {
         {"parts", own.parts}, {"width", own.width}, {"trees", trees_json(own.trees)}};
   }
-  return {{"parameters", rates.parameters}, {"groups", groups}};
+  nlohmann::json kinds = nlohmann::json::object();
+  for (const auto& [kind, factor] : rates.kinds) kinds[std::string(to_string(kind))] = factor;
+  return {{"parameters", rates.parameters}, {"kinds", kinds}, {"groups", groups}};
 }
 
 LayerRates read_layer_rates(const nlohmann::json& json) {
   LayerRates rates;
   rates.parameters = read_step_parameters(json, "parameters");
+  for (const auto& [name, item] : json_object(json, "kinds").items()) {
+    const auto kind = enumerator_named<OpKind::custom>(name);
+    if (!kind) throw ModelError(fmt::format("field \"kinds\" has \"{}\", which is not an operator", shown(name)));
+    rates.kinds[*kind] = moderate(json_object(json, "kinds"), name.c_str());
+  }
   for (const auto& [name, item] : json_object(json, "groups").items()) {
     const auto kind = enumerator_named<StepGroup::unknown>(name);
     if (!kind)

@@ -31,7 +31,7 @@ class ResidualTrees {
   [[nodiscard]] double predict(const KernelFeatures& features) const;  ///< between -limit and limit
   [[nodiscard]] const std::vector<std::vector<Node>>& trees() const { return trees_; }
 
-  static constexpr double limit = 0.5;
+  static constexpr double limit = 1.0;
 
  private:
   std::vector<std::vector<Node>> trees_;

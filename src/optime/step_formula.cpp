@@ -186,7 +186,9 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   return {std::exp(std::log(sum) / sharpness), compute_power / sum};
 }
 
-double StepFormula::seconds(const StepKernel& kernel) const { return parts(kernel).sec + kernel.calls * gap_; }
+double StepFormula::seconds(const StepKernel& kernel, double factor) const {
+  return factor * parts(kernel).sec + kernel.calls * gap_;
+}
 
 double StepFormula::host_seconds(const StepKernel& kernel, bool backward) const {
   if (!kernel.dispatched) return 0;

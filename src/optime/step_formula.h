@@ -58,7 +58,9 @@ class StepFormula {
  public:
   StepFormula(const StepParameters& parameters, const StepDevice& device, const MachineEffects& effects);
 
-  [[nodiscard]] double seconds(const StepKernel& kernel) const;  ///< on the device
+  /// On the device.
+  /// @param factor  of the time but for the gaps between kernels
+  [[nodiscard]] double seconds(const StepKernel& kernel, double factor = 1) const;
   [[nodiscard]] StepClocks clocks(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
   /// Derivatives of the logarithm of clocks().total_sec by the machine's effects.
   /// @param seconds  of each kernel; those that are not the formula's are taken to change as the formula's do

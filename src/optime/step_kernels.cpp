@@ -161,6 +161,15 @@ void shape_product(const OpGraph& step, const Op& op, StepKernel& kernel) {
   kernel.sizes_aligned = fills(kernel.width) && fills(kernel.depth);
 }
 
+/// Channels of all images, and the pixels of each in the result.
+void shape_image(const OpGraph& step, const Op& op, StepKernel& kernel) {
+  const auto outputs = step.outputs(op);
+  if (outputs.empty() || outputs[0] == no_tensor || step.shape(outputs[0]).rank() < 3) return;
+  const Shape& result = step.shape(outputs[0]);
+  kernel.rows = static_cast<double>(result[0] * result[1]);
+  kernel.width = static_cast<double>(result.numel()) / kernel.rows;
+}
+
 /// A recurrent network as cuDNN and oneDNN execute it (Appleyard et al. 2016, Optimizing Performance of Recurrent
 /// Neural Networks on GPUs, section 3): of each layer and direction the products with the inputs of all positions at
 /// once; then for each position, after the one before, the product with the state and the cell. Backward the products
@@ -274,8 +283,10 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
     kernel.flops = op.flops;
     kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
     if (kernel.group == StepGroup::product) shape_product(step, op, kernel);
+    if (kernel.group == StepGroup::batch_norm || kernel.group == StepGroup::pooling) shape_image(step, op, kernel);
     kernels.push_back(kernel);
   }
+  for (StepKernel& kernel : kernels) kernel.kind = step.ops()[kernel.op].kind;
   return kernels;
 }
 

@@ -29,8 +29,9 @@ inline constexpr std::size_t step_groups = 14;
 /// A kernel of a step. A convolution's backward is two, a recurrent network some for each layer and direction.
 struct StepKernel {
   StepGroup group = StepGroup::other;
-  bool dispatched = true;       ///< the host dispatches an operator here, rather than in the kernel before
-  bool three_by_three = false;  ///< 3x3, stride 1, one group: Winograd's algorithm computes it with fewer products
+  OpKind kind = OpKind::unknown;  ///< of the operator that it is a part of
+  bool dispatched = true;         ///< the host dispatches an operator here, rather than in the kernel before
+  bool three_by_three = false;    ///< 3x3, stride 1, one group: Winograd's algorithm computes it with fewer products
   bool grouped = false;
   // Whether what lies side by side in memory, and whether width and depth, fill the matrix units' rows of 8.
   bool aligned = true, sizes_aligned = true;

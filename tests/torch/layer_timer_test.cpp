@@ -42,7 +42,7 @@ TEST(LayerModule, PadsAsItsDefinitionSays) {
   }
   // Zeros all round; of an odd number one more to the right and below, as TensorFlow defines it.
   const LayerModule module(conv(5, 4, 1, same_padding), cpu, 0);
-  const at::Tensor padded = at::constant_pad_nd(module.input(), {1, 2, 1, 2});
+  const at::Tensor padded = at::constant_pad_nd(module.inputs().front(), {1, 2, 1, 2});
   const at::Tensor expected = at::conv2d(padded, module.parameters()[0], module.parameters()[1]);
   EXPECT_TRUE(at::allclose(module.forward(), expected));
 }
@@ -52,7 +52,7 @@ bool computes_input_gradient(const LayerCase& layer) {
   const LayerModule module(layer, cpu, 0);
   const at::Tensor output = module.forward();
   module.backward(output);
-  return module.input().grad().defined();
+  return module.inputs().front().grad().defined();
 }
 
 TEST(LayerModule, AFirstLayerComputesNoGradientOfItsInput) {

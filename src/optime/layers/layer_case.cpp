@@ -61,8 +61,8 @@ constexpr std::array<std::string_view, 3> rnn_variants = {"lstm", "gru", "rnn"};
 constexpr std::array<std::string_view, 2> attention_variants = {"sdpa", "eager"};
 constexpr std::array<std::string_view, 2> positional_variants = {"learned", "sinusoidal"};
 constexpr std::array<std::string_view, 2> pooling_variants = {"max", "avg"};
-constexpr std::array<std::string_view, 8> elementwise_variants = {"add",  "relu",  "sigmoid", "tanh",
-                                                                  "gelu", "relu6", "silu",    "hardswish"};
+constexpr std::array<std::string_view, 9> elementwise_variants = {"add",   "relu", "sigmoid",   "tanh",   "gelu",
+                                                                  "relu6", "silu", "hardswish", "dropout"};
 
 const std::array<LayerForm, layer_types> forms = {{{conv2d_sizes, {}, true},
                                                    {linear_sizes, {}, true},

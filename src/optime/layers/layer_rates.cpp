@@ -16,24 +16,48 @@
 namespace perfpred {
 namespace {
 
-constexpr double parameter_deviation = 0.7;  // of logarithms: twice what the prior allows those that all devices share
+constexpr double parameter_deviation = 0.5;  // of logarithms: more than the prior allows those that all devices share
+constexpr double kind_deviation = 0.5;       // of factors of kinds
 constexpr double host_bound = 0.8;           // share of a step from which on a GPU waits for its host
 constexpr double much = 0.3;                 // of a part's time: its residual is that kernel's, too
 constexpr double long_sec = 1e-4;            // shorter parts say more about timers and dispatch than about kernels
 constexpr std::size_t min_for_trees = 40, min_for_width = 10, folds = 5;
 constexpr double min_width = 0.05;
 
-double log_seconds(const StepFormula& formula, const LayerPart& part, std::vector<double>& seconds) {
+/// Kinds have factors of their own where their group's parameters do not tell them apart.
+bool has_factor(const StepKernel& kernel) { return kernel.group >= StepGroup::product; }
+
+/// A CPU draws random numbers in one thread, some nanoseconds each, where other operators wait for their bytes.
+StepPrior kind_prior(OpKind kind, bool cpu) { return {cpu && kind == OpKind::bernoulli ? 4.0 : 0.0, kind_deviation}; }
+
+double log_seconds(const LayerRates& rates, const StepFormula& formula, const LayerPart& part,
+                   std::vector<double>& seconds) {
   seconds.clear();
-  for (const StepKernel& kernel : part.kernels) seconds.push_back(formula.seconds(kernel));
+  for (const StepKernel& kernel : part.kernels) seconds.push_back(rates.formula_seconds(formula, kernel));
   return std::log(std::accumulate(seconds.begin(), seconds.end(), 0.0));
 }
 
-StepParameters fit_parameters(std::span<const LayerPart> parts, const StepDevice& device, const StepParameters& prior) {
+/// Rates without trees: the device's parameters and the factors of its kinds.
+LayerRates fit_formula(std::span<const LayerPart> parts, const StepDevice& device, const StepParameters& prior) {
+  LayerRates trial;
+  for (const LayerPart& part : parts) {
+    for (const StepKernel& kernel : part.kernels) {
+      if (has_factor(kernel)) trial.kinds.emplace(kernel.kind, 0);
+    }
+  }
+  std::vector<std::pair<double*, StepPrior>> unknowns;
+  for (std::size_t i = 0; i < step_parameters; ++i) {
+    unknowns.push_back({&trial.parameters[i], {prior[i], parameter_deviation}});
+  }
+  for (auto& [kind, factor] : trial.kinds) unknowns.push_back({&factor, kind_prior(kind, device.cpu)});
+  const auto n = static_cast<Eigen::Index>(parts.size()), size = static_cast<Eigen::Index>(unknowns.size());
   MapProblem problem;
-  const auto n = static_cast<Eigen::Index>(parts.size()), size = static_cast<Eigen::Index>(step_parameters);
-  problem.prior = Eigen::Map<const Eigen::VectorXd>(prior.data(), size);
-  problem.deviation.setConstant(size, parameter_deviation);
+  problem.prior.resize(size);
+  problem.deviation.resize(size);
+  for (Eigen::Index i = 0; i < size; ++i) {
+    problem.prior[i] = unknowns[static_cast<std::size_t>(i)].second.mean;
+    problem.deviation[i] = unknowns[static_cast<std::size_t>(i)].second.deviation;
+  }
   problem.weight.resize(n);
   problem.measured.resize(n);
   for (Eigen::Index i = 0; i < n; ++i) {
@@ -41,27 +65,29 @@ StepParameters fit_parameters(std::span<const LayerPart> parts, const StepDevice
     problem.weight[i] = std::clamp(sec / long_sec, 0.1, 1.0);
     problem.measured[i] = std::log(sec);
   }
-  StepParameters trial{};
   std::vector<double> seconds;
+  const auto take = [&](const Eigen::VectorXd& x) {
+    for (Eigen::Index i = 0; i < size; ++i) *unknowns[static_cast<std::size_t>(i)].first = x[i];
+  };
   problem.predict = [&](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
     constexpr double step = 1e-4;
     const auto all = [&](auto&& set) {
-      const StepFormula formula(trial, device, {});
-      for (Eigen::Index i = 0; i < n; ++i) set(i, log_seconds(formula, parts[static_cast<std::size_t>(i)], seconds));
+      const StepFormula formula(trial.parameters, device, {});
+      for (Eigen::Index i = 0; i < n; ++i) {
+        set(i, log_seconds(trial, formula, parts[static_cast<std::size_t>(i)], seconds));
+      }
     };
-    std::copy(x.begin(), x.end(), trial.begin());
+    take(x);
     all([&](Eigen::Index i, double value) { predicted[i] = value; });
     for (Eigen::Index p = 0; slopes != nullptr && p < size; ++p) {
-      double& parameter = trial[static_cast<std::size_t>(p)];
-      parameter += step;
+      double& unknown = *unknowns[static_cast<std::size_t>(p)].first;
+      unknown += step;
       all([&](Eigen::Index i, double value) { (*slopes)(i, p) = (value - predicted[i]) / step; });
-      parameter = x[p];
+      unknown = x[p];
     }
   };
-  const Eigen::VectorXd x = fit_map(problem, 40);
-  StepParameters parameters{};
-  std::copy(x.begin(), x.end(), parameters.begin());
-  return parameters;
+  take(fit_map(problem, 200));
+  return trial;
 }
 
 KernelFeatures features_of(const StepKernel& kernel) {
@@ -90,13 +116,16 @@ struct Leftover {
   std::vector<bool> matters;  ///< the part is long enough to matter in a network
 };
 
-std::map<StepGroup, Leftover> leftovers(std::span<const LayerPart> parts, const StepFormula& formula) {
+std::map<StepGroup, Leftover> leftovers(std::span<const LayerPart> parts, const LayerRates& rates,
+                                        const StepDevice& device) {
+  const StepFormula formula(rates.parameters, device, {});
   std::map<StepGroup, Leftover> left;
   std::vector<double> seconds;
   for (const LayerPart& part : parts) {
-    const double log_sec = log_seconds(formula, part, seconds);
+    const double log_sec = log_seconds(rates, formula, part, seconds);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
-      if (seconds[i] < much * std::exp(log_sec)) continue;
+      const double gap = formula.seconds(part.kernels[i], 0) / part.kernels[i].calls;  // which says nothing of a kernel
+      if (seconds[i] - gap < much * std::exp(log_sec)) continue;
       Leftover& own = left[part.kernels[i].group];
       own.features.push_back(features_of(part.kernels[i]));
       own.residuals.push_back(std::log(part.sec) - log_sec);
@@ -130,6 +159,25 @@ Device device_named(const std::string& name, const DeviceCatalogue& catalogue) {
   Device device = catalogue.find_measured(name);
   std::erase(device.aliases, "cpu");  // which is another one elsewhere
   return device;
+}
+
+/// Layers that were measured several times count once, with their mean times.
+std::vector<LayerRow> one_row_each(std::span<const LayerRow> rows) {
+  std::vector<LayerRow> merged;
+  std::map<std::string, std::pair<std::size_t, double>> known;  // by layer: where it is in merged, and how many rows
+  for (const LayerRow& row : rows) {
+    const auto [found, is_new] = known.emplace(layer_key(row.layer), std::pair(merged.size(), 1.0));
+    if (is_new) {
+      merged.push_back(row);
+      continue;
+    }
+    const double count = ++found->second.second;
+    for (const auto time : {&LayerRow::forward_sec, &LayerRow::backward_sec, &LayerRow::optimizer_sec}) {
+      std::optional<double>& mean = merged[found->second.first].*time;
+      if (mean) *mean += ((row.*time).value_or(*mean) - *mean) / count;
+    }
+  }
+  return merged;
 }
 
 /// How many layers do not count, and why, after `before`; empty for none.
@@ -170,11 +218,10 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
 }
 
 LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& device, const StepParameters& prior) {
-  LayerRates rates;
-  rates.parameters = fit_parameters(parts, device, prior);
+  LayerRates rates = fit_formula(parts, device, prior);
   std::vector<double> all_errors;
   std::map<StepGroup, std::vector<double>> errors;
-  for (const auto& [group, left] : leftovers(parts, StepFormula(rates.parameters, device, {}))) {
+  for (const auto& [group, left] : leftovers(parts, rates, device)) {
     Group& own = rates.groups[group];
     own.parts = left.residuals.size();
     const bool trees = own.parts >= min_for_trees;
@@ -190,12 +237,17 @@ LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& d
   return rates;
 }
 
+double LayerRates::formula_seconds(const StepFormula& formula, const StepKernel& kernel) const {
+  const auto factor = has_factor(kernel) ? kinds.find(kernel.kind) : kinds.end();
+  return formula.seconds(kernel, factor == kinds.end() ? 1 : std::exp(factor->second));
+}
+
 void LayerRates::kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
                                 std::vector<double>& seconds) const {
   const StepFormula formula(parameters, device, {});
   seconds.clear();
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    seconds.push_back(formula.seconds(kernels[i]));
+    seconds.push_back(formula_seconds(formula, kernels[i]));
     const auto group = groups.find(kernels[i].group);
     if (group == groups.end() || group->second.trees.trees().empty()) continue;
     seconds[i] *= std::exp(group->second.trees.predict(features_of(kernels[i])));
@@ -223,7 +275,7 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
     });
     untimed += untimed_here;
     waiting += waiting_here;
-    const auto parts = parts_of(rows, device.kind);
+    const auto parts = parts_of(one_row_each(rows), device.kind);
     if (parts.size() < LayerRates::min_parts) {
       throw InputError(fmt::format("{}: {} timed parts of layers on {} in {}: a fit needs {}{}", path, parts.size(),
                                    name, to_string(precision), LayerRates::min_parts,

@@ -33,6 +33,9 @@ struct LayerRates {
   [[nodiscard]] static LayerRates fit(std::span<const LayerPart> parts, const StepDevice& device,
                                       const StepParameters& prior);
 
+  /// Seconds of a kernel without the trees.
+  [[nodiscard]] double formula_seconds(const StepFormula& formula, const StepKernel& kernel) const;
+
   /// Seconds of each kernel.
   void kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
                       std::vector<double>& seconds) const;
@@ -47,6 +50,7 @@ struct LayerRates {
   };
 
   StepParameters parameters{};
+  std::map<OpKind, double> kinds;  ///< logarithms of factors of the formula's times but for gaps
   std::map<StepGroup, Group> groups;
 };
 

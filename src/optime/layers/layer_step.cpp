@@ -128,6 +128,9 @@ std::optional<LayerCase> measurable(const Layer& layer, const Shape& in) {
       return case_of(LayerType::softmax, {}, in);
     case LayerKind::add:
       return case_of(LayerType::elementwise, "add", in);
+    case LayerKind::dropout:
+      if (in.rank() < 2) return std::nullopt;
+      return case_of(LayerType::elementwise, "dropout", in);
     case LayerKind::position_embedding:
       return case_of(LayerType::positional_encoding, "learned", in);
     case LayerKind::attention:
@@ -206,8 +209,9 @@ Network network_of(const LayerCase& layer, bool source) {
                  {layer.kernel_size, layer.stride, padding});
       break;
     case LayerType::elementwise:
-      x = layer.variant == "add" ? b.add(x, add_input(b, network, shape, gradient))
-                                 : b.activation(function_named(layer.variant), x);
+      x = layer.variant == "add"       ? b.add(x, add_input(b, network, shape, gradient))
+          : layer.variant == "dropout" ? b.with_value(LayerKind::dropout, x, 0.1)
+                                       : b.activation(function_named(layer.variant), x);
       break;
     default:
       x = b.view(LayerKind::softmax, x);

@@ -33,7 +33,8 @@ class LayerModule {
 
   [[nodiscard]] bool trains() const;  ///< has something to compute a gradient of
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const { return parameters_; }
-  [[nodiscard]] const at::Tensor& input() const { return inputs_.front(); }
+  [[nodiscard]] const std::vector<at::Tensor>& inputs() const { return inputs_; }
+  [[nodiscard]] const at::Tensor& output_gradient() const { return output_gradient_; }
 
  private:
   std::shared_ptr<torch::nn::Module> module_;

@@ -6,9 +6,11 @@
 #include <perfpred/torch/step_timer.h>
 
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,10 +44,12 @@ struct LayerCopy {
   }
   LayerModule module;
   std::optional<ParameterUpdate> update;
+  at::Tensor output;  ///< until its backward
 };
 
-/// A layer that is trained one step at a time. Copies of it take turns, so that a step finds its weights and inputs in
-/// memory, as in a network, and not in a cache that the step before has left them in.
+/// A layer that is trained one step at a time. Copies of it take turns, and a copy's backward and its update follow
+/// half a turn after its forward and a quarter of a turn later. So they find weights and what the forward kept in
+/// memory, as in a network, and not in a cache that the copy has left them in just before.
 class LayerTraining {
  public:
   LayerTraining(const LayerCase& layer, c10::Device device, const LayerTiming& timing)
@@ -55,36 +59,54 @@ class LayerTraining {
       copies_.push_back(std::make_unique<LayerCopy>(layer, device, timing.seed));
     }
     backward_ = layer.backward && copies_.front()->module.trains();
+    to_update_ = copies_.size() / 4;
+    to_backward_ = 2 * to_update_;
   }
 
-  /// @param mark  called at the end of each part
-  template <class Mark>
-  void step(Mark&& mark) {
-    LayerCopy& copy = *copies_[next_++ % copies_.size()];
-    copy.module.clear_gradients();
-    {
-      const at::Tensor output = copy.module.forward();
-      mark();
-      if (!backward_) return;
-      copy.module.backward(output);
+  /// @param begin  called before each part with the tensors that the layer before it, or behind it, hands over
+  /// @param end    called at the end of each part
+  template <class Begin, class End>
+  void step(Begin&& begin, End&& end) {
+    LayerCopy& first = copy(0);
+    first.module.clear_gradients();
+    begin(std::span(first.module.inputs()));
+    first.output = first.module.forward();
+    end();
+    if (!backward_) {
+      first.output.reset();
+      return;
     }
-    mark();
-    if (!copy.update) return;
-    copy.update->step(rate_);
-    mark();
+    LayerCopy& second = copy(to_backward_);
+    if (!second.output.defined()) second.output = second.module.forward();  // in the first turn
+    begin(std::span(&second.module.output_gradient(), 1));
+    second.module.backward(second.output);
+    second.output.reset();
+    end();
+    if (first.update) {
+      LayerCopy& third = copy(to_update_);
+      if (!third.module.parameters().front().grad().defined())
+        third.module.backward(third.module.forward());  // as above
+      begin(std::span<const at::Tensor>());
+      third.update->step(rate_);
+      end();
+    }
+    ++turn_;
   }
 
   [[nodiscard]] std::size_t parts() const { return !backward_ ? 1 : copies_.front()->update ? 3 : 2; }
   [[nodiscard]] int copies() const { return static_cast<int>(copies_.size()); }
 
  private:
+  LayerCopy& copy(std::size_t ahead) { return *copies_[(turn_ + ahead) % copies_.size()]; }
+
   std::vector<std::unique_ptr<LayerCopy>> copies_;
-  std::size_t next_ = 0;
+  std::size_t turn_ = 0, to_backward_ = 0, to_update_ = 0;  ///< copies ahead of the one whose forward is next
   bool backward_ = false;
   double rate_;
 };
 
-/// Medians of the parts of some steps. @returns whether it was not stopped
+/// Medians of the parts of some steps; what the neighbours of a layer hand over was just written, so it is read before.
+/// @returns whether it was not stopped
 bool time_parts(LayerTraining& training, c10::Device device, LayerRow& row, const std::function<bool()>& stop) {
   const auto wanted = static_cast<std::int64_t>(marked_sec / *row.step_sec);
   const std::int64_t steps = std::clamp(wanted, min_marked, max_marked);
@@ -94,10 +116,14 @@ bool time_parts(LayerTraining& training, c10::Device device, LayerRow& row, cons
   StepClock clock(device);
   for (std::int64_t i = 0; i < steps; ++i) {
     clock.restart();
-    clock.mark();
-    training.step([&] { clock.mark(); });
+    training.step(
+        [&](std::span<const at::Tensor> handed_over) {
+          for (const at::Tensor& tensor : handed_over) static_cast<void>(tensor.detach().sum());
+          clock.mark();
+        },
+        [&] { clock.mark(); });
     const std::vector<double> taken = clock.take(0);
-    for (std::size_t part = 0; part < parts; ++part) samples[part].push_back(taken[part]);
+    for (std::size_t part = 0; part < parts; ++part) samples[part].push_back(taken[2 * part]);
     if (stop()) return false;
   }
   row.forward_sec = median(std::move(samples[0]));
@@ -145,8 +171,9 @@ void without_times(LayerRow& row, const char* outcome, const std::string& why) {
 bool time_steps(LayerRow& row, c10::Device device, const LayerTiming& timing, const std::function<bool()>& stop) {
   apply_precision(row.layer.precision);
   LayerTraining training(row.layer, device, timing);
+  const auto step = [&] { training.step([](std::span<const at::Tensor>) {}, [] {}); };
   for (int i = 0; i < std::max(timing.warmup, training.copies()); ++i) {
-    training.step([] {});
+    step();
     if (stop()) return false;
   }
   StepSamplesOptions sampling;
@@ -158,7 +185,7 @@ bool time_steps(LayerRow& row, c10::Device device, const LayerTiming& timing, co
   std::vector<StepTiming> timings;
   for (int i = 0; i < timing.repetitions; ++i) {
     auto one = StepTimer(device, sampling).measure([&] {
-      training.step([] {});
+      step();
       return !stop();
     });
     if (!one) return false;
