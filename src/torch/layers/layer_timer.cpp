@@ -67,6 +67,7 @@ class LayerTraining {
   /// @param end    called at the end of each part
   template <class Begin, class End>
   void step(Begin&& begin, End&& end) {
+    ++turn_;
     LayerCopy& first = copy(0);
     first.module.clear_gradients();
     begin(std::span(first.module.inputs()));
@@ -84,13 +85,12 @@ class LayerTraining {
     end();
     if (first.update) {
       LayerCopy& third = copy(to_update_);
-      if (!third.module.parameters().front().grad().defined())
-        third.module.backward(third.module.forward());  // as above
+      const bool first_turn = !third.module.parameters().front().grad().defined();
+      if (first_turn) third.module.backward(third.module.forward());
       begin(std::span<const at::Tensor>());
       third.update->step(rate_);
       end();
     }
-    ++turn_;
   }
 
   [[nodiscard]] std::size_t parts() const { return !backward_ ? 1 : copies_.front()->update ? 3 : 2; }
