@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
     for (const std::string& name : precisions) sampler.precisions.push_back(parse_precision(name));
     std::vector<LayerCase> layers;
     for (const std::string& name : types) {
+      if (std::count(types.begin(), types.end(), name) > 1) throw InputError(fmt::format("--layer has {} twice", name));
       LayerSampler draws(sampler);  // of each type the same, whatever the others
       for (LayerCase& layer : draws.draw(parse_layer_type(name), count)) layers.push_back(std::move(layer));
     }

@@ -67,6 +67,9 @@ TEST(Roofline, RefusesWhatIsUnknown) {
               AllOf(HasSubstr("bf16"), HasSubstr("fp64, fp32, tf32, default, fp16")));
   EXPECT_THAT(testing::refusal([] { (void)Roofline("x", -1, 1); }), HasSubstr("positive"));
   EXPECT_THAT(testing::refusal([] { (void)Roofline(Device()); }), HasSubstr("mem_bw_gbs"));
+  Device t4 = catalogue.find("T4");
+  t4.fp16_tflops = NAN;
+  EXPECT_THAT(testing::refusal([&] { (void)Roofline(t4); }), HasSubstr("fp16 is nan"));
 }
 
 /// A matrix product and a vector operator, in a device of round numbers.

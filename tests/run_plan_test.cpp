@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
 #include <perfpred/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "plan/plan_candidates.h"
+#include "refusal.h"
 #include "sample_rows.h"
 
 namespace perfpred {
@@ -301,6 +304,12 @@ TEST(PlanRuns, WithoutCandidatesThereIsNothingToBuy) {
     EXPECT_TRUE(plan.runs.empty());
     EXPECT_TRUE(plan.marginal.empty());
   }
+}
+
+TEST(PlanRuns, RefusesRowsOfWhichNoneHasATime) {  // all of them ran out of memory, say
+  std::vector<AggregateRow> rows = made_up_rows(0);
+  for (AggregateRow& row : rows) row.avg_time_mean.reset();
+  EXPECT_THAT(testing::refusal([&] { (void)plan_runs(rows, safe_request(0.5, 1)); }), ::testing::HasSubstr("a time"));
 }
 
 TEST(PlanRuns, RefusesACoverOfNothing) {

@@ -81,7 +81,7 @@ struct RunPlan {
 /// The best set of runs for the budgets, assigned to devices, with start times. Times are measured: rows without one
 /// are left out, and a run may go to the devices that it was measured on. Rows that differ in the device only, and in
 /// its threads, are one candidate where the devices have names, else every row is one.
-/// @throws InputError if a number of the request or a row is out of range; if there is no row; if a named device
+/// @throws InputError if a number of the request or a row is out of range; if no row has a time; if a named device
 ///                    has none; if no row has the value; if the objective is a cover and no candidate has a depth.
 ///                    Error, naming the best accuracy, if no row reaches min_acc
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request);

@@ -133,9 +133,12 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
     }
     device = *known;
   }
+  bool timed = false;
   for (const AggregateRow& row : rows) {
     const auto goes_to = [&](const std::string& device) { return device.empty() || device == row.workload.device; };
-    if (!row.avg_time_mean || std::none_of(devices.begin(), devices.end(), goes_to) || !table.passes(row)) continue;
+    if (!row.avg_time_mean || std::none_of(devices.begin(), devices.end(), goes_to)) continue;
+    timed = true;
+    if (!table.passes(row)) continue;
     const auto value = request.value == PlanValue::accuracy ? row.acc_mean : row.thr_mean;
     if (!value) {
       table.skip();
@@ -147,6 +150,7 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
     }
     table.add(row.workload, std::move(options));
   }
+  if (!timed) throw InputError("no row has a time; plan by a model's");
   return table.finish();
 }
 

@@ -79,6 +79,7 @@ TEST_F(Layers, ALayerThatDoesNotFitTheMemoryIsARow) {
 
 TEST_F(Layers, WrongInputIsOneLine) {
   expect_refusal(spawn(bench({"--layer", "dense"})), 2, "dense");
+  expect_refusal(spawn(bench({"--layer", "linear,linear", "--num", "1"})), 2, "twice");
   expect_refusal(spawn(bench({"--shapes", "square"})), 2, "square");
   expect_refusal(spawn(bench({"--network", "resnet18"})), 2, "--shapes zoo");
   expect_refusal(spawn(bench({"--shapes", "zoo", "--network", "resnet81"})), 2, "resnet81");
