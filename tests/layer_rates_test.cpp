@@ -245,6 +245,12 @@ TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
   EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, few)); }),
               HasSubstr("layers on T4 in fp32: a fit needs"));
 
+  const std::string none = folder.write("none.csv",
+                                        "layer,batch_size,num_features,seq_len,device,precision,outcome,forward_ms\n"
+                                        "softmax,1,8,8,A device with a long name,fp32,oom,\n");
+  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, none)); }),
+              HasSubstr("A device with a long name"));
+
   const std::string disturbed = folder.file("disturbed.csv");
   {
     LayerRecorder recorder(disturbed);

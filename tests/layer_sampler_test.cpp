@@ -176,6 +176,18 @@ TEST(LayerSampler, RangesCanBeChanged) {
     expect_within(c.seq_len, 5, 6);
     EXPECT_EQ(c.batch_size, 2);
   }
+  options.ranges = {"conv2d.kernel_size=7:7", "conv2d.image_size=1:5", "conv2d.in_channels=5:5",
+                    "attention.embed_dim=100:100"};
+  LayerSampler draws(options);
+  const std::vector<LayerCase> large_kernels = draws.draw(LayerType::conv2d, 30);
+  EXPECT_EQ(large_kernels.size(), 30U);
+  for (const LayerCase& c : large_kernels) {
+    EXPECT_NO_THROW(check_layer(c));
+    EXPECT_EQ(c.in, 5);
+  }
+  const std::vector<LayerCase> narrow = draws.draw(LayerType::attention, 10);
+  EXPECT_EQ(narrow.size(), 10U);
+  for (const LayerCase& c : narrow) EXPECT_EQ(c.in, 100);
   const auto refused = [](const std::string& range) {
     return refusal([&] {
       SamplerOptions bad;
@@ -187,6 +199,7 @@ TEST(LayerSampler, RangesCanBeChanged) {
   EXPECT_THAT(refused("linear.kernel_size=1:2"), HasSubstr("no size \"kernel_size\""));
   EXPECT_THAT(refused("linear.seq_len=9:2"), HasSubstr("empty"));
   EXPECT_THAT(refused("liner.seq_len=1:2"), HasSubstr("liner"));
+  EXPECT_THAT(refused("conv2d.groups=2:2"), HasSubstr("no range"));
 }
 
 TEST(LayerCase, PaddingGivesTheSizesOfItsDefinition) {
@@ -325,17 +338,19 @@ TEST(LayerRows, BadRowsAreRefusedWithFileAndLine) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& row) {
     const std::string path = folder.write(
-        "l.csv", "layer,batch_size,num_heads,embed_dim,padding,precision,device,outcome,forward_ms\n" + row);
+        "l.csv", "layer,batch_size,num_heads,embed_dim,seq_len,precision,device,outcome,forward_ms\n" + row);
     return refusal([&] { static_cast<void>(read_layer_rows(path)); });
   };
-  EXPECT_EQ(refused("attention,1,2,8,,fp32,T4,ok,1\n"), "");
+  EXPECT_EQ(refused("attention,1,2,8,16,fp32,T4,ok,1\n"), "");
   EXPECT_THAT(refused(""), HasSubstr("no layers"));
-  EXPECT_THAT(refused("attention,1,3,8,,fp32,T4,ok,1\n"), HasSubstr("l.csv:2: layer attention: num_heads 3"));
+  EXPECT_THAT(refused("attention,1,3,8,16,fp32,T4,ok,1\n"), HasSubstr("l.csv:2: layer attention: num_heads 3"));
+  EXPECT_THAT(refused("attention,1,2,8,,fp32,T4,ok,1\n"), HasSubstr("l.csv:2: seq_len"));
+  EXPECT_THAT(refused("softmax,1,,,8,fp32,T4,ok,1\n"), HasSubstr("l.csv:2: "));  // it has a width
   EXPECT_THAT(refused("dense,1,,,,fp32,T4,ok,1\n"), HasSubstr("l.csv:2"));
   EXPECT_THAT(refused("linear,0,,,,fp32,T4,ok,1\n"), HasSubstr("l.csv:2: batch_size"));
   EXPECT_THAT(refused("linear,1,,,,fp33,T4,ok,1\n"), HasSubstr("l.csv:2"));
-  EXPECT_THAT(refused("linear,1,,,,fp32,T4,ok,\n"), HasSubstr("l.csv:2: forward_ms"));
-  EXPECT_THAT(refused("linear,1,,,,fp32,T4,fine,1\n"), HasSubstr("l.csv:2: outcome"));
+  EXPECT_THAT(refused("attention,1,2,8,16,fp32,T4,ok,\n"), HasSubstr("l.csv:2: forward_ms"));
+  EXPECT_THAT(refused("attention,1,2,8,16,fp32,T4,fine,1\n"), HasSubstr("l.csv:2: outcome"));
 }
 
 }  // namespace

@@ -55,6 +55,19 @@ TEST_F(MadeUpOps, EveryTestRowOfEveryDeviceIsScoredOnce) {
 TEST_F(MadeUpOps, RowsOfTheProbeAreNotScored) {
   const OpEvaluation result = evaluate_ops_by_device(read_op_folder(folder_.path()), 8, 0);
   for (const auto& [gpu, sample] : result.kinds.at("linear")) EXPECT_EQ(sample.size(), 32U) << gpu;
+  const OpEvaluation none = evaluate_ops_by_device(read_op_folder(folder_.path()), 40, 0);
+  EXPECT_EQ(none.kinds.count("linear"), 0U);
+  EXPECT_THAT(none.notes, ::testing::Contains(HasSubstr("op_linear.csv has 40 rows of T4: too few for a probe of 40")));
+}
+
+TEST_F(MadeUpOps, AClassOfFewRowsIsNotScored) {
+  std::string rows = "gpu,B,M,N,K,fwd_ms\n";
+  for (int i = 0; i < 12; ++i) rows += "T4,8,64,64," + std::to_string(64 + i) + ",0.1\n";
+  folder_.write("op_bmm.csv", rows);
+  const OpEvaluation result = evaluate_ops_seen(read_op_folder(folder_.path()));
+  EXPECT_EQ(result.kinds.count("bmm"), 0U);
+  EXPECT_EQ(result.kinds.at("linear").at("T4").size(), 40U);
+  EXPECT_THAT(result.notes, ::testing::Contains(HasSubstr("rows of op_bmm.csv are not scored")));
 }
 
 TEST_F(MadeUpOps, SeenScoresTheTestSplit) {

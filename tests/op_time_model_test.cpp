@@ -114,7 +114,7 @@ TEST_F(OpModel, LearnsARooflineAndCarriesItToANewDevice) {
     Kernel kernel;
     kernel.kind = KernelClass::linear;
     kernel.m = kernel.n = kernel.k = 4096;
-    const KernelEstimate estimate = model.predict(kernel, ops.gpu(gpu.name), true);
+    const KernelEstimate estimate = model.predict(kernel, ops.gpus.at(gpu.name), true);
     const double measured = made_up_seconds(gpu, kernel.flops(), kernel.bytes());
     EXPECT_NEAR(std::exp(estimate.log_sec) / measured, 1, 0.2) << gpu.name;
     EXPECT_LT(std::abs(estimate.log_sec - std::log(measured)), estimate.half_width());
@@ -136,7 +136,7 @@ TEST_F(OpModel, AProbeTellsASlowDevice) {
   Kernel kernel;
   kernel.m = kernel.n = kernel.k = 4096;
   kernel.kind = KernelClass::linear;
-  const Hardware& gpu = ops.gpu("V100-32-PCIe");
+  const Hardware& gpu = ops.gpus.at("V100-32-PCIe");
   const KernelEstimate before = model.predict(kernel, gpu, true);
   model.probe(gpu, probe);
   const KernelEstimate after = model.predict(kernel, gpu, true);
@@ -160,7 +160,7 @@ TEST_F(OpModel, SetsAsideADeviceThatWasThrottled) {
 TEST_F(OpModel, AStepIsTheSumOfItsKernelsUnlessTheHostIsSlower) {
   const OpFolder ops = read_op_folder(folder_.path());
   const KernelModels models = KernelModels::fit(rows_of(ops, ""), ops.gpus);
-  const Hardware& gpu = ops.gpu("V100-32-PCIe");
+  const Hardware& gpu = ops.gpus.at("V100-32-PCIe");
   StepPart part;
   part.kernel.kind = KernelClass::linear;
   part.kernel.m = part.kernel.n = part.kernel.k = 4096;

@@ -50,6 +50,23 @@ TEST(StepFile, CountsAsTracedOperatorsAreCounted) {
   EXPECT_EQ(step.name(step.ops()[4]), "mylib::unheard_of");
 }
 
+TEST(StepFile, RefusesOperatorsWithoutWhatTheirTimesFollowFrom) {
+  const TemporaryFolder folder;
+  for (const char* name : {"aten::_softmax", "aten::native_layer_norm"}) {
+    for (const json& none : {json::array(), json::array({nullptr})}) {
+      json step = linear_step();
+      step["ops"][0]["name"] = name;
+      step["ops"][0]["outputs"] = none;
+      EXPECT_THAT(testing::refusal([&] { (void)StepFile(folder.write("step.json", step.dump())); }),
+                  HasSubstr("ops[0]: has not the operands"));
+    }
+  }
+  json step = linear_step();
+  step["ops"][0]["name"] = "aten::convolution";
+  step["tensors"][step["ops"][0]["inputs"][1].get<std::size_t>()]["sizes"] = json::array({4});
+  EXPECT_NE(testing::refusal([&] { (void)StepFile(folder.write("step.json", step.dump())); }), "");
+}
+
 TEST(StepFile, IsNamedByItsHash) {
   const TemporaryFolder folder;
   EXPECT_EQ(file_hash(folder.write("abc", "abc")), "ba7816bf8f01");  // FIPS 180-2, appendix B.1

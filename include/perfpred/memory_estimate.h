@@ -48,12 +48,12 @@ struct PERFPRED_API MemoryEstimate {
   [[nodiscard]] bool fits(const Device& device, double margin = 0.03) const;
 };
 
-/// @param step  one training step, as Workload::graph() or a trace gives it
+/// @param step  one training step, as lower() gives it for the device: a step as written may hold less or more
 /// @throws InputError if the job has no thread or no batch
 [[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job);
 
 /// The largest batch size at which a job fits a device; nothing if not even one sample does.
-/// @param step  gives the step of a batch of this size
+/// @param step  gives the step of a batch of this size, lowered
 /// @param margin  share of the device's memory that must stay free, 0..1
 /// @throws InputError as `step` and MemoryEstimate::fits() do, or if memory does not grow with the batch size
 [[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(

@@ -14,6 +14,9 @@ namespace perfpred {
 namespace {
 
 Device device_by_hand(std::string name, double peak_flops, double peak_bytes) {
+  for (const double value : {peak_flops, peak_bytes}) {
+    if (!(value > 0) || !std::isfinite(value)) throw InputError("peaks of a roofline must be positive");
+  }
   Device device;
   device.name = std::move(name);
   device.mem_bw_gbs = peak_bytes / 1e9;

@@ -55,8 +55,8 @@ struct Evaluation {
 [[nodiscard]] std::map<std::string, std::size_t> rows_outside(std::span<const AggregateRow> measured,
                                                               std::span<const Prediction> predictions);
 
-/// Trivial baselines: `mean` (of log time), `nearest_batch` (the rows of the nearest batch size, averaged, moved to
-/// the batch asked for along the log-log line through the neighbouring batch sizes), `linear` (the kind),
+/// Trivial baselines: `mean` (of log time), `nearest_batch` (the line through the means of the two neighbouring batch
+/// sizes, in logarithms; beyond the measured ones, the mean of the nearest), `linear` (the kind),
 /// `throughput_linear` (images a second regressed directly). Baselines that cannot be fitted on the rows, or
 /// cannot answer for all scored ones, are left out.
 [[nodiscard]] std::vector<NamedMetrics> evaluate_baselines(std::span<const AggregateRow> fitted_on,

@@ -39,7 +39,7 @@ void score(const KernelModels& models, const OpRows& rows, const OpFolder& folde
   for (const OpRow* row : rows) {
     const KernelModel* model = models.of(row->kernel.kind);
     if (model == nullptr) continue;
-    const KernelEstimate estimate = model->predict(row->kernel, folder.gpu(row->gpu), true);
+    const KernelEstimate estimate = model->predict(row->kernel, folder.gpus.at(row->gpu), true);
     const double predicted = std::exp(estimate.log_sec), width = estimate.half_width();
     result.ops[row->gpu][row->op].add(row->sec, predicted, width);
     if (is_training_shape(row->kernel)) result.ops[row->gpu]["gemm_bf16_training"].add(row->sec, predicted, width);
@@ -53,7 +53,7 @@ void score(const KernelModels& models, const OpRows& rows, const OpFolder& folde
 void score_networks(const KernelModels& models, const OpFolder& folder, const std::string& gpu, OpEvaluation& result) {
   for (const EndToEndRow& row : folder.end_to_end) {
     if (row.parts.empty() || (!gpu.empty() && row.gpu != gpu)) continue;
-    const StepEstimate estimate = step_time(models, row.parts, folder.gpu(row.gpu));
+    const StepEstimate estimate = step_time(models, row.parts, folder.gpus.at(row.gpu));
     result.end_to_end.add(row.sec, estimate.sec, estimate.half_width);
     result.networks.push_back({row, estimate.sec});
     result.networks.back().row.parts.clear();
@@ -147,6 +147,12 @@ OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
       for (std::size_t i = 0; i < folds; ++i) {
         if (i != fold) others.insert(others.end(), parts[i].begin(), parts[i].end());
       }
+      if (others.size() < KernelModels::min_rows) {
+        result.notes.push_back(
+            fmt::format("{}: {} rows of op_{}.csv are not scored: the other {} are too few for a fit", folder.path,
+                        parts[fold].size(), formula(rows.front()->kernel.kind).name, others.size()));
+        continue;
+      }
       score(KernelModels::fit(others, folder.gpus), parts[fold], folder, true, result);
     }
   }
@@ -190,12 +196,18 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
         if (row->gpu == device && (row->test || !split)) scored.push_back(row);
       }
       if (scored.empty() || !models.classes[kind]) continue;
-      if (scored.size() > probe_rows) {
+      if (scored.size() <= probe_rows) {
+        result.notes.push_back(fmt::format("{}: op_{}.csv has {} rows of {}: too few for a probe of {}", folder.path,
+                                           formula(scored.front()->kernel.kind).name, scored.size(), device,
+                                           probe_rows));
+        continue;
+      }
+      if (probe_rows > 0) {
         for (std::size_t i = 0; i < probe_rows; ++i) {
           std::swap(scored[i], scored[i + random() % (scored.size() - i)]);
         }
         const auto end = scored.begin() + static_cast<std::ptrdiff_t>(probe_rows);
-        models.probe(folder.gpu(device), OpRows(scored.begin(), end));
+        models.probe(folder.gpus.at(device), OpRows(scored.begin(), end));
         scored.erase(scored.begin(), end);
       }
       score(models, scored, folder, true, result);

@@ -91,9 +91,8 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   std::vector<TimeTerm> breakdown;
   Forecast job = priced(model.predict(workload, &step, &breakdown), workload, terms);
   job.breakdown = std::move(breakdown);
-  if (const auto unknown = step.totals(OpKind::unknown); unknown.bytes() > 0) {
-    job.unknown_bytes = static_cast<double>(unknown.bytes()) / static_cast<double>(step.totals().bytes());
-  }
+  const std::int64_t unknown = step.totals(OpKind::unknown).bytes() + step.totals(OpKind::custom).bytes();
+  if (unknown > 0) job.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());
   job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
 
   const std::vector<const Device*> named = model.devices().candidates(workload.device);

@@ -358,17 +358,16 @@ KernelEstimate KernelModel::predict(const Kernel& kernel, const Hardware& hardwa
 
 KernelModels KernelModels::fit(const std::vector<const OpRow*>& rows, const std::map<std::string, Hardware>& gpus,
                                bool own_trees) {
-  constexpr std::size_t fewest = 12;
   std::array<std::vector<const OpRow*>, kernel_classes> parts;
   for (const OpRow* row : rows) parts[static_cast<std::size_t>(row->kernel.kind)].push_back(row);
   KernelModels models;
   bool any = false;
   for (std::size_t i = 0; i < kernel_classes; ++i) {
-    if (parts[i].size() < fewest) continue;
+    if (parts[i].size() < min_rows) continue;
     models.classes[i] = KernelModel::fit(static_cast<KernelClass>(i), parts[i], gpus, own_trees);
     any = true;
   }
-  if (!any) throw InputError("no class of operators has the 12 rows that a fit needs");
+  if (!any) throw InputError(fmt::format("no class of operators has the {} rows that a fit needs", min_rows));
   return models;
 }
 

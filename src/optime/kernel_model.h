@@ -61,6 +61,7 @@ class KernelModel {
 
 /// A model for each class that was measured.
 struct KernelModels {
+  static constexpr std::size_t min_rows = 12;  ///< of a class that has fewer there is no model
   std::array<std::optional<KernelModel>, kernel_classes> classes;
 
   [[nodiscard]] static KernelModels fit(const std::vector<const OpRow*>& rows,

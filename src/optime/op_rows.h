@@ -39,8 +39,6 @@ struct OpFolder {
   std::vector<OpRow> rows;
   std::vector<EndToEndRow> end_to_end;
   std::vector<std::string> skipped;  ///< what was not read, and why: files of unknown classes
-
-  [[nodiscard]] const Hardware& gpu(const std::string& name) const { return gpus.at(name); }
 };
 
 /// Rows for a fit, which chooses among them. They must outlive the pointers.
@@ -51,7 +49,7 @@ template <class Row>
   return pointers;
 }
 
-/// @throws InputError, `file:line: ...`, for a folder without gpus.csv or without any op_*.csv, a value that is not
+/// @throws InputError, `file:line: ...`, for a folder without gpus.csv or without rows, a value that is not
 /// one, a GPU that gpus.csv lacks
 [[nodiscard]] OpFolder read_op_folder(const std::string& path);
 

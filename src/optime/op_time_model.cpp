@@ -28,7 +28,12 @@ void use_catalogue_names(OpModelState& state) {
   for (auto& model : state.kernels.classes) {
     if (!model) continue;
     std::map<std::string, KnownDevice> devices;
-    for (auto& [name, device] : model->devices) devices.emplace(canonical_device(name), std::move(device));
+    for (auto& [name, device] : model->devices) {
+      const auto [listed, is_new] = devices.emplace(canonical_device(name), std::move(device));
+      if (is_new) continue;
+      state.notes.push_back(fmt::format("{}: rows of {} are of {}, which has rows by another name; these count",
+                                        formula(model->kind).name, name, listed->first));
+    }
     model->devices = std::move(devices);
   }
 }

@@ -27,7 +27,8 @@ struct DeviceProbe {
 void learn_probe(OpModelState& state, const DeviceProbe& probe);
 
 /// Layers of networks that say most about their steps: at most 16 convolutions, linear layers and attentions with the
-/// most FLOPs, the networks taking turns, and of each other type the layer with the most bytes; the heaviest first.
+/// most FLOPs, the networks taking turns, and of each other type and variant the layer with the most bytes. The two
+/// lists alternate, so that a short budget has some of both.
 /// @throws InputError for a network that is not known
 [[nodiscard]] std::vector<LayerCase> probe_layers(const std::vector<std::string>& networks, std::int64_t batch_size,
                                                   Precision precision);

@@ -81,7 +81,7 @@ constexpr std::array<Parameter, step_groups> memory_parameters = {
     memory_conv,  memory_conv, memory_norm, memory_elementwise,       memory_rearrangement,   memory_pooling,
     memory_other, memory_other};
 
-/// Kernels before the first gradient of a convolution or the last third of a step without any.
+/// Kernels before the first gradient of a convolution; in a step without one, the first third.
 std::size_t forward_part(std::span<const StepKernel> kernels) {
   const auto backward = std::find_if(kernels.begin(), kernels.end(), [](const StepKernel& k) {
     return k.group == StepGroup::conv_input || k.group == StepGroup::conv_weight;

@@ -281,6 +281,7 @@ void StepModel::probe(const std::string& machine, const std::vector<const StepRo
                       std::optional<double> host_sec) {
   if (rows.empty()) return;
   machines.erase(machine);
+  own.erase(machine);  // effects are relative to the parameters of all machines
   StepFit(*this, rows, Learns::effects, host_sec);
 }
 

@@ -48,8 +48,8 @@ struct StepTable {
 
 /// A table with the columns source, gpu, model, dataset, batch, precision, ms_per_step; `optimizer` if there is one.
 /// Networks that the zoo lacks are looked for in step files `<model>.json` of the folders of add_graphs(); of a file in
-/// another precision, all bytes are scaled.
-/// @throws InputError, `file:line: ...`, for a table that lacks a column or has a time that is not positive
+/// another precision, all bytes are scaled. Batches are rounded to whole samples.
+/// @throws InputError, `file:line: ...`, for a table that lacks a column or has a time or a batch that is not positive
 [[nodiscard]] StepTable read_step_table(const std::string& path);
 
 /// What steps of a network on some devices say about its steps on others.

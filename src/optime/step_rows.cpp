@@ -13,6 +13,7 @@
 #include "optime/step_model.h"
 #include "step/graph_folder.h"
 #include "text/csv.h"
+#include "text/enum_names.h"
 
 namespace perfpred {
 namespace {
@@ -110,7 +111,9 @@ Step step_of(const std::string& model, const std::string& network, std::int64_t 
   try {
     Workload workload = Workload::zoo(network, batch, {3, side, side});
     workload.precision = precision;
-    workload.optimizer = optimizer.empty() ? Optimizer::none : parse_optimizer(optimizer);
+    const auto update = enumerator_named<Optimizer::rmsprop>(optimizer.empty() ? "none" : optimizer);
+    if (!update) return {nullptr, 0, "unknown optimizer"};
+    workload.optimizer = *update;
     return {shared_kernels(workload.graph()), element_bytes(precision)};
   } catch (const InputError&) {  // the zoo has no such network, or the picture does not fit it
     return captured_step(model, batch);

@@ -322,12 +322,12 @@ bool operands_fit(OpKind kind, const OpGraph& graph, std::span<const TensorId> i
   const auto is_attention = [&](std::size_t q) {
     return in.size() >= q + 3 && rank(q) >= 1 && graph.shape(in[q]).back() > 0 && rank(q + 1) >= 2 && rank(q + 2) >= 1;
   };
-  const auto is_weight = [&](std::size_t i) { return in.size() > i && rank(i) >= 1 && graph.shape(in[i])[0] > 0; };
+  const auto is_filter = [&](std::size_t i) { return in.size() > i && rank(i) >= 2 && graph.shape(in[i])[0] > 0; };
   switch (kind) {
     case OpKind::convolution:
-      return is_weight(1) && result;
+      return is_filter(1) && rank(0) >= 2 && result && graph.shape(out[0]).rank() >= 2;
     case OpKind::convolution_backward:
-      return is_weight(2) && out.size() >= 2;
+      return is_filter(2) && rank(0) >= 2 && rank(1) >= 2 && out.size() >= 2;
     case OpKind::mm:
     case OpKind::bmm:
       return in.size() >= 2 && rank(0) >= 1 && result;
@@ -335,11 +335,14 @@ bool operands_fit(OpKind kind, const OpGraph& graph, std::span<const TensorId> i
     case OpKind::baddbmm:
       return in.size() >= 2 && rank(1) >= 1 && result;
     case OpKind::attention:
-      return is_attention(0);
     case OpKind::attention_backward:
-      return is_attention(1);
+      return is_attention(kind == OpKind::attention ? 0 : 1);
+    case OpKind::softmax:
+    case OpKind::layer_norm:
+      return result;
     case OpKind::rnn:
     case OpKind::rnn_backward:
+    case OpKind::embedding_backward:
       return !in.empty() && rank(0) >= 1;
     case OpKind::nll_loss:
       return in.size() >= 2;
@@ -347,8 +350,6 @@ bool operands_fit(OpKind kind, const OpGraph& graph, std::span<const TensorId> i
       return in.size() >= 4;
     case OpKind::embedding:
       return in.size() >= 2 && rank(0) >= 1 && result;
-    case OpKind::embedding_backward:
-      return !in.empty();
     case OpKind::fused_sgd:
     case OpKind::fused_momentum:
     case OpKind::fused_adam:

@@ -69,6 +69,13 @@ TEST_F(CapturedStep, IsPredictedWithTheShareOfItsUnknownOperators) {
   EXPECT_DOUBLE_EQ(predicted["unknown_bytes"].get<double>(), share);
   EXPECT_THAT(spawn(predict).out, HasSubstr(fmt::format("unknown operators move {:.1f} % of the bytes", 100 * share)));
 
+  json custom = linear_step();
+  custom["ops"][4]["flops"] = 100;  // its author's count: the time still follows from the bytes
+  EXPECT_DOUBLE_EQ(answer({program("predict"), "--step", folder_.write("custom.json", custom.dump()), "--device",
+                           "T4"})["unknown_bytes"]
+                       .get<double>(),
+                   share);
+
   json known = linear_step();
   known["ops"].erase(4);
   const std::vector<std::string> without = {program("predict"), "--step", folder_.write("known.json", known.dump()),

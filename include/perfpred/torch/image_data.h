@@ -18,7 +18,7 @@ class PERFPRED_API ImageSource {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual std::int64_t label(std::int64_t index) const = 0;  ///< 0 .. classes - 1
 
-  /// Writes a normalised image.
+  /// Writes a normalised image: as many values as its shape has. Nothing is checked.
   /// @param draw    seed of the random augmentation
   /// @param layout  order of the values: channels x height x width (nchw) or height x width x channels (nhwc)
   virtual void read(std::int64_t index, std::uint64_t draw, Layout layout, std::span<float> out) const = 0;

@@ -99,7 +99,7 @@ class OpRegression {
   /// Whether a run is further than four standard deviations from what is expected of it.
   [[nodiscard]] bool is_outlier(const AggregateRow& measured) const;
 
-  /// The median of log seconds per epoch and its variance, that of a run's noise included.
+  /// The median of log seconds per epoch and its variance: with rows, a run's noise included; else the op model's.
   struct Estimate {
     OpView view;
     double log_sec = 0, variance = 0;

@@ -240,11 +240,11 @@ LayerCase LayerReader::read(const CsvReader& csv) const {
     if (!form_of(layer.type).variants.empty()) layer.variant = form_of(layer.type).variants.front();
     for (const CsvColumn& column : columns_) {
       const std::string_view text = csv.text(column);
-      if (text.empty()) continue;
       if (const LayerText* known = text_of_column(column.name)) {
-        if (!known->get(layer).empty()) known->set(layer, text, csv.place(column.name));
+        if (!text.empty() && !known->get(layer).empty()) known->set(layer, text, csv.place(column.name));
       } else if (const LayerSize* size = size_of_column(layer.type, column.name)) {
-        layer.*(size->member) = csv.positive_integer(column);
+        const bool usual_one = size->member == &LayerCase::groups || size->low == size->high;
+        if (!text.empty() || !usual_one) layer.*(size->member) = csv.positive_integer(column);
       }
     }
     check_layer(layer);

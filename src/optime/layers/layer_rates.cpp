@@ -263,7 +263,7 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
   MeasuredDevices result;
   std::size_t waiting = 0, untimed = 0;
   for (auto& [key, rows] : groups) {
-    const std::string& name = rows.front().device;
+    const std::string name = rows.front().device;  // rows are erased below
     const auto known = std::find_if(result.devices.begin(), result.devices.end(),
                                     [&](const Device& device) { return device.name == name; });
     const Device device = known == result.devices.end() ? device_named(name, catalogue) : *known;

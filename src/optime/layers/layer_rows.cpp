@@ -137,7 +137,7 @@ LayerRecorder::~LayerRecorder() {
 bool LayerRecorder::holds(const LayerRow& row) const { return known_.count(key_of(row)) != 0; }
 
 void LayerRecorder::remember(const LayerRow& row) {
-  if (row.outcome != "failed") known_.insert(key_of(row));
+  if (row.outcome == "ok" || row.outcome == "oom") known_.insert(key_of(row));
 }
 
 void LayerRecorder::append(const LayerRow& row) {

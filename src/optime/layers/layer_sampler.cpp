@@ -57,6 +57,9 @@ LayerSampler::LayerSampler(SamplerOptions options) : options_(std::move(options)
     if (std::none_of(sizes.begin(), sizes.end(), [&](const LayerSize& size) { return size.column == column; })) {
       throw InputError(fmt::format("range \"{}\": {} has no size \"{}\"", shown(text), to_string(type), shown(column)));
     }
+    if (type == LayerType::conv2d && column == "groups") {
+      throw InputError(fmt::format("range \"{}\": groups are drawn with the channels, and have no range", shown(text)));
+    }
     if (options_.shapes == LayerShapes::zoo && column != sizes.front().column) {
       throw InputError(
           fmt::format("range \"{}\": of layers of the zoo, the {} alone is drawn", shown(text), sizes.front().column));
@@ -131,7 +134,10 @@ LayerCase LayerSampler::sized(LayerType type) {
       }
     }
   }
-  if (type == LayerType::conv2d || type == LayerType::pooling) layer.padding = below(2) == 0 ? same_padding : 0;
+  if (type == LayerType::conv2d || type == LayerType::pooling) {
+    const bool same = below(2) == 0;
+    layer.padding = same || layer.kernel_size > layer.image_size ? same_padding : 0;
+  }
   if (!form_of(type).variants.empty()) {
     layer.variant = form_of(type).variants[below(form_of(type).variants.size())];
   }
@@ -165,6 +171,15 @@ void LayerSampler::train(LayerCase& layer) {
   layer.input_gradient = (options_.first_layer ? false : layer.input_gradient) && layer.type != LayerType::embedding;
 }
 
+bool LayerSampler::in_ranges(const LayerCase& layer) const {
+  const auto sizes = form_of(layer.type).sizes;
+  return std::all_of(sizes.begin(), sizes.end(), [&](const LayerSize& size) {
+    const auto asked = ranges_.find({layer.type, std::string(size.column)});
+    const std::int64_t value = layer.*size.member;
+    return asked == ranges_.end() || (value >= asked->second.low && value <= asked->second.high);
+  });
+}
+
 std::vector<LayerCase> LayerSampler::draw(LayerType type, std::size_t count) {
   std::vector<LayerCase> layers;
   std::set<std::string> seen;
@@ -184,7 +199,8 @@ std::vector<LayerCase> LayerSampler::draw(LayerType type, std::size_t count) {
       layer = sized(type);
     }
     train(layer);
-    if (left_out_.count(shape_key(layer)) != 0 || !seen.insert(layer_key(layer)).second) {
+    // Heads and groups divide widths, which can move them out of a range.
+    if (!in_ranges(layer) || left_out_.count(shape_key(layer)) != 0 || !seen.insert(layer_key(layer)).second) {
       ++misses;
       continue;
     }

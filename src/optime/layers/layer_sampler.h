@@ -45,6 +45,7 @@ class LayerSampler {
   };
   [[nodiscard]] Range range_of(LayerType type, const LayerSize& size) const;
   [[nodiscard]] LayerCase sized(LayerType type);
+  [[nodiscard]] bool in_ranges(const LayerCase& layer) const;  ///< of the options
   [[nodiscard]] const std::vector<LayerCase>& zoo_layers(LayerType type, std::size_t network, std::int64_t batch);
   void train(LayerCase& layer);
   std::uint64_t below(std::uint64_t count);

@@ -13,7 +13,7 @@ namespace perfpred {
 
 /// How layers are timed.
 struct LayerTiming {
-  int warmup = 10;                    ///< steps before the first sample
+  int warmup = 10;                    ///< steps before the first sample; at least one for each copy of the layer
   int repetitions = 1;                ///< samplings of a layer; the row holds the one with the middle median
   std::optional<std::int64_t> steps;  ///< of a sampling; without: until the median is known to 1 %
   double limit_sec = 0;               ///< of a sampling; 0: 1 s on a CPU, 0.3 s on a GPU

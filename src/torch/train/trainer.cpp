@@ -297,6 +297,10 @@ void Trainer::profile() {
   const std::int64_t steps = options_.profile_warmup + options_.profile_iter;
   loader_.start(*data_.images.train, steps * options_.batch_size, options_.seed);
   for (std::int64_t i = 0; i < steps; ++i) {
+    if (stop_()) {
+      result_.stopped = true;
+      return;
+    }
     const auto batch = loader_.next();
     if (i < options_.profile_warmup) {
       step_->run(*batch);
