@@ -23,7 +23,7 @@ constexpr std::array<LayerSize, 7> conv2d_sizes = {{{"batch_size", &C::batch_siz
                                                     {"out_channels", &C::out, 1, 10000},
                                                     {"kernel_size", &C::kernel_size, 1, 7},
                                                     {"stride", &C::stride, 1, 4},
-                                                    {"groups", &C::groups, 1, 10000}}};
+                                                    {"groups", &C::groups, 1, 1}}};
 constexpr std::array<LayerSize, 4> linear_sizes = {{{"batch_size", &C::batch_size, 1, batches},
                                                     {"seq_len", &C::seq_len, 1, 1},
                                                     {"in_features", &C::in, 1, 4096},
@@ -243,8 +243,7 @@ LayerCase LayerReader::read(const CsvReader& csv) const {
       if (const LayerText* known = text_of_column(column.name)) {
         if (!text.empty() && !known->get(layer).empty()) known->set(layer, text, csv.place(column.name));
       } else if (const LayerSize* size = size_of_column(layer.type, column.name)) {
-        const bool usual_one = size->member == &LayerCase::groups || size->low == size->high;
-        if (!text.empty() || !usual_one) layer.*(size->member) = csv.positive_integer(column);
+        if (!text.empty() || size->low != size->high) layer.*(size->member) = csv.positive_integer(column);
       }
     }
     check_layer(layer);

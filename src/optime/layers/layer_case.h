@@ -66,7 +66,7 @@ inline constexpr std::array<std::string_view, 8> layer_activations = {"none", "r
 struct LayerSize {
   std::string_view column;
   std::int64_t LayerCase::*member;
-  std::int64_t low, high;
+  std::int64_t low, high;  ///< of those drawn; where they are equal, a table may leave the column out
 };
 
 /// What a type of layer has.
