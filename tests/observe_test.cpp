@@ -90,6 +90,23 @@ TEST(TimeRegressor, ObservingMovesThePredictionAndRejectsOutliers) {
   EXPECT_NE(after.model_id, old_id);
 }
 
+TEST(TimeRegressor, ObservingLearnsRunsInsideTheIntervalOfANetworkWithoutRows) {
+  for (const bool slower : {false, true}) {
+    TimeRegressor model = TimeRegressor::fit(made_up_rows());
+    Workload seen = Workload::cifar_cnn(4, 64, 700);
+    seen.network = "resnet18";
+    seen.depth = seen.base_filters = std::nullopt;
+    const Quantiles stated = model.predict(seen).time_sec;
+    const perfpred::Run wrong = run_of(seen, slower ? 100 * stated.p95 : 0.01 * stated.p05);
+    EXPECT_EQ(model.observe(std::span(&wrong, 1)).size(), 1U);
+    const perfpred::Run inside = run_of(seen, slower ? 0.99 * stated.p95 : 1.01 * stated.p05);
+    EXPECT_TRUE(model.observe(std::span(&inside, 1)).empty());
+    const Prediction after = model.predict(seen);
+    EXPECT_GT(std::abs(std::log(after.time_sec.p50 / stated.p50)), 0.1);
+    EXPECT_EQ(after.provenance, Provenance::runs);
+  }
+}
+
 TEST(TimeRegressor, ObservingWithoutRunsSaysWhyADeviceIsNotLearned) {
   TimeRegressor model = TimeRegressor::standard();
   perfpred::Run unknown = run_of(Workload::cifar_cnn(4, 64, 700), 2), loose = unknown;
@@ -191,7 +208,7 @@ TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
   const auto learn = [&](std::size_t max_rows) {
     HybridConstants constants;
     constants.max_rows = max_rows;
-    LearnResult result = fit_hybrid({rows, {}, 0}, constants)->learn(more);
+    LearnResult result = fit_hybrid({rows, {}, 0}, constants)->learn(more, std::vector<double>(more.size(), 0));
     for (const auto& reason : result.rejected) EXPECT_EQ(reason, std::nullopt);
     return result;
   };

@@ -181,7 +181,7 @@ TEST(ResidualPosterior, AModelOfManyRowsAnswersLearnsAndIsReadBack) {
   AggregateRow seen = rows.front();
   seen.workload = asked[1];
   seen.avg_time_mean = 1.02 * answers[1].p50;
-  const LearnResult learnt = model->learn(std::span(&seen, 1));
+  const LearnResult learnt = model->learn(std::span(&seen, 1), std::vector<double>{0});
   ASSERT_EQ(learnt.rejected[0], std::nullopt);
   EXPECT_GT(learnt.model->predict(asked[1], nullptr).p50, answers[1].p50);
 }

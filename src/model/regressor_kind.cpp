@@ -57,7 +57,9 @@ JointNormal RegressorModel::joint(std::span<const Workload> workloads) const {
 
 std::vector<TimeTerm> RegressorModel::breakdown(const Workload&, const OpGraph*) const { return {}; }
 
-LearnResult RegressorModel::learn(std::span<const AggregateRow>) const { throw Error("this kind does not learn"); }
+LearnResult RegressorModel::learn(std::span<const AggregateRow>, std::span<const double>) const {
+  throw Error("this kind does not learn");
+}
 
 std::vector<RejectedRun> RegressorModel::dropped() const { return {}; }
 

@@ -63,7 +63,9 @@ class RegressorModel {
   [[nodiscard]] virtual std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step) const;
 
   /// A copy that has learnt measured rows; each is judged by this model. Only for kinds that learn.
-  [[nodiscard]] virtual LearnResult learn(std::span<const AggregateRow> measured) const;
+  /// @param stated  for each row the half width of the 90 % interval of log time that the regressor stated, where this
+  ///                is wider than the model's own; an outlier lies far outside of both
+  [[nodiscard]] virtual LearnResult learn(std::span<const AggregateRow> measured, std::span<const double> stated) const;
 
   [[nodiscard]] virtual std::vector<RejectedRun> dropped() const;  ///< rows that the fit rejected
   [[nodiscard]] virtual nlohmann::json to_json() const = 0;

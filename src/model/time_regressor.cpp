@@ -259,6 +259,7 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
   auto next = std::make_unique<ModelState>(*impl_->state.read());
   std::vector<std::optional<std::string>> rejected(runs.size());
   std::vector<std::vector<AggregateRow>> rows(next->groups.size());
+  std::vector<std::vector<double>> stated(next->groups.size());       // see RegressorModel::learn()
   std::vector<std::vector<std::size_t>> places(next->groups.size());  // of these rows among the runs
   std::vector<AggregateRow> of_ops;
   std::vector<std::size_t> places_of_ops;
@@ -280,6 +281,8 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
       const bool by_ops = next->ops->can_learn(row.workload);
       if (group != next->groups.end() && group->model && (!by_ops || group->models(row.workload))) {
         const auto at = static_cast<std::size_t>(group - next->groups.begin());
+        const bool foreign = group->says_nothing_of(row.workload, group->reason(row.workload));
+        stated[at].push_back(foreign ? foreign_half_width : 0);
         rows[at].push_back(std::move(row));
         places[at].push_back(i);
       } else if (by_ops) {
@@ -309,7 +312,7 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
   for (std::size_t g = 0; g < rows.size(); ++g) {
     if (rows[g].empty()) continue;
     Group& group = next->groups[g];
-    LearnResult learnt = group.model->learn(rows[g]);
+    LearnResult learnt = group.model->learn(rows[g], stated[g]);
     for (std::size_t k = 0; k < rows[g].size(); ++k) {
       rejected[places[g][k]] = learnt.rejected[k];
       if (!learnt.rejected[k]) remember(group, rows[g][k], runs[places[g][k]], true);

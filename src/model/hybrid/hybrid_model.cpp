@@ -189,26 +189,27 @@ Quantiles HybridModel::quantiles(const Estimate& estimate) const {
 
 // ---- learning
 
-std::optional<std::string> HybridModel::outlier(const HybridRow& row, const Estimate& expected) const {
+std::optional<std::string> HybridModel::outlier(const HybridRow& row, const Estimate& expected, double stated) const {
   const double deviation =
-      std::max(std::sqrt(expected.process + kernel.noise2() * row.noise), half_width(expected) / z90);
+      std::max(std::sqrt(expected.process + kernel.noise2() * row.noise), std::max(stated, half_width(expected)) / z90);
   const double away = (row.log_time - expected.mean) / deviation;
   if (std::abs(away) <= outlier_deviations) return std::nullopt;
   return fmt::format("outlier: {:.4g} s, where {:.4g} s was expected, {:.1f} standard deviations away",
                      std::exp(row.log_time), std::exp(expected.mean), away);
 }
 
-LearnResult HybridModel::learn(std::span<const AggregateRow> measured) const {
+LearnResult HybridModel::learn(std::span<const AggregateRow> measured, std::span<const double> stated) const {
   LearnResult result;
   auto model = std::make_unique<HybridModel>(*this);
   bool changed = false;
-  for (const AggregateRow& one : measured) {
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const AggregateRow& one = measured[i];
     std::optional<std::string>& reason = result.rejected.emplace_back();
     try {
       const StepShape shape(one.workload);
       HybridRow row = hybrid_row(one, shape, usual_noise);
       row.log_physics = physics.view(shape).log_time;
-      reason = outlier(row, estimate(shape, one.workload.batch_size));
+      reason = outlier(row, estimate(shape, one.workload.batch_size), stated[i]);
       if (reason) continue;
       changed = true;
       const auto known = std::find_if(model->rows.begin(), model->rows.end(),

@@ -71,7 +71,8 @@ class HybridModel final : public RegressorModel {
   void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const override;
   [[nodiscard]] JointNormal joint(std::span<const Workload> workloads) const override;
   [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step) const override;
-  [[nodiscard]] LearnResult learn(std::span<const AggregateRow> measured) const override;
+  [[nodiscard]] LearnResult learn(std::span<const AggregateRow> measured,
+                                  std::span<const double> stated) const override;
   [[nodiscard]] std::vector<RejectedRun> dropped() const override { return rejected; }
   [[nodiscard]] nlohmann::json to_json() const override;
 
@@ -93,8 +94,8 @@ class HybridModel final : public RegressorModel {
   std::vector<double> depths_, widths_;  // that rows have, each once
   ResidualPosterior posterior_;
 
-  /// Why a measured row is an outlier; nothing if it is not.
-  [[nodiscard]] std::optional<std::string> outlier(const HybridRow& row, const Estimate& expected) const;
+  /// Why a measured row is an outlier; nothing if it is not. @param stated  see learn()
+  [[nodiscard]] std::optional<std::string> outlier(const HybridRow& row, const Estimate& expected, double stated) const;
   std::vector<std::string> forget_redundant_rows();
 
   [[nodiscard]] Asked ask(std::span<const Workload> workloads) const;
