@@ -17,6 +17,7 @@
 #include "temporary_folder.h"
 #include "tools/chart.h"
 #include "tools/plot.h"
+#include "tools/workload_labels.h"
 
 namespace perfpred {
 namespace {
@@ -225,6 +226,17 @@ TEST_F(PlotTest, NothingTimedIsRefused) {
   row.n = 0;
   row.avg_time_mean = row.avg_time_std = row.thr_mean = row.thr_std = std::nullopt;
   EXPECT_THAT(testing::refusal([&] { plotter.aggregate(std::vector{row}); }), HasSubstr("nothing to plot"));
+}
+
+TEST(WorkloadLabels, LeaveOutWhatTheNetworkDecides) {
+  Workload resnet, gpt2;
+  resnet.network = "resnet50", resnet.input = {3, 224, 224}, resnet.classes = 1000;
+  gpt2.network = "gpt2", gpt2.input = {64}, gpt2.classes = 50257;
+  std::vector<Workload> workloads = {resnet, gpt2};
+  EXPECT_EQ(label_of(gpt2, differing_fields(workloads, {"depth", "base_filters"})), "gpt2");
+  workloads.push_back(gpt2);
+  workloads.back().input = {128};
+  EXPECT_EQ(label_of(gpt2, differing_fields(workloads, {"depth", "base_filters"})), "gpt2, input 64");
 }
 
 TEST(Chart, MissingGnuplotIsOneClearLine) {

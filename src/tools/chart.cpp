@@ -84,6 +84,7 @@ std::string log_ticks(const DataRange& range, double base) {
 }
 
 constexpr std::size_t max_slanted = 20, max_upright = 48;  // names on an axis that do not overlap
+constexpr std::size_t longest_name = 40;                   // longer ones leave a chart no room
 
 std::string axis_commands(const Axis& axis, char name, const DataRange& data) {
   std::string text = fmt::format("set {}label {}\n", name, quoted_text(axis.label));
@@ -92,8 +93,10 @@ std::string axis_commands(const Axis& axis, char name, const DataRange& data) {
     std::vector<std::string> ticks;
     std::size_t letters = 0;
     for (std::size_t i = 0; i < n; i += stride) {
-      ticks.push_back(fmt::format("{} {}", quoted_text(axis.categories[i]), i));
-      letters = std::max(letters, axis.categories[i].size() + 2);
+      const std::string& whole = axis.categories[i];
+      const std::string shown = whole.size() <= longest_name ? whole : whole.substr(0, longest_name - 3) + "...";
+      ticks.push_back(fmt::format("{} {}", quoted_text(shown), i));
+      letters = std::max(letters, shown.size() + 2);
     }
     if (stride > 1) text = fmt::format("set {}label 'one of {} is named'\n", name, stride);
     const char* turned = letters * n <= 90  ? "norotate"

@@ -13,8 +13,12 @@ WorkloadFields differing_fields(std::span<const Workload> workloads, std::initia
   WorkloadFields fields;
   for (const WorkloadColumn& column : workload_columns()) {
     if (std::find(ignored.begin(), ignored.end(), column.name) != ignored.end()) continue;
-    const bool differs = std::any_of(workloads.begin(), workloads.end(),
-                                     [&](const Workload& w) { return column.get(w) != column.get(workloads.front()); });
+    const bool of_network = column.name == "input" || column.name == "classes";
+    const bool differs = std::any_of(workloads.begin(), workloads.end(), [&](const Workload& w) {
+      const auto other = std::find_if(workloads.begin(), workloads.end(),
+                                      [&](const Workload& one) { return !of_network || one.network == w.network; });
+      return column.get(w) != column.get(*other);
+    });
     if (differs) fields.push_back(&column);
   }
   return fields;

@@ -14,7 +14,8 @@ namespace perfpred {
 
 using WorkloadFields = std::vector<const WorkloadColumn*>;
 
-/// The fields in which the workloads differ, in the order of a key, except those named in `ignored`.
+/// The fields in which the workloads differ, in the order of a key, except those named in `ignored`; `input` and
+/// `classes` only if they differ between workloads of one network.
 [[nodiscard]] WorkloadFields differing_fields(std::span<const Workload> workloads,
                                               std::initializer_list<std::string_view> ignored);
 
