@@ -174,7 +174,9 @@ int main(int argc, char** argv) {
       if (table_only && option->count() > 0) {
         throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
       }
-      if (!sweep.empty() && !json && option->get_name() != "--budget-sec" && option->count() > 0) {
+      const bool in_budget =
+          option->get_name() == "--budget-sec" || (terms.budget_sec && option->get_name() == "--startup-sec");
+      if (!sweep.empty() && !json && !in_budget && option->count() > 0) {
         throw InputError(option->get_name() + " changes nothing in the table of --sweep; add --json");
       }
     }
