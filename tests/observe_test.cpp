@@ -97,6 +97,7 @@ TEST(TimeRegressor, ObservingLearnsRunsInsideTheIntervalOfANetworkWithoutRows) {
     seen.network = "resnet18";
     seen.depth = seen.base_filters = std::nullopt;
     const Quantiles stated = model.predict(seen).time_sec;
+    EXPECT_GE(std::min(stated.p95 / stated.p50, stated.p50 / stated.p05), 3.999);  // docs/accuracy.md
     const perfpred::Run wrong = run_of(seen, slower ? 100 * stated.p95 : 0.01 * stated.p05);
     EXPECT_EQ(model.observe(std::span(&wrong, 1)).size(), 1U);
     const perfpred::Run inside = run_of(seen, slower ? 0.99 * stated.p95 : 1.01 * stated.p05);

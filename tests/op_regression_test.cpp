@@ -365,6 +365,33 @@ TEST(OpRegression, ADeviceThatNothingIsKnownOfIsRefusedOrAnsweredByTheClosestGro
   EXPECT_NEAR(TimeRegressor::standard(devices).predict(asked).time_sec.p50 / op_sec(job("resnet50", 64, "T4")), 1, 0.1);
 }
 
+TEST(OpRegression, FewerThreadsOfACpuTakeLongerAndNoneWereMeasured) {
+  DeviceCatalogue devices;
+  Device cpu;
+  cpu.name = "eight cores";
+  cpu.kind = DeviceKind::cpu;
+  cpu.sms = 8;
+  cpu.fp32_tflops = cpu.fp32_vector_tflops = 0.8;
+  cpu.mem_bw_gbs = 60;
+  devices.add(cpu);
+  const TimeRegressor model = TimeRegressor::standard(devices);
+  Workload asked = job("resnet18", 8, "eight cores");
+  const auto with = [&](std::optional<int> threads) {
+    asked.threads = threads;
+    return model.predict(asked);
+  };
+  const double all = with(std::nullopt).time_sec.p50;
+  EXPECT_EQ(with(8).time_sec.p50, all);
+  EXPECT_GT(with(4).time_sec.p50, 1.2 * all);
+  EXPECT_GT(with(1).time_sec.p50, 1.2 * with(4).time_sec.p50);
+  EXPECT_LE(with(1).time_sec.p50, 8.001 * all);
+  EXPECT_DOUBLE_EQ(with(16).time_sec.p50, all);
+  for (const int threads : {4, 16}) {
+    EXPECT_GE(width(with(threads)), 2 * std::log(3.0) - 1e-9);
+    EXPECT_EQ(with(threads).reason, DomainViolation::other_device);
+  }
+}
+
 TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;

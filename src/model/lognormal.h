@@ -18,6 +18,16 @@ inline Quantiles quantiles_about(double log_median, double half_width) {
   return {median / width, median, median * width};
 }
 
+/// Half width of the interval of log time where no measurement bounds how much slower a workload is.
+inline const double foreign_half_width = std::log(3.0);
+
+/// With a half width of the interval of log time that is at least `least`.
+inline Quantiles widened(Quantiles quantiles, double least) {
+  quantiles.p05 = std::min(quantiles.p05, quantiles.p50 * std::exp(-least));
+  quantiles.p95 = std::max(quantiles.p95, quantiles.p50 * std::exp(least));
+  return quantiles;
+}
+
 /// Standard deviation of the logarithm of a log-normal quantity with these quantiles.
 inline double log_deviation(const Quantiles& q) { return std::log(q.p95 / q.p05) / (2 * z90); }
 

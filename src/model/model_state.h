@@ -49,14 +49,12 @@ struct Group {
   [[nodiscard]] bool models(const Workload& workload) const;
   /// Why the workload is out of the domain of the group's rows.
   [[nodiscard]] DomainViolation reason(const Workload& workload) const;
-  /// Whether the rows tell nothing about the workload: it has another device, precision, network ..., or another depth,
-  /// width, batch or size where all rows of the network have the same.
+  /// Half width that the interval of log time has at least. 0 if the rows tell something of the workload. They tell
+  /// nothing of another device, precision, network ..., and of another depth, width, batch or size where all rows of
+  /// the network have the same.
   /// @param reason  of that workload
-  [[nodiscard]] bool says_nothing_of(const Workload& workload, DomainViolation reason) const;
+  [[nodiscard]] double least_half_width(const Workload& workload, DomainViolation reason) const;
 };
-
-/// Half width of the interval of log time where no measurement bounds how much slower a workload is.
-inline const double foreign_half_width = std::log(3.0);
 
 /// A workload that the model was fitted on or has observed.
 struct FittedRow {

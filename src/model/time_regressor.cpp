@@ -236,8 +236,8 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
     Eigen::VectorXd shared = Eigen::VectorXd::Zero(part.mean.size());
     for (Eigen::Index i = 0; group != nullptr && i < shared.size(); ++i) {
       const auto place = static_cast<std::size_t>(places[static_cast<std::size_t>(i)]);
-      if (!group->says_nothing_of(workloads[place], routes[place].reason)) continue;
-      shared[i] = std::sqrt(std::max(0.0, std::pow(foreign_half_width / z90, 2) - part.covariance(i, i)));
+      const double least = group->least_half_width(workloads[place], routes[place].reason) / z90;
+      shared[i] = std::sqrt(std::max(0.0, least * least - part.covariance(i, i)));
     }
     part.covariance += shared * shared.transpose();
     mean(places) = part.mean;
@@ -281,8 +281,7 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
       const bool by_ops = next->ops->can_learn(row.workload);
       if (group != next->groups.end() && group->model && (!by_ops || group->models(row.workload))) {
         const auto at = static_cast<std::size_t>(group - next->groups.begin());
-        const bool foreign = group->says_nothing_of(row.workload, group->reason(row.workload));
-        stated[at].push_back(foreign ? foreign_half_width : 0);
+        stated[at].push_back(group->least_half_width(row.workload, group->reason(row.workload)));
         rows[at].push_back(std::move(row));
         places[at].push_back(i);
       } else if (by_ops) {

@@ -34,6 +34,9 @@ struct OpModelAccess {
                                         MachineEffects* slopes);
 };
 
+/// Multiplies every time by the factor.
+void scale(StepTime& time, double factor);
+
 /// Reads a model file; empty: the standard model. @throws InputError if it cannot be read, ModelError naming the field
 [[nodiscard]] OpModelState load_op_model(const std::string& path);
 

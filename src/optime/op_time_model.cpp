@@ -119,15 +119,15 @@ const Device& as_measured(const OpModelState& state, const Device& device) {
   return found == known.end() ? device : *found;
 }
 
-void scale(StepTime& time, double factor) {
-  for (double* sec : {&time.sec.p05, &time.sec.p50, &time.sec.p95, &time.device_sec, &time.host_sec}) *sec *= factor;
-  for (TimeTerm& term : time.costliest) term.sec *= factor;
-}
-
 /// The rates of convolutions and normalisations are of NVIDIA's devices.
 bool knows_family(KernelFamily family) { return family != KernelFamily::none && family != KernelFamily::cdna; }
 
 }  // namespace
+
+void scale(StepTime& time, double factor) {
+  for (double* sec : {&time.sec.p05, &time.sec.p50, &time.sec.p95, &time.device_sec, &time.host_sec}) *sec *= factor;
+  for (TimeTerm& term : time.costliest) term.sec *= factor;
+}
 
 std::string_view to_string(Provenance provenance) { return enumerator_name_of<Provenance::bytes>(provenance); }
 

@@ -52,6 +52,14 @@ void check_kind(const Workload& workload, const Device& device) {
   if (workload.cuda_graph && device.kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
 }
 
+/// A step of all cores becomes that of fewer or more threads, which nobody measured.
+/// @param threads  of a core
+void use_threads(StepTime& step, double threads) {
+  if (threads < 1) scale(step, 1 / threads);
+  step.sec = widened(step.sec, foreign_half_width);
+  step.provenance = std::max(step.provenance, Provenance::family);
+}
+
 }  // namespace
 
 double OpView::log_sec() const { return std::log(step.sec.p50 * steps); }
@@ -90,7 +98,8 @@ OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   MachineEffects slopes;
   view.step = OpModelAccess::predict(*model_, *step, device, workload.precision, workload.cuda_graph,
                                      network_key(workload.network, workload.input.back()), &slopes);
-  view.other_threads = workload.threads && device.sms && *workload.threads != *device.sms;
+  if (workload.threads && device.sms && *workload.threads != *device.sms)
+    use_threads(view.step, *workload.threads / *device.sms);
   view.slopes = {slopes.compute, slopes.memory, slopes.host};
   view.steps = static_cast<double>(workload.steps_per_epoch());
   view.features = features_of(*step, workload.batch_size);

@@ -36,8 +36,7 @@ using ByEffect = Eigen::Vector3d;
 /// An epoch of a workload as an op model expects it.
 struct OpView {
   StepTime step;
-  double steps = 1;            ///< of the epoch
-  bool other_threads = false;  ///< asked with fewer or more threads than the CPU's cores; the step is that of all cores
+  double steps = 1;  ///< of the epoch
   OpFeatures features = OpFeatures::Zero();
   ByEffect slopes = ByEffect::Zero();  ///< of log_sec(), by a standard deviation of each effect
 
