@@ -16,6 +16,7 @@
 #include "made_up_ops.h"
 #include "optime/kernel_model.h"
 #include "optime/map_fit.h"
+#include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
 #include "refusal.h"
 
@@ -238,6 +239,43 @@ TEST_F(OpModel, RefusesDevicesWithoutPeaksAndWithAbsurdOnes) {
   device = DeviceCatalogue().find("T4");
   device.fp32_tflops = device.fp32_vector_tflops = std::nullopt;
   EXPECT_THAT(refusal([&] { (void)model.predict(step, device, Precision::fp32); }), HasSubstr("fp32_tflops"));
+}
+
+TEST(StandardModel, DevicesThatAFileKeepsArePredictedAsBefore) {
+  const TemporaryFolder folder;
+  Device cpu;
+  cpu.name = "Lab CPU";
+  cpu.kind = DeviceKind::cpu;
+  cpu.fp32_tflops = cpu.fp32_vector_tflops = 2;
+  cpu.fp64_tflops = cpu.fp64_vector_tflops = 1;
+  cpu.bf16_tflops = 16;
+  cpu.fp16_tflops = 8;
+  cpu.mem_bw_gbs = 200;
+  cpu.l2_mb = 64;
+  cpu.sms = 32;
+  cpu.boost_mhz = 3000;
+  cpu.tdp_w = 200;
+  const DeviceCatalogue catalogue;
+  Device card = catalogue.find("A100-PCIe-40GB");
+  card.name = "Lab Card";
+  card.aliases.clear();
+  OpModelState state = load_op_model({});
+  state.measured.devices = {cpu, card};
+  nlohmann::json early = to_json(state);  // files said no kind when all were CPUs
+  for (const char* key : {"kind", "vendor", "arch"}) early["devices"][0].erase(key);
+  EXPECT_EQ(read_op_model(early).measured.devices[0], cpu);
+  const OpTimeModel model = OpModelAccess::model(std::move(state));
+  model.save(folder.file("ops.json"));
+  const OpTimeModel loaded = OpTimeModel::load(folder.file("ops.json"));
+  const OpGraph step = Workload::zoo("lstm:layers=1,hidden=1024,vocab=1000", 8).graph();
+  for (const Device& device : {cpu, card}) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16, Precision::default_}) {
+      const Device& kept = loaded.devices()[device.kind == DeviceKind::cpu ? 0 : 1];
+      const StepTime before = model.predict(step, device, precision), after = loaded.predict(step, kept, precision);
+      EXPECT_EQ(after.sec.p50, before.sec.p50) << device.name << " " << to_string(precision);
+      EXPECT_EQ(after.sec.p95, before.sec.p95) << device.name << " " << to_string(precision);
+    }
+  }
 }
 
 TEST(StandardModel, AnswersForEveryGpuOfTheCatalogueWithinReachOfItsPeak) {
