@@ -189,6 +189,8 @@ TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
   EXPECT_THAT(add("name\nx\ny\nX\n"), StartsWith(place + ":4: device \"X\" appears twice"));
   EXPECT_THAT(add("name\nx\nTesla T4\n"), AllOf(StartsWith(place + ":3: name \"Tesla T4\""), HasSubstr("alias of T4")));
   EXPECT_THAT(add("name,sms\n--,1\n"), StartsWith(place + ":2: name"));
+  EXPECT_THAT(add("name\na;b\n"), StartsWith(place + ":2: name \"a;b\""));  // keys of workloads are parted by ;
+  EXPECT_THAT(add("name\ncpu\n"), StartsWith(place + ":2: name \"cpu\""));
   EXPECT_THAT(add("name,kind\nx,tpu\n"), AllOf(StartsWith(place + ":2: kind \"tpu\""), HasSubstr("gpu, cpu or other")));
   EXPECT_THAT(add("name,mem_bw_gbs\nx,800000\n"), AllOf(StartsWith(place + ":2: mem_bw_gbs"), HasSubstr("unit")));
   EXPECT_THAT(add("name,fp32_tflops\nx,40000\n"), AllOf(StartsWith(place + ":2: fp32_tflops"), HasSubstr("unit")));
@@ -209,6 +211,9 @@ TEST(Device, WhatIsAddedIsCheckedAsIfItWereRead) {
     return refusal([&] { catalogue.add(device); });
   };
   EXPECT_THAT(refused([](Device& d) { d.name = "-"; }), StartsWith("name"));
+  EXPECT_THAT(refused([](Device& d) { d.name = "Tesla P4"; }), AllOf(StartsWith("name"), HasSubstr("alias of P4")));
+  EXPECT_THAT(refused([](Device& d) { d.name = "a;b"; }), StartsWith("name"));
+  EXPECT_THAT(refused([](Device& d) { d.name = "CPU"; }), StartsWith("name"));
   EXPECT_THAT(refused([](Device& d) { d.fp16_tflops = std::nan(""); }), StartsWith("fp16_tflops"));
   EXPECT_THAT(refused([](Device& d) { d.mem_gb = 0; }), StartsWith("mem_gb"));
   EXPECT_THAT(refused([](Device& d) { d.mem_bw_gbs = *d.mem_bw_gbs / 1e3; }), HasSubstr("is a unit wrong?"));

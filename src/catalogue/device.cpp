@@ -101,8 +101,15 @@ bool is_this_cpu(std::string_view name) {
   return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
 }
 
+/// @throws InputError for a user's device whose name files cannot hold, or means another device
 void check_name(const Device& device, const ValuePlace& place) {
-  if (bare(device.name).empty()) throw_bad_value(place, device.name, "the name of a device");
+  const auto refuse = [&](std::string_view expected) { throw_bad_value(place, device.name, expected); };
+  const auto unfit = [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; };
+  const std::string name = bare(device.name), listed = canonical_device(device.name);
+  if (name.empty()) refuse("the name of a device");
+  if (std::any_of(device.name.begin(), device.name.end(), unfit)) refuse("free of ; and control characters");
+  if (name == "cpu" && device.kind != DeviceKind::cpu) refuse("a name of its own: it is this machine's CPU");
+  if (bare(listed) != name) refuse(fmt::format("a name of its own: it is an alias of {}", listed));
 }
 
 /// @throws InputError for a peak that does not go with the bandwidth
@@ -122,7 +129,7 @@ void check_balance(const Device& device, const ValuePlace& place) {
   }
 }
 
-/// @param own  the file is the user's: names that stand for another device of the built-in catalogue are refused
+/// @param own  the file is the user's: names are checked against the built-in catalogue
 std::vector<Device> read_devices(CsvReader csv, bool own = false) {
   std::vector<CsvColumn> fields;
   for (const DeviceColumn& column : columns) {
@@ -134,11 +141,7 @@ std::vector<Device> read_devices(CsvReader csv, bool own = false) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       columns[i].set(device, csv.text(fields[i]), csv.place(columns[i].name));
     }
-    check_name(device, csv.place("name"));
-    if (const std::string listed = own ? canonical_device(device.name) : device.name;
-        bare(listed) != bare(device.name)) {
-      throw_bad_value(csv.place("name"), device.name, fmt::format("a name of its own: it is an alias of {}", listed));
-    }
+    if (own) check_name(device, csv.place("name"));
     const auto same = [&device](const Device& other) { return bare(other.name) == bare(device.name); };
     if (std::any_of(devices.begin(), devices.end(), same)) {
       throw InputError(fmt::format("{}device \"{}\" appears twice", csv.place("").prefix(), device.name));
