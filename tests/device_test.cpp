@@ -156,6 +156,18 @@ TEST(DeviceCatalogue, OwnRowsAreAddedOrReplace) {
   EXPECT_EQ(catalogue.find("RTX 3090").fp32_tflops, 30);
 }
 
+TEST(DeviceCatalogue, ARowThatReplacesADeviceKeepsTheNamesThatItIsKnownBy) {
+  const testing::TemporaryFolder folder;
+  DeviceCatalogue catalogue;
+  catalogue.add(folder.write("own.csv", "name,aliases,mem_gb\nt4,lab card|Tesla T4,15\n"));
+  for (const char* name : {"T4", "Tesla T4", "NVIDIA T4", "lab card"}) {
+    EXPECT_EQ(catalogue.find(name).name, "T4") << name;
+    EXPECT_EQ(catalogue.find(name).mem_gb, 15) << name;
+  }
+  EXPECT_EQ(catalogue.find("T4").aliases,
+            (std::vector<std::string>{"lab card", "Tesla T4", "NVIDIA T4", "NVIDIA Tesla T4", "T4 GPU"}));
+}
+
 TEST(DeviceCatalogue, AnOwnRowMayHaveANameThatSeveralDevicesShare) {
   const testing::TemporaryFolder folder;
   DeviceCatalogue catalogue;

@@ -241,6 +241,27 @@ TEST_F(OpModel, RefusesDevicesWithoutPeaksAndWithAbsurdOnes) {
   EXPECT_THAT(refusal([&] { (void)model.predict(step, device, Precision::fp32); }), HasSubstr("fp32_tflops"));
 }
 
+TEST(StandardModel, ARowWithOtherRatesIsNotTheDeviceThatWasMeasured) {
+  const OpGraph step = Workload::zoo("resnet18", 32).graph();
+  const auto answer = [&](const Device& device) {
+    return OpTimeModel::standard().predict(step, device, Precision::fp32);
+  };
+  const Device listed = DeviceCatalogue().find("RTX 2080 Ti");
+  const StepTime measured = answer(listed);
+  EXPECT_EQ(measured.provenance, Provenance::probe);
+  Device own = listed;
+  own.launch_us = 4.5;  // which predictions of steps do not read
+  own.source = "the lab's card";
+  EXPECT_EQ(answer(own).provenance, Provenance::probe);
+  EXPECT_EQ(answer(own).sec.p50, measured.sec.p50);
+  own.mem_bw_gbs = 400;
+  EXPECT_EQ(answer(own).provenance, Provenance::family);
+  Device nameless = own;
+  nameless.name = "A card that nobody measured";
+  EXPECT_EQ(answer(own).sec.p50, answer(nameless).sec.p50);
+  EXPECT_EQ(answer(own).sec.p95, answer(nameless).sec.p95);
+}
+
 TEST(StandardModel, DevicesThatAFileKeepsArePredictedAsBefore) {
   const TemporaryFolder folder;
   Device cpu;

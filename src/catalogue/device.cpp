@@ -13,7 +13,7 @@
 
 #include "catalogue/device_table.h"
 #include "catalogue/embedded_devices.h"
-#include "catalogue/listed_kind.h"
+#include "catalogue/listed_device.h"
 #include "text/csv.h"
 #include "text/enum_names.h"
 #include "text/nearest_name.h"
@@ -152,15 +152,20 @@ std::vector<Device> read_devices(CsvReader csv, bool own = false) {
   return devices;
 }
 
-/// Adds a device, or replaces the one of its name.
+/// Adds a device, or replaces the one of its name, whose spelling and aliases stay: files have them.
 void put(std::vector<Device>& devices, Device device) {
   const auto known = std::find_if(devices.begin(), devices.end(),
                                   [&device](const Device& d) { return bare(d.name) == bare(device.name); });
   if (known == devices.end()) {
     devices.push_back(std::move(device));
-  } else {
-    *known = std::move(device);
+    return;
   }
+  device.name = known->name;
+  for (std::string& alias : known->aliases) {
+    const auto same = [&alias](const std::string& other) { return bare(other) == bare(alias); };
+    if (std::none_of(device.aliases.begin(), device.aliases.end(), same)) device.aliases.push_back(std::move(alias));
+  }
+  *known = std::move(device);
 }
 
 const DeviceCatalogue& built_in() {
@@ -303,14 +308,14 @@ std::optional<std::string> find_device(const DeviceCatalogue& catalogue, const s
   return found == names.end() ? std::nullopt : std::optional(*found);
 }
 
-std::optional<DeviceKind> listed_kind(std::string_view name) {
-  static const std::unordered_map<std::string_view, DeviceKind> listed = [] {
-    std::unordered_map<std::string_view, DeviceKind> all;
-    for (const Device& device : built_in().devices()) all.emplace(device.name, device.kind);
+const Device* listed_device(std::string_view name) {
+  static const std::unordered_map<std::string_view, const Device*> listed = [] {
+    std::unordered_map<std::string_view, const Device*> all;
+    for (const Device& device : built_in().devices()) all.emplace(device.name, &device);
     return all;
   }();
   const auto found = listed.find(name);
-  return found == listed.end() ? std::nullopt : std::optional(found->second);
+  return found == listed.end() ? nullptr : found->second;
 }
 
 std::string peak_precisions(const Device& device) {
