@@ -188,6 +188,17 @@ TEST(DeviceCatalogue, KnowsWhatKindOfDeviceARowIs) {
   EXPECT_EQ(catalogue.find("C").kind, DeviceKind::gpu);
 }
 
+// Peaks and bandwidths of data sheets: AMD EPYC 9654; Intel Xeon Platinum 8490H, whose tiles compute bf16; Raspberry
+// Pi 4.
+TEST(DeviceCatalogue, RowsOfCpusAreTaken) {
+  const testing::TemporaryFolder folder;
+  DeviceCatalogue catalogue;
+  catalogue.add(folder.write("own.csv",
+                             "name,kind,fp64_tflops,fp32_tflops,bf16_tflops,mem_bw_gbs\n"
+                             "EPYC,cpu,5.4,10.7,21.5,460.8\nXeon,cpu,3.6,7.3,233,307\nPi,cpu,0.012,0.048,,12.8\n"));
+  EXPECT_EQ(catalogue.find("Xeon").bf16_tflops, 233);
+}
+
 TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
   const testing::TemporaryFolder folder;
   const auto add = [&folder](const std::string& text) {
@@ -212,6 +223,11 @@ TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
                 AllOf(StartsWith(place + ":2: device \"x\""), HasSubstr("fp16_tflops"), HasSubstr("mem_bw_gbs"),
                       HasSubstr("unit")));
   }
+  // A CPU's bandwidth in MB/s, peaks in GFLOP/s and PFLOP/s.
+  for (const char* row : {"x,2,200000,cpu\n", "x,2000,200,cpu\n", "x,0.002,200,cpu\n"}) {
+    EXPECT_THAT(add(std::string("name,fp32_tflops,mem_bw_gbs,kind\n") + row), HasSubstr("unit")) << row;
+  }
+  EXPECT_THAT(add("name,launch_us\nx,4500\n"), AllOf(HasSubstr("launch_us"), HasSubstr("unit")));  // nanoseconds
   EXPECT_THAT(add(""), HasSubstr("is empty"));
 }
 
@@ -269,6 +285,9 @@ TEST(Device, CpuIsMeasuredOnlyWhereItIsAsked) {
   EXPECT_GT(cpu.fp64_tflops, 0);
   EXPECT_GT(cpu.mem_bw_gbs, 0);
   EXPECT_GT(cpu.mem_gb, 0);
+  DeviceCatalogue catalogue;
+  catalogue.add(cpu);
+  EXPECT_EQ(catalogue.find("cpu"), cpu);
 }
 
 // A thread needs 8 MB for its stack, the copy at least 128 MB unless the machine has less than 1 GB.

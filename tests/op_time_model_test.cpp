@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -239,6 +240,38 @@ TEST_F(OpModel, RefusesDevicesWithoutPeaksAndWithAbsurdOnes) {
   device = DeviceCatalogue().find("T4");
   device.fp32_tflops = device.fp32_vector_tflops = std::nullopt;
   EXPECT_THAT(refusal([&] { (void)model.predict(step, device, Precision::fp32); }), HasSubstr("fp32_tflops"));
+  // Numbers that no data sheet has.
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  const auto refused = [&](std::optional<double> Device::*column, double value, Precision precision) {
+    Device bad = DeviceCatalogue().find("A100-PCIe-40GB");
+    bad.*column = value;
+    return refusal([&] { (void)model.predict(step, bad, precision); });
+  };
+  for (const double value : {nan, infinity, 0.0, -1.0}) {
+    EXPECT_THAT(refused(&Device::fp32_vector_tflops, value, Precision::fp32), HasSubstr("fp32_vector_tflops")) << value;
+    EXPECT_THAT(refused(&Device::fp64_vector_tflops, value, Precision::fp64), HasSubstr("fp64_vector_tflops")) << value;
+    EXPECT_THAT(refused(&Device::tf32_tflops, value, Precision::default_), HasSubstr("tf32_tflops")) << value;
+    EXPECT_THAT(refused(&Device::boost_mhz, value, Precision::fp32), HasSubstr("boost_mhz")) << value;
+    EXPECT_THAT(refused(&Device::tdp_w, value, Precision::fp32), HasSubstr("tdp_w")) << value;
+  }
+  EXPECT_THAT(refused(&Device::boost_mhz, 1.41, Precision::fp32), HasSubstr("boost_mhz"));  // GHz
+}
+
+TEST(StandardModel, RefusesOperatorsWithCountsThatNoneHas) {
+  const Device device = DeviceCatalogue().find("T4");
+  const auto refused = [&](const auto& change) {
+    OpGraph step;
+    const TensorId x = step.add_tensor({64, 64}, DataType::f32, TensorRole::input);
+    const TensorId y = step.add_like(x, TensorRole::activation);
+    change(step.add_op(OpKind::relu, Phase::forward, -1, std::vector{x}, std::vector{y}));
+    return refusal([&] { (void)OpTimeModel::standard().predict(step, device, Precision::fp32); });
+  };
+  EXPECT_EQ(refused([](Op&) {}), "");
+  for (const double flops : {-1.0, std::nan(""), HUGE_VAL}) {
+    EXPECT_THAT(refused([&](Op& op) { op.flops = flops; }), HasSubstr("operator \"relu\"")) << flops;
+  }
+  EXPECT_THAT(refused([](Op& op) { op.bytes_read = -1; }), HasSubstr("operator \"relu\""));
+  EXPECT_THAT(refused([](Op& op) { op.bytes_written = -(op.bytes_read + 1); }), HasSubstr("operator \"relu\""));
 }
 
 TEST(StandardModel, ARowWithOtherRatesIsNotTheDeviceThatWasMeasured) {

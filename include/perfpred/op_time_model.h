@@ -59,7 +59,7 @@ class PERFPRED_API OpTimeModel {
   /// @param step  as Workload::graph() or a trace gives it, not lowered
   /// @param cuda_graph  the step is replayed from a CUDA graph: its host dispatches all operators at once
   /// @throws InputError if the device lacks another peak of the precision or its bandwidth, naming the column, or has
-  /// one that no device has
+  /// a value that no device has; if the counts of an operator are not 0..1e18
   [[nodiscard]] StepTime predict(const OpGraph& step, const Device& device, Precision precision,
                                  bool cuda_graph = false) const;
 

@@ -14,6 +14,7 @@
 #include "optime/op_model_state.h"
 #include "optime/probe.h"
 #include "statistics/confidence.h"
+#include "step/op_rules.h"
 #include "text/enum_names.h"
 #include "text/files.h"
 
@@ -132,6 +133,17 @@ auto rates_of(const Device& device, Precision asked) {
                     device.l2_mb, device.sms, device.boost_mhz, device.tdp_w);
 }
 
+/// @throws InputError for counts that a caller gave an operator and that none has
+void check_counts(const OpGraph& step) {
+  const auto fits = [](double count) { return count >= 0 && count <= max_counted; };
+  for (const Op& op : step.ops()) {
+    const auto read = static_cast<double>(op.bytes_read), written = static_cast<double>(op.bytes_written);
+    if (fits(op.flops) && fits(read) && fits(written)) continue;
+    throw InputError(fmt::format("operator \"{}\": {} FLOPs, {} bytes read, {} bytes written: not between 0 and {}",
+                                 step.name(op), op.flops, read, written, max_counted));
+  }
+}
+
 void scale(StepTime& time, double factor) {
   for (double* sec : {&time.sec.p05, &time.sec.p50, &time.sec.p95, &time.device_sec, &time.host_sec}) *sec *= factor;
   for (TimeTerm& term : time.costliest) term.sec *= factor;
@@ -212,6 +224,7 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   if (learned != nullptr && rates_of(device, precision) != rates_of(*learned, precision)) on.matrix.name.clear();
   const auto layers = state.measured.rates.find(rates_key(on.matrix.name, precision));
   const LayerRates* own = layers == state.measured.rates.end() ? nullptr : &layers->second;
+  check_counts(step);
   const std::vector<StepKernel> kernels = step_kernels(step);
   const auto machine = known_machine(state.steps, on.matrix.name, device, precision);
   const KnownMachine known = machine.value_or(KnownMachine{state.steps.parameters, {}});
