@@ -156,6 +156,18 @@ TEST(DeviceCatalogue, OwnRowsAreAddedOrReplace) {
   EXPECT_EQ(catalogue.find("RTX 3090").fp32_tflops, 30);
 }
 
+TEST(DeviceCatalogue, ARowThatReplacesADeviceKeepsTheNamesThatItIsKnownBy) {
+  const testing::TemporaryFolder folder;
+  DeviceCatalogue catalogue;
+  catalogue.add(folder.write("own.csv", "name,aliases,mem_gb\nt4,lab card|Tesla T4,15\n"));
+  for (const char* name : {"T4", "Tesla T4", "NVIDIA T4", "lab card"}) {
+    EXPECT_EQ(catalogue.find(name).name, "T4") << name;
+    EXPECT_EQ(catalogue.find(name).mem_gb, 15) << name;
+  }
+  EXPECT_EQ(catalogue.find("T4").aliases,
+            (std::vector<std::string>{"lab card", "Tesla T4", "NVIDIA T4", "NVIDIA Tesla T4", "T4 GPU"}));
+}
+
 TEST(DeviceCatalogue, AnOwnRowMayHaveANameThatSeveralDevicesShare) {
   const testing::TemporaryFolder folder;
   DeviceCatalogue catalogue;
@@ -176,6 +188,17 @@ TEST(DeviceCatalogue, KnowsWhatKindOfDeviceARowIs) {
   EXPECT_EQ(catalogue.find("C").kind, DeviceKind::gpu);
 }
 
+// Peaks and bandwidths of data sheets: AMD EPYC 9654; Intel Xeon Platinum 8490H, whose tiles compute bf16; Raspberry
+// Pi 4.
+TEST(DeviceCatalogue, RowsOfCpusAreTaken) {
+  const testing::TemporaryFolder folder;
+  DeviceCatalogue catalogue;
+  catalogue.add(folder.write("own.csv",
+                             "name,kind,fp64_tflops,fp32_tflops,bf16_tflops,mem_bw_gbs\n"
+                             "EPYC,cpu,5.4,10.7,21.5,460.8\nXeon,cpu,3.6,7.3,233,307\nPi,cpu,0.012,0.048,,12.8\n"));
+  EXPECT_EQ(catalogue.find("Xeon").bf16_tflops, 233);
+}
+
 TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
   const testing::TemporaryFolder folder;
   const auto add = [&folder](const std::string& text) {
@@ -189,6 +212,8 @@ TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
   EXPECT_THAT(add("name\nx\ny\nX\n"), StartsWith(place + ":4: device \"X\" appears twice"));
   EXPECT_THAT(add("name\nx\nTesla T4\n"), AllOf(StartsWith(place + ":3: name \"Tesla T4\""), HasSubstr("alias of T4")));
   EXPECT_THAT(add("name,sms\n--,1\n"), StartsWith(place + ":2: name"));
+  EXPECT_THAT(add("name\na;b\n"), StartsWith(place + ":2: name \"a;b\""));  // keys of workloads are parted by ;
+  EXPECT_THAT(add("name\ncpu\n"), StartsWith(place + ":2: name \"cpu\""));
   EXPECT_THAT(add("name,kind\nx,tpu\n"), AllOf(StartsWith(place + ":2: kind \"tpu\""), HasSubstr("gpu, cpu or other")));
   EXPECT_THAT(add("name,mem_bw_gbs\nx,800000\n"), AllOf(StartsWith(place + ":2: mem_bw_gbs"), HasSubstr("unit")));
   EXPECT_THAT(add("name,fp32_tflops\nx,40000\n"), AllOf(StartsWith(place + ":2: fp32_tflops"), HasSubstr("unit")));
@@ -198,6 +223,11 @@ TEST(DeviceCatalogue, BadOwnRowsAreRefusedByLine) {
                 AllOf(StartsWith(place + ":2: device \"x\""), HasSubstr("fp16_tflops"), HasSubstr("mem_bw_gbs"),
                       HasSubstr("unit")));
   }
+  // A CPU's bandwidth in MB/s, peaks in GFLOP/s and PFLOP/s.
+  for (const char* row : {"x,2,200000,cpu\n", "x,2000,200,cpu\n", "x,0.002,200,cpu\n"}) {
+    EXPECT_THAT(add(std::string("name,fp32_tflops,mem_bw_gbs,kind\n") + row), HasSubstr("unit")) << row;
+  }
+  EXPECT_THAT(add("name,launch_us\nx,4500\n"), AllOf(HasSubstr("launch_us"), HasSubstr("unit")));  // nanoseconds
   EXPECT_THAT(add(""), HasSubstr("is empty"));
 }
 
@@ -209,6 +239,9 @@ TEST(Device, WhatIsAddedIsCheckedAsIfItWereRead) {
     return refusal([&] { catalogue.add(device); });
   };
   EXPECT_THAT(refused([](Device& d) { d.name = "-"; }), StartsWith("name"));
+  EXPECT_THAT(refused([](Device& d) { d.name = "Tesla P4"; }), AllOf(StartsWith("name"), HasSubstr("alias of P4")));
+  EXPECT_THAT(refused([](Device& d) { d.name = "a;b"; }), StartsWith("name"));
+  EXPECT_THAT(refused([](Device& d) { d.name = "CPU"; }), StartsWith("name"));
   EXPECT_THAT(refused([](Device& d) { d.fp16_tflops = std::nan(""); }), StartsWith("fp16_tflops"));
   EXPECT_THAT(refused([](Device& d) { d.mem_gb = 0; }), StartsWith("mem_gb"));
   EXPECT_THAT(refused([](Device& d) { d.mem_bw_gbs = *d.mem_bw_gbs / 1e3; }), HasSubstr("is a unit wrong?"));
@@ -252,6 +285,9 @@ TEST(Device, CpuIsMeasuredOnlyWhereItIsAsked) {
   EXPECT_GT(cpu.fp64_tflops, 0);
   EXPECT_GT(cpu.mem_bw_gbs, 0);
   EXPECT_GT(cpu.mem_gb, 0);
+  DeviceCatalogue catalogue;
+  catalogue.add(cpu);
+  EXPECT_EQ(catalogue.find("cpu"), cpu);
 }
 
 // A thread needs 8 MB for its stack, the copy at least 128 MB unless the machine has less than 1 GB.

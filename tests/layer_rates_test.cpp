@@ -82,6 +82,14 @@ std::vector<LayerRow> made_up_layers(std::uint64_t seed, std::size_t count, doub
   return rows;
 }
 
+DeviceProbe made_up_probe(double factor) {
+  DeviceProbe probe;
+  probe.device = t4();
+  probe.layers = made_up_layers(5, 8, factor);
+  probe.host_sec = 1e-6;
+  return probe;
+}
+
 double predicted(const LayerRates& rates, const LayerPart& part, const StepDevice& device) {
   std::vector<double> seconds;
   rates.kernel_seconds(part.kernels, device, seconds);
@@ -194,6 +202,40 @@ TEST(LayerRates, LayersOfADeviceOfOnesOwnAreLearnedUnderItsName) {
   job.input = {128};
   job.device = "maker my card";
   EXPECT_EQ(TimeRegressor::load(saved, devices).predict(job).provenance, Provenance::probe);
+  job.device = own.name;
+  EXPECT_EQ(TimeRegressor::load(saved).predict(job).provenance, Provenance::probe);  // the file has its rates
+  own.mem_bw_gbs = 400;
+  devices.add(own);
+  EXPECT_EQ(TimeRegressor::load(saved, devices).predict(job).provenance, Provenance::family);
+}
+
+TEST(LayerRates, WhatIsLearnedOfARowOfOnesOwnIsKnownOfItsRatesOnly) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("layers.csv"), saved = folder.file("ops.json");
+  {
+    LayerRecorder recorder(path);
+    for (const LayerRow& row : made_up_layers(1, 100)) recorder.append(row);
+  }
+  Device own = t4();
+  own.mem_bw_gbs = 300;
+  DeviceCatalogue devices;
+  devices.add(own);
+  Workload job = Workload::zoo("transformer:layers=2,hidden=512,heads=8,vocab=30000", 8);
+  job.input = {128};
+  const OpGraph step = job.graph();
+  OpTimeModel::fit({}, {}, path, devices).save(saved);
+  OpTimeModel model = OpTimeModel::load(saved);
+  EXPECT_EQ(model.predict(step, own, Precision::fp32).provenance, Provenance::probe);
+  EXPECT_EQ(model.predict(step, t4(), Precision::fp32).provenance, Provenance::family);
+
+  OpModelState state = load_op_model({});
+  DeviceProbe probe = made_up_probe(1);
+  probe.device = own;
+  learn_probe(state, probe);
+  model = OpTimeModel::load(folder.write("here.json", to_json(state).dump()));
+  const OpGraph network = Workload::zoo("vgg11", 32).graph();
+  EXPECT_EQ(model.predict(network, own, Precision::fp32).provenance, Provenance::probe);
+  EXPECT_EQ(model.predict(network, t4(), Precision::fp32).provenance, Provenance::family);
 }
 
 TEST(LayerRates, LayersThatWereMeasuredTwiceCountWithTheirMeanTimes) {
@@ -261,14 +303,6 @@ TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
   }
   EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, disturbed)); }),
               HasSubstr("layers left out: their outcome is not ok"));
-}
-
-DeviceProbe made_up_probe(double factor) {
-  DeviceProbe probe;
-  probe.device = t4();
-  probe.layers = made_up_layers(5, 8, factor);
-  probe.host_sec = 1e-6;
-  return probe;
 }
 
 double probed_seconds(const DeviceProbe& probe) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "made_up_ops.h"
 #include "optime/kernel_model.h"
 #include "optime/map_fit.h"
+#include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
 #include "refusal.h"
 
@@ -238,6 +240,96 @@ TEST_F(OpModel, RefusesDevicesWithoutPeaksAndWithAbsurdOnes) {
   device = DeviceCatalogue().find("T4");
   device.fp32_tflops = device.fp32_vector_tflops = std::nullopt;
   EXPECT_THAT(refusal([&] { (void)model.predict(step, device, Precision::fp32); }), HasSubstr("fp32_tflops"));
+  // Numbers that no data sheet has.
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  const auto refused = [&](std::optional<double> Device::*column, double value, Precision precision) {
+    Device bad = DeviceCatalogue().find("A100-PCIe-40GB");
+    bad.*column = value;
+    return refusal([&] { (void)model.predict(step, bad, precision); });
+  };
+  for (const double value : {nan, infinity, 0.0, -1.0}) {
+    EXPECT_THAT(refused(&Device::fp32_vector_tflops, value, Precision::fp32), HasSubstr("fp32_vector_tflops")) << value;
+    EXPECT_THAT(refused(&Device::fp64_vector_tflops, value, Precision::fp64), HasSubstr("fp64_vector_tflops")) << value;
+    EXPECT_THAT(refused(&Device::tf32_tflops, value, Precision::default_), HasSubstr("tf32_tflops")) << value;
+    EXPECT_THAT(refused(&Device::boost_mhz, value, Precision::fp32), HasSubstr("boost_mhz")) << value;
+    EXPECT_THAT(refused(&Device::tdp_w, value, Precision::fp32), HasSubstr("tdp_w")) << value;
+  }
+  EXPECT_THAT(refused(&Device::boost_mhz, 1.41, Precision::fp32), HasSubstr("boost_mhz"));  // GHz
+}
+
+TEST(StandardModel, RefusesOperatorsWithCountsThatNoneHas) {
+  const Device device = DeviceCatalogue().find("T4");
+  const auto refused = [&](const auto& change) {
+    OpGraph step;
+    const TensorId x = step.add_tensor({64, 64}, DataType::f32, TensorRole::input);
+    const TensorId y = step.add_like(x, TensorRole::activation);
+    change(step.add_op(OpKind::relu, Phase::forward, -1, std::vector{x}, std::vector{y}));
+    return refusal([&] { (void)OpTimeModel::standard().predict(step, device, Precision::fp32); });
+  };
+  EXPECT_EQ(refused([](Op&) {}), "");
+  for (const double flops : {-1.0, std::nan(""), HUGE_VAL}) {
+    EXPECT_THAT(refused([&](Op& op) { op.flops = flops; }), HasSubstr("operator \"relu\"")) << flops;
+  }
+  EXPECT_THAT(refused([](Op& op) { op.bytes_read = -1; }), HasSubstr("operator \"relu\""));
+  EXPECT_THAT(refused([](Op& op) { op.bytes_written = -(op.bytes_read + 1); }), HasSubstr("operator \"relu\""));
+}
+
+TEST(StandardModel, ARowWithOtherRatesIsNotTheDeviceThatWasMeasured) {
+  const OpGraph step = Workload::zoo("resnet18", 32).graph();
+  const auto answer = [&](const Device& device) {
+    return OpTimeModel::standard().predict(step, device, Precision::fp32);
+  };
+  const Device listed = DeviceCatalogue().find("RTX 2080 Ti");
+  const StepTime measured = answer(listed);
+  EXPECT_EQ(measured.provenance, Provenance::probe);
+  Device own = listed;
+  own.launch_us = 4.5;  // which predictions of steps do not read
+  own.source = "the lab's card";
+  EXPECT_EQ(answer(own).provenance, Provenance::probe);
+  EXPECT_EQ(answer(own).sec.p50, measured.sec.p50);
+  own.mem_bw_gbs = 400;
+  EXPECT_EQ(answer(own).provenance, Provenance::family);
+  Device nameless = own;
+  nameless.name = "A card that nobody measured";
+  EXPECT_EQ(answer(own).sec.p50, answer(nameless).sec.p50);
+  EXPECT_EQ(answer(own).sec.p95, answer(nameless).sec.p95);
+}
+
+TEST(StandardModel, DevicesThatAFileKeepsArePredictedAsBefore) {
+  const TemporaryFolder folder;
+  Device cpu;
+  cpu.name = "Lab CPU";
+  cpu.kind = DeviceKind::cpu;
+  cpu.fp32_tflops = cpu.fp32_vector_tflops = 2;
+  cpu.fp64_tflops = cpu.fp64_vector_tflops = 1;
+  cpu.bf16_tflops = 16;
+  cpu.fp16_tflops = 8;
+  cpu.mem_bw_gbs = 200;
+  cpu.l2_mb = 64;
+  cpu.sms = 32;
+  cpu.boost_mhz = 3000;
+  cpu.tdp_w = 200;
+  const DeviceCatalogue catalogue;
+  Device card = catalogue.find("A100-PCIe-40GB");
+  card.name = "Lab Card";
+  card.aliases.clear();
+  OpModelState state = load_op_model({});
+  state.measured.devices = {cpu, card};
+  nlohmann::json early = to_json(state);  // files said no kind when all were CPUs
+  for (const char* key : {"kind", "vendor", "arch"}) early["devices"][0].erase(key);
+  EXPECT_EQ(read_op_model(early).measured.devices[0], cpu);
+  const OpTimeModel model = OpModelAccess::model(std::move(state));
+  model.save(folder.file("ops.json"));
+  const OpTimeModel loaded = OpTimeModel::load(folder.file("ops.json"));
+  const OpGraph step = Workload::zoo("lstm:layers=1,hidden=1024,vocab=1000", 8).graph();
+  for (const Device& device : {cpu, card}) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16, Precision::default_}) {
+      const Device& kept = loaded.devices()[device.kind == DeviceKind::cpu ? 0 : 1];
+      const StepTime before = model.predict(step, device, precision), after = loaded.predict(step, kept, precision);
+      EXPECT_EQ(after.sec.p50, before.sec.p50) << device.name << " " << to_string(precision);
+      EXPECT_EQ(after.sec.p95, before.sec.p95) << device.name << " " << to_string(precision);
+    }
+  }
 }
 
 TEST(StandardModel, AnswersForEveryGpuOfTheCatalogueWithinReachOfItsPeak) {

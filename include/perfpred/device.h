@@ -65,9 +65,10 @@ class PERFPRED_API DeviceCatalogue {
   DeviceCatalogue();
 
   /// Adds the rows of a CSV with the columns of devices.csv; only `name` is mandatory. A row whose name is known
-  /// already replaces that device.
+  /// already replaces that device, whose spelling of the name and aliases stay.
   /// @throws InputError (`file:line: ...`) for a file that cannot be read, a name twice, a name that is an alias of
-  /// another device, a value that is not positive or not of a real device (another unit)
+  /// another device or has `;`, `cpu` as the name of another kind of device, a value that is not positive or not of a
+  /// real device (another unit)
   void add(const std::string& path);
 
   /// Adds a device, or replaces the one of its name. @throws InputError as above for its name and values

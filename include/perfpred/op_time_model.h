@@ -26,7 +26,8 @@ struct StepTime {
 
 /// Time of a training step of any network on any device, from the device's specification: each kernel has a roofline
 /// whose efficiencies were learned from measured operators and steps of other devices. Measurements on the device
-/// itself narrow the interval.
+/// itself narrow the interval; they count for the rates that the device had when they were learned, so that a row of
+/// the user's with other rates is a device that was not measured, whatever its name.
 ///
 /// All const members may be called from any number of threads.
 class PERFPRED_API OpTimeModel {
@@ -58,11 +59,12 @@ class PERFPRED_API OpTimeModel {
   /// @param step  as Workload::graph() or a trace gives it, not lowered
   /// @param cuda_graph  the step is replayed from a CUDA graph: its host dispatches all operators at once
   /// @throws InputError if the device lacks another peak of the precision or its bandwidth, naming the column, or has
-  /// one that no device has
+  /// a value that no device has; if the counts of an operator are not 0..1e18
   [[nodiscard]] StepTime predict(const OpGraph& step, const Device& device, Precision precision,
                                  bool cuda_graph = false) const;
 
-  /// Devices whose measured rates the model file holds, such as a CPU. They are not in the catalogue: add() them to it.
+  /// Devices whose rates the model file holds: those that it was fitted on and that the built-in catalogue lacks, such
+  /// as a CPU, or has with other rates. add() them to a catalogue.
   [[nodiscard]] std::span<const Device> devices() const&;
   std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 

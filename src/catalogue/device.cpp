@@ -13,7 +13,7 @@
 
 #include "catalogue/device_table.h"
 #include "catalogue/embedded_devices.h"
-#include "catalogue/listed_kind.h"
+#include "catalogue/listed_device.h"
 #include "text/csv.h"
 #include "text/enum_names.h"
 #include "text/nearest_name.h"
@@ -92,7 +92,7 @@ constexpr std::array<DeviceColumn, 22> columns = {{
     number_column<&Device::sms, 10000>("sms"),
     number_column<&Device::boost_mhz, 10000>("boost_mhz"),
     number_column<&Device::tdp_w, 10000>("tdp_w"),
-    number_column<&Device::launch_us, 10000>("launch_us"),
+    number_column<&Device::launch_us, 1000>("launch_us"),
     text_column<&Device::source>("source"),
 }};
 
@@ -101,14 +101,22 @@ bool is_this_cpu(std::string_view name) {
   return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
 }
 
+/// @throws InputError for a user's device whose name files cannot hold, or means another device
 void check_name(const Device& device, const ValuePlace& place) {
-  if (bare(device.name).empty()) throw_bad_value(place, device.name, "the name of a device");
+  const auto refuse = [&](std::string_view expected) { throw_bad_value(place, device.name, expected); };
+  const auto unfit = [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; };
+  const std::string name = bare(device.name), listed = canonical_device(device.name);
+  if (name.empty()) refuse("the name of a device");
+  if (std::any_of(device.name.begin(), device.name.end(), unfit)) refuse("free of ; and control characters");
+  if (name == "cpu" && device.kind != DeviceKind::cpu) refuse("a name of its own: it is this machine's CPU");
+  if (bare(listed) != name) refuse(fmt::format("a name of its own: it is an alias of {}", listed));
 }
 
 /// @throws InputError for a peak that does not go with the bandwidth
 void check_balance(const Device& device, const ValuePlace& place) {
-  constexpr double least = 0.1, most = 3000;  // FLOPs in the time of a byte; the catalogue has 0.3 to 420
-  if (!device.mem_bw_gbs || device.kind == DeviceKind::cpu) return;
+  // FLOPs in the time of a byte; the catalogue has 0.3 to 420, CPUs 0.5 (no vectors) to 1100 (units for matrices).
+  constexpr double least = 0.1, most = 3000;
+  if (!device.mem_bw_gbs) return;
   for (const auto& [column, tflops] : {std::pair("fp64_tflops", device.fp64_tflops),
                                        {"fp32_tflops", device.fp32_tflops},
                                        {"tf32_tflops", device.tf32_tflops},
@@ -122,7 +130,7 @@ void check_balance(const Device& device, const ValuePlace& place) {
   }
 }
 
-/// @param own  the file is the user's: names that stand for another device of the built-in catalogue are refused
+/// @param own  the file is the user's: names are checked against the built-in catalogue
 std::vector<Device> read_devices(CsvReader csv, bool own = false) {
   std::vector<CsvColumn> fields;
   for (const DeviceColumn& column : columns) {
@@ -134,11 +142,7 @@ std::vector<Device> read_devices(CsvReader csv, bool own = false) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       columns[i].set(device, csv.text(fields[i]), csv.place(columns[i].name));
     }
-    check_name(device, csv.place("name"));
-    if (const std::string listed = own ? canonical_device(device.name) : device.name;
-        bare(listed) != bare(device.name)) {
-      throw_bad_value(csv.place("name"), device.name, fmt::format("a name of its own: it is an alias of {}", listed));
-    }
+    if (own) check_name(device, csv.place("name"));
     const auto same = [&device](const Device& other) { return bare(other.name) == bare(device.name); };
     if (std::any_of(devices.begin(), devices.end(), same)) {
       throw InputError(fmt::format("{}device \"{}\" appears twice", csv.place("").prefix(), device.name));
@@ -149,15 +153,20 @@ std::vector<Device> read_devices(CsvReader csv, bool own = false) {
   return devices;
 }
 
-/// Adds a device, or replaces the one of its name.
+/// Adds a device, or replaces the one of its name, whose spelling and aliases stay: files have them.
 void put(std::vector<Device>& devices, Device device) {
   const auto known = std::find_if(devices.begin(), devices.end(),
                                   [&device](const Device& d) { return bare(d.name) == bare(device.name); });
   if (known == devices.end()) {
     devices.push_back(std::move(device));
-  } else {
-    *known = std::move(device);
+    return;
   }
+  device.name = known->name;
+  for (std::string& alias : known->aliases) {
+    const auto same = [&alias](const std::string& other) { return bare(other) == bare(alias); };
+    if (std::none_of(device.aliases.begin(), device.aliases.end(), same)) device.aliases.push_back(std::move(alias));
+  }
+  *known = std::move(device);
 }
 
 const DeviceCatalogue& built_in() {
@@ -300,14 +309,14 @@ std::optional<std::string> find_device(const DeviceCatalogue& catalogue, const s
   return found == names.end() ? std::nullopt : std::optional(*found);
 }
 
-std::optional<DeviceKind> listed_kind(std::string_view name) {
-  static const std::unordered_map<std::string_view, DeviceKind> listed = [] {
-    std::unordered_map<std::string_view, DeviceKind> all;
-    for (const Device& device : built_in().devices()) all.emplace(device.name, device.kind);
+const Device* listed_device(std::string_view name) {
+  static const std::unordered_map<std::string_view, const Device*> listed = [] {
+    std::unordered_map<std::string_view, const Device*> all;
+    for (const Device& device : built_in().devices()) all.emplace(device.name, &device);
     return all;
   }();
   const auto found = listed.find(name);
-  return found == listed.end() ? std::nullopt : std::optional(found->second);
+  return found == listed.end() ? nullptr : found->second;
 }
 
 std::string peak_precisions(const Device& device) {

@@ -40,8 +40,10 @@ const Architecture* find(std::string_view arch) {
 }
 
 /// A value in the range of real devices; else somebody took another unit.
-double plausible(const Device& device, const char* column, const std::optional<double>& value, double low,
-                 double high) {
+/// @param unknown  taken for an empty value; without it, @throws InputError for one
+double plausible(const Device& device, std::string_view column, const std::optional<double>& value, double low,
+                 double high, std::optional<double> unknown = std::nullopt) {
+  if (!value && unknown) return *unknown;
   if (!value) throw InputError(fmt::format("device \"{}\" has no {}", device.name, column));
   if (!(*value >= low && *value <= high)) {
     throw InputError(fmt::format("device \"{}\": {} {} is not between {} and {}; is the unit right?", device.name,
@@ -88,16 +90,22 @@ Hardware hardware_of(const Device& device, Precision precision) {
   Hardware hardware;
   hardware.name = device.name;
   hardware.family = device.kind == DeviceKind::gpu ? kernel_family(device.arch) : KernelFamily::none;
-  const double peak = plausible(device, column.c_str(), *flops / 1e12, 1e-3, 1e5);
+  constexpr double least = 1e-3, most = 1e5;  // TFLOP/s
+  const double peak = plausible(device, column, *flops / 1e12, least, most);
   hardware.flops = 1e12 * peak;
-  hardware.vector_flops = device.vector_flops(precision).value_or(hardware.flops);
+  const bool fp64 = precision == Precision::fp64;
+  hardware.vector_flops =
+      1e12 * plausible(device, fp64 ? "fp64_vector_tflops" : "fp32_vector_tflops",
+                       fp64 ? device.fp64_vector_tflops : device.fp32_vector_tflops, least, most, peak);
+  if (precision == Precision::default_) plausible(device, "tf32_tflops", device.tf32_tflops, least, most, peak);
   hardware.bandwidth = 1e9 * plausible(device, "mem_bw_gbs", device.mem_bw_gbs, 1, 1e5);
   // Waves and cache are second-order: a device whose specification does not name them is taken for a middling one.
-  hardware.sms = device.sms ? plausible(device, "sms", device.sms, 1, 1e4) : 64;
-  hardware.l2 = 1e6 * (device.l2_mb ? plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4) : 4);
+  hardware.sms = plausible(device, "sms", device.sms, 1, 1e4, 64);
+  hardware.l2 = 1e6 * plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4, 4);
   const bool vector_units = device.fp32_vector_tflops && peak <= *device.fp32_vector_tflops * 1.01;
   if (vector_units && device.boost_mhz && device.tdp_w) {
-    hardware.power_share = power_share(device.arch, *device.boost_mhz / 1e3, peak, *device.tdp_w);
+    const double mhz = plausible(device, "boost_mhz", device.boost_mhz, 100, 1e4);
+    hardware.power_share = power_share(device.arch, mhz / 1e3, peak, plausible(device, "tdp_w", device.tdp_w, 1, 1e4));
   }
   return hardware;
 }

@@ -101,13 +101,12 @@ double half_matmul_time(const double* p, const DeviceEffects& e, const Kernel& k
   return log_sum(smooth_max(compute, memory, std::exp(p[6])), p[2] + e[2]);
 }
 
-constexpr std::array<KernelParameter, 17> elementwise_parameters = {{{"memory", -0.15, 0.1},
+constexpr std::array<KernelParameter, 16> elementwise_parameters = {{{"memory", -0.15, 0.1},
                                                                      {"l2_speed", 0.5, 0.5},
                                                                      {"floor", -11.33, 0.5},
                                                                      {"sharpness", 0.5, 0.4},
                                                                      {"flops", 0.69, 0.5},
                                                                      {"l2_share", 0, 0.3},
-                                                                     {"unused", 0, 0.01},
                                                                      {"add", 0, 0.1},
                                                                      {"div", 0, 0.1},
                                                                      {"divu", 0, 0.1},
@@ -129,7 +128,7 @@ double log_memory(const double* p, const DeviceEffects& e, const Kernel& kernel,
 }
 
 double elementwise_time(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware) {
-  const double own = kernel.variant == 0 ? 0 : p[6 + kernel.variant];
+  const double own = kernel.variant == 0 ? 0 : p[5 + kernel.variant];
   const double memory = log_memory(p, e, kernel, hardware, p[5]) - own;
   const double compute = std::log(kernel.m * kernel.n / hardware.vector_flops) + p[4] + e[3];
   return smooth_max(smooth_max(memory, compute, 4), p[2] + e[2], std::exp(p[3]));

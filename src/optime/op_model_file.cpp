@@ -241,28 +241,44 @@ LayerRates read_layer_rates(const nlohmann::json& json) {
 }
 
 /// Rates in the units of devices.csv.
-constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 7> device_rates = {{
-    {"fp32_tflops", &Device::fp32_tflops},
+constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 13> device_rates = {{
     {"fp64_tflops", &Device::fp64_tflops},
+    {"fp32_tflops", &Device::fp32_tflops},
+    {"tf32_tflops", &Device::tf32_tflops},
+    {"bf16_tflops", &Device::bf16_tflops},
+    {"fp16_tflops", &Device::fp16_tflops},
     {"fp32_vector_tflops", &Device::fp32_vector_tflops},
     {"fp64_vector_tflops", &Device::fp64_vector_tflops},
     {"mem_bw_gbs", &Device::mem_bw_gbs},
     {"mem_gb", &Device::mem_gb},
+    {"l2_mb", &Device::l2_mb},
     {"sms", &Device::sms},
+    {"boost_mhz", &Device::boost_mhz},
+    {"tdp_w", &Device::tdp_w},
 }};
 
 nlohmann::json to_json(const Device& device) {
-  nlohmann::json json = {{"name", device.name}, {"source", device.source}};
+  nlohmann::json json = {{"name", device.name},
+                         {"kind", to_string(device.kind)},
+                         {"vendor", device.vendor},
+                         {"arch", device.arch},
+                         {"source", device.source}};
   for (const auto& [name, member] : device_rates) {
     if (device.*member) json[name] = *(device.*member);
   }
   return json;
 }
 
-/// CPUs: the catalogue has all others.
 Device read_device(const nlohmann::json& json) {
   Device device;
-  device.kind = DeviceKind::cpu;
+  device.kind = DeviceKind::cpu;  // early files say no kind
+  if (json.contains("kind")) {
+    const auto kind = enumerator_named<DeviceKind::other>(json_text(json, "kind"));
+    if (!kind) throw ModelError("field \"kind\" of a device is not gpu, cpu or other");
+    device.kind = *kind;
+    device.vendor = json_text(json, "vendor");
+    device.arch = json_text(json, "arch");
+  }
   device.name = json_text(json, "name");
   device.source = json_text(json, "source");
   for (const auto& [name, member] : device_rates) {

@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
+#include "catalogue/listed_device.h"
 #include "optime/op_model_state.h"
 #include "optime/probe.h"
 #include "statistics/confidence.h"
+#include "step/op_rules.h"
 #include "text/enum_names.h"
 #include "text/files.h"
 
@@ -74,8 +77,11 @@ struct KnownMachine {
   double fastest_host = HUGE_VAL, slowest_host = -HUGE_VAL;
 };
 
-std::optional<KnownMachine> known_machine(const StepModel& model, const Device& device, Precision precision) {
-  const std::string probe = probe_machine(device.name, precision);
+/// @param name  that the device was measured by; empty if it was not
+std::optional<KnownMachine> known_machine(const StepModel& model, const std::string& name, const Device& device,
+                                          Precision precision) {
+  if (name.empty()) return std::nullopt;
+  const std::string probe = probe_machine(name, precision);
   if (model.machines.count(probe) != 0) {
     const MachineEffects effects = model.effects_of(probe);
     return KnownMachine{model.parameters_of(probe), effects, effects.host, effects.host};
@@ -86,15 +92,15 @@ std::optional<KnownMachine> known_machine(const StepModel& model, const Device& 
   };
   KnownMachine mean;
   double count = 0;
-  for (const auto& [name, effects] : model.machines) {
-    const std::size_t first = name.find('|'), last = name.rfind('|');
+  for (const auto& [machine, effects] : model.machines) {
+    const std::size_t first = machine.find('|'), last = machine.rfind('|');
     if (first == std::string::npos || last <= first) continue;
-    if (canonical_device(name.substr(first + 1, last - first - 1)) != device.name) continue;
-    const auto measured = step_precision(name.substr(last + 1));
+    if (canonical_device(machine.substr(first + 1, last - first - 1)) != name) continue;
+    const auto measured = step_precision(machine.substr(last + 1));
     if (!measured || !same_rates(*measured)) continue;
     ++count;
     const auto towards = [&](double& value, double other) { value += (other - value) / count; };
-    const StepParameters& parameters = model.parameters_of(name);
+    const StepParameters& parameters = model.parameters_of(machine);
     for (std::size_t i = 0; i < step_parameters; ++i) towards(mean.parameters[i], parameters[i]);
     towards(mean.effects.compute, effects.compute);
     towards(mean.effects.memory, effects.memory);
@@ -112,11 +118,30 @@ std::optional<KnownMachine> known_machine(const StepModel& model, const Device& 
 /// and of others. docs/notes/optime.md says how they were chosen.
 constexpr MachineEffects unknown_deviation = {0.5, 0.4, 0.3}, known_deviation = {0.05, 0.05, 0.1};
 
-/// The device with the rates that its effects were learned for.
-const Device& as_measured(const OpModelState& state, const Device& device) {
-  const auto& known = state.measured.devices;
-  const auto found = std::find_if(known.begin(), known.end(), [&](const Device& d) { return d.name == device.name; });
-  return found == known.end() ? device : *found;
+/// The device of this name with the rates that its effects were learned for; null if they are not known.
+const Device* learned_device(const OpModelState& state, const std::string& name) {
+  const auto& kept = state.measured.devices;
+  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Device& d) { return d.name == name; });
+  return found == kept.end() ? listed_device(name) : &*found;
+}
+
+/// All that formulas read of a device. In a user's row it may differ from that of the device of the same name.
+auto rates_of(const Device& device, Precision asked) {
+  const Precision precision = computed_precision(device, asked);
+  return std::tuple(precision, device.kind, std::string_view(device.arch), device.matrix_flops(precision),
+                    device.convolution_flops(precision), device.vector_flops(precision), device.mem_bw_gbs,
+                    device.l2_mb, device.sms, device.boost_mhz, device.tdp_w);
+}
+
+/// @throws InputError for counts that a caller gave an operator and that none has
+void check_counts(const OpGraph& step) {
+  const auto fits = [](double count) { return count >= 0 && count <= max_counted; };
+  for (const Op& op : step.ops()) {
+    const auto read = static_cast<double>(op.bytes_read), written = static_cast<double>(op.bytes_written);
+    if (fits(op.flops) && fits(read) && fits(written)) continue;
+    throw InputError(fmt::format("operator \"{}\": {} FLOPs, {} bytes read, {} bytes written: not between 0 and {}",
+                                 step.name(op), op.flops, read, written, max_counted));
+  }
 }
 
 /// The rates of convolutions and normalisations are of NVIDIA's devices.
@@ -191,12 +216,17 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
 StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, const Device& asked, Precision precision,
                                 bool cuda_graph, const std::string& network, MachineEffects* slopes) {
   const OpModelState& state = model.impl_->state;
-  const Device& device = as_measured(state, asked);
-  const auto layers = state.measured.rates.find(rates_key(device.name, precision));
+  const Device* learned = learned_device(state, asked.name);
+  const bool measured_anew =  // this CPU's rates, in each process
+      learned != nullptr && learned->kind == DeviceKind::cpu && asked.name == Device::this_cpu().name;
+  const Device& device = measured_anew ? *learned : asked;
+  StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
+  if (learned != nullptr && rates_of(device, precision) != rates_of(*learned, precision)) on.matrix.name.clear();
+  const auto layers = state.measured.rates.find(rates_key(on.matrix.name, precision));
   const LayerRates* own = layers == state.measured.rates.end() ? nullptr : &layers->second;
-  const StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
+  check_counts(step);
   const std::vector<StepKernel> kernels = step_kernels(step);
-  const auto machine = known_machine(state.steps, device, precision);
+  const auto machine = known_machine(state.steps, on.matrix.name, device, precision);
   const KnownMachine known = machine.value_or(KnownMachine{state.steps.parameters, {}});
   const bool hosts_differ = known.slowest_host > known.fastest_host;
   const auto with_host = [&](double host) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "catalogue/listed_device.h"
 #include "network/layers.h"
 #include "optime/layers/layer_rates.h"
 #include "optime/layers/layer_step.h"
@@ -192,14 +193,13 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe) {
     throw InputError(fmt::format("the probe contradicts itself: {} took {:.3g} times what the other layers say of it",
                                  name_of(layers[i]->layer), std::exp(residuals[i] - middle)));
   }
-  if (device.matrix.family == KernelFamily::none) {  // a CPU's kernels are StepModel's
-    Device kept = probe.device;
-    std::erase(kept.aliases, "cpu");
-    std::erase_if(state.measured.devices, [&](const Device& d) { return d.name == kept.name; });
-    state.measured.devices.push_back(std::move(kept));
-    return;
-  }
-  state.kernels.probe(device.matrix, pointers_to(ops));
+  Device kept = probe.device;
+  std::erase(kept.aliases, "cpu");
+  std::erase_if(state.measured.devices, [&](const Device& d) { return d.name == kept.name; });
+  const Device* listed = listed_device(kept.name);
+  if (listed == nullptr || *listed != kept) state.measured.devices.push_back(std::move(kept));
+  // Kernels of a CPU are StepModel's.
+  if (device.matrix.family != KernelFamily::none) state.kernels.probe(device.matrix, pointers_to(ops));
 }
 
 }  // namespace perfpred

@@ -8,14 +8,15 @@
 
 #include <cmath>
 
-#include "catalogue/listed_kind.h"
+#include "catalogue/listed_device.h"
 #include "step/graph_folder.h"
 
 namespace perfpred {
 namespace {
 
 DeviceKind kind_of(const Workload& workload) {
-  return listed_kind(workload.device).value_or(workload.threads ? DeviceKind::cpu : DeviceKind::gpu);
+  const Device* listed = listed_device(workload.device);
+  return listed != nullptr ? listed->kind : workload.threads ? DeviceKind::cpu : DeviceKind::gpu;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "catalogue/listed_device.h"
 #include "optime/layers/layer_step.h"
 #include "optime/map_fit.h"
 #include "statistics/quantiles.h"
@@ -267,7 +268,8 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
     const auto known = std::find_if(result.devices.begin(), result.devices.end(),
                                     [&](const Device& device) { return device.name == name; });
     const Device device = known == result.devices.end() ? device_named(name, catalogue) : *known;
-    if (known == result.devices.end() && catalogue.candidates(name).empty()) result.devices.push_back(device);
+    const Device* listed = listed_device(name);
+    if (known == result.devices.end() && (listed == nullptr || *listed != device)) result.devices.push_back(device);
     const Precision precision = rows.front().layer.precision;
     const std::size_t untimed_here = std::erase_if(rows, [](const LayerRow& row) { return row.outcome != "ok"; });
     const std::size_t waiting_here = std::erase_if(rows, [](const LayerRow& row) {

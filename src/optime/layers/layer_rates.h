@@ -57,7 +57,7 @@ struct LayerRates {
 /// Rates of the devices and precisions of a table, by `device|precision`.
 struct MeasuredDevices {
   std::map<std::string, LayerRates> rates;
-  std::vector<Device> devices;     ///< those that the catalogue lacks
+  std::vector<Device> devices;     ///< those that the built-in catalogue lacks, or has with other rates
   std::vector<std::string> notes;  ///< layers that were left out, and why
 };
 
