@@ -224,6 +224,14 @@ TEST(Aggregator, RefusesWhatCannotBeSummedOrBelongsNotTogether) {
   expect_refused([](auto& run) { run.workload.batch_size = 0; });
   expect_refused([](auto& run) { run.test_acc = NAN; });
   expect_refused([](auto& run) { run.epoch_rel_sem = -0.1; });
+  // What read_runs() refuses, too.
+  expect_refused([](auto& run) { run.test_acc = 1.5; });
+  expect_refused([](auto& run) { run.params = 0; });
+  expect_refused([](auto& run) { run.epochs = -5; });
+  expect_refused([](auto& run) { run.step_cv = INFINITY; });
+  expect_refused([](auto& run) { run.avg_time_sec = std::nullopt; });
+  // Its square, which is summed, is not finite.
+  expect_refused([](auto& run) { run.epoch_rel_sem = 1e200; });
   EXPECT_THAT(aggregator.rows(), IsEmpty());
   aggregator.add(run_of_epochs({9, 1, 1}));
   auto other = run_of_epochs({9, 1, 1});

@@ -91,7 +91,8 @@ class PERFPRED_API Aggregator {
   Aggregator(Aggregator&&) noexcept;
   Aggregator& operator=(Aggregator&&) noexcept;
 
-  /// @throws InputError for a workload or a number out of range; times and throughputs are within 1e-100..1e100
+  /// @throws InputError for a run that read_runs() would not accept; times and throughputs are within 1e-100..1e100,
+  /// epoch_rel_sem is at most 1e100
   void add(const Run& run);
 
   /// Adds all rows of a runs.csv, a regular file in parallel, except runs that an earlier input has: one with the same
