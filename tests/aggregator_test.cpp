@@ -121,6 +121,30 @@ TEST(Aggregator, RunsOfDifferentEnvStayApart) {
   }
 }
 
+TEST(Aggregator, ARowWhoseRunsCannotScatterSoIsRefused) {
+  const TemporaryFolder folder;
+  const AggregateRow good = row_of({run_of_epochs({9, 1, 1}), run_of_epochs({9, 3, 3})});
+  const auto refusal_of = [&](const auto& change) {
+    AggregateRow row = good;
+    change(row);
+    write_aggregate(folder.file("agg.csv"), {row});
+    return testing::refusal([&] { (void)read_aggregate(folder.file("agg.csv")); });
+  };
+  const std::string place = folder.file("agg.csv") + ":2: ";
+  EXPECT_EQ(refusal_of([](AggregateRow&) {}), "");
+  // Two runs of times m - d and m + d, d at most m: a deviation of d sqrt(2).
+  EXPECT_EQ(refusal_of([](AggregateRow& row) { row.avg_time_std = std::sqrt(2.0) * 2; }), "");
+  EXPECT_EQ(refusal_of([](AggregateRow& row) { row.avg_time_std = 2.83; }), "") << "rounded";
+  EXPECT_EQ(refusal_of([](AggregateRow& row) { std::swap(row.avg_time_mean, row.avg_time_std = 0.01); }),
+            place + "avg_time_std \"2\" is not at most 0.0141 (n is 2, avg_time_mean is 0.01)");
+  EXPECT_THAT(refusal_of([](AggregateRow& row) { std::swap(row.avg_time_mean, row.thr_mean); }),
+              HasSubstr(place + "thr_std "));
+  EXPECT_THAT(refusal_of([](AggregateRow& row) { std::swap(row.acc_mean, row.acc_std = 0.01); }),
+              HasSubstr(place + "acc_std \"0.5\" is not at most"));
+  EXPECT_EQ(refusal_of([](AggregateRow& row) { row.n = 1; }),
+            place + "avg_time_std \"1.4142135623730951\" is not at most 0 (n is 1, avg_time_mean is 2)");
+}
+
 TEST(Aggregator, MeanLabelTakesTheRunsOwnFigures) {
   auto first = run_of_epochs({9, 1, 5});  // would be rejected otherwise
   first.images_per_sec = 7;               // not 50,000 / 3
@@ -224,6 +248,14 @@ TEST(Aggregator, RefusesWhatCannotBeSummedOrBelongsNotTogether) {
   expect_refused([](auto& run) { run.workload.batch_size = 0; });
   expect_refused([](auto& run) { run.test_acc = NAN; });
   expect_refused([](auto& run) { run.epoch_rel_sem = -0.1; });
+  // What read_runs() refuses, too.
+  expect_refused([](auto& run) { run.test_acc = 1.5; });
+  expect_refused([](auto& run) { run.params = 0; });
+  expect_refused([](auto& run) { run.epochs = -5; });
+  expect_refused([](auto& run) { run.step_cv = INFINITY; });
+  expect_refused([](auto& run) { run.avg_time_sec = std::nullopt; });
+  // Its square, which is summed, is not finite.
+  expect_refused([](auto& run) { run.epoch_rel_sem = 1e200; });
   EXPECT_THAT(aggregator.rows(), IsEmpty());
   aggregator.add(run_of_epochs({9, 1, 1}));
   auto other = run_of_epochs({9, 1, 1});

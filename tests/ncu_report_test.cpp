@@ -261,6 +261,8 @@ TEST_F(NcuReportTest, BadFilesAreRefusedByLine) {
               StartsWith(place + ":10: "));
   EXPECT_THAT(refusal(long_header + good + row(1, "k", "", "dram__bytes_read.sum", "byte", "-1")),
               StartsWith(place + ":10: "));
+  EXPECT_EQ(refusal(long_header + good + kernel(1, "k", "", "0", "1", "0", "0", "0")),
+            place + ":10: kernel 1 has a duration of 0; export the report with --print-units base");
   EXPECT_THAT(refusal(long_header + good + kernel(1, "k", "", "1.5", "1", "0", "0", "0") + good),
               AllOf(StartsWith(place + ":18: "), HasSubstr("kernel 0 was complete before")));
   EXPECT_THAT(refusal(long_header + std::string("\"1\",\"2\"\n")), StartsWith(place + ":2: 2 fields"));

@@ -111,7 +111,8 @@ TEST(PlanRuns, TakesOneRunSafely) {
 }
 
 TEST(PlanRuns, SaysWhatASafePlanJustMissed) {
-  const std::vector<AggregateRow> rows = made_up_rows(0);
+  std::vector<AggregateRow> rows = made_up_rows(0);
+  for (AggregateRow& row : rows) *row.acc_mean /= 2;  // what is added below leaves it a fraction
   const TimeRegressor model = TimeRegressor::fit(rows);
   PlanRequest request = safe_request(0.95, 1);
   set_budget(request, 100);
@@ -310,6 +311,20 @@ TEST(PlanRuns, RefusesRowsOfWhichNoneHasATime) {  // all of them ran out of memo
   std::vector<AggregateRow> rows = made_up_rows(0);
   for (AggregateRow& row : rows) row.avg_time_mean.reset();
   EXPECT_THAT(testing::refusal([&] { (void)plan_runs(rows, safe_request(0.5, 1)); }), ::testing::HasSubstr("a time"));
+}
+
+TEST(PlanRuns, RefusesRowsThatNoTableHolds) {
+  const auto refusal_of = [](const auto& change) {
+    std::vector<AggregateRow> rows = made_up_rows(0);
+    change(rows[7]);
+    return testing::refusal([&] { (void)plan_runs(rows, safe_request(0.5, 1)); });
+  };
+  EXPECT_EQ(refusal_of([](AggregateRow&) {}), "");
+  EXPECT_THAT(refusal_of([](AggregateRow& row) { row.workload.batch_size = -1; }), ::testing::HasSubstr("batch_size"));
+  EXPECT_THAT(refusal_of([](AggregateRow& row) { row.acc_mean = 7; }),
+              AllOf(::testing::StartsWith(made_up_rows(0)[7].workload.key()),
+                    ::testing::HasSubstr("acc_mean \"7\" is not a fraction")));
+  EXPECT_THAT(refusal_of([](AggregateRow& row) { row.thr_mean = -1; }), ::testing::HasSubstr("thr_mean"));
 }
 
 TEST(PlanRuns, RefusesACoverOfNothing) {

@@ -106,6 +106,25 @@ TEST(RunRecorder, ARunThatNoReaderWouldTakeIsRefusedAndNothingIsWritten) {
   EXPECT_EQ(slurp(path), before);
 }
 
+TEST(RunRecorder, ARowIsNoLongerThanReadersTake) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("runs.csv");
+  RunRecorder recorder(path);
+  const auto header = slurp(path).size();
+  auto run = sample_run(1);
+  run.note.clear();
+  recorder.append(run);
+  run.note = std::string((16U << 20U) - (slurp(path).size() - header), 'x');  // with it the line has 2^24 - 1 bytes
+  recorder.append(run);
+  EXPECT_EQ(recorder.runs().back(), run);
+  const auto before = slurp(path).size();
+  run.note += 'x';
+  EXPECT_THAT(
+      [&] { recorder.append(run); },
+      ThrowsMessage<InputError>(path + ": a new row of 16777217 bytes is too long: a line has less than 16 MB"));
+  EXPECT_EQ(slurp(path).size(), before);
+}
+
 TEST(RunRecorder, KeepsTheOrderOfAFileAndLeavesItsOwnColumnsEmpty) {
   const TemporaryFolder folder;
   std::vector<std::string> header = run_columns();

@@ -17,9 +17,14 @@
 #include "made_up_rows.h"
 #include "model/hybrid/hybrid.h"
 #include "model/hybrid/hybrid_model.h"
+#include "refusal.h"
 
 namespace perfpred {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(TimeRegressor, LinearIsOrdinaryLeastSquares) {
   // One architecture, steps = images / batch exactly: log time on log2 batch is a line with a known slope.
@@ -190,6 +195,12 @@ TEST(TimeRegressor, RefusesWhatCannotBeFitted) {
     EXPECT_THROW((void)TimeRegressor::fit(rows), InputError) << sem;
   }
   rows[3].epoch_rel_sem.reset();
+  for (const double deviation : {-0.1, std::nan(""), HUGE_VAL}) {
+    rows[3].avg_time_std = deviation;
+    EXPECT_THAT(testing::refusal([&] { (void)TimeRegressor::fit(rows); }),
+                AllOf(StartsWith(rows[3].workload.key()), HasSubstr("avg_time_std")));
+  }
+  rows[3].avg_time_std = 0;
   rows[3].avg_time_mean = NAN;
   EXPECT_THROW((void)TimeRegressor::fit(rows), InputError);
 }

@@ -77,7 +77,8 @@ struct RejectedRun {
 
 /// Groups runs by Workload::key() and env into rows of runs_agg.csv. Memory: sums for each group, 8 bytes that identify
 /// each run, and the time and timestamp of each rejected run. Partial aggregates, of several files or machines, merge
-/// to the same rows in any order: sums are kept in twice the precision of a double.
+/// to the same rows in any order: sums are kept in twice the precision of a double. A run without a timestamp cannot be
+/// recognised: it counts each time that it is added or merged.
 class PERFPRED_API Aggregator {
  public:
   /// `robust`: a run counts by its median timed epoch (all but the first; `steps` runs by avg_time_sec), unless its
@@ -91,7 +92,8 @@ class PERFPRED_API Aggregator {
   Aggregator(Aggregator&&) noexcept;
   Aggregator& operator=(Aggregator&&) noexcept;
 
-  /// @throws InputError for a workload or a number out of range; times and throughputs are within 1e-100..1e100
+  /// @throws InputError for a run that read_runs() would not accept; times and throughputs are within 1e-100..1e100,
+  /// epoch_rel_sem is at most 1e100
   void add(const Run& run);
 
   /// Adds all rows of a runs.csv, a regular file in parallel, except runs that an earlier input has: one with the same

@@ -95,7 +95,7 @@ struct RunPlan {
                                              const TimeRegressor& model);
 
 /// Writes the runs as CSV: key, cost_sec, value, device, start_sec, then the workload's other columns.
-/// @throws Error if the file cannot be written
+/// @throws as write_aggregate() does
 PERFPRED_API void write_plan(const std::string& path, const RunPlan& plan);
 
 }  // namespace perfpred

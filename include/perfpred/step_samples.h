@@ -26,7 +26,8 @@ struct StepSamplesOptions {
   std::int64_t max_samples = 2000;  ///< of criterion `samples`; >= 1
   double max_sec = 1;               ///< of criterion `time`: sum of the samples; > 0
   double limit_sec = 3;             ///< total time of all samples, warm-up included, after which no more are taken; > 0
-  /// If a larger share of the samples is disturbed, they are kept and the label is flagged; 0 to 1.
+  /// If a larger share of the samples is disturbed, they are kept and the label is flagged; 0 to 1. Below 20 samples
+  /// after warm-up a share says little: then they are only kept if sampling ends with fewer than three others.
   double max_discarded = 0.5;
 };
 

@@ -4,9 +4,11 @@
 #include <perfpred/error.h>
 
 #include <array>
+#include <cmath>
 #include <unordered_map>
 #include <utility>
 
+#include "aggregate/figures.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "workload/workload_columns.h"
@@ -46,6 +48,7 @@ constexpr std::array<NumberColumn, 7> number_columns = {
      {"acc_mean", &AggregateRow::acc_mean, NumberColumn::With::accuracy},
      {"acc_std", &AggregateRow::acc_std, NumberColumn::With::accuracy},
      {"epoch_rel_sem", &AggregateRow::epoch_rel_sem, NumberColumn::With::nothing}}};
+constexpr double rounding = 1.01;  // of means and deviations that were written with few digits
 
 std::int64_t count(const CsvReader& csv, const CsvColumn& column) {
   const std::int64_t value = csv.integer(column);
@@ -82,7 +85,7 @@ class AggregateReader {
     row.steps_per_epoch = csv_.positive_integer(steps_);
     for (std::size_t i = 0; i < numbers_.size(); ++i) {
       if (const std::string_view text = csv_.text(numbers_[i]); !text.empty()) {
-        row.*number_columns[i].value = parse_non_negative(text, csv_.place(numbers_[i].name));
+        row.*number_columns[i].value = parse_finite(text, csv_.place(numbers_[i].name));
       }
     }
     if (!csv_.text(n_rejected_).empty()) row.n_rejected = count(csv_, n_rejected_);
@@ -109,11 +112,7 @@ class AggregateReader {
       if (column.with == NumberColumn::With::runs && value.has_value() != (row.n > 0))
         refuse(fmt::format("n is {} but {} is {}", row.n, column.name, value ? "given" : "empty"));
     }
-    for (const auto& [name, value] : {std::pair("avg_time_mean", row.avg_time_mean), {"thr_mean", row.thr_mean}}) {
-      if (value && *value <= 0) throw_bad_value(csv_.place(name), number_text(value), "a positive number");
-    }
-    if (row.acc_mean && *row.acc_mean > 1)
-      throw_bad_value(csv_.place("acc_mean"), number_text(row.acc_mean), "a fraction");
+    check_figures(row, csv_.place({}));
   }
 
   CsvReader csv_;
@@ -139,6 +138,32 @@ std::string field_text(const AggregateRow& row, std::string_view name) {
 }
 
 }  // namespace
+
+void check_figures(const AggregateRow& row, ValuePlace place) {
+  const auto require = [&place](bool holds, std::string_view name, const std::optional<double>& value,
+                                std::string_view expected) {
+    if (holds) return;
+    place.name = name;
+    throw_bad_value(place, number_text(value), expected);
+  };
+  for (const NumberColumn& column : number_columns) {
+    const auto& value = row.*column.value;
+    require(!value || (*value >= 0 && std::isfinite(*value)), column.name, value, "a number that is zero or more");
+  }
+  require(row.avg_time_mean != 0, "avg_time_mean", row.avg_time_mean, "a positive number");
+  require(row.thr_mean != 0, "thr_mean", row.thr_mean, "a positive number");
+  require(!row.acc_mean || *row.acc_mean <= 1, "acc_mean", row.acc_mean, "a fraction");
+  for (std::size_t i = 0; i + 1 < number_columns.size(); i += 2) {  // a mean and its deviation
+    const auto& mean = row.*number_columns.at(i).value;
+    const auto& deviation = row.*number_columns.at(i + 1).value;
+    if (!mean || !deviation) continue;
+    const double most = row.n > 1 ? std::sqrt(static_cast<double>(row.n)) * *mean : 0;
+    if (*deviation <= rounding * most) continue;
+    place.name = number_columns.at(i + 1).name;
+    throw_bad_value(place, number_text(deviation),
+                    fmt::format("at most {:.3g} (n is {}, {} is {})", most, row.n, number_columns.at(i).name, *mean));
+  }
+}
 
 std::string AggregateFlags::text() const {
   std::string text;

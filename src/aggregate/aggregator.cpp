@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -15,6 +14,7 @@
 
 #include "aggregate/partial_aggregate.h"
 #include "runs/run_log.h"
+#include "runs/run_row.h"
 #include "text/csv.h"
 #include "text/enum_names.h"
 #include "text/files.h"
@@ -64,14 +64,7 @@ Aggregator::Aggregator(Aggregator&&) noexcept = default;
 Aggregator& Aggregator::operator=(Aggregator&&) noexcept = default;
 
 void Aggregator::add(const Run& run) {
-  const auto check = [](std::string_view name, double value) {
-    if (value >= 0 && std::isfinite(value)) return;
-    throw_bad_value({{}, 0, name}, number_text(value), "a number that is zero or more");
-  };
-  run.workload.validate();
-  for (const double sec : run.epoch_times) check("the time of an epoch", sec);
-  if (run.test_acc) check("test_acc", *run.test_acc);
-  if (run.epoch_rel_sem) check("epoch_rel_sem", *run.epoch_rel_sem);
+  check_run(run);
   static const RunSet none;
   impl_->add(run, impl_->groups.index_of(run.workload, run.env), none, 0);
 }

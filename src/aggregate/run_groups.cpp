@@ -56,6 +56,9 @@ void check_summable(std::string_view name, double value) {
 }  // namespace
 
 std::optional<Rejection> RunGroup::add(const Run& run, Aggregator::Label label) {
+  if (run.epoch_rel_sem && *run.epoch_rel_sem > max_summable) {
+    throw_bad_value({{}, 0, "epoch_rel_sem"}, number_text(run.epoch_rel_sem), "at most 1e100");
+  }
   const auto images = static_cast<double>(workload.train_images);
   std::optional<Rejection> rejection;
   if (run.outcome != Outcome::ok) rejection = rejection_for(run.outcome);

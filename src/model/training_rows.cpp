@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/training_rows.h"
 
-#include <perfpred/error.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "aggregate/figures.h"
 #include "text/hash.h"
 #include "text/parse.h"
 
@@ -22,12 +21,7 @@ std::vector<AggregateRow> training_rows(std::span<const AggregateRow> rows) {
     if (!row.avg_time_mean || row.n < 1) continue;
     row.workload.validate();
     std::string key = row.workload.key();
-    if (!(*row.avg_time_mean > 0) || !std::isfinite(*row.avg_time_mean)) {
-      throw InputError(fmt::format("the time of {} is not positive", key));
-    }
-    if (row.epoch_rel_sem && !(*row.epoch_rel_sem >= 0 && std::isfinite(*row.epoch_rel_sem))) {
-      throw InputError(fmt::format("epoch_rel_sem {} of {} is not a number >= 0", *row.epoch_rel_sem, key));
-    }
+    check_figures(row, {key, 0, {}});
     keyed.emplace_back(std::move(key), row);
   }
   const auto by = [](const auto& entry) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "aggregate/figures.h"
 #include "catalogue/device_table.h"
 #include "model/lognormal.h"
 
@@ -31,6 +32,10 @@ class CandidateTable {
   CandidateTable(std::span<const AggregateRow> rows, const PlanRequest& request)
       : request_(request), devices_(device_names(request)) {
     if (rows.empty()) throw InputError("there is no row to plan with");
+    for (const AggregateRow& row : rows) {
+      row.workload.validate();
+      check_figures(row, {row.workload.key(), 0, {}});
+    }
   }
 
   [[nodiscard]] bool passes(const AggregateRow& row) {

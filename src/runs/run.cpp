@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -60,7 +61,8 @@ RunColumn number_column(std::string_view name, bool mandatory = false) {
           [](Run& r, std::string_view t, const ValuePlace& p) {
             r.*member = t.empty() ? std::nullopt : std::optional(parse_non_negative(t, p));
           },
-          [](const Run& r) { return number_text(r.*member); }};
+          [](const Run& r) { return number_text(r.*member); },
+          member};
 }
 
 RunColumn drift_column() {
@@ -224,6 +226,21 @@ std::vector<Run> read_runs(const std::string& path) {
   std::vector<Run> runs;
   while (csv.next()) runs.push_back(parser.parse(csv.fields(), csv.place("")));
   return runs;
+}
+
+void check_run(const Run& run) {
+  const auto check_number = [](std::string_view name, double value) {
+    if (value >= 0 && std::isfinite(value)) return;
+    throw_bad_value({{}, 0, name}, number_text(value), "a number that is zero or more");
+  };
+  run.workload.validate();
+  if (run.epochs < 0) throw_bad_value({{}, 0, "epochs"}, std::to_string(run.epochs), "a count");
+  if (run.params < 1) throw_bad_value({{}, 0, "params"}, std::to_string(run.params), "a positive integer");
+  for (const double sec : run.epoch_times) check_number("the time of an epoch", sec);
+  for (const RunColumn& column : run_table()) {
+    if (column.number != nullptr && run.*column.number) check_number(column.name, *(run.*column.number));
+  }
+  check(run, {});
 }
 
 const std::vector<std::string>& run_columns() {

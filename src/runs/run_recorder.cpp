@@ -227,7 +227,12 @@ void RunRecorder::append(const Run& run) {
     fields.push_back(found == run_columns().end() ? std::string()
                                                   : ours[static_cast<std::size_t>(found - run_columns().begin())]);
   }
-  file.append(csv_line(fields));
+  const std::string line = csv_line(fields);
+  if (line.size() > max_line_bytes) {
+    throw InputError(
+        fmt::format("{}: a new row of {} bytes is too long: a line has less than 16 MB", path_, line.size()));
+  }
+  file.append(line);
 }
 
 std::vector<Run> RunRecorder::runs() {

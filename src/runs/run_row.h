@@ -3,6 +3,7 @@
 #include <perfpred/run.h>
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ struct RunColumn {
   const WorkloadColumn* workload = nullptr;  ///< reads and writes the column if it is a field of the workload, else:
   void (*set)(Run& run, std::string_view text, const ValuePlace& place) = nullptr;
   std::string (*get)(const Run& run) = nullptr;
+  std::optional<double> Run::*number = nullptr;  ///< of a column of zero or more
 };
 
 /// All columns, in the order of runs.csv: header, reader, writer and JSON follow this list.
@@ -29,6 +31,9 @@ struct RunColumn {
 
 [[nodiscard]] const std::vector<std::string>& run_columns();    ///< header of runs.csv, in order
 [[nodiscard]] std::vector<std::string> run_fields(const Run&);  ///< a row, unquoted, in that order
+
+/// @throws InputError, which names the column, for a run that read_runs() would not accept
+void check_run(const Run& run);
 
 /// The run whose row this is. @throws InputError as RunParser does, prefixed by `where`
 [[nodiscard]] Run run_from_fields(const std::vector<std::string>& columns, const std::vector<std::string>& fields,

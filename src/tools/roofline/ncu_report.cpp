@@ -241,6 +241,9 @@ class Reader {
                       "it has decimal {}",
                       shown(text), decimal_ == ',' ? "comma" : "point", decimal_ == ',' ? "points" : "commas"));
     }
+    if (metric.counter == duration && *value == 0) {  // a short kernel's, in a long unit with few digits
+      fail(fmt::format("kernel {} has a duration of 0; export the report with --print-units base", launch_.id));
+    }
     // A section and a raw counter may both give one quantity; tensor operations have one metric per type to add up.
     auto& sum = launch_.values[at(metric.counter)];
     if (!sum || metric.counter == tensor_ops) sum = sum.value_or(0) + *value * factor;

@@ -37,8 +37,9 @@ struct NcuReport {
   /// wide (`--page raw`: a row per kernel, units in the second row). Lines before and after the table are skipped.
   /// @param decimal  separator of fractions in the file, `.` or `,`; thousands may be grouped by any other separator
   /// @throws InputError, `file:line: ...`, for a file that is not such an export, a number or unit that cannot be read,
-  /// or a file without the needed metrics (the message names all that are missing): a duration, bytes of device memory,
-  /// and either additions, multiplications and fused multiply-adds of one precision or tensor operations
+  /// a duration of 0, or a file without the needed metrics (the message names all that are missing): a duration, bytes
+  /// of device memory, and either additions, multiplications and fused multiply-adds of one precision or tensor
+  /// operations
   [[nodiscard]] static NcuReport read(const std::string& path, char decimal = '.');
 
   /// A table for people: totals, ranges, kernels, warnings. `label` is its heading.
