@@ -72,6 +72,17 @@ TEST(StepSamples, WhenAllAreDisturbedAllAreKeptAndFlagged) {
   EXPECT_TRUE(label.disturbed);
 }
 
+TEST(StepSamples, BelowTwentyAShareSaysLittle) {
+  const auto label_of = [](int quiet) {
+    StepSamples samples(within(3));
+    for (int i = 0; !samples.finished(); ++i) samples.add(i < quiet ? 0.1 : 0.2, i >= quiet);
+    return samples.label();
+  };
+  EXPECT_FALSE(label_of(3).disturbed);
+  EXPECT_EQ(label_of(3).samples, 3);
+  EXPECT_TRUE(label_of(2).disturbed);
+}
+
 TEST(StepSamples, ADisturbedBeginningIsForgottenOnceMostSamplesAreQuiet) {
   std::mt19937 random(6);
   StepSamples samples(until(0.0005, 10));
