@@ -98,7 +98,8 @@ struct PERFPRED_API Workload {
 
 /// A workload with one field, named as in keys and tables, replaced. Another network brings the input, classes and
 /// samples an epoch that it is usually trained on, and has no depth and base_filters; set the network first.
-/// @throws InputError if there is no such field, the text is not a value of it, or the network is not known
+/// @throws InputError if there is no such field, the text is not a value of it or out of its range, or the
+/// network is not known
 [[nodiscard]] PERFPRED_API Workload with_field(Workload workload, std::string_view field, std::string_view text);
 
 /// A field's value as text, as in keys and tables. @throws InputError if there is no such field
