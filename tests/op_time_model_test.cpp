@@ -195,7 +195,6 @@ TEST_F(OpModel, AnswersForAnyNetworkOnAnyDevice) {
       EXPECT_GT(listed, 0.9 * time.device_sec) << network << " has more than ten operators, but few of them are slow";
       EXPECT_LE(listed, time.device_sec * (1 + 1e-9));
       EXPECT_NE(time.provenance, Provenance::runs);
-      EXPECT_EQ(time.unknown_bytes, 0);
     }
   }
 }
@@ -221,7 +220,6 @@ TEST_F(OpModel, UnknownOperatorsCountByTheirBytesAndWiden) {
   };
   const StepTime unknown = answer(OpKind::unknown), known = answer(OpKind::relu);
   EXPECT_EQ(unknown.provenance, Provenance::bytes);
-  EXPECT_EQ(unknown.unknown_bytes, 1);
   EXPECT_GT(unknown.sec.p95 / unknown.sec.p05, 2 * known.sec.p95 / known.sec.p05);
   // 50 times 2 x 256 MiB at 320 GB/s are 84 ms at least.
   EXPECT_GT(unknown.sec.p50, 0.084);

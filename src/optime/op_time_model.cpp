@@ -223,12 +223,10 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   }
   std::vector<Provenance> rests_on(kernels.size(), by_steps);
   StepTime time;
-  double bytes = 0, unknown = 0, shared = 0;
+  double shared = 0;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     double width = step_width;
-    bytes += kernels[i].bytes;
     if (kernels[i].group == StepGroup::unknown) {
-      unknown += kernels[i].bytes;
       rests_on[i] = Provenance::bytes;
       width = std::log(5.0);  // an operator may move its bytes several times, or compute on them
     } else if (own != nullptr && own->knows(kernels[i].group)) {
@@ -259,7 +257,6 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
     *slopes = {by.compute * deviation.compute, by.memory * deviation.memory, one_clock ? 0 : by.host * deviation.host};
   }
   time.host_sec = clocks.host_sec;
-  time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
   // Errors of one device's kernels go together; the host's are a factor of two.
   const double on_device = std::min(1.0, time.device_sec / total);
   double host_width = (1 - on_device) * std::log(2.0);
