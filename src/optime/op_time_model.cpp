@@ -56,7 +56,7 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   const bool softmax = op.kind == OpKind::softmax, norm = op.kind == OpKind::layer_norm;
   if (!softmax && !norm) return std::nullopt;
   const Shape& shape = step.shape(step.outputs(op)[0]);
-  if (shape.rank() == 0) return std::nullopt;
+  if (shape.rank() == 0 || shape.numel() == 0) return std::nullopt;
   Kernel kernel;
   kernel.kind = softmax ? KernelClass::softmax : KernelClass::layernorm;
   kernel.n = static_cast<double>(shape.back());
