@@ -3,6 +3,7 @@
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/op_time_model.h>
+#include <perfpred/roofline.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
@@ -252,6 +253,16 @@ TEST(StandardModel, AnswersForEveryGpuOfTheCatalogueWithinReachOfItsPeak) {
     ++asked;
   }
   EXPECT_GT(asked, 25);
+}
+
+TEST(StandardModel, ComputesNoProductFasterThanThePeakOfADeviceThatWasNotMeasured) {
+  const OpGraph step = Workload::zoo("gpt2", 4).graph();
+  const DeviceCatalogue catalogue;
+  for (const Device& device : catalogue.devices()) {
+    const auto limits = limits_if_known(device, lower(step, device.kind), Precision::fp32);
+    if (device.kind != DeviceKind::gpu || !limits) continue;
+    EXPECT_GT(OpTimeModel::standard().predict(step, device, Precision::fp32).sec.p50, limits->time_sec) << device.name;
+  }
 }
 
 TEST_F(OpModel, AFileGivesTheSameAnswers) {

@@ -219,7 +219,14 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   if (own != nullptr) {
     own->kernel_seconds(kernels, on, seconds);
   } else {
-    for (const StepKernel& kernel : kernels) seconds.push_back(formula.seconds(kernel));
+    for (const StepKernel& kernel : kernels) {
+      seconds.push_back(formula.seconds(kernel));
+      // Efficiencies may exceed 1: the cards that they were learned on do not all sustain their peak.
+      const bool product = is_conv_or_matmul(kernel.kind) && !kernel.three_by_three;
+      if (machine || !product) continue;
+      const double peak = is_convolution(kernel.kind) ? on.conv_flops : on.matrix.flops;
+      seconds.back() = std::max(seconds.back(), kernel.flops / peak);
+    }
   }
   std::vector<Provenance> rests_on(kernels.size(), by_steps);
   StepTime time;
