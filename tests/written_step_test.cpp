@@ -239,6 +239,10 @@ TEST_F(OpRules, AreArithmeticOfElementsAndSizes) {
 
 TEST_F(OpRules, OfAProgramAreRefusedWhereTheyGiveNoCount) {
   EXPECT_THAT(testing::refusal([] { register_op("mylib::odd", nullptr); }), HasSubstr("mylib::odd"));
+  for (const char* name : {"::odd", "mylib::", "odd"}) {
+    EXPECT_EQ(testing::refusal([&] { register_op(name, [](const auto&...) { return 1.0; }); }),
+              "\"" + std::string(name) + "\" is not an operator's name like mylib::attention");
+  }
   const auto count = [](double number) {
     return [number](std::span<const Shape>, std::span<const Shape>) { return number; };
   };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "step/op_rules.h"
+#include "text/parse.h"
 
 namespace perfpred {
 namespace {
@@ -31,10 +32,14 @@ OpCount checked(const std::string& name, std::string_view what, OpCount count) {
 
 }  // namespace
 
+void check_op_name(const std::string& name, const std::string& place) {
+  const std::size_t colons = name.find("::");
+  if (colons != 0 && colons != std::string::npos && colons + 2 != name.size()) return;
+  throw InputError(fmt::format("{}\"{}\" is not an operator's name like mylib::attention", place, shown(name)));
+}
+
 void register_op(const std::string& name, OpCount flops, OpCount bytes) {
-  if (name.find("::") == std::string::npos) {
-    throw InputError(fmt::format("operator \"{}\" has no namespace: mylib::{}", name, name));
-  }
+  check_op_name(name);
   if (!flops) throw InputError(fmt::format("operator \"{}\" has no count of FLOPs", name));
   auto rule = std::make_shared<const OpRule>(
       OpRule{checked(name, "FLOPs", std::move(flops)), bytes ? checked(name, "bytes", std::move(bytes)) : nullptr});
