@@ -190,6 +190,16 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,8000,,fp32,"));
 }
 
+TEST_F(CapturedStep, RulesThatMatchNoOperatorAreNamed) {
+  const std::string rules = folder_.write(
+      "rules.txt", "mylib::unheard_of flops = in0\nmylib::unheard flops = in0\nmylib::attention flops = in0\n");
+  const Finished some = spawn({program("inspect"), "--step", file_, "--op-rules", rules});
+  EXPECT_EQ(some.exit_code, 0);
+  EXPECT_EQ(some.err, "--op-rules: mylib::attention, mylib::unheard matched no operator\n");
+  const std::string right = folder_.write("right.txt", "mylib::unheard_of flops = in0\n");
+  EXPECT_EQ(spawn({program("inspect"), "--step", file_, "--op-rules", right}).err, "");
+}
+
 TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
   const auto refused = [&](std::vector<std::string> arguments, const char* message) {
     const Finished finished = spawn(arguments);
