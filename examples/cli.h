@@ -60,6 +60,9 @@ class Program : public CLI::App {
   /// Lets `output` replace the file of `input`, or add to it.
   void lets_overwrite(const std::string& input, const std::string& output) { overwritten_ = {input, output}; }
 
+  /// What to say when the body is done.
+  void at_end(std::function<void()> say) { at_end_ = std::move(say); }
+
   /// Parses, runs the body, and turns whatever is thrown into one line and an exit code.
   int run(int argc, char** argv, const std::function<void()>& body) {
     try {
@@ -68,6 +71,7 @@ class Program : public CLI::App {
         check_outputs();
         check_texts();
         body();
+        if (at_end_) at_end_();
       }
       if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error("standard output cannot be written");
       return done;
@@ -188,6 +192,7 @@ class Program : public CLI::App {
   }
 
   std::pair<std::string, std::string> overwritten_;
+  std::function<void()> at_end_;
 };
 
 }  // namespace perfpred::cli

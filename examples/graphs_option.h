@@ -3,14 +3,22 @@
 // The options --graphs, where a network is named, and --op-rules, where operators are counted.
 #include <perfpred/op_graph.h>
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
 #include "cli.h"
+#include "step/op_rules.h"
 
 namespace perfpred::cli {
 
 inline CLI::Option* add_op_rules_option(Program& program) {
+  program.at_end([] {
+    if (const std::string rules = unused_rules(); !rules.empty()) {
+      fmt::print(stderr, "--op-rules: {} matched no operator\n", rules);
+    }
+  });
   return program.add_option_function<std::string>(
       "--op-rules", [](const std::string& file) { register_ops(file); },
       "text file of rules that count operators of your own: mylib::op flops = 2 * in0 * in1[-1]");

@@ -101,6 +101,14 @@ TEST(TrainingJob, NeedsAThreadAndABatch) {
   EXPECT_THROW(static_cast<void>(estimate_memory(OpGraph(), job)), InputError);
 }
 
+TEST(TrainingJob, HoldsNoNegativeMemory) {
+  for (std::int64_t TrainingJob::*bytes : {&TrainingJob::context_bytes, &TrainingJob::matrix_workspace_bytes}) {
+    TrainingJob job;
+    job.*bytes = -1;
+    EXPECT_THROW(static_cast<void>(estimate_memory(OpGraph(), job)), InputError);
+  }
+}
+
 TEST(TrainingJob, FollowsFromTheDevice) {
   const DeviceCatalogue catalogue;
   const TrainingJob a100 = TrainingJob::on(catalogue.find("A100-SXM4-80GB")).value();

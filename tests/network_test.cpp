@@ -329,6 +329,14 @@ TEST(Network, RefusesWhatDoesNotFit) {
   expect_refused(words, "30522");
 }
 
+TEST(Shape, HasNoElementsIfAnySizeIsZero) {
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  for (const Shape& shape : {Shape{0, large, large}, Shape{large, 0, large}, Shape{large, large, 0}}) {
+    EXPECT_EQ(shape.numel(), 0) << shape.text();
+  }
+  EXPECT_THAT(testing::refusal([] { (void)Shape({large, large}).numel(); }), HasSubstr("too large for any device"));
+}
+
 TEST(Network, RefusesWhatNoDeviceCouldHold) {
   EXPECT_THROW(static_cast<void>(Workload::zoo("resnet50", std::int64_t{1} << 60)), InputError);
   const std::int64_t huge = std::int64_t{1} << 40;

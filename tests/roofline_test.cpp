@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <perfpred/error.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/roofline.h>
 #include <perfpred/workload.h>
@@ -70,6 +69,8 @@ TEST(Roofline, RefusesWhatIsUnknown) {
   Device t4 = catalogue.find("T4");
   t4.fp16_tflops = NAN;
   EXPECT_THAT(testing::refusal([&] { (void)Roofline(t4); }), HasSubstr("fp16 is nan"));
+  t4.launch_us = -1;
+  EXPECT_EQ(testing::refusal([&] { (void)Roofline(t4); }), "device \"T4\": launch_us is -1, not positive");
 }
 
 /// A matrix product and a vector operator, in a device of round numbers.

@@ -132,6 +132,21 @@ TEST(StepFile, AFolderMakesNetworksKnown) {
   EXPECT_THAT(testing::refusal([&] { add_graphs(folder.file("nowhere")); }), HasSubstr("is not a folder"));
 }
 
+TEST(StepFile, OfAnotherStepIsNotTakenForANetworksOwn) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("0123456789ab.json", linear_step().dump());
+  add_graphs(folder.path());
+  Workload workload;
+  workload.depth = workload.base_filters = std::nullopt;
+  workload.network = "step:0123456789ab";
+  workload.batch_size = batch;
+  EXPECT_EQ(testing::refusal([&] { (void)workload.graph(); }),
+            path + ": is " + StepFile(path).name() + ", not step:0123456789ab");
+  workload.network = "pt2:0123456789ab";  // digits of the network's file, not of the step's
+  workload.input = {inputs};
+  EXPECT_EQ(workload.graph().params(), inputs * outputs);
+}
+
 TEST(StepFile, SaysWhereItIsWrong) {
   struct Wrong {
     const char* place;  // a JSON pointer

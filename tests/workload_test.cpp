@@ -246,6 +246,20 @@ TEST(Workload, AnotherNetworkBringsTheDataItIsUsuallyTrainedOn) {
   EXPECT_EQ(own.train_images, resnet.train_images);
 }
 
+TEST(Workload, AFieldOutOfItsRangeIsRefusedWhenItIsSet) {
+  const auto refused = [](const char* field, const char* text) {
+    return testing::refusal([&] { (void)with_field(Workload(), field, text); });
+  };
+  EXPECT_EQ(refused("depth", "6"), "depth 6 is not in 1..5");
+  EXPECT_EQ(refused("base_filters", "65537"), "base_filters 65537 is not in 1..65536");
+  EXPECT_EQ(refused("classes", "1"), "classes 1 is not at least 2");
+  EXPECT_EQ(refused("device", "a;b"), "device \"a;b\" is not free of ; and control characters");
+  EXPECT_EQ(refused("input", "1x1x1x1x1x1x1x1"), "input 1x1x1x1x1x1x1x1 has too many sizes");
+  // What depends on other fields may be set in any order.
+  EXPECT_EQ(with_field(with_field(Workload(), "depth", "5"), "input", "3x64x64").depth, 5);
+  EXPECT_EQ(with_field(with_field(Workload(), "depth", "5"), "input", "3x16x16").depth, 5);
+}
+
 TEST(Workload, TrainedLikeTakesWhereAndHowAnotherRuns) {
   Workload other = Workload::zoo("resnet18", 7);
   other.device = "T4";

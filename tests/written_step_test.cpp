@@ -105,6 +105,20 @@ TEST(WrittenStep, KeepsWhenMemoryIsGivenBack) {
   expect_same(StepFile(path).graph(8), step);
 }
 
+TEST(WrittenStep, KeepsCountsThatTheOperandsDoNotTell) {
+  const TemporaryFolder folder;
+  json own = testing::linear_step();
+  own["ops"][0].update({{"flops", 1000}, {"flops_growth", 10}, {"bytes", 4000}});  // a product
+  own["ops"][1].update({{"flops", 7}, {"bytes", 11}, {"bytes_growth", 2}});        // a fill
+  own["ops"][3]["flops"] = 1;                                                      // on lists
+  own["ops"][4]["bytes"] = 5;                                                      // unknown
+  const StepFile captured(folder.write("captured.json", own.dump()));
+  const std::string path = folder.file("written.json");
+  write_step(path, Precision::fp32, {8, 16}, [&](std::int64_t size) { return captured.graph(size); });
+  for (const std::int64_t size : {8, 16, 20}) expect_same(StepFile(path).graph(size), captured.graph(size));
+  EXPECT_EQ(StepFile(path).graph(20).ops()[0].flops, 1120);
+}
+
 TEST(WrittenStep, RefusesStepsOfTwoNetworks) {
   const TemporaryFolder folder;
   const auto refused = [&](const OpGraph& one, std::int64_t other_batch, const OpGraph& other) {
@@ -225,6 +239,10 @@ TEST_F(OpRules, AreArithmeticOfElementsAndSizes) {
 
 TEST_F(OpRules, OfAProgramAreRefusedWhereTheyGiveNoCount) {
   EXPECT_THAT(testing::refusal([] { register_op("mylib::odd", nullptr); }), HasSubstr("mylib::odd"));
+  for (const char* name : {"::odd", "mylib::", "odd"}) {
+    EXPECT_EQ(testing::refusal([&] { register_op(name, [](const auto&...) { return 1.0; }); }),
+              "\"" + std::string(name) + "\" is not an operator's name like mylib::attention");
+  }
   const auto count = [](double number) {
     return [number](std::span<const Shape>, std::span<const Shape>) { return number; };
   };

@@ -18,8 +18,9 @@ struct PERFPRED_API TrainingJob {
   bool caching_allocator = false;
   int threads = 2;         ///< of a CPU, >= 1; oneDNN's convolutions depend on it
   int loader_batches = 2;  ///< batches on the device at a time, >= 1: the one trained on, and those loaded ahead
-  std::int64_t matrix_workspace_bytes = 0;  ///< of one handle of the matrix library; forward and backward have one each
-  std::int64_t context_bytes = 0;           ///< of the driver
+  std::int64_t matrix_workspace_bytes = 0;  ///< >= 0, of one handle of the matrix library; forward and backward have
+                                            ///< one each
+  std::int64_t context_bytes = 0;           ///< of the driver, >= 0
 
   /// A job on this device with LibTorch's own settings, one thread for each core of a CPU: workspaces of cuBLAS are
   /// 8,519,680 bytes, on Hopper and Blackwell 32 MiB; of hipBLAS 32 MiB, on CDNA3 128 MiB; the context of a GPU's
@@ -49,7 +50,7 @@ struct PERFPRED_API MemoryEstimate {
 };
 
 /// @param step  one training step, as lower() gives it for the device: a step as written may hold less or more
-/// @throws InputError if the job has no thread or no batch
+/// @throws InputError if the job has no thread, no batch or negative bytes
 [[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job);
 
 /// The largest batch size at which a job fits a device; nothing if not even one sample does.

@@ -32,9 +32,17 @@ class PERFPRED_API Shape {
 
   /// Product of the sizes. @throws InputError above max_numel: too large for any device
   [[nodiscard]] std::int64_t numel() const {
+    const std::int64_t elements = product(std::span(begin(), rank()));
+    if (elements > max_numel) refuse();
+    return elements;
+  }
+
+  /// Product of sizes >= 0, of any number of axes; above max_numel, some number above it.
+  [[nodiscard]] static std::int64_t product(std::span<const std::int64_t> sizes) {
     std::int64_t product = 1;
-    for (const std::int64_t size : *this) {
-      if (__builtin_mul_overflow(product, size, &product) || product > max_numel) refuse();
+    for (const std::int64_t size : sizes) {
+      if (size == 0) return 0;
+      if (product > max_numel || __builtin_mul_overflow(product, size, &product)) product = max_numel + 1;
     }
     return product;
   }

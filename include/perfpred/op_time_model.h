@@ -20,7 +20,6 @@ struct StepTime {
   Provenance provenance = Provenance::bytes;  ///< the worst among the operators that take 90 % of the time
   double device_sec = 0;                      ///< sum over kernels
   double host_sec = 0;                        ///< what the host needs to dispatch the operators
-  double unknown_bytes = 0;                   ///< share of the bytes that unknown operators move
   std::vector<TimeTerm> costliest;            ///< the ten operators that take longest, the longest first
 };
 

@@ -25,7 +25,8 @@ struct StepLimits {
 /// Ceilings of a device (Williams, Waterman, Patterson 2009): FLOP/s <= min(peak, intensity x bandwidth).
 class PERFPRED_API Roofline {
  public:
-  /// @throws InputError if the device has no bandwidth, or no peak of any precision; if one is not a positive number
+  /// @throws InputError if the device has no bandwidth, or no peak of any precision; if one, or launch_us, is not a
+  /// positive number
   explicit Roofline(Device device);
 
   /// A device whose name and two peaks are all that is known.

@@ -72,7 +72,8 @@ struct PERFPRED_API Workload {
 
   /// The operators of one training step (forward, loss, backward, optimizer; include op_graph.h) as the torch component
   /// executes them in the second or a later step (docs/counting.md). @throws InputError as params(), or for a network
-  /// of a file whose graph is not known (add_graphs() in op_graph.h) or is of another input, precision or attention
+  /// of a file whose graph is not known (add_graphs() in op_graph.h) or is of another input, precision or attention. A
+  /// captured step has its own input, classes and optimizer: those of the workload mean nothing
   [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches
@@ -98,7 +99,8 @@ struct PERFPRED_API Workload {
 
 /// A workload with one field, named as in keys and tables, replaced. Another network brings the input, classes and
 /// samples an epoch that it is usually trained on, and has no depth and base_filters; set the network first.
-/// @throws InputError if there is no such field, the text is not a value of it, or the network is not known
+/// @throws InputError if there is no such field, the text is not a value of it or out of its range, or the
+/// network is not known
 [[nodiscard]] PERFPRED_API Workload with_field(Workload workload, std::string_view field, std::string_view text);
 
 /// A field's value as text, as in keys and tables. @throws InputError if there is no such field

@@ -259,6 +259,7 @@ std::optional<TrainingJob> TrainingJob::on(const Device& device) {
 
 MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job) {
   if (job.threads < 1 || job.loader_batches < 1) throw InputError("a training job has at least one thread and batch");
+  if (job.matrix_workspace_bytes < 0 || job.context_bytes < 0) throw InputError("a training job's bytes are negative");
   return Replay(step, job).run();
 }
 

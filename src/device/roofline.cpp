@@ -14,9 +14,6 @@ namespace perfpred {
 namespace {
 
 Device device_by_hand(std::string name, double peak_flops, double peak_bytes) {
-  for (const double value : {peak_flops, peak_bytes}) {
-    if (!(value > 0) || !std::isfinite(value)) throw InputError("peaks of a roofline must be positive");
-  }
   Device device;
   device.name = std::move(name);
   device.mem_bw_gbs = peak_bytes / 1e9;
@@ -29,15 +26,16 @@ Device device_by_hand(std::string name, double peak_flops, double peak_bytes) {
 }  // namespace
 
 Roofline::Roofline(Device device) : device_(std::move(device)) {
-  const auto check_peak = [this](std::string_view name, double peak) {
-    if (peak > 0 && std::isfinite(peak)) return;
-    throw InputError(fmt::format("device \"{}\": a peak must be positive, {} is {}", device_.name, name, peak));
+  const auto check = [this](std::string_view name, double value) {
+    if (value > 0 && std::isfinite(value)) return;
+    throw InputError(fmt::format("device \"{}\": {} is {}, not positive", device_.name, name, value));
   };
   if (!device_.mem_bw_gbs) throw InputError(fmt::format("device \"{}\" has no mem_bw_gbs", device_.name));
-  check_peak("mem_bw_gbs", *device_.mem_bw_gbs);
+  check("mem_bw_gbs", *device_.mem_bw_gbs);
+  if (device_.launch_us) check("launch_us", *device_.launch_us);
   const auto add = [&](const std::string& name, const std::optional<double>& tflops) {
     if (!tflops) return;
-    check_peak(name, *tflops);
+    check(name, *tflops);
     ceilings_.emplace_back(name, *tflops * 1e12);
   };
   add("fp64", device_.fp64_tflops);

@@ -59,7 +59,7 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   const bool softmax = op.kind == OpKind::softmax, norm = op.kind == OpKind::layer_norm;
   if (!softmax && !norm) return std::nullopt;
   const Shape& shape = step.shape(step.outputs(op)[0]);
-  if (shape.rank() == 0) return std::nullopt;
+  if (shape.rank() == 0 || shape.numel() == 0) return std::nullopt;
   Kernel kernel;
   kernel.kind = softmax ? KernelClass::softmax : KernelClass::layernorm;
   kernel.n = static_cast<double>(shape.back());
@@ -249,16 +249,21 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   if (own != nullptr) {
     own->kernel_seconds(kernels, on, seconds);
   } else {
-    for (const StepKernel& kernel : kernels) seconds.push_back(formula.seconds(kernel));
+    for (const StepKernel& kernel : kernels) {
+      seconds.push_back(formula.seconds(kernel));
+      // Efficiencies may exceed 1: the cards that they were learned on do not all sustain their peak.
+      const bool product = is_conv_or_matmul(kernel.kind) && !kernel.three_by_three;
+      if (machine || !product) continue;
+      const double peak = is_convolution(kernel.kind) ? on.conv_flops : on.matrix.flops;
+      seconds.back() = std::max(seconds.back(), kernel.flops / peak);
+    }
   }
   std::vector<Provenance> rests_on(kernels.size(), by_steps);
   StepTime time;
-  double bytes = 0, unknown = 0, shared = 0;
+  double shared = 0;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     double width = step_width;
-    bytes += kernels[i].bytes;
     if (kernels[i].group == StepGroup::unknown) {
-      unknown += kernels[i].bytes;
       rests_on[i] = Provenance::bytes;
       width = std::log(5.0);  // an operator may move its bytes several times, or compute on them
     } else if (own != nullptr && own->knows(kernels[i].group)) {
@@ -289,7 +294,6 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
     *slopes = {by.compute * deviation.compute, by.memory * deviation.memory, one_clock ? 0 : by.host * deviation.host};
   }
   time.host_sec = clocks.host_sec;
-  time.unknown_bytes = bytes > 0 ? unknown / bytes : 0;
   // Errors of one device's kernels go together; the host's are a factor of two.
   const double on_device = std::min(1.0, time.device_sec / total);
   double host_width = (1 - on_device) * std::log(2.0);

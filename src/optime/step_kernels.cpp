@@ -260,6 +260,14 @@ class Recurrence {
   std::vector<StepKernel> kernels_;
 };
 
+/// Whether an operator has nothing to compute, and no sizes that its time could follow from.
+bool is_empty(const OpGraph& step, const Op& op) {
+  const auto in = step.inputs(op), out = step.outputs(op);
+  const auto none = [&](TensorId id) { return id != no_tensor && step.numel(id) == 0; };
+  if (!out.empty() && none(out[0])) return true;
+  return is_conv_or_matmul(op.kind) && in.size() >= 2 && (none(in[0]) || none(in[1]));
+}
+
 }  // namespace
 
 std::vector<StepKernel> step_kernels(const OpGraph& step) {
@@ -267,6 +275,16 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
   kernels.reserve(step.ops().size() + step.ops().size() / 4);
   for (std::uint32_t i = 0; i < step.ops().size(); ++i) {
     const Op& op = step.ops()[i];
+    StepKernel kernel;
+    kernel.group = group_of(op.kind);
+    kernel.op = i;
+    kernel.flops = op.flops;
+    kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
+    if (kernel.group != StepGroup::unknown && is_empty(step, op)) {
+      kernel.group = StepGroup::other;
+      kernels.push_back(kernel);
+      continue;
+    }
     const bool is_image = is_convolution(op.kind) && step.shape(step.inputs(op)[1]).rank() >= 3;
     if (is_image && step.shape(step.inputs(op)[op.kind == OpKind::convolution ? 0 : 1]).rank() >= 3) {
       add_convolution(step, op, i, kernels);
@@ -277,11 +295,6 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
       kernels.insert(kernels.end(), recurrence.kernels().begin(), recurrence.kernels().end());
       if (!recurrence.kernels().empty()) continue;
     }
-    StepKernel kernel;
-    kernel.group = group_of(op.kind);
-    kernel.op = i;
-    kernel.flops = op.flops;
-    kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
     if (kernel.group == StepGroup::product) shape_product(step, op, kernel);
     if (kernel.group == StepGroup::batch_norm || kernel.group == StepGroup::pooling) shape_image(step, op, kernel);
     kernels.push_back(kernel);

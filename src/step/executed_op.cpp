@@ -155,13 +155,9 @@ Shape Strided::stored() const {
 }
 
 std::int64_t Strided::numel() const {
-  std::int64_t product = 1;
-  for (const std::int64_t size : sizes) {
-    if (__builtin_mul_overflow(product, size, &product) || product > Shape::max_numel) {
-      throw InputError("a tensor is too large for any device");
-    }
-  }
-  return product;
+  const std::int64_t elements = Shape::product(sizes);
+  if (elements > Shape::max_numel) throw InputError("a tensor is too large for any device");
+  return elements;
 }
 
 double repetitions(OpKind kind, std::span<const Strided> inputs, std::span<const Strided> outputs, bool transposed) {

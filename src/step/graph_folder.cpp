@@ -55,8 +55,13 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
   for (const fs::path& folder : folders()) {
     for (const std::string& file : {stem + "_" + variant + ".json", stem + ".json"}) {
       std::error_code error;
-      if (fs::exists(folder / file, error))
-        return known.emplace(trained, StepFile((folder / file).string())).first->second;
+      if (!fs::exists(folder / file, error)) continue;
+      const std::string path = (folder / file).string();
+      const StepFile step(path);
+      if (is_captured_step(network) && step.name() != network) {
+        throw InputError(fmt::format("{}: is {}, not {}", path, step.name(), network));
+      }
+      return known.emplace(trained, step).first->second;
     }
   }
   return std::nullopt;

@@ -38,9 +38,7 @@ class RuleLine {
     skip_blanks();
     place_.op = rest_.substr(0, rest_.find_first_of(" \t"));
     rest_.remove_prefix(place_.op.size());
-    const std::size_t colons = place_.op.find("::");
-    if (colons == 0 || colons == std::string::npos || colons + 2 == place_.op.size())
-      place_.refuse(fmt::format("\"{}\" is not an operator's name like mylib::attention", shown(place_.op)));
+    check_op_name(place_.op, place_.line);
   }
 
   [[nodiscard]] const std::string& name() const { return place_.op; }

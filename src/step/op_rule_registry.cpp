@@ -2,22 +2,30 @@
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "step/op_rules.h"
+#include "text/parse.h"
 
 namespace perfpred {
 namespace {
 
 std::shared_mutex rules_mutex;
-std::map<std::string, std::shared_ptr<const OpRule>, std::less<>>& rules() {
-  static std::map<std::string, std::shared_ptr<const OpRule>, std::less<>> all;
+struct RegisteredRule {
+  std::shared_ptr<const OpRule> rule;
+  std::atomic<bool> used = false;
+};
+std::map<std::string, RegisteredRule>& rules() {
+  static std::map<std::string, RegisteredRule> all;
   return all;
 }
 
@@ -31,21 +39,36 @@ OpCount checked(const std::string& name, std::string_view what, OpCount count) {
 
 }  // namespace
 
+void check_op_name(const std::string& name, const std::string& place) {
+  const std::size_t colons = name.find("::");
+  if (colons != 0 && colons != std::string::npos && colons + 2 != name.size()) return;
+  throw InputError(fmt::format("{}\"{}\" is not an operator's name like mylib::attention", place, shown(name)));
+}
+
 void register_op(const std::string& name, OpCount flops, OpCount bytes) {
-  if (name.find("::") == std::string::npos) {
-    throw InputError(fmt::format("operator \"{}\" has no namespace: mylib::{}", name, name));
-  }
+  check_op_name(name);
   if (!flops) throw InputError(fmt::format("operator \"{}\" has no count of FLOPs", name));
   auto rule = std::make_shared<const OpRule>(
       OpRule{checked(name, "FLOPs", std::move(flops)), bytes ? checked(name, "bytes", std::move(bytes)) : nullptr});
   const std::unique_lock lock(rules_mutex);
-  rules().insert_or_assign(name, std::move(rule));
+  rules()[name].rule = std::move(rule);
 }
 
 std::shared_ptr<const OpRule> registered_rule(const std::string& name) {
   const std::shared_lock lock(rules_mutex);
   const auto found = rules().find(name);
-  return found != rules().end() ? found->second : nullptr;
+  if (found == rules().end()) return nullptr;
+  found->second.used = true;
+  return found->second.rule;
+}
+
+std::string unused_rules() {
+  const std::shared_lock lock(rules_mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, registered] : rules()) {
+    if (!registered.used) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace perfpred

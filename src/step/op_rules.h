@@ -18,6 +18,13 @@ struct OpRule {
 /// The rule that register_op() gave to an operator, or null.
 [[nodiscard]] PERFPRED_API std::shared_ptr<const OpRule> registered_rule(const std::string& name);
 
+/// The operators with a rule, joined by commas, that registered_rule() was never asked for; empty if there are none.
+[[nodiscard]] PERFPRED_API std::string unused_rules();
+
+/// @param place  in front of the message
+/// @throws InputError unless the name has a namespace: mylib::attention
+void check_op_name(const std::string& name, const std::string& place = {});
+
 /// Counts an operator of the graph by a rule; its kind becomes `custom`. @throws InputError as the rule does
 void count_by(const OpRule& rule, const OpGraph& graph, Op& op);
 

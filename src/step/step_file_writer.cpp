@@ -65,6 +65,7 @@ class StepPair {
 
   [[nodiscard]] ordered_json ops() const {
     ordered_json all = ordered_json::array();
+    OpGraph plain = first_, plain_later = second_;  // whose new operators count by their operands alone
     std::size_t next_free = 0;
     for (std::size_t i = 0; i < first_.ops().size(); ++i) {
       const Op &op = first_.ops()[i], &later = second_.ops()[i];
@@ -82,13 +83,16 @@ class StepPair {
       }
       if (op.layer >= 0) written["layer"] = op.layer;
       if (op.kind == OpKind::other) written["args"] = {{"pointwise", true}};
-      const bool ruled = op.kind == OpKind::custom;
-      if (ruled || (is_conv_or_matmul(op.kind) && op.kind != OpKind::rnn && op.kind != OpKind::rnn_backward))
+      const auto counted = [](OpGraph& to, const OpGraph& from, const Op& own) -> const Op& {
+        return to.add_op(own.kind, own.phase, own.layer, from.inputs(own), from.outputs(own));
+      };
+      const Op &usual = counted(plain, first_, op), &usual_later = counted(plain_later, second_, later);
+      // A reader knows `custom` by its FLOPs, and counts lists in another way.
+      const bool always = op.kind == OpKind::custom || first_.name(op).starts_with("_foreach_");
+      if (always || op.flops != usual.flops || later.flops != usual_later.flops)
         add_count(written, "flops", op.flops, later.flops);
-      if (ruled) {
-        add_count(written, "bytes", static_cast<double>(op.bytes_read + op.bytes_written),
-                  static_cast<double>(later.bytes_read + later.bytes_written));
-      }
+      if (bytes(op) != bytes(usual) || bytes(later) != bytes(usual_later))
+        add_count(written, "bytes", bytes(op), bytes(later));
       for (; next_free < first_.frees().size() && first_.frees()[next_free].first == i; ++next_free) {
         written["frees"].push_back(first_.frees()[next_free].second);
       }
@@ -118,6 +122,8 @@ class StepPair {
     }
     tensor[key] = std::move(growth);
   }
+
+  static double bytes(const Op& op) { return static_cast<double>(op.bytes_read + op.bytes_written); }
 
   void add_count(ordered_json& op, const std::string& key, double value, double later) const {
     op[key] = value;

@@ -36,12 +36,15 @@ std::string joined(const std::vector<std::string>& pieces) { return fmt::format(
 /// Fields that a captured step decides.
 bool is_of_step(std::string_view field) { return field == "input" || field == "classes" || field == "optimizer"; }
 
+void check_of_step(std::string_view network, std::string_view field) {
+  if (!is_of_step(field) || !is_captured_step(network)) return;
+  throw InputError(fmt::format("{} is given; a captured step has its own", field));
+}
+
 /// with_field(), but that threads follow the device unless they are given.
 Workload with_value(std::span<const Workload> bases, const Workload& workload, const std::string& field,
                     const std::string& value, bool has_threads) {
-  if (is_of_step(field) && is_captured_step(workload.network)) {
-    throw InputError(fmt::format("{} is given; a captured step has its own", field));
-  }
+  check_of_step(workload.network, field);
   const bool moves = field == "device" && !has_threads;
   return moves ? moved_workload(workload, value, bases) : with_field(workload, field, value);
 }
@@ -154,6 +157,9 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
       filled = fill_workload(bases, fields, row);
       if (is_captured_step(filled.network) && !has_images && csv.text(images).empty()) {
         throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
+      }
+      for (const WorkloadColumn& column : workload_columns()) {
+        if (!csv.text(csv.optional(column.name)).empty()) check_of_step(filled.network, column.name);
       }
     });
     workloads.push_back(reader.read(csv, filled));

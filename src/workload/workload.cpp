@@ -20,6 +20,8 @@ namespace {
 
 constexpr int max_base = 65'536;
 
+[[noreturn]] void refuse(const std::string& what) { throw InputError(what); }
+
 /// @throws InputError for a product that no tensor may have
 std::int64_t product(std::initializer_list<std::int64_t> sizes) {
   std::int64_t elements = 1;
@@ -136,10 +138,7 @@ Workload Workload::from_key(std::string_view key) {
   return workload;
 }
 
-void Workload::validate() const {
-  const auto refuse = [](std::string_view what) { throw InputError(std::string(what)); };
-  if (network.empty()) refuse("network is missing");
-  if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
+void check_ranges(const Workload& w) {
   const auto check_text = [](std::string_view name, std::string_view text) {
     const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != ';'; };
     if (std::all_of(text.begin(), text.end(), plain)) return;  // nearly all names: a prediction takes 100 ns
@@ -148,16 +147,29 @@ void Workload::validate() const {
     if (unfit) throw_bad_value({{}, 0, name}, text, "free of ; and control characters");
     if (!is_utf8(text)) throw_bad_value({{}, 0, name}, text, "valid UTF-8");
   };
-  check_text("network", network);
-  check_text("device", device);
+  check_text("network", w.network);
+  check_text("device", w.device);
+  if (w.depth && (*w.depth < 1 || *w.depth > 5)) refuse(fmt::format("depth {} is not in 1..5", *w.depth));
+  if (w.base_filters && (*w.base_filters < 1 || *w.base_filters > max_base)) {
+    refuse(fmt::format("base_filters {} is not in 1..{}", *w.base_filters, max_base));
+  }
+  if (w.train_images < 1) refuse(fmt::format("train_images {} is not positive", w.train_images));
+  if (w.classes < 2) refuse(fmt::format("classes {} is not at least 2", w.classes));
+  if (w.input.empty() || *std::min_element(w.input.begin(), w.input.end()) < 1) {
+    refuse("input is not a list of positive sizes");
+  }
+  if (w.input.size() >= Shape::max_rank) refuse(fmt::format("input {} has too many sizes", shape_text(w.input)));
+  if (w.threads && *w.threads < 1) refuse(fmt::format("threads {} is not positive", *w.threads));
+}
+
+void Workload::validate() const {
+  if (network.empty()) refuse("network is missing");
+  if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
+  check_ranges(*this);
   if (network == "cifar_cnn") {
     if (!depth) refuse("depth is missing; cifar_cnn needs it");
     if (!base_filters) refuse("base_filters is missing; cifar_cnn needs it");
-    if (*depth < 1 || *depth > 5) refuse(fmt::format("depth {} is not in 1..5", *depth));
-    if (*base_filters < 1 || *base_filters > max_base) {
-      refuse(fmt::format("base_filters {} is not in 1..{}", *base_filters, max_base));
-    }
-    if (input.size() != 3 || *std::min_element(input.begin(), input.end()) < 1) {
+    if (input.size() != 3) {
       refuse(fmt::format("input {} is not channels x height x width", shape_text(input)));
     }
     if (attention == Attention::eager) refuse("network cifar_cnn has no attention that could be eager");
@@ -174,18 +186,11 @@ void Workload::validate() const {
   }
   if (batch_size == 0) refuse("batch_size is missing or 0");
   if (batch_size < 0) refuse(fmt::format("batch_size {} is not positive", batch_size));
-  if (train_images < 1) refuse(fmt::format("train_images {} is not positive", train_images));
-  if (classes < 2) refuse(fmt::format("classes {} is not at least 2", classes));
-  if (input.empty() || *std::min_element(input.begin(), input.end()) < 1) {
-    refuse("input is not a list of positive sizes");
-  }
-  if (input.size() >= Shape::max_rank) refuse(fmt::format("input {} has too many sizes", shape_text(input)));
   const double elements =
       std::accumulate(input.begin(), input.end(), static_cast<double>(batch_size), std::multiplies{});
   if (elements > static_cast<double>(Shape::max_numel)) {
     refuse(fmt::format("a batch of {} samples of {} is too large for any device", batch_size, shape_text(input)));
   }
-  if (threads && *threads < 1) refuse(fmt::format("threads {} is not positive", *threads));
 }
 
 std::vector<std::int64_t> parse_shape(std::string_view text) {

@@ -120,6 +120,7 @@ Workload with_field(Workload workload, std::string_view field, std::string_view 
   const WorkloadColumn& column = column_named(field);
   const NetworkName before = workload.network;
   column.set(workload, text, {{}, 0, field});
+  check_ranges(workload);
   if (workload.network == before) return workload;
   workload.depth = workload.base_filters = std::nullopt;
   if (is_file_network(workload.network)) return workload;

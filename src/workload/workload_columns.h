@@ -21,6 +21,9 @@ namespace perfpred {
 /// nor build the network.
 [[nodiscard]] std::int64_t cifar_cnn_params(const Workload& workload);
 
+/// Refuses fields that are out of range whatever the others are. @throws InputError as Workload::validate()
+void check_ranges(const Workload& workload);
+
 /// One field of a workload as text: the same in keys, tables and options.
 struct WorkloadColumn {
   std::string_view name;

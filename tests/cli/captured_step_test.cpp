@@ -183,8 +183,21 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   const std::string rows_file = folder_.write("c.csv", "network,batch_size\n" + name + ",8\n");
   expect_refusal(spawn(with({"--configs", rows_file})), 2, "c.csv:2: a captured step does not say how many samples");
   EXPECT_EQ(answer(with({"--configs", rows_file, "--train-images", "8000"})), json::array({epoch}));
+  const std::string stated = folder_.write(
+      "stated.csv", "network,batch_size,train_images,input\n" + name + ",8,8000,\n" + name + ",8,8000,3x64x64\n");
+  expect_refusal(spawn(with({"--configs", stated})), 2, "stated.csv:3: input is given; a captured step has its own");
   answer(with({"--configs", rows_file, "--train-images", "8000", "--out", table}));
   EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,8000,,fp32,"));
+}
+
+TEST_F(CapturedStep, RulesThatMatchNoOperatorAreNamed) {
+  const std::string rules = folder_.write(
+      "rules.txt", "mylib::unheard_of flops = in0\nmylib::unheard flops = in0\nmylib::attention flops = in0\n");
+  const Finished some = spawn({program("inspect"), "--step", file_, "--op-rules", rules});
+  EXPECT_EQ(some.exit_code, 0);
+  EXPECT_EQ(some.err, "--op-rules: mylib::attention, mylib::unheard matched no operator\n");
+  const std::string right = folder_.write("right.txt", "mylib::unheard_of flops = in0\n");
+  EXPECT_EQ(spawn({program("inspect"), "--step", file_, "--op-rules", right}).err, "");
 }
 
 TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
