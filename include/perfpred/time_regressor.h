@@ -53,8 +53,8 @@ class PERFPRED_API TimeRegressor {
   /// than that of the other rows. The order of rows does not matter.
   /// @param val  rows that choose between models and stop training early; kinds that do neither fit on them too, see
   ///             uses_validation()
-  /// @throws InputError if the kind is not known, if no row has a time, if a number of a row is out of range, if a group
-  /// has too few rows or only rows for validation, or if the kind cannot describe a workload
+  /// @throws InputError if the kind is not known, if no row has a time, if a number of a row is out of range, if a
+  /// group has too few rows or only rows for validation, or if the kind cannot describe a workload
   /// @throws Error if this build lacks what fitting the kind needs, or if the fit is stopped
   [[nodiscard]] static TimeRegressor fit(std::span<const AggregateRow> rows, const FitOptions& options = {},
                                          std::span<const AggregateRow> val = {});

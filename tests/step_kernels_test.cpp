@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of a step.
+#include <perfpred/device.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/op_time_model.h>
+#include <perfpred/workload.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "optime/step_kernels.h"
+
+namespace perfpred {
+namespace {
+
+TEST(StepKernels, OfEmptyTensorsTakeALaunch) {
+  struct Call {
+    OpKind kind;
+    std::vector<Shape> in, out;
+  };
+  const std::vector<Call> calls = {
+      {OpKind::batch_norm, {{0, 4, 8, 8}, {4}}, {{0, 4, 8, 8}}},
+      {OpKind::batch_norm, {{2, 0, 8, 8}, {0}}, {{2, 0, 8, 8}}},
+      {OpKind::max_pool2d, {{0, 4, 8, 8}}, {{0, 4, 4, 4}}},
+      {OpKind::convolution, {{0, 4, 8, 8}, {6, 4, 3, 3}}, {{0, 6, 8, 8}}},
+      {OpKind::convolution, {{2, 0, 8, 8}, {6, 0, 3, 3}}, {{2, 6, 8, 8}}},
+      {OpKind::convolution_backward, {{0, 6, 8, 8}, {0, 4, 8, 8}, {6, 4, 3, 3}}, {{0, 4, 8, 8}, {6, 4, 3, 3}}},
+      {OpKind::mm, {{0, 4}, {4, 5}}, {{0, 5}}},
+      {OpKind::mm, {{3, 0}, {0, 5}}, {{3, 5}}},
+      {OpKind::bmm, {{2, 3, 4}, {2, 4, 0}}, {{2, 3, 0}}},
+      {OpKind::softmax, {{3, 0}}, {{3, 0}}},
+      {OpKind::layer_norm, {{3, 0}, {0}}, {{3, 0}}},
+      {OpKind::relu, {{0}}, {{0}}}};
+  for (const Call& call : calls) {
+    OpGraph step;
+    std::vector<TensorId> in, out;
+    for (const Shape& shape : call.in) in.push_back(step.add_tensor(shape, DataType::f32, TensorRole::activation));
+    for (const Shape& shape : call.out) out.push_back(step.add_tensor(shape, DataType::f32, TensorRole::activation));
+    step.add_op(call.kind, Phase::forward, -1, in, out);
+    const std::string what = std::string(to_string(call.kind)) + " " + call.in[0].text();
+    for (const StepKernel& kernel : step_kernels(step)) {
+      for (const double size : {kernel.depth, kernel.width, kernel.batch, kernel.rows, kernel.flops, kernel.bytes}) {
+        EXPECT_TRUE(std::isfinite(size)) << what;
+      }
+    }
+    for (const char* device : {"T4", "K80"}) {
+      const StepTime time = OpTimeModel::standard().predict(step, DeviceCatalogue().find(device), Precision::fp32);
+      EXPECT_GT(time.device_sec, 0) << what;
+      EXPECT_LT(time.device_sec, 1e-3) << what;
+      EXPECT_TRUE(std::isfinite(time.sec.p95)) << what;
+    }
+  }
+}
+
+TEST(StepKernels, TheGradientOfAWeightIsAlignedWhateverTheBatch) {
+  const auto unaligned = [](std::int64_t batch) {
+    const std::vector<StepKernel> kernels = step_kernels(Workload::zoo("vit_b_16", batch).graph());
+    return std::count_if(kernels.begin(), kernels.end(), [](const StepKernel& kernel) { return !kernel.aligned; });
+  };
+  EXPECT_EQ(unaligned(7), unaligned(8));  // 197 words a picture; all widths are multiples of 8
+}
+
+TEST(StepKernels, AConvolutionIsAProductInEachDirection) {
+  // torchvision's ResNet-50: its second convolution is 1x1, 64 to 64 channels, on 56 x 56 pixels.
+  const OpGraph step = Workload::zoo("resnet50", 4).graph();
+  const std::vector<StepKernel> kernels = step_kernels(step);
+  double flops = 0;
+  std::size_t dispatched = 0;
+  for (const StepKernel& kernel : kernels) {
+    flops += kernel.flops;
+    dispatched += kernel.dispatched ? 1 : 0;
+    if (kernel.group == StepGroup::conv_forward || kernel.group == StepGroup::conv_weight) {
+      EXPECT_NEAR(kernel.flops, 2 * kernel.batch * kernel.rows * kernel.width * kernel.depth, 1e-6 * kernel.flops);
+    }
+  }
+  EXPECT_NEAR(flops, step.totals().flops, 1e-6 * flops);
+  EXPECT_EQ(dispatched, step.ops().size());
+  const auto second = std::find_if(kernels.begin() + 1, kernels.end(), [](const StepKernel& kernel) {
+    return kernel.group == StepGroup::conv_forward && kernel.depth == 64;
+  });
+  ASSERT_NE(second, kernels.end());
+  EXPECT_EQ(second->rows, 4 * 56 * 56);
+  EXPECT_EQ(second->width, 64);
+  EXPECT_TRUE(second->aligned);
+}
+
+}  // namespace
+}  // namespace perfpred
