@@ -119,6 +119,32 @@ TEST(WrittenStep, KeepsCountsThatTheOperandsDoNotTell) {
   EXPECT_EQ(StepFile(path).graph(20).ops()[0].flops, 1120);
 }
 
+TEST(WrittenStep, KeepsViewsThatReadTheirMemoryAsAnotherType) {
+  const TemporaryFolder folder;
+  const auto turn = [](std::int64_t size) {  // as torch.view_as_complex() is used, and torch.view_as_real() behind it
+    OpGraph step;
+    const TensorId pairs = step.add_tensor({size, 4, 2}, DataType::f32, TensorRole::input);
+    const TensorId angles = step.add_view(pairs, {size, 4}, DataType::c64);
+    const TensorId turned = step.add_tensor({size, 4}, DataType::c64, TensorRole::activation);
+    step.add_op(OpKind::mul, Phase::forward, -1, std::vector{angles}, std::vector{turned});
+    const TensorId real = step.add_view(turned, {size, 4, 2}, DataType::f32);
+    step.add_op(OpKind::mul, Phase::loss, -1, std::vector{real},
+                std::vector{step.add_like(real, TensorRole::temporary)});
+    return step;
+  };
+  const OpGraph step = turn(8);
+  for (const Op& op : step.ops()) {
+    EXPECT_EQ(op.bytes_read, 8 * 4 * 2 * 4);
+    EXPECT_EQ(op.bytes_written, 8 * 4 * 2 * 4);
+  }
+  EXPECT_EQ(step.ops()[0].type, DataType::c64);
+  EXPECT_EQ(step.ops()[1].type, DataType::f32);
+  const std::string path = folder.file("step.json");
+  write_step(path, Precision::fp32, {8, 16}, turn);
+  for (const std::int64_t size : {8, 16, 20}) expect_same(StepFile(path).graph(size), turn(size));
+  expect_same(lower(step, DeviceKind::gpu), step);
+}
+
 TEST(WrittenStep, RefusesStepsOfTwoNetworks) {
   const TemporaryFolder folder;
   const auto refused = [&](const OpGraph& one, std::int64_t other_batch, const OpGraph& other) {

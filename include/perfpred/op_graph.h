@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -173,8 +174,8 @@ class PERFPRED_API OpGraph {
   /// Adds a tensor with memory of its own. @throws InputError if it is larger than any device
   TensorId add_tensor(const Shape& shape, DataType type, TensorRole role);
 
-  /// Adds a view: a tensor that uses the memory of `base`, with its type and role.
-  TensorId add_view(TensorId base, const Shape& shape);
+  /// Adds a view: a tensor that uses the memory of `base`, with its role and, unless another is given, its type.
+  TensorId add_view(TensorId base, const Shape& shape, std::optional<DataType> type = {});
 
   /// Adds a tensor with memory of its own and the shape and type of `other`.
   TensorId add_like(TensorId other, TensorRole role);

@@ -201,10 +201,11 @@ TensorId OpGraph::add_tensor(const Shape& shape, DataType type, TensorRole role)
   return id;
 }
 
-TensorId OpGraph::add_view(TensorId base, const Shape& shape) {
+TensorId OpGraph::add_view(TensorId base, const Shape& shape, std::optional<DataType> type) {
   const auto id = static_cast<TensorId>(tensors_.size());
   const Tensor own = tensors_[base];
-  tensors_.push_back({shape.numel() * size_of(own.type), add_shape(shape), own.type, own.role, own.storage});
+  const DataType viewed = type.value_or(own.type);
+  tensors_.push_back({shape.numel() * size_of(viewed), add_shape(shape), viewed, own.role, own.storage});
   return id;
 }
 

@@ -389,7 +389,7 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
         owner = graph.add_tensor(Shape({elements}), tensor.type, tensor.role);
       }
     }
-    if (ids[i] == no_tensor) ids[i] = graph.add_view(owner, strided(i).stored());
+    if (ids[i] == no_tensor) ids[i] = graph.add_view(owner, strided(i).stored(), tensor.type);
   }
 
   std::unordered_map<std::string_view, std::int32_t> names;

@@ -88,8 +88,8 @@ Lowering::Lowering(const OpGraph& step)
   for (TensorId id = 0; id < step.tensors().size(); ++id) {
     const Tensor& tensor = step.tensors()[id];
     const bool owns = tensor.storage == id;
-    const TensorId made =
-        owns ? to_.add_tensor(step.shape(id), tensor.type, tensor.role) : to_.add_view(tensor.storage, step.shape(id));
+    const TensorId made = owns ? to_.add_tensor(step.shape(id), tensor.type, tensor.role)
+                               : to_.add_view(tensor.storage, step.shape(id), tensor.type);
     to_.set_role(made, tensor.role);
   }
   for (const std::string& name : step.layer_names()) to_.add_layer(name);

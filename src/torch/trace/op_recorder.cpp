@@ -84,15 +84,16 @@ void OpRecorder::name_tensor(const at::Tensor& tensor, TensorRole role) {
 TensorId OpRecorder::id_of(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   const Shape shape = strided(tensor).stored();
+  const DataType type = data_type(tensor.scalar_type());
   const auto [known, is_new] = ids_.try_emplace(storage.unsafeGetStorageImpl(), no_tensor);
   if (is_new) {
     addresses_.push_back(storage.getWeakStorageImpl());
     const TensorRole role = phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary;
-    known->second = graph_.add_tensor(shape, data_type(tensor.scalar_type()), role);
+    known->second = graph_.add_tensor(shape, type, role);
     return known->second;
   }
   const TensorId id = known->second;
-  return graph_.shape(id) == shape ? id : graph_.add_view(id, shape);
+  return graph_.shape(id) == shape && graph_.tensors()[id].type == type ? id : graph_.add_view(id, shape, type);
 }
 
 void OpRecorder::record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
