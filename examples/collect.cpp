@@ -134,7 +134,9 @@ int main(int argc, char** argv) {
   cli::add_graphs_options(program);
   options.runs_csv = "runs.csv";
   options.log_dir = "logs";
-  program.add_option("--configs", configs, "CSV with a configuration a row; the other options fill missing fields");
+  program.add_option(
+      "--configs", configs,
+      "CSV with a configuration a row; the other options fill missing fields (its device and threads are not used)");
   program.add_option("--train-images", train_images, "images or sequences an epoch (default 50000)");
   program.add_option("--timing", timing, "epochs (default): train them; steps: estimate one from its steps")
       ->check(CLI::IsMember({"epochs", "steps"}));

@@ -5,6 +5,7 @@
 #include <perfpred/torch/net_trainer.h>
 
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <functional>
 #include <memory>
@@ -43,6 +44,13 @@ TEST(TrainNet, RefusesMissingAndForeignCheckpoints) {
   other.threads = 2;
   EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(other)); }).find("made with threads 1, not 2"),
             std::string::npos);
+  for (const int threads : {0, 100'000}) {
+    other.threads = threads;
+    EXPECT_EQ(perfpred::testing::refusal([&] {
+                static_cast<void>(run(other));
+              }).find(fmt::format("threads {} is not between 1 and", threads)),
+              0U);
+  }
   other = options;
   other.init = options.out_dir + "/last.pt";
   other.network = "resnet18";

@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <thread>
 
 #include "catalogue/device_table.h"
 #include "torch/device/cuda_device.h"
@@ -54,7 +56,18 @@ std::string device_name(c10::Device device) {
   return guard_torch([device] { return cuda_device(device.index()).name; });
 }
 
-void use_cpu_threads(int threads) { at::set_num_threads(threads); }
+std::optional<int> use_cpu_threads(c10::Device device, std::optional<int> asked) {
+  if (!device.is_cpu()) {
+    if (asked) throw InputError("threads are those of a CPU, and the device is a GPU");
+    return std::nullopt;
+  }
+  const int most = std::max(default_cpu_threads(), static_cast<int>(std::thread::hardware_concurrency()));
+  if (asked && !(*asked >= 1 && *asked <= most))
+    throw InputError(fmt::format("threads {} is not between 1 and this machine's {}", *asked, most));
+  const int threads = asked.value_or(default_cpu_threads());
+  at::set_num_threads(threads);
+  return threads;
+}
 
 int default_cpu_threads() { return at::get_num_threads(); }
 

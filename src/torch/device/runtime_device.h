@@ -15,8 +15,11 @@ namespace perfpred {
 /// What measured rows call it: the GPU's name by its driver, or the processor's model.
 [[nodiscard]] std::string device_name(c10::Device device);
 
-/// Sets the number of threads that LibTorch computes with in this process.
-void use_cpu_threads(int threads);
+/// Sets the number of threads that LibTorch computes with in this process, if the device is a CPU.
+/// @param asked  by default as many as PyTorch would use
+/// @returns the number, empty for a GPU
+/// @throws InputError unless `asked` is from 1 to the processors that this process may use, and for a GPU empty
+std::optional<int> use_cpu_threads(c10::Device device, std::optional<int> asked);
 
 [[nodiscard]] int default_cpu_threads();
 

@@ -70,15 +70,11 @@ struct Job {
   std::uint64_t seed = 0;
 };
 
-void check(const CollectOptions& options, c10::Device device) {
+void check(const CollectOptions& options) {
   if (options.timing == Timing::epochs && options.epochs < 2) {
     throw InputError(fmt::format("epochs {} is not at least 2: the first is not timed", options.epochs));
   }
   if (options.repeats < 1) throw InputError(fmt::format("repeats {} is not positive", options.repeats));
-  if (options.threads && *options.threads < 1) {
-    throw InputError(fmt::format("threads {} is not positive", *options.threads));
-  }
-  if (options.threads && !device.is_cpu()) throw InputError("threads are those of a CPU, and the device is a GPU");
   const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
   if (std::any_of(options.env.begin(), options.env.end(), control)) {  // a table would hold blanks in their place
     throw InputError("env is not free of control characters");
@@ -142,12 +138,9 @@ void record(Run& run, const EpochMeasurement& measured) {
 
 struct __attribute__((visibility("hidden"))) Collector::Impl {
   explicit Impl(CollectOptions given) : options(std::move(given)), device(runtime_device(options.device)) {
-    check(options, device);
+    check(options);
     name = recorded_name(device);
-    if (device.is_cpu()) {
-      threads = options.threads.value_or(default_cpu_threads());
-      use_cpu_threads(threads);
-    }
+    threads = use_cpu_threads(device, options.threads);
     if (!options.pt2.empty() && !options.torchscript.empty())
       throw InputError("a sweep is of one file, of torch.export or of TorchScript");
     if (!options.pt2.empty()) file.emplace(CollectedFile::Kind::pt2, options.pt2);
@@ -158,7 +151,7 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
 
   [[nodiscard]] Workload placed(Workload workload) const {
     workload.device = name;
-    workload.threads = device.is_cpu() ? std::optional(threads) : std::nullopt;
+    workload.threads = threads;
     workload.validate();
     check_trainable(workload, device);
     if (is_file_network(workload.network)) {
@@ -214,7 +207,7 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
   CollectOptions options;
   c10::Device device;
   std::string name;
-  int threads = 0;  // of a CPU
+  std::optional<int> threads;  // of a CPU
   std::optional<CollectedFile> file;
   std::unique_ptr<ImageData> data;
   std::tuple<std::vector<std::int64_t>, std::int64_t, std::int64_t> data_is_for;

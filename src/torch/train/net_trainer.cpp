@@ -29,7 +29,6 @@ void check_ranges(const TrainNetOptions& options) {
   at_least("warmup", static_cast<double>(options.warmup), 0);
   at_least("weight-decay", options.weight_decay, 0);
   at_least("workers", options.workers, 1);
-  at_least("threads", options.threads.value_or(1), 1);
   at_least("save-every", options.save_every, 0);
   at_least("max-iters", static_cast<double>(options.max_iters.value_or(1)), 1);
   at_least("warmup-iters", static_cast<double>(options.warmup_iters), 0);
@@ -60,7 +59,7 @@ TrainNetResult train_net(const TrainNetOptions& options, const std::function<voi
     check_ranges(options);
     check_combinations(options);
     const c10::Device device = runtime_device(options.device);
-    if (device.is_cpu()) use_cpu_threads(options.threads.value_or(default_cpu_threads()));
+    use_cpu_threads(device, options.threads);
     std::optional<TrainingData> data = training_data(options, message, stop);
     if (!data) {
       message("stopped while the pictures were checked");
