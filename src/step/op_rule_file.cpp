@@ -171,6 +171,12 @@ class RuleLine {
 
 }  // namespace
 
+void check_op_name(const std::string& name, const std::string& place) {
+  const std::size_t colons = name.find("::");
+  if (colons != 0 && colons != std::string::npos && colons + 2 != name.size()) return;
+  throw InputError(fmt::format("{}\"{}\" is not an operator's name like mylib::attention", place, shown(name)));
+}
+
 void register_ops(const std::string& path) {
   const std::string text = read_file(path);
   std::map<std::string, std::pair<OpRule, std::size_t>> rules;  // and their lines

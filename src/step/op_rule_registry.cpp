@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "step/op_rules.h"
-#include "text/parse.h"
 
 namespace perfpred {
 namespace {
@@ -38,12 +37,6 @@ OpCount checked(const std::string& name, std::string_view what, OpCount count) {
 }
 
 }  // namespace
-
-void check_op_name(const std::string& name, const std::string& place) {
-  const std::size_t colons = name.find("::");
-  if (colons != 0 && colons != std::string::npos && colons + 2 != name.size()) return;
-  throw InputError(fmt::format("{}\"{}\" is not an operator's name like mylib::attention", place, shown(name)));
-}
 
 void register_op(const std::string& name, OpCount flops, OpCount bytes) {
   check_op_name(name);
