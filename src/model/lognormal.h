@@ -28,7 +28,10 @@ inline Quantiles widened(Quantiles quantiles, double least) {
   return quantiles;
 }
 
+/// Half width of the 90 % interval of the logarithm.
+inline double half_width(const Quantiles& q) { return std::log(q.p95 / q.p05) / 2; }
+
 /// Standard deviation of the logarithm of a log-normal quantity with these quantiles.
-inline double log_deviation(const Quantiles& q) { return std::log(q.p95 / q.p05) / (2 * z90); }
+inline double log_deviation(const Quantiles& q) { return half_width(q) / z90; }
 
 }  // namespace perfpred

@@ -12,7 +12,6 @@
 #include "optime/hardware.h"
 #include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
-#include "statistics/confidence.h"
 
 namespace perfpred {
 namespace {
@@ -58,7 +57,7 @@ void check_kind(const Workload& workload, const Device& device) {
 /// @param share  threads a core
 void use_threads(StepTime& step, double share) {
   const double middle = std::sqrt(std::max(1.0, 1 / share));
-  const double all_cores = z90 * log_deviation(step.sec);
+  const double all_cores = half_width(step.sec);
   scale(step, middle);
   step.sec = widened(step.sec, std::max(foreign_half_width, std::hypot(all_cores, std::log(middle))));
   step.provenance = std::max(step.provenance, Provenance::family);
