@@ -61,14 +61,14 @@ std::optional<int> use_cpu_threads(c10::Device device, std::optional<int> asked)
     if (asked) throw InputError("threads are those of a CPU, and the device is a GPU");
     return std::nullopt;
   }
-  const int most = std::max(default_cpu_threads(), static_cast<int>(std::thread::hardware_concurrency()));
+  const int most = std::max(cpu_threads(), static_cast<int>(std::thread::hardware_concurrency()));
   if (asked && !(*asked >= 1 && *asked <= most))
     throw InputError(fmt::format("threads {} is not between 1 and this machine's {}", *asked, most));
-  const int threads = asked.value_or(default_cpu_threads());
+  const int threads = asked.value_or(cpu_threads());
   at::set_num_threads(threads);
   return threads;
 }
 
-int default_cpu_threads() { return at::get_num_threads(); }
+int cpu_threads() { return at::get_num_threads(); }
 
 }  // namespace perfpred

@@ -2,6 +2,7 @@
 #pragma once
 #include <c10/core/Device.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,11 +17,12 @@ namespace perfpred {
 [[nodiscard]] std::string device_name(c10::Device device);
 
 /// Sets the number of threads that LibTorch computes with in this process, if the device is a CPU.
-/// @param asked  by default as many as PyTorch would use
+/// @param asked  by default as many as it computes with
 /// @returns the number, empty for a GPU
 /// @throws InputError unless `asked` is from 1 to the processors that this process may use, and for a GPU empty
-std::optional<int> use_cpu_threads(c10::Device device, std::optional<int> asked);
+std::optional<int> use_cpu_threads(c10::Device device, std::optional<int> asked = {});
 
-[[nodiscard]] int default_cpu_threads();
+/// The number of threads that LibTorch computes with in this process: until it is set, as many as PyTorch would use.
+[[nodiscard]] int cpu_threads();
 
 }  // namespace perfpred

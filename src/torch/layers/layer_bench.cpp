@@ -15,7 +15,7 @@ LayerBenchResult bench_layers(std::span<const LayerCase> layers, const std::stri
                               const std::function<void(std::size_t, std::size_t, const LayerRow&)>& progress,
                               const std::function<bool()>& stop) {
   const c10::Device on = runtime_device(device);
-  use_cpu_threads(on, std::nullopt);
+  use_cpu_threads(on);
   for (const LayerCase& layer : layers) {
     if (on.is_cpu() && layer.precision == Precision::tf32) throw InputError("precision tf32 needs a CUDA device");
   }

@@ -101,7 +101,7 @@ ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& cat
   if (!(options.budget_sec > 0)) throw InputError(fmt::format("budget {} s is not positive", options.budget_sec));
   const c10::Device device = runtime_device(options.device);
   if (device.is_cpu() && options.precision == Precision::tf32) throw InputError("precision tf32 needs a CUDA device");
-  use_cpu_threads(device, std::nullopt);
+  use_cpu_threads(device);
   ProbeMeasurement measured;
   const auto begin = Clock::now();
   measured.probe.device = device_of(device, catalogue);

@@ -40,7 +40,7 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   result_.device = device_name(device_);
   result_.skipped_images = data_.skipped;
   workload.device = result_.device;
-  if (device_.is_cpu()) workload.threads = default_cpu_threads();
+  if (device_.is_cpu()) workload.threads = cpu_threads();
   const StepOptions step{options_.learning_rate, options_.weight_decay, options_.loss, options_.seed};
   std::unique_ptr<TrainableNetwork> own;
   if (!options_.torchscript.empty()) own = load_torchscript(options_.torchscript, workload, device_);
