@@ -69,10 +69,16 @@ TEST_F(GpuTrainNet, TrainsAUsersModule) {
   module.save(folder.file("net.pt"));
   TrainNetOptions options = small(3);
   options.torchscript = folder.file("net.pt");
+  options.learning_rate = 0.001;
+  TrainNetOptions on_cpu = options;
+  on_cpu.device = "cpu";
+  on_cpu.threads = 1;
+  const double expected = testing::run(on_cpu).epochs.back().train_loss;
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     options.precision = precision;
     const TrainNetResult result = testing::run(options);
     EXPECT_LT(result.epochs.back().train_loss, result.epochs.front().train_loss) << to_string(precision);
+    EXPECT_NEAR(result.epochs.back().train_loss / expected, 1, 0.01) << to_string(precision);
   }
 }
 
