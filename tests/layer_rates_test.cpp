@@ -322,6 +322,26 @@ TEST(Probe, ADeviceThatIsSlowerByAFactorIsPredictedSlower) {
   EXPECT_LT(slow / usual, 1.75);  // eight layers of each type do not say exactly how slow products are
 }
 
+TEST(Probe, KnowsTheHostInEveryPrecision) {
+  const testing::TemporaryFolder folder;
+  const OpGraph step = lower(Workload::zoo("mobilenet_v2", 1).graph(), DeviceKind::gpu);
+  const auto host_of = [&](double host_sec, Precision precision) {
+    OpModelState state = load_op_model({});
+    DeviceProbe probe = made_up_probe(1);
+    probe.layers.erase(probe.layers.begin() + 1, probe.layers.end());  // one layer moves no host
+    probe.host_sec = host_sec;
+    learn_probe(state, probe);
+    const OpTimeModel model = OpTimeModel::load(folder.write("here.json", to_json(state).dump()));
+    const StepTime time = model.predict(step, t4(), precision);
+    EXPECT_EQ(time.provenance == Provenance::probe, precision == Precision::fp32);
+    return time.host_sec;
+  };
+  const double single = host_of(1e-6, Precision::fp32), twice = host_of(2e-6, Precision::fp32);
+  EXPECT_NEAR(twice / single, 2, 0.2);
+  EXPECT_NEAR(host_of(1e-6, Precision::fp16) / single, 1, 1e-6);  // the same operators
+  EXPECT_NEAR(host_of(2e-6, Precision::fp16) / twice, 1, 1e-6);
+}
+
 TEST(Probe, IsRefusedIfItIsEmptyOrContradictsItself) {
   const auto refused = [](const DeviceProbe& probe) {
     OpModelState state = load_op_model({});

@@ -14,6 +14,7 @@
 #include "optime/op_model_state.h"
 #include "optime/probe.h"
 #include "statistics/confidence.h"
+#include "statistics/moments.h"
 #include "step/op_rules.h"
 #include "text/enum_names.h"
 #include "text/files.h"
@@ -70,48 +71,61 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
 
 /// What is known of a device in a precision: from its probe, else the mean over its machines, except for the host.
 struct KnownMachine {
+  bool measured = false;  ///< whether steps or a probe in this precision say something of the device
   StepParameters parameters{};
   MachineEffects effects;
-  /// Effects of the hosts that it may have. A probe knows its host. Without one, all usual hosts are possible, and
-  /// those that the device was measured with. Of these, the one closest to the usual host is expected.
+  /// Effects of the hosts that it may have. A probe knows its host, in any precision. Without one, all usual hosts are
+  /// possible, and those that the device was measured with. Of these, the one closest to the usual host is expected.
   double fastest_host = HUGE_VAL, slowest_host = -HUGE_VAL;
+
+  void has_host(double effect) { effects.host = fastest_host = slowest_host = effect; }
 };
 
 /// @param name  that the device was measured by; empty if it was not
-std::optional<KnownMachine> known_machine(const StepModel& model, const std::string& name, const Device& device,
-                                          Precision precision) {
-  if (name.empty()) return std::nullopt;
+KnownMachine known_machine(const StepModel& model, const std::string& name, const Device& device, Precision precision) {
+  KnownMachine known;
+  known.parameters = model.parameters;
+  if (name.empty()) return known;
   const std::string probe = probe_machine(name, precision);
   if (model.machines.count(probe) != 0) {
-    const MachineEffects effects = model.effects_of(probe);
-    return KnownMachine{model.parameters_of(probe), effects, effects.host, effects.host};
+    known.measured = true;
+    known.parameters = model.parameters_of(probe);
+    known.effects = model.effects_of(probe);
+    known.has_host(known.effects.host);
+    return known;
   }
   const auto same_rates = [&](Precision other) {  // `default` is fp32 on devices without TF32
     return other == precision || (device.matrix_flops(other) == device.matrix_flops(precision) &&
                                   device.convolution_flops(other) == device.convolution_flops(precision));
   };
-  KnownMachine mean;
+  Moments probed_hosts;
   double count = 0;
   for (const auto& [machine, effects] : model.machines) {
     const std::size_t first = machine.find('|'), last = machine.rfind('|');
     if (first == std::string::npos || last <= first) continue;
     if (canonical_device(machine.substr(first + 1, last - first - 1)) != name) continue;
     const auto measured = step_precision(machine.substr(last + 1));
-    if (!measured || !same_rates(*measured)) continue;
+    if (!measured) continue;
+    if (machine == probe_machine(name, *measured)) probed_hosts.add(effects.host);
+    if (!same_rates(*measured)) continue;
     ++count;
     const auto towards = [&](double& value, double other) { value += (other - value) / count; };
     const StepParameters& parameters = model.parameters_of(machine);
-    for (std::size_t i = 0; i < step_parameters; ++i) towards(mean.parameters[i], parameters[i]);
-    towards(mean.effects.compute, effects.compute);
-    towards(mean.effects.memory, effects.memory);
-    mean.fastest_host = std::min(mean.fastest_host, effects.host);
-    mean.slowest_host = std::max(mean.slowest_host, effects.host);
+    for (std::size_t i = 0; i < step_parameters; ++i) towards(known.parameters[i], parameters[i]);
+    towards(known.effects.compute, effects.compute);
+    towards(known.effects.memory, effects.memory);
+    known.fastest_host = std::min(known.fastest_host, effects.host);
+    known.slowest_host = std::max(known.slowest_host, effects.host);
   }
-  if (count == 0) return std::nullopt;
-  mean.effects.host = std::clamp(0.0, mean.fastest_host, mean.slowest_host);
-  mean.fastest_host = std::min(mean.fastest_host, -z90 * host_deviation);
-  mean.slowest_host = std::max(mean.slowest_host, z90 * host_deviation);
-  return mean;
+  known.measured = count > 0;
+  if (probed_hosts.n > 0) {  // relative to the parameters of all machines
+    known.has_host(probed_hosts.mean() + host_effect(known.parameters, 1) - host_effect(model.parameters, 1));
+  } else if (known.measured) {
+    known.effects.host = std::clamp(0.0, known.fastest_host, known.slowest_host);
+    known.fastest_host = std::min(known.fastest_host, -z90 * host_deviation);
+    known.slowest_host = std::max(known.slowest_host, z90 * host_deviation);
+  }
+  return known;
 }
 
 /// How far a machine's effects may be from what is expected of it, standard deviations: of one that was not measured,
@@ -226,14 +240,13 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   const LayerRates* own = layers == state.measured.rates.end() ? nullptr : &layers->second;
   check_counts(step);
   const std::vector<StepKernel> kernels = step_kernels(step);
-  const auto machine = known_machine(state.steps, on.matrix.name, device, precision);
-  const KnownMachine known = machine.value_or(KnownMachine{state.steps.parameters, {}});
+  const KnownMachine known = known_machine(state.steps, on.matrix.name, device, precision);
   const bool hosts_differ = known.slowest_host > known.fastest_host;
   const auto with_host = [&](double host) {
     const MachineEffects& effects = known.effects;
     return StepFormula(known.parameters, on, {effects.compute, effects.memory, cuda_graph ? std::log(1e-9) : host});
   };
-  const Provenance by_steps = machine                          ? Provenance::probe
+  const Provenance by_steps = known.measured                   ? Provenance::probe
                               : knows_family(on.matrix.family) ? Provenance::family
                                                                : Provenance::other_family;
   const bool half = precision == Precision::bf16 || precision == Precision::fp16;
@@ -241,7 +254,7 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   const bool formula_times = own == nullptr && knows_family(on.matrix.family);
   const KnownNetwork of_network = state.steps.known(formula_times ? network : std::string(),
                                                     arithmetic_key(precision, on, StepArithmetic::as_graph));
-  const double step_width = std::hypot(of_network.width, machine ? 0 : state.steps.machine_width) *
+  const double step_width = std::hypot(of_network.width, known.measured ? 0 : state.steps.machine_width) *
                             (by_steps == Provenance::other_family ? 1.5 : 1);
 
   std::vector<double> seconds;
@@ -253,7 +266,7 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
       seconds.push_back(formula.seconds(kernel));
       // Efficiencies may exceed 1: the cards that they were learned on do not all sustain their peak.
       const bool product = is_conv_or_matmul(kernel.kind) && !kernel.three_by_three;
-      if (machine || !product) continue;
+      if (known.measured || !product) continue;
       const double peak = is_convolution(kernel.kind) ? on.conv_flops : on.matrix.flops;
       seconds.back() = std::max(seconds.back(), kernel.flops / peak);
     }
@@ -288,8 +301,8 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   if (one_clock) clocks = {clocks.device_sec, clocks.device_sec, 0};
   const double total = clocks.total_sec;
   if (slopes != nullptr) {
-    MachineEffects deviation = machine || own != nullptr ? known_deviation : unknown_deviation;
-    if (hosts_differ) deviation.host = unknown_deviation.host;
+    MachineEffects deviation = known.measured || own != nullptr ? known_deviation : unknown_deviation;
+    deviation.host = known.fastest_host == known.slowest_host ? known_deviation.host : unknown_deviation.host;
     const MachineEffects by = formula.slopes(kernels, seconds);
     *slopes = {by.compute * deviation.compute, by.memory * deviation.memory, one_clock ? 0 : by.host * deviation.host};
   }
