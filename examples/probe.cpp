@@ -49,6 +49,8 @@ int main(int argc, char** argv) {
           ->check(cli::positive());
   program.add_option("--precision", precision, "fp32, tf32, bf16, fp16, fp64, default")->capture_default_str();
   program.add_option("--out", out, "op model that knows the device")->capture_default_str();
+  program.add_option("--layers-out", options.table,
+                     "append the measured layers to this table of perfpred-bench-layers");
   program.lets_overwrite("--model", "--out");
   device_file.add_to(program);
   program.add_flag("--json", json, "one JSON document on stdout");

@@ -111,10 +111,13 @@ TEST_F(Layers, WrongInputIsOneLine) {
 
 TEST_F(Layers, AProbeTeachesAModelThisDevice) {
   const std::string model = folder_.file("here.json");
-  const Finished probed = spawn({program("probe"), "--device", "cpu", "--budget-sec", "30", "--network",
-                                 "squeezenet1_1", "--batch-size", "1", "--out", model, "--json"});
+  const Finished probed =
+      spawn({program("probe"), "--device", "cpu", "--budget-sec", "30", "--network", "squeezenet1_1", "--batch-size",
+             "1", "--out", model, "--json", "--layers-out", folder_.file("layers.csv")});
   ASSERT_EQ(probed.exit_code, 0) << probed.err;
   const json said = json::parse(probed.out);
+  const std::string table = slurp(folder_.file("layers.csv"));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), said.at("layers").get<int>() + 1);
   EXPECT_EQ(said.at("budget_sec"), 30);
   EXPECT_GT(said.at("used_sec"), 0);
   EXPECT_GT(said.at("layers"), 0);
@@ -137,6 +140,10 @@ TEST_F(Layers, AProbeWithoutTimeForALayerIsRefused) {
   expect_refusal(spawn({program("probe"), "--device", "cpu", "--budget-sec", "-1"}), 2, "--budget-sec");
   expect_refusal(spawn({program("probe"), "--device", "cpu", "--network", "resnet81"}), 2, "resnet81");
   expect_refusal(spawn({program("probe"), "--device", "cpu", "--out", folder_.file("none/here.json")}), 2, "none");
+  expect_refusal(spawn({program("probe"), "--device", "cpu", "--out", model, "--layers-out", model}), 2, "same file");
+  expect_refusal(
+      spawn({program("probe"), "--device", "cpu", "--out", model, "--layers-out", folder_.write("t", "a\n1\n")}), 2,
+      "not a table of layers");
   expect_refusal(spawn({program("probe"), "--device", "cpu", "--model", folder_.write("m.json", "{}")}), 2, "m.json");
 }
 

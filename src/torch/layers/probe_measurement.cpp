@@ -106,6 +106,8 @@ ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& cat
   const auto begin = Clock::now();
   measured.probe.device = device_of(device, catalogue);
   measured.probe.precision = options.precision;
+  std::optional<LayerRecorder> table;
+  if (!options.table.empty()) table.emplace(options.table);
   const auto over = [&] { return stop() || seconds_since(begin) > options.budget_sec; };
   for (const auto measure : {measure_host, measure_floor, measure_bandwidth}) {
     if (!over()) guard_torch([&] { measure(measured, device); });
@@ -121,6 +123,7 @@ ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& cat
     if (row && row->step_sec) {
       measured.probe.layers.push_back(*row);
       measured.probe.layers.back().device = measured.probe.device.name;
+      if (table) table->append(measured.probe.layers.back());
       if (row->outcome == "untrusted") ++measured.disturbed;
     } else {
       ++measured.left_out;

@@ -17,6 +17,7 @@ struct ProbeOptions {
   Precision precision = Precision::fp32;
   double budget_sec = 20;
   std::vector<LayerCase> layers;  ///< in the order of their importance
+  std::string table;              ///< a table of layers that gets a row for each as it is measured; empty: none
 };
 
 struct ProbeMeasurement {
@@ -37,8 +38,8 @@ struct ProbeMeasurement {
 /// @param catalogue  has the rates of GPUs; a CPU's are measured within the budget
 /// @param out        the model's name; nothing is written if anything is refused
 /// @returns nothing if it was stopped
-/// @throws InputError for a GPU that the catalogue lacks, or as load_op_model() and learn_probe(), DeviceError for a
-/// device that is not there
+/// @throws InputError for a GPU that the catalogue lacks, or as load_op_model(), LayerRecorder and learn_probe(),
+/// DeviceError for a device that is not there
 [[nodiscard]] std::optional<ProbeMeasurement> probe_device(const std::string& model, const ProbeOptions& options,
                                                            const DeviceCatalogue& catalogue, const std::string& out,
                                                            const std::function<bool()>& stop);
