@@ -97,7 +97,7 @@ if wanted tests; then
   step "tests that need a GPU"
   (
     failed=0
-    for test in "$tests"/gpu_*_test; do "$test" || [ $? -eq 77 ] || failed=1; done # 77: some were skipped
+    for test in "$tests"/gpu_*_test; do "$test" || [ $? -eq 77 ] || failed=1; done # 77: all were skipped
     exit $failed
   ) 2>&1 | tee "$out/tests.log" || result=1
   if [ "$device" != cpu ] && grep -q 'there is no CUDA device' "$out/tests.log"; then
