@@ -25,10 +25,12 @@ Eigen::VectorXd huber_weights(const MapProblem& problem, const Eigen::VectorXd& 
 
 }  // namespace
 
-Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps) {
+Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps) { return fit_map(problem, problem.prior, max_steps); }
+
+Eigen::VectorXd fit_map(const MapProblem& problem, Eigen::VectorXd parameters, int max_steps) {
   const Eigen::Index n = problem.measured.size();
   const Eigen::ArrayXd precision = problem.deviation.array().square().inverse();
-  Eigen::VectorXd parameters = problem.prior, predicted(n), weights(n);
+  Eigen::VectorXd predicted(n), weights(n);
   Eigen::MatrixXd slopes(n, parameters.size());
   double damping = 1e-2, best = 0;
   for (int step = 0; step < max_steps; ++step) {
@@ -64,7 +66,7 @@ Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps) {
 }
 
 LeaveOut::LeaveOut(const MapProblem& problem, Eigen::VectorXd parameters)
-    : parameters_(std::move(parameters)), slopes_(problem.measured.size(), parameters_.size()) {
+    : problem_(problem), parameters_(std::move(parameters)), slopes_(problem.measured.size(), parameters_.size()) {
   Eigen::VectorXd predicted(problem.measured.size());
   problem.predict(parameters_, predicted, &slopes_);
   residual_ = problem.measured - predicted;
@@ -74,6 +76,11 @@ LeaveOut::LeaveOut(const MapProblem& problem, Eigen::VectorXd parameters)
 }
 
 Eigen::VectorXd LeaveOut::parameters_without(const std::vector<Eigen::Index>& left_out) const {
+  if (static_cast<Eigen::Index>(left_out.size()) > problem_.measured.size() / 10) {
+    MapProblem others = problem_;
+    others.weight(left_out).setZero();
+    return fit_map(others, parameters_, 5);
+  }
   const Eigen::MatrixXd slopes = slopes_(left_out, Eigen::all);
   const Eigen::MatrixXd pull = slopes.transpose() * weights_(left_out).asDiagonal();
   const Eigen::VectorXd change = -(curvature_ - pull * slopes).ldlt().solve(pull * residual_(left_out));

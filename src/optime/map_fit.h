@@ -22,15 +22,20 @@ struct MapProblem {
 /// The parameters of greatest posterior density, by Levenberg and Marquardt's method with reweighting.
 [[nodiscard]] Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps);
 
-/// Fits without some of the measurements, by one step of Newton's method from the fit of all; exact where the
-/// prediction is linear and all errors are on one side of the knee.
+/// The same from these parameters on.
+[[nodiscard]] Eigen::VectorXd fit_map(const MapProblem& problem, Eigen::VectorXd parameters, int max_steps);
+
+/// Fits without some of the measurements. If these are more than a tenth, the others are fitted anew; else by one step
+/// of Newton's method from the fit of all, exact where the prediction is linear and all errors are on one side of the
+/// knee.
 class LeaveOut {
  public:
   LeaveOut(const MapProblem& problem, Eigen::VectorXd parameters);
-  /// The parameters without these measurements; none moves by more than 1.
+  /// The parameters without these measurements. Of Newton's step none moves by more than 1.
   [[nodiscard]] Eigen::VectorXd parameters_without(const std::vector<Eigen::Index>& left_out) const;
 
  private:
+  const MapProblem& problem_;
   Eigen::VectorXd parameters_, residual_, weights_;
   Eigen::MatrixXd slopes_, curvature_;
 };
