@@ -94,6 +94,9 @@ TEST(Lower, DepthwiseKernelsAddTheirBias) {
   const TensorId sequence = step.add_tensor({2, 8, 16}, DataType::f32, TensorRole::input);
   convolve(step.add_view(sequence, {2, 16, 8}), {16, 1, 3});  // has channels last, but is no image
   EXPECT_EQ(biased_convolutions(lower(step, DeviceKind::gpu)), 2);
+  step.set_layout(Layout::nhwc);  // of images
+  EXPECT_EQ(biased_convolutions(lower(step, DeviceKind::gpu)), 1);
+  EXPECT_EQ(lower(step, DeviceKind::gpu).layout(), Layout::nhwc);
 }
 
 /// Its layer norms make all images channels-last, whose depthwise convolutions are cuDNN's (gpu_dispatch_test).

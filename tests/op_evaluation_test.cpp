@@ -134,6 +134,27 @@ TEST(StepRows, SayWhyTheyAreNotScored) {
   EXPECT_THAT(refusal([&] { (void)read_step_table(path); }), HasSubstr("steps.csv:2: ms_per_step"));
 }
 
+TEST(StepRows, APrecisionMayNameTheLayout) {
+  const TemporaryFolder folder;
+  std::string text = step_header;
+  for (const char* precision : {"fp16", "amp-nchw", "amp-nhwc", "bf16-nhwc"}) {
+    text += std::string("lab,MIT,RTX 3090,resnet18,synthetic 3x224x224,12,") + precision + ",30\n";
+  }
+  const StepTable file = read_step_table(folder.write("steps.csv", text));
+  ASSERT_EQ(file.rows.size(), 4U);
+  const auto copied = [&](std::size_t row) {
+    double bytes = 0;
+    for (const StepKernel& kernel : *file.rows[row].kernels) bytes += kernel.transposed;
+    return bytes;
+  };
+  EXPECT_GT(copied(0), 0);
+  EXPECT_EQ(copied(1), copied(0));
+  EXPECT_EQ(copied(2), 0);
+  EXPECT_EQ(copied(3), 0);
+  EXPECT_EQ(step_precision("bf16-nhwc"), Precision::bf16);
+  EXPECT_EQ(step_precision("fp32-nwhc"), std::nullopt);
+}
+
 TEST(StepRows, ADeviceLeftOutIsNotLearnedFromAndItsProbeNotScored) {
   const TemporaryFolder folder;
   const StepTable file = read_step_table(folder.write("steps.csv", made_up_steps()));

@@ -212,6 +212,35 @@ TEST(OpModelHosts, TheUsualHostIsExpectedAndTheIntervalReachesToTheMeasuredOnes)
   EXPECT_NEAR(step_sec(agree, light).p50, step_sec(one(1.0), light).p50, 1e-9);
 }
 
+TEST(OpModelLayouts, StepsInTheLayoutThatIsAskedForCount) {
+  const std::pair<const std::string, MachineEffects> nchw = {"a|T4|amp-nchw", {0.3, 0.3, 0}};
+  const std::pair<const std::string, MachineEffects> nhwc = {"a|T4|amp-nhwc", {-0.3, -0.3, 0}};
+  Workload asked = job("resnet18", 64, "T4");
+  asked.precision = Precision::fp16;
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    asked.layout = layout;
+    const double of_nchw = step_sec(standard_and({nchw}), asked).p50;
+    const double of_nhwc = step_sec(standard_and({nhwc}), asked).p50;
+    EXPECT_GT(of_nhwc, 1.3 * of_nchw);  // where only one is known, it is better than none
+    EXPECT_DOUBLE_EQ(step_sec(standard_and({nchw, nhwc}), asked).p50, layout == Layout::nchw ? of_nchw : of_nhwc);
+  }
+}
+
+TEST(OpModelLayouts, ChannelsLastMemorySavesTheCopiesOfMatrixUnits) {
+  const auto gain = [](const char* device, Precision precision) {
+    Workload asked = job("resnet50", 64, device);
+    asked.precision = precision;
+    const double apart = step_sec(OpTimeModel::standard(), asked).p50;
+    asked.layout = Layout::nhwc;
+    return apart / step_sec(OpTimeModel::standard(), asked).p50;
+  };
+  for (const char* device : {"T4", "A100-80GB-PCIe"}) {
+    EXPECT_GT(gain(device, Precision::fp16), 1.1) << device;
+    EXPECT_LT(gain(device, Precision::fp16), 2) << device;
+    EXPECT_DOUBLE_EQ(gain(device, Precision::fp32), 1) << device;
+  }
+}
+
 TEST(OpModelHosts, ACardWithOneMeasuredHostMayHaveAnyUsualOne) {
   const Workload light = job("resnet18", 1, "T4");
   const auto probed = [&](double host) {
@@ -258,7 +287,7 @@ TEST(OpRegression, ANetworksRunsOnOneDeviceCarryToAnother) {
   std::vector<AggregateRow> rows;
   for (const char* network : {"resnet18", "vgg16", "resnet50", "shufflenet_v2_x1_0"}) {
     for (const char* device : {"T4", "V100-SXM2-16GB"}) {
-      for (const int batch : {4, 32}) {  // with and without a wait for the host: it is not the machine
+      for (int batch = 2; batch <= 128; batch *= 2) {  // with and without a wait for the host: it is not the machine
         const Workload measured = job(network, batch, device);
         const bool slow = measured.network == "shufflenet_v2_x1_0";
         if (slow && measured.device != "T4") continue;

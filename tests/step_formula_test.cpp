@@ -125,6 +125,34 @@ TEST(StepFormula, APowerLimitSlowsProductsOfVectorUnitsOnly) {
   }
 }
 
+TEST(StepFormula, ConvolutionsOnMatrixUnitsWaitForCopies) {
+  StepParameters parameters;
+  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+  StepKernel kernel;
+  kernel.group = StepGroup::conv_forward;
+  kernel.flops = 1e9;
+  kernel.bytes = 1e7;
+  kernel.depth = kernel.width = 64;
+  const auto waits = [&](const char* name, Precision precision) {
+    const Device device = device_of(name);
+    const StepFormula formula(parameters, step_device(device, precision, StepArithmetic::as_graph), {});
+    StepKernel copied = kernel;
+    copied.transposed = 1e8;
+    return (formula.seconds(copied) - formula.seconds(kernel)) / (1e8 / (device.mem_bw_gbs.value() * 1e9));
+  };
+  for (const char* device : {"V100-SXM2-16GB", "T4", "A100-80GB-PCIe", "H200"}) {
+    EXPECT_GT(waits(device, Precision::fp16), 1) << device;  // no copy is faster than the memory
+    EXPECT_LT(waits(device, Precision::fp16), 3) << device;
+    EXPECT_EQ(waits(device, Precision::fp32), 0) << device;
+  }
+  EXPECT_GT(waits("H200", Precision::bf16), 1);
+  EXPECT_GT(waits("H200", Precision::tf32), 1);
+  EXPECT_GT(waits("H200", Precision::default_), 1);
+  EXPECT_EQ(waits("H200", Precision::fp64), 0);
+  EXPECT_EQ(waits("P100-PCIe-16GB", Precision::fp16), 0);  // has no such units
+  EXPECT_EQ(waits("cpu", Precision::fp32), 0);
+}
+
 std::vector<StepKernel> rnn_kernels(const OpGraph& step, OpKind kind) {
   std::vector<StepKernel> kernels = step_kernels(step);
   std::erase_if(kernels, [&](const StepKernel& kernel) { return step.ops()[kernel.op].kind != kind; });

@@ -88,5 +88,29 @@ TEST(StepKernels, AConvolutionIsAProductInEachDirection) {
   EXPECT_TRUE(second->aligned);
 }
 
+TEST(StepKernels, ImagesOfProductsAreCopiedToChannelsLastMemoryAndBack) {
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    Workload workload = Workload::zoo("mobilenet_v2", 4);
+    workload.precision = Precision::fp16;
+    workload.layout = layout;
+    for (const OpGraph& step : {workload.graph(), lower(workload.graph(), DeviceKind::gpu)}) {
+      std::size_t seen = 0;
+      for (const StepKernel& kernel : step_kernels(step)) {
+        const bool product = kernel.group == StepGroup::conv_forward || kernel.group == StepGroup::conv_input ||
+                             kernel.group == StepGroup::conv_weight;
+        if (!product || layout == Layout::nhwc) {
+          EXPECT_EQ(kernel.transposed, 0);
+          continue;
+        }
+        // Its 1x1 convolution: 160 to 960 channels on 7 x 7 pixels. Both images are read and written.
+        if (kernel.rows != 4 * 7 * 7 || kernel.width != 960 || kernel.depth != 160) continue;
+        ++seen;
+        EXPECT_EQ(kernel.transposed, 2 * 2 * (4 * 49 * (160 + 960)));
+      }
+      EXPECT_EQ(seen > 0, layout == Layout::nchw);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace perfpred

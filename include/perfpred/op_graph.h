@@ -207,6 +207,11 @@ class PERFPRED_API OpGraph {
   /// that is not known.
   [[nodiscard]] std::span<const std::pair<std::size_t, TensorId>> frees() const { return frees_; }
 
+  /// How all images lie in memory that no operator rearranges: channels apart (nchw), or side by side (nhwc, PyTorch's
+  /// channels_last).
+  void set_layout(Layout layout) { layout_ = layout; }
+  [[nodiscard]] Layout layout() const { return layout_; }
+
   /// Allocates room, so that a graph of about this size is not moved while it grows.
   void reserve(std::size_t layer_count, std::size_t op_count, std::size_t tensor_count);
 
@@ -244,6 +249,7 @@ class PERFPRED_API OpGraph {
   std::vector<TensorId> operands_;
   std::vector<Shape> shapes_;
   std::vector<std::pair<std::size_t, TensorId>> frees_;
+  Layout layout_ = Layout::nchw;
 };
 
 /// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU, biases of

@@ -82,7 +82,9 @@ struct KnownMachine {
 };
 
 /// @param name  that the device was measured by; empty if it was not
-KnownMachine known_machine(const StepModel& model, const std::string& name, const Device& device, Precision precision) {
+/// @param layout  of images; what was measured in another counts where nothing was in this one
+KnownMachine known_machine(const StepModel& model, const std::string& name, const Device& device, Precision precision,
+                           Layout layout) {
   KnownMachine known;
   known.parameters = model.parameters;
   if (name.empty()) return known;
@@ -99,7 +101,8 @@ KnownMachine known_machine(const StepModel& model, const std::string& name, cons
                                   device.convolution_flops(other) == device.convolution_flops(precision));
   };
   Moments probed_hosts;
-  double count = 0;
+  std::vector<std::string> machines;
+  bool in_layout = false;  // whether these were measured in it
   for (const auto& [machine, effects] : model.machines) {
     const std::size_t first = machine.find('|'), last = machine.rfind('|');
     if (first == std::string::npos || last <= first) continue;
@@ -108,8 +111,17 @@ KnownMachine known_machine(const StepModel& model, const std::string& name, cons
     if (!measured) continue;
     if (machine == probe_machine(name, *measured)) probed_hosts.add(effects.host);
     if (!same_rates(*measured)) continue;
+    const bool fits = step_layout(machine) == layout;
+    if (in_layout && !fits) continue;
+    if (fits && !in_layout) machines.clear();
+    in_layout = fits;
+    machines.push_back(machine);
+  }
+  double count = 0;
+  for (const std::string& machine : machines) {
     ++count;
     const auto towards = [&](double& value, double other) { value += (other - value) / count; };
+    const MachineEffects effects = model.effects_of(machine);
     const StepParameters& parameters = model.parameters_of(machine);
     for (std::size_t i = 0; i < step_parameters; ++i) towards(known.parameters[i], parameters[i]);
     towards(known.effects.compute, effects.compute);
@@ -240,7 +252,7 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   const LayerRates* own = layers == state.measured.rates.end() ? nullptr : &layers->second;
   check_counts(step);
   const std::vector<StepKernel> kernels = step_kernels(step);
-  const KnownMachine known = known_machine(state.steps, on.matrix.name, device, precision);
+  const KnownMachine known = known_machine(state.steps, on.matrix.name, device, precision, step.layout());
   const bool hosts_differ = known.slowest_host > known.fastest_host;
   const auto with_host = [&](double host) {
     const MachineEffects& effects = known.effects;

@@ -95,10 +95,11 @@ const std::array<StepPrior, step_parameters>& step_priors() { return priors; }
 
 double host_effect(const StepParameters& parameters, double sec) { return std::log(sec) - parameters[host]; }
 
-/// A kernel's time without its gaps: a rounded maximum of computing and of moving bytes.
+/// A kernel's seconds without its gaps: a rounded maximum of computing and of moving bytes, (c^p + m^p)^(1/p), in two
+/// parts that are to each other as the changes of both, c^p : m^p; and what copies to another layout take.
 struct StepFormula::Parts {
-  double sec = 0;            ///< (compute^p + memory^p)^(1/p)
-  double compute_share = 0;  ///< of its change, if both change alike: compute^p / (compute^p + memory^p)
+  double compute = 0, memory = 0, transposing = 0;
+  [[nodiscard]] double sec() const { return compute + memory + transposing; }
 };
 
 StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, const MachineEffects& effects)
@@ -133,6 +134,7 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
       group.vector_ratio = std::max(1.0, vector / (group.conv ? conv : matrix));
     }
   }
+  if (device.transposes) transposed_byte_ = byte / e(memory_rearrangement);
   depth_half_ = e(depth_half);
   width_half_ = e(width_half);
   grouped_ = e(grouped);
@@ -169,7 +171,7 @@ double StepFormula::moved_bytes(const StepKernel& kernel) const {
 StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
   const double memory = moved_bytes(kernel) * group.seconds_per_byte;
-  if (group.seconds_per_flop == 0) return {memory, 0};
+  if (group.seconds_per_flop == 0) return {0, memory, 0};
   double compute = kernel.flops * group.seconds_per_flop;
   if (!group.depthwise) {  // a product
     compute *= (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
@@ -183,11 +185,12 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const double compute_power = compute * compute * std::sqrt(compute);
   const double sum = compute_power + memory * memory * std::sqrt(memory);
   if (!(sum > 0)) return {};
-  return {std::exp(std::log(sum) / sharpness), compute_power / sum};
+  const double sec = std::exp(std::log(sum) / sharpness), of_compute = sec * compute_power / sum;
+  return {of_compute, sec - of_compute, kernel.transposed * transposed_byte_};
 }
 
 double StepFormula::seconds(const StepKernel& kernel, double factor) const {
-  return factor * parts(kernel).sec + kernel.calls * gap_;
+  return factor * parts(kernel).sec() + kernel.calls * gap_;
 }
 
 double StepFormula::host_seconds(const StepKernel& kernel, bool backward) const {
@@ -232,10 +235,9 @@ MachineEffects StepFormula::slopes(std::span<const StepKernel> kernels, std::spa
   for (std::size_t i = wait; i < kernels.size(); ++i) {
     total += seconds[i];
     const Parts part = parts(kernels[i]);
-    const double sec = seconds[i] * part.sec / (part.sec + kernels[i].calls * gap_);
-    const double compute = sec * part.compute_share;
-    slopes.compute -= compute;
-    slopes.memory -= sec - compute;
+    const double scale = seconds[i] / (part.sec() + kernels[i].calls * gap_);
+    slopes.compute -= scale * part.compute;
+    slopes.memory -= scale * (part.memory + part.transposing);
   }
   for (double* slope : {&slopes.compute, &slopes.memory, &slopes.host}) *slope /= total;
   return slopes;
@@ -269,10 +271,12 @@ double StepFormula::log_step(std::span<const StepKernel> kernels, double input_s
     const StepKernel& kernel = kernels[i];
     const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
     const Parts part = parts(kernel);
-    const double sec = calls[i] * part.sec, compute = sec * part.compute_share, memory = sec - compute;
+    const double compute = calls[i] * part.compute, memory = calls[i] * part.memory;
+    const double transposing = calls[i] * part.transposing;
     d[gap] += calls[i] * kernel.calls * gap_;
     d[group.memory] -= memory;
-    slopes->machine.memory -= memory;
+    d[memory_rearrangement] -= transposing;
+    slopes->machine.memory -= memory + transposing;
     if (emulated_half_ && group.depthwise) d[emulated_depthwise] -= memory;
     if (compute == 0) continue;
     slopes->machine.compute -= compute;

@@ -23,6 +23,7 @@ struct StepDevice {
   double conv_flops = 0;                                 ///< of convolutions
   bool matrix_units = false, conv_matrix_units = false;  ///< whether these rates are of matrix units
   bool fp64 = false, cpu = false;
+  bool transposes = false;     ///< images of convolutions, to channels-last memory and back
   bool emulated_half = false;  ///< half precision is stored, and computed in single precision
   double byte_scale = 1;       ///< of the graph's bytes
 };
@@ -91,7 +92,8 @@ class StepFormula {
   std::array<Group, step_groups> groups_;
   double depth_half_, width_half_, grouped_, winograd_, winograd_weight_, gap_, fixed_;
   double host_, host_backward_, host_conv_, host_norm_;
-  double sms_, l2_;  ///< sms_ 0: products are not cut into tiles
+  double transposed_byte_ = 0;  ///< seconds
+  double sms_, l2_;             ///< sms_ 0: products are not cut into tiles
   [[nodiscard]] bool fills_matrix_units(const StepKernel& kernel) const {
     return wants_sizes_ ? kernel.sizes_aligned : kernel.aligned;
   }

@@ -110,6 +110,13 @@ class Convolution {
   bool three_by_three_ = false;
 };
 
+/// Convolutions on matrix units want channels-last memory; other images are copied there, and results back (NVIDIA,
+/// Convolutional Layers User's Guide, Tensor Layouts in Memory). Depthwise ones are not products.
+double transposed(const OpGraph& step, const StepKernel& kernel, double image_bytes) {
+  const bool product = kernel.group <= StepGroup::conv_weight;
+  return product && step.layout() == Layout::nchw ? 2 * image_bytes : 0;
+}
+
 void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std::vector<StepKernel>& kernels) {
   const auto in = step.inputs(op), out = step.outputs(op);
   const auto bytes = [&](TensorId id) { return static_cast<double>(step.bytes(id)); };
@@ -117,6 +124,7 @@ void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std
     StepKernel kernel =
         Convolution(step.shape(in[0]), step.shape(out[0]), step.shape(in[1])).kernel(StepGroup::conv_forward);
     kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
+    kernel.transposed = transposed(step, kernel, bytes(in[0]) + bytes(out[0]));
     kernel.flops = op.flops;
     kernel.op = index;
     kernels.push_back(kernel);
@@ -129,6 +137,7 @@ void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std
     if (out[of_weight ? 1 : 0] == no_tensor) continue;
     StepKernel kernel = convolution.kernel(of_weight ? StepGroup::conv_weight : StepGroup::conv_input);
     kernel.bytes = bytes(in[0]) + bytes(in[of_weight ? 1 : 2]) + bytes(out[of_weight ? 1 : 0]);
+    kernel.transposed = transposed(step, kernel, bytes(in[0]) + bytes(of_weight ? in[1] : out[0]));
     kernel.flops = op.flops / gradients;
     kernel.op = index;
     kernel.dispatched = first;

@@ -41,6 +41,7 @@ struct StepKernel {
   double depth = 1, width = 1;  ///< of the product: terms of a sum, columns of the result
   double batch = 1, rows = 1;   ///< of the product: how many, rows of the result
   double calls = 1;             ///< each waits for the one before; flops and bytes are of all
+  double transposed = 0;        ///< bytes that copying a convolution's images to channels-last memory and back moves
   double reread = 0;            ///< of these bytes: those that each call reads again, from the cache if they fit it
 };
 

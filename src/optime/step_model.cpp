@@ -17,7 +17,7 @@ namespace perfpred {
 namespace {
 
 constexpr double measured_host_deviation = 0.1;
-constexpr MachineEffects effect_deviation = {0.2, 0.15, host_deviation}, probe_deviation = {0.3, 0.25, 0.8};
+constexpr MachineEffects effect_deviation = {0.2, 0.25, host_deviation}, probe_deviation = {0.3, 0.25, 0.8};
 /// Pageable memory comes at about 4 GB/s; a batch that is made on the device takes nothing.
 constexpr StepPrior input_byte_sec = {-23, 0.7};
 /// A machine with so many rows has parameters of its own.
@@ -53,7 +53,7 @@ class StepFit {
       places_.push_back(places);
     }
     problem_.knee = 0.05;
-    problem_.noise = learns == Learns::effects ? 0.05 : 0.1;
+    problem_.noise = learns == Learns::effects ? 0.03 : 0.1;
     problem_.prior.resize(at(priors_.size()));
     problem_.deviation.resize(at(priors_.size()));
     for (std::size_t i = 0; i < priors_.size(); ++i) {

@@ -12,8 +12,12 @@
 
 namespace perfpred {
 
-/// The precision whose rates a row's text names (`half` and `amp` are fp16); nothing for any other text.
+/// The precision whose rates a row's text names (`half` and `amp` are fp16), with or without `-nchw` or `-nhwc`;
+/// nothing for any other text.
 [[nodiscard]] std::optional<Precision> step_precision(std::string_view text);
+
+/// nhwc for a text that ends with `-nhwc`.
+[[nodiscard]] Layout step_layout(std::string_view text);
 
 /// A network with pictures of one size.
 [[nodiscard]] std::string network_key(std::string_view network, std::int64_t side);

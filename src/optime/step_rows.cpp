@@ -26,6 +26,7 @@ struct Arithmetic {
 };
 
 std::optional<Arithmetic> arithmetic_of(std::string_view text) {
+  if (text.ends_with("-nchw") || text.ends_with("-nhwc")) text.remove_suffix(5);
   if (text == "half") return Arithmetic{Precision::fp16, Precision::fp32, StepArithmetic::half};
   if (text == "double" || text == "fp64") return Arithmetic{Precision::fp64, Precision::fp32, StepArithmetic::double_};
   if (text.starts_with("amp") || text == "fp16") return Arithmetic{Precision::fp16, Precision::fp16};
@@ -92,12 +93,14 @@ std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& gra
   return kernels;
 }
 
-Step captured_step(const std::string& model, std::int64_t batch) {
+Step captured_step(const std::string& model, std::int64_t batch, Layout layout) {
   const auto file = find_graph(model);
   if (!file) return {nullptr, 0, "unknown network"};
   Step step;
   try {
-    step.kernels = shared_kernels(file->graph(batch));
+    OpGraph graph = file->graph(batch);
+    graph.set_layout(layout);
+    step.kernels = shared_kernels(graph);
   } catch (const InputError&) {
     return {nullptr, 0, "graph of another batch size"};
   }
@@ -107,16 +110,17 @@ Step captured_step(const std::string& model, std::int64_t batch) {
 
 /// The zoo's step, else that of a step file `<model>.json`.
 Step step_of(const std::string& model, const std::string& network, std::int64_t batch, std::int64_t side,
-             Precision precision, std::string_view optimizer) {
+             Precision precision, Layout layout, std::string_view optimizer) {
   try {
     Workload workload = Workload::zoo(network, batch, {3, side, side});
     workload.precision = precision;
+    workload.layout = layout;
     const auto update = enumerator_named<Optimizer::rmsprop>(optimizer.empty() ? "none" : optimizer);
     if (!update) return {nullptr, 0, "unknown optimizer"};
     workload.optimizer = *update;
     return {shared_kernels(workload.graph()), element_bytes(precision)};
   } catch (const InputError&) {  // the zoo has no such network, or the picture does not fit it
-    return captured_step(model, batch);
+    return captured_step(model, batch, layout);
   }
 }
 
@@ -126,6 +130,8 @@ std::optional<Precision> step_precision(std::string_view text) {
   const auto arithmetic = arithmetic_of(text);
   return arithmetic ? std::optional(arithmetic->rates) : std::nullopt;
 }
+
+Layout step_layout(std::string_view text) { return text.ends_with("-nhwc") ? Layout::nhwc : Layout::nchw; }
 
 std::string network_key(std::string_view network, std::int64_t side) { return fmt::format("{}|{}", network, side); }
 
@@ -145,6 +151,9 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   step.conv_matrix_units = step.conv_flops > vector;
   step.fp64 = precision == Precision::fp64;
   step.cpu = device.kind == DeviceKind::cpu;
+  const KernelFamily family = step.matrix.family;
+  const bool nvidia = family == KernelFamily::volta_turing || family == KernelFamily::ampere_ada;
+  step.transposes = nvidia && step.conv_matrix_units && !step.fp64;
   step.byte_scale = arithmetic == StepArithmetic::half ? 0.5 : arithmetic == StepArithmetic::double_ ? 2 : 1;
   return step;
 }
@@ -194,11 +203,12 @@ StepTable read_step_table(const std::string& path) {
     const std::string network = network_name(row.model, csv.text(dataset));
     const std::int64_t side = side_of(csv.text(dataset));
     const std::string_view update = csv.text(optimizer);
-    const std::string key =
-        fmt::format("{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side, to_string(arithmetic->graph), update);
+    const Layout layout = step_layout(row.precision);
+    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side,
+                                        to_string(arithmetic->graph), to_string(layout), update);
     auto step = steps.find(key);
     if (step == steps.end()) {
-      step = steps.emplace(key, step_of(row.model, network, row.batch, side, arithmetic->graph, update)).first;
+      step = steps.emplace(key, step_of(row.model, network, row.batch, side, arithmetic->graph, layout, update)).first;
     }
     if (step->second.unscored != nullptr) {
       leave(step->second.unscored);

@@ -346,7 +346,9 @@ OpGraph Workload::graph() const {
     if (const auto sample = file->sample(); !captured && !sample.empty() && sample != input) {
       refuse(fmt::format("takes input {}, not {}", shape_text(sample), shape_text(input)));
     }
-    return file->graph(batch_size);
+    OpGraph step = file->graph(batch_size);
+    step.set_layout(layout);
+    return step;
   }
   throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");
 }

@@ -23,6 +23,7 @@ StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision 
   half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
   mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
   scaled_ = precision == Precision::fp16;
+  if (channels_last_) graph_.set_layout(Layout::nhwc);
   reserve();
   for (const Layer& layer : network.layers) graph_.add_layer(layer.name);
   declare_tensors();

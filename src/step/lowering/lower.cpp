@@ -92,6 +92,7 @@ Lowering::Lowering(const OpGraph& step)
                                : to_.add_view(tensor.storage, step.shape(id), tensor.type);
     to_.set_role(made, tensor.role);
   }
+  to_.set_layout(step.layout());
   for (const std::string& name : step.layer_names()) to_.add_layer(name);
   for (const std::string& name : step.op_names()) to_.add_op_name(name);
   const auto is_image = [&](TensorId id) { return id != no_tensor && step.shape(id).rank() == 4; };
@@ -118,7 +119,8 @@ Lowering::Lowering(const OpGraph& step)
 }
 
 bool Lowering::is_channels_last(TensorId image) const {
-  return from_.shape(image).rank() == 4 && (channels_last_[storage(image)] || is_permuted_image(from_, image));
+  return from_.shape(image).rank() == 4 &&
+         (from_.layout() == Layout::nhwc || channels_last_[storage(image)] || is_permuted_image(from_, image));
 }
 
 TensorId Lowering::new_tensor(const Shape& shape, DataType type, Phase made_in) {

@@ -23,7 +23,7 @@ class Lowering {
   /// Whether nothing but `bernoulli`, `div`, one `mul` before the backward pass and `mul` in it name the storage.
   [[nodiscard]] bool is_dropout_mask(TensorId storage) const { return multiplied_[storage] == 1; }
 
-  /// Whether an image lies in channels-last memory, as far as shapes tell: permuted to it, or made from such an image.
+  /// Whether an image lies in channels-last memory: all do, it is permuted to it, or made from such an image.
   [[nodiscard]] bool is_channels_last(TensorId image) const;
 
   TensorId new_tensor(const Shape& shape, DataType type, Phase made_in);
