@@ -67,6 +67,31 @@ TEST(StepFile, RefusesOperatorsWithoutWhatTheirTimesFollowFrom) {
   EXPECT_NE(testing::refusal([&] { (void)StepFile(folder.write("step.json", step.dump())); }), "");
 }
 
+TEST(StepFile, StridesOfImagesSayTheLayout) {
+  // 8 images of 3 channels and 4 x 4 pixels, as torch.Tensor.stride() has them in both memory formats.
+  const TemporaryFolder folder;
+  const json side_by_side = {48, 1, 12, 3}, apart = {48, 16, 4, 1};
+  for (const bool channels_last : {false, true}) {
+    json step = linear_step();
+    step["ops"][0]["name"] = "aten::convolution";
+    step["storages"][0]["bytes"] = 4 * 8 * 48;
+    const json image = {{"sizes", {8, 3, 4, 4}},  {"strides", channels_last ? side_by_side : apart},
+                        {"growth", {1, 0, 0, 0}}, {"dtype", "float32"},
+                        {"storage", 0},           {"role", "input"}};
+    step["tensors"][0] = image;
+    step["tensors"][1]["sizes"] = {5, 3, 1, 1};
+    step["tensors"][1]["strides"] = {3, 1, 1, 1};
+    step["tensors"][1]["growth"] = {0, 0, 0, 0};
+    step["storages"][2]["bytes"] = 4 * 8 * 5 * 16;
+    step["tensors"][2]["sizes"] = {8, 5, 4, 4};
+    step["tensors"][2]["strides"] = {80, 16, 4, 1};
+    step["tensors"][2]["growth"] = {1, 0, 0, 0};
+    step["ops"] = json::array({step["ops"][0]});
+    const OpGraph graph = StepFile(folder.write("step.json", step.dump())).graph(16);
+    EXPECT_EQ(graph.layout(), channels_last ? Layout::nhwc : Layout::nchw);
+  }
+}
+
 TEST(StepFile, IsNamedByItsHash) {
   const TemporaryFolder folder;
   EXPECT_EQ(file_hash(folder.write("abc", "abc")), "ba7816bf8f01");  // FIPS 180-2, appendix B.1

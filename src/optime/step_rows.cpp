@@ -99,7 +99,7 @@ Step captured_step(const std::string& model, std::int64_t batch, Layout layout) 
   Step step;
   try {
     OpGraph graph = file->graph(batch);
-    graph.set_layout(layout);
+    if (layout == Layout::nhwc) graph.set_layout(layout);
     step.kernels = shared_kernels(graph);
   } catch (const InputError&) {
     return {nullptr, 0, "graph of another batch size"};

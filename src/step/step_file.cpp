@@ -328,6 +328,13 @@ double list_flops(const OpGraph& graph, OpKind kind, std::span<const TensorId> i
   return flops;
 }
 
+/// Bytes of images that lie in channels-last memory, less those of others; 0 for what is no image of several channels
+/// and pixels.
+double channels_last_bytes(const Strided& image, double bytes) {
+  if (image.sizes.size() != 4 || image.sizes[1] == 1 || (image.sizes[2] == 1 && image.sizes[3] == 1)) return 0;
+  return image.strides[1] == 1 ? bytes : -bytes;
+}
+
 }  // namespace
 
 OpGraph StepFile::Content::graph(std::int64_t batch) const {
@@ -393,7 +400,7 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
   }
 
   std::unordered_map<std::string_view, std::int32_t> names;
-  double moved = 0;
+  double moved = 0, channels_last = 0;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const StepOp& op = ops[i];
     if (!op.free) {
@@ -405,6 +412,9 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
       if (moved > max_bytes) place.refuse("moves more bytes than can be counted");
       if (!operands_fit(op.kind, graph, in, out)) {
         place.at("ops", i).refuse(fmt::format("has not the operands of {}", shown(op.name)));
+      }
+      if (op.kind == OpKind::convolution) {
+        channels_last += channels_last_bytes(strided(op.inputs[0]), static_cast<double>(graph.bytes(in[0])));
       }
       Op& added = graph.add_op(op.kind, op.phase, op.layer, in, out, op.transposed, op.causal);
       if (op.lists) {
@@ -431,6 +441,7 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
       if (owners[storage] != no_tensor) graph.set_freed_after(owners[storage], after);
     }
   }
+  if (channels_last > 0) graph.set_layout(Layout::nhwc);
   return graph;
 }
 
