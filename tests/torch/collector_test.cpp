@@ -75,6 +75,18 @@ TEST(Collector, OutOfMemoryIsAnOutcomeThatIsNotTriedAgain) {
   EXPECT_EQ(sweep(runs_csv, [] {}).skipped, 2);
 }
 
+TEST(Collector, AStepThatNeedsMoreThanTheMachineHasIsNotTried) {
+  CollectOptions options;
+  options.timing = Timing::steps;
+  options.device = "cpu";
+  const auto run = Collector(options).measure(Workload::zoo("gpt2", 4096), [] { return false; });  // 14 TB
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->outcome, Outcome::oom);
+  EXPECT_TRUE(run->note.starts_with("not tried: needs 1")) << run->note;
+  EXPECT_FALSE(run->peak_mem_mb);
+  EXPECT_FALSE(run->avg_time_sec);
+}
+
 TEST(Collector, ARunStoppedWhileItIsJudgedIsDropped) {
   CollectOptions options;
   options.epochs = 2;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
 #include <perfpred/error.h>
+#include <perfpred/memory_estimate.h>
+#include <perfpred/op_graph.h>
 #include <perfpred/run.h>
 #include <perfpred/run_recorder.h>
 #include <perfpred/torch/collector.h>
@@ -36,6 +38,7 @@
 #include "torch/measure/run_log_writer.h"
 #include "torch/measure/step_measurement.h"
 #include "torch/monitor/device_monitor.h"
+#include "torch/monitor/proc.h"
 #include "torch/train/training_data.h"
 #include "torch/train/training_session.h"
 #include "workload/workload_columns.h"
@@ -82,6 +85,19 @@ void check(const CollectOptions& options) {
   if (options.time_limit_sec && !(*options.time_limit_sec > 0)) {
     throw InputError(fmt::format("time limit {} s is not positive", *options.time_limit_sec));
   }
+}
+
+/// The system ends a process that takes more memory than there is, and with it the sweep, each time it is started.
+/// @throws OutOfMemory for a step that needs more than this CPU's machine has left
+void check_memory(const Workload& workload, int threads) {
+  const auto available = available_memory_bytes();
+  if (!available || is_file_network(workload.network)) return;
+  TrainingJob job;
+  job.threads = threads;
+  const std::int64_t needed = estimate_memory(lower(workload.graph(), DeviceKind::cpu), job).peak_bytes;
+  if (needed <= *available) return;
+  throw OutOfMemory(fmt::format("not tried: needs {:.1f} GB, the machine has {:.1f} GB left",
+                                static_cast<double>(needed) * 1e-9, static_cast<double>(*available) * 1e-9));
 }
 
 /// @param level_moved  whether the step time changed
@@ -233,6 +249,7 @@ bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWr
                             const std::function<bool()>& stop) {
   const auto begin = Clock::now();
   const Workload& workload = job.workload;
+  if (threads) check_memory(workload, *threads);
   const ImageData& images = *guard_torch([&] { return &data_for(workload); });
   run.mem_free_mb = guard_torch([&] { return DeviceMonitor(device).read().mem_free_mb; });
   auto owned = guard_torch([&] {
@@ -276,7 +293,7 @@ std::optional<Run> Collector::Impl::measure(const Job& job, RunLogWriter& log, c
     run.outcome = Outcome::failed;
     run.note = error.what();
   }
-  if (run.outcome != Outcome::failed) {
+  if (run.outcome != Outcome::failed && peak.allocated_bytes() > 0) {
     run.peak_mem_mb = static_cast<double>(peak.allocated_bytes()) * 1e-6;
     run.peak_reserved_mb = static_cast<double>(peak.reserved_bytes()) * 1e-6;
   }
