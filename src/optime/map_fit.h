@@ -30,7 +30,7 @@ struct MapProblem {
 /// knee.
 class LeaveOut {
  public:
-  LeaveOut(const MapProblem& problem, Eigen::VectorXd parameters);
+  LeaveOut(const MapProblem& problem, Eigen::VectorXd parameters);  ///< the problem must outlive this
   /// The parameters without these measurements. Of Newton's step none moves by more than 1.
   [[nodiscard]] Eigen::VectorXd parameters_without(const std::vector<Eigen::Index>& left_out) const;
 
