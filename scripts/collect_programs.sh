@@ -20,6 +20,10 @@ if [ -z "$torch" ]; then
   exit 2
 fi
 
+if [ ! -e "$build/bin/timing_core_bench" ] || [ ! -e "$build/tests/gpu_training_test" ]; then
+  echo "collect_programs: $build was not built with tests and -DPERFPRED_BUILD_BENCHMARKS=ON" >&2
+  exit 2
+fi
 programs=("$build"/bin/timing_core_bench "$build"/tests/gpu_*_test)
 for name in sysinfo collect aggregate bench-layers probe train-net ncu; do programs+=("$build/bin/perfpred-$name"); done
 for program in "${programs[@]}"; do

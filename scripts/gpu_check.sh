@@ -30,6 +30,10 @@ esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 seconds=${2:-300}
+if ! [[ $seconds =~ ^[0-9]+$ && $seconds -ge 20 ]]; then
+  echo "gpu_check: SECONDS is $seconds, not a whole number from 20 on" >&2
+  exit 2
+fi
 device=${PERFPRED_GPU_CHECK_DEVICE:-cuda}
 all_parts=tests,sweeps,layers,probe,ncu,peers,benchmark,memory
 parts=${PERFPRED_GPU_CHECK_PARTS:-$all_parts}
@@ -140,6 +144,7 @@ if wanted layers; then
 fi
 
 if wanted probe; then
+  rm -f "$out/probe_layers.csv" # rows are appended
   for precision in "${precisions_of_layers[@]}"; do
     step "the op model, probed on $device in $precision"
     "$bin/perfpred-probe" --device "$device" --precision "$precision" --out "$out/ops_$precision.json" \

@@ -271,7 +271,7 @@ class PERFPRED_API StepFile {
   [[nodiscard]] Precision precision() const;
   [[nodiscard]] std::vector<std::int64_t> sample() const;  ///< sizes of its first input, without the batch; or empty
 
-  /// The step with a batch of this size. Its layout is that of most bytes of the images that convolutions read.
+  /// The step with a batch of this size. Its layout is that of most bytes of what 2-D convolutions read.
   /// @throws InputError for another size than batch_size() if only that was captured, and as add_tensor() does
   [[nodiscard]] OpGraph graph(std::int64_t batch_size) const;
 

@@ -184,7 +184,7 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   }
   const double compute_power = compute * compute * std::sqrt(compute);
   const double sum = compute_power + memory * memory * std::sqrt(memory);
-  if (!(sum > 0)) return {};
+  if (!(sum > 0)) return {0, 0, kernel.transposed * transposed_byte_};
   const double sec = std::exp(std::log(sum) / sharpness), of_compute = sec * compute_power / sum;
   return {of_compute, sec - of_compute, kernel.transposed * transposed_byte_};
 }

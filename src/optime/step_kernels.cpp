@@ -113,8 +113,7 @@ class Convolution {
 /// Convolutions on matrix units want channels-last memory; other images are copied there, and results back (NVIDIA,
 /// Convolutional Layers User's Guide, Tensor Layouts in Memory). Depthwise ones are not products.
 double transposed(const OpGraph& step, const StepKernel& kernel, double image_bytes) {
-  const bool product = kernel.group <= StepGroup::conv_weight;
-  return product && step.layout() == Layout::nchw ? 2 * image_bytes : 0;
+  return kernel.group <= StepGroup::conv_weight && step.layout() == Layout::nchw ? 2 * image_bytes : 0;
 }
 
 void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std::vector<StepKernel>& kernels) {

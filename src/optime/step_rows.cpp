@@ -85,6 +85,7 @@ struct Step {
   std::shared_ptr<const std::vector<StepKernel>> kernels;
   double element_bytes = 0;  ///< 0: not known
   const char* unscored = nullptr;
+  Layout layout = Layout::nchw;
 };
 
 std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& graph) {
@@ -93,14 +94,21 @@ std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& gra
   return kernels;
 }
 
-Step captured_step(const std::string& model, std::int64_t batch, Layout layout) {
+/// The layout that a row's precision names, if any.
+std::optional<Layout> stated_layout(std::string_view precision) {
+  if (precision.ends_with("-nhwc")) return Layout::nhwc;
+  return precision.ends_with("-nchw") ? std::optional(Layout::nchw) : std::nullopt;
+}
+
+Step captured_step(const std::string& model, std::int64_t batch, std::optional<Layout> layout) {
   const auto file = find_graph(model);
   if (!file) return {nullptr, 0, "unknown network"};
   Step step;
   try {
     OpGraph graph = file->graph(batch);
-    if (layout == Layout::nhwc) graph.set_layout(layout);
+    if (layout) graph.set_layout(*layout);
     step.kernels = shared_kernels(graph);
+    step.layout = graph.layout();
   } catch (const InputError&) {
     return {nullptr, 0, "graph of another batch size"};
   }
@@ -110,11 +118,11 @@ Step captured_step(const std::string& model, std::int64_t batch, Layout layout) 
 
 /// The zoo's step, else that of a step file `<model>.json`.
 Step step_of(const std::string& model, const std::string& network, std::int64_t batch, std::int64_t side,
-             Precision precision, Layout layout, std::string_view optimizer) {
+             Precision precision, std::optional<Layout> layout, std::string_view optimizer) {
   try {
     Workload workload = Workload::zoo(network, batch, {3, side, side});
     workload.precision = precision;
-    workload.layout = layout;
+    workload.layout = layout.value_or(Layout::nchw);
     const auto update = enumerator_named<Optimizer::rmsprop>(optimizer.empty() ? "none" : optimizer);
     if (!update) return {nullptr, 0, "unknown optimizer"};
     workload.optimizer = *update;
@@ -131,7 +139,7 @@ std::optional<Precision> step_precision(std::string_view text) {
   return arithmetic ? std::optional(arithmetic->rates) : std::nullopt;
 }
 
-Layout step_layout(std::string_view text) { return text.ends_with("-nhwc") ? Layout::nhwc : Layout::nchw; }
+Layout step_layout(std::string_view text) { return stated_layout(text).value_or(Layout::nchw); }
 
 std::string network_key(std::string_view network, std::int64_t side) { return fmt::format("{}|{}", network, side); }
 
@@ -203,9 +211,10 @@ StepTable read_step_table(const std::string& path) {
     const std::string network = network_name(row.model, csv.text(dataset));
     const std::int64_t side = side_of(csv.text(dataset));
     const std::string_view update = csv.text(optimizer);
-    const Layout layout = step_layout(row.precision);
-    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side,
-                                        to_string(arithmetic->graph), to_string(layout), update);
+    const auto layout = stated_layout(row.precision);
+    const std::string key =
+        fmt::format("{}|{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side, to_string(arithmetic->graph),
+                    layout ? to_string(*layout) : std::string_view(), update);
     auto step = steps.find(key);
     if (step == steps.end()) {
       step = steps.emplace(key, step_of(row.model, network, row.batch, side, arithmetic->graph, layout, update)).first;
@@ -220,7 +229,8 @@ StepTable read_step_table(const std::string& path) {
     row.input_bytes = 4.0 * 3.0 * static_cast<double>(row.batch * side * side);
     row.family = row.device.matrix.family;
     row.network_family = family_of(network);
-    row.machine = fmt::format("{}|{}|{}", row.source, row.gpu, row.precision);
+    row.machine = fmt::format("{}|{}|{}{}", row.source, row.gpu, row.precision,
+                              !layout && step->second.layout == Layout::nhwc ? "-nhwc" : "");
     row.network = network_key(network, side);
     row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->whole);
     file.rows.push_back(std::move(row));

@@ -347,7 +347,10 @@ OpGraph Workload::graph() const {
       refuse(fmt::format("takes input {}, not {}", shape_text(sample), shape_text(input)));
     }
     OpGraph step = file->graph(batch_size);
-    if (layout == Layout::nhwc) step.set_layout(layout);
+    if (captured && step.layout() != layout) {
+      refuse(fmt::format("was captured in {}, not in {}", to_string(step.layout()), to_string(layout)));
+    }
+    step.set_layout(layout);
     return step;
   }
   throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");

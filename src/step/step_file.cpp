@@ -413,7 +413,7 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
       if (!operands_fit(op.kind, graph, in, out)) {
         place.at("ops", i).refuse(fmt::format("has not the operands of {}", shown(op.name)));
       }
-      if (op.kind == OpKind::convolution) {
+      if (op.kind == OpKind::convolution && graph.shape(in[1])[1] > 1) {  // depthwise ones have kernels for either
         channels_last += channels_last_bytes(strided(op.inputs[0]), static_cast<double>(graph.bytes(in[0])));
       }
       Op& added = graph.add_op(op.kind, op.phase, op.layer, in, out, op.transposed, op.causal);

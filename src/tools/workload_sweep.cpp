@@ -68,8 +68,9 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
   if (!file) return workload;
   if (!is_captured_step(name)) {
     if (const auto sample = file->sample(); !sample.empty()) workload.input = sample;
-  } else if (file->precision() != Precision::unknown) {
-    workload.precision = file->precision();
+  } else {
+    if (file->precision() != Precision::unknown) workload.precision = file->precision();
+    workload.layout = file->graph(file->batch_size()).layout();
   }
   return workload;
 }

@@ -88,16 +88,16 @@ void check(const CollectOptions& options) {
 }
 
 /// The system ends a process that takes more memory than there is, and with it the sweep, each time it is started.
-/// @throws OutOfMemory for a step that needs more than this CPU's machine has left
+/// @throws OutOfMemory for a step of a network of the zoo that needs more than this CPU's machine has
 void check_memory(const Workload& workload, int threads) {
-  const auto available = available_memory_bytes();
-  if (!available || is_file_network(workload.network)) return;
+  const auto machine = memory_bytes();
+  if (!machine || is_file_network(workload.network)) return;
   TrainingJob job;
   job.threads = threads;
   const std::int64_t needed = estimate_memory(lower(workload.graph(), DeviceKind::cpu), job).peak_bytes;
-  if (needed <= *available) return;
-  throw OutOfMemory(fmt::format("not tried: needs {:.1f} GB, the machine has {:.1f} GB left",
-                                static_cast<double>(needed) * 1e-9, static_cast<double>(*available) * 1e-9));
+  if (needed <= *machine) return;
+  throw OutOfMemory(fmt::format("not tried: needs {:.1f} GB, the machine has {:.1f} GB",
+                                static_cast<double>(needed) * 1e-9, static_cast<double>(*machine) * 1e-9));
 }
 
 /// @param level_moved  whether the step time changed

@@ -17,6 +17,13 @@ double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
+/// A line of /proc/meminfo, in bytes.
+std::optional<std::int64_t> meminfo(std::string_view name) {
+  const auto kib = leading_number(proc_value("/proc/meminfo", name));
+  if (!kib) return std::nullopt;
+  return static_cast<std::int64_t>(*kib) * 1024;
+}
+
 }  // namespace
 
 std::optional<std::string> proc_value(const char* path, std::string_view name) {
@@ -43,11 +50,9 @@ std::optional<double> leading_number(const std::optional<std::string>& text) {
   return value;
 }
 
-std::optional<std::int64_t> available_memory_bytes() {
-  const auto kib = leading_number(proc_value("/proc/meminfo", "MemAvailable"));
-  if (!kib) return std::nullopt;
-  return static_cast<std::int64_t>(*kib) * 1024;
-}
+std::optional<std::int64_t> memory_bytes() { return meminfo("MemTotal"); }
+
+std::optional<std::int64_t> available_memory_bytes() { return meminfo("MemAvailable"); }
 
 std::optional<double> cpu_clock_mhz() {
   if (const auto khz = leading_number(first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"))) {

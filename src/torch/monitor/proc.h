@@ -16,6 +16,9 @@ namespace perfpred {
 /// Leading number of a text, or nothing.
 [[nodiscard]] std::optional<double> leading_number(const std::optional<std::string>& text);
 
+/// Bytes of the machine (MemTotal).
+[[nodiscard]] std::optional<std::int64_t> memory_bytes();
+
 /// Bytes that the kernel could give to a process (MemAvailable).
 [[nodiscard]] std::optional<std::int64_t> available_memory_bytes();
 

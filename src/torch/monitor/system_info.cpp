@@ -63,11 +63,6 @@ std::string distribution() {
   return "unknown";
 }
 
-std::optional<std::int64_t> total_memory_bytes() {
-  const auto kib = leading_number(proc_value("/proc/meminfo", "MemTotal"));
-  return kib ? std::optional(static_cast<std::int64_t>(*kib) * 1024) : std::nullopt;
-}
-
 ordered_json document(const SystemInfo& info) {
   ordered_json gpus = ordered_json::array();
   for (const GpuInfo& gpu : info.gpus) {
@@ -131,7 +126,7 @@ SystemInfo read_system_info() {
   info.l1d_bytes = cache_bytes(1);
   info.l2_bytes = cache_bytes(2);
   info.l3_bytes = cache_bytes(3);
-  info.memory_bytes = total_memory_bytes();
+  info.memory_bytes = memory_bytes();
   info.memory_available_bytes = available_memory_bytes();
   guard_torch([&info] {
     for (int i = 0; i < cuda_device_count(); ++i) {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The standard model with machines that nobody measured.
+#include <perfpred/device.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/op_time_model.h>
+#include <perfpred/workload.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "optime/op_model_state.h"
+
+namespace perfpred::testing {
+
+inline Workload job(const char* network, std::int64_t batch, const char* device) {
+  Workload workload = Workload::zoo(network, batch);
+  workload.device = device;
+  return workload;
+}
+
+using Machines = std::map<std::string, MachineEffects>;
+
+/// The standard model with machines of which it has no steps.
+inline OpTimeModel standard_and(const Machines& machines) {
+  OpModelState state = OpModelAccess::state(OpTimeModel::standard());
+  for (const auto& [name, effects] : machines) state.steps.machines[name] = effects;
+  return OpModelAccess::model(std::move(state));
+}
+
+inline Quantiles step_sec(const OpTimeModel& model, const Workload& workload) {
+  return model.predict(workload.graph(), DeviceCatalogue().find(workload.device), workload.precision).sec;
+}
+
+}  // namespace perfpred::testing
