@@ -41,6 +41,13 @@ TEST(OpModelLayouts, StepsInTheLayoutThatIsAskedForCount) {
     const double of_nhwc = step_sec(standard_and({nhwc}), asked).p50;
     EXPECT_GT(of_nhwc, 1.3 * of_nchw);  // where only one is known, it is better than none
     EXPECT_DOUBLE_EQ(step_sec(standard_and({nchw, nhwc}), asked).p50, layout == Layout::nchw ? of_nchw : of_nhwc);
+    const auto in_layout = [&](const OpTimeModel& model) {
+      return model.predict(asked.graph(), DeviceCatalogue().find(asked.device), asked.precision).in_layout;
+    };
+    EXPECT_TRUE(in_layout(standard_and({nchw, nhwc})));
+    EXPECT_EQ(in_layout(standard_and({nchw})), layout == Layout::nchw);
+    EXPECT_EQ(in_layout(standard_and({nhwc})), layout == Layout::nhwc);
+    EXPECT_EQ(in_layout(standard_and({{"probe|T4|fp16", {}}})), layout == Layout::nchw);
   }
 }
 

@@ -21,6 +21,7 @@ struct StepTime {
   double device_sec = 0;                      ///< sum over kernels
   double host_sec = 0;                        ///< what the host needs to dispatch the operators
   std::vector<TimeTerm> costliest;            ///< the ten operators that take longest, the longest first
+  bool in_layout = true;  ///< whether what was measured on the device, if anything, had the step's memory layout
 };
 
 /// Time of a training step of any network on any device, from the device's specification: each kernel has a roofline

@@ -83,8 +83,7 @@ struct ModelState {
   /// @throws InputError for threads or a CUDA graph that a device without rows cannot have
   [[nodiscard]] Route route(const Workload& workload) const;
   [[nodiscard]] Prediction finish(const Route& route, const Workload& workload, Quantiles quantiles) const;
-  [[nodiscard]] Prediction finish(const Route& route, const Workload& workload,
-                                  const OpRegression::Estimate& estimate) const;
+  [[nodiscard]] Prediction finish(const Route& route, const OpRegression::Estimate& estimate) const;
 };
 
 /// A regressor that has seen no run.

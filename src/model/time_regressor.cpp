@@ -158,7 +158,7 @@ Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step,
   if (route.group == nullptr) {
     const OpRegression::Estimate estimate = state->ops->estimate(workload, step);
     if (breakdown != nullptr) *breakdown = breakdown_of(estimate.view, std::exp(estimate.log_sec));
-    return state->finish(route, workload, estimate);
+    return state->finish(route, estimate);
   }
   if (breakdown != nullptr) *breakdown = route.group->model->breakdown(workload, step);
   return state->finish(route, workload, route.group->model->predict(workload, step));
@@ -177,8 +177,7 @@ void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Predi
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
     const Group* group = routes[begin].group;
     if (group == nullptr) {
-      predictions[begin] =
-          state->finish(routes[begin], workloads[begin], state->ops->estimate(workloads[begin], nullptr));
+      predictions[begin] = state->finish(routes[begin], state->ops->estimate(workloads[begin], nullptr));
       ++begin;
       continue;
     }

@@ -72,6 +72,7 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
 /// What is known of a device in a precision: from its probe, else the mean over its machines, except for the host.
 struct KnownMachine {
   bool measured = false;  ///< whether steps or a probe in this precision say something of the device
+  bool in_layout = true;  ///< whether these had the layout that is asked for; a probe's and single operators have nchw
   StepParameters parameters{};
   MachineEffects effects;
   /// Effects of the hosts that it may have. A probe knows its host, in any precision. Without one, all usual hosts are
@@ -87,6 +88,7 @@ KnownMachine known_machine(const StepModel& model, const std::string& name, cons
                            Layout layout) {
   KnownMachine known;
   known.parameters = model.parameters;
+  known.in_layout = layout == Layout::nchw;
   if (name.empty()) return known;
   const std::string probe = probe_machine(name, precision);
   if (model.machines.count(probe) != 0) {
@@ -102,7 +104,7 @@ KnownMachine known_machine(const StepModel& model, const std::string& name, cons
   };
   Moments probed_hosts;
   std::vector<std::string> machines;
-  bool in_layout = false;  // whether these were measured in it
+  bool in_layout = false;  // whether any of these was measured in it
   for (const auto& [machine, effects] : model.machines) {
     const std::size_t first = machine.find('|'), last = machine.rfind('|');
     if (first == std::string::npos || last <= first) continue;
@@ -130,6 +132,7 @@ KnownMachine known_machine(const StepModel& model, const std::string& name, cons
     known.slowest_host = std::max(known.slowest_host, effects.host);
   }
   known.measured = count > 0;
+  if (known.measured) known.in_layout = in_layout;
   if (probed_hosts.n > 0) {  // relative to the parameters of all machines
     known.has_host(probed_hosts.mean() + host_effect(known.parameters, 1) - host_effect(model.parameters, 1));
   } else if (known.measured) {
@@ -285,6 +288,7 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   }
   std::vector<Provenance> rests_on(kernels.size(), by_steps);
   StepTime time;
+  time.in_layout = known.in_layout;
   double shared = 0;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     double width = step_width;
