@@ -12,8 +12,6 @@ if [ $# -ne 2 ]; then
   exit 2
 fi
 build=$1
-mkdir -p "$2/bin" "$2/lib"
-folder=$(cd "$2" && pwd)
 torch=$(sed -n 's/^Torch_DIR:[A-Z]*=\(.*\)\/share\/cmake\/Torch$/\1/p' "$build/CMakeCache.txt")
 if [ -z "$torch" ]; then
   echo "collect_programs: $build was not built with LibTorch" >&2
@@ -24,6 +22,8 @@ if [ ! -e "$build/bin/timing_core_bench" ] || [ ! -e "$build/tests/gpu_training_
   echo "collect_programs: $build was not built with tests and -DPERFPRED_BUILD_BENCHMARKS=ON" >&2
   exit 2
 fi
+mkdir -p "$2/bin" "$2/lib"
+folder=$(cd "$2" && pwd)
 programs=("$build"/bin/timing_core_bench "$build"/tests/gpu_*_test)
 for name in sysinfo collect aggregate bench-layers probe train-net ncu; do programs+=("$build/bin/perfpred-$name"); done
 for program in "${programs[@]}"; do

@@ -269,9 +269,10 @@ class PERFPRED_API StepFile {
   [[nodiscard]] std::int64_t batch_size() const;  ///< of the step that was captured
   [[nodiscard]] std::int64_t batches() const;     ///< of batch_size, whose gradients the step accumulates; >= 1
   [[nodiscard]] Precision precision() const;
+  [[nodiscard]] Layout layout() const;                     ///< of most bytes of what 2-D convolutions read
   [[nodiscard]] std::vector<std::int64_t> sample() const;  ///< sizes of its first input, without the batch; or empty
 
-  /// The step with a batch of this size. Its layout is that of most bytes of what 2-D convolutions read.
+  /// The step with a batch of this size.
   /// @throws InputError for another size than batch_size() if only that was captured, and as add_tensor() does
   [[nodiscard]] OpGraph graph(std::int64_t batch_size) const;
 

@@ -25,8 +25,14 @@ struct Arithmetic {
   StepArithmetic whole = StepArithmetic::as_graph;
 };
 
+/// The layout that a row's precision names, if any.
+std::optional<Layout> stated_layout(std::string_view precision) {
+  if (precision.ends_with("-nhwc")) return Layout::nhwc;
+  return precision.ends_with("-nchw") ? std::optional(Layout::nchw) : std::nullopt;
+}
+
 std::optional<Arithmetic> arithmetic_of(std::string_view text) {
-  if (text.ends_with("-nchw") || text.ends_with("-nhwc")) text.remove_suffix(5);
+  if (stated_layout(text)) text.remove_suffix(std::string_view("-nchw").size());
   if (text == "half") return Arithmetic{Precision::fp16, Precision::fp32, StepArithmetic::half};
   if (text == "double" || text == "fp64") return Arithmetic{Precision::fp64, Precision::fp32, StepArithmetic::double_};
   if (text.starts_with("amp") || text == "fp16") return Arithmetic{Precision::fp16, Precision::fp16};
@@ -92,12 +98,6 @@ std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& gra
   auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(graph));
   find_repeats(*kernels);
   return kernels;
-}
-
-/// The layout that a row's precision names, if any.
-std::optional<Layout> stated_layout(std::string_view precision) {
-  if (precision.ends_with("-nhwc")) return Layout::nhwc;
-  return precision.ends_with("-nchw") ? std::optional(Layout::nchw) : std::nullopt;
 }
 
 Step captured_step(const std::string& model, std::int64_t batch, std::optional<Layout> layout) {

@@ -341,15 +341,15 @@ OpGraph Workload::graph() const {
     if (captured && known != precision && known != Precision::unknown && precision != Precision::unknown) {
       refuse(fmt::format("was captured in {}, not in {}", to_string(known), to_string(precision)));
     }
+    if (captured && file->layout() != layout) {
+      refuse(fmt::format("was captured in {}, not in {}", to_string(file->layout()), to_string(layout)));
+    }
     if (attention == Attention::eager) refuse("is a file's: attention eager has no effect on it");
     if (optimizer_impl == OptimizerImpl::foreach) refuse("is a file's: optimizer_impl foreach has no effect on it");
     if (const auto sample = file->sample(); !captured && !sample.empty() && sample != input) {
       refuse(fmt::format("takes input {}, not {}", shape_text(sample), shape_text(input)));
     }
     OpGraph step = file->graph(batch_size);
-    if (captured && step.layout() != layout) {
-      refuse(fmt::format("was captured in {}, not in {}", to_string(step.layout()), to_string(layout)));
-    }
     step.set_layout(layout);
     return step;
   }

@@ -14,16 +14,12 @@ namespace perfpred {
 /// ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format: results of doubles are never channels-last.
 StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl,
                          Layout layout)
-    : network_(network),
-      optimizer_(optimizer),
-      impl_(impl),
-      channels_last_(layout == Layout::nhwc && precision != Precision::fp64),
-      states_(network.layers.size()) {
+    : network_(network), optimizer_(optimizer), impl_(impl), states_(network.layers.size()) {
   if (precision == Precision::fp64) parameter_type_ = DataType::f64;
   half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
   mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
   scaled_ = precision == Precision::fp16;
-  if (channels_last_) graph_.set_layout(Layout::nhwc);
+  if (precision != Precision::fp64) graph_.set_layout(layout);
   reserve();
   for (const Layer& layer : network.layers) graph_.add_layer(layer.name);
   declare_tensors();

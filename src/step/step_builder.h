@@ -91,7 +91,8 @@ class StepBuilder {
 
   // What only some rules need.
   [[nodiscard]] const Network& network() const { return network_; }
-  [[nodiscard]] bool channels_last() const { return channels_last_; }  ///< whether convolutions make such images
+  /// Whether convolutions make such images.
+  [[nodiscard]] bool channels_last() const { return graph_.layout() == Layout::nhwc; }
   [[nodiscard]] TensorId causal_mask() const { return mask_; }
   [[nodiscard]] const std::array<TensorId, 2>& rotations() const { return rotations_; }  ///< cosines, sines
   void set_labels(TensorId labels) { labels_ = labels; }
@@ -130,7 +131,6 @@ class StepBuilder {
   const Network& network_;
   const Optimizer optimizer_;
   const OptimizerImpl impl_;
-  const bool channels_last_;
   OpGraph graph_;
   std::vector<LayerState> states_;
   std::vector<TensorId> parameters_;

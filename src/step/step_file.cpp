@@ -199,6 +199,7 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
   std::int64_t batch_size = 0, batches = 1;
   std::optional<std::int64_t> other_batch_size;
   Precision precision = Precision::unknown;
+  Layout layout = Layout::nchw;
   std::vector<std::string> layers;
   std::vector<std::int64_t> storages;  // bytes at batch_size
   std::vector<StepTensor> tensors;
@@ -235,6 +236,23 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     if (all_ops.empty()) place.in("ops").refuse("is empty");
     for (std::size_t i = 0; i < all_ops.size(); ++i) read_op(all_ops[i], place.at("ops", i));
     (void)graph(batch_size);  // finds what does not fit
+    layout = layout_of_images();
+  }
+
+  /// That of most bytes of the images of several channels and pixels that convolutions read. Depthwise ones have
+  /// kernels for either layout.
+  [[nodiscard]] Layout layout_of_images() const {
+    double channels_last = 0;  // bytes, less those of other images
+    for (const StepOp& op : ops) {
+      if (op.free || op.kind != OpKind::convolution || tensors[op.inputs[1]].sizes.values[1] == 1) continue;
+      const StepTensor& image = tensors[op.inputs[0]];
+      const std::vector<std::int64_t>& sizes = image.sizes.values;
+      if (sizes.size() != 4 || sizes[1] == 1 || (sizes[2] == 1 && sizes[3] == 1)) continue;
+      const Strided elements{sizes, image.strides.values};
+      const double bytes = static_cast<double>(elements.numel()) * static_cast<double>(size_of(image.type));
+      channels_last += image.strides.values[1] == 1 ? bytes : -bytes;
+    }
+    return channels_last > 0 ? Layout::nhwc : Layout::nchw;
   }
 
   void read_storages(const json& all, const Place& place) {
@@ -328,13 +346,6 @@ double list_flops(const OpGraph& graph, OpKind kind, std::span<const TensorId> i
   return flops;
 }
 
-/// Bytes of images that lie in channels-last memory, less those of others; 0 for what is no image of several channels
-/// and pixels.
-double channels_last_bytes(const Strided& image, double bytes) {
-  if (image.sizes.size() != 4 || image.sizes[1] == 1 || (image.sizes[2] == 1 && image.sizes[3] == 1)) return 0;
-  return image.strides[1] == 1 ? bytes : -bytes;
-}
-
 }  // namespace
 
 OpGraph StepFile::Content::graph(std::int64_t batch) const {
@@ -400,7 +411,7 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
   }
 
   std::unordered_map<std::string_view, std::int32_t> names;
-  double moved = 0, channels_last = 0;
+  double moved = 0;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const StepOp& op = ops[i];
     if (!op.free) {
@@ -412,9 +423,6 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
       if (moved > max_bytes) place.refuse("moves more bytes than can be counted");
       if (!operands_fit(op.kind, graph, in, out)) {
         place.at("ops", i).refuse(fmt::format("has not the operands of {}", shown(op.name)));
-      }
-      if (op.kind == OpKind::convolution && graph.shape(in[1])[1] > 1) {  // depthwise ones have kernels for either
-        channels_last += channels_last_bytes(strided(op.inputs[0]), static_cast<double>(graph.bytes(in[0])));
       }
       Op& added = graph.add_op(op.kind, op.phase, op.layer, in, out, op.transposed, op.causal);
       if (op.lists) {
@@ -441,7 +449,7 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
       if (owners[storage] != no_tensor) graph.set_freed_after(owners[storage], after);
     }
   }
-  if (channels_last > 0) graph.set_layout(Layout::nhwc);
+  graph.set_layout(layout);
   return graph;
 }
 
@@ -451,6 +459,7 @@ const std::string& StepFile::name() const { return content_->name; }
 std::int64_t StepFile::batch_size() const { return content_->batch_size; }
 std::int64_t StepFile::batches() const { return content_->batches; }
 Precision StepFile::precision() const { return content_->precision; }
+Layout StepFile::layout() const { return content_->layout; }
 
 std::vector<std::int64_t> StepFile::sample() const {
   for (const StepTensor& tensor : content_->tensors) {

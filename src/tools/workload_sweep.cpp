@@ -70,7 +70,7 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
     if (const auto sample = file->sample(); !sample.empty()) workload.input = sample;
   } else {
     if (file->precision() != Precision::unknown) workload.precision = file->precision();
-    workload.layout = file->graph(file->batch_size()).layout();
+    workload.layout = file->layout();
   }
   return workload;
 }
