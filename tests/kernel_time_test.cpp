@@ -20,6 +20,7 @@ Hardware some_gpu() {
   gpu.flops = gpu.vector_flops = 14e12;
   gpu.bandwidth = 900e9;
   gpu.sms = 80;
+  gpu.threads = 80 * threads_per_sm;
   gpu.l2 = 6e6;
   return gpu;
 }
@@ -112,6 +113,50 @@ TEST(KernelTime, MoreWorkIsNeverFaster) {
       }
     }
   }
+}
+
+/// 8 GB in rows of so many numbers: starting, and what a cache holds of the whole, count for nothing.
+Kernel rows_of(KernelClass kind, double numbers) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.n = numbers;
+  kernel.m = 1e9 / numbers;
+  return kernel;
+}
+
+// PyTorch's softmax reads long rows three times and writes them once, its layer norm reads them twice: 4 / 2 and 3 / 2
+// times the traffic of rows that stay in registers (up to 1,024 numbers of a softmax) or in the cache.
+TEST(KernelTime, RowsThatDoNotFitTheCacheAreReadAgain) {
+  Hardware gpu = some_gpu();
+  gpu.bandwidth = 1e9;  // memory is what counts
+  const auto slower = [&](KernelClass kind, double fits) {
+    return prior_seconds(rows_of(kind, 16384), gpu) / prior_seconds(rows_of(kind, fits), gpu);
+  };
+  EXPECT_NEAR(slower(KernelClass::softmax, 1024), 2, 0.1);
+  EXPECT_NEAR(slower(KernelClass::layernorm, 512), 1.5, 0.1);
+}
+
+TEST(KernelTime, RowsThatFitAWholeCacheMayNotFitOnePartition) {
+  EXPECT_EQ(l2_partitions("Ampere", 40e6), 2);  // A100
+  EXPECT_EQ(l2_partitions("Ampere", 6e6), 1);   // RTX 3090
+  EXPECT_EQ(l2_partitions("Ada", 72e6), 1);     // RTX 4090
+  EXPECT_EQ(l2_partitions("Hopper", 50e6), 2);  // H100
+  Hardware whole = some_gpu(), divided = some_gpu();
+  whole.bandwidth = divided.bandwidth = 1e9;
+  divided.l2_partitions = 2;
+  // 320 softmax rows or 1,280 layer norm rows are in flight: these fill 4.5 of the 6 MB.
+  for (const Kernel& rows : {rows_of(KernelClass::softmax, 3520), rows_of(KernelClass::layernorm, 880)}) {
+    EXPECT_GT(prior_seconds(rows, divided), 1.1 * prior_seconds(rows, whole)) << static_cast<int>(rows.kind);
+  }
+}
+
+// 512 threads load 4,096 numbers in two rounds of 16 bytes each, and 3,072 numbers in one and two of single numbers.
+TEST(KernelTime, ASoftmaxWaitsForItsRoundsOfLoads) {
+  Hardware gpu = some_gpu();
+  gpu.bandwidth = 1e15;
+  Kernel row = rows_of(KernelClass::softmax, 4096), shorter = row;
+  shorter.n = 3072;
+  EXPECT_GT(prior_seconds(shorter, gpu), 1.1 * prior_seconds(row, gpu));
 }
 
 TEST(KernelTime, ASlowerDeviceIsNeverFaster) {

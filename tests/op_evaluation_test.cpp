@@ -115,6 +115,33 @@ std::string made_up_steps() {
   return text;
 }
 
+// What PyTorch 2.11 dispatches for the attention of 2 samples of 16 heads of 64: matmul clones queries and keys, then
+// values, since permute() left their heads apart; an index is a view; a mask of one row a sample is read once.
+TEST_F(MadeUpOps, AGraphsCallsMoveWhatPyTorchMoves) {
+  folder_.write("graph_ops.csv",
+                "model,mode,option,seq,batch,node,node_op,count,phase,op,B,M,N,K,H,mem_elems,in_elems\n"
+                "mlp,inf,,128,8,getitem,getitem,3,fwd,mem,,,,,,512,512\n"
+                "mlp,inf,,128,8,matmul,BMM,3,fwd,bmm,32,128,64,128,,,524288\n"
+                "mlp,inf,,128,8,add,VECadd,3,fwd,add,4096,,,,128,,524544\n"
+                "mlp,inf,,128,8,matmul_1,BMM,3,fwd,bmm,32,128,128,64,,,786432\n"
+                "mlp,inf,,128,8,matmul_1,BMM,3,bwd,bmm,32,128,64,128,,,786432\n"
+                "mlp,inf,,128,8,contiguous,contiguous,3,fwd,mem,,,,,,524288,262144\n");
+  const OpFolder folder = read_op_folder(folder_.path());
+  const auto row = std::find_if(folder.end_to_end.begin(), folder.end_to_end.end(),
+                                [](const EndToEndRow& r) { return r.model == "mlp"; });
+  ASSERT_NE(row, folder.end_to_end.end());
+  const double head = 2 * 16 * 128 * 64, scores = 2 * 16 * 128 * 128;
+  std::vector<double> elements;
+  for (const StepPart& part : row->parts) {
+    EXPECT_EQ(part.count, 3);
+    elements.push_back(part.kernel.bytes() / 4);
+  }
+  const std::vector<double> expected = {
+      2 * 2 * head, 2 * head + scores, 2 * scores + 2 * 128, 2 * head, 2 * head + scores, 2 * head + scores, 2 * head};
+  ASSERT_EQ(elements.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(elements[i], expected[i], 1) << i;
+}
+
 TEST(StepRows, SayWhyTheyAreNotScored) {
   const TemporaryFolder folder;
   const std::string path = folder.write("steps.csv", made_up_steps() +
@@ -342,10 +369,10 @@ TEST_F(ReferenceOps, DevicesSeen) {
   expect_errors(result, {{"linear", 0.12},
                          {"bmm", 0.145},
                          {"elementwise", 0.02},
-                         {"softmax", 0.16},
+                         {"softmax", 0.14},
                          {"layernorm", 0.09},
                          {"conv", 0.18}});
-  expect_networks(result, 0.10, 0.06);
+  expect_networks(result, 0.09, 0.055);
 }
 
 TEST_F(ReferenceOps, DeviceLeftOut) {
@@ -353,7 +380,7 @@ TEST_F(ReferenceOps, DeviceLeftOut) {
   expect_errors(result, {{"linear", 0.165},
                          {"bmm", 0.175},
                          {"elementwise", 0.105},
-                         {"softmax", 0.185},
+                         {"softmax", 0.13},
                          {"layernorm", 0.125},
                          {"conv", 0.295}});
   expect_networks(result, 0.14, 0.13);
@@ -363,7 +390,7 @@ TEST_F(ReferenceOps, DeviceLeftOutWithAProbe) {
   const OpEvaluation result = evaluate_ops_by_device(read_op_folder(folder_ + "/neusight"), 8, 0);
   expect_errors(
       result,
-      {{"linear", 0.11}, {"bmm", 0.15}, {"elementwise", 0.03}, {"softmax", 0.16}, {"layernorm", 0.08}, {"conv", 0.25}});
+      {{"linear", 0.11}, {"bmm", 0.15}, {"elementwise", 0.03}, {"softmax", 0.09}, {"layernorm", 0.05}, {"conv", 0.25}});
   expect_networks(result, 0.10, 0.055);
 }
 

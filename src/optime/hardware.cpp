@@ -73,6 +73,11 @@ double power_share(std::string_view arch, double ghz, double tflops, double watt
   return std::exp(-std::log1p(std::pow(x, power_exponent)) / power_softness);
 }
 
+double l2_partitions(std::string_view arch, double l2) {
+  constexpr double largest_undivided = 10e6;
+  return (arch.starts_with("Ampere") || arch.starts_with("Hopper")) && l2 > largest_undivided ? 2 : 1;
+}
+
 double log_share_at(double power_share, double draw) {
   const double at_full_draw = std::pow(power_share, -power_softness) - 1;  // X^8.4
   return -std::log1p(std::pow(draw, power_exponent) * at_full_draw) / power_softness;
@@ -101,7 +106,9 @@ Hardware hardware_of(const Device& device, Precision precision) {
   hardware.bandwidth = 1e9 * plausible(device, "mem_bw_gbs", device.mem_bw_gbs, 1, 1e5);
   // Waves and cache are second-order: a device whose specification does not name them is taken for a middling one.
   hardware.sms = plausible(device, "sms", device.sms, 1, 1e4, 64);
+  hardware.threads = threads_per_sm * hardware.sms;
   hardware.l2 = 1e6 * plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4, 4);
+  hardware.l2_partitions = l2_partitions(device.arch, hardware.l2);
   const bool vector_units = device.fp32_vector_tflops && peak <= *device.fp32_vector_tflops * 1.01;
   if (vector_units && device.boost_mhz && device.tdp_w) {
     const double mhz = plausible(device, "boost_mhz", device.boost_mhz, 100, 1e4);

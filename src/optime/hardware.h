@@ -26,7 +26,9 @@ struct Hardware {
   double vector_flops = 0;  ///< of everything else
   double bandwidth = 0;
   double sms = 0;
+  double threads = 0;  ///< that its multiprocessors hold at once
   double l2 = 0;
+  double l2_partitions = 1;
   /// Share of `flops` that the power limit allows under load, 0 to 1; 1 where clock, power or process are unknown.
   double power_share = 1;
 };
@@ -35,6 +37,14 @@ struct Hardware {
 /// NVIDIA cards in single precision on the vector units; matrix units do not follow it.
 /// @param arch  gives the node; unknown ones are not limited
 [[nodiscard]] double power_share(std::string_view arch, double ghz, double tflops, double watts);
+
+inline constexpr double threads_per_sm = 2048;
+
+/// Large chips of Ampere and Hopper have a cache of two partitions, each of which keeps what its own multiprocessors
+/// read (A100 Tensor Core GPU Architecture, L2 Cache).
+/// @param l2  bytes
+/// @returns 1 or 2
+[[nodiscard]] double l2_partitions(std::string_view arch, double l2);
 
 /// Logarithm of what a power_share() becomes where operands draw `draw` of the power that X stands for.
 [[nodiscard]] double log_share_at(double power_share, double draw);

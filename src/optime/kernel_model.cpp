@@ -390,7 +390,7 @@ StepEstimate step_time(const KernelModels& models, std::span<const StepPart> par
   double device_sec = 0, calls = 0;
   std::array<double, kernel_classes + 1> shared{}, own{};
   for (const StepPart& part : parts) {
-    const KernelModel* model = part.moves_only ? nullptr : models.of(part.kernel.kind);
+    const KernelModel* model = models.of(part.kernel.kind);
     const std::size_t group = model == nullptr ? kernel_classes : static_cast<std::size_t>(part.kernel.kind);
     double sec = 0, device_width = 0.2, within = 0.3;
     if (model != nullptr) {
@@ -399,8 +399,7 @@ StepEstimate step_time(const KernelModels& models, std::span<const StepPart> par
       device_width = estimate.device_width;
       within = estimate.within_width;
     } else {
-      const double bytes = part.moves_only ? part.bytes : part.kernel.bytes();
-      sec = bytes / (0.75 * device.bandwidth) + kernel_gap_sec;
+      sec = part.kernel.bytes() / (0.75 * device.bandwidth) + kernel_gap_sec;
     }
     sec *= part.count;
     device_sec += sec;

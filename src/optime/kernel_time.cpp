@@ -134,31 +134,68 @@ double elementwise_time(const double* p, const DeviceEffects& e, const Kernel& k
   return smooth_max(smooth_max(memory, compute, 4), p[2] + e[2], std::exp(p[3]));
 }
 
-constexpr std::array<KernelParameter, 9> row_parameters = {{{"memory", -0.15, 0.1},
-                                                            {"l2_speed", 0.5, 0.5},
-                                                            {"floor", -11.33, 0.5},
-                                                            {"sharpness", 0.5, 0.4},
-                                                            {"second_pass", -0.5, 0.3},
-                                                            {"l2_share", 0, 0.3},
-                                                            {"rows_in_flight", 1.8, 0.7},
-                                                            {"long_rows", 0, 0.2},
-                                                            {"unaligned", 0.1, 0.2}}};
+/// Of kernels that read a row more than once.
+constexpr std::array<KernelEffect, 4> row_effects = {
+    {{"memory", 0.1, 0.05, 0.15}, {"l2_speed", 0.3, 0.2, 0.3}, {"floor", 0.3, 0.2, 0.3}, {"round", 0.1, 0.05, 0.3}}};
 
-/// Rows are read again where those in flight do not fit the cache.
-template <bool softmax>
-double row_time(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware) {
-  double memory = log_memory(p, e, kernel, hardware, p[5]);
-  double second = sigmoid((std::log(4 * kernel.n * hardware.sms / hardware.l2) + p[6]) / 0.2);
-  if (softmax) {
-    if (kernel.n > 1024) {
-      memory += p[7];
-    } else {
-      second = 0;  // a row is kept in registers
-    }
-    if (std::fmod(kernel.n, 4) != 0) memory += p[8];
+/// Seconds of rows, each read more than once by so many threads. What is read again comes from the cache where the rows
+/// in flight fit it. Threads wait for each of their `rounds` of loads, which p[8] more stand for what a row waits else.
+double log_repeated(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware,
+                    double threads, double rounds) {
+  const double in_flight = hardware.threads / threads, again = std::exp(p[4]);
+  const double filled = kernel.element_bytes * kernel.n * in_flight / (hardware.l2 / hardware.l2_partitions);
+  const double from_memory = again * sigmoid((std::log(filled) + p[6]) / 0.2);
+  const double memory = log_memory(p, e, kernel, hardware, p[5]) + std::log1p(from_memory);
+  const double cache = std::log(kernel.bytes() * (1 + again) / hardware.bandwidth) - p[1] - e[1];
+  const double latency = std::log(kernel.m / in_flight * (rounds + std::exp(p[8]))) + p[7] + e[3];
+  return smooth_max(smooth_max(memory, cache, 4), latency, 4);
+}
+
+/// Caches read 2.2 to 5 times as fast as memory (Jia, Maggioni, Smith, Scarpazza 2019: T4, P4, V100, P100).
+constexpr std::array<KernelParameter, 9> layernorm_parameters = {{{"memory", -0.15, 0.1},
+                                                                  {"l2_speed", 0.9, 0.3},
+                                                                  {"floor", -11.33, 0.5},
+                                                                  {"sharpness", 0.5, 0.4},
+                                                                  {"read_again", -0.7, 0.1},
+                                                                  {"l2_share", 0, 0.3},
+                                                                  {"rows_in_flight", 0, 0.3},
+                                                                  {"round", -13, 0.5},
+                                                                  {"other_rounds", 0.5, 0.5}}};
+
+/// Rows are read twice, by 128 threads that load four numbers in a round (PyTorch, layer_norm_kernel.cu).
+double layernorm_time(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware) {
+  const double rows = log_repeated(p, e, kernel, hardware, 128, std::ceil(kernel.n / (4 * 128)));
+  return smooth_max(rows, p[2] + e[2], std::exp(p[3]));
+}
+
+constexpr std::array<KernelParameter, 10> softmax_parameters = {{{"memory", -0.15, 0.1},
+                                                                 {"l2_speed", 0.9, 0.3},
+                                                                 {"floor", -11.33, 0.5},
+                                                                 {"sharpness", 0.5, 0.4},
+                                                                 {"read_again", 0, 0.1},
+                                                                 {"l2_share", 0, 0.3},
+                                                                 {"rows_in_flight", 0, 0.3},
+                                                                 {"round", -13, 0.5},
+                                                                 {"other_rounds", 0.5, 0.5},
+                                                                 {"unaligned", 0.1, 0.2}}};
+
+/// Rows of up to 1,024 numbers stay in registers. Longer ones are read three times, for the largest, the sum and the
+/// result. A round loads 16 aligned bytes for each thread, or one number: before the first aligned one, and of what
+/// full rounds leave (PyTorch, SoftMax.cu).
+double softmax_time(const double* p, const DeviceEffects& e, const Kernel& kernel, const Hardware& hardware) {
+  const double vector = 16 / kernel.element_bytes;
+  const bool unaligned = std::fmod(kernel.n, vector) != 0;
+  double rows = 0;
+  if (kernel.n > 1024) {
+    double threads = 32;
+    while (threads < std::floor(std::min(kernel.n / vector, 1024.0) / 2)) threads *= 2;
+    const double aligned = kernel.n - (unaligned ? threads : 0), full = std::floor(aligned / (vector * threads));
+    const double single = std::ceil(aligned / threads - vector * full) + (unaligned ? 1 : 0);
+    rows = log_repeated(p, e, kernel, hardware, threads, full + single);
+  } else {
+    rows = log_memory(p, e, kernel, hardware, p[5]);
   }
-  memory += std::log1p(std::exp(p[4] + e[3]) * second);
-  return smooth_max(memory, p[2] + e[2], std::exp(p[3]));
+  return smooth_max(rows + (unaligned ? p[9] : 0), p[2] + e[2], std::exp(p[3]));
 }
 
 constexpr std::array<KernelParameter, 15> conv_parameters = {{{"compute", -0.2, 0.2},
@@ -220,8 +257,8 @@ constexpr std::array<KernelFormula, kernel_classes> formulas = {{
     {"linear", matmul_parameters, matmul_effects, matmul_time, 2, 2, 0, false, 0.02},
     {"bmm", matmul_parameters, matmul_effects, matmul_time, 2, 2, 0, false, 0.02},
     {"elementwise", elementwise_parameters, vector_effects, elementwise_time, 2, 2},
-    {"softmax", row_parameters, vector_effects, row_time<true>, 2, 2, 0.25},
-    {"layernorm", row_parameters, vector_effects, row_time<false>, 2, 2, 0.1},
+    {"softmax", softmax_parameters, row_effects, softmax_time, 2, 2, 0.25},
+    {"layernorm", layernorm_parameters, row_effects, layernorm_time, 2, 2, 0.1},
     {"conv", conv_parameters, conv_effects, conv_time, 2, 2, 0, true},
     {"gemm_bf16", half_matmul_parameters, half_matmul_effects, half_matmul_time, 2, 2},
 }};

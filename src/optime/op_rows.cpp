@@ -29,7 +29,8 @@ std::map<std::string, Hardware> read_gpus(const std::string& path) {
   const CsvColumn name = csv.required("gpu"), bandwidth = csv.required("mem_bw_gbs"), sms = csv.required("num_sm"),
                   l2 = csv.required("l2_mb"), matrix = csv.optional("fp32_matrix_gflops"),
                   vector = csv.optional("fp32_gflops"), half = csv.optional("bf16_gflops"),
-                  mhz = csv.optional("freq_mhz"), arch = csv.optional("x_arch"), watts = csv.optional("x_tdp_w");
+                  chip_sms = csv.optional("x_num_sm_datasheet"), mhz = csv.optional("freq_mhz"),
+                  arch = csv.optional("x_arch"), watts = csv.optional("x_tdp_w");
   std::map<std::string, Hardware> gpus;
   while (csv.next()) {
     Hardware gpu;
@@ -37,7 +38,9 @@ std::map<std::string, Hardware> read_gpus(const std::string& path) {
     gpu.family = kernel_family(csv.text(arch));
     gpu.bandwidth = csv.positive(bandwidth) * 1e9;
     gpu.sms = csv.positive(sms);
+    gpu.threads = threads_per_sm * known(csv, chip_sms).value_or(gpu.sms);
     gpu.l2 = csv.positive(l2) * 1e6;
+    gpu.l2_partitions = l2_partitions(csv.text(arch), gpu.l2);
     const auto single = known(csv, matrix), reduced = known(csv, half);
     if (!single && !reduced) {
       throw InputError(csv.place("").prefix() + "neither fp32_matrix_gflops nor bf16_gflops is given");
@@ -142,6 +145,40 @@ void read_ops(const std::string& path, KernelClass kind, OpFolder& folder) {
   if (untimed != 0) folder.skipped.push_back(fmt::format("{}: {} rows without a time", path, untimed));
 }
 
+/// A call that reads and writes so many elements in all, as fast as one that adds a number to each.
+Kernel move_of(double elements) {
+  Kernel move;
+  move.n = 1024;
+  move.m = elements / 2 / move.n;
+  return move;
+}
+
+/// What a graph's row says beside the shape of its call. NeuSight's graphs have these columns.
+struct Node {
+  CsvColumn name, type, phase, read;
+  explicit Node(const CsvReader& csv)
+      : name(csv.optional("node")),
+        type(csv.optional("node_op")),
+        phase(csv.optional("phase")),
+        read(csv.optional("in_elems")) {}
+
+  [[nodiscard]] bool is_view(const CsvReader& csv) const { return csv.text(type) == "getitem"; }
+
+  /// Elements that the forward call reads, where the row says so. Rows of backward calls repeat the forward's.
+  [[nodiscard]] std::optional<double> forward_reads(const CsvReader& csv) const {
+    return csv.text(phase) == "fwd" ? known(csv, read) : std::nullopt;
+  }
+
+  /// PyTorch's matmul copies operands that are permuted: queries and keys, whose heads lie apart, or values. Its other
+  /// operand, softmax's result, is larger and not permuted.
+  [[nodiscard]] std::optional<StepPart> copies(const CsvReader& csv, const StepPart& product) const {
+    const Kernel& k = product.kernel;
+    if (csv.text(phase) != "fwd" || !csv.text(name).starts_with("matmul") || k.batch == 1) return std::nullopt;
+    const double left = k.m * k.k, right = k.k * k.n, copied = left == right ? 2 * left : std::min(left, right);
+    return StepPart{move_of(2 * k.batch * copied), product.count};
+  }
+};
+
 using GraphKey = std::tuple<std::string, std::string, std::string, std::string, std::string>;
 
 std::map<GraphKey, std::vector<StepPart>> read_graphs(const std::string& path) {
@@ -150,27 +187,35 @@ std::map<GraphKey, std::vector<StepPart>> read_graphs(const std::string& path) {
                   seq = csv.required("seq"), batch = csv.required("batch"), count = csv.required("count"),
                   op = csv.required("op"), moved = csv.required("mem_elems");
   const Shapes products(csv, true), vectors(csv, false);
+  const Node node(csv);
   std::map<GraphKey, std::vector<StepPart>> graphs;
   while (csv.next()) {
+    if (node.is_view(csv)) continue;
+    std::vector<StepPart>& parts =
+        graphs[{std::string(csv.text(model)), std::string(csv.text(mode)), std::string(csv.text(option)),
+                std::string(csv.text(seq)), std::string(csv.text(batch))}];
     StepPart part;
     part.count = csv.positive(count);
     const std::string_view name = csv.text(op);
     if (name == "mem") {
-      part.moves_only = true;
-      part.bytes = 4 * csv.positive(moved);
-    } else {
-      const KernelClass kind = name == "linear"    ? KernelClass::linear
-                               : name == "bmm"     ? KernelClass::bmm
-                               : name == "ln"      ? KernelClass::layernorm
-                               : name == "softmax" ? KernelClass::softmax
-                                                   : KernelClass::elementwise;
-      const auto kernel = (is_product(kind) ? products : vectors).kernel(csv, kind, name);
-      if (!kernel) throw_bad_value(csv.place("op"), name, "an operator that is known");
-      part.kernel = *kernel;
+      part.kernel = move_of(csv.positive(moved));
+      parts.push_back(part);
+      continue;
     }
-    graphs[{std::string(csv.text(model)), std::string(csv.text(mode)), std::string(csv.text(option)),
-            std::string(csv.text(seq)), std::string(csv.text(batch))}]
-        .push_back(part);
+    const KernelClass kind = name == "linear"    ? KernelClass::linear
+                             : name == "bmm"     ? KernelClass::bmm
+                             : name == "ln"      ? KernelClass::layernorm
+                             : name == "softmax" ? KernelClass::softmax
+                                                 : KernelClass::elementwise;
+    const auto kernel = (is_product(kind) ? products : vectors).kernel(csv, kind, name);
+    if (!kernel) throw_bad_value(csv.place("op"), name, "an operator that is known");
+    part.kernel = *kernel;
+    if (const auto copies = kind == KernelClass::bmm ? node.copies(csv, part) : std::nullopt) parts.push_back(*copies);
+    if (const auto reads = has_two_inputs(name) ? node.forward_reads(csv) : std::nullopt) {
+      // An operand that is broadcast is read once.
+      part.kernel.tensors = std::clamp(1 + *reads / (part.kernel.m * part.kernel.n), 2.0, 3.0);
+    }
+    parts.push_back(part);
   }
   return graphs;
 }

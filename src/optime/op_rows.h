@@ -16,11 +16,9 @@ struct OpRow {
   double sec = 0;
 };
 
-/// A part of a network's step: `count` calls of a kernel, or `bytes` moved by something without a class.
+/// A part of a network's step: `count` calls of a kernel. What only moves bytes is an elementwise kernel.
 struct StepPart {
-  bool moves_only = false;
   Kernel kernel;
-  double bytes = 0;
   double count = 1;
 };
 
