@@ -19,9 +19,13 @@ class OpEvaluationOptions {
                  .add_option("--probe-rows", probe_rows_,
                              "protocol device: rows of each kind of operator, measured on the device left out")
                  ->needs(ops_);
-    steps_ = program.add_option("--steps-train", steps_train_, "table of measured training steps to fit on");
+    steps_ = program
+                 .add_option("--steps-train", steps_train_,
+                             "tables of measured training steps to fit on, or runs_agg.csv; joined by commas")
+                 ->delimiter(',');
     steps_test_ =
-        program.add_option("--steps-test", steps_test_file_, "table of training steps to score")->needs(steps_);
+        program.add_option("--steps-test", steps_test_file_, "table of training steps, or runs_agg.csv, to score")
+            ->needs(steps_);
     networks_ = program
                     .add_option("--probe-networks", probe_networks_,
                                 "networks whose steps on a scored machine are learned from and not scored")
@@ -65,7 +69,7 @@ class OpEvaluationOptions {
   [[nodiscard]] StepEvaluation evaluate_step_rows(const std::string& protocol) const {
     if (!steps_test_file_.empty()) {
       if (!protocol.empty()) throw InputError("give --steps-test or --protocol, not both");
-      return evaluate_step_test(read_step_table(steps_train_), read_step_table(steps_test_file_), probe_networks_);
+      return evaluate_step_test(read_step_tables(steps_train_), read_step_table(steps_test_file_), probe_networks_);
     }
     const auto by = protocol == "device"   ? StepProtocol::device
                     : protocol == "lono"   ? StepProtocol::lono
@@ -75,7 +79,7 @@ class OpEvaluationOptions {
                         : throw InputError(
                               "--steps-train goes with --steps-test or --protocol device, lono, family or "
                               "device_family");
-    return evaluate_steps(read_step_table(steps_train_), by, probe_networks_);
+    return evaluate_steps(read_step_tables(steps_train_), by, probe_networks_);
   }
 
   static nlohmann::json errors_json(const ErrorSample& sample, bool with_coverage) {
@@ -166,7 +170,8 @@ class OpEvaluationOptions {
                cell(sample.mean(), 100, 1), cell(sample.middle(), 100, 1), cell(sample.coverage(), 100, 1));
   }
 
-  std::string ops_dir_, test_dir_, steps_train_, steps_test_file_;
+  std::string ops_dir_, test_dir_, steps_test_file_;
+  std::vector<std::string> steps_train_;
   std::size_t probe_rows_ = 0;
   std::vector<std::string> probe_networks_;
   CLI::Option *ops_ = nullptr, *test_ = nullptr, *probe_ = nullptr, *steps_ = nullptr, *steps_test_ = nullptr,

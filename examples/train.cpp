@@ -66,7 +66,7 @@ std::function<void(double)> progress_on_terminal() {
 }
 
 /// Fits an op model; its errors are perfpred-evaluate's to tell.
-void train_ops(const std::string& ops_dir, const std::string& steps, const std::string& layers,
+void train_ops(const std::string& ops_dir, const std::vector<std::string>& steps, const std::string& layers,
                const cli::DeviceFile& device_file, const std::string& out, bool json) {
   if (ops_dir.empty() && layers.empty()) throw InputError("--ops-dir is missing, and so is --layers");
   const auto start = std::chrono::steady_clock::now();
@@ -134,10 +134,14 @@ int main(int argc, char** argv) {
   CLI::Option* out_option = program.add_option("--out", out, "model file");
   CLI::Option* features_option =
       program.add_option("--features-out", features_out, "table of the features of each row");
-  std::string ops_dir, steps, layers;
+  std::string ops_dir, layers;
+  std::vector<std::string> steps;
   const std::vector<CLI::Option*> of_ops = {
       program.add_option("--ops-dir", ops_dir, "kind ops: folder of measured operators"),
-      program.add_option("--steps-train", steps, "kind ops: table of measured training steps, in addition"),
+      program
+          .add_option("--steps-train", steps,
+                      "kind ops: tables of measured training steps or runs_agg.csv, in addition; joined by commas")
+          ->delimiter(','),
       program.add_option("--layers", layers, "kind ops: table of measured layers, from perfpred-bench-layers")};
   cli::PriorOption prior;
   const std::vector<CLI::Option*> prior_options = prior.add_to(program);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an op model is judged, and how good it is on measurements by others.
+#include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -180,6 +182,47 @@ TEST(StepRows, APrecisionMayNameTheLayout) {
   EXPECT_EQ(copied(3), 0);
   EXPECT_EQ(step_precision("bf16-nhwc"), Precision::bf16);
   EXPECT_EQ(step_precision("fp32-nwhc"), std::nullopt);
+}
+
+TEST(StepRows, RunsAreSteps) {
+  Workload image = Workload::zoo("resnet18", 8);
+  image.device = "T4";
+  image.precision = Precision::fp16;
+  image.layout = Layout::nhwc;
+  image.train_images = 800;
+  Workload words = Workload::zoo("gpt2", 4);
+  words.device = "H200";
+  words.train_images = 800;
+  Workload replayed = image;
+  replayed.cuda_graph = true;
+  Workload elsewhere = words;
+  elsewhere.device = "Z80";
+  std::vector<AggregateRow> rows;
+  for (const Workload& workload : {image, words, replayed, elsewhere}) {
+    AggregateRow& row = rows.emplace_back();
+    row.workload = workload;
+    row.params = 1;
+    row.n = 1;
+    row.steps_per_epoch = 800 / workload.batch_size;
+    row.avg_time_mean = 5;
+    row.avg_time_std = row.thr_std = 0;
+    row.thr_mean = 160;
+  }
+  const TemporaryFolder folder;
+  write_aggregate(folder.file("runs_agg.csv"), rows);
+  const StepTable table = read_step_tables({folder.write("steps.csv", made_up_steps()), folder.file("runs_agg.csv")});
+  ASSERT_EQ(table.rows.size(), 14U);
+  const std::map<std::string, std::size_t> reasons = {{"replayed from a CUDA graph", 1}, {"unknown device", 1}};
+  EXPECT_EQ(table.unscored, reasons);
+  const StepRow &first = table.rows[12], &second = table.rows[13];
+  EXPECT_DOUBLE_EQ(first.sec, 5.0 / 100);
+  EXPECT_DOUBLE_EQ(second.sec, 5.0 / 200);
+  EXPECT_EQ(first.machine, "runs|T4|fp16-nhwc");
+  EXPECT_EQ(second.machine, "runs|H200-SXM-141GB|fp32");
+  EXPECT_EQ(first.input_bytes, 0);  // a row of a table copies its batch
+  EXPECT_GT(table.rows[0].input_bytes, 0);
+  EXPECT_EQ(first.kernels->size(), step_kernels(image.graph()).size());
+  EXPECT_EQ(second.kernels->size(), step_kernels(words.graph()).size());
 }
 
 TEST(StepRows, ADeviceLeftOutIsNotLearnedFromAndItsProbeNotScored) {

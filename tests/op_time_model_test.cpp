@@ -376,7 +376,7 @@ TEST_F(OpModel, AHundredStepsOfADeviceAreKeptInTheFile) {
     steps +=
         "lab,T4,resnet18,synthetic 224," + std::to_string(batch) + ",fp32," + std::to_string(20 + 2 * batch) + "\n";
   }
-  const OpTimeModel model = OpTimeModel::fit(folder_.path(), folder_.write("steps.csv", steps));
+  const OpTimeModel model = OpTimeModel::fit(folder_.path(), {folder_.write("steps.csv", steps)});
   const DeviceCatalogue devices;
   const OpGraph step = Workload::zoo("resnet18", 64).graph();
   const StepTime time = model.predict(step, devices.find("T4"), Precision::fp32);

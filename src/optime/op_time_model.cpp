@@ -185,8 +185,8 @@ void scale(StepTime& time, double factor) {
 
 std::string_view to_string(Provenance provenance) { return enumerator_name_of<Provenance::bytes>(provenance); }
 
-OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& steps, const std::string& layers,
-                             const DeviceCatalogue& devices) {
+OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::string>& steps,
+                             const std::string& layers, const DeviceCatalogue& devices) {
   auto impl = std::make_unique<Impl>();
   OpModelState& state = impl->state;
   if (ops_dir.empty() && layers.empty())
@@ -205,10 +205,10 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::string& step
   }
   use_catalogue_names(state);
   if (!steps.empty()) {
-    const StepTable file = read_step_table(steps);
-    state.steps = StepModel::fit(pointers_to(file.rows));
-    for (const auto& [reason, count] : file.unscored) {
-      state.notes.push_back(fmt::format("{}: {} rows left out: {}", steps, count, reason));
+    const StepTable table = read_step_tables(steps);
+    state.steps = StepModel::fit(pointers_to(table.rows));
+    for (const auto& [reason, count] : table.unscored) {
+      state.notes.push_back(fmt::format("{}: {} rows left out: {}", fmt::join(steps, ", "), count, reason));
     }
   }
   if (!layers.empty()) {

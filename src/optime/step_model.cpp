@@ -49,7 +49,8 @@ class StepFit {
                               host_sec ? StepPrior{host_effect(model.parameters, *host_sec), measured_host_deviation}
                                        : StepPrior{0, deviation.host});
       }
-      if (learns == Learns::all) places.source = unknown("source|" + row->source, input_byte_sec);
+      if (learns == Learns::all && row->input_bytes > 0)
+        places.source = unknown("source|" + row->source, input_byte_sec);
       places_.push_back(places);
     }
     problem_.knee = 0.05;

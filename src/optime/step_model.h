@@ -38,7 +38,7 @@ struct StepRow {
   std::string network_family;                 ///< the network's name up to its first digit or underscore
   KernelFamily family = KernelFamily::none;
   std::int64_t batch = 0;
-  double input_bytes = 0;  ///< of a batch
+  double input_bytes = 0;  ///< of a batch that is copied from the host in each step
   double sec = 0;
   bool whole = true;  ///< false: layers alone, one after the other, without the fixed time of a step
   StepDevice device;
@@ -53,8 +53,11 @@ struct StepTable {
 /// A table with the columns source, gpu, model, dataset, batch, precision, ms_per_step; `optimizer` if there is one.
 /// Networks that the zoo lacks are looked for in step files `<model>.json` of the folders of add_graphs(); of a file in
 /// another precision, all bytes are scaled. Batches are rounded to whole samples.
-/// @throws InputError, `file:line: ...`, for a table that lacks a column or has a time or a batch that is not positive
+/// A runs_agg.csv is such a table, too: its source is `runs`, and its batches are on the device before a step begins.
+/// @throws InputError, `file:line: ...`, for a table that lacks a column or has a time or a batch that is not positive;
+/// as read_aggregate() for runs
 [[nodiscard]] StepTable read_step_table(const std::string& path);
+[[nodiscard]] StepTable read_step_tables(const std::vector<std::string>& paths);  ///< all of them as one
 
 /// What steps of a network on some devices say about its steps on others.
 struct KnownNetwork {

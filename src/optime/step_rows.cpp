@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -132,6 +134,49 @@ Step step_of(const std::string& model, const std::string& network, std::int64_t 
   }
 }
 
+/// One step of each row of a runs_agg.csv.
+StepTable steps_of_runs(const std::string& path) {
+  const DeviceCatalogue devices;
+  StepTable table;
+  for (const AggregateRow& run : read_aggregate(path)) {
+    const Workload& workload = run.workload;
+    const std::vector<const Device*> named = devices.candidates(workload.device);
+    const char* unscored = !run.avg_time_mean    ? "no time"
+                           : workload.cuda_graph ? "replayed from a CUDA graph"
+                           : named.empty()       ? "unknown device"
+                           : named.size() > 1    ? "ambiguous device"
+                                                 : nullptr;
+    StepRow row;
+    try {
+      if (unscored == nullptr) row.device = step_device(*named.front(), workload.precision, StepArithmetic::as_graph);
+    } catch (const InputError&) {
+      unscored = "no peak in this precision";
+    }
+    try {
+      if (unscored == nullptr) row.kernels = shared_kernels(workload.graph());
+    } catch (const InputError&) {
+      unscored = "unknown network";
+    }
+    if (unscored != nullptr) {
+      ++table.unscored[unscored];
+      continue;
+    }
+    row.source = "runs";
+    row.gpu = workload.device;
+    row.model = workload.network;
+    row.precision = std::string(to_string(workload.precision)) + (workload.layout == Layout::nhwc ? "-nhwc" : "");
+    row.batch = workload.batch_size;
+    row.sec = *run.avg_time_mean / static_cast<double>(run.steps_per_epoch);
+    row.family = row.device.matrix.family;
+    row.network_family = family_of(workload.network);
+    row.machine = fmt::format("{}|{}|{}", row.source, row.gpu, row.precision);
+    row.network = network_key(workload.network, workload.input.back());
+    row.arithmetic = arithmetic_key(workload.precision, row.device, StepArithmetic::as_graph);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 }  // namespace
 
 std::optional<Precision> step_precision(std::string_view text) {
@@ -168,6 +213,7 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
 
 StepTable read_step_table(const std::string& path) {
   CsvReader csv(path);
+  if (csv.optional("avg_time_mean").index) return steps_of_runs(path);
   const CsvColumn source = csv.required("source"), gpu = csv.required("gpu"), model = csv.required("model"),
                   dataset = csv.required("dataset"), batch = csv.required("batch"),
                   precision = csv.required("precision"), time = csv.required("ms_per_step"),
@@ -236,6 +282,16 @@ StepTable read_step_table(const std::string& path) {
     file.rows.push_back(std::move(row));
   }
   return file;
+}
+
+StepTable read_step_tables(const std::vector<std::string>& paths) {
+  StepTable all;
+  for (const std::string& path : paths) {
+    StepTable table = read_step_table(path);
+    std::move(table.rows.begin(), table.rows.end(), std::back_inserter(all.rows));
+    for (const auto& [reason, count] : table.unscored) all.unscored[reason] += count;
+  }
+  return all;
 }
 
 }  // namespace perfpred

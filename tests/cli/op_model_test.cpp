@@ -121,6 +121,7 @@ TEST_F(OpPrograms, EvaluateSteps) {
     EXPECT_TRUE(result.at("rows").at(0).contains(key)) << key;
   }
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--steps-test", steps}).at("n"), 12);
+  EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps + "," + steps, "--protocol", "lono"}).at("n"), 24);
   expect_refused({program("evaluate"), "--steps-train", steps, "--protocol", "device", "--probe-networks", "resnet81"},
                  "network \"resnet81\" is not known");
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--protocol", "lono"}).at("n"), 12);
