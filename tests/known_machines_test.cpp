@@ -62,7 +62,7 @@ TEST(OpModelLayouts, ChannelsLastMemorySavesTheCopiesOfMatrixUnits) {
   for (const char* device : {"T4", "A100-80GB-PCIe"}) {
     EXPECT_GT(gain(device, Precision::fp16), 1.1) << device;
     EXPECT_LT(gain(device, Precision::fp16), 2) << device;
-    EXPECT_DOUBLE_EQ(gain(device, Precision::fp32), 1) << device;
+    EXPECT_NEAR(gain(device, Precision::fp32), 1, 0.05) << device;  // nothing is copied; batch norm reads otherwise
   }
 }
 

@@ -183,7 +183,7 @@ TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
 TEST(OpRegression, ASlowHostIsToldFromASlowDevice) {
   // Nothing is known of this card. Steps that wait for the host and steps that do not take as long as on a machine
   // whose host needs 1.3 times the usual time, or whose units reach 0.75 times the usual rate.
-  const char* card = "H100-SXM5-80GB";
+  const char* card = "RTX-A6000";
   const auto fitted_to = [&](const MachineEffects& effects) {
     std::vector<AggregateRow> rows;
     for (const auto& [network, batch] :
@@ -195,7 +195,7 @@ TEST(OpRegression, ASlowHostIsToldFromASlowDevice) {
     return TimeRegressor::fit(rows);
   };
   // Steps unlike those, with nothing but the machine in common.
-  const Workload waits = job("vit_b_32", 1, card), computes = job("bert_base", 64, card);
+  const Workload waits = job("convnext_tiny", 1, card), computes = job("bert_base", 64, card);
   const TimeRegressor slow_host = fitted_to({0, 0, std::log(1.3)}), slow_units = fitted_to({std::log(0.75), 0, 0});
   const auto ratio = [](const TimeRegressor& model, const Workload& asked) {
     return model.predict(asked).time_sec.p50 / op_sec(asked);

@@ -88,6 +88,21 @@ TEST(StepKernels, AConvolutionIsAProductInEachDirection) {
   EXPECT_TRUE(second->aligned);
 }
 
+TEST(StepKernels, KnowsThe3x3ConvolutionByFourierTransforms) {
+  // ResNet-18, 128 channels on 28 x 28 pixels: a tile of 32 x 32 for each of 4 pictures, 32 x 17 frequencies, each with
+  // 128 x 128 complex products of 4 real products and 4 sums.
+  const std::vector<StepKernel> kernels = step_kernels(Workload::zoo("resnet18", 4).graph());
+  std::size_t seen = 0;
+  for (const StepKernel& kernel : kernels) {
+    EXPECT_EQ(kernel.fourier_flops > 0, kernel.three_by_three);
+    if (kernel.group != StepGroup::conv_forward || kernel.rows != 4 * 28 * 28 || kernel.depth != 128 * 9) continue;
+    ++seen;
+    EXPECT_EQ(kernel.fourier_flops, 4.0 * 32 * 17 * 8 * 128 * 128);
+    EXPECT_EQ(kernel.fourier_bytes, 4.0 * (4 * 28 * 28 * 256 + 9 * 128 * 128) + 16.0 * 32 * 17 * (4 * 256 + 128 * 128));
+  }
+  EXPECT_EQ(seen, 3U);
+}
+
 TEST(StepKernels, ImagesOfProductsAreCopiedToChannelsLastMemoryAndBack) {
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
     Workload workload = Workload::zoo("mobilenet_v2", 4);

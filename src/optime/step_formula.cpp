@@ -39,18 +39,20 @@ enum Parameter : std::size_t {
   host_conv,  // dispatching a convolution, compared with another operator
   host_norm,
   recurrent,          // products with the state of a recurrent network
-  depthwise_forward,  // computing on a CPU; a GPU's depthwise convolutions wait for their bytes
+  depthwise_forward,  // computing on a CPU
   depthwise_input,
   depthwise_weight,
+  norm_number,      // seconds of a thread block to read or write a number of a batch norm
+  norm_number_own,  // by PyTorch's kernels
 };
 
 /// Logarithms: efficiencies are shares of peaks, the last ones seconds.
 constexpr std::array<StepPrior, step_parameters> priors = {{
-    {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7},
-    {-0.78, 0.4}, {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4},
-    {-1.5, 0.4},  {-0.8, 0.3},  {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4},
-    {-11.3, 0.4}, {0.4, 0.4},   {-0.2, 0.3},  {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},
-    {0.4, 0.4},   {0.2, 0.4},   {-0.66, 0.5}, {-2, 0.5},    {-2.5, 0.5},  {-2.5, 0.5},
+    {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7},  {-0.78, 0.4},
+    {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4}, {-1.5, 0.4},  {-0.8, 0.3},
+    {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4}, {-11.3, 0.4}, {0.4, 0.4},   {-0.2, 0.3},
+    {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},  {0.4, 0.4},   {0.2, 0.4},   {-0.66, 0.5}, {-2, 0.5},
+    {-2.5, 0.5},  {-2.5, 0.5},  {-21.9, 0.3}, {-21.3, 0.3},
 }};
 
 constexpr double sharpness = 2.5;  // of the roofline's corner
@@ -99,6 +101,7 @@ double host_effect(const StepParameters& parameters, double sec) { return std::l
 /// parts that are to each other as the changes of both, c^p : m^p; and what copies to another layout take.
 struct StepFormula::Parts {
   double compute = 0, memory = 0, transposing = 0;
+  double depth = 1, width = 1;  ///< of the product
   [[nodiscard]] double sec() const { return compute + memory + transposing; }
 };
 
@@ -108,6 +111,7 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
       stored_half_(!device.emulated_half && device.byte_scale < 1),
       matrix_units_(device.matrix_units),
       conv_matrix_units_(device.conv_matrix_units),
+      has_winograd_(device.winograd),
       wants_sizes_(device.matrix.family == KernelFamily::volta_turing) {
   const auto e = [&](std::size_t i) { return std::exp(p[i]); };
   const double byte = device.byte_scale / device.matrix.bandwidth * std::exp(-effects.memory) /
@@ -140,6 +144,8 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
   grouped_ = e(grouped);
   winograd_ = e(winograd);
   winograd_weight_ = e(winograd_weight);
+  number_ = e(norm_number);
+  native_number_ = e(norm_number_own);
   gap_ = e(gap);
   fixed_ = e(fixed);
   host_ = std::exp(p[host] + effects.host);
@@ -161,24 +167,47 @@ double StepFormula::idle_factor(const StepKernel& kernel) const {
   return of_rows * tile / kernel.rows * std::max(1.0, sms_ / (tiles * splits));
 }
 
-/// Weights that do not fit the cache are read from memory for each position (Diamos et al. 2016, Persistent RNNs).
+/// Weights that do not fit the cache are read from memory for each position (Diamos et al. 2016, Persistent RNNs). A
+/// GPU's depthwise convolutions read an element once for each tap; efficiencies are those of the usual 3x3.
 double StepFormula::moved_bytes(const StepKernel& kernel) const {
+  if (sms_ != 0 && is_depthwise(kernel.group)) {
+    const double taps = kernel.group == StepGroup::depthwise_weight ? kernel.width : kernel.depth;
+    return kernel.bytes * std::max(1.0, taps / 9);
+  }
   if (kernel.reread == 0) return kernel.bytes;
   const double cached = std::min(1.0, 0.7 * l2_ / kernel.reread);
   return kernel.bytes + (kernel.calls - 1) * kernel.reread * (1 - cached);
 }
 
+/// A thread block waits for its numbers in turn, so that few channels leave most of a large device idle.
+double StepFormula::block_seconds(const StepKernel& kernel) const {
+  if (sms_ == 0 || kernel.channels == 0) return 0;
+  constexpr double blocks_per_sm = 4;  // of 512 threads
+  const double waves = std::max(1.0, kernel.channels / (blocks_per_sm * sms_));
+  return waves * kernel.numbers * (kernel.by_library ? number_ : native_number_);
+}
+
+/// Transforms, products and transforms back, one after the other.
+StepFormula::Parts StepFormula::fourier_parts(const StepKernel& kernel) const {
+  const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
+  const bool weight = kernel.group == StepGroup::conv_weight;
+  const double area = 9, depth = weight ? kernel.depth : kernel.depth / area,
+               width = kernel.width / (weight ? area : 1);
+  return {kernel.fourier_flops * group.seconds_per_flop * (1 + depth_half_ / depth) * (1 + width_half_ / width),
+          kernel.fourier_bytes * group.seconds_per_byte, 0, depth, width};
+}
+
 StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
   const double memory = moved_bytes(kernel) * group.seconds_per_byte;
-  if (group.seconds_per_flop == 0) return {0, memory, 0};
-  double compute = kernel.flops * group.seconds_per_flop;
-  if (!group.depthwise) {  // a product
+  double compute = kernel.flops * group.seconds_per_flop + block_seconds(kernel);
+  if (compute == 0) return {0, memory, 0};
+  if (group.seconds_per_flop != 0 && !group.depthwise) {  // a product
     compute *= (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
     if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
     if (kernel.grouped && group.conv) compute /= grouped_;
     if (!fills_matrix_units(kernel)) compute *= group.vector_ratio;
-    if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
+    if (kernel.three_by_three && group.conv && !conv_matrix_units_ && has_winograd_) {
       compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
     }
   }
@@ -186,7 +215,10 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const double sum = compute_power + memory * memory * std::sqrt(memory);
   if (!(sum > 0)) return {0, 0, kernel.transposed * transposed_byte_};
   const double sec = std::exp(std::log(sum) / sharpness), of_compute = sec * compute_power / sum;
-  return {of_compute, sec - of_compute, kernel.transposed * transposed_byte_};
+  if (kernel.fourier_flops > 0 && !has_winograd_ && !conv_matrix_units_) {
+    if (const Parts fourier = fourier_parts(kernel); fourier.sec() < sec) return fourier;
+  }
+  return {of_compute, sec - of_compute, kernel.transposed * transposed_byte_, kernel.depth, kernel.width};
 }
 
 double StepFormula::seconds(const StepKernel& kernel, double factor) const {
@@ -236,7 +268,7 @@ MachineEffects StepFormula::slopes(std::span<const StepKernel> kernels, std::spa
     total += seconds[i];
     const Parts part = parts(kernels[i]);
     const double scale = seconds[i] / (part.sec() + kernels[i].calls * gap_);
-    slopes.compute -= scale * part.compute;
+    if (kernels[i].channels == 0) slopes.compute -= scale * part.compute;
     slopes.memory -= scale * (part.memory + part.transposing);
   }
   for (double* slope : {&slopes.compute, &slopes.memory, &slopes.host}) *slope /= total;
@@ -279,15 +311,19 @@ double StepFormula::log_step(std::span<const StepKernel> kernels, double input_s
     slopes->machine.memory -= memory + transposing;
     if (emulated_half_ && group.depthwise) d[emulated_depthwise] -= memory;
     if (compute == 0) continue;
+    if (kernel.channels > 0) {  // waits for its numbers, whatever the device computes
+      d[kernel.by_library ? norm_number : norm_number_own] += compute;
+      continue;
+    }
     slopes->machine.compute -= compute;
     d[group.compute] -= compute;
     if (group.depthwise) continue;
-    d[depth_half] += compute * depth_half_ / (kernel.depth + depth_half_);
-    d[width_half] += compute * width_half_ / (kernel.width + width_half_);
+    d[depth_half] += compute * depth_half_ / (part.depth + depth_half_);
+    d[width_half] += compute * width_half_ / (part.width + width_half_);
     if (kernel.grouped && group.conv) d[grouped] -= compute;
     const bool on_matrix_units = fills_matrix_units(kernel) || group.vector_ratio == 1;
     if ((group.conv ? conv_matrix_units_ : matrix_units_) && on_matrix_units) d[matrix_units] -= compute;
-    if (kernel.three_by_three && group.conv && !conv_matrix_units_) {
+    if (kernel.three_by_three && group.conv && !conv_matrix_units_ && has_winograd_) {
       d[kernel.group == StepGroup::conv_weight ? winograd_weight : winograd] -= compute;
     }
   }

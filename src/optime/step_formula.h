@@ -25,13 +25,14 @@ struct StepDevice {
   bool fp64 = false, cpu = false;
   bool transposes = false;     ///< images of convolutions, to channels-last memory and back
   bool emulated_half = false;  ///< half precision is stored, and computed in single precision
+  bool winograd = true;        ///< for 3x3 convolutions without matrix units; else Fourier transforms
   double byte_scale = 1;       ///< of the graph's bytes
 };
 
 /// @throws InputError as hardware_of()
 [[nodiscard]] StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic);
 
-inline constexpr std::size_t step_parameters = 34;
+inline constexpr std::size_t step_parameters = 36;
 using StepParameters = std::array<double, step_parameters>;
 
 struct StepPrior {
@@ -83,14 +84,17 @@ class StepFormula {
   };
   struct Parts;
   [[nodiscard]] Parts parts(const StepKernel& kernel) const;
+  [[nodiscard]] Parts fourier_parts(const StepKernel& kernel) const;
   /// The kernel before which the device waits for the host last: T = S_n - S_(k-1) + H_k + c.
   [[nodiscard]] std::size_t last_wait(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
   [[nodiscard]] double host_seconds(const StepKernel& kernel, bool backward) const;
   [[nodiscard]] double idle_factor(const StepKernel& kernel) const;
+  [[nodiscard]] double block_seconds(const StepKernel& kernel) const;
   [[nodiscard]] double moved_bytes(const StepKernel& kernel) const;
 
   std::array<Group, step_groups> groups_;
   double depth_half_, width_half_, grouped_, winograd_, winograd_weight_, gap_, fixed_;
+  double number_, native_number_;  ///< seconds of a thread block of a batch norm
   double host_, host_backward_, host_conv_, host_norm_;
   double transposed_byte_ = 0;  ///< seconds
   double sms_, l2_;             ///< sms_ 0: products are not cut into tiles
@@ -98,7 +102,7 @@ class StepFormula {
     return wants_sizes_ ? kernel.sizes_aligned : kernel.aligned;
   }
 
-  bool fp64_, emulated_half_, stored_half_, matrix_units_, conv_matrix_units_;
+  bool fp64_, emulated_half_, stored_half_, matrix_units_, conv_matrix_units_, has_winograd_;
   bool wants_sizes_;  ///< before version 11, which knows Ampere, cuBLAS uses matrix units for sizes of whole rows only
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -67,6 +68,7 @@ class Convolution {
     in_pixels_ = static_cast<double>(image.numel()) / static_cast<double>(image[1]);
     out_pixels_ = static_cast<double>(result.numel()) / static_cast<double>(result[1]);
     three_by_three_ = area_ == 9 && groups_ == 1 && in_pixels_ == out_pixels_;
+    if (three_by_three_ && image.rank() == 4) by_fourier_transforms(image);
   }
 
   [[nodiscard]] StepKernel kernel(StepGroup direction) const {
@@ -88,6 +90,8 @@ class Convolution {
         break;
     }
     kernel.three_by_three = three_by_three_;
+    kernel.fourier_flops = fourier_flops_;
+    kernel.fourier_bytes = fourier_bytes_;
     kernel.aligned = static_cast<std::int64_t>(in_) % 8 == 0 && static_cast<std::int64_t>(out) % 8 == 0;
     kernel.sizes_aligned = kernel.aligned;
     if (groups_ > 1 && in_ == 1) {  // a product of depth 1 only multiplies elements
@@ -105,8 +109,27 @@ class Convolution {
     kernel.depth = depth;
   }
 
+  /// Tiles of 16x16 or 32x32 pixels, whichever need fewer products; real numbers, so that half of the frequencies are
+  /// enough. Images, filters and results are transformed, multiplied frequency by frequency, and transformed back
+  /// (Mathieu et al. 2013, Fast Training of Convolutional Networks through FFTs).
+  void by_fourier_transforms(const Shape& image) {
+    constexpr double complex_product = 8, complex_bytes = 8, bytes = 4;
+    fourier_flops_ = HUGE_VAL;
+    for (const double side : {16.0, 32.0}) {
+      const double inner = side - 2, frequencies = side * (side / 2 + 1);
+      const auto along = [&](std::int64_t pixels) { return std::ceil(static_cast<double>(pixels) / inner); };
+      const double tiles = static_cast<double>(image[0]) * along(image[2]) * along(image[3]);
+      const double flops = complex_product * frequencies * tiles * in_ * out_;
+      if (flops >= fourier_flops_) continue;
+      fourier_flops_ = flops;
+      fourier_bytes_ = bytes * (in_pixels_ * (in_ + out_) + area_ * in_ * out_) +
+                       2 * complex_bytes * frequencies * (tiles * (in_ + out_) + in_ * out_);
+    }
+  }
+
   double in_, out_;  // channels: of a group, of all groups
   double area_ = 1, groups_ = 1, in_pixels_ = 1, out_pixels_ = 1;
+  double fourier_flops_ = 0, fourier_bytes_ = 0;
   bool three_by_three_ = false;
 };
 
@@ -176,6 +199,16 @@ void shape_image(const OpGraph& step, const Op& op, StepKernel& kernel) {
   const Shape& result = step.shape(outputs[0]);
   kernel.rows = static_cast<double>(result[0] * result[1]);
   kernel.width = static_cast<double>(result.numel()) / kernel.rows;
+}
+
+/// In nchw memory the batch norms of cuDNN and of PyTorch have one thread block for each channel. cuDNN has none for
+/// bf16 (PyTorch, _select_batch_norm_backend).
+void share_channels(const OpGraph& step, const Op& op, StepKernel& kernel) {
+  const auto in = step.inputs(op);
+  if (step.layout() != Layout::nchw || in.empty() || step.shape(in[0]).rank() < 3) return;
+  kernel.channels = static_cast<double>(step.shape(in[0])[1]);
+  kernel.numbers = kernel.bytes / static_cast<double>(size_of(op.type)) / kernel.channels;
+  kernel.by_library = op.type != DataType::bf16;
 }
 
 /// A recurrent network as cuDNN and oneDNN execute it (Appleyard et al. 2016, Optimizing Performance of Recurrent
@@ -305,6 +338,7 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
     }
     if (kernel.group == StepGroup::product) shape_product(step, op, kernel);
     if (kernel.group == StepGroup::batch_norm || kernel.group == StepGroup::pooling) shape_image(step, op, kernel);
+    if (kernel.group == StepGroup::batch_norm) share_channels(step, op, kernel);
     kernels.push_back(kernel);
   }
   for (StepKernel& kernel : kernels) kernel.kind = step.ops()[kernel.op].kind;
@@ -312,12 +346,12 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
 }
 
 void find_repeats(std::vector<StepKernel>& kernels) {
-  using Key = std::tuple<StepGroup, bool, bool, bool, bool, double, double, double, double, double>;
+  using Key = std::tuple<StepGroup, bool, bool, bool, bool, double, double, double, double, double, double>;
   std::map<Key, std::uint32_t> first;
   for (std::uint32_t i = 0; i < kernels.size(); ++i) {
     StepKernel& k = kernels[i];
-    const Key key = {k.group, k.three_by_three, k.grouped, k.aligned, k.sizes_aligned,
-                     k.flops, k.bytes,          k.depth,   k.width,   k.calls};
+    const Key key = {k.group, k.three_by_three, k.grouped, k.aligned, k.sizes_aligned, k.flops,
+                     k.bytes, k.depth,          k.width,   k.calls,   k.channels};
     k.same_as = first.emplace(key, i).first->second;
   }
 }

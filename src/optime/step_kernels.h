@@ -43,6 +43,11 @@ struct StepKernel {
   double calls = 1;             ///< each waits for the one before; flops and bytes are of all
   double transposed = 0;        ///< bytes that copying a convolution's images to channels-last memory and back moves
   double reread = 0;            ///< of these bytes: those that each call reads again, from the cache if they fit it
+  double fourier_flops = 0;     ///< of a 3x3 convolution by Fourier transforms of tiles, and the bytes that it moves
+  double fourier_bytes = 0;
+  double channels = 0;     ///< that one thread block each goes through on a GPU; 0: the kernel fills the device
+  double numbers = 0;      ///< that such a block reads and writes
+  bool by_library = true;  ///< by cuDNN's batch norm rather than PyTorch's
 };
 
 [[nodiscard]] std::vector<StepKernel> step_kernels(const OpGraph& step);

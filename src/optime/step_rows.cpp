@@ -207,6 +207,7 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   const KernelFamily family = step.matrix.family;
   const bool nvidia = family == KernelFamily::volta_turing || family == KernelFamily::ampere_ada;
   step.transposes = nvidia && step.conv_matrix_units && !step.fp64;
+  step.winograd = !device.arch.starts_with("Hopper");
   step.byte_scale = arithmetic == StepArithmetic::half ? 0.5 : arithmetic == StepArithmetic::double_ ? 2 : 1;
   return step;
 }

@@ -8,8 +8,10 @@
 #include <ATen/ATen.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/native/ConvUtils.h>
+#include <ATen/native/Normalization.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "network/layers.h"
+#include "optime/step_kernels.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/runtime_device.h"
 #include "torch/step/training_step.h"
@@ -132,6 +135,26 @@ TEST(GpuDispatch, AddsDepthwiseBiasesWhereCudnnConvolves) {
       const bool added = lower(step, DeviceKind::gpu).totals(OpKind::add).ops == 1;
       EXPECT_EQ(added, backend == at::native::ConvBackend::Cudnn);
     }
+  }
+}
+
+TEST(GpuDispatch, NormalisesBf16WithoutCudnn) {
+  if (!at::detail::getCUDAHooks().compiledWithCuDNN()) GTEST_SKIP() << "LibTorch has no cuDNN";
+  for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::bf16}) {
+    Workload workload = Workload::zoo("resnet18", 2);
+    workload.precision = precision;
+    const std::vector<StepKernel> kernels = step_kernels(workload.graph());
+    const auto norm = std::find_if(kernels.begin(), kernels.end(),
+                                   [](const StepKernel& kernel) { return kernel.group == StepGroup::batch_norm; });
+    ASSERT_NE(norm, kernels.end());
+    const at::ScalarType scalars = precision == Precision::fp32   ? at::kFloat
+                                   : precision == Precision::fp16 ? at::kHalf
+                                                                  : at::kBFloat16;
+    const auto format = at::MemoryFormat::Contiguous;
+    const at::Tensor channels = seen_on_cuda({64}, at::kFloat, format);
+    const at::native::BatchNormBackend backend = at::native::_select_batch_norm_backend(
+        seen_on_cuda({2, 64, 112, 112}, scalars, format), channels, channels, channels, channels, true, 1e-5);
+    EXPECT_EQ(norm->by_library, backend == at::native::BatchNormBackend::Cudnn) << to_string(precision);
   }
 }
 
