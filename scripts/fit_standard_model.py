@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes data/standard_ops.json, the op model that the library carries, from rows whose licence allows it.
+"""Writes data/standard_ops.json, the op model that the library carries, from rows whose licence allows it and from this
+project's own runs on a GPU.
 
     PERFPRED_REFERENCE_DIR=... scripts/fit_standard_model.py build/release/bin
 
@@ -17,7 +18,9 @@ import tempfile
 if len(sys.argv) != 2 or "PERFPRED_REFERENCE_DIR" not in os.environ:
     sys.exit(__doc__)
 REFERENCE = os.environ["PERFPRED_REFERENCE_DIR"]
-OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "standard_ops.json")
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
+OUT = os.path.join(DATA, "standard_ops.json")
+OWN = os.path.join(DATA, "nvidia_h200", "runs_agg.csv")
 
 
 def rows_of(*path):
@@ -44,7 +47,7 @@ with tempfile.TemporaryDirectory() as folder:
     write(steps, free)
     model = os.path.join(folder, "model.json")
     subprocess.run([os.path.join(sys.argv[1], "perfpred-train"), "--kind", "ops", "--ops-dir", folder, "--steps-train",
-                    steps, "--out", model], check=True)
+                    f"{steps},{OWN}", "--out", model], check=True)
     with open(model) as file:
         document = json.load(file)
 for kernel in document["kernels"].values():
