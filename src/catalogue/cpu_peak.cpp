@@ -26,9 +26,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
+// What a sanitizer adds to these loops is not the CPU's.
+#define PERFPRED_UNSANITIZED __attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined")))
+
 /// C[rows x width] += A[rows x depth] B[depth x width], A and B packed; C stays in registers, A and B in the L1 cache.
 template <class Number, int vector_bytes, int rows, int vectors>
-[[gnu::always_inline]] inline void multiply_panel(const Number* a, const Number* b, Number* c, int depth) {
+[[gnu::always_inline]] PERFPRED_UNSANITIZED inline void multiply_panel(const Number* a, const Number* b, Number* c,
+                                                                       int depth) {
   using Vector [[gnu::vector_size(vector_bytes)]] = Number;
   constexpr int lanes = vector_bytes / static_cast<int>(sizeof(Number));
   Vector sum[rows][vectors] = {};
@@ -63,21 +67,23 @@ template <class Number, int vector_bytes, int rows, int vectors>
 constexpr double panel_flops{2.0 * depth * rows * vectors * vector_bytes / sizeof(Number)};
 
 template <class Number>
-void panel_baseline(const Number* a, const Number* b, Number* c) {
+PERFPRED_UNSANITIZED void panel_baseline(const Number* a, const Number* b, Number* c) {
   multiply_panel<Number, 16, 6, 2>(a, b, c, depth);
 }
 
 #if defined(__x86_64__)
 template <class Number>
-[[gnu::target("avx2,fma")]] void panel_avx2(const Number* a, const Number* b, Number* c) {
+[[gnu::target("avx2,fma")]] PERFPRED_UNSANITIZED void panel_avx2(const Number* a, const Number* b, Number* c) {
   multiply_panel<Number, 32, 6, 2>(a, b, c, depth);
 }
 
 template <class Number>
-[[gnu::target("avx512f")]] void panel_avx512(const Number* a, const Number* b, Number* c) {
+[[gnu::target("avx512f")]] PERFPRED_UNSANITIZED void panel_avx512(const Number* a, const Number* b, Number* c) {
   multiply_panel<Number, 64, 12, 2>(a, b, c, depth);
 }
 #endif
+
+#undef PERFPRED_UNSANITIZED
 
 template <class Number>
 std::vector<PanelKernel<Number>> kernels() {
