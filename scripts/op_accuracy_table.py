@@ -12,11 +12,15 @@ import subprocess
 import sys
 import tempfile
 
+import op_baselines
+from op_baselines import csv_rows, nvidia
+
 if len(sys.argv) != 2 or "PERFPRED_REFERENCE_DIR" not in os.environ:
     sys.exit(__doc__)
 PROGRAM = os.path.join(sys.argv[1], "perfpred-evaluate")
 REFERENCE = os.environ["PERFPRED_REFERENCE_DIR"]
 STEPS = os.path.join(REFERENCE, "cnn_training", "single_gpu_training.csv")
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 PROBE_NETWORKS = ["--probe-networks", "shufflenet_v2_x0_5,vgg16,resnet50"]
 VECTOR_OPS = ["add", "addu", "div", "divu", "gelu", "mul", "mulu", "pow", "powu", "relu", "tanh"]
 KINDS = {"linear": ["linear"], "bmm": ["bmm"], "elementwise": VECTOR_OPS, "softmax": ["softmax"],
@@ -28,22 +32,31 @@ def evaluate(*options):
     return json.loads(done.stdout)
 
 
-def nvidia(gpu):
-    return not gpu.startswith("MI")
-
-
 def ops(folder, *options):
     return evaluate("--ops-dir", os.path.join(REFERENCE, folder), *options)
 
 
-def kind_cell(result, kind, scored_gpus=None):
-    means = []
+def kind_errors(result, kind, scored_gpus=None):
+    """Mean errors in percent by device."""
+    means = {}
     for gpu, samples in result["ops"].items():
         own = [samples[op] for op in KINDS[kind] if op in samples]
         if own and nvidia(gpu) and (scored_gpus is None or gpu in scored_gpus):
-            means.append(sum(s["n"] * s["mape"] for s in own) / sum(s["n"] for s in own))
+            means[gpu] = 100 * sum(s["n"] * s["mape"] for s in own) / sum(s["n"] for s in own)
+    return means
+
+
+def kind_cell(result, kind, scored_gpus=None):
     covered = result["kinds"][kind]["coverage90"]
-    return f"{100 * statistics.mean(means):.1f} ({100 * covered:.0f})"
+    return f"{statistics.mean(kind_errors(result, kind, scored_gpus).values()):.1f} ({100 * covered:.0f})"
+
+
+def print_by_device(names, title, result):
+    gpus = [gpu for gpu in sorted(result["ops"]) if nvidia(gpu)]
+    print(f"\n| {title} | " + " | ".join(gpus) + " |\n|---|" + "---|" * len(gpus))
+    for kind, name in names.items():
+        errors = kind_errors(result, kind)
+        print(f"| {name} | " + " | ".join(f"{errors[gpu]:.1f}" if gpu in errors else "" for gpu in gpus) + " |")
 
 
 def network_cell(result):
@@ -52,17 +65,15 @@ def network_cell(result):
            f"({100 * result['e2e']['coverage90']:.0f})"
 
 
+def step_errors(result, precision):
+    """Mean errors in percent by device."""
+    rows = [row for row in result["rows"] if row["source"].startswith("ryujaehun") and row["precision"].startswith(precision)]
+    means = op_baselines.errors_by_gpu((row["gpu"], row["predicted_ms"], row["measured_ms"]) for row in rows)
+    return {gpu: 100 * error for gpu, error in means.items()}
+
+
 def step_cell(result, precision):
-    by_gpu = {}
-    for row in result["rows"]:
-        if row["source"].startswith("ryujaehun") and row["precision"].startswith(precision):
-            by_gpu.setdefault(row["gpu"], []).append(abs(row["predicted_ms"] / row["measured_ms"] - 1))
-    return f"{100 * statistics.mean(map(statistics.mean, by_gpu.values())):.1f}"
-
-
-def csv_rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+    return f"{statistics.mean(step_errors(result, precision).values()):.1f}"
 
 
 def write(path, rows):
@@ -100,17 +111,37 @@ for precision, name in (("fp32", "fp32"), ("half", "half precision throughout"))
     print(f"| training steps of CNNs, {name} (probe: 3 networks) | | {step_cell(steps, precision)} | "
           f"{step_cell(steps_probed, precision)} |")
 
+print_by_device(names, "left out", left_out)
+print_by_device(names, "probe", probed)
+by_precision = [("fp32", steps, "fp32"), ("fp32, probe", steps_probed, "fp32"), ("half precision", steps, "half"),
+                ("half precision, probe", steps_probed, "half")]
+gpus = sorted(step_errors(steps, "fp32"))
+print("\n| training steps of CNNs | " + " | ".join(gpus) + " |\n|---|" + "---|" * len(gpus))
+for name, result, precision in by_precision:
+    errors = step_errors(result, precision)
+    print(f"| {name} | " + " | ".join(f"{errors[gpu]:.1f}" for gpu in gpus) + " |")
+print("\n| products, bf16, left out | with a probe |\n|---|---|")
+for gpu, error in kind_errors(half, "gemm_bf16").items():
+    print(f"| {gpu} {error:.1f} | {kind_errors(half_probed, 'gemm_bf16')[gpu]:.1f} |")
+print()
+op_baselines.print_tables()
+
 # The standard model on tables whose licence kept them out of it, without any run.
 print("\n| rows that the standard model has not seen | rows | mean error, % | inside the 90 % interval, % |\n|---|---|---|---|")
 with tempfile.TemporaryDirectory() as folder:
-    rows = csv_rows(os.path.join(REFERENCE, "a100_cifar10", "runs_agg.csv"))
+    rows = csv_rows(os.path.join(REFERENCE, "a100_cifar10"), "runs_agg.csv")
     for row in rows:
         row.update(device="A100-80GB-PCIe", precision="tf32")
-    standard = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "standard_ops.json")
+    standard = os.path.join(DATA, "standard_ops.json")
     print_scored("CNNs for CIFAR-10 on an A100, TensorFlow",
                  evaluate("--model", standard, "--measured", write(os.path.join(folder, "runs_agg.csv"), rows)))
-    rows = csv_rows(STEPS)
-    learned = write(os.path.join(folder, "learned.csv"), [r for r in rows if r["licence"] in ("MIT", "Apache-2.0")])
+    rows = csv_rows(*os.path.split(STEPS))
+    free = write(os.path.join(folder, "learned.csv"), [r for r in rows if r["licence"] in ("MIT", "Apache-2.0")])
+    learned = f"{free},{os.path.join(DATA, 'nvidia_h200', 'runs_agg.csv')}"
     for name, source in (("ResNet-18 and -50, up to 3,072 pictures (Sia)", "siasosp23"), ("ResNet-50 (Lambda)", "lambdal")):
         measured = write(os.path.join(folder, "test.csv"), [r for r in rows if r["source"].startswith(source)])
         print_scored(name, evaluate("--steps-train", learned, "--steps-test", measured))
+    own = [r for r in evaluate("--steps-train", learned, "--protocol", "lono")["rows"] if r["source"] == "runs"]
+errors = [abs(r["predicted_ms"] / r["measured_ms"] - 1) for r in own]
+print(f"\nsteps of an H200, their network left out on all devices: {len(errors)} rows, {100 * statistics.mean(errors):.1f} %, "
+      f"median {100 * statistics.median(errors):.1f} %")
