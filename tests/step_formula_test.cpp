@@ -106,7 +106,6 @@ TEST(StepFormula, ADepthwiseConvolutionReadsAnElementForEachTap) {
                               {});
     StepKernel kernel;
     kernel.group = StepGroup::depthwise_weight;
-    kernel.bytes = 1e7;
     kernel.bytes = 1e9;
     kernel.flops = 2 * 9 * 1e8;
     kernel.width = 9;
