@@ -111,7 +111,7 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
       stored_half_(!device.emulated_half && device.byte_scale < 1),
       matrix_units_(device.matrix_units),
       conv_matrix_units_(device.conv_matrix_units),
-      has_winograd_(device.winograd),
+      has_winograd_(device.winograd && !device.conv_matrix_units),
       wants_sizes_(device.matrix.family == KernelFamily::volta_turing) {
   const auto e = [&](std::size_t i) { return std::exp(p[i]); };
   const double byte = device.byte_scale / device.matrix.bandwidth * std::exp(-effects.memory) /
@@ -207,7 +207,7 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
     if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
     if (kernel.grouped && group.conv) compute /= grouped_;
     if (!fills_matrix_units(kernel)) compute *= group.vector_ratio;
-    if (kernel.three_by_three && group.conv && !conv_matrix_units_ && has_winograd_) {
+    if (kernel.three_by_three && group.conv && has_winograd_) {
       compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
     }
   }
@@ -323,7 +323,7 @@ double StepFormula::log_step(std::span<const StepKernel> kernels, double input_s
     if (kernel.grouped && group.conv) d[grouped] -= compute;
     const bool on_matrix_units = fills_matrix_units(kernel) || group.vector_ratio == 1;
     if ((group.conv ? conv_matrix_units_ : matrix_units_) && on_matrix_units) d[matrix_units] -= compute;
-    if (kernel.three_by_three && group.conv && !conv_matrix_units_ && has_winograd_) {
+    if (kernel.three_by_three && group.conv && has_winograd_) {
       d[kernel.group == StepGroup::conv_weight ? winograd_weight : winograd] -= compute;
     }
   }

@@ -134,45 +134,56 @@ Step step_of(const std::string& model, const std::string& network, std::int64_t 
   }
 }
 
+/// Fills in the device and what follows from it. Returns why the row is not scored, or null.
+const char* find_device(const DeviceCatalogue& devices, const std::optional<Arithmetic>& arithmetic, StepRow& row) {
+  const std::vector<const Device*> named = devices.candidates(row.gpu);
+  if (named.size() != 1) return named.empty() ? "unknown device" : "ambiguous device";
+  if (!arithmetic) return "unknown precision";
+  try {
+    row.device = step_device(*named.front(), arithmetic->rates, arithmetic->whole);
+  } catch (const InputError&) {
+    return "no peak in this precision";
+  }
+  row.family = row.device.matrix.family;
+  row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->whole);
+  return nullptr;
+}
+
+/// @param layout  what the precision's name leaves open
+void name_groups(const std::string& network, std::int64_t side, std::string_view layout, StepRow& row) {
+  row.network_family = family_of(network);
+  row.network = network_key(network, side);
+  row.machine = fmt::format("{}|{}|{}{}", row.source, row.gpu, row.precision, layout);
+}
+
 /// One step of each row of a runs_agg.csv.
 StepTable steps_of_runs(const std::string& path) {
   const DeviceCatalogue devices;
   StepTable table;
-  for (const AggregateRow& run : read_aggregate(path)) {
+  const auto add = [&](const AggregateRow& run) -> const char* {  // returns why the row is not scored, or null
     const Workload& workload = run.workload;
-    const std::vector<const Device*> named = devices.candidates(workload.device);
-    const char* unscored = !run.avg_time_mean    ? "no time"
-                           : workload.cuda_graph ? "replayed from a CUDA graph"
-                           : named.empty()       ? "unknown device"
-                           : named.size() > 1    ? "ambiguous device"
-                                                 : nullptr;
+    if (!run.avg_time_mean) return "no time";
+    if (workload.cuda_graph) return "replayed from a CUDA graph";
     StepRow row;
-    try {
-      if (unscored == nullptr) row.device = step_device(*named.front(), workload.precision, StepArithmetic::as_graph);
-    } catch (const InputError&) {
-      unscored = "no peak in this precision";
-    }
-    try {
-      if (unscored == nullptr) row.kernels = shared_kernels(workload.graph());
-    } catch (const InputError&) {
-      unscored = "unknown network";
-    }
-    if (unscored != nullptr) {
-      ++table.unscored[unscored];
-      continue;
-    }
     row.source = "runs";
     row.gpu = workload.device;
     row.model = workload.network;
     row.precision = std::string(to_string(workload.precision)) + (workload.layout == Layout::nhwc ? "-nhwc" : "");
     row.batch = workload.batch_size;
     row.sec = *run.avg_time_mean / static_cast<double>(run.steps_per_epoch);
-    row.family = row.device.matrix.family;
-    row.network_family = family_of(workload.network);
-    row.machine = fmt::format("{}|{}|{}", row.source, row.gpu, row.precision);
-    row.network = network_key(workload.network, workload.input.back());
-    row.arithmetic = arithmetic_key(workload.precision, row.device, StepArithmetic::as_graph);
+    if (const char* unscored = find_device(devices, Arithmetic{workload.precision, workload.precision}, row))
+      return unscored;
+    try {
+      row.kernels = shared_kernels(workload.graph());
+    } catch (const InputError&) {
+      return "unknown network";
+    }
+    name_groups(workload.network, workload.input.back(), "", row);
     table.rows.push_back(std::move(row));
+    return nullptr;
+  };
+  for (const AggregateRow& run : read_aggregate(path)) {
+    if (const char* unscored = add(run)) ++table.unscored[unscored];
   }
   return table;
 }
@@ -239,20 +250,9 @@ StepTable read_step_table(const std::string& path) {
       continue;
     }
     row.batch = static_cast<std::int64_t>(std::llround(csv.positive(batch)));
-    const std::vector<const Device*> named = devices.candidates(row.gpu);
-    if (named.size() != 1) {
-      leave(named.empty() ? "unknown device" : "ambiguous device");
-      continue;
-    }
     const auto arithmetic = arithmetic_of(row.precision);
-    if (!arithmetic) {
-      leave("unknown precision");
-      continue;
-    }
-    try {
-      row.device = step_device(*named.front(), arithmetic->rates, arithmetic->whole);
-    } catch (const InputError&) {
-      leave("no peak in this precision");
+    if (const char* unscored = find_device(devices, arithmetic, row)) {
+      leave(unscored);
       continue;
     }
     const std::string network = network_name(row.model, csv.text(dataset));
@@ -274,12 +274,7 @@ StepTable read_step_table(const std::string& path) {
     const double in_graph = step->second.element_bytes;
     if (in_graph != 0) row.device.byte_scale *= element_bytes(arithmetic->graph) / in_graph;
     row.input_bytes = 4.0 * 3.0 * static_cast<double>(row.batch * side * side);
-    row.family = row.device.matrix.family;
-    row.network_family = family_of(network);
-    row.machine = fmt::format("{}|{}|{}{}", row.source, row.gpu, row.precision,
-                              !layout && step->second.layout == Layout::nhwc ? "-nhwc" : "");
-    row.network = network_key(network, side);
-    row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->whole);
+    name_groups(network, side, !layout && step->second.layout == Layout::nhwc ? "-nhwc" : "", row);
     file.rows.push_back(std::move(row));
   }
   return file;
