@@ -9,8 +9,8 @@
 #   scripts/gpu_check.sh OUT_DIR [SECONDS]
 #
 # SECONDS limits the sweeps and the layers together (default 300; on an H200 a label takes 5 s, a layer 0.4); what does
-# not fit is left out, and the same command goes on where it ended. The other parts take some 5 minutes, ncu a second for each
-# kernel of three steps more. OUT_DIR gets
+# not fit is left out, and the same command goes on where it ended. The other parts take some 5 minutes, ncu a second
+# for each kernel of three steps more. OUT_DIR gets
 # runs.csv, runs_agg.csv, logs/, label_seconds.txt, layers.csv, ops_<precision>.json, probe_layers.csv, resnet18_*_ncu.csv,
 # peers.json, timing_core.json, memory.csv, system_specifications.{json,txt}, arguments.txt, tests.log and build.log.
 # From the environment:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 import op_baselines
-from op_baselines import csv_rows, nvidia
+from op_baselines import NAMES, csv_rows, nvidia
 
 if len(sys.argv) != 2 or "PERFPRED_REFERENCE_DIR" not in os.environ:
     sys.exit(__doc__)
@@ -22,9 +22,7 @@ REFERENCE = os.environ["PERFPRED_REFERENCE_DIR"]
 STEPS = os.path.join(REFERENCE, "cnn_training", "single_gpu_training.csv")
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 PROBE_NETWORKS = ["--probe-networks", "shufflenet_v2_x0_5,vgg16,resnet50"]
-VECTOR_OPS = ["add", "addu", "div", "divu", "gelu", "mul", "mulu", "pow", "powu", "relu", "tanh"]
-KINDS = {"linear": ["linear"], "bmm": ["bmm"], "elementwise": VECTOR_OPS, "softmax": ["softmax"],
-         "layernorm": ["ln"], "conv": ["conv"], "gemm_bf16": ["gemm_bf16_training"]}
+KINDS = {**op_baselines.OPS, "gemm_bf16": ["gemm_bf16_training"]}
 
 
 def evaluate(*options):
@@ -51,11 +49,11 @@ def kind_cell(result, kind, scored_gpus=None):
     return f"{statistics.mean(kind_errors(result, kind, scored_gpus).values()):.1f} ({100 * covered:.0f})"
 
 
-def print_by_device(names, title, result):
-    gpus = [gpu for gpu in sorted(result["ops"]) if nvidia(gpu)]
+def print_by_device(title, lines):
+    """Of each line its name, and errors by device."""
+    gpus = sorted({gpu for errors in lines.values() for gpu in errors})
     print(f"\n| {title} | " + " | ".join(gpus) + " |\n|---|" + "---|" * len(gpus))
-    for kind, name in names.items():
-        errors = kind_errors(result, kind)
+    for name, errors in lines.items():
         print(f"| {name} | " + " | ".join(f"{errors[gpu]:.1f}" if gpu in errors else "" for gpu in gpus) + " |")
 
 
@@ -67,8 +65,8 @@ def network_cell(result):
 
 def step_errors(result, precision):
     """Mean errors in percent by device."""
-    rows = [row for row in result["rows"] if row["source"].startswith("ryujaehun") and row["precision"].startswith(precision)]
-    means = op_baselines.errors_by_gpu((row["gpu"], row["predicted_ms"], row["measured_ms"]) for row in rows)
+    rows = [r for r in result["rows"] if r["source"].startswith("ryujaehun") and r["precision"].startswith(precision)]
+    means = op_baselines.errors_by_gpu((r["gpu"], r["predicted_ms"], r["measured_ms"]) for r in rows)
     return {gpu: 100 * error for gpu, error in means.items()}
 
 
@@ -94,9 +92,7 @@ left_out = ops("neusight", "--protocol", "device")
 probed = ops("neusight", "--protocol", "device", "--probe-rows", "8")
 print("| mean error in %, in brackets how many of 100 measurements the 90 % interval holds | seen | left out | probe |")
 print("|---|---|---|---|")
-names = {"linear": "linear layers, fp32", "bmm": "batched products, fp32", "elementwise": "elementwise, fp32",
-         "softmax": "softmax, fp32", "layernorm": "layer norm, fp32", "conv": "3x3 convolutions, fp32"}
-for kind, name in names.items():
+for kind, name in NAMES.items():
     # A100-80-PCIe has no rows to learn from but for convolutions.
     known = None if kind == "conv" else {g for g in seen["ops"] if g != "A100-80-PCIe"}
     print(f"| {name} | {kind_cell(seen, kind, known)} | {kind_cell(left_out, kind)} | {kind_cell(probed, kind)} |")
@@ -111,31 +107,26 @@ for precision, name in (("fp32", "fp32"), ("half", "half precision throughout"))
     print(f"| training steps of CNNs, {name} (probe: 3 networks) | | {step_cell(steps, precision)} | "
           f"{step_cell(steps_probed, precision)} |")
 
-print_by_device(names, "left out", left_out)
-print_by_device(names, "probe", probed)
-by_precision = [("fp32", steps, "fp32"), ("fp32, probe", steps_probed, "fp32"), ("half precision", steps, "half"),
-                ("half precision, probe", steps_probed, "half")]
-gpus = sorted(step_errors(steps, "fp32"))
-print("\n| training steps of CNNs | " + " | ".join(gpus) + " |\n|---|" + "---|" * len(gpus))
-for name, result, precision in by_precision:
-    errors = step_errors(result, precision)
-    print(f"| {name} | " + " | ".join(f"{errors[gpu]:.1f}" for gpu in gpus) + " |")
-print("\n| products, bf16, left out | with a probe |\n|---|---|")
-for gpu, error in kind_errors(half, "gemm_bf16").items():
-    print(f"| {gpu} {error:.1f} | {kind_errors(half_probed, 'gemm_bf16')[gpu]:.1f} |")
+for title, result in (("left out", left_out), ("probe", probed)):
+    print_by_device(title, {name: kind_errors(result, kind) for kind, name in NAMES.items()})
+print_by_device("products, bf16", {"left out": kind_errors(half, "gemm_bf16"),
+                                   "probe": kind_errors(half_probed, "gemm_bf16")})
+print_by_device("training steps of CNNs", {f"{precision}, {title}": step_errors(result, precision)
+                                           for precision in ("fp32", "half")
+                                           for title, result in (("left out", steps), ("probe", steps_probed))})
 print()
 op_baselines.print_tables()
 
 # The standard model on tables whose licence kept them out of it, without any run.
 print("\n| rows that the standard model has not seen | rows | mean error, % | inside the 90 % interval, % |\n|---|---|---|---|")
 with tempfile.TemporaryDirectory() as folder:
-    rows = csv_rows(os.path.join(REFERENCE, "a100_cifar10"), "runs_agg.csv")
+    rows = csv_rows(REFERENCE, "a100_cifar10", "runs_agg.csv")
     for row in rows:
         row.update(device="A100-80GB-PCIe", precision="tf32")
     standard = os.path.join(DATA, "standard_ops.json")
     print_scored("CNNs for CIFAR-10 on an A100, TensorFlow",
                  evaluate("--model", standard, "--measured", write(os.path.join(folder, "runs_agg.csv"), rows)))
-    rows = csv_rows(*os.path.split(STEPS))
+    rows = csv_rows(STEPS)
     free = write(os.path.join(folder, "learned.csv"), [r for r in rows if r["licence"] in ("MIT", "Apache-2.0")])
     learned = f"{free},{os.path.join(DATA, 'nvidia_h200', 'runs_agg.csv')}"
     for name, source in (("ResNet-18 and -50, up to 3,072 pictures (Sia)", "siasosp23"), ("ResNet-50 (Lambda)", "lambdal")):

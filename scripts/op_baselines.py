@@ -14,10 +14,15 @@ import sys
 
 METHODS = {"NeuSight": "neusight_ms", "Habitat": "habitat_ms", "Li et al.": "micro_ms"}
 BINARY = ("add", "div", "mul", "pow")
+UNARY = ("addu", "divu", "gelu", "mulu", "powu", "relu", "tanh")
+NAMES = {"linear": "linear layers, fp32", "bmm": "batched products, fp32", "elementwise": "elementwise, fp32",
+         "softmax": "softmax, fp32", "layernorm": "layer norm, fp32", "conv": "3x3 convolutions, fp32"}
+OPS = {"linear": ["linear"], "bmm": ["bmm"], "elementwise": [*BINARY, *UNARY], "softmax": ["softmax"],
+       "layernorm": ["ln"], "conv": ["conv"]}
 
 
-def csv_rows(folder, file):
-    with open(os.path.join(folder, file), newline="") as table:
+def csv_rows(*path):
+    with open(os.path.join(*path), newline="") as table:
         return list(csv.DictReader(table))
 
 
@@ -140,16 +145,12 @@ def cell(value):
 def print_tables():
     reference = os.environ["PERFPRED_REFERENCE_DIR"]
     folder = os.path.join(reference, "neusight")
-    kinds = {"linear layers": ("linear", ["linear"]), "batched products": ("bmm", ["bmm"]),
-             "elementwise": ("elementwise", ["add", "addu", "div", "divu", "gelu", "mul", "mulu", "pow", "powu", "relu",
-                                             "tanh"]),
-             "softmax": ("softmax", ["softmax"]), "layer norm": ("layernorm", ["ln"]), "3x3 convolutions": ("conv", [])}
     print("| mean error, % | " + " | ".join(METHODS) + " | roofline | three constants, device left out |")
     print("|---|" + "---|" * (len(METHODS) + 2))
-    for name, (file, ops) in kinds.items():
-        table = Table(folder, f"op_{file}.csv", 4, "fp32_gflops")
-        others = published(folder, ops, table.scored)
-        print(f"| {name}, fp32 | " + " | ".join(cell(others[method]) for method in METHODS) +
+    for kind, name in NAMES.items():
+        table = Table(folder, f"op_{kind}.csv", 4, "fp32_gflops")
+        others = published(folder, OPS[kind], table.scored)
+        print(f"| {name} | " + " | ".join(cell(others[method]) for method in METHODS) +
               f" | {table.roofline():.1f} | {table.three_constants():.1f} |")
     half = Table(os.path.join(reference, "modern_ops"), "op_gemm_bf16.csv", 2, "bf16_gflops")
     print("| products, bf16, M >= 512 |" + " |" * len(METHODS) + f" {half.roofline():.1f} | {half.three_constants():.1f} |")
