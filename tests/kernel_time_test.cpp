@@ -25,11 +25,11 @@ Hardware some_gpu() {
   return gpu;
 }
 
-double prior_seconds(const Kernel& kernel, const Hardware& gpu) {
+double prior_seconds(const Kernel& kernel, const Hardware& gpu, const DeviceEffects& effects = {}) {
   const KernelFormula& form = formula(kernel.kind);
   std::vector<double> parameters;
   for (const KernelParameter& parameter : form.parameters) parameters.push_back(parameter.mean);
-  return std::exp(form.log_time(parameters.data(), {}, kernel, gpu));
+  return std::exp(form.log_time(parameters.data(), effects, kernel, gpu));
 }
 
 const std::array<KernelClass, kernel_classes> all_classes = {
@@ -147,6 +147,24 @@ TEST(KernelTime, RowsThatFitAWholeCacheMayNotFitOnePartition) {
   // 320 softmax rows or 1,280 layer norm rows are in flight: these fill 4.5 of the 6 MB.
   for (const Kernel& rows : {rows_of(KernelClass::softmax, 3520), rows_of(KernelClass::layernorm, 880)}) {
     EXPECT_GT(prior_seconds(rows, divided), 1.1 * prior_seconds(rows, whole)) << static_cast<int>(rows.kind);
+  }
+}
+
+// Of a device whose cache holds half as many rows as its specification says, as of one with two partitions.
+TEST(KernelTime, ADeviceMayHoldFewerRowsInItsCache) {
+  Hardware whole = some_gpu(), divided = some_gpu();
+  divided.l2_partitions = 2;
+  for (const KernelClass kind : {KernelClass::softmax, KernelClass::layernorm}) {
+    const KernelFormula& form = formula(kind);
+    const auto effect = std::find_if(form.effects.begin(), form.effects.end(),
+                                     [](const auto& e) { return e.name == "rows_in_flight"; });
+    ASSERT_NE(effect, form.effects.end());
+    DeviceEffects half{};
+    half[static_cast<std::size_t>(effect - form.effects.begin())] = std::log(2.0);
+    for (const double numbers : {512, 880, 3520, 16384}) {
+      const Kernel rows = rows_of(kind, numbers);
+      EXPECT_NEAR(prior_seconds(rows, whole, half), prior_seconds(rows, divided), 1e-9 * prior_seconds(rows, divided));
+    }
   }
 }
 

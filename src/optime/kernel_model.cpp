@@ -256,6 +256,7 @@ KernelModel KernelModel::fit(KernelClass kind, const std::vector<const OpRow*>& 
     device.widest_row = widest_row(groups.at(name));
     device.spread = std::max(0.02, spread_of(of_long_calls(known, residuals)));
     widths.push_back(device.spread);
+    device.spread += formula(kind).long_row_width / 2;
     centres.push_back(median(residuals_of(model, model.families.at(device.family), known, hardware)));
     const bool shared = formula(kind).shares_residual;
     if (known.size() < min_tree_rows || !(own_trees || shared)) continue;
@@ -317,11 +318,18 @@ void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*
   KnownDevice& device = devices[hardware.name];
   device = {};
   device.family = hardware.family;
-  device.effects = effects_of(fit_map(problem, 15));
+  const Eigen::VectorXd x = fit_map(problem, 15);
+  device.effects = effects_of(x);
   device.rows = rows.size();
   device.widest_row = widest_row(rows);
+  // What other devices show of its width counts as four rows. Effects take up about one row's error.
+  constexpr double prior_rows = 4, fitted = 1;
   const double k = static_cast<double>(rows.size());
-  device.spread = std::hypot(within_width, device_width * std::sqrt(1.5 / (k + 1.5)) / 2);
+  Eigen::VectorXd predicted(n);
+  problem.predict(x, predicted, nullptr);
+  const double squares = z90 * z90 * (problem.measured - predicted).squaredNorm();
+  const double within = std::sqrt((prior_rows * within_width * within_width + squares) / (prior_rows + k - fitted));
+  device.spread = std::hypot(within, device_width * std::sqrt(1.5 / (k + 1.5)) / 2);
 }
 
 KernelEstimate KernelModel::predict(const Kernel& kernel, const Hardware& hardware, bool alone) const {
@@ -333,7 +341,7 @@ KernelEstimate KernelModel::predict(const Kernel& kernel, const Hardware& hardwa
   if (known != devices.end()) {
     effects = known->second.effects;
     const double beyond = std::log(std::max(1.0, kernel.n / known->second.widest_row));
-    estimate.within_width = known->second.spread + form.long_row_width * (0.5 + beyond);
+    estimate.within_width = known->second.spread + form.long_row_width * beyond;
     estimate.provenance = Provenance::probe;
   } else {
     if (family != families.end()) effects = family->second;

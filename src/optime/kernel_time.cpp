@@ -135,8 +135,11 @@ double elementwise_time(const double* p, const DeviceEffects& e, const Kernel& k
 }
 
 /// Of kernels that read a row more than once.
-constexpr std::array<KernelEffect, 4> row_effects = {
-    {{"memory", 0.1, 0.05, 0.15}, {"l2_speed", 0.3, 0.2, 0.3}, {"floor", 0.3, 0.2, 0.3}, {"round", 0.1, 0.05, 0.3}}};
+constexpr std::array<KernelEffect, 5> row_effects = {{{"memory", 0.1, 0.05, 0.15},
+                                                      {"l2_speed", 0.3, 0.2, 0.3},
+                                                      {"floor", 0.3, 0.2, 0.3},
+                                                      {"round", 0.1, 0.05, 0.3},
+                                                      {"rows_in_flight", 0.2, 0.05, 0.2}}};
 
 /// Seconds of rows, each read more than once by so many threads. What is read again comes from the cache where the rows
 /// in flight fit it. Threads wait for each of their `rounds` of loads, which p[8] more stand for what a row waits else.
@@ -144,7 +147,7 @@ double log_repeated(const double* p, const DeviceEffects& e, const Kernel& kerne
                     double threads, double rounds) {
   const double in_flight = hardware.threads / threads, again = std::exp(p[4]);
   const double filled = kernel.element_bytes * kernel.n * in_flight / (hardware.l2 / hardware.l2_partitions);
-  const double from_memory = again * sigmoid((std::log(filled) + p[6]) / 0.2);
+  const double from_memory = again * sigmoid((std::log(filled) + p[6] + e[4]) / 0.2);
   const double memory = log_memory(p, e, kernel, hardware, p[5]) + std::log1p(from_memory);
   const double cache = std::log(kernel.bytes() * (1 + again) / hardware.bandwidth) - p[1] - e[1];
   const double latency = std::log(kernel.m / in_flight * (rounds + std::exp(p[8]))) + p[7] + e[3];
@@ -257,8 +260,8 @@ constexpr std::array<KernelFormula, kernel_classes> formulas = {{
     {"linear", matmul_parameters, matmul_effects, matmul_time, 2, 2, 0, false, 0.02},
     {"bmm", matmul_parameters, matmul_effects, matmul_time, 2, 2, 0, false, 0.02},
     {"elementwise", elementwise_parameters, vector_effects, elementwise_time, 2, 2},
-    {"softmax", softmax_parameters, row_effects, softmax_time, 2, 2, 0.25},
-    {"layernorm", layernorm_parameters, row_effects, layernorm_time, 2, 2, 0.1},
+    {"softmax", softmax_parameters, row_effects, softmax_time, 2, 2, 0.15},
+    {"layernorm", layernorm_parameters, row_effects, layernorm_time, 2, 2, 0.05},
     {"conv", conv_parameters, conv_effects, conv_time, 2, 2, 0, true},
     {"gemm_bf16", half_matmul_parameters, half_matmul_effects, half_matmul_time, 2, 2},
 }};

@@ -58,8 +58,9 @@ struct KernelFormula {
                      const Hardware& hardware);
   std::size_t floor;  ///< index of the parameter that is the log of the least seconds of a call timed alone
   std::size_t floor_effect;
-  /// Adds long_row_width * (0.5 + log(row / widest measured row)), the log at least 0, to the half width of the 90 %
-  /// interval of log time on a measured device: specification sheets do not say which rows fit the caches.
+  /// Specification sheets do not say which rows fit the caches: the half width of the 90 % interval of log time on a
+  /// measured device grows by this for each factor of e by which a row is longer than the longest measured one, and by
+  /// half of it for all rows where these were not measured as a probe of what will be asked.
   double long_row_width = 0;
   bool shares_residual = false;  ///< the formula's residual is similar on all devices
   double knee = 0.08;  ///< of MapProblem; where a card's clock depends on how warm it is, errors have long tails

@@ -19,7 +19,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int op_model_format = 7;
+constexpr int op_model_format = 8;
 constexpr std::array<KernelFamily, 5> families = {KernelFamily::none, KernelFamily::pascal, KernelFamily::volta_turing,
                                                   KernelFamily::ampere_ada, KernelFamily::cdna};
 
