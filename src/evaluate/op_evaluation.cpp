@@ -181,6 +181,7 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
   std::set<std::string> devices;
   for (const OpRow& row : folder.rows) devices.insert(row.gpu);
   for (const EndToEndRow& row : folder.end_to_end) devices.insert(row.gpu);
+  if (devices.size() < 2) throw InputError(fmt::format("{}: leaving one out takes two devices", folder.path));
   for (const std::string& device : devices) {
     OpRows others;
     for (const OpRow& row : folder.rows) {

@@ -46,6 +46,7 @@ struct OpEvaluation {
 
 /// Leaves each device out in turn and scores its rows of split `test`; of a class without that split, all rows.
 /// @param probe_rows  of each class, drawn at random from those to be scored: learned from, and not scored
+/// @throws InputError if there are rows of one device only
 [[nodiscard]] OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_rows, std::uint64_t seed);
 
 }  // namespace perfpred

@@ -24,36 +24,48 @@ std::optional<double> known(const CsvReader& csv, const CsvColumn& column) {
   return value > 0 ? std::optional(value) : std::nullopt;
 }
 
-std::map<std::string, Hardware> read_gpus(const std::string& path) {
+/// @returns the value, which a real GPU can have; else somebody took another unit
+double plausible(const CsvReader& csv, const CsvColumn& column, double value, double low, double high) {
+  if (value >= low && value <= high) return value;
+  throw_bad_value(csv.place(column.name), csv.text(column),
+                  fmt::format("between {} and {}; is the unit right?", low, high));
+}
+
+void read_gpus(const std::string& path, OpFolder& folder) {
   CsvReader csv(path);
   const CsvColumn name = csv.required("gpu"), bandwidth = csv.required("mem_bw_gbs"), sms = csv.required("num_sm"),
                   l2 = csv.required("l2_mb"), matrix = csv.optional("fp32_matrix_gflops"),
                   vector = csv.optional("fp32_gflops"), half = csv.optional("bf16_gflops"),
                   chip_sms = csv.optional("x_num_sm_datasheet"), mhz = csv.optional("freq_mhz"),
                   arch = csv.optional("x_arch"), watts = csv.optional("x_tdp_w");
-  std::map<std::string, Hardware> gpus;
   while (csv.next()) {
     Hardware gpu;
     gpu.name = csv.text(name);
     gpu.family = kernel_family(csv.text(arch));
-    gpu.bandwidth = csv.positive(bandwidth) * 1e9;
+    gpu.bandwidth = plausible(csv, bandwidth, csv.positive(bandwidth), 1, 1e5) * 1e9;
     gpu.sms = csv.positive(sms);
     gpu.threads = threads_per_sm * known(csv, chip_sms).value_or(gpu.sms);
     gpu.l2 = csv.positive(l2) * 1e6;
     gpu.l2_partitions = l2_partitions(csv.text(arch), gpu.l2);
-    const auto single = known(csv, matrix), reduced = known(csv, half);
-    if (!single && !reduced) {
-      throw InputError(csv.place("").prefix() + "neither fp32_matrix_gflops nor bf16_gflops is given");
+    const auto peak = [&](const CsvColumn& column) {
+      const auto gflops = known(csv, column);
+      return gflops ? std::optional(plausible(csv, column, *gflops, 100, 1e8) * 1e9) : std::nullopt;
+    };
+    const auto single = peak(matrix), reduced = peak(half);
+    if (single.has_value() == reduced.has_value()) {
+      throw InputError(fmt::format(
+          "{}{} given; products of a GPU are in one of both", csv.place("").prefix(),
+          single ? "fp32_matrix_gflops and bf16_gflops are both" : "neither fp32_matrix_gflops nor bf16_gflops is"));
     }
-    gpu.flops = (single ? *single : *reduced) * 1e9;
-    gpu.vector_flops = known(csv, vector).value_or(gpu.flops / 1e9) * 1e9;
+    gpu.flops = single ? *single : *reduced;
+    gpu.vector_flops = peak(vector).value_or(gpu.flops);
     const auto clock = known(csv, mhz), power = known(csv, watts);
-    if (single && clock && power) gpu.power_share = power_share(csv.text(arch), *clock / 1e3, *single / 1e3, *power);
-    if (!gpus.emplace(gpu.name, gpu).second) {
+    if (single && clock && power) gpu.power_share = power_share(csv.text(arch), *clock / 1e3, *single / 1e12, *power);
+    if (!folder.gpus.emplace(gpu.name, gpu).second) {
       throw InputError(fmt::format("{}gpu \"{}\" appears twice", csv.place("").prefix(), gpu.name));
     }
+    if (reduced) folder.half.insert(gpu.name);
   }
-  return gpus;
 }
 
 int variant_of(std::string_view op) {
@@ -121,7 +133,14 @@ void read_ops(const std::string& path, KernelClass kind, OpFolder& folder) {
     OpRow row;
     row.gpu = known_gpu(folder, csv, gpu);
     row.op = csv.text(op).empty() ? formula(kind).name : csv.text(op);
-    row.test = csv.text(split) == "test";
+    if (const std::string_view part = csv.text(split); !part.empty()) {
+      if (part != "test" && part != "train") throw_bad_value(csv.place("split"), part, "train or test");
+      row.test = part == "test";
+    }
+    if ((conv || is_product(kind)) && folder.half.contains(row.gpu) != (kind == KernelClass::gemm_bf16)) {
+      throw InputError(fmt::format("{}gpu \"{}\" has no {} in gpus.csv", csv.place("").prefix(), row.gpu,
+                                   kind == KernelClass::gemm_bf16 ? "bf16_gflops" : "fp32_matrix_gflops"));
+    }
     if (csv.text(time).empty()) {
       ++untimed;
       continue;
@@ -251,7 +270,7 @@ OpFolder read_op_folder(const std::string& path) {
   OpFolder folder;
   folder.path = path;
   if (!fs::is_directory(path)) throw InputError(fmt::format("{}: not a folder", path));
-  folder.gpus = read_gpus(path + "/gpus.csv");
+  read_gpus(path + "/gpus.csv", folder);
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(path)) files.push_back(entry.path().filename().string());
   std::sort(files.begin(), files.end());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct EndToEndRow {
 struct OpFolder {
   std::string path;
   std::map<std::string, Hardware> gpus;
+  std::set<std::string> half;  ///< those whose peak is that of bf16
   std::vector<OpRow> rows;
   std::vector<EndToEndRow> end_to_end;
   std::vector<std::string> skipped;  ///< what was not read, and why: files of unknown classes
@@ -48,7 +50,7 @@ template <class Row>
 }
 
 /// @throws InputError, `file:line: ...`, for a folder without gpus.csv or without rows, a value that is not
-/// one, a GPU that gpus.csv lacks
+/// one or that no GPU has, and for a GPU that gpus.csv lacks or whose peak it lacks
 [[nodiscard]] OpFolder read_op_folder(const std::string& path);
 
 }  // namespace perfpred

@@ -60,25 +60,23 @@ double element_bytes(Precision precision) {
   }
 }
 
-/// The picture's side from `synthetic 3x224x224`, `synthetic 224`, `CIFAR-10`; ImageNet's otherwise.
+bool is_cifar(std::string_view dataset) { return dataset.starts_with("CIFAR") || dataset.starts_with("cifar"); }
+
+/// The picture's side from a last word that is a size (`synthetic 3x224x224`, `synthetic 224`); CIFAR's; else
+/// ImageNet's.
 std::int64_t side_of(std::string_view dataset) {
-  if (dataset.starts_with("CIFAR")) return 32;
-  std::int64_t side = 0, last = 0;
-  for (const char c : dataset) {
-    if (c >= '0' && c <= '9') {
-      side = std::min<std::int64_t>(side * 10 + (c - '0'), 100'000);
-      last = side;
-    } else {
-      side = 0;
-    }
-  }
-  return last > 0 ? last : 224;
+  if (is_cifar(dataset)) return 32;
+  const std::string_view word = dataset.substr(dataset.find_last_of(' ') + 1);
+  const std::string_view side = word.substr(word.find_last_of('x') + 1);
+  if (side.empty() || word.find_first_not_of("0123456789x") != std::string_view::npos) return 224;
+  constexpr std::size_t longest = 6;
+  return std::stoll(std::string(side.substr(0, longest)));
 }
 
 std::string network_name(std::string_view model, std::string_view dataset) {
   std::string name = canonical_network(model);
   if (name.size() > 4 && name.ends_with("v1.5")) name.resize(name.size() - 4);
-  const bool small = dataset.starts_with("CIFAR") && (name == "resnet18" || name == "resnet34");
+  const bool small = is_cifar(dataset) && (name == "resnet18" || name == "resnet34");
   return small ? "cifar_" + name : name;
 }
 
@@ -88,13 +86,17 @@ std::string family_of(const std::string& network) {
   return end == 0 ? network : network.substr(0, end);
 }
 
-/// A step's kernels, and the bytes of an element of most of its tensors.
+/// A step's kernels, the bytes of an element of most of its tensors, and its input.
 struct Step {
   std::shared_ptr<const std::vector<StepKernel>> kernels;
   double element_bytes = 0;  ///< 0: not known
   const char* unscored = nullptr;
   Layout layout = Layout::nchw;
+  std::int64_t side = 0;  ///< of a picture; words of a text
+  double input_bytes = 0;
 };
+
+constexpr const char* unknown_network = "unknown network";
 
 std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& graph) {
   auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(graph));
@@ -104,7 +106,7 @@ std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& gra
 
 Step captured_step(const std::string& model, std::int64_t batch, std::optional<Layout> layout) {
   const auto file = find_graph(model);
-  if (!file) return {nullptr, 0, "unknown network"};
+  if (!file) return {nullptr, 0, unknown_network};
   Step step;
   try {
     OpGraph graph = file->graph(batch);
@@ -118,20 +120,34 @@ Step captured_step(const std::string& model, std::int64_t batch, std::optional<L
   return step;
 }
 
-/// The zoo's step, else that of a step file `<model>.json`.
+/// The zoo's step, else that of a step file `<model>.json`. Networks of text have their usual number of words.
 Step step_of(const std::string& model, const std::string& network, std::int64_t batch, std::int64_t side,
              Precision precision, std::optional<Layout> layout, std::string_view optimizer) {
+  bool known = false;
+  Step step;
   try {
-    Workload workload = Workload::zoo(network, batch, {3, side, side});
+    Workload workload = Workload::zoo(network, batch);
+    known = true;
+    const bool pictures = workload.input.size() == 3;
+    if (pictures) workload.input = {3, side, side};
     workload.precision = precision;
     workload.layout = layout.value_or(Layout::nchw);
     const auto update = enumerator_named<Optimizer::rmsprop>(optimizer.empty() ? "none" : optimizer);
     if (!update) return {nullptr, 0, "unknown optimizer"};
     workload.optimizer = *update;
-    return {shared_kernels(workload.graph()), element_bytes(precision)};
+    step = {shared_kernels(workload.graph()), element_bytes(precision)};
+    if (!pictures) {
+      step.side = workload.input.back();
+      step.input_bytes = 8.0 * static_cast<double>(batch * step.side);
+      return step;
+    }
   } catch (const InputError&) {  // the zoo has no such network, or the picture does not fit it
-    return captured_step(model, batch, layout);
+    step = captured_step(model, batch, layout);
+    if (known && step.unscored == unknown_network) step.unscored = "picture that does not fit the network";
   }
+  step.side = side;
+  step.input_bytes = 4.0 * 3.0 * static_cast<double>(batch * side * side);
+  return step;
 }
 
 /// Fills in the device and what follows from it. Returns why the row is not scored, or null.
@@ -176,7 +192,7 @@ StepTable steps_of_runs(const std::string& path) {
     try {
       row.kernels = shared_kernels(workload.graph());
     } catch (const InputError&) {
-      return "unknown network";
+      return unknown_network;
     }
     name_groups(workload.network, workload.input.back(), "", row);
     table.rows.push_back(std::move(row));
@@ -249,7 +265,8 @@ StepTable read_step_table(const std::string& path) {
       leave("no batch size");
       continue;
     }
-    row.batch = static_cast<std::int64_t>(std::llround(csv.positive(batch)));
+    row.batch = std::llround(csv.positive(batch));  // 32.0
+    if (row.batch == 0) throw_bad_value(csv.place("batch"), csv.text(batch), "a positive integer");
     const auto arithmetic = arithmetic_of(row.precision);
     if (const char* unscored = find_device(devices, arithmetic, row)) {
       leave(unscored);
@@ -273,8 +290,8 @@ StepTable read_step_table(const std::string& path) {
     row.kernels = step->second.kernels;
     const double in_graph = step->second.element_bytes;
     if (in_graph != 0) row.device.byte_scale *= element_bytes(arithmetic->graph) / in_graph;
-    row.input_bytes = 4.0 * 3.0 * static_cast<double>(row.batch * side * side);
-    name_groups(network, side, !layout && step->second.layout == Layout::nhwc ? "-nhwc" : "", row);
+    row.input_bytes = step->second.input_bytes;
+    name_groups(network, step->second.side, !layout && step->second.layout == Layout::nhwc ? "-nhwc" : "", row);
     file.rows.push_back(std::move(row));
   }
   return file;
