@@ -99,6 +99,22 @@ TEST(Lower, DepthwiseKernelsAddTheirBias) {
   EXPECT_EQ(lower(step, DeviceKind::gpu).layout(), Layout::nhwc);
 }
 
+/// Convolution.cpp, is_depthwise: a transposed convolution is none, also if its weight is [Cin, 1, ..].
+TEST(Lower, TransposedConvolutionsStayTransposed) {
+  OpGraph step;
+  const auto tensor = [&](const Shape& shape) { return step.add_tensor(shape, DataType::f32, TensorRole::activation); };
+  const TensorId x = tensor({2, 16, 8, 8}), weight = tensor({16, 1, 3, 3}), bias = tensor({1}),
+                 y = tensor({2, 1, 8, 8});
+  const std::array gradients = {tensor({2, 16, 8, 8}), tensor({16, 1, 3, 3}), tensor({1})};
+  step.add_op(OpKind::convolution, Phase::forward, -1, std::array{x, weight, bias}, std::array{y}, true);
+  step.add_op(OpKind::convolution_backward, Phase::backward, -1, std::array{y, x, weight}, gradients, true);
+  EXPECT_EQ(biased_convolutions(lower(step, DeviceKind::gpu)), 0);
+  for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
+    const OpGraph lowered = lower(step, device);
+    for (const Op& op : lowered.ops()) EXPECT_EQ(op.transposed, is_convolution(op.kind));
+  }
+}
+
 /// Its layer norms make all images channels-last, whose depthwise convolutions are cuDNN's (gpu_dispatch_test).
 TEST(Lower, ConvNextsBiasesAreAddedAfterwards) {
   Workload workload = trained_with("convnext_tiny", 2, Optimizer::none);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -86,6 +87,78 @@ TEST(StepKernels, AConvolutionIsAProductInEachDirection) {
   EXPECT_EQ(second->rows, 4 * 56 * 56);
   EXPECT_EQ(second->width, 64);
   EXPECT_TRUE(second->aligned);
+}
+
+/// A convolution and its backward on 5 images; `side` of the image and of the result, windows of 4 x 4.
+OpGraph convolve(std::array<std::int64_t, 2> channels, std::array<std::int64_t, 2> side, const Shape& window,
+                 bool transposed) {
+  OpGraph step;
+  const auto image = [&](std::size_t i) {
+    return step.add_tensor({5, channels[i], side[i], side[i]}, DataType::f32, TensorRole::activation);
+  };
+  const TensorId x = image(0), y = image(1), gx = image(0), gy = image(1);
+  const TensorId weight = step.add_tensor(window, DataType::f32, TensorRole::parameter);
+  const TensorId gw = step.add_like(weight, TensorRole::gradient);
+  step.add_op(OpKind::convolution, Phase::forward, -1, std::array{x, weight}, std::array{y}, transposed);
+  step.add_op(OpKind::convolution_backward, Phase::backward, -1, std::array{gy, x, weight},
+              std::array{gx, gw, no_tensor}, transposed);
+  return step;
+}
+
+/// torch.nn.ConvTranspose2d: "can be seen as the gradient of Conv2d with respect to its input"; its weight is
+/// [Cin, Cout / groups, height, width].
+TEST(StepKernels, ATransposedConvolutionIsTheGradientOfTheInputOfAnOrdinaryOne) {
+  struct Case {
+    std::int64_t in, out, groups;
+  };
+  for (const Case& one : {Case{512, 504, 1}, Case{504, 512, 1}, Case{16, 1, 1}, Case{1, 16, 1}, Case{64, 24, 4},
+                          Case{24, 64, 4}, Case{32, 32, 32}}) {
+    SCOPED_TRACE(std::to_string(one.in) + " to " + std::to_string(one.out));
+    const Shape window = {one.in, one.out / one.groups, 4, 4};
+    const std::vector<StepKernel> kernels = step_kernels(convolve({one.in, one.out}, {7, 14}, window, true));
+    const std::vector<StepKernel> ordinary = step_kernels(convolve({one.out, one.in}, {14, 7}, window, false));
+    ASSERT_EQ(kernels.size(), 3U);
+    for (const std::size_t i : {0, 1, 2}) {  // forward, gradient of the image, gradient of the weight
+      const StepKernel &a = kernels[i], &b = ordinary[i == 2 ? 2 : 1 - i];
+      EXPECT_EQ(a.flops, 2.0 * 5 * 7 * 7 * static_cast<double>(one.in * (one.out / one.groups) * 4 * 4));
+      EXPECT_EQ(a.grouped, one.groups > 1);
+      EXPECT_EQ(a.batch, one.groups);
+      EXPECT_EQ(a.group, b.group);
+      EXPECT_EQ(a.flops, b.flops);
+      EXPECT_EQ(a.bytes, b.bytes);
+      EXPECT_EQ(a.rows, b.rows);
+      EXPECT_EQ(a.width, b.width);
+      EXPECT_EQ(a.depth, b.depth);
+      EXPECT_EQ(a.aligned, b.aligned);
+      EXPECT_EQ(a.transposed, b.transposed);
+    }
+    if (one.groups > 1) continue;
+    EXPECT_EQ(kernels[0].group, StepGroup::conv_input);
+    EXPECT_EQ(kernels[1].group, StepGroup::conv_forward);
+    EXPECT_EQ(kernels[2].group, StepGroup::conv_weight);
+    EXPECT_EQ(kernels[0].width, one.out);
+    EXPECT_EQ(kernels[1].rows, 5 * 7 * 7);
+    EXPECT_EQ(kernels[1].width, one.in);
+    EXPECT_EQ(kernels[1].depth, one.out * 4 * 4);
+    EXPECT_EQ(kernels[2].depth, 5 * 7 * 7);
+  }
+}
+
+TEST(StepKernels, ATransposedConvolutionToFewerChannelsTakesNoLonger) {
+  const auto seconds = [](std::int64_t out) {
+    const OpGraph step = convolve({512, out}, {7, 14}, {512, out, 4, 4}, true);
+    return OpTimeModel::standard().predict(step, DeviceCatalogue().find("T4"), Precision::fp32).device_sec;
+  };
+  EXPECT_LE(seconds(504), seconds(512));
+  EXPECT_LE(seconds(512), seconds(520));
+}
+
+TEST(StepKernels, ATransposedConvolutionIsNoBackwardPassToTheHost) {
+  const auto host_seconds = [](bool transposed) {
+    const OpGraph step = convolve({16, 16}, {7, 7}, {16, 16, 4, 4}, transposed);
+    return OpTimeModel::standard().predict(step, DeviceCatalogue().find("T4"), Precision::fp32).host_sec;
+  };
+  EXPECT_EQ(host_seconds(true), host_seconds(false));
 }
 
 TEST(StepKernels, KnowsThe3x3ConvolutionByFourierTransforms) {

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -37,6 +38,7 @@ void expect_same(const OpGraph& read, const OpGraph& step) {
     EXPECT_EQ(a.kind, b.kind);
     EXPECT_EQ(a.phase, b.phase);
     EXPECT_EQ(a.type, b.type);
+    EXPECT_EQ(a.transposed, b.transposed);
     EXPECT_EQ(read.layer_name(a), step.layer_name(b));
     EXPECT_NEAR(a.flops, b.flops, 1e-9 * b.flops) << step.name(b);
     EXPECT_EQ(a.cell_flops, b.cell_flops);
@@ -143,6 +145,22 @@ TEST(WrittenStep, KeepsViewsThatReadTheirMemoryAsAnotherType) {
   write_step(path, Precision::fp32, {8, 16}, turn);
   for (const std::int64_t size : {8, 16, 20}) expect_same(StepFile(path).graph(size), turn(size));
   expect_same(lower(step, DeviceKind::gpu), step);
+}
+
+TEST(WrittenStep, KeepsThatAConvolutionIsTransposed) {
+  const TemporaryFolder folder;
+  const auto convolve = [](std::int64_t size) {
+    OpGraph step;
+    const TensorId x = step.add_tensor({size, 8, 5, 5}, DataType::f32, TensorRole::input);
+    const TensorId weight = step.add_tensor({8, 6, 3, 3}, DataType::f32, TensorRole::parameter);
+    const TensorId y = step.add_tensor({size, 6, 7, 7}, DataType::f32, TensorRole::activation);
+    step.add_op(OpKind::convolution, Phase::forward, -1, std::array{x, weight}, std::array{y}, true);
+    return step;
+  };
+  const std::string path = folder.file("step.json");
+  write_step(path, Precision::fp32, {8, 16}, convolve);
+  EXPECT_TRUE(StepFile(path).graph(8).ops()[0].transposed);
+  for (const std::int64_t size : {8, 16, 20}) expect_same(StepFile(path).graph(size), convolve(size));
 }
 
 TEST(WrittenStep, RefusesStepsOfTwoNetworks) {

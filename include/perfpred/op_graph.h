@@ -144,6 +144,7 @@ class PERFPRED_API Op {
   DataType type = DataType::f32;  ///< of its first input, else of its first output
   std::int32_t layer = -1;        ///< index into OpGraph::layer_names(), -1 if it belongs to no layer
   std::int32_t name = -1;         ///< index into OpGraph::op_names(), -1 if the kind says it all
+  bool transposed = false;        ///< a convolution, or its backward, whose weight is [Cin, Cout / groups, ..]
   double flops = 0;               ///< a multiplication and an addition are 2
   double cell_flops = 0;          ///< rnn, rnn_backward: the part of `flops` outside matrix products
   std::int64_t bytes_read = 0;
@@ -192,7 +193,8 @@ class PERFPRED_API OpGraph {
   /// Appends an operator; its FLOPs and bytes follow from its kind and (unchecked) operands (docs/counting.md).
   /// @param layer       index into layer_names(), or -1
   /// @param outputs     may hold no_tensor for those that were not requested
-  /// @param transposed  a transposed convolution: FLOPs follow from the image's elements, not the result's
+  /// @param transposed  a transposed convolution: FLOPs follow from the image's elements, not the result's; of other
+  ///                    kinds it says nothing
   /// @param causal      attention to earlier positions only: half the FLOPs
   /// @returns the operator, so that the caller can name it or replace its counts; valid until the next one is added
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,

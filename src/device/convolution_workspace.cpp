@@ -46,6 +46,14 @@ class Workspace {
   }
 
  private:
+  /// The image and the result of the ordinary convolution with this weight: a transposed one has them exchanged.
+  [[nodiscard]] const Shape& ordinary_image() const {
+    return step_.shape(op_.transposed ? operands_.result : operands_.image);
+  }
+  [[nodiscard]] const Shape& ordinary_result() const {
+    return step_.shape(op_.transposed ? operands_.image : operands_.result);
+  }
+
   [[nodiscard]] std::int64_t bytes(TensorId id) const { return id == no_tensor ? 0 : step_.bytes(id); }
 
   /// Bytes of a copy in oneDNN's layout: channels (axis 1 of images, both channel axes of weights) are filled up.
@@ -70,7 +78,7 @@ class Workspace {
     const Shape& window = step_.shape(operands_.weight);
     const bool one = window[2] == 1 && window[3] == 1;
     if (one && in[2] == step_.shape(operands_.result)[2] && in[0] < 16 && threads_ == 1) return true;
-    const bool grouped = window[1] != in[1];
+    const bool grouped = window[1] != ordinary_image()[1];
     const bool wide = window[2] > 3 && window[3] > 3;
     return !grouped && !wide && in[0] == 1 && in.numel() <= 20'480;
   }
@@ -78,8 +86,8 @@ class Workspace {
   /// Bytes of the matrix of windows that a native convolution multiplies; a 1x1 window's is the image itself.
   [[nodiscard]] std::int64_t window_matrix() const {
     const Shape& window = step_.shape(operands_.weight);
-    const Shape& out = step_.shape(operands_.result);
-    if (window[2] == 1 && window[3] == 1 && step_.shape(operands_.image)[2] == out[2]) return 0;
+    const Shape& out = ordinary_result();
+    if (window[2] == 1 && window[3] == 1 && ordinary_image()[2] == out[2]) return 0;
     return out[0] * out[2] * out[3] * window[1] * window[2] * window[3] *
            size_of(step_.tensors()[operands_.image].type);
   }

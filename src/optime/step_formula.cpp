@@ -86,7 +86,7 @@ constexpr std::array<Parameter, step_groups> memory_parameters = {
 /// Kernels before the first gradient of a convolution; in a step without one, the first third.
 std::size_t forward_part(std::span<const StepKernel> kernels) {
   const auto backward = std::find_if(kernels.begin(), kernels.end(), [](const StepKernel& k) {
-    return k.group == StepGroup::conv_input || k.group == StepGroup::conv_weight;
+    return k.kind == OpKind::convolution_backward && k.group <= StepGroup::conv_weight;
   });
   return backward != kernels.end() ? static_cast<std::size_t>(backward - kernels.begin()) : kernels.size() / 3;
 }

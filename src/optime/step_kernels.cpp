@@ -58,7 +58,8 @@ StepGroup group_of(OpKind kind) {
   return found == groups.end() ? StepGroup::other : found->second;
 }
 
-/// The products that a convolution is, one for each direction (Chetlur et al. 2014).
+/// The products that a convolution is, one for each direction (Chetlur et al. 2014). A transposed one is described by
+/// the ordinary convolution with its weight, which goes from its result to its image.
 class Convolution {
  public:
   Convolution(const Shape& image, const Shape& result, const Shape& weight)
@@ -142,9 +143,14 @@ double transposed(const OpGraph& step, const StepKernel& kernel, double image_by
 void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std::vector<StepKernel>& kernels) {
   const auto in = step.inputs(op), out = step.outputs(op);
   const auto bytes = [&](TensorId id) { return static_cast<double>(step.bytes(id)); };
+  const auto described = [&](TensorId image, TensorId result, TensorId weight) {
+    if (op.transposed) std::swap(image, result);
+    return Convolution(step.shape(image), step.shape(result), step.shape(weight));
+  };
+  const StepGroup forward = op.transposed ? StepGroup::conv_input : StepGroup::conv_forward;
+  const StepGroup of_image = op.transposed ? StepGroup::conv_forward : StepGroup::conv_input;
   if (op.kind == OpKind::convolution) {
-    StepKernel kernel =
-        Convolution(step.shape(in[0]), step.shape(out[0]), step.shape(in[1])).kernel(StepGroup::conv_forward);
+    StepKernel kernel = described(in[0], out[0], in[1]).kernel(forward);
     kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
     kernel.transposed = transposed(step, kernel, bytes(in[0]) + bytes(out[0]));
     kernel.flops = op.flops;
@@ -152,12 +158,12 @@ void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std
     kernels.push_back(kernel);
     return;
   }
-  const Convolution convolution(step.shape(in[1]), step.shape(in[0]), step.shape(in[2]));
+  const Convolution convolution = described(in[1], in[0], in[2]);
   const int gradients = (out[0] != no_tensor ? 1 : 0) + (out[1] != no_tensor ? 1 : 0);
   bool first = true;
   for (const bool of_weight : {false, true}) {
     if (out[of_weight ? 1 : 0] == no_tensor) continue;
-    StepKernel kernel = convolution.kernel(of_weight ? StepGroup::conv_weight : StepGroup::conv_input);
+    StepKernel kernel = convolution.kernel(of_weight ? StepGroup::conv_weight : of_image);
     kernel.bytes = bytes(in[0]) + bytes(in[of_weight ? 1 : 2]) + bytes(out[of_weight ? 1 : 0]);
     kernel.transposed = transposed(step, kernel, bytes(in[0]) + bytes(of_weight ? in[1] : out[0]));
     kernel.flops = op.flops / gradients;

@@ -10,7 +10,7 @@ namespace perfpred {
 /// Kernels of a training step that share their efficiencies.
 enum class StepGroup : std::uint8_t {
   conv_forward,
-  conv_input,   ///< gradient of a convolution's input
+  conv_input,   ///< gradient of a convolution's input; a transposed convolution computes the same
   conv_weight,  ///< gradient of its weight
   depthwise_forward,
   depthwise_input,

@@ -222,6 +222,7 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
   op.kind = kind;
   op.phase = phase;
   op.layer = layer;
+  op.transposed = transposed && is_convolution(kind);
   const bool result = !outputs.empty() && outputs[0] != no_tensor;
   op.type = !inputs.empty() ? tensors_[inputs[0]].type : result ? tensors_[outputs[0]].type : DataType::f32;
   op.first_operand_ = static_cast<std::uint32_t>(operands_.size());

@@ -83,8 +83,9 @@ class StepPair {
       }
       if (op.layer >= 0) written["layer"] = op.layer;
       if (op.kind == OpKind::other) written["args"] = {{"pointwise", true}};
+      if (op.transposed) written["args"] = {{"transposed", true}};
       const auto counted = [](OpGraph& to, const OpGraph& from, const Op& own) -> const Op& {
-        return to.add_op(own.kind, own.phase, own.layer, from.inputs(own), from.outputs(own));
+        return to.add_op(own.kind, own.phase, own.layer, from.inputs(own), from.outputs(own), own.transposed);
       };
       const Op &usual = counted(plain, first_, op), &usual_later = counted(plain_later, second_, later);
       // A reader knows `custom` by its FLOPs, and counts lists in another way.

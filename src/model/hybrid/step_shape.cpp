@@ -120,7 +120,7 @@ void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
     layer.positions = static_cast<double>(graph.numel(out)) / (batch * layer.channels);
     if (!image) continue;
     const TensorId x = graph.inputs(op)[0], weight = graph.inputs(op)[1];
-    const bool grouped = graph.shape(weight)[1] != graph.shape(x)[1];
+    const bool grouped = graph.shape(weight)[1] != graph.shape(op.transposed ? out : x)[1];
     if (grouped) continue;
     set_convolution_work(layer, more_.size() == 1, static_cast<double>(graph.shape(x)[1]), layer.channels,
                          static_cast<double>(graph.numel(x)) / step_samples,

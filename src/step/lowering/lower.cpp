@@ -14,9 +14,10 @@ namespace {
 
 /// Convolution.cpp, use_cudnn_depthwise: depthwise convolutions have a kernel of their own, which adds the bias itself,
 /// but for images in channels-last memory. ConvUtils.h, cudnn_conv_suggest_memory_format: those are not of doubles.
-bool has_depthwise_kernel(const Lowering& lowering, TensorId image, TensorId weight) {
+bool has_depthwise_kernel(const Lowering& lowering, const Op& op) {
   const OpGraph& step = lowering.from();
-  if (step.shape(weight)[1] != 1 || step.shape(image)[1] == 1) return false;
+  const TensorId image = step.inputs(op)[0], weight = step.inputs(op)[1];
+  if (op.transposed || step.shape(weight)[1] != 1 || step.shape(image)[1] == 1) return false;
   return step.tensors()[image].type == DataType::f64 || !lowering.is_channels_last(image);
 }
 
@@ -26,7 +27,7 @@ std::size_t convolution_bias(Lowering& lowering, std::size_t i) {
   const Op& op = lowering.ops()[i];
   const auto in = lowering.from().inputs(op), out = lowering.from().outputs(op);
   if (out.empty()) return 0;
-  if (op.kind == OpKind::convolution && in.size() == 3 && !has_depthwise_kernel(lowering, in[0], in[1])) {
+  if (op.kind == OpKind::convolution && in.size() == 3 && !has_depthwise_kernel(lowering, op)) {
     lowering.add(op, OpKind::convolution, in.first(2), out).flops = op.flops;
     lowering.add(op, OpKind::add, {out[0], in[2]}, {out[0]});
     return 1;

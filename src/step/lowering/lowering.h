@@ -32,9 +32,9 @@ class Lowering {
   std::int32_t op_name(const char* name);  ///< for Op::name
   void keep(const Op& op);                 ///< as it is, also counts that its kind would not give
 
-  /// An operator of `like`'s phase and layer.
+  /// An operator of `like`'s phase and layer; a convolution is transposed if `like` is.
   Op& add(const Op& like, OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs) {
-    return to_.add_op(kind, like.phase, like.layer, inputs, outputs);
+    return to_.add_op(kind, like.phase, like.layer, inputs, outputs, like.transposed);
   }
   Op& add(const Op& like, OpKind kind, std::initializer_list<TensorId> inputs,
           std::initializer_list<TensorId> outputs) {
