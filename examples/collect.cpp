@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
     }
     if (!options.torchscript.empty()) base.network = torchscript_name(options.torchscript);
     if (configs.empty() && program.count("--batch-size") == 0) throw InputError("--batch-size is missing");
-    sweeps.push_back({"train_images", {std::to_string(train_images)}});
+    sweeps.push_back({"train_images", {std::to_string(train_images)}, program.count("--train-images") != 0});
     std::vector<Workload> workloads = configs.empty() ? sweep_workloads(std::span(&base, 1), sweeps)
                                                       : read_configurations(configs, std::span(&base, 1), sweeps);
     Collector collector(options);

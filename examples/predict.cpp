@@ -149,7 +149,8 @@ int main(int argc, char** argv) {
   asked.add_to(program);
   device_file.add_to(program);
   cli::add_graphs_options(program);
-  CLI::Option* configs_option = program.add_option("--configs", configs, "table of workloads");
+  CLI::Option* configs_option =
+      program.add_option("--configs", configs, "table of workloads; other options fill missing fields");
   program.add_option("--step", step, "a step that perfpred.capture recorded")->excludes(configs_option);
   CLI::Option* out_option =
       program.add_option("--out", out, "predictions.csv; of --configs it goes to standard output without");

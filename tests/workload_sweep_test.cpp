@@ -105,6 +105,12 @@ TEST(Sweep, OptionsBesideATableHaveOneValueEach) {
                 (void)read_configurations(table, std::span(&base, 1), fields({}, {"3x32x32", "3x64x64"}));
               }),
               HasSubstr("one value"));
+  // Of what every row has, an option says nothing; a program's default may be idle.
+  EXPECT_EQ(testing::refusal([&] {
+              (void)read_configurations(table, std::span(&base, 1), {{"network", {"vgg11"}}});
+            }),
+            "network is a column of " + table + " and given as an option, too");
+  EXPECT_EQ(read_configurations(table, std::span(&base, 1), {{"network", {"vgg11"}, false}}).at(0).network, "resnet18");
 }
 
 }  // namespace

@@ -52,6 +52,32 @@ Workload with_value(std::span<const Workload> bases, const Workload& workload, c
 /// Fields that only `cifar_cnn` has.
 bool is_of_family(const SweptField& field) { return field.name == "depth" || field.name == "base_filters"; }
 
+/// Whether a network takes the field from what holds for all.
+bool takes(std::string_view network, const SweptField& field) {
+  if (is_of_family(field)) return network == "cifar_cnn";
+  return !is_of_step(field.name) || !is_captured_step(network);
+}
+
+/// What the rows of a table left to a field that is given beside it.
+struct GivenField {
+  const SweptField& field;
+  CsvColumn column;
+  bool is_stated = true;  // by every row
+  bool is_taken = false;  // by some row
+
+  void see(const CsvReader& csv, std::string_view network) {
+    if (!csv.text(column).empty()) return;
+    is_stated = false;
+    is_taken = is_taken || takes(network, field);
+  }
+
+  void check(const std::string& path) const {
+    if (is_taken || !field.asked || field.values.empty()) return;
+    throw InputError(is_stated ? fmt::format("{} is a column of {} and given as an option, too", field.name, path)
+                               : fmt::format("{} is given, but no row of {} takes it", field.name, path));
+  }
+};
+
 }  // namespace
 
 bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
@@ -86,9 +112,7 @@ Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptF
   }
   for (const auto* list : {&defaults, &fields}) {
     for (const SweptField& field : *list) {
-      const bool has_own = is_of_family(field) ? workload.network != "cifar_cnn"
-                                               : is_of_step(field.name) && is_captured_step(workload.network);
-      const bool applies = list == &fields || !has_own;
+      const bool applies = list == &fields || takes(workload.network, field);
       if (field.name == "network" || field.values.empty() || !applies) continue;
       workload = with_value(bases, workload, field.name, field.values.front(), has_threads);
     }
@@ -138,6 +162,8 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
   const CsvColumn network = csv.optional("network"), device = csv.optional("device");
   const CsvColumn images = csv.optional("train_images");
   const bool has_images = is_given(fields, "train_images");
+  std::vector<GivenField> given;
+  for (const SweptField& field : fields) given.push_back({field, csv.optional(field.name)});
   const WorkloadReader reader(csv, bases.front());
   const auto at_this_line = [&csv](const auto& act) {
     try {
@@ -165,9 +191,11 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
     });
     workloads.push_back(reader.read(csv, filled));
     workloads.back().device = filled.device;
+    for (GivenField& field : given) field.see(csv, filled.network);
     if (use) at_this_line([&] { use(workloads.back()); });
   }
   if (workloads.empty()) throw InputError(path + ": has a header and no row");
+  for (const GivenField& field : given) field.check(path);
   return workloads;
 }
 

@@ -14,6 +14,7 @@ namespace perfpred {
 struct SweptField {
   std::string name;
   std::vector<std::string> values;  ///< empty: the field stays as it is
+  bool asked = true;                ///< false: a program's default, which may have no effect
 };
 
 /// Whether one of the fields has this name, and a value.
@@ -46,7 +47,8 @@ struct SweptField {
 /// `fields` (one value each), then from with_network(), or the first of `bases` where no network is given.
 /// @param name_of  the device that a row's cell means; empty: the one of that name
 /// @param use      called with the workload of each row; its InputErrors get file and line
-/// @throws InputError with file and line for a row that is not a workload; for a field with several values
+/// @throws InputError with file and line for a row that is not a workload; for a field with several values, or one that
+/// is asked for and that no row takes
 [[nodiscard]] std::vector<Workload> read_configurations(
     const std::string& path, std::span<const Workload> bases, const std::vector<SweptField>& fields,
     const std::function<std::string(const std::string&)>& name_of = {},

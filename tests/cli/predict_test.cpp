@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "../sample_rows.h"
@@ -190,6 +191,22 @@ TEST_F(PredictProgram, RefusesOptionsThatWouldHaveNoEffect) {
     EXPECT_EQ(finished.out, "");
   }
   EXPECT_FALSE(std::filesystem::exists(folder_->file("p.csv")));
+}
+
+TEST_F(PredictProgram, AnOptionBesideATableIsForRowsThatLackTheField) {
+  const std::string full = folder_->write("full.csv", "network,batch_size,device\nsqueezenet1_1,32,T4\n");
+  for (const auto& [option, value, message] :
+       {std::tuple("--network", "vgg16", "network is a column of "),
+        std::tuple("--batch-size", "4", "batch_size is a "), std::tuple("--device", "L4", "device is a column of "),
+        std::tuple("--depth", "3", "depth is given, but no ")}) {
+    expect_refusal(predict({"--configs", full, option, value}), 2, message);
+    expect_refusal(predict({"--configs", full, option, value, "--json"}), 2, "full.csv");
+  }
+  const Json plain = answer({"--network", "squeezenet1_1", "--batch-size", "32", "--device", "T4", "--json"});
+  const std::string lacks = folder_->write("lacks.csv", "network,batch_size\nsqueezenet1_1,32\n");
+  EXPECT_EQ(answer({"--configs", lacks, "--device", "T4", "--json"}), Json::array({plain}));
+  const std::string some = folder_->write("some.csv", "network,batch_size\nsqueezenet1_1,\nsqueezenet1_1,64\n");
+  EXPECT_EQ(answer({"--configs", some, "--batch-size", "32", "--device", "T4", "--json"}).at(0), plain);
 }
 
 TEST_F(PredictProgram, TakesOwnDevices) {
