@@ -63,7 +63,7 @@ void evaluate_model(const TimeRegressor& model, const std::string& measured, con
     fmt::print("{}\n", document.dump(2));
     return;
   }
-  print(model.kind(), evaluation, baselines);
+  print(model.fitted_rows().empty() ? "ops" : model.kind(), evaluation, baselines);  // without runs no kind was fitted
   for (const auto& [reason, n] : outside) {
     fmt::print("outside the model's domain: {} of {} rows ({})\n", n, evaluation.metrics.time.n, reason);
   }

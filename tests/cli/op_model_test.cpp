@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::json;
 using testing::Finished;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::program;
 using testing::spawn;
 
@@ -125,6 +126,21 @@ TEST_F(OpPrograms, EvaluateSteps) {
   expect_refused({program("evaluate"), "--steps-train", steps, "--protocol", "device", "--probe-networks", "resnet81"},
                  "network \"resnet81\" is not known");
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--protocol", "lono"}).at("n"), 12);
+}
+
+TEST_F(OpPrograms, AModelWithoutRunsIsJudgedAsOps) {
+  const std::string model = folder_.file("ops.json");
+  answer({program("train"), "--kind", "ops", "--ops-dir", folder_.path(), "--out", model});
+  const std::string measured = folder_.write(
+      "runs_agg.csv",
+      "network,depth,base_filters,batch_size,input,classes,train_images,precision,device,params,n,steps_per_epoch,"
+      "avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,acc_std\n"
+      "resnet18,,,64,3x224x224,1000,6400,fp32,T4,11689512,2,100,40,0.1,160,1,0,0\n");
+  const Finished table = spawn({program("evaluate"), "--model", model, "--measured", measured});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("\nops  "));
+  for (const char* kind : {"hybrid", "linear"}) EXPECT_THAT(table.out, Not(HasSubstr(kind)));
+  EXPECT_EQ(answer({program("evaluate"), "--model", model, "--measured", measured}).at("baselines"), Json::object());
 }
 
 TEST_F(OpPrograms, EvaluateStepsOfCapturedNetworks) {
