@@ -4,6 +4,8 @@
 #include <perfpred/error.h>
 #include <perfpred/network.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -82,6 +84,19 @@ std::string group_of(const StepRow& row, StepProtocol protocol) {
   }
 }
 
+const char* groups_of(StepProtocol protocol) {
+  switch (protocol) {
+    case StepProtocol::device:
+      return "devices";
+    case StepProtocol::lono:
+      return "networks";
+    case StepProtocol::family:
+      return "families of networks";
+    default:
+      return "families of devices";
+  }
+}
+
 }  // namespace
 
 StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
@@ -98,7 +113,9 @@ StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,
   const std::set<std::string> probe = probe_of(probe_networks, file.rows);
   std::map<std::string, StepRows> groups;
   for (const StepRow& row : file.rows) groups[group_of(row, protocol)].push_back(&row);
-  if (groups.size() < 2) throw InputError("leaving one out takes rows of at least two");
+  if (groups.size() < 2) {
+    throw InputError(fmt::format("leaving one out takes rows of at least two {}", groups_of(protocol)));
+  }
   StepEvaluation result;
   result.unscored = file.unscored;
   for (const auto& [left_out, own] : groups) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../made_up_ops.h"
@@ -126,6 +127,18 @@ TEST_F(OpPrograms, EvaluateSteps) {
   expect_refused({program("evaluate"), "--steps-train", steps, "--protocol", "device", "--probe-networks", "resnet81"},
                  "network \"resnet81\" is not known");
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--protocol", "lono"}).at("n"), 12);
+}
+
+TEST_F(OpPrograms, LeavingOneOutSaysOfWhatItTakesTwo) {
+  const std::string steps = folder_.write("one.csv",
+                                          "source,licence,gpu,model,dataset,batch,precision,ms_per_step\n"
+                                          "lab,MIT,T4,resnet18,synthetic 3x224x224,12,fp32,50\n");
+  for (const auto& [protocol, groups] :
+       {std::pair("device", "devices\n"), std::pair("lono", "networks\n"),
+        std::pair("family", "families of networks\n"), std::pair("device_family", "families of devices\n")}) {
+    expect_refused({program("evaluate"), "--steps-train", steps, "--protocol", protocol},
+                   std::string("at least two ") + groups);
+  }
 }
 
 TEST_F(OpPrograms, AModelWithoutRunsIsJudgedAsOps) {
