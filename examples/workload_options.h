@@ -27,7 +27,7 @@ class WorkloadOptions {
         {"classes", "classes"},
         {"train_images", "images (or sequences) an epoch"},
         {"optimizer", "none, sgd, nesterov, adam, ..."},
-        {"precision", "fp32, tf32, default, bf16, fp16, fp64 or unknown"},
+        {"precision", "fp32, tf32, default, bf16, fp16 or fp64"},
         {"layout", "nchw or nhwc"},
         {"cuda_graph", "0 or 1"},
         {"device", "name of the device"},

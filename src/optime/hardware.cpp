@@ -84,7 +84,9 @@ double log_share_at(double power_share, double draw) {
 }
 
 Hardware hardware_of(const Device& device, Precision precision) {
-  if (precision == Precision::unknown) throw InputError("precision is missing");
+  if (precision == Precision::unknown) {
+    throw InputError("\"unknown\" is no precision to predict; give fp32, tf32, default, bf16, fp16 or fp64");
+  }
   const auto flops = device.matrix_flops(precision);
   const std::string column =
       fmt::format("{}_tflops", to_string(precision == Precision::default_ ? Precision::fp32 : precision));

@@ -49,7 +49,8 @@ inline constexpr double threads_per_sm = 2048;
 /// Logarithm of what a power_share() becomes where operands draw `draw` of the power that X stands for.
 [[nodiscard]] double log_share_at(double power_share, double draw);
 
-/// @throws InputError naming the column that the device lacks, or that no real device has (megabytes for gigabytes)
+/// @throws InputError naming the column that the device lacks, or that no real device has (megabytes for gigabytes);
+/// for the precision `unknown`
 [[nodiscard]] Hardware hardware_of(const Device& device, Precision precision);
 
 }  // namespace perfpred

@@ -78,6 +78,10 @@ TEST_F(OpPrograms, WithoutAModelTheStandardOneAnswers) {
                            "A100-80GB-PCIe", "--precision", "tf32"});
   EXPECT_GT(job.at("time_sec").at("p50"), 0);
   expect_refused({program("predict"), "--network", "resnet50", "--batch-size", "64"}, "--device is missing");
+  expect_refused(
+      {program("predict"), "--network", "resnet50", "--batch-size", "64", "--device", "T4", "--precision", "unknown"},
+      "\"unknown\" is no precision to predict; give fp32, ");
+  EXPECT_THAT(spawn({program("predict"), "--help"}).out, Not(HasSubstr("or unknown")));
 }
 
 TEST_F(OpPrograms, EvaluateSaysTheSameTwice) {
