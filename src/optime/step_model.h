@@ -57,7 +57,8 @@ struct StepTable {
 /// @throws InputError, `file:line: ...`, for a table that lacks a column or has a time or a batch that is not positive;
 /// as read_aggregate() for runs
 [[nodiscard]] StepTable read_step_table(const std::string& path);
-[[nodiscard]] StepTable read_step_tables(const std::vector<std::string>& paths);  ///< all of them as one
+/// All of them as one. @throws InputError as read_step_table(), or for a table that is named twice
+[[nodiscard]] StepTable read_step_tables(const std::vector<std::string>& paths);
 
 /// What steps of a network on some devices say about its steps on others.
 struct KnownNetwork {

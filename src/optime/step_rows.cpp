@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
+#include <system_error>
 #include <utility>
 
 #include "optime/step_model.h"
@@ -299,7 +302,12 @@ StepTable read_step_table(const std::string& path) {
 
 StepTable read_step_tables(const std::vector<std::string>& paths) {
   StepTable all;
+  std::set<std::filesystem::path> known;
   for (const std::string& path : paths) {
+    std::error_code error;  // a pipe has no such name
+    std::filesystem::path file = std::filesystem::weakly_canonical(path, error);
+    if (error) file = path;
+    if (!known.insert(std::move(file)).second) throw InputError(path + " is named twice; its rows would count twice");
     StepTable table = read_step_table(path);
     std::move(table.rows.begin(), table.rows.end(), std::back_inserter(all.rows));
     for (const auto& [reason, count] : table.unscored) all.unscored[reason] += count;

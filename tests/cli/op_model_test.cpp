@@ -127,7 +127,16 @@ TEST_F(OpPrograms, EvaluateSteps) {
     EXPECT_TRUE(result.at("rows").at(0).contains(key)) << key;
   }
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--steps-test", steps}).at("n"), 12);
-  EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps + "," + steps, "--protocol", "lono"}).at("n"), 24);
+  const std::string more = folder_.write("more.csv", rows);
+  EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps + "," + more, "--protocol", "lono"}).at("n"), 24);
+  const std::string again = folder_.path() + "/./steps.csv";
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{program("train"), "--kind", "ops", "--ops-dir", folder_.path()},
+        {program("evaluate"), "--protocol", "lono"}}) {
+    std::vector<std::string> twice = command;
+    twice.insert(twice.end(), {"--steps-train", steps + "," + again});
+    expect_refused(twice, again + " is named twice");
+  }
   expect_refused({program("evaluate"), "--steps-train", steps, "--protocol", "device", "--probe-networks", "resnet81"},
                  "network \"resnet81\" is not known");
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--protocol", "lono"}).at("n"), 12);
