@@ -53,6 +53,38 @@ TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
             "epochs 1e+308 are too many");
 }
 
+/// ResNet-50 on a T4 by the standard model.
+Forecast of_images(std::int64_t images, std::int64_t batch) {
+  Workload job = Workload::zoo("resnet50", batch);
+  job.device = "T4";
+  job.train_images = images;
+  return forecast(TimeRegressor::standard(), job);
+}
+
+TEST(Forecast, AnEpochsLastStepHasTheSamplesThatAreLeft) {
+  const auto epoch = [](std::int64_t images, std::int64_t batch) {
+    return of_images(images, batch).prediction.time_sec.p50;
+  };
+  EXPECT_NEAR(epoch(65, 64), epoch(64, 64) + epoch(1, 1), 1e-9);
+  EXPECT_NEAR(epoch(1023, 64), 15 * epoch(64, 64) + epoch(63, 63), 1e-9);
+  EXPECT_NEAR(epoch(1024, 2048), epoch(1024, 1024), 1e-9);  // a batch is no more than there is
+  EXPECT_NEAR(epoch(64 * 200 + 32, 64), 200.5 * epoch(64, 64), 1e-9);
+}
+
+TEST(Forecast, AStepIsOneOfAFullBatch) {
+  const auto step = [](std::int64_t images, std::int64_t batch) { return of_images(images, batch).step_sec.p50; };
+  EXPECT_NEAR(step(65, 64), step(64, 64), 1e-9);
+  EXPECT_NEAR(step(64 * 200 + 32, 64), step(64, 64), 1e-9);
+  EXPECT_NEAR(step(1024, 2048), step(1024, 1024), 1e-9);
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const auto of_runs = [&](std::int64_t images) {
+    Workload job = Workload::cifar_cnn(3, 32, 128);
+    job.train_images = images;
+    return forecast(model, job).step_sec.p50;
+  };
+  EXPECT_NEAR(of_runs(129), of_runs(128), 1e-9);
+}
+
 TEST(Forecast, WhatAnOpModelCannotKnowIsRefused) {
   Workload job = Workload::zoo("resnet50", 8);
   job.device = "T4";

@@ -38,7 +38,7 @@ double op_sec(const Workload& workload) {
   const StepTime step =
       OpModelAccess::predict(OpTimeModel::standard(), workload.graph(), DeviceCatalogue().find(workload.device),
                              workload.precision, false, network_key(workload.network, workload.input.back()), nullptr);
-  return step.sec.p50 * static_cast<double>(workload.steps_per_epoch());
+  return step.sec.p50 * static_cast<double>(workload.train_images) / static_cast<double>(workload.batch_size);
 }
 
 AggregateRow row_of(const Workload& workload, double sec) {

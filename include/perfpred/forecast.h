@@ -34,7 +34,7 @@ struct Forecast {
   /// host more than half of the time; else the roofline's bound; empty if the device's peaks are not known.
   std::optional<Bound> bound;
   std::vector<TimeTerm> breakdown;  ///< TimeRegressor::breakdown()
-  Quantiles step_sec;               ///< of one training step: an epoch's time over its steps
+  Quantiles step_sec;               ///< of one training step of batch_size samples; an epoch's last one may have fewer
   double unknown_bytes = 0;         ///< share of a step's bytes that unknown operators move
 };
 

@@ -87,7 +87,11 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
   add("nearest_batch", [&](const Workload& asked) { return std::exp(nearest_batch_log_time(fitted_on, asked)); });
   try {
     const TimeRegressor linear = TimeRegressor::fit(fitted_on, {.kind = "linear", .seed = 0});
-    add("linear", [&](const Workload& asked) { return linear.predict(asked).time_sec.p50; });
+    add("linear", [&](const Workload& asked) {
+      const Prediction answer = linear.predict(asked);
+      if (answer.provenance != Provenance::runs) throw InputError("the op model answers");
+      return answer.time_sec.p50;
+    });
 
     const Eigen::MatrixXd features = feature_matrix(fitted_on);
     const Standardizer standardize(features);
@@ -104,7 +108,7 @@ std::vector<BaselinePrediction> predict_baselines(std::span<const AggregateRow> 
              std::max(predicted, throughput.minCoeff());  // a straight line may reach 0
     });
   } catch (const InputError&) {
-    // Too few rows, or networks without these features: said in the contract of evaluate_baselines.
+    // Too few rows, or networks that the rows do not answer for: said in the contract of evaluate_baselines.
   }
   return all;
 }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "catalogue/device_table.h"
+#include "step/graph_folder.h"
 
 namespace perfpred {
 namespace {
@@ -51,13 +52,26 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epo
   return largest->second > 0 ? std::optional(largest->first) : std::nullopt;
 }
 
+/// A step of `batch_size` samples, from an epoch whose last step has fewer, or from an epoch without that one.
+Quantiles step_of(const TimeRegressor& model, const Workload& workload, const OpGraph& step, const Quantiles& epoch) {
+  const std::int64_t samples = workload.batch_size * batches_per_step(workload.network);
+  const std::int64_t full = workload.train_images / samples, rest = workload.train_images % samples;
+  constexpr std::int64_t many = 100;  // the last step is less than 1 % of the epoch
+  if (full == 0) return epoch;
+  if (rest == 0 || full >= many) {
+    return scaled(epoch, static_cast<double>(samples) / static_cast<double>(workload.train_images));
+  }
+  Workload whole = workload;
+  whole.train_images = full * samples;
+  return scaled(model.predict(whole, &step, nullptr).time_sec, 1 / static_cast<double>(full));
+}
+
 /// What follows from an epoch's time.
 Forecast priced(const Prediction& prediction, const Workload& workload, const JobTerms& terms) {
   Forecast job;
   job.prediction = prediction;
   const Quantiles& epoch = job.prediction.time_sec;
   job.images_per_sec = ThroughputDeriver(workload.train_images).derive(epoch);
-  job.step_sec = scaled(epoch, 1 / static_cast<double>(workload.steps_per_epoch()));
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
   if (!std::isfinite(job.total_sec.p95)) throw InputError(fmt::format("epochs {} are too many", terms.epochs));
   if (terms.price_per_hour) job.price = scaled(job.total_sec, *terms.price_per_hour / 3600);
@@ -90,6 +104,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   const OpGraph step = workload.graph();
   std::vector<TimeTerm> breakdown;
   Forecast job = priced(model.predict(workload, &step, &breakdown), workload, terms);
+  job.step_sec = step_of(model, workload, step, job.prediction.time_sec);
   job.breakdown = std::move(breakdown);
   const std::int64_t unknown = step.totals(OpKind::unknown).bytes() + step.totals(OpKind::custom).bytes();
   if (unknown > 0) job.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());

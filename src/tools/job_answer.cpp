@@ -32,9 +32,10 @@ JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const
                       key_without(workload, unknown_fields(workload, images_given))};
   if (answer.knows_epoch) return answer;
   Forecast& job = answer.job;
+  const double share = job.step_sec.p50 / job.prediction.time_sec.p50;
   job.prediction.time_sec = job.step_sec;
   job.images_per_sec = ThroughputDeriver(workload.batch_size * batches_per_step(workload.network)).derive(job.step_sec);
-  for (TimeTerm& term : job.breakdown) term.sec /= static_cast<double>(workload.steps_per_epoch());
+  for (TimeTerm& term : job.breakdown) term.sec *= share;
   return answer;
 }
 

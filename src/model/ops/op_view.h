@@ -36,7 +36,7 @@ using ByEffect = Eigen::Vector3d;
 /// An epoch of a workload as an op model expects it.
 struct OpView {
   StepTime step;
-  double steps = 1;  ///< of the epoch
+  double steps = 1;  ///< of the epoch, in full ones: a last one of fewer samples counts by its time
   OpFeatures features = OpFeatures::Zero();
   ByEffect slopes = ByEffect::Zero();  ///< of log_sec(), by a standard deviation of each effect
 
@@ -65,6 +65,8 @@ class OpPrior {
   [[nodiscard]] OpView view(const Workload& workload, const OpGraph* step) const;
 
  private:
+  [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec) const;
+
   std::shared_ptr<const OpTimeModel> model_;
   DeviceCatalogue devices_;
 };
