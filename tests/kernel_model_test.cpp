@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -44,6 +45,33 @@ TEST(KernelModel, AProbeWhoseRowsScatterWidensTheInterval) {
   };
   EXPECT_LT(width(1), 0.2);
   EXPECT_NEAR(width(1.4), 1.645 * std::log(1.4), 0.2);
+}
+
+// A T4 whose memory is half as fast as others'. One product, as long as expected, says nothing of that.
+TEST(KernelModel, AProbeKeepsWhatIsKnownOfTheDevice) {
+  const testing::TemporaryFolder files;
+  testing::write_made_up_ops(files);
+  OpFolder folder = read_op_folder(files.path());
+  for (OpRow& row : folder.rows) {
+    if (row.gpu == "T4" && row.kernel.kind == KernelClass::elementwise) row.sec *= 2;
+  }
+  const Hardware& t4 = folder.gpus.at("T4");
+  KernelModels models = KernelModels::fit(pointers_to(folder.rows), folder.gpus);
+  const auto long_call = std::find_if(folder.rows.begin(), folder.rows.end(), [](const OpRow& row) {
+    return row.gpu == "T4" && row.kernel.kind == KernelClass::elementwise && row.sec > 1e-3;
+  });
+  ASSERT_NE(long_call, folder.rows.end());
+  const KernelModel& model = *models.of(KernelClass::elementwise);
+  const KernelEstimate before = model.predict(long_call->kernel, t4, true);
+  OpRow as_expected = *long_call;
+  as_expected.sec = std::exp(before.log_sec);
+  models.probe(t4, {&as_expected});
+  const KernelEstimate after = model.predict(long_call->kernel, t4, true);
+  EXPECT_NEAR(after.log_sec, before.log_sec, 1e-3);
+  EXPECT_LE(after.half_width(), 1.01 * before.half_width());
+  Kernel other = long_call->kernel;
+  other.m *= 4;
+  EXPECT_NEAR(std::exp(model.predict(other, t4, true).log_sec - before.log_sec), 4, 0.4);
 }
 
 }  // namespace

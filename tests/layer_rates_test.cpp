@@ -342,6 +342,25 @@ TEST(Probe, KnowsTheHostInEveryPrecision) {
   EXPECT_NEAR(host_of(2e-6, Precision::fp16) / twice, 1, 1e-6);
 }
 
+// Kernels in fp32, softmax for one, are not what a probe in another precision has timed.
+TEST(Probe, OtherPrecisionsTeachNoKernelsOfSinglePrecision) {
+  for (const Precision precision : {Precision::fp64, Precision::fp16}) {
+    OpModelState state = load_op_model({});
+    const nlohmann::json before = to_json(state).at("kernels");
+    DeviceProbe probe = made_up_probe(1);
+    probe.precision = precision;
+    for (LayerRow& row : probe.layers) {
+      row.layer.precision = precision;
+      for (auto* sec : {&row.forward_sec, &row.backward_sec, &row.step_sec}) {
+        if (*sec) **sec *= 40;  // of a T4's fp64
+      }
+    }
+    learn_probe(state, probe);
+    const nlohmann::json after = to_json(state).at("kernels");
+    for (const char* kind : {"linear", "elementwise"}) EXPECT_EQ(after.at(kind), before.at(kind)) << kind;
+  }
+}
+
 TEST(Probe, IsRefusedIfItIsEmptyOrContradictsItself) {
   const auto refused = [](const DeviceProbe& probe) {
     OpModelState state = load_op_model({});

@@ -282,8 +282,13 @@ KernelModel KernelModel::fit(KernelClass kind, const std::vector<const OpRow*>& 
 void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*>& rows) {
   if (rows.empty()) return;
   const KernelFormula& form = formula(kind);
+  const auto known = devices.find(hardware.name);
+  const bool was_known = known != devices.end();
   const auto family = families.find(hardware.family);
-  const DeviceEffects base = family == families.end() ? DeviceEffects{} : family->second;
+  const DeviceEffects base = was_known                  ? known->second.effects
+                             : family == families.end() ? DeviceEffects{}
+                                                        : family->second;
+  const ResidualTrees& trees = was_known && !known->second.trees.trees().empty() ? known->second.trees : shared_trees;
   const auto n = static_cast<Eigen::Index>(rows.size()), size = static_cast<Eigen::Index>(form.effects.size());
   MapProblem problem;
   problem.noise = 0.12;
@@ -296,7 +301,7 @@ void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*
   problem.measured.resize(n);
   for (Eigen::Index i = 0; i < n; ++i) {
     const OpRow& row = *rows[static_cast<std::size_t>(i)];
-    problem.measured[i] = std::log(row.sec) - shared_trees.predict(features_of(row.kernel, hardware));
+    problem.measured[i] = std::log(row.sec) - trees.predict(features_of(row.kernel, hardware));
   }
   const auto effects_of = [&](const Eigen::VectorXd& x) {
     DeviceEffects effects = base;
@@ -316,20 +321,21 @@ void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*
     }
   };
   KnownDevice& device = devices[hardware.name];
-  device = {};
   device.family = hardware.family;
   const Eigen::VectorXd x = fit_map(problem, 15);
   device.effects = effects_of(x);
-  device.rows = rows.size();
-  device.widest_row = widest_row(rows);
-  // What other devices show of its width counts as four rows. Effects take up about one row's error.
+  device.rows += rows.size();
+  device.widest_row = std::max(device.widest_row, widest_row(rows));
+  // What its other rows, or other devices, show of its width counts as four rows. Effects take up about one row's
+  // error.
   constexpr double prior_rows = 4, fitted = 1;
   const double k = static_cast<double>(rows.size());
   Eigen::VectorXd predicted(n);
   problem.predict(x, predicted, nullptr);
+  const double expected = was_known ? device.spread : within_width;
   const double squares = z90 * z90 * (problem.measured - predicted).squaredNorm();
-  const double within = std::sqrt((prior_rows * within_width * within_width + squares) / (prior_rows + k - fitted));
-  device.spread = std::hypot(within, device_width * std::sqrt(1.5 / (k + 1.5)) / 2);
+  const double within = std::sqrt((prior_rows * expected * expected + squares) / (prior_rows + k - fitted));
+  device.spread = was_known ? within : std::hypot(within, device_width * std::sqrt(1.5 / (k + 1.5)) / 2);
 }
 
 KernelEstimate KernelModel::predict(const Kernel& kernel, const Hardware& hardware, bool alone) const {

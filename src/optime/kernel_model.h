@@ -44,7 +44,7 @@ class KernelModel {
   [[nodiscard]] static KernelModel fit(KernelClass kind, const std::vector<const OpRow*>& rows,
                                        const std::map<std::string, Hardware>& gpus, bool own_trees);
 
-  /// Learns the effects of a device from few rows.
+  /// Learns the effects of a device from few rows, beside what is known of it.
   void probe(const Hardware& device, const std::vector<const OpRow*>& rows);
 
   /// @param alone  as timed by itself; otherwise as one of many that the device executes back to back

@@ -25,13 +25,15 @@ constexpr double above_peak = 1.3;  // boost clocks and rounded data sheets; mor
 // Between a layer and what the others say of it, a factor. Pooling on a CPU may take ten times what its bytes take.
 constexpr double disagreement = 30;
 
-/// The layer as a class of measured kernels, by its forward; nothing for others.
+/// The layer as a class of measured kernels, by its forward; nothing for others. Of half precision these are its
+/// products alone: autocast computes softmax and norms in fp32, after a copy that a layer by itself includes.
 std::optional<Kernel> kernel_of(const LayerCase& layer) {
   const bool half = layer.precision == Precision::bf16 || layer.precision == Precision::fp16;
   Kernel kernel;
   kernel.element_bytes = half ? 2 : 4;
   kernel.m = static_cast<double>(layer.batch_size * layer.seq_len);
   kernel.n = static_cast<double>(layer.in);
+  if (layer.precision == Precision::fp64 || (half && layer.type != LayerType::linear)) return std::nullopt;
   switch (layer.type) {
     case LayerType::linear:
       if (layer.activation != "none" || layer.precision == Precision::tf32) return std::nullopt;
