@@ -240,8 +240,8 @@ LayerRates read_layer_rates(const nlohmann::json& json) {
   return rates;
 }
 
-/// Rates in the units of devices.csv.
-constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 13> device_rates = {{
+/// Numbers in the units of devices.csv.
+constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 16> device_rates = {{
     {"fp64_tflops", &Device::fp64_tflops},
     {"fp32_tflops", &Device::fp32_tflops},
     {"tf32_tflops", &Device::tf32_tflops},
@@ -249,20 +249,20 @@ constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 13
     {"fp16_tflops", &Device::fp16_tflops},
     {"fp32_vector_tflops", &Device::fp32_vector_tflops},
     {"fp64_vector_tflops", &Device::fp64_vector_tflops},
+    {"fp16_vector_tflops", &Device::fp16_vector_tflops},
     {"mem_bw_gbs", &Device::mem_bw_gbs},
     {"mem_gb", &Device::mem_gb},
     {"l2_mb", &Device::l2_mb},
     {"sms", &Device::sms},
     {"boost_mhz", &Device::boost_mhz},
     {"tdp_w", &Device::tdp_w},
+    {"launch_us", &Device::launch_us},
+    {"year", &Device::year},
 }};
 
 nlohmann::json to_json(const Device& device) {
-  nlohmann::json json = {{"name", device.name},
-                         {"kind", to_string(device.kind)},
-                         {"vendor", device.vendor},
-                         {"arch", device.arch},
-                         {"source", device.source}};
+  nlohmann::json json = {{"name", device.name},     {"aliases", device.aliases}, {"kind", to_string(device.kind)},
+                         {"vendor", device.vendor}, {"arch", device.arch},       {"source", device.source}};
   for (const auto& [name, member] : device_rates) {
     if (device.*member) json[name] = *(device.*member);
   }
@@ -271,14 +271,12 @@ nlohmann::json to_json(const Device& device) {
 
 Device read_device(const nlohmann::json& json) {
   Device device;
-  device.kind = DeviceKind::cpu;  // early files say no kind
-  if (json.contains("kind")) {
-    const auto kind = enumerator_named<DeviceKind::other>(json_text(json, "kind"));
-    if (!kind) throw ModelError("field \"kind\" of a device is not gpu, cpu or other");
-    device.kind = *kind;
-    device.vendor = json_text(json, "vendor");
-    device.arch = json_text(json, "arch");
-  }
+  const auto kind = enumerator_named<DeviceKind::other>(json_text(json, "kind"));
+  if (!kind) throw ModelError("field \"kind\" of a device is not gpu, cpu or other");
+  device.kind = *kind;
+  device.vendor = json_text(json, "vendor");
+  device.arch = json_text(json, "arch");
+  device.aliases = json_texts(json, "aliases");
   device.name = json_text(json, "name");
   device.source = json_text(json, "source");
   for (const auto& [name, member] : device_rates) {
