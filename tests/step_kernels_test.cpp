@@ -118,7 +118,7 @@ TEST(StepKernels, ATransposedConvolutionIsTheGradientOfTheInputOfAnOrdinaryOne) 
     const std::vector<StepKernel> kernels = step_kernels(convolve({one.in, one.out}, {7, 14}, window, true));
     const std::vector<StepKernel> ordinary = step_kernels(convolve({one.out, one.in}, {14, 7}, window, false));
     ASSERT_EQ(kernels.size(), 3U);
-    for (const std::size_t i : {0, 1, 2}) {  // forward, gradient of the image, gradient of the weight
+    for (const std::size_t i : {0U, 1U, 2U}) {  // forward, gradient of the image, gradient of the weight
       const StepKernel &a = kernels[i], &b = ordinary[i == 2 ? 2 : 1 - i];
       EXPECT_EQ(a.flops, 2.0 * 5 * 7 * 7 * static_cast<double>(one.in * (one.out / one.groups) * 4 * 4));
       EXPECT_EQ(a.grouped, one.groups > 1);
