@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "catalogue/device_table.h"
-#include "step/graph_folder.h"
+#include "step/epoch_steps.h"
 
 namespace perfpred {
 namespace {
@@ -54,16 +54,12 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epo
 
 /// A step of `batch_size` samples, from an epoch whose last step has fewer, or from an epoch without that one.
 Quantiles step_of(const TimeRegressor& model, const Workload& workload, const OpGraph& step, const Quantiles& epoch) {
-  const std::int64_t samples = workload.batch_size * batches_per_step(workload.network);
-  const std::int64_t full = workload.train_images / samples, rest = workload.train_images % samples;
-  constexpr std::int64_t many = 100;  // the last step is less than 1 % of the epoch
-  if (full == 0) return epoch;
-  if (rest == 0 || full >= many) {
-    return scaled(epoch, static_cast<double>(samples) / static_cast<double>(workload.train_images));
-  }
+  const EpochSteps steps = epoch_steps(workload);
+  if (steps.full == 0) return epoch;
+  if (steps.rest == 0 || steps.hide_the_last()) return scaled(epoch, 1 / steps.by_samples());
   Workload whole = workload;
-  whole.train_images = full * samples;
-  return scaled(model.predict(whole, &step, nullptr).time_sec, 1 / static_cast<double>(full));
+  whole.train_images = steps.full * steps.samples;
+  return scaled(model.predict(whole, &step).time_sec, 1 / static_cast<double>(steps.full));
 }
 
 /// What follows from an epoch's time.

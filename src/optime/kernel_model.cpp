@@ -279,16 +279,23 @@ KernelModel KernelModel::fit(KernelClass kind, const std::vector<const OpRow*>& 
   return model;
 }
 
+DeviceEffects KernelModel::effects_on(const Hardware& device) const {
+  if (const auto known = devices.find(device.name); known != devices.end()) return known->second.effects;
+  const auto family = families.find(device.family);
+  return family == families.end() ? DeviceEffects{} : family->second;
+}
+
+const ResidualTrees& KernelModel::trees_on(const Hardware& device) const {
+  const auto known = devices.find(device.name);
+  return known != devices.end() && !known->second.trees.trees().empty() ? known->second.trees : shared_trees;
+}
+
 void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*>& rows) {
   if (rows.empty()) return;
   const KernelFormula& form = formula(kind);
-  const auto known = devices.find(hardware.name);
-  const bool was_known = known != devices.end();
-  const auto family = families.find(hardware.family);
-  const DeviceEffects base = was_known                  ? known->second.effects
-                             : family == families.end() ? DeviceEffects{}
-                                                        : family->second;
-  const ResidualTrees& trees = was_known && !known->second.trees.trees().empty() ? known->second.trees : shared_trees;
+  const bool was_known = devices.contains(hardware.name);
+  const DeviceEffects base = effects_on(hardware);
+  const ResidualTrees& trees = trees_on(hardware);
   const auto n = static_cast<Eigen::Index>(rows.size()), size = static_cast<Eigen::Index>(form.effects.size());
   MapProblem problem;
   problem.noise = 0.12;
@@ -341,18 +348,15 @@ void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*
 KernelEstimate KernelModel::predict(const Kernel& kernel, const Hardware& hardware, bool alone) const {
   const KernelFormula& form = formula(kind);
   KernelEstimate estimate;
-  DeviceEffects effects{};
-  const auto known = devices.find(hardware.name);
-  const auto family = families.find(hardware.family);
-  if (known != devices.end()) {
-    effects = known->second.effects;
+  DeviceEffects effects = effects_on(hardware);
+  if (const auto known = devices.find(hardware.name); known != devices.end()) {
     const double beyond = std::log(std::max(1.0, kernel.n / known->second.widest_row));
     estimate.within_width = known->second.spread + form.long_row_width * beyond;
     estimate.provenance = Provenance::probe;
   } else {
-    if (family != families.end()) effects = family->second;
-    estimate.provenance = family == families.end() ? Provenance::other_family : Provenance::family;
-    estimate.device_width = device_width * (family == families.end() ? 1.5 : 1);
+    const bool knows_family = families.contains(hardware.family);
+    estimate.provenance = knows_family ? Provenance::family : Provenance::other_family;
+    estimate.device_width = device_width * (knows_family ? 1 : 1.5);
     estimate.within_width = within_width;
   }
   if (alone) {
@@ -364,8 +368,7 @@ KernelEstimate KernelModel::predict(const Kernel& kernel, const Hardware& hardwa
     effects[form.floor_effect] = 0;
     estimate.log_sec = form.log_time(in_a_row.data(), effects, kernel, hardware);
   }
-  const bool own = known != devices.end() && !known->second.trees.trees().empty();
-  const ResidualTrees& trees = own ? known->second.trees : shared_trees;
+  const ResidualTrees& trees = trees_on(hardware);
   if (!trees.trees().empty()) estimate.log_sec += trees.predict(features_of(kernel, hardware));
   return estimate;
 }

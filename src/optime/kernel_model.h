@@ -57,6 +57,10 @@ class KernelModel {
   ResidualTrees shared_trees;       ///< for devices without trees of their own; empty where they were found to do harm
   std::set<std::string> set_aside;  ///< `P4 (train)`
   double device_width = 0, within_width = 0;  ///< of a device that was not seen
+
+ private:
+  [[nodiscard]] DeviceEffects effects_on(const Hardware& device) const;       ///< its own, else its family's, else none
+  [[nodiscard]] const ResidualTrees& trees_on(const Hardware& device) const;  ///< its own, else those of all
 };
 
 /// A model for each class that was measured.

@@ -3,7 +3,7 @@
 
 #include <perfpred/throughput_deriver.h>
 
-#include "step/graph_folder.h"
+#include "step/epoch_steps.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -34,7 +34,7 @@ JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const
   Forecast& job = answer.job;
   const double share = job.step_sec.p50 / job.prediction.time_sec.p50;
   job.prediction.time_sec = job.step_sec;
-  job.images_per_sec = ThroughputDeriver(workload.batch_size * batches_per_step(workload.network)).derive(job.step_sec);
+  job.images_per_sec = ThroughputDeriver(epoch_steps(workload).samples).derive(job.step_sec);
   for (TimeTerm& term : job.breakdown) term.sec *= share;
   return answer;
 }

@@ -12,7 +12,7 @@
 #include "optime/hardware.h"
 #include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
-#include "step/graph_folder.h"
+#include "step/epoch_steps.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -92,18 +92,18 @@ void OpPrior::check_device(const Workload& workload) const {
   if (named.size() == 1) check_kind(workload, *named.front());
 }
 
+StepTime OpPrior::time_of(const Workload& workload, const OpGraph& step, const Device& device,
+                          MachineEffects* slopes) const {
+  return OpModelAccess::predict(*model_, step, device, workload.precision, workload.cuda_graph,
+                                network_key(workload.network, workload.input.back()), slopes);
+}
+
 double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec) const {
-  const std::int64_t samples = workload.batch_size * batches_per_step(workload.network);
-  const std::int64_t full = workload.train_images / samples, rest = workload.train_images % samples;
-  constexpr std::int64_t many = 100;  // the last step is less than 1 % of the epoch
-  if (rest == 0 || full >= many || is_captured_step(workload.network)) {
-    return static_cast<double>(workload.train_images) / static_cast<double>(samples);
-  }
+  const EpochSteps steps = epoch_steps(workload);
+  if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
-  last.batch_size = rest;
-  const StepTime step = OpModelAccess::predict(*model_, last.graph(), device, workload.precision, workload.cuda_graph,
-                                               network_key(workload.network, workload.input.back()), nullptr);
-  return static_cast<double>(full) + step.sec.p50 / step_sec;
+  last.batch_size = steps.rest;
+  return static_cast<double>(steps.full) + time_of(last, last.graph(), device, nullptr).sec.p50 / step_sec;
 }
 
 OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
@@ -115,8 +115,7 @@ OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   if (step == nullptr) step = &made.emplace(workload.graph());
   OpView view;
   MachineEffects slopes;
-  view.step = OpModelAccess::predict(*model_, *step, device, workload.precision, workload.cuda_graph,
-                                     network_key(workload.network, workload.input.back()), &slopes);
+  view.step = time_of(workload, *step, device, &slopes);
   view.steps = steps_of(workload, device, view.step.sec.p50);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(view.step, *workload.threads / *device.sms);

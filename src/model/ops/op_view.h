@@ -13,6 +13,8 @@
 
 namespace perfpred {
 
+struct MachineEffects;
+
 /// Features of any network's training step, for the residual process. Each is divided by its length scale: the distance
 /// over which errors of the op model were found to be similar.
 struct OpFeature {
@@ -65,6 +67,8 @@ class OpPrior {
   [[nodiscard]] OpView view(const Workload& workload, const OpGraph* step) const;
 
  private:
+  [[nodiscard]] StepTime time_of(const Workload& workload, const OpGraph& step, const Device& device,
+                                 MachineEffects* slopes) const;
   [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec) const;
 
   std::shared_ptr<const OpTimeModel> model_;

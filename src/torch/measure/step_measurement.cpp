@@ -12,6 +12,7 @@
 
 #include "statistics/confidence.h"
 #include "statistics/quantiles.h"
+#include "step/epoch_steps.h"
 #include "torch/device/step_clock.h"
 
 namespace perfpred {
@@ -24,7 +25,6 @@ using nlohmann::ordered_json;
 constexpr double cpu_step_sec = 15;
 constexpr double gpu_step_sec = 3;
 constexpr double eager_share_of_limit = 1.0 / 3;
-constexpr std::int64_t steps_that_hide_the_last = 100;
 constexpr double shown_error = 0.01;
 
 /// Seconds of the last, smaller step, median of three after a first one.
@@ -137,7 +137,7 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
   const bool slow = 10 * label.median > sampling.limit_sec;
   if (!workload.cuda_graph && !slow) measured.phases = phase_times(session, device);
   if (full > 0 && rest > 0) {
-    // Beside a hundred full steps its time is hidden, and cuDNN would try its algorithms for this batch size, too.
+    // Where its time is hidden, cuDNN need not try its algorithms for this batch size, too.
     measured.last_step_sec = full >= steps_that_hide_the_last
                                  ? label.mean * static_cast<double>(rest) / static_cast<double>(workload.batch_size)
                                  : time_of_last_step(session, device, rest);
