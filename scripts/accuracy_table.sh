@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Writes the tables of docs/notes/accuracy.md between its markers, from perfpred-evaluate.
+# Writes the tables of docs/results/accuracy.md between its markers, from perfpred-evaluate.
 #   scripts/accuracy_table.sh [BIN_DIR]      default: build/release/bin
 # The tables of the reference collection need PERFPRED_REFERENCE_DIR and are left as they are without it; those of our own
 # measurements come from data/*/runs_agg.csv, and so do the plots in docs/plots (by gnuplot). kfold is repeated 20 times for
@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 binary, root, reference = sys.argv[1:]
-page = f"{root}/docs/notes/accuracy.md"
+page = f"{root}/docs/results/accuracy.md"
 kinds = ["hybrid", "linear", "ann", "forest", "boosting"]
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the peak memory of captured steps with what LibTorch allocates while this CPU executes them.
 
-    scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out docs/capture_memory_table.md [NAME...]
+    scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out docs/results/capture_memory_table.md [NAME...]
 
 Needs torchvision, timm, transformers and diffusers; weights are random, nothing is downloaded. The networks are some of those of
 scripts/capture_zoo.py, each trained for a step (SGD with momentum) that is measured, captured without memory, and
@@ -117,7 +117,7 @@ steps captured while they were executed (`execute=True`). Without memory, attent
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inspect", default="build/release/bin/perfpred-inspect")
-    parser.add_argument("--out", default="docs/capture_memory_table.md")
+    parser.add_argument("--out", default="docs/results/capture_memory_table.md")
     parser.add_argument("names", nargs="*", help="only networks whose name holds one of these")
     options = parser.parse_args()
     torch.set_num_threads(os.cpu_count())  # as many as --device cpu counts with

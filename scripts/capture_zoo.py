@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures a training step of networks of torchvision, timm and transformers and compares the counts.
 
-    scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out docs/capture_table.md [NAME...]
+    scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out docs/results/capture_table.md [NAME...]
 
 Needs torchvision, timm, transformers and diffusers; weights are random, nothing is downloaded. Each network is trained for a step
 of batch 2 (SGD with momentum), captured without memory, and counted by perfpred-inspect. torch's FlopCounterMode counts
@@ -301,7 +301,7 @@ def flops_of_attention(content, op):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inspect", default="build/release/bin/perfpred-inspect")
-    parser.add_argument("--out", default="docs/capture_table.md")
+    parser.add_argument("--out", default="docs/results/capture_table.md")
     parser.add_argument("names", nargs="*", help="only networks whose name holds one of these")
     options = parser.parse_args()
     rows = []
@@ -329,7 +329,7 @@ Look up what perfpred counts for a well-known network, or count it again
     python3 scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out table.md resnet50
 
 Each row is one training step (batch {BATCH}, SGD with momentum) of one of {len(rows)} networks of torchvision, timm, transformers and
-diffusers with random weights, captured without memory ([step_file](step_file.md)) and counted by `perfpred-inspect --step`.
+diffusers with random weights, captured without memory ([capturing](../guides/capture.md)) and counted by `perfpred-inspect --step`.
 {len(good)} were captured. {same_params} have the parameters of the module. FLOPs of convolutions, matrix products and attention of {len(equal)}
 equal those of `torch.utils.flop_counter.FlopCounterMode`. Those of {len(grouped)} more (marked *) are equal once groups are counted:
 FlopCounterMode counts the gradients of a grouped convolution as if it had one group. It ignores causal masks, and so do the

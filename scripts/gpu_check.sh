@@ -161,7 +161,7 @@ if wanted ncu; then
     for kind in f h; do
       for what in add mul fma; do metrics+=,${op}_$kind${what}_pred_on.sum; done
     done
-    # The names of these differ between GPUs, and ncu refuses one that is not there (docs/profiling.md).
+    # The names of these differ between GPUs, and ncu refuses one that is not there (docs/guides/profiling.md).
     tensor=$(ncu --query-metrics | awk '{ print $1 }' |
       grep -E '^sm__ops_path_tensor_src_(fp16|bf16|tf32|fp16_bf16_tf32)(_dst_fp(16|32))?$') || tensor=
     for metric in $tensor; do metrics+=,$metric.sum; done

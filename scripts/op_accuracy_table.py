@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the tables of docs/optime.md.
+"""Prints the tables of docs/results/operators.md.
 
     PERFPRED_REFERENCE_DIR=... scripts/op_accuracy_table.py build/release/bin
 """
@@ -90,7 +90,7 @@ def print_scored(name, result):
 seen = ops("neusight", "--protocol", "seen")
 left_out = ops("neusight", "--protocol", "device")
 probed = ops("neusight", "--protocol", "device", "--probe-rows", "8")
-print("| mean error in %, in brackets how many of 100 measurements the 90 % interval holds | seen | left out | probe |")
+print("| mean error in %, in brackets the coverage of the 90 % interval in % | seen | left out | probe |")
 print("|---|---|---|---|")
 for kind, name in NAMES.items():
     # A100-80-PCIe has no rows to learn from but for convolutions.

@@ -3,7 +3,7 @@
 """Exports networks of torchvision, timm and transformers with torch.export and compares what perfpred-trace counts with what
 perfpred.capture records of the same module.
 
-    scripts/pt2_zoo.py --bin build/release/bin --out docs/pt2_table.md [NAME...]
+    scripts/pt2_zoo.py --bin build/release/bin --out docs/results/pt2_table.md [NAME...]
 
 Needs what scripts/capture_zoo.py needs. Networks are exported on the meta device, in training mode, for batches of 2.
 """
@@ -107,7 +107,7 @@ See whether a network counts the same exported and captured, or count again
     python3 scripts/pt2_zoo.py --bin build/release/bin --out table.md resnet18
 
 {len(rows)} networks with random weights were exported by `torch.export` in training mode (batch {capture_zoo.BATCH}) and counted by `perfpred-trace --pt2`
-([tracing](tracing.md)); `captured` is what `perfpred.capture` records of the same modules. {len(good)} were counted both ways; {sum(same(r) for r in good)} have equal
+([exported files](../guides/tracing.md)); `captured` is what `perfpred.capture` records of the same modules. {len(good)} were counted both ways; {sum(same(r) for r in good)} have equal
 parameters and FLOPs of products. Bytes are those of forward and backward pass. Where products differ and parameters do not, the export
 has attention with a mask and the capture causal attention, which counts half.
 
@@ -129,7 +129,7 @@ has attention with a mask and the capture causal attention, which counts half.
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
-    parser.add_argument("--out", default="docs/pt2_table.md")
+    parser.add_argument("--out", default="docs/results/pt2_table.md")
     parser.add_argument("names", nargs="*", help="only these networks")
     options = parser.parse_args()
     rows = []

@@ -145,7 +145,7 @@ _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
 def _rnn_meta(x, weights, states, gates, layers, dropout, bidirectional, batch_first):
-    """Outputs, with the positions in front in memory; last states; what the backward pass needs (docs/counting.md)."""
+    """Outputs, with the positions in front in memory; last states; what the backward needs (docs/guides/counting.md)."""
     inside = x.transpose(0, 1) if batch_first else x
     out = x.new_empty((*inside.shape[:-1], (2 if bidirectional else 1) * states[0].shape[2]))
     of_layer = gates + 1 if gates > 1 else 0

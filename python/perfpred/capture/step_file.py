@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes step files; docs/step_file.md says what is in them."""
+"""Writes step files; docs/guides/capture.md says what is in them."""
 
 import json
 import os

@@ -25,7 +25,8 @@ struct NcuTotals {
   [[nodiscard]] std::optional<double> arithmetic_intensity() const;
 };
 
-/// A CSV export of Nsight Compute, summed up. docs/profiling.md lists the metrics and the FLOPs that each counts.
+/// A CSV export of Nsight Compute, summed up. docs/guides/profiling.md lists the metrics and the FLOPs that each
+/// counts.
 struct NcuReport {
   NcuTotals total;
   std::vector<NcuTotals> ranges;      ///< by NVTX range, in order of appearance; nested ranges each count a kernel
