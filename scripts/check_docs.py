@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the Markdown pages: links lead to files and headings that exist, and docs/ stays short.
+
+    scripts/check_docs.py
+
+The pages in docs/ itself are those that a newcomer reads, with CONTRIBUTING.md at most 10 pages and 15,000 words. Guides,
+results and notes are in folders of docs/ and have no limit.
+"""
+import pathlib
+import re
+import sys
+
+PAGES, WORDS = 10, 15_000
+root = pathlib.Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def without_code(text):
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchor(heading):
+    """As GitHub makes them: lower case, punctuation gone, blanks to hyphens."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(page):
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", without_code(page.read_text()), re.MULTILINE)}
+
+
+def broken_links(page):
+    for link in LINK.findall(without_code(page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists():
+            yield f"{page.relative_to(root)}: {link}: no such file"
+        elif fragment and fragment not in anchors(target):
+            yield f"{page.relative_to(root)}: {link}: no such heading"
+
+
+pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("data/**/*.md")]
+wrong = [line for page in sorted(pages) for line in broken_links(page)]
+read_first = [*root.glob("docs/*.md"), root / "CONTRIBUTING.md"]
+words = sum(len(page.read_text().split()) for page in read_first)
+if len(read_first) > PAGES or words > WORDS:
+    wrong.append(f"{len(read_first)} pages of {words} words; at most {PAGES} pages of {WORDS} are for newcomers")
+if wrong:
+    sys.exit("\n".join(wrong))
+print(f"{len(pages)} pages; {len(read_first)} for newcomers, {words} words")
