@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the tables of docs/results/operators.md.
+"""Prints the tables of docs/results/operators.md and writes them there, between its markers.
 
     PERFPRED_REFERENCE_DIR=... scripts/op_accuracy_table.py build/release/bin
 """
 import csv
+import io
 import json
 import os
 import statistics
@@ -22,6 +23,7 @@ REFERENCE = os.environ["PERFPRED_REFERENCE_DIR"]
 STEPS = os.path.join(REFERENCE, "cnn_training", "single_gpu_training.csv")
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 PROBE_NETWORKS = ["--probe-networks", "shufflenet_v2_x0_5,vgg16,resnet50"]
+PAGE = os.path.join(DATA, "..", "docs", "results", "operators.md")
 KINDS = {**op_baselines.OPS, "gemm_bf16": ["gemm_bf16_training"]}
 
 
@@ -87,6 +89,7 @@ def print_scored(name, result):
     print(f"| {name} | {result['n']} | {100 * error:.0f} | {100 * result['coverage90']:.0f} |")
 
 
+tables = sys.stdout = io.StringIO()
 seen = ops("neusight", "--protocol", "seen")
 left_out = ops("neusight", "--protocol", "device")
 probed = ops("neusight", "--protocol", "device", "--probe-rows", "8")
@@ -136,3 +139,11 @@ with tempfile.TemporaryDirectory() as folder:
 errors = [abs(r["predicted_ms"] / r["measured_ms"] - 1) for r in own]
 print(f"\nsteps of an H200, their network left out on all devices: {len(errors)} rows, {100 * statistics.mean(errors):.1f} %, "
       f"median {100 * statistics.median(errors):.1f} %")
+
+sys.stdout = sys.__stdout__
+print(tables.getvalue())
+begin, end = "<!-- op_accuracy_table -->\n", "<!-- /op_accuracy_table -->"
+with open(PAGE) as file:
+    text = file.read()
+with open(PAGE, "w") as file:
+    file.write(text.split(begin)[0] + begin + tables.getvalue() + end + text.split(end)[1])
