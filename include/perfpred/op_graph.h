@@ -31,7 +31,7 @@ enum class DataType : std::uint8_t { f32, f16, bf16, f64, i64, i32, i16, f8, c64
 [[nodiscard]] PERFPRED_API std::string_view to_string(DataType type);
 
 /// What an operator does: LibTorch's names without overloads and without the underscore of in-place forms.
-/// The rules for FLOPs and bytes are in docs/guides/counting.md.
+/// The rules for FLOPs and bytes are in docs/counting.md.
 enum class OpKind : std::uint16_t {
   unknown,
   convolution,
@@ -190,7 +190,7 @@ class PERFPRED_API OpGraph {
   /// Adds the name of an operator that its kind does not say. @returns its index, for Op::name
   std::int32_t add_op_name(std::string name);
 
-  /// Appends an operator; its FLOPs and bytes follow from its kind and (unchecked) operands (docs/guides/counting.md).
+  /// Appends an operator; its FLOPs and bytes follow from its kind and (unchecked) operands (docs/counting.md).
   /// @param layer       index into layer_names(), or -1
   /// @param outputs     may hold no_tensor for those that were not requested
   /// @param transposed  a transposed convolution: FLOPs follow from the image's elements, not the result's; of other
@@ -254,14 +254,14 @@ class PERFPRED_API OpGraph {
   Layout layout_ = Layout::nchw;
 };
 
-/// A step as LibTorch executes it on a device of this kind, where that differs (docs/guides/counting.md). On a GPU,
-/// biases of convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators
-/// on lists are as many kernels as CUDA launches, attention of doubles is written out. On a CPU, attention with dropout
-/// and RMS norms are written out, LSTMs split by layer and direction. Tensors keep their ids; new ones follow them.
+/// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU, biases of
+/// convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists
+/// are as many kernels as CUDA launches, attention of doubles is written out. On a CPU, attention with dropout and RMS
+/// norms are written out, LSTMs split by layer and direction. Tensors keep their ids; new ones follow them.
 /// @param step  as Workload::graph() or a trace gives it
 [[nodiscard]] PERFPRED_API OpGraph lower(const OpGraph& step, DeviceKind device);
 
-/// A step that `perfpred.capture` recorded in Python (docs/guides/capture.md). Immutable; copies share what was read.
+/// A step that `perfpred.capture` recorded in Python (docs/step_file.md). Immutable; copies share what was read.
 class PERFPRED_API StepFile {
  public:
   /// @throws InputError naming the file and the operator or tensor that is wrong
@@ -310,7 +310,7 @@ using OpCount = std::function<double(std::span<const Shape> inputs, std::span<co
 /// @throws InputError if the name has no namespace or `flops` is null. Steps whose counts are not 0..1e18 are refused
 PERFPRED_API void register_op(const std::string& name, OpCount flops, OpCount bytes = {});
 
-/// Registers the rules of a text file, one a line (docs/guides/counting.md):
+/// Registers the rules of a text file, one a line (docs/counting.md):
 /// `mylib::attention  flops = 4 * in0 * in1[-2]  bytes = 2 * (in0 + in1 + in2 + out0)`
 /// @throws InputError with file and line for what is not a rule; nothing is registered then
 PERFPRED_API void register_ops(const std::string& path);
