@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the Markdown pages: links lead to files and headings that exist, and docs/ stays short.
+"""Checks that links of Markdown pages lead to files and headings that exist, that sources name pages that exist, and that
+docs/ stays short.
 
     scripts/check_docs.py
 
@@ -9,6 +10,7 @@ results and notes are in folders of docs/ and have no limit.
 """
 import pathlib
 import re
+import subprocess
 import sys
 
 PAGES, WORDS = 10, 15_000
@@ -41,8 +43,21 @@ def broken_links(page):
             yield f"{page.relative_to(root)}: {link}: no such heading"
 
 
+def missing_pages():
+    """Of docs/, as sources name them."""
+    tracked = subprocess.run(["git", "ls-files", "-z", "*.h", "*.cpp", "*.py", "*.sh", "*.txt", "*.cmake"], cwd=root,
+                             check=True, capture_output=True, text=True).stdout
+    for name in tracked.rstrip("\0").split("\0"):
+        source = root / name
+        if not source.exists():
+            continue
+        for page in sorted(set(re.findall(r"\bdocs/[\w/]+\.md", source.read_text(errors="replace")))):
+            if not (root / page).exists():
+                yield f"{name}: {page}: no such page"
+
+
 pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("data/**/*.md")]
-wrong = [line for page in sorted(pages) for line in broken_links(page)]
+wrong = [line for page in sorted(pages) for line in broken_links(page)] + list(missing_pages())
 read_first = [*root.glob("docs/*.md"), root / "CONTRIBUTING.md"]
 words = sum(len(page.read_text().split()) for page in read_first)
 if len(read_first) > PAGES or words > WORDS:
