@@ -31,12 +31,12 @@ std::size_t convolution_bias(Lowering& lowering, std::size_t i) {
   if (out.empty()) return 0;
   if (op.kind == OpKind::convolution && in.size() == 3 && !has_depthwise_kernel(lowering, op)) {
     lowering.add(op, OpKind::convolution, in.first(2), out).flops = op.flops;
-    lowering.add(op, OpKind::add, {out[0], in[2]}, {out[0]});
+    lowering.add(op, OpKind::add, {out[0], in[2]}, {out[0]}).dispatched = false;
     return 1;
   }
   if (op.kind == OpKind::convolution_backward && out.size() == 3 && out[2] != no_tensor) {
     lowering.add(op, OpKind::convolution_backward, in, std::array{out[0], out[1], no_tensor}).flops = op.flops;
-    lowering.add(op, OpKind::sum, {in[0]}, {out[2]});
+    lowering.add(op, OpKind::sum, {in[0]}, {out[2]}).dispatched = false;
     return 1;
   }
   return 0;
