@@ -2,6 +2,8 @@
 #pragma once
 // The options --graphs, where a network is named, and --op-rules, where operators are counted.
 #include <perfpred/op_graph.h>
+#include <perfpred/op_rule_registry.h>
+#include <perfpred/step_file.h>
 
 #include <fmt/format.h>
 

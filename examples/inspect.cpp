@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-inspect: what a training step of a network of the zoo asks of a device.
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
 
 #include <optional>
 #include <string>

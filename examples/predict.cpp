@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-predict: what a fitted model expects of workloads.
 #include <perfpred/forecast.h>
+#include <perfpred/step_file.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 

@@ -27,9 +27,10 @@ inline nlohmann::json to_json(const OpTotals& totals) {
 
 inline nlohmann::json to_json(const StepReport& report) {
   using nlohmann::json;
-  const OpTotals totals = report.step.totals();
+  const OpTotals totals = report.step.graph().totals();
   json phases = json::object();
-  for (const Phase phase : report_phases) phases[std::string(to_string(phase))] = to_json(report.step.totals(phase));
+  for (const Phase phase : report_phases)
+    phases[std::string(to_string(phase))] = to_json(report.step.graph().totals(phase));
   json kinds = json::object();
   for (const auto& [name, sum] : report.kinds()) kinds[name] = to_json(sum);
   json unknown = json::array();
@@ -51,7 +52,7 @@ inline nlohmann::json to_json(const StepReport& report) {
   }
   return {{"network", report.network},
           {"batch_size", report.batch_size},
-          {"params", report.step.params()},
+          {"params", report.step.graph().params()},
           {"flops", totals.flops},
           {"conv_matmul_flops", totals.conv_matmul_flops},
           {"bytes", totals.bytes()},
@@ -70,10 +71,10 @@ inline void print_totals(std::string_view name, const OpTotals& totals) {
 }
 
 inline void print_text(const StepReport& report) {
-  fmt::print("{}, batch size {}, {} parameters\n\n", report.network, report.batch_size, report.step.params());
+  fmt::print("{}, batch size {}, {} parameters\n\n", report.network, report.batch_size, report.step.graph().params());
   fmt::print("  {:<28} {:>7} {:>12} {:>12} {:>12} {:>9}\n", "", "ops", "GFLOP", "read MB", "written MB", "FLOP/byte");
-  for (const Phase phase : report_phases) print_totals(to_string(phase), report.step.totals(phase));
-  print_totals("total", report.step.totals());
+  for (const Phase phase : report_phases) print_totals(to_string(phase), report.step.graph().totals(phase));
+  print_totals("total", report.step.graph().totals());
   fmt::print("\n");
   for (const auto& [name, totals] : report.kinds()) print_totals(name, totals);
   const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };

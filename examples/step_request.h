@@ -140,7 +140,7 @@ struct StepRequest {
     if (report.device && !report.device->largest_batch_unknown.empty()) {
       fmt::print(stderr, "the largest batch is not known: {}\n", report.device->largest_batch_unknown);
     }
-    if (!ops.empty()) write_ops(report.step, ops);
+    if (!ops.empty()) write_ops(report.step.graph(), ops);
     if (json) {
       fmt::print("{}\n", to_json(report).dump(2));
     } else {

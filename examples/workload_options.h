@@ -2,6 +2,7 @@
 #pragma once
 // Options that name the fields of a workload.
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
 
 #include <array>
 #include <string>

@@ -55,9 +55,9 @@ LayerRow made_up(const LayerCase& layer, double factor = 1) {
   row.device = "T4";
   const auto step = layer_step(layer, DeviceKind::gpu);
   std::vector<StepKernel> forward, backward, update;
-  for (const StepKernel& kernel : step_kernels(step.graph)) {
+  for (const StepKernel& kernel : step_kernels(step.executed)) {
     if (!step.own[kernel.op]) continue;
-    const Phase phase = step.graph.ops()[kernel.op].phase;
+    const Phase phase = step.executed.graph().ops()[kernel.op].phase;
     (phase == Phase::forward ? forward : phase == Phase::backward ? backward : update).push_back(kernel);
   }
   row.forward_sec = factor * made_up_seconds(forward);
@@ -273,7 +273,7 @@ TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
   EXPECT_TRUE(model.devices().empty());  // T4 is in the catalogue
   Workload job = Workload::zoo("transformer:layers=2,hidden=512,heads=8,vocab=30000", 8);
   job.input = {128};
-  const OpGraph step = lower(job.graph(), DeviceKind::gpu);
+  const OpGraph step = job.graph();
   const StepTime known = model.predict(step, t4(), Precision::fp32);
   EXPECT_EQ(known.provenance, Provenance::probe);
   EXPECT_NE(model.predict(step, t4(), Precision::fp16).provenance, Provenance::probe);
@@ -311,7 +311,7 @@ double probed_seconds(const DeviceProbe& probe) {
   learn_probe(state, probe);
   const OpTimeModel model = OpTimeModel::load(folder.write("here.json", to_json(state).dump()));
   const Workload job = Workload::zoo("vgg11", 32);
-  const StepTime time = model.predict(lower(job.graph(), DeviceKind::gpu), t4(), Precision::fp32);
+  const StepTime time = model.predict(job.graph(), t4(), Precision::fp32);
   EXPECT_EQ(time.provenance, Provenance::probe);
   return time.device_sec;
 }
@@ -324,7 +324,7 @@ TEST(Probe, ADeviceThatIsSlowerByAFactorIsPredictedSlower) {
 
 TEST(Probe, KnowsTheHostInEveryPrecision) {
   const testing::TemporaryFolder folder;
-  const OpGraph step = lower(Workload::zoo("mobilenet_v2", 1).graph(), DeviceKind::gpu);
+  const OpGraph step = Workload::zoo("mobilenet_v2", 1).graph();
   const auto host_of = [&](double host_sec, Precision precision) {
     OpModelState state = load_op_model({});
     DeviceProbe probe = made_up_probe(1);

@@ -72,7 +72,7 @@ TEST(MemoryEstimate, FollowsTheLifeOfEveryTensor) {
   graph.add_op(OpKind::mul, Phase::forward, -1, std::array{dropped}, std::array{last});
   graph.add_op(OpKind::mul, Phase::backward, -1, std::array{last, kept}, std::array{gw});
   graph.add_op(OpKind::add, Phase::optimizer, -1, std::array{w, gw}, std::array{w});
-  const MemoryEstimate estimate = estimate_memory(graph, bare_step());
+  const MemoryEstimate estimate = estimate_memory(execute(graph, DeviceKind::other), bare_step());
   EXPECT_EQ(estimate.peak_bytes, 100 + 40 + 60 + 500 + 10);
   EXPECT_EQ(estimate.parameters, 40);
   EXPECT_EQ(estimate.gradients, 0);
@@ -81,31 +81,32 @@ TEST(MemoryEstimate, FollowsTheLifeOfEveryTensor) {
 
   TrainingJob job;
   job.loader_batches = 4;
-  const MemoryEstimate loaded = estimate_memory(graph, job);
+  const MemoryEstimate loaded = estimate_memory(execute(graph, DeviceKind::other), job);
   EXPECT_EQ(loaded.loader, 3 * 100);
   EXPECT_EQ(loaded.peak_bytes, estimate.peak_bytes + 3 * 100);
   EXPECT_EQ(loaded.activations, estimate.activations);
 }
 
 TEST(TrainingJob, HoldsTwoBatchesOfImagesAndLabels) {
-  const MemoryEstimate estimate = estimate_memory(Workload::cifar_cnn(2, 8, 64).graph(), TrainingJob());
+  const MemoryEstimate estimate =
+      estimate_memory(execute(Workload::cifar_cnn(2, 8, 64).graph(), DeviceKind::other), TrainingJob());
   EXPECT_EQ(estimate.loader, 64 * (4 * 3 * 32 * 32 + 8));
 }
 
 TEST(TrainingJob, NeedsAThreadAndABatch) {
   TrainingJob job;
   job.loader_batches = 0;
-  EXPECT_THROW(static_cast<void>(estimate_memory(OpGraph(), job)), InputError);
+  EXPECT_THROW(static_cast<void>(estimate_memory(execute(OpGraph(), DeviceKind::other), job)), InputError);
   job.loader_batches = 1;
   job.threads = 0;
-  EXPECT_THROW(static_cast<void>(estimate_memory(OpGraph(), job)), InputError);
+  EXPECT_THROW(static_cast<void>(estimate_memory(execute(OpGraph(), DeviceKind::other), job)), InputError);
 }
 
 TEST(TrainingJob, HoldsNoNegativeMemory) {
   for (std::int64_t TrainingJob::*bytes : {&TrainingJob::context_bytes, &TrainingJob::matrix_workspace_bytes}) {
     TrainingJob job;
     job.*bytes = -1;
-    EXPECT_THROW(static_cast<void>(estimate_memory(OpGraph(), job)), InputError);
+    EXPECT_THROW(static_cast<void>(estimate_memory(execute(OpGraph(), DeviceKind::other), job)), InputError);
   }
 }
 
@@ -149,13 +150,14 @@ TEST(TrainingJob, EachThreadThatMultipliesMatricesHasAWorkspace) {
   TrainingJob job = TrainingJob::on(DeviceCatalogue().find("H200-SXM-141GB")).value();
   job.loader_batches = 1;
   // Matrices of 4 MiB come from segments of 20 MiB, five in each.
-  EXPECT_EQ(estimate_memory(products(false), job).peak_bytes, (512 + 32 + 20) * mebibyte);
-  EXPECT_EQ(estimate_memory(products(true), job).peak_bytes, (512 + 2 * 32 + 20) * mebibyte);
+  EXPECT_EQ(estimate_memory(execute(products(false), DeviceKind::other), job).peak_bytes, (512 + 32 + 20) * mebibyte);
+  EXPECT_EQ(estimate_memory(execute(products(true), DeviceKind::other), job).peak_bytes,
+            (512 + 2 * 32 + 20) * mebibyte);
   Workload convolutions = Workload::zoo("squeezenet1_1", 2);  // without a linear layer
   convolutions.optimizer = Optimizer::sgd;
-  const MemoryEstimate with = estimate_memory(convolutions.graph(), job);
+  const MemoryEstimate with = estimate_memory(execute(convolutions.graph(), DeviceKind::other), job);
   job.matrix_workspace_bytes = 0;
-  EXPECT_EQ(estimate_memory(convolutions.graph(), job).peak_bytes, with.peak_bytes);
+  EXPECT_EQ(estimate_memory(execute(convolutions.graph(), DeviceKind::other), job).peak_bytes, with.peak_bytes);
 }
 
 TEST(MemoryEstimate, HoldsParametersGradientsAndStateWhenTheyRule) {
@@ -163,11 +165,11 @@ TEST(MemoryEstimate, HoldsParametersGradientsAndStateWhenTheyRule) {
   Workload workload = Workload::zoo("vgg11", 1, {3, 64, 64});
   const std::int64_t parameters = 4 * workload.params();
   workload.optimizer = Optimizer::sgd;
-  const MemoryEstimate sgd = estimate_memory(workload.graph(), bare_step());
+  const MemoryEstimate sgd = estimate_memory(execute(workload.graph(), DeviceKind::other), bare_step());
   EXPECT_GE(sgd.peak_bytes, 2 * parameters);
   EXPECT_EQ(sgd.optimizer, 4);  // the count of steps
   workload.optimizer = Optimizer::adam;
-  const MemoryEstimate adam = estimate_memory(workload.graph(), bare_step());
+  const MemoryEstimate adam = estimate_memory(execute(workload.graph(), DeviceKind::other), bare_step());
   EXPECT_EQ(adam.optimizer, 2 * parameters + 4);
   EXPECT_GE(adam.peak_bytes, 4 * parameters);
 }
@@ -175,7 +177,7 @@ TEST(MemoryEstimate, HoldsParametersGradientsAndStateWhenTheyRule) {
 TEST(MemoryEstimate, IsTheSumOfItsParts) {
   for (const char* device : {"cpu", "T4"}) {
     const TrainingJob job = TrainingJob::on(DeviceCatalogue().find(device)).value();
-    const MemoryEstimate e = estimate_memory(Workload::zoo("densenet121", 4).graph(), job);
+    const MemoryEstimate e = estimate_memory(execute(Workload::zoo("densenet121", 4).graph(), DeviceKind::other), job);
     EXPECT_EQ(e.peak_bytes,
               e.parameters + e.gradients + e.optimizer + e.activations + e.loader + e.workspace + e.context);
   }
@@ -195,7 +197,7 @@ TEST(MemoryEstimate, LargestBatchIsTheLastThatFits) {
   ASSERT_TRUE(largest.has_value());
   const auto fits = [&](std::int64_t batch) {
     workload.batch_size = batch;
-    return estimate_memory(workload.graph(), TrainingJob::on(device).value()).fits(device);
+    return estimate_memory(execute(workload.graph(), DeviceKind::other), TrainingJob::on(device).value()).fits(device);
   };
   EXPECT_TRUE(fits(*largest));
   EXPECT_FALSE(fits(*largest + 1));
@@ -210,7 +212,9 @@ TEST(MemoryEstimate, FusedAttentionKeepsNoPairs) {
   const OpGraph eager = workload.graph();
   constexpr std::int64_t layers = 12, rows = 8 * 12 * 1024, pairs = 4 * rows * 1024;
   EXPECT_EQ(eager.activation_bytes() - fused.activation_bytes(), layers * (3 * pairs - 4 * rows - 16));
-  const auto peak = [](const OpGraph& step) { return estimate_memory(step, TrainingJob()).peak_bytes; };
+  const auto peak = [](const OpGraph& step) {
+    return estimate_memory(execute(step, DeviceKind::other), TrainingJob()).peak_bytes;
+  };
   EXPECT_NEAR(static_cast<double>(peak(eager) - peak(fused)), layers * 3.0 * pairs, 0.01 * layers * 3 * pairs);
 }
 
@@ -231,7 +235,7 @@ void expect_peaks(const std::filesystem::path& table) {
     SCOPED_TRACE(run.workload.key());
     ASSERT_TRUE(run.workload.threads && run.peak_mem_mb);
     job.threads = *run.workload.threads;
-    const MemoryEstimate estimate = estimate_memory(run.workload.graph(), job);
+    const MemoryEstimate estimate = estimate_memory(execute(run.workload.graph(), DeviceKind::other), job);
     const double measured = *run.peak_mem_mb * 1e6;
     errors.push_back(std::abs(static_cast<double>(estimate.peak_bytes) / measured - 1));
     Device smaller;

@@ -3,6 +3,7 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
@@ -221,8 +222,8 @@ TEST(StepRows, RunsAreSteps) {
   EXPECT_EQ(second.machine, "runs|H200-SXM-141GB|fp32");
   EXPECT_EQ(first.input_bytes, 0);  // a row of a table copies its batch
   EXPECT_GT(table.rows[0].input_bytes, 0);
-  EXPECT_EQ(first.kernels->size(), step_kernels(image.graph()).size());
-  EXPECT_EQ(second.kernels->size(), step_kernels(words.graph()).size());
+  EXPECT_EQ(first.kernels->size(), step_kernels(execute(image.graph(), DeviceKind::gpu)).size());
+  EXPECT_EQ(second.kernels->size(), step_kernels(execute(words.graph(), DeviceKind::gpu)).size());
 }
 
 TEST(StepRows, ADeviceLeftOutIsNotLearnedFromAndItsProbeNotScored) {

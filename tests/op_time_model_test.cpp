@@ -353,7 +353,7 @@ TEST(StandardModel, ComputesNoProductFasterThanThePeakOfADeviceThatWasNotMeasure
   const OpGraph step = Workload::zoo("gpt2", 4).graph();
   const DeviceCatalogue catalogue;
   for (const Device& device : catalogue.devices()) {
-    const auto limits = limits_if_known(device, lower(step, device.kind), Precision::fp32);
+    const auto limits = limits_if_known(device, execute(step, device.kind), Precision::fp32);
     if (device.kind != DeviceKind::gpu || !limits) continue;
     EXPECT_GT(OpTimeModel::standard().predict(step, device, Precision::fp32).sec.p50, limits->time_sec) << device.name;
   }

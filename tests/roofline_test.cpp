@@ -90,7 +90,7 @@ TEST(Roofline, LimitsAreSumsOverOperators) {
   device.fp32_tflops = 2e-6;         // 2e6 FLOP/s
   device.fp32_vector_tflops = 1e-6;  // 1e6
   device.mem_bw_gbs = 1e-3;          // 1e6 bytes/s
-  StepLimits limits = Roofline(device).limits(graph, Precision::fp32);
+  StepLimits limits = Roofline(device).limits(execute(graph, DeviceKind::other), Precision::fp32);
   EXPECT_DOUBLE_EQ(limits.compute_sec, product / 2e6 + relu / 1e6);
   EXPECT_DOUBLE_EQ(limits.memory_sec, (product_bytes + relu_bytes) / 1e6);
   EXPECT_DOUBLE_EQ(limits.time_sec, product / 2e6 + relu_bytes / 1e6);  // one compute-bound, one memory-bound
@@ -99,7 +99,7 @@ TEST(Roofline, LimitsAreSumsOverOperators) {
   EXPECT_DOUBLE_EQ(limits.margin, 1 - limits.memory_sec / limits.compute_sec);
 
   device.launch_us = 3e6;  // 3 s
-  limits = Roofline(device).limits(graph, Precision::fp32);
+  limits = Roofline(device).limits(execute(graph, DeviceKind::other), Precision::fp32);
   EXPECT_DOUBLE_EQ(*limits.launch_sec, 6);
   EXPECT_EQ(limits.bound, Bound::launch);
   EXPECT_DOUBLE_EQ(limits.time_sec, 6);
@@ -121,7 +121,9 @@ TEST(Roofline, DefaultPrecisionComputesConvolutionsInTf32AndMatrixProductsInFp32
   device.fp32_tflops = 1e-6;
   device.tf32_tflops = 8e-6;
   device.mem_bw_gbs = 1;
-  const auto compute_sec = [&](Precision precision) { return Roofline(device).limits(graph, precision).compute_sec; };
+  const auto compute_sec = [&](Precision precision) {
+    return Roofline(device).limits(execute(graph, DeviceKind::other), precision).compute_sec;
+  };
   EXPECT_DOUBLE_EQ(compute_sec(Precision::default_), convolution / 8e6 + product / 1e6);
   EXPECT_DOUBLE_EQ(compute_sec(Precision::tf32), (convolution + product) / 8e6);
   EXPECT_DOUBLE_EQ(compute_sec(Precision::fp32), (convolution + product) / 1e6);

@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
@@ -131,7 +132,12 @@ TEST(StepFile, MemoryIsGivenBackWhenItWasInTheCapture) {
   const auto peak = [&](const json& step) {
     TrainingJob job;
     job.loader_batches = 1;
-    return estimate_memory(StepFile(folder.write("step.json", step.dump())).graph(batch), job).peak_bytes;
+    const OpGraph graph = StepFile(folder.write("step.json", step.dump())).graph(batch);
+    const std::int64_t bytes = estimate_memory(execute(graph, DeviceKind::other), job).peak_bytes;
+    for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {  // neither executes it otherwise
+      EXPECT_EQ(estimate_memory(execute(graph, device), job).peak_bytes, bytes) << to_string(device);
+    }
+    return bytes;
   };
   // Input and weight live always, the result to the fill, the filled gradient and the weight's gradient are made in
   // turn.
@@ -212,10 +218,10 @@ void use(const std::string& path) {
     const OpGraph step = file.graph(size);
     (void)step.totals().intensity();
     (void)step.activation_bytes();
-    (void)estimate_memory(step, TrainingJob());
+    (void)estimate_memory(execute(step, DeviceKind::other), TrainingJob());
     TrainingJob caching;
     caching.caching_allocator = true;
-    (void)estimate_memory(step, caching);
+    (void)estimate_memory(execute(step, DeviceKind::other), caching);
   }
 }
 

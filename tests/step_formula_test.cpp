@@ -50,7 +50,7 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
     SCOPED_TRACE(c.network);
     Workload workload = Workload::zoo(c.network, c.batch);
     workload.precision = c.graph;
-    std::vector<StepKernel> kernels = step_kernels(workload.graph());
+    std::vector<StepKernel> kernels = step_kernels(execute(workload.graph(), device_of(c.device).kind));
     find_repeats(kernels);
     const StepDevice device = step_device(device_of(c.device), c.precision, c.arithmetic);
     StepParameters parameters;
@@ -126,8 +126,9 @@ double of_resnet18(Precision precision, Layout layout, StepGroup group, double c
   workload.layout = layout;
   const StepFormula formula(OpModelAccess::state(OpTimeModel::standard()).steps.parameters,
                             step_device(device_of("H200"), precision, StepArithmetic::as_graph), {});
-  const OpGraph step = workload.graph();
-  for (const StepKernel& kernel : step_kernels(step)) {
+  const ExecutedStep executed = execute(workload.graph(), DeviceKind::gpu);
+  const OpGraph& step = executed.graph();
+  for (const StepKernel& kernel : step_kernels(executed)) {
     const Op& op = step.ops()[kernel.op];
     const Shape& result = step.shape(step.outputs(op)[0]);
     const bool first = group == StepGroup::conv_forward ? kernel.three_by_three : op.phase == Phase::forward;
@@ -213,9 +214,9 @@ TEST(StepFormula, ConvolutionsOnMatrixUnitsWaitForCopies) {
   EXPECT_EQ(waits("cpu", Precision::fp32), 0);
 }
 
-std::vector<StepKernel> rnn_kernels(const OpGraph& step, OpKind kind) {
+std::vector<StepKernel> rnn_kernels(const ExecutedStep& step, OpKind kind) {
   std::vector<StepKernel> kernels = step_kernels(step);
-  std::erase_if(kernels, [&](const StepKernel& kernel) { return step.ops()[kernel.op].kind != kind; });
+  std::erase_if(kernels, [&](const StepKernel& kernel) { return kernel.kind != kind; });
   return kernels;
 }
 
@@ -230,7 +231,7 @@ TEST(StepKernels, OfARecurrentNetworkAreItsProductsPositionByPosition) {
   const OpGraph step = Workload::zoo("lstm:layers=2,hidden=64,vocab=100,bidirectional=1", 3, {7}).graph();
   const double multiplied = 2 * 256 * (64 + 64) + 2 * 256 * (128 + 64), forward = 2 * 7 * 3 * multiplied;
   for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
-    const OpGraph executed = lower(step, device);
+    const ExecutedStep executed = execute(step, device);
     const auto kernels = rnn_kernels(executed, OpKind::rnn), backward = rnn_kernels(executed, OpKind::rnn_backward);
     EXPECT_EQ(flops_of(kernels), forward);
     EXPECT_EQ(flops_of(backward), 2 * forward);
@@ -256,7 +257,7 @@ TEST(StepFormula, PositionsOfARecurrentNetworkWaitForEachOther) {
     const Workload job =
         Workload::zoo(std::string("lstm:layers=1,hidden=512,vocab=100,cell=") + cell, batch, {positions});
     double sec = 0;
-    for (const StepKernel& kernel : rnn_kernels(lower(job.graph(), DeviceKind::gpu), OpKind::rnn)) {
+    for (const StepKernel& kernel : rnn_kernels(execute(job.graph(), DeviceKind::gpu), OpKind::rnn)) {
       sec += StepFormula(parameters, device, {}).seconds(kernel);
     }
     return sec;

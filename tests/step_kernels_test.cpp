@@ -43,7 +43,7 @@ TEST(StepKernels, OfEmptyTensorsTakeALaunch) {
     for (const Shape& shape : call.out) out.push_back(step.add_tensor(shape, DataType::f32, TensorRole::activation));
     step.add_op(call.kind, Phase::forward, -1, in, out);
     const std::string what = std::string(to_string(call.kind)) + " " + call.in[0].text();
-    for (const StepKernel& kernel : step_kernels(step)) {
+    for (const StepKernel& kernel : step_kernels(execute(step, DeviceKind::gpu))) {
       for (const double size : {kernel.depth, kernel.width, kernel.batch, kernel.rows, kernel.flops, kernel.bytes}) {
         EXPECT_TRUE(std::isfinite(size)) << what;
       }
@@ -59,7 +59,8 @@ TEST(StepKernels, OfEmptyTensorsTakeALaunch) {
 
 TEST(StepKernels, TheGradientOfAWeightIsAlignedWhateverTheBatch) {
   const auto unaligned = [](std::int64_t batch) {
-    const std::vector<StepKernel> kernels = step_kernels(Workload::zoo("vit_b_16", batch).graph());
+    const std::vector<StepKernel> kernels =
+        step_kernels(execute(Workload::zoo("vit_b_16", batch).graph(), DeviceKind::gpu));
     return std::count_if(kernels.begin(), kernels.end(), [](const StepKernel& kernel) { return !kernel.aligned; });
   };
   EXPECT_EQ(unaligned(7), unaligned(8));  // 197 words a picture; all widths are multiples of 8
@@ -67,8 +68,9 @@ TEST(StepKernels, TheGradientOfAWeightIsAlignedWhateverTheBatch) {
 
 TEST(StepKernels, AConvolutionIsAProductInEachDirection) {
   // torchvision's ResNet-50: its second convolution is 1x1, 64 to 64 channels, on 56 x 56 pixels.
-  const OpGraph step = Workload::zoo("resnet50", 4).graph();
-  const std::vector<StepKernel> kernels = step_kernels(step);
+  const ExecutedStep executed = execute(Workload::zoo("resnet50", 4).graph(), DeviceKind::gpu);
+  const OpGraph& step = executed.graph();
+  const std::vector<StepKernel> kernels = step_kernels(executed);
   double flops = 0;
   std::size_t dispatched = 0;
   for (const StepKernel& kernel : kernels) {
@@ -115,8 +117,10 @@ TEST(StepKernels, ATransposedConvolutionIsTheGradientOfTheInputOfAnOrdinaryOne) 
                           Case{24, 64, 4}, Case{32, 32, 32}}) {
     SCOPED_TRACE(std::to_string(one.in) + " to " + std::to_string(one.out));
     const Shape window = {one.in, one.out / one.groups, 4, 4};
-    const std::vector<StepKernel> kernels = step_kernels(convolve({one.in, one.out}, {7, 14}, window, true));
-    const std::vector<StepKernel> ordinary = step_kernels(convolve({one.out, one.in}, {14, 7}, window, false));
+    const std::vector<StepKernel> kernels =
+        step_kernels(execute(convolve({one.in, one.out}, {7, 14}, window, true), DeviceKind::gpu));
+    const std::vector<StepKernel> ordinary =
+        step_kernels(execute(convolve({one.out, one.in}, {14, 7}, window, false), DeviceKind::gpu));
     ASSERT_EQ(kernels.size(), 3U);
     for (const std::size_t i : {0U, 1U, 2U}) {  // forward, gradient of the image, gradient of the weight
       const StepKernel &a = kernels[i], &b = ordinary[i == 2 ? 2 : 1 - i];
@@ -164,7 +168,7 @@ TEST(StepKernels, ATransposedConvolutionIsNoBackwardPassToTheHost) {
 TEST(StepKernels, KnowsThe3x3ConvolutionByFourierTransforms) {
   // ResNet-18, 128 channels on 28 x 28 pixels: a tile of 32 x 32 for each of 4 pictures, 32 x 17 frequencies, each with
   // 128 x 128 complex products of 4 real products and 4 sums.
-  const std::vector<StepKernel> kernels = step_kernels(Workload::zoo("resnet18", 4).graph());
+  const std::vector<StepKernel> kernels = step_kernels(execute(Workload::zoo("resnet18", 4).graph(), DeviceKind::gpu));
   std::size_t seen = 0;
   for (const StepKernel& kernel : kernels) {
     EXPECT_EQ(kernel.fourier_flops > 0, kernel.three_by_three);
@@ -181,9 +185,9 @@ TEST(StepKernels, ImagesOfProductsAreCopiedToChannelsLastMemoryAndBack) {
     Workload workload = Workload::zoo("mobilenet_v2", 4);
     workload.precision = Precision::fp16;
     workload.layout = layout;
-    for (const OpGraph& step : {workload.graph(), lower(workload.graph(), DeviceKind::gpu)}) {
+    for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu, DeviceKind::other}) {
       std::size_t seen = 0;
-      for (const StepKernel& kernel : step_kernels(step)) {
+      for (const StepKernel& kernel : step_kernels(execute(workload.graph(), device))) {
         const bool product = kernel.group == StepGroup::conv_forward || kernel.group == StepGroup::conv_input ||
                              kernel.group == StepGroup::conv_weight;
         if (!product || layout == Layout::nhwc) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/op_graph.h>
+#include <perfpred/executed_step.h>
 
 #include <cstdint>
 #include <functional>
@@ -8,7 +8,6 @@
 
 namespace perfpred {
 
-struct Device;
 struct Workload;
 
 /// What a training job holds in the device's memory beside the tensors of a step.
@@ -49,12 +48,11 @@ struct PERFPRED_API MemoryEstimate {
   [[nodiscard]] bool fits(const Device& device, double margin = 0.03) const;
 };
 
-/// @param step  one training step, as lower() gives it for the device: a step as written may hold less or more
 /// @throws InputError if the job has no thread, no batch or negative bytes
-[[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job);
+[[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job);
 
 /// The largest batch size at which a job fits a device; nothing if not even one sample does.
-/// @param step  gives the step of a batch of this size, lowered
+/// @param step  gives the step of a batch of this size, as execute() takes it
 /// @param margin  share of the device's memory that must stay free, 0..1
 /// @throws InputError as `step` and MemoryEstimate::fits() do, or if memory does not grow with the batch size
 [[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(

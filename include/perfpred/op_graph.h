@@ -5,8 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,9 +13,6 @@
 #include <vector>
 
 namespace perfpred {
-
-class Network;
-enum class DeviceKind;
 
 /// Element type of a tensor: floating, integer, 8-bit floating, complex (of two f32, two f64), bytes.
 enum class DataType : std::uint8_t { f32, f16, bf16, f64, i64, i32, i16, f8, c64, c128, u8 };
@@ -145,6 +140,7 @@ class PERFPRED_API Op {
   std::int32_t layer = -1;        ///< index into OpGraph::layer_names(), -1 if it belongs to no layer
   std::int32_t name = -1;         ///< index into OpGraph::op_names(), -1 if the kind says it all
   bool transposed = false;        ///< a convolution, or its backward, whose weight is [Cin, Cout / groups, ..]
+  bool dispatched = true;         ///< by the host; false: a further kernel of the operator before (ExecutedStep)
   double flops = 0;               ///< a multiplication and an addition are 2
   double cell_flops = 0;          ///< rnn, rnn_backward: the part of `flops` outside matrix products
   std::int64_t bytes_read = 0;
@@ -253,66 +249,5 @@ class PERFPRED_API OpGraph {
   std::vector<std::pair<std::size_t, TensorId>> frees_;
   Layout layout_ = Layout::nchw;
 };
-
-/// A step as LibTorch executes it on a device of this kind, where that differs (docs/counting.md). On a GPU, biases of
-/// convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists
-/// are as many kernels as CUDA launches, attention of doubles is written out. On a CPU, attention with dropout and RMS
-/// norms are written out, LSTMs split by layer and direction. Tensors keep their ids; new ones follow them.
-/// @param step  as Workload::graph() or a trace gives it
-[[nodiscard]] PERFPRED_API OpGraph lower(const OpGraph& step, DeviceKind device);
-
-/// A step that `perfpred.capture` recorded in Python (docs/step_file.md). Immutable; copies share what was read.
-class PERFPRED_API StepFile {
- public:
-  /// @throws InputError naming the file and the operator or tensor that is wrong
-  explicit StepFile(const std::string& path);
-
-  [[nodiscard]] const std::string& name() const;  ///< `step:` and the first 12 hexadecimal digits of its SHA-256
-  [[nodiscard]] std::int64_t batch_size() const;  ///< of the step that was captured
-  [[nodiscard]] std::int64_t batches() const;     ///< of batch_size, whose gradients the step accumulates; >= 1
-  [[nodiscard]] Precision precision() const;
-  [[nodiscard]] Layout layout() const;                     ///< of most bytes of what 2-D convolutions read
-  [[nodiscard]] std::vector<std::int64_t> sample() const;  ///< sizes of its first input, without the batch; or empty
-
-  /// The step with a batch of this size.
-  /// @throws InputError for another size than batch_size() if only that was captured, and as add_tensor() does
-  [[nodiscard]] OpGraph graph(std::int64_t batch_size) const;
-
- private:
-  struct Content;
-  std::shared_ptr<const Content> content_;
-};
-
-/// Writes a step file, from which StepFile::graph() gives the same step again, its operators, tensors and counts.
-/// @param batch_sizes  one, or two different ones, whose steps say those of all others
-/// @param step         gives the step of a batch of this size
-/// @throws InputError if the two steps differ in more than sizes that are linear in the batch, or if no file can be
-///                    made there; Error if writing fails
-PERFPRED_API void write_step(const std::string& path, Precision precision, const std::vector<std::int64_t>& batch_sizes,
-                             const std::function<OpGraph(std::int64_t batch)>& step);
-
-/// Makes the step files of a folder known to Workload::graph(): for the networks `step:<digits>`, `pt2:<digits>` and
-/// `torchscript:<digits>`, `<digits>_<optimizer>_<precision>.json` if the folder has it, else `<digits>.json`, whatever
-/// the workload's optimizer and precision. Folders are looked through in the order in which they were added; a file is
-/// read when it is first needed. A `step:<digits>` takes only the file that has these digits.
-/// @throws InputError if there is no such folder
-PERFPRED_API void add_graphs(const std::string& folder);
-
-/// Makes one step file known under its name. @throws InputError as StepFile does
-PERFPRED_API StepFile add_graph(const std::string& path);
-
-/// Counts an operator from the shapes of its tensor inputs and outputs, which are in the order of its schema.
-using OpCount = std::function<double(std::span<const Shape> inputs, std::span<const Shape> outputs)>;
-
-/// Sets how to count an operator that has no rule, in step files and traces. Replaces an earlier registration.
-/// @param name   with namespace, without overload: "mylib::attention"
-/// @param bytes  null: those of its operands
-/// @throws InputError if the name has no namespace or `flops` is null. Steps whose counts are not 0..1e18 are refused
-PERFPRED_API void register_op(const std::string& name, OpCount flops, OpCount bytes = {});
-
-/// Registers the rules of a text file, one a line (docs/counting.md):
-/// `mylib::attention  flops = 4 * in0 * in1[-2]  bytes = 2 * (in0 + in1 + in2 + out0)`
-/// @throws InputError with file and line for what is not a rule; nothing is registered then
-PERFPRED_API void register_ops(const std::string& path);
 
 }  // namespace perfpred

@@ -56,7 +56,7 @@ class PERFPRED_API OpTimeModel {
   void save(const std::string& path) const;  ///< @throws Error if the file cannot be written
 
   /// Half precision without a peak (fp16; bf16 on a CPU) computes at the rate of fp32.
-  /// @param step  as Workload::graph() or a trace gives it, not lowered
+  /// @param step  as execute() takes it
   /// @param cuda_graph  the step is replayed from a CUDA graph: its host dispatches all operators at once
   /// @throws InputError if the device lacks another peak of the precision or its bandwidth, naming the column, or has
   /// a value that no device has; if the counts of an operator are not 0..1e18

@@ -11,9 +11,12 @@
 #include <perfpred/workload.h>
 #include <perfpred/network.h>
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
+#include <perfpred/op_rule_registry.h>
 
 // What a device can do, and what a step takes there.
 #include <perfpred/device.h>
+#include <perfpred/executed_step.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/roofline.h>
 #include <perfpred/op_time_model.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/device.h>
+#include <perfpred/executed_step.h>
 
 #include <optional>
 #include <span>
@@ -9,8 +9,6 @@
 #include <vector>
 
 namespace perfpred {
-
-class OpGraph;
 
 /// The least time in which a device can execute a training step, in seconds, by what limits it.
 struct StepLimits {
@@ -50,8 +48,9 @@ class PERFPRED_API Roofline {
 
   /// Convolutions and matrix products run on the units of the precision (`default`: convolutions at the rate of TF32,
   /// matrix products at that of fp32), all else on vector units, or at the rate of matrix products where the vector
-  /// units' peak is not known. @throws InputError as peak() does
-  [[nodiscard]] StepLimits limits(const OpGraph& step, Precision precision) const;
+  /// units' peak is not known. A product in another element type than most (product_precision()) has that type's rate,
+  /// if its peak is known. @throws InputError as peak() does
+  [[nodiscard]] StepLimits limits(const ExecutedStep& step, Precision precision) const;
 
  private:
   Device device_;
@@ -59,7 +58,7 @@ class PERFPRED_API Roofline {
 };
 
 /// Roofline::limits(), or nothing if the device's bandwidth or its peak in this precision is unknown.
-[[nodiscard]] PERFPRED_API std::optional<StepLimits> limits_if_known(const Device& device, const OpGraph& step,
+[[nodiscard]] PERFPRED_API std::optional<StepLimits> limits_if_known(const Device& device, const ExecutedStep& step,
                                                                      Precision precision);
 
 }  // namespace perfpred

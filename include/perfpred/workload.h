@@ -72,7 +72,7 @@ struct PERFPRED_API Workload {
 
   /// The operators of one training step (forward, loss, backward, optimizer; include op_graph.h) as the torch component
   /// executes them in the second or a later step (docs/counting.md). @throws InputError as params(), or for a network
-  /// of a file whose graph is not known (add_graphs() in op_graph.h) or is of another input, precision or attention. A
+  /// of a file whose graph is not known (add_graphs() in step_file.h) or is of another input, precision or attention. A
   /// captured step has its own input, classes and optimizer: those of the workload mean nothing
   [[nodiscard]] OpGraph graph() const;
 

@@ -257,17 +257,17 @@ std::optional<TrainingJob> TrainingJob::on(const Device& device) {
   return std::nullopt;
 }
 
-MemoryEstimate estimate_memory(const OpGraph& step, const TrainingJob& job) {
+MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job) {
   if (job.threads < 1 || job.loader_batches < 1) throw InputError("a training job has at least one thread and batch");
   if (job.matrix_workspace_bytes < 0 || job.context_bytes < 0) throw InputError("a training job's bytes are negative");
-  return Replay(step, job).run();
+  return Replay(step.graph(), job).run();
 }
 
 std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step,
                                           const TrainingJob& job, const Device& device, double margin) {
   const double limit = usable_bytes(device, margin);
   const auto fits = [&](std::int64_t batch) {
-    return static_cast<double>(estimate_memory(step(batch), job).peak_bytes) <= limit;
+    return static_cast<double>(estimate_memory(execute(step(batch), device.kind), job).peak_bytes) <= limit;
   };
   std::int64_t low = 0, high = 1;  // the first fits, the second does not
   for (; fits(high); high *= 2) {
@@ -287,7 +287,7 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
   if (workload.threads) job->threads = *workload.threads;
   const auto step = [&](std::int64_t batch) {
     workload.batch_size = batch;
-    return lower(workload.graph(), device.kind);
+    return workload.graph();
   };
   return largest_batch(step, *job, device, margin);
 }

@@ -66,14 +66,20 @@ double Roofline::attainable(double intensity, Precision precision) const {
   return std::min(peak(precision), intensity * bandwidth());
 }
 
-StepLimits Roofline::limits(const OpGraph& step, Precision precision) const {
+StepLimits Roofline::limits(const ExecutedStep& executed, Precision precision) const {
+  const OpGraph& step = executed.graph();
   const double convolution = peak(precision), matrix = device_.matrix_flops(precision).value_or(convolution);
   const double vector = device_.vector_flops(precision).value_or(matrix);
+  const auto rate_of = [&](const Op& op) {
+    if (!is_conv_or_matmul(op.kind)) return vector;
+    const Precision own = product_precision(op.type, precision);
+    return is_convolution(op.kind) ? device_.convolution_flops(own).value_or(convolution)
+                                   : device_.matrix_flops(own).value_or(matrix);
+  };
   const double launch = device_.launch_us.value_or(0) * 1e-6;
   StepLimits limits;
   for (const Op& op : step.ops()) {
-    const double rate = !is_conv_or_matmul(op.kind) ? vector : is_convolution(op.kind) ? convolution : matrix;
-    const double compute = op.flops / rate;
+    const double compute = op.flops / rate_of(op);
     const double memory = static_cast<double>(op.bytes_read + op.bytes_written) / bandwidth();
     limits.compute_sec += compute;
     limits.memory_sec += memory;
@@ -91,7 +97,7 @@ StepLimits Roofline::limits(const OpGraph& step, Precision precision) const {
   return limits;
 }
 
-std::optional<StepLimits> limits_if_known(const Device& device, const OpGraph& step, Precision precision) {
+std::optional<StepLimits> limits_if_known(const Device& device, const ExecutedStep& step, Precision precision) {
   if (!device.mem_bw_gbs || !device.matrix_flops(precision)) return std::nullopt;
   return Roofline(device).limits(step, precision);
 }

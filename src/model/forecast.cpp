@@ -82,7 +82,7 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
 
 /// Memory, and the bound where the breakdown did not say it.
 void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload) {
-  const OpGraph step = lower(neutral, device.kind);
+  const ExecutedStep step = execute(neutral, device.kind);
   if (std::optional<TrainingJob> training = TrainingJob::on(device)) {
     training->threads = workload.threads.value_or(training->threads);
     const MemoryEstimate memory = estimate_memory(step, *training);

@@ -29,7 +29,7 @@ struct OpModelAccess {
   /// @param network  the step's network_key(): what its steps elsewhere took is used; empty if it has none
   /// @param slopes  becomes the change of the logarithm of the seconds by one standard deviation of each of the
   /// machine's effects, as far as they are not known
-  [[nodiscard]] static StepTime predict(const OpTimeModel& model, const OpGraph& step, const Device& device,
+  [[nodiscard]] static StepTime predict(const OpTimeModel& model, const ExecutedStep& step, const Device& device,
                                         Precision precision, bool cuda_graph, const std::string& network,
                                         MachineEffects* slopes);
 };

@@ -239,11 +239,13 @@ OpTimeModel OpTimeModel::load(const std::string& path) {
 void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
 
 StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision, bool cuda_graph) const {
-  return OpModelAccess::predict(*this, step, device, precision, cuda_graph, {}, nullptr);
+  return OpModelAccess::predict(*this, execute(step, device.kind), device, precision, cuda_graph, {}, nullptr);
 }
 
-StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, const Device& asked, Precision precision,
-                                bool cuda_graph, const std::string& network, MachineEffects* slopes) {
+StepTime OpModelAccess::predict(const OpTimeModel& model, const ExecutedStep& executed, const Device& asked,
+                                Precision precision, bool cuda_graph, const std::string& network,
+                                MachineEffects* slopes) {
+  const OpGraph& step = executed.graph();
   const OpModelState& state = model.impl_->state;
   const Device* learned = learned_device(state, asked.name);
   const bool measured_anew =  // this CPU's rates, in each process
@@ -254,7 +256,7 @@ StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, c
   const auto layers = state.measured.rates.find(rates_key(on.matrix.name, precision));
   const LayerRates* own = layers == state.measured.rates.end() ? nullptr : &layers->second;
   check_counts(step);
-  const std::vector<StepKernel> kernels = step_kernels(step);
+  const std::vector<StepKernel> kernels = step_kernels(executed);
   const KnownMachine known = known_machine(state.steps, on.matrix.name, device, precision, step.layout());
   const bool hosts_differ = known.slowest_host > known.fastest_host;
   const auto with_host = [&](double host) {

@@ -170,7 +170,7 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe) {
       ops.push_back({probe.device.name, row.layer.variant, false, *kernel, *row.forward_sec});
     }
     const LayerStep of_layer = layer_step(row.layer, probe.device.kind);
-    std::vector<StepKernel> kernels = step_kernels(of_layer.graph);
+    std::vector<StepKernel> kernels = step_kernels(of_layer.executed);
     std::erase_if(kernels, [&](const StepKernel& kernel) { return !of_layer.own[kernel.op]; });
     check_possible(row, kernels, device);
     find_repeats(kernels);

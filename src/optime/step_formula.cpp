@@ -128,7 +128,7 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
     const auto kind = static_cast<StepGroup>(i);
     Group& group = groups_[i];
     group.memory = memory_parameters[i];
-    group.compute = compute_parameter(kind, device.cpu);
+    group.compute = compute_parameter(kind, device.kind == DeviceKind::cpu);
     group.conv = is_convolution(kind);
     group.depthwise = is_depthwise(kind);
     group.seconds_per_byte = byte / e(group.memory) / (group.depthwise && emulated_half_ ? e(emulated_depthwise) : 1);

@@ -22,7 +22,8 @@ struct StepDevice {
   Hardware matrix;                                       ///< rates of matrix products
   double conv_flops = 0;                                 ///< of convolutions
   bool matrix_units = false, conv_matrix_units = false;  ///< whether these rates are of matrix units
-  bool fp64 = false, cpu = false;
+  bool fp64 = false;
+  DeviceKind kind = DeviceKind::gpu;
   bool transposes = false;     ///< images of convolutions, to channels-last memory and back
   bool emulated_half = false;  ///< half precision is stored, and computed in single precision
   bool winograd = true;        ///< for 3x3 convolutions without matrix units; else Fourier transforms

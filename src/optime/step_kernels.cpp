@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "step/rnn_operands.h"
+
 namespace perfpred {
 namespace {
 
@@ -217,50 +219,35 @@ void share_channels(const OpGraph& step, const Op& op, StepKernel& kernel) {
   kernel.by_library = op.type != DataType::bf16;
 }
 
-/// A recurrent network as cuDNN and oneDNN execute it (Appleyard et al. 2016, Optimizing Performance of Recurrent
+/// The kernels of a recurrent operator of cuDNN or oneDNN (Appleyard et al. 2016, Optimizing Performance of Recurrent
 /// Neural Networks on GPUs, section 3): of each layer and direction the products with the inputs of all positions at
 /// once; then for each position, after the one before, the product with the state and the cell. Backward the products
 /// for the gradients of the states in turn, and for those of the weights and the input of all positions at once.
 class Recurrence {
  public:
   Recurrence(const OpGraph& step, const Op& op, std::uint32_t index)
-      : step_(step), index_(index), backward_(op.kind == OpKind::rnn_backward) {
-    const auto in = step.inputs(op);
-    const auto state = std::find_if(in.begin() + 1, in.end(), [&](TensorId id) { return step.shape(id).rank() == 3; });
-    weights_ = std::span(in.begin() + 1, state);
-    const Shape& x = step.shape(in[0]);
-    if (state == in.end() || weights_.empty() || x.numel() == 0 || step.shape(weights_[0]).rank() != 2) return;
-    samples_ = static_cast<double>(step.shape(*state)[1]);
-    positions_ = static_cast<double>(x.numel()) / static_cast<double>(x.back()) / samples_;
+      : index_(index), backward_(op.kind == OpKind::rnn_backward) {
+    const RnnOperands rnn = rnn_operands(step, op);
+    samples_ = static_cast<double>(rnn.samples);
+    positions_ = static_cast<double>(rnn.positions);
     element_ = static_cast<double>(size_of(op.type));
-    kernels_of_weights();
+    for (const RnnDirection& direction : rnn.directions) {
+      const auto gates = static_cast<double>(direction.gate_rows), inputs = static_cast<double>(direction.inputs),
+                 state = static_cast<double>(direction.state);
+      add_at_once(positions_ * samples_, backward_ ? inputs : gates, backward_ ? gates : inputs);
+      if (backward_) add_at_once(gates, inputs, positions_ * samples_);
+      if (state == 0) continue;
+      add_in_turn(gates, state);
+      add_cell(gates, state);
+      if (direction.projected == 0) continue;
+      add_in_turn(static_cast<double>(direction.projected), static_cast<double>(direction.hidden));
+    }
   }
 
   /// None for operands of another form.
   [[nodiscard]] const std::vector<StepKernel>& kernels() const { return kernels_; }
 
  private:
-  void kernels_of_weights() {
-    const std::int64_t gate_rows = step_.shape(weights_[0])[0];
-    bool of_state = false;
-    for (const TensorId id : weights_) {
-      const Shape& weight = step_.shape(id);
-      if (weight.rank() != 2) continue;  // a bias
-      const double out = static_cast<double>(weight[0]), in = static_cast<double>(weight[1]);
-      if (weight[0] != gate_rows) {  // projects the state
-        add_in_turn(out, in);
-      } else if (of_state) {
-        add_in_turn(out, in);
-        add_cell(out, in);
-        of_state = false;
-      } else {
-        add_at_once(positions_ * samples_, backward_ ? in : out, backward_ ? out : in);
-        if (backward_) add_at_once(out, in, positions_ * samples_);
-        of_state = true;
-      }
-    }
-  }
-
   StepKernel& add(StepGroup group) {
     StepKernel& kernel = kernels_.emplace_back();
     kernel.group = group;
@@ -299,10 +286,8 @@ class Recurrence {
     kernel.bytes = element_ * positions_ * samples_ * (2 * gates + 3 * hidden);
   }
 
-  const OpGraph& step_;
   std::uint32_t index_;
   bool backward_;
-  std::span<const TensorId> weights_;
   double samples_ = 0, positions_ = 0, element_ = 0;
   std::vector<StepKernel> kernels_;
 };
@@ -317,7 +302,8 @@ bool is_empty(const OpGraph& step, const Op& op) {
 
 }  // namespace
 
-std::vector<StepKernel> step_kernels(const OpGraph& step) {
+std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
+  const OpGraph& step = executed.graph();
   std::vector<StepKernel> kernels;
   kernels.reserve(step.ops().size() + step.ops().size() / 4);
   for (std::uint32_t i = 0; i < step.ops().size(); ++i) {
@@ -347,7 +333,12 @@ std::vector<StepKernel> step_kernels(const OpGraph& step) {
     if (kernel.group == StepGroup::batch_norm) share_channels(step, op, kernel);
     kernels.push_back(kernel);
   }
-  for (StepKernel& kernel : kernels) kernel.kind = step.ops()[kernel.op].kind;
+  for (StepKernel& kernel : kernels) {
+    const Op& op = step.ops()[kernel.op];
+    kernel.kind = op.kind;
+    kernel.type = op.type;
+    kernel.dispatched = kernel.dispatched && op.dispatched;
+  }
   return kernels;
 }
 

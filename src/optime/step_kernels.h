@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/op_graph.h>
+#include <perfpred/executed_step.h>
 
 #include <cstdint>
 #include <vector>
@@ -30,6 +30,7 @@ inline constexpr std::size_t step_groups = 14;
 struct StepKernel {
   StepGroup group = StepGroup::other;
   OpKind kind = OpKind::unknown;  ///< of the operator that it is a part of
+  DataType type = DataType::f32;  ///< of what it multiplies, else of what it reads first
   bool dispatched = true;         ///< the host dispatches an operator here, rather than in the kernel before
   bool three_by_three = false;    ///< 3x3, stride 1, one group: Winograd's algorithm computes it with fewer products
   bool grouped = false;
@@ -50,7 +51,8 @@ struct StepKernel {
   bool by_library = true;  ///< by cuDNN's batch norm rather than PyTorch's
 };
 
-[[nodiscard]] std::vector<StepKernel> step_kernels(const OpGraph& step);
+/// In the order of execution.
+[[nodiscard]] std::vector<StepKernel> step_kernels(const ExecutedStep& step);
 
 /// Sets `same_as`: networks repeat their blocks, and a fit computes the time of each kernel many times.
 void find_repeats(std::vector<StepKernel>& kernels);

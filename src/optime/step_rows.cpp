@@ -101,21 +101,21 @@ struct Step {
 
 constexpr const char* unknown_network = "unknown network";
 
-std::shared_ptr<const std::vector<StepKernel>> shared_kernels(const OpGraph& graph) {
-  auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(graph));
+std::shared_ptr<const std::vector<StepKernel>> shared_kernels(OpGraph graph, DeviceKind device) {
+  auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(execute(std::move(graph), device)));
   find_repeats(*kernels);
   return kernels;
 }
 
-Step captured_step(const std::string& model, std::int64_t batch, std::optional<Layout> layout) {
+Step captured_step(const std::string& model, std::int64_t batch, std::optional<Layout> layout, DeviceKind device) {
   const auto file = find_graph(model);
   if (!file) return {nullptr, 0, unknown_network};
   Step step;
   try {
     OpGraph graph = file->graph(batch);
     if (layout) graph.set_layout(*layout);
-    step.kernels = shared_kernels(graph);
     step.layout = graph.layout();
+    step.kernels = shared_kernels(std::move(graph), device);
   } catch (const InputError&) {
     return {nullptr, 0, "graph of another batch size"};
   }
@@ -125,7 +125,7 @@ Step captured_step(const std::string& model, std::int64_t batch, std::optional<L
 
 /// The zoo's step, else that of a step file `<model>.json`. Networks of text have their usual number of words.
 Step step_of(const std::string& model, const std::string& network, std::int64_t batch, std::int64_t side,
-             Precision precision, std::optional<Layout> layout, std::string_view optimizer) {
+             Precision precision, std::optional<Layout> layout, std::string_view optimizer, DeviceKind device) {
   bool known = false;
   Step step;
   try {
@@ -138,14 +138,14 @@ Step step_of(const std::string& model, const std::string& network, std::int64_t 
     const auto update = enumerator_named<Optimizer::rmsprop>(optimizer.empty() ? "none" : optimizer);
     if (!update) return {nullptr, 0, "unknown optimizer"};
     workload.optimizer = *update;
-    step = {shared_kernels(workload.graph()), element_bytes(precision)};
+    step = {shared_kernels(workload.graph(), device), element_bytes(precision)};
     if (!pictures) {
       step.side = workload.input.back();
       step.input_bytes = 8.0 * static_cast<double>(batch * step.side);
       return step;
     }
   } catch (const InputError&) {  // the zoo has no such network, or the picture does not fit it
-    step = captured_step(model, batch, layout);
+    step = captured_step(model, batch, layout, device);
     if (known && step.unscored == unknown_network) step.unscored = "picture that does not fit the network";
   }
   step.side = side;
@@ -193,7 +193,7 @@ StepTable steps_of_runs(const std::string& path) {
     if (const char* unscored = find_device(devices, Arithmetic{workload.precision, workload.precision}, row))
       return unscored;
     try {
-      row.kernels = shared_kernels(workload.graph());
+      row.kernels = shared_kernels(workload.graph(), row.device.kind);
     } catch (const InputError&) {
       return unknown_network;
     }
@@ -233,7 +233,7 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   step.matrix_units = step.matrix.flops > vector;
   step.conv_matrix_units = step.conv_flops > vector;
   step.fp64 = precision == Precision::fp64;
-  step.cpu = device.kind == DeviceKind::cpu;
+  step.kind = device.kind;
   const KernelFamily family = step.matrix.family;
   const bool nvidia = family == KernelFamily::volta_turing || family == KernelFamily::ampere_ada;
   step.transposes = nvidia && step.conv_matrix_units && !step.fp64;
@@ -280,11 +280,14 @@ StepTable read_step_table(const std::string& path) {
     const std::string_view update = csv.text(optimizer);
     const auto layout = stated_layout(row.precision);
     const std::string key =
-        fmt::format("{}|{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side, to_string(arithmetic->graph),
-                    layout ? to_string(*layout) : std::string_view(), update);
+        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side, to_string(arithmetic->graph),
+                    layout ? to_string(*layout) : std::string_view(), update, to_string(row.device.kind));
     auto step = steps.find(key);
     if (step == steps.end()) {
-      step = steps.emplace(key, step_of(row.model, network, row.batch, side, arithmetic->graph, layout, update)).first;
+      step = steps
+                 .emplace(key, step_of(row.model, network, row.batch, side, arithmetic->graph, layout, update,
+                                       row.device.kind))
+                 .first;
     }
     if (step->second.unscored != nullptr) {
       leave(step->second.unscored);

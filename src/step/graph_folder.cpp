@@ -2,6 +2,7 @@
 #include "step/graph_folder.h"
 
 #include <perfpred/error.h>
+#include <perfpred/step_file.h>
 
 #include <fmt/format.h>
 

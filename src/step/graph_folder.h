@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
+#include <perfpred/op_rule_registry.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/op_graph.h>
+#include <perfpred/op_rule_registry.h>
 
 #include <memory>
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
 
 #include <fmt/format.h>
 

@@ -45,7 +45,7 @@ Fields batch_row(const NetworkSteps& network, std::int64_t batch) {
           number_text(totals.intensity()),
           number_text(step.totals(Phase::forward).intensity()),
           std::to_string(step.activation_bytes()),
-          std::to_string(estimate_memory(step, TrainingJob()).peak_bytes)};
+          std::to_string(estimate_memory(execute(step, DeviceKind::other), TrainingJob()).peak_bytes)};
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <perfpred/error.h>
 #include <perfpred/roofline.h>
 
+#include <utility>
+
 #include "tools/complexity_tables.h"
 
 namespace perfpred {
@@ -28,8 +30,7 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
   }
   answer.fits = report.memory->fits(device);
   try {
-    const auto step = [&](std::int64_t batch) { return lower(network.step(batch), device.kind); };
-    answer.largest_batch = largest_batch(step, *job, device);
+    answer.largest_batch = largest_batch(network.step, *job, device);
   } catch (const InputError& error) {  // a file that was traced may hold its batch size
     answer.largest_batch_unknown = error.what();
   }
@@ -40,25 +41,22 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
 
 std::map<std::string, OpTotals> StepReport::kinds() const {
   std::map<std::string, OpTotals> kinds;
-  for (const Op& op : step.ops()) kinds[std::string(step.name(op))] += op;
+  for (const Op& op : step.graph().ops()) kinds[std::string(step.graph().name(op))] += op;
   return kinds;
 }
 
 std::map<std::string, std::int64_t> StepReport::unknown_ops() const {
   std::map<std::string, std::int64_t> unknown;
-  for (const Op& op : step.ops()) {
-    if (op.kind == OpKind::unknown) ++unknown[std::string(step.name(op))];
+  for (const Op& op : step.graph().ops()) {
+    if (op.kind == OpKind::unknown) ++unknown[std::string(step.graph().name(op))];
   }
   return unknown;
 }
 
 StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Precision precision,
                        const std::optional<Device>& device) {
-  StepReport report;
-  report.network = network.network;
-  report.batch_size = batch_size;
-  report.step = network.step(batch_size);
-  if (device) report.step = lower(report.step, device->kind);
+  ExecutedStep step = execute(network.step(batch_size), device ? device->kind : DeviceKind::other);
+  StepReport report{network.network, batch_size, std::move(step), {}, {}};
   const std::optional<TrainingJob> job = device ? TrainingJob::on(*device) : TrainingJob();
   if (job) report.memory = estimate_memory(report.step, *job);
   if (device) report.device = ask(*device, job, report, network, precision);

@@ -28,7 +28,7 @@ struct DeviceAnswer {
 struct StepReport {
   std::string network;
   std::int64_t batch_size = 0;
-  OpGraph step;  ///< as the device executes it, if there is one
+  ExecutedStep step;  ///< on the device; without one, as written
   /// Of a training job on the device, or without one on a CPU of two threads; empty if it is not known how the device
   /// allocates memory.
   std::optional<MemoryEstimate> memory;

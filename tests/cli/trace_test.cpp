@@ -35,7 +35,7 @@ class TraceProgram : public ::testing::Test {
 TEST_F(TraceProgram, CountsWhatTheAnalyticGraphCounts) {
   Workload workload = Workload::zoo("resnet18", 4);
   workload.optimizer = Optimizer::nesterov;
-  const OpGraph step = lower(workload.graph(), DeviceKind::gpu);
+  const OpGraph step = execute(workload.graph(), DeviceKind::gpu).graph();
   const std::string ops = folder_.file("ops.csv");
   const Finished finished = run({"--network", "ResNet18", "--batch-size", "4", "--optimizer", "nesterov", "--json",
                                  "--ops", ops, "--device", "T4"});

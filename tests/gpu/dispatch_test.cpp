@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a CUDA device executes what lower() says. Without one, tests that execute are skipped.
+// whether a CUDA device executes what execute() says. Without one, tests that execute are skipped.
 #include <gtest/gtest.h>
 #include <perfpred/device.h>
 #include <perfpred/op_graph.h>
@@ -73,7 +73,7 @@ TEST(GpuDispatch, ExecutesTheLoweredStep) {
       Workload workload = Workload::zoo(name, 4);
       workload.precision = precision;
       SCOPED_TRACE(workload.key());
-      const OpGraph step = lower(workload.graph(), DeviceKind::gpu);
+      const OpGraph step = execute(workload.graph(), DeviceKind::gpu).graph();
       std::map<std::string, std::int64_t> counts = operators_of(workload, runtime_device("cuda"));
       EXPECT_EQ(counts["aten::native_dropout"], step.totals(OpKind::native_dropout).ops);
       EXPECT_EQ(counts["aten::native_dropout_backward"], step.totals(OpKind::native_dropout_backward).ops);
@@ -132,7 +132,7 @@ TEST(GpuDispatch, AddsDepthwiseBiasesWhereCudnnConvolves) {
       const TensorId bias = step.add_tensor({16}, type, TensorRole::parameter);
       const TensorId result = step.add_tensor({2, 16, 8, 8}, type, TensorRole::activation);
       step.add_op(OpKind::convolution, Phase::forward, -1, std::array{image, weight, bias}, std::array{result});
-      const bool added = lower(step, DeviceKind::gpu).totals(OpKind::add).ops == 1;
+      const bool added = execute(step, DeviceKind::gpu).graph().totals(OpKind::add).ops == 1;
       EXPECT_EQ(added, backend == at::native::ConvBackend::Cudnn);
     }
   }
@@ -143,7 +143,7 @@ TEST(GpuDispatch, NormalisesBf16WithoutCudnn) {
   for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::bf16}) {
     Workload workload = Workload::zoo("resnet18", 2);
     workload.precision = precision;
-    const std::vector<StepKernel> kernels = step_kernels(workload.graph());
+    const std::vector<StepKernel> kernels = step_kernels(execute(workload.graph(), DeviceKind::gpu));
     const auto norm = std::find_if(kernels.begin(), kernels.end(),
                                    [](const StepKernel& kernel) { return kernel.group == StepGroup::batch_norm; });
     ASSERT_NE(norm, kernels.end());

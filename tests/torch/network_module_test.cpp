@@ -166,7 +166,8 @@ TEST(MemoryEstimate, IsWhatTiedWeightsPeakAt) {
   job.threads = job.loader_batches = 1;
   const auto measured = static_cast<double>(measured_peak(workload));
   for (const OpGraph& step : {workload.graph(), traced(workload, Optimizer::sgd)}) {
-    EXPECT_NEAR(static_cast<double>(estimate_memory(step, job).peak_bytes) / measured, 1, 0.02);
+    EXPECT_NEAR(static_cast<double>(estimate_memory(execute(step, DeviceKind::cpu), job).peak_bytes) / measured, 1,
+                0.02);
   }
 }
 
@@ -179,7 +180,7 @@ TEST(MemoryEstimate, IsWhatTransformersPeakAt) {
     for (const Workload& workload : {Workload::zoo("transformer:layers=3,hidden=64,heads=8,vocab=100", batch, {256}),
                                      Workload::zoo("vit_b_32", batch)}) {
       SCOPED_TRACE(workload.key());
-      const OpGraph step = lower(workload.graph(), DeviceKind::cpu);
+      const ExecutedStep step = execute(workload.graph(), DeviceKind::cpu);
       const auto estimate = static_cast<double>(estimate_memory(step, job).peak_bytes);
       EXPECT_NEAR(estimate / static_cast<double>(measured_peak(workload)), 1, 0.02);
     }
@@ -210,7 +211,7 @@ TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {
       const Workload workload = fixed ? Workload::zoo(name, batch) : Workload::zoo(name, batch, {3, 96, 96});
       TrainingJob job;
       job.threads = job.loader_batches = 1;
-      const MemoryEstimate memory = estimate_memory(workload.graph(), job);
+      const MemoryEstimate memory = estimate_memory(execute(workload.graph(), DeviceKind::cpu), job);
       const auto estimate = static_cast<double>(memory.peak_bytes);
       const auto measured = static_cast<double>(measured_peak(workload));
       EXPECT_NEAR(estimate / measured, 1, 0.02) << name << ", batch " << batch;

@@ -39,7 +39,7 @@ TEST(Sequences, TracedAndAnalyticStepsAgreeOnEveryDevice) {
         EXPECT_EQ(trace.totals(OpKind::unknown).ops, 0);
         for (const DeviceKind device : {DeviceKind::other, DeviceKind::gpu, DeviceKind::cpu}) {
           SCOPED_TRACE(fmt::format("{}, {} samples in {} on {}", name, batch, to_string(precision), to_string(device)));
-          expect_equal(lower(analytic, device), lower(trace, device));
+          expect_equal(execute(analytic, device).graph(), execute(trace, device).graph());
         }
       }
     }
@@ -110,7 +110,7 @@ TEST(Sequences, LstmsAreSplitAsACpuSplitsThem) {
     executed = &counts;
     step.run(batch);
     executed = nullptr;
-    const OpGraph lowered = lower(workload.graph(), DeviceKind::cpu);
+    const OpGraph lowered = execute(workload.graph(), DeviceKind::cpu).graph();
     for (const Op& op : lowered.ops()) ++expected[fmt::format("aten::{}", lowered.name(op))];
     for (const char* name : {"aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward", "aten::stack"}) {
       EXPECT_EQ(counts[name], expected[name]) << name;
@@ -137,7 +137,7 @@ TEST(Sequences, OtherCellsAreWrittenOutAsACpuExecutesThem) {
       executed = &counts;
       step.run(samples);
       executed = nullptr;
-      const OpGraph lowered = lower(workload.graph(), DeviceKind::cpu);
+      const OpGraph lowered = execute(workload.graph(), DeviceKind::cpu).graph();
       for (const Op& op : lowered.ops()) ++expected[fmt::format("aten::{}", lowered.name(op))];
       EXPECT_EQ(lowered.totals(OpKind::rnn).ops, 0);
       for (const char* name :
@@ -165,7 +165,7 @@ TEST(Sequences, MemoryIsWhatLibTorchPeaksAt) {
       SCOPED_TRACE(fmt::format("{}, {} samples", name, batch));
       const Workload workload = Workload::zoo(name, batch, {35});
       const auto estimate =
-          static_cast<double>(estimate_memory(lower(workload.graph(), DeviceKind::cpu), job).peak_bytes);
+          static_cast<double>(estimate_memory(execute(workload.graph(), DeviceKind::cpu), job).peak_bytes);
       const auto measured = static_cast<double>(measured_peak(workload));
       EXPECT_NEAR(estimate / measured, 1, 0.02) << estimate << " for " << measured;
       if (std::getenv("PERFPRED_MEASURE_ALL") != nullptr) {

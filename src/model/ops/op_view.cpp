@@ -18,7 +18,7 @@
 namespace perfpred {
 namespace {
 
-OpFeatures features_of(const OpGraph& step, std::int64_t batch_size) {
+OpFeatures features_of(const ExecutedStep& step, std::int64_t batch_size) {
   double flops = 0, bytes = 0;
   std::array<double, step_groups> moved{};
   const std::vector<StepKernel> kernels = step_kernels(step);
@@ -92,7 +92,7 @@ void OpPrior::check_device(const Workload& workload) const {
   if (named.size() == 1) check_kind(workload, *named.front());
 }
 
-StepTime OpPrior::time_of(const Workload& workload, const OpGraph& step, const Device& device,
+StepTime OpPrior::time_of(const Workload& workload, const ExecutedStep& step, const Device& device,
                           MachineEffects* slopes) const {
   return OpModelAccess::predict(*model_, step, device, workload.precision, workload.cuda_graph,
                                 network_key(workload.network, workload.input.back()), slopes);
@@ -103,7 +103,8 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
   last.batch_size = steps.rest;
-  return static_cast<double>(steps.full) + time_of(last, last.graph(), device, nullptr).sec.p50 / step_sec;
+  return static_cast<double>(steps.full) +
+         time_of(last, execute(last.graph(), device.kind), device, nullptr).sec.p50 / step_sec;
 }
 
 OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
@@ -111,16 +112,15 @@ OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device device = devices_.find_measured(workload.device);
   check_kind(workload, device);
-  std::optional<OpGraph> made;
-  if (step == nullptr) step = &made.emplace(workload.graph());
+  const ExecutedStep executed = execute(step == nullptr ? workload.graph() : *step, device.kind);
   OpView view;
   MachineEffects slopes;
-  view.step = time_of(workload, *step, device, &slopes);
+  view.step = time_of(workload, executed, device, &slopes);
   view.steps = steps_of(workload, device, view.step.sec.p50);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(view.step, *workload.threads / *device.sms);
   view.slopes = {slopes.compute, slopes.memory, slopes.host};
-  view.features = features_of(*step, workload.batch_size);
+  view.features = features_of(executed, workload.batch_size);
   return view;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/device.h>
+#include <perfpred/executed_step.h>
 #include <perfpred/op_time_model.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
@@ -67,7 +67,7 @@ class OpPrior {
   [[nodiscard]] OpView view(const Workload& workload, const OpGraph* step) const;
 
  private:
-  [[nodiscard]] StepTime time_of(const Workload& workload, const OpGraph& step, const Device& device,
+  [[nodiscard]] StepTime time_of(const Workload& workload, const ExecutedStep& step, const Device& device,
                                  MachineEffects* slopes) const;
   [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec) const;
 

@@ -50,7 +50,8 @@ LayerRates fit_formula(std::span<const LayerPart> parts, const StepDevice& devic
   for (std::size_t i = 0; i < step_parameters; ++i) {
     unknowns.push_back({&trial.parameters[i], {prior[i], parameter_deviation}});
   }
-  for (auto& [kind, factor] : trial.kinds) unknowns.push_back({&factor, kind_prior(kind, device.cpu)});
+  for (auto& [kind, factor] : trial.kinds)
+    unknowns.push_back({&factor, kind_prior(kind, device.kind == DeviceKind::cpu)});
   const auto n = static_cast<Eigen::Index>(parts.size()), size = static_cast<Eigen::Index>(unknowns.size());
   MapProblem problem;
   problem.prior.resize(size);
@@ -202,7 +203,7 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
   for (const LayerRow& row : rows) {
     if (row.outcome != "ok") continue;
     const LayerStep step = layer_step(row.layer, device);
-    const std::vector<StepKernel> kernels = step_kernels(step.graph);
+    const std::vector<StepKernel> kernels = step_kernels(step.executed);
     for (const auto& [phase, sec] :
          {std::pair(Phase::forward, row.forward_sec), std::pair(Phase::backward, row.backward_sec),
           std::pair(Phase::optimizer, row.optimizer_sec)}) {
@@ -210,7 +211,8 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
       LayerPart part;
       part.sec = *sec;
       for (const StepKernel& kernel : kernels) {
-        if (step.own[kernel.op] && step.graph.ops()[kernel.op].phase == phase) part.kernels.push_back(kernel);
+        if (step.own[kernel.op] && step.executed.graph().ops()[kernel.op].phase == phase)
+          part.kernels.push_back(kernel);
       }
       if (!part.kernels.empty()) parts.push_back(std::move(part));
     }

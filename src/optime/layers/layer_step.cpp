@@ -222,10 +222,11 @@ Network network_of(const LayerCase& layer, bool source) {
 }
 
 LayerStep layer_step(const LayerCase& layer, DeviceKind device) {
-  LayerStep step{lower(training_step(network_of(layer, true), layer.optimizer, layer.precision), device), {}};
-  for (const Op& op : step.graph.ops()) {
+  LayerStep step{execute(training_step(network_of(layer, true), layer.optimizer, layer.precision), device), {}};
+  const OpGraph& graph = step.executed.graph();
+  for (const Op& op : graph.ops()) {
     const bool update = op.phase == Phase::optimizer;
-    const bool own = op.layer >= 0 && step.graph.layer_name(op) != source_name;
+    const bool own = op.layer >= 0 && graph.layer_name(op) != source_name;
     // Without a backward the update is not measured either.
     step.own.push_back((own && (layer.backward || op.phase == Phase::forward)) || (update && layer.backward));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/op_graph.h>
+#include <perfpred/executed_step.h>
 
 #include "network/layers.h"
 #include "optime/layers/layer_case.h"
@@ -11,10 +11,10 @@ namespace perfpred {
 /// @param source  puts a learned layer before each input that has a gradient, so that graphs have it, too
 [[nodiscard]] Network network_of(const LayerCase& layer, bool source = false);
 
-/// A layer's operators, without those around it.
+/// A layer's step with an input that has a gradient.
 struct LayerStep {
-  OpGraph graph;
-  std::vector<bool> own;  ///< by index into graph.ops(): whether it is one of the layer's
+  ExecutedStep executed;
+  std::vector<bool> own;  ///< by index into the graph's operators: whether it is one of the layer's
 };
 
 /// The operators of a layer's forward, backward and update on a device of this kind.

@@ -72,6 +72,7 @@ void launch(Lowering& lowering, const Op& whole, const Operands& inputs, const O
     const auto written_so_far = static_cast<std::int64_t>(static_cast<double>(whole.bytes_written) * share);
     Op& op = lowering.add(whole, whole.kind, inputs.of(part, tensors), outputs.of(part, tensors));
     op.name = whole.name;
+    op.dispatched = done == part.elements;
     op.flops = whole.flops * share - flops;
     op.bytes_read = read_so_far - read;
     op.bytes_written = written_so_far - written;

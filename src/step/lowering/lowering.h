@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/op_graph.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -44,11 +45,18 @@ class Lowering {
   /// What a rule that rewrote a forward operator keeps for its backward operator, by a storage that both read or write.
   std::unordered_map<TensorId, std::vector<TensorId>> kept;
 
-  [[nodiscard]] OpGraph take() { return std::move(to_); }
+  /// The next operators of the step as written, so many, are rewritten.
+  void finish(std::size_t count) {
+    executed_by_.insert(executed_by_.end(), count, std::max<std::size_t>(to_.ops().size(), 1) - 1);
+  }
+
+  /// The rewritten step, when all its operators are.
+  [[nodiscard]] OpGraph take();
 
  private:
   const OpGraph& from_;
   OpGraph to_;
+  std::vector<std::size_t> executed_by_;  // by operator of from_: the last operator of to_ that executes it
   std::vector<std::uint8_t>
       multiplied_;                   // by storage: how often before the backward pass; 2: or named by another operator
   std::vector<bool> channels_last_;  // by storage: made from an image in such memory

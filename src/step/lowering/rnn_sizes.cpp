@@ -2,7 +2,8 @@
 #include "step/lowering/rnn_sizes.h"
 
 #include <algorithm>
-#include <array>
+
+#include "step/rnn_operands.h"
 
 namespace perfpred {
 namespace {
@@ -14,20 +15,21 @@ constexpr std::int64_t max_positions = 100'000;  // each is some operators
 bool RnnSizes::read(const OpGraph& step, const Op& op, TensorId reserve, TensorId outputs) {
   const auto in = step.inputs(op);
   if (in.size() < 6 || reserve == no_tensor || outputs == no_tensor) return false;
-  const auto state = std::find_if(in.begin() + 1, in.end(), [&](TensorId id) { return step.shape(id).rank() == 3; });
+  const RnnOperands rnn = rnn_operands(step, op);
   const Shape &x = step.shape(in[0]), &y = step.shape(outputs);
-  if (state == in.end() || x.rank() != 3 || y.rank() != 3) return false;
-  const Shape& states = step.shape(*state);
-  weights = static_cast<std::size_t>(state - in.begin()) - 1;
-  samples = states[1];
-  hidden = states[2];
-  if (hidden < 1 || samples < 1 || weights < 4 || states[0] * 4 != static_cast<std::int64_t>(weights)) return false;
-  const Shape &recurrent = step.shape(in[2]), &bias = step.shape(in[3]);
-  if (recurrent.rank() != 2 || recurrent[1] != hidden || recurrent[0] % hidden != 0 || bias.rank() != 1) return false;
-  gates = recurrent[0] / hidden;
+  if (rnn.directions.empty() || x.rank() != 3 || y.rank() != 3) return false;
+  weights = rnn.weights;
+  samples = rnn.samples;
+  hidden = rnn.directions[0].state;
+  const auto ways = static_cast<std::int64_t>(rnn.directions.size());
+  const bool projects =
+      std::any_of(rnn.directions.begin(), rnn.directions.end(), [](const RnnDirection& d) { return d.projected != 0; });
+  if (projects || hidden < 1 || weights != 4 * rnn.directions.size()) return false;  // or without biases
+  if (rnn.directions[0].gate_rows % hidden != 0 || step.shape(in[3]).rank() != 1) return false;
+  gates = rnn.directions[0].gate_rows / hidden;
   directions = y[2] / hidden;
-  if (directions < 1 || directions > 2 || states[0] % directions != 0) return false;
-  layers = states[0] / directions;
+  if (directions < 1 || directions > 2 || ways % directions != 0) return false;
+  layers = ways / directions;
   samples_first = x[0] == samples;
   positions = samples_first ? x[1] : x[0];
   if (y[0] != x[0] || y[1] != x[1] || (!samples_first && x[1] != samples)) return false;

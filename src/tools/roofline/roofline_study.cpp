@@ -110,14 +110,14 @@ void RooflineStudy::add_steps(TimedSteps steps) {
   point.roof = roof_of(steps.environment, steps.workload.device);
   point.precision = steps.workload.precision;
   point.network = network_text(steps.workload);
-  OpGraph graph = steps.workload.graph();
-  if (point.roof && !devices_.by_hand) graph = lower(graph, point.roof->device().kind);
-  const OpTotals totals = graph.totals();
+  const bool known = point.roof && !devices_.by_hand;
+  const ExecutedStep step = execute(steps.workload.graph(), known ? point.roof->device().kind : DeviceKind::other);
+  const OpTotals totals = step.graph().totals();
   point.ai = totals.intensity();
   point.flops_per_sec = totals.flops / (steps.mean_ms / 1e3);
   if (point.roof) {
     put_under_roof(point);
-    if (const StepLimits limits = point.roof->limits(graph, point.precision); limits.bound == Bound::launch) {
+    if (const StepLimits limits = point.roof->limits(step, point.precision); limits.bound == Bound::launch) {
       point.bound = limits.bound;
       point.margin = limits.margin;
     }

@@ -3,6 +3,7 @@
 
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
 #include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>

@@ -94,7 +94,7 @@ void check_memory(const Workload& workload, int threads) {
   if (!machine || is_file_network(workload.network)) return;
   TrainingJob job;
   job.threads = threads;
-  const std::int64_t needed = estimate_memory(lower(workload.graph(), DeviceKind::cpu), job).peak_bytes;
+  const std::int64_t needed = estimate_memory(execute(workload.graph(), DeviceKind::cpu), job).peak_bytes;
   if (needed <= *machine) return;
   throw OutOfMemory(fmt::format("not tried: needs {:.1f} GB, the machine has {:.1f} GB",
                                 static_cast<double>(needed) * 1e-9, static_cast<double>(*machine) * 1e-9));

@@ -2,6 +2,7 @@
 // Both components in one program: a network run once by LibTorch, with the size that the core computes; a kind that
 // core fits with LibTorch's help; a step traced by a rule that core was given.
 #include <perfpred/op_graph.h>
+#include <perfpred/op_rule_registry.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/torch/ann.h>
 #include <perfpred/torch/network_module.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step as a device executes it. Expected operators are those that LibTorch's sources call (docs/counting.md).
-#include <perfpred/device.h>
-#include <perfpred/op_graph.h>
+#include <perfpred/executed_step.h>
+#include <perfpred/memory_estimate.h>
 #include <perfpred/workload.h>
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-OpGraph on_gpu(const Workload& workload) { return lower(workload.graph(), DeviceKind::gpu); }
+OpGraph on_gpu(const Workload& workload) { return execute(workload.graph(), DeviceKind::gpu).graph(); }
 
 Workload trained_with(std::string_view network, std::int64_t batch, Optimizer optimizer) {
   Workload workload = Workload::zoo(network, batch);
@@ -40,19 +40,19 @@ void expect_same(const OpGraph& a, const OpGraph& b) {
   EXPECT_EQ(a.activation_bytes(), b.activation_bytes());
 }
 
-TEST(Lower, LeavesWhatEveryDeviceExecutesAlike) {
+TEST(ExecutedStep, LeavesWhatEveryDeviceExecutesAlike) {
   const OpGraph resnet = trained_with("resnet18", 2, Optimizer::none).graph();
   for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu, DeviceKind::other}) {
-    expect_same(lower(resnet, device), resnet);
+    expect_same(execute(resnet, device).graph(), resnet);
   }
   for (const char* name : {"vgg11", "vit_b_32"}) {  // a bias is added by oneDNN itself
     const OpGraph step = Workload::zoo(name, 2).graph();
-    expect_same(lower(step, DeviceKind::cpu), step);
+    expect_same(execute(step, DeviceKind::cpu).graph(), step);
   }
 }
 
 /// Beside each convolution: a sum of the output and the bias; and a sum over the output's gradient.
-TEST(Lower, CudnnsConvolutionsHaveTheirBiasAddedAfterwards) {
+TEST(ExecutedStep, CudnnsConvolutionsHaveTheirBiasAddedAfterwards) {
   Workload workload = trained_with("vgg11", 2, Optimizer::none);
   std::int64_t convolutions = 0, elements = 0, channels = 0;
   for (const Layer& layer : build_network(workload).layers) {
@@ -82,7 +82,7 @@ std::int64_t biased_convolutions(const OpGraph& step) {
                        [&](const Op& op) { return op.kind == OpKind::convolution && step.inputs(op).size() == 3; });
 }
 
-TEST(Lower, DepthwiseKernelsAddTheirBias) {
+TEST(ExecutedStep, DepthwiseKernelsAddTheirBias) {
   OpGraph step;
   const auto convolve = [&](TensorId x, const Shape& window) {
     const TensorId weight = step.add_tensor(window, DataType::f32, TensorRole::parameter);
@@ -93,14 +93,14 @@ TEST(Lower, DepthwiseKernelsAddTheirBias) {
   convolve(step.add_tensor({2, 16, 8, 8}, DataType::f32, TensorRole::input), {16, 1, 3, 3});
   const TensorId sequence = step.add_tensor({2, 8, 16}, DataType::f32, TensorRole::input);
   convolve(step.add_view(sequence, {2, 16, 8}), {16, 1, 3});  // has channels last, but is no image
-  EXPECT_EQ(biased_convolutions(lower(step, DeviceKind::gpu)), 2);
+  EXPECT_EQ(biased_convolutions(execute(step, DeviceKind::gpu).graph()), 2);
   step.set_layout(Layout::nhwc);  // of images
-  EXPECT_EQ(biased_convolutions(lower(step, DeviceKind::gpu)), 1);
-  EXPECT_EQ(lower(step, DeviceKind::gpu).layout(), Layout::nhwc);
+  EXPECT_EQ(biased_convolutions(execute(step, DeviceKind::gpu).graph()), 1);
+  EXPECT_EQ(execute(step, DeviceKind::gpu).graph().layout(), Layout::nhwc);
 }
 
 /// Convolution.cpp, is_depthwise: a transposed convolution is none, also if its weight is [Cin, 1, ..].
-TEST(Lower, TransposedConvolutionsStayTransposed) {
+TEST(ExecutedStep, TransposedConvolutionsStayTransposed) {
   OpGraph step;
   const auto tensor = [&](const Shape& shape) { return step.add_tensor(shape, DataType::f32, TensorRole::activation); };
   const TensorId x = tensor({2, 16, 8, 8}), weight = tensor({16, 1, 3, 3}), bias = tensor({1}),
@@ -108,15 +108,15 @@ TEST(Lower, TransposedConvolutionsStayTransposed) {
   const std::array gradients = {tensor({2, 16, 8, 8}), tensor({16, 1, 3, 3}), tensor({1})};
   step.add_op(OpKind::convolution, Phase::forward, -1, std::array{x, weight, bias}, std::array{y}, true);
   step.add_op(OpKind::convolution_backward, Phase::backward, -1, std::array{y, x, weight}, gradients, true);
-  EXPECT_EQ(biased_convolutions(lower(step, DeviceKind::gpu)), 0);
+  EXPECT_EQ(biased_convolutions(execute(step, DeviceKind::gpu).graph()), 0);
   for (const DeviceKind device : {DeviceKind::gpu, DeviceKind::cpu}) {
-    const OpGraph lowered = lower(step, device);
+    const OpGraph lowered = execute(step, device).graph();
     for (const Op& op : lowered.ops()) EXPECT_EQ(op.transposed, is_convolution(op.kind));
   }
 }
 
 /// Its layer norms make all images channels-last, whose depthwise convolutions are cuDNN's (gpu_dispatch_test).
-TEST(Lower, ConvNextsBiasesAreAddedAfterwards) {
+TEST(ExecutedStep, ConvNextsBiasesAreAddedAfterwards) {
   Workload workload = trained_with("convnext_tiny", 2, Optimizer::none);
   for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::fp64}) {
     workload.precision = precision;
@@ -125,7 +125,7 @@ TEST(Lower, ConvNextsBiasesAreAddedAfterwards) {
   }
 }
 
-TEST(Lower, DropoutIsOneKernelThatKeepsAByteAnElement) {
+TEST(ExecutedStep, DropoutIsOneKernelThatKeepsAByteAnElement) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     Workload workload = trained_with("vgg11", 4, Optimizer::none);
     workload.precision = precision;
@@ -145,7 +145,32 @@ TEST(Lower, DropoutIsOneKernelThatKeepsAByteAnElement) {
   }
 }
 
-TEST(Lower, StochasticDepthIsNoDropout) {
+/// A program that keeps the dropout's result to the end of the step. Its mask, as the step was written, has 4 bytes an
+/// element and lives to the backward pass; on a GPU one byte an element does.
+TEST(ExecutedStep, KeepsTheTimesAtWhichMemoryIsGivenBack) {
+  constexpr std::int64_t n = 1024;
+  OpGraph step;
+  const TensorId x = step.add_tensor({4, n / 4}, DataType::f32, TensorRole::input);
+  const auto made = [&] { return step.add_like(x, TensorRole::activation); };
+  const TensorId mask = made(), y = made(), z = made(), gz = made(), gy = made();
+  step.add_op(OpKind::bernoulli, Phase::forward, -1, std::array{mask}, std::array{mask});
+  step.add_op(OpKind::div, Phase::forward, -1, std::array{mask}, std::array{mask});
+  step.add_op(OpKind::mul, Phase::forward, -1, std::array{x, mask}, std::array{y});
+  step.add_op(OpKind::relu, Phase::forward, -1, std::array{y}, std::array{z});
+  step.add_op(OpKind::threshold_backward, Phase::backward, -1, std::array{z, z}, std::array{gz});
+  step.add_op(OpKind::mul, Phase::backward, -1, std::array{gz, mask}, std::array{gy});
+  const auto peak = [&](DeviceKind device) {
+    TrainingJob job;
+    job.loader_batches = 1;
+    return estimate_memory(execute(step, device), job).peak_bytes;
+  };
+  step.set_freed_after(z, 4);
+  for (const TensorId id : {mask, gz, gy}) step.set_freed_after(id, 5);  // y: never
+  EXPECT_EQ(peak(DeviceKind::cpu), 4 * n * 5);                           // x, mask, y, gz; z or gy
+  EXPECT_EQ(peak(DeviceKind::gpu), 4 * n * 4 + n);
+}
+
+TEST(ExecutedStep, StochasticDepthIsNoDropout) {
   const Workload workload = trained_with("efficientnet_b0", 2, Optimizer::none);
   const OpGraph neutral = workload.graph(), gpu = on_gpu(workload);
   EXPECT_EQ(gpu.totals(OpKind::native_dropout).ops, 1);  // before the classifier
@@ -164,7 +189,7 @@ std::vector<std::int64_t> elements_of_kernels(std::int64_t count, std::int64_t e
     step.add_op(OpKind::add, Phase::optimizer, -1, in_place ? std::vector{x[i]} : std::vector{y[i], x[i]},
                 in_place ? std::array{x[i]} : std::array{y[i]});
   }
-  const OpGraph gpu = lower(step, DeviceKind::gpu);
+  const OpGraph gpu = execute(step, DeviceKind::gpu).graph();
   EXPECT_EQ(gpu.totals().flops, step.totals().flops);
   EXPECT_EQ(gpu.totals().bytes_read, step.totals().bytes_read);
   EXPECT_EQ(gpu.totals().bytes_written, step.totals().bytes_written);
@@ -173,7 +198,7 @@ std::vector<std::int64_t> elements_of_kernels(std::int64_t count, std::int64_t e
   return kernels;
 }
 
-TEST(Lower, AListIsAsManyKernelsAsItsTensorsAndBlocksNeed) {
+TEST(ExecutedStep, AListIsAsManyKernelsAsItsTensorsAndBlocksNeed) {
   EXPECT_THAT(elements_of_kernels(250, 10, true), ElementsAre(1100, 1100, 300));       // 110 tensors of one list
   EXPECT_THAT(elements_of_kernels(130, 10, false), ElementsAre(640, 640, 20));         // 64 of two lists
   EXPECT_THAT(elements_of_kernels(2, 65'536 * 160, true), ElementsAre(65'536 * 320));  // 320 blocks of 65,536
@@ -181,7 +206,7 @@ TEST(Lower, AListIsAsManyKernelsAsItsTensorsAndBlocksNeed) {
   EXPECT_THAT(elements_of_kernels(3, 65'536 * 320, true), ElementsAre(65'536 * 320, 65'536 * 320, 65'536 * 320));
 }
 
-TEST(Lower, AFusedUpdateIsAKernelForThirtySixTensors) {  // four lists: parameters, gradients, two moments
+TEST(ExecutedStep, AFusedUpdateIsAKernelForThirtySixTensors) {  // four lists: parameters, gradients, two moments
   const Workload workload = trained_with("mobilenet_v2", 2, Optimizer::adam);  // 158 small tensors
   const OpGraph neutral = workload.graph(), gpu = on_gpu(workload);
   EXPECT_EQ(gpu.totals(OpKind::fused_adam).ops, 5);
@@ -190,7 +215,7 @@ TEST(Lower, AFusedUpdateIsAKernelForThirtySixTensors) {  // four lists: paramete
 }
 
 /// torch/optim: the operators of _multi_tensor_adam and its like, each a kernel on lists; in copies of the parameters.
-TEST(Lower, ForeachHasAKernelForEachOperation) {
+TEST(ExecutedStep, ForeachHasAKernelForEachOperation) {
   struct Expected {
     Optimizer optimizer;
     std::int64_t operations, read, written;
@@ -216,18 +241,18 @@ TEST(Lower, ForeachHasAKernelForEachOperation) {
   }
 }
 
-TEST(Lower, OperatorsThatFollowEachOtherOnOtherListsAreNotJoined) {
+TEST(ExecutedStep, OperatorsThatFollowEachOtherOnOtherListsAreNotJoined) {
   const Workload workload = trained_with("resnet18", 2, Optimizer::adadelta);  // eleven operations, two of them `mul`
   const std::int64_t kernels = on_gpu(workload).totals(Phase::optimizer).ops;
   EXPECT_GE(kernels, 11 + 1);  // and the count of steps
   EXPECT_LE(kernels, 2 * 11 + 1);
 }
 
-TEST(Lower, AttentionWithoutAFusedKernelIsWrittenOut) {
+TEST(ExecutedStep, AttentionWithoutAFusedKernelIsWrittenOut) {
   Workload words = Workload::zoo("transformer:layers=2,hidden=32,heads=4,vocab=50", 3, {40});
   const double pairs = 3.0 * 4 * 40 * 40 * (32 / 4);
   // A CPU's kernel has no dropout.
-  const OpGraph cpu = lower(words.graph(), DeviceKind::cpu);
+  const OpGraph cpu = execute(words.graph(), DeviceKind::cpu).graph();
   EXPECT_EQ(cpu.totals(OpKind::attention).ops + cpu.totals(OpKind::attention_backward).ops, 0);
   EXPECT_EQ(cpu.totals(OpKind::bmm).flops, 2 * (4 + 8) * pairs);
   EXPECT_EQ(cpu.totals(OpKind::softmax).ops, 2);
@@ -236,7 +261,7 @@ TEST(Lower, AttentionWithoutAFusedKernelIsWrittenOut) {
   words.precision = Precision::fp64;
   EXPECT_EQ(on_gpu(words).totals(OpKind::attention).ops, 0);
   Workload images = Workload::zoo("vit_b_32", 2);
-  EXPECT_EQ(lower(images.graph(), DeviceKind::cpu).totals(OpKind::attention).ops, 12);
+  EXPECT_EQ(execute(images.graph(), DeviceKind::cpu).graph().totals(OpKind::attention).ops, 12);
   images.precision = Precision::fp64;
   EXPECT_EQ(on_gpu(images).totals(OpKind::attention_backward).ops, 0);
   EXPECT_EQ(on_gpu(images).totals(OpKind::softmax_backward).ops, 12);

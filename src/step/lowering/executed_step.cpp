@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What LibTorch 2.11 executes on a device in place of an operator of the neutral step. Named after each rule: the
 // function of aten/src/ATen/native that decides.
-#include <perfpred/device.h>
+#include <perfpred/executed_step.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "step/lowering/lowering.h"
 #include "step/permuted_image.h"
@@ -29,12 +31,12 @@ std::size_t convolution_bias(Lowering& lowering, std::size_t i) {
   if (out.empty()) return 0;
   if (op.kind == OpKind::convolution && in.size() == 3 && !has_depthwise_kernel(lowering, op)) {
     lowering.add(op, OpKind::convolution, in.first(2), out).flops = op.flops;
-    lowering.add(op, OpKind::add, {out[0], in[2]}, {out[0]});
+    lowering.add(op, OpKind::add, {out[0], in[2]}, {out[0]}).dispatched = false;
     return 1;
   }
   if (op.kind == OpKind::convolution_backward && out.size() == 3 && out[2] != no_tensor) {
     lowering.add(op, OpKind::convolution_backward, in, std::array{out[0], out[1], no_tensor}).flops = op.flops;
-    lowering.add(op, OpKind::sum, {in[0]}, {out[2]});
+    lowering.add(op, OpKind::sum, {in[0]}, {out[2]}).dispatched = false;
     return 1;
   }
   return 0;
@@ -141,10 +143,52 @@ void Lowering::keep(const Op& op) {
   made.flops = op.flops;
   made.bytes_read = op.bytes_read;
   made.bytes_written = op.bytes_written;
+  made.dispatched = op.dispatched;
 }
 
-OpGraph lower(const OpGraph& step, DeviceKind device) {
-  if (device == DeviceKind::other) return step;
+/// Memory is given back where the step as written does it: after the last operator that executes the one it names. What
+/// a rule made is given back after the last operator that uses it.
+OpGraph Lowering::take() {
+  if (from_.frees().empty()) return std::move(to_);
+  const auto made = static_cast<TensorId>(from_.tensors().size());
+  std::vector<std::pair<std::size_t, TensorId>> frees;
+  for (const auto& [op, storage] : from_.frees()) {
+    frees.emplace_back(op < executed_by_.size() ? executed_by_[op] : 0, storage);
+  }
+  std::map<TensorId, std::size_t> last_use;
+  for (std::size_t i = 0; i < to_.ops().size(); ++i) {
+    const auto use = [&](TensorId id) {
+      if (id == no_tensor) return;
+      if (const TensorId storage = to_.tensors()[id].storage; storage >= made) last_use[storage] = i;
+    };
+    for (const TensorId id : to_.inputs(to_.ops()[i])) use(id);
+    for (const TensorId id : to_.outputs(to_.ops()[i])) use(id);
+  }
+  for (const auto& [storage, op] : last_use) frees.emplace_back(op, storage);
+  std::sort(frees.begin(), frees.end());
+  for (const auto& [op, storage] : frees) to_.set_freed_after(storage, op);
+  return std::move(to_);
+}
+
+Precision product_precision(DataType type, Precision asked) {
+  switch (type) {
+    case DataType::f16:
+      return Precision::fp16;
+    case DataType::bf16:
+      return Precision::bf16;
+    case DataType::f64:
+      return Precision::fp64;
+    case DataType::f32: {
+      const bool single = asked == Precision::fp32 || asked == Precision::tf32 || asked == Precision::unknown;
+      return single ? asked : Precision::default_;
+    }
+    default:
+      return asked;
+  }
+}
+
+ExecutedStep execute(OpGraph step, DeviceKind device) {
+  if (device == DeviceKind::other) return {std::move(step), device};
   const std::span<const LoweringRule> rules =
       device == DeviceKind::gpu ? std::span<const LoweringRule>(gpu_rules) : std::span<const LoweringRule>(cpu_rules);
   Lowering lowering(step);
@@ -155,9 +199,10 @@ OpGraph lower(const OpGraph& step, DeviceKind device) {
       if (done > 0) break;
     }
     if (done == 0) lowering.keep(step.ops()[i]);
-    i += std::max<std::size_t>(done, 1);
+    lowering.finish(done = std::max<std::size_t>(done, 1));
+    i += done;
   }
-  return lowering.take();
+  return {lowering.take(), device};
 }
 
 }  // namespace perfpred

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+#include <perfpred/op_graph.h>
+
+namespace perfpred {
+
+/// One training step as LibTorch executes it on a kind of device (docs/counting.md). On a GPU, biases of convolutions
+/// are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists are as many
+/// kernels as CUDA launches, attention of doubles is written out. On a CPU, attention with dropout and RMS norms are
+/// written out, LSTMs split by layer and direction, GRUs and plain RNNs by position. On other devices the step is
+/// executed as written.
+///
+/// All that learns (layers, probes, tables of steps) and all that answers (time, memory, roofline, reports) reads this
+/// form; execute() alone makes it.
+class PERFPRED_API ExecutedStep {
+ public:
+  /// Operators in the order of execution, and tensors: those of the step as written keep their ids, new ones follow.
+  /// Where the step as written says when memory is given back (OpGraph::frees()), this graph does, too.
+  [[nodiscard]] const OpGraph& graph() const { return graph_; }
+  [[nodiscard]] DeviceKind device() const { return device_; }
+
+ private:
+  friend PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device);
+  ExecutedStep(OpGraph graph, DeviceKind device) : graph_(std::move(graph)), device_(device) {}
+
+  OpGraph graph_;
+  DeviceKind device_;
+};
+
+/// The precision at whose rate a step of precision `asked` multiplies operands of this type: half and double precision
+/// have their own; single precision in a step of another one is PyTorch's default.
+[[nodiscard]] PERFPRED_API Precision product_precision(DataType type, Precision asked);
+
+/// @param step  as Workload::graph(), StepFile::graph() or a trace gives it
+[[nodiscard]] PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device);
+
+}  // namespace perfpred

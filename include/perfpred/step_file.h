@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/op_graph.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace perfpred {
+
+/// A step that `perfpred.capture` recorded in Python (docs/step_file.md). Immutable; copies share what was read.
+class PERFPRED_API StepFile {
+ public:
+  /// @throws InputError naming the file and the operator or tensor that is wrong
+  explicit StepFile(const std::string& path);
+
+  [[nodiscard]] const std::string& name() const;  ///< `step:` and the first 12 hexadecimal digits of its SHA-256
+  [[nodiscard]] std::int64_t batch_size() const;  ///< of the step that was captured
+  [[nodiscard]] std::int64_t batches() const;     ///< of batch_size, whose gradients the step accumulates; >= 1
+  [[nodiscard]] Precision precision() const;
+  [[nodiscard]] Layout layout() const;                     ///< of most bytes of what 2-D convolutions read
+  [[nodiscard]] std::vector<std::int64_t> sample() const;  ///< sizes of its first input, without the batch; or empty
+
+  /// The step with a batch of this size.
+  /// @throws InputError for another size than batch_size() if only that was captured, and as add_tensor() does
+  [[nodiscard]] OpGraph graph(std::int64_t batch_size) const;
+
+ private:
+  struct Content;
+  std::shared_ptr<const Content> content_;
+};
+
+/// Writes a step file, from which StepFile::graph() gives the same step again, its operators, tensors and counts.
+/// @param batch_sizes  one, or two different ones, whose steps say those of all others
+/// @param step         gives the step of a batch of this size
+/// @throws InputError if the two steps differ in more than sizes that are linear in the batch, or if no file can be
+///                    made there; Error if writing fails
+PERFPRED_API void write_step(const std::string& path, Precision precision, const std::vector<std::int64_t>& batch_sizes,
+                             const std::function<OpGraph(std::int64_t batch)>& step);
+
+/// Makes the step files of a folder known to Workload::graph(): for the networks `step:<digits>`, `pt2:<digits>` and
+/// `torchscript:<digits>`, `<digits>_<optimizer>_<precision>.json` if the folder has it, else `<digits>.json`, whatever
+/// the workload's optimizer and precision. Folders are looked through in the order in which they were added; a file is
+/// read when it is first needed. A `step:<digits>` takes only the file that has these digits.
+/// @throws InputError if there is no such folder
+PERFPRED_API void add_graphs(const std::string& folder);
+
+/// Makes one step file known under its name. @throws InputError as StepFile does
+PERFPRED_API StepFile add_graph(const std::string& path);
+
+}  // namespace perfpred
