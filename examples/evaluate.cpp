@@ -45,9 +45,10 @@ void print(const std::string& name, const Evaluation& evaluation, const std::vec
              cli::cell(evaluation.width90_median, 100, 1));
 }
 
-void evaluate_model(const TimeRegressor& model, const std::string& measured, const std::string& out, bool json) {
+void evaluate_model(TimeRegressor model, const std::string& measured, const std::string& out, bool json) {
   const std::vector<AggregateRow> rows = read_aggregate(measured);
   const std::size_t seen = rows_fitted_on(model, rows);
+  for (const AggregateRow& row : rows) cli::give_rates(model, row.workload);
   const std::vector<Prediction> predictions = predict_rows(model, rows);
   const Evaluation evaluation = evaluate(rows, predictions);
   const std::map<std::string, std::size_t> outside = rows_outside(rows, predictions);

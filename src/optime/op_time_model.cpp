@@ -10,7 +10,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "catalogue/listed_device.h"
+#include "catalogue/device_table.h"
 #include "optime/op_model_state.h"
 #include "optime/probe.h"
 #include "statistics/confidence.h"
@@ -151,7 +151,9 @@ constexpr MachineEffects unknown_deviation = {0.5, 0.4, 0.3}, known_deviation = 
 const Device* learned_device(const OpModelState& state, const std::string& name) {
   const auto& kept = state.measured.devices;
   const auto found = std::find_if(kept.begin(), kept.end(), [&](const Device& d) { return d.name == name; });
-  return found == kept.end() ? listed_device(name) : &*found;
+  if (found != kept.end()) return &*found;
+  const ResolvedDevice listed = built_in_devices().resolve(name);
+  return listed.origin == DeviceOrigin::row ? listed.device : nullptr;
 }
 
 /// All that formulas read of a device. In a user's row it may differ from that of the device of the same name.
@@ -242,13 +244,11 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
   return OpModelAccess::predict(*this, step, device, precision, cuda_graph, {}, nullptr);
 }
 
-StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, const Device& asked, Precision precision,
-                                bool cuda_graph, const std::string& network, MachineEffects* slopes) {
+StepTime OpModelAccess::predict(const OpTimeModel& model, const OpGraph& step, const Device& device,
+                                Precision precision, bool cuda_graph, const std::string& network,
+                                MachineEffects* slopes) {
   const OpModelState& state = model.impl_->state;
-  const Device* learned = learned_device(state, asked.name);
-  const bool measured_anew =  // this CPU's rates, in each process
-      learned != nullptr && learned->kind == DeviceKind::cpu && asked.name == Device::this_cpu().name;
-  const Device& device = measured_anew ? *learned : asked;
+  const Device* learned = learned_device(state, device.name);
   StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
   if (learned != nullptr && rates_of(device, precision) != rates_of(*learned, precision)) on.matrix.name.clear();
   const auto layers = state.measured.rates.find(rates_key(on.matrix.name, precision));
