@@ -151,10 +151,11 @@ int main(int argc, char** argv) {
   return program.run(argc, argv, [&] {
     if (ops.given()) {
       if (!out.empty()) throw InputError("--out is for --measured and --runs-agg");
-      cli::refuse(prior_options, "--measured and --runs-agg");
+      cli::refuse({prior_options[0]}, "--measured and --runs-agg");
+      if (ops.of_operators()) cli::refuse({prior_options[1]}, "--measured, --runs-agg and --steps-train");
       if (ops.of_operators()) cli::refuse(graphs_options, "--measured, --runs-agg and --steps-train");
       if (!seed_option->empty() && !ops.draws_a_probe()) throw InputError("--seed requires --probe-rows");
-      ops.answer(protocol_name, options.seed, json);
+      ops.answer(protocol_name, prior.device_file.catalogue(), options.seed, json);
       return;
     }
     if (!model_file.empty()) {

@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
            {split_option, test_option, val_option, seed_option, features_option, prior_options[0]}) {
         if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
       }
-      if (layers.empty()) cli::refuse({prior_options[1]}, "--layers");
+      if (layers.empty() && steps.empty()) cli::refuse({prior_options[1]}, "--layers and --steps-train");
       train_ops(ops_dir, steps, layers, prior.device_file, out, json);
       return;
     }

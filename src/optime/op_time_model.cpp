@@ -207,14 +207,17 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::
   }
   use_catalogue_names(state);
   if (!steps.empty()) {
-    const StepTable table = read_step_tables(steps);
+    const StepTable table = read_step_tables(steps, devices);
     state.steps = StepModel::fit(pointers_to(table.rows));
+    state.measured.devices = table.own_devices;
     for (const auto& [reason, count] : table.unscored) {
       state.notes.push_back(fmt::format("{}: {} rows left out: {}", fmt::join(steps, ", "), count, reason));
     }
   }
   if (!layers.empty()) {
+    const std::vector<Device> of_steps = std::move(state.measured.devices);
     state.measured = fit_layers(layers, state.steps.parameters, devices);
+    for (const Device& device : of_steps) keep_own(state.measured.devices, device);
     state.notes.insert(state.notes.end(), state.measured.notes.begin(), state.measured.notes.end());
   }
   return OpTimeModel(std::move(impl));
