@@ -10,6 +10,7 @@
 
 #include "catalogue/device_table.h"
 #include "cli.h"
+#include "device_file.h"
 
 namespace {
 
@@ -54,15 +55,23 @@ int main(int argc, char** argv) {
   perfpred::cli::Program program("devices", "Shows the device catalogue, or one device of it.",
                                  "perfpred-devices \"RTX 3090\" --json");
   std::string name, own;
-  bool json = false;
-  program.add_option("NAME", name, "Name or alias; `cpu` measures this machine's");
+  bool json = false, measure = false;
+  program.add_option("NAME", name, "Name or alias; `cpu` is this machine's, measured once");
+  program.add_flag("--measure", measure, "Measure this machine's CPU now and keep its rates for predictions");
   program.add_option("--device-file,--devices", own, "Your own devices.csv: its rows are added");
   program.add_flag("--json", json, "Print one JSON document");
   return program.run(argc, argv, [&] {
-    perfpred::DeviceCatalogue catalogue;
-    if (!own.empty()) catalogue.add(own);
+    const perfpred::cli::DeviceFile file{own};
+    perfpred::DeviceCatalogue catalogue = file.catalogue_for(measure ? "" : name);
+    if (measure) {
+      if (name.empty()) name = "cpu";
+      if (catalogue.resolve(name).origin != perfpred::DeviceOrigin::this_cpu) {
+        throw perfpred::InputError("--measure is for this machine's CPU where --device-file has no row of it");
+      }
+      catalogue.set_cpu(perfpred::cli::rated_cpu_said(true));
+    }
     std::vector<perfpred::Device> devices(catalogue.devices().begin(), catalogue.devices().end());
-    if (!name.empty()) devices = {catalogue.find_measured(name)};
+    if (!name.empty()) devices = {catalogue.find(name)};
     if (json) {
       nlohmann::ordered_json document = {{"devices", nlohmann::ordered_json::array()}};
       for (const auto& device : devices) document["devices"].push_back(to_json(device));

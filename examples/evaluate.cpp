@@ -45,9 +45,10 @@ void print(const std::string& name, const Evaluation& evaluation, const std::vec
              cli::cell(evaluation.width90_median, 100, 1));
 }
 
-void evaluate_model(const TimeRegressor& model, const std::string& measured, const std::string& out, bool json) {
+void evaluate_model(TimeRegressor model, const std::string& measured, const std::string& out, bool json) {
   const std::vector<AggregateRow> rows = read_aggregate(measured);
   const std::size_t seen = rows_fitted_on(model, rows);
+  for (const AggregateRow& row : rows) cli::give_rates(model, row.workload);
   const std::vector<Prediction> predictions = predict_rows(model, rows);
   const Evaluation evaluation = evaluate(rows, predictions);
   const std::map<std::string, std::size_t> outside = rows_outside(rows, predictions);
@@ -150,10 +151,11 @@ int main(int argc, char** argv) {
   return program.run(argc, argv, [&] {
     if (ops.given()) {
       if (!out.empty()) throw InputError("--out is for --measured and --runs-agg");
-      cli::refuse(prior_options, "--measured and --runs-agg");
+      cli::refuse({prior_options[0]}, "--measured and --runs-agg");
+      if (ops.of_operators()) cli::refuse({prior_options[1]}, "--measured, --runs-agg and --steps-train");
       if (ops.of_operators()) cli::refuse(graphs_options, "--measured, --runs-agg and --steps-train");
       if (!seed_option->empty() && !ops.draws_a_probe()) throw InputError("--seed requires --probe-rows");
-      ops.answer(protocol_name, options.seed, json);
+      ops.answer(protocol_name, prior.device_file.catalogue(), options.seed, json);
       return;
     }
     if (!model_file.empty()) {

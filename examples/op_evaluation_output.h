@@ -46,11 +46,12 @@ class OpEvaluationOptions {
   /// Whether something is random: the choice of the probe's rows.
   [[nodiscard]] bool draws_a_probe() const { return !probe_->empty(); }
 
-  void answer(const std::string& protocol, std::uint64_t seed, bool json) const {
+  /// @param devices  those that steps may be of
+  void answer(const std::string& protocol, const DeviceCatalogue& devices, std::uint64_t seed, bool json) const {
     if (!ops_dir_.empty()) {
       show(evaluate_ops(protocol, seed), json);
     } else {
-      show(evaluate_step_rows(protocol), json);
+      show(evaluate_step_rows(protocol, devices), json);
     }
   }
 
@@ -66,10 +67,11 @@ class OpEvaluationOptions {
     throw InputError("--ops-dir goes with --test-ops-dir, --protocol seen or --protocol device");
   }
 
-  [[nodiscard]] StepEvaluation evaluate_step_rows(const std::string& protocol) const {
+  [[nodiscard]] StepEvaluation evaluate_step_rows(const std::string& protocol, const DeviceCatalogue& devices) const {
     if (!steps_test_file_.empty()) {
       if (!protocol.empty()) throw InputError("give --steps-test or --protocol, not both");
-      return evaluate_step_test(read_step_tables(steps_train_), read_step_table(steps_test_file_), probe_networks_);
+      return evaluate_step_test(read_step_tables(steps_train_, devices), read_step_table(steps_test_file_, devices),
+                                probe_networks_);
     }
     const auto by = protocol == "device"   ? StepProtocol::device
                     : protocol == "lono"   ? StepProtocol::lono
@@ -79,7 +81,7 @@ class OpEvaluationOptions {
                         : throw InputError(
                               "--steps-train goes with --steps-test or --protocol device, lono, family or "
                               "device_family");
-    return evaluate_steps(read_step_tables(steps_train_), by, probe_networks_);
+    return evaluate_steps(read_step_tables(steps_train_, devices), by, probe_networks_);
   }
 
   static nlohmann::json errors_json(const ErrorSample& sample, bool with_coverage) {

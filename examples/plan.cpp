@@ -167,10 +167,14 @@ int main(int argc, char** argv) {
     RunPlan plan;
     if (!predicted) {
       plan = plan_runs(rows, request);
-    } else if (model_file.empty()) {
-      plan = plan_runs(rows, request, TimeRegressor::standard(request.catalogue));
     } else {
-      plan = plan_runs(rows, request, TimeRegressor::load(model_file, request.catalogue));
+      TimeRegressor model = model_file.empty() ? TimeRegressor::standard(request.catalogue)
+                                               : TimeRegressor::load(model_file, request.catalogue);
+      for (const AggregateRow& row : rows) {
+        cli::give_rates(model, row.workload);
+        for (const std::string& device : devices) cli::give_rates(model, model.on_device(row.workload, device));
+      }
+      plan = plan_runs(rows, request, model);
     }
     const bool optimal = plan.status == PlanStatus::optimal;
     if (!optimal && plan.status != PlanStatus::feasible) refuse(plan, request, budget_sec);

@@ -101,7 +101,7 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<JobAn
 }
 
 /// The answer to one request, an object of workload fields. @throws InputError
-std::string answer_line(const TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms,
+std::string answer_line(TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms,
                         const std::string& line) {
   const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
   if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
@@ -110,12 +110,14 @@ std::string answer_line(const TimeRegressor& model, const ModelRequests& request
     fields.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
   }
   const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
-  return to_json(answer_job(model, requests.of_fields(fields), terms, images_given)).dump();
+  const Workload workload = requests.of_fields(fields);
+  cli::give_rates(model, workload);
+  return to_json(answer_job(model, workload, terms, images_given)).dump();
 }
 
 /// One request a line; one answer a line, an object with `error` for a bad request. A line that was answered before
 /// gets the same answer at once.
-void answer_lines(const TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms) {
+void answer_lines(TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms) {
   constexpr std::size_t max_known = 100'000;
   std::unordered_map<std::string, std::string> known;
   std::string line;
@@ -189,8 +191,8 @@ int main(int argc, char** argv) {
       }
       if (!out.empty()) throw InputError("--out holds times of epochs; a captured step needs --train-images for it");
     };
-    const TimeRegressor model = model_file.empty() ? TimeRegressor::standard(device_file.catalogue())
-                                                   : TimeRegressor::load(model_file, device_file.catalogue());
+    TimeRegressor model = model_file.empty() ? TimeRegressor::standard(device_file.catalogue())
+                                             : TimeRegressor::load(model_file, device_file.catalogue());
     const std::string swept = sweep.substr(0, sweep.find('='));
     if (!step.empty()) asked.take(add_graph(step), swept);
     const ModelRequests requests(model, asked.fields());
@@ -202,6 +204,7 @@ int main(int argc, char** argv) {
     std::vector<Prediction> predictions;
     std::vector<JobAnswer> answers;
     const auto answer = [&](const Workload& workload) {
+      cli::give_rates(model, workload);
       if (!table_only) {
         answers.push_back(answer_job(model, workload, terms, images_given));
         if (!answers.back().knows_epoch) refuse_epoch_options();

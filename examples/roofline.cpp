@@ -95,8 +95,8 @@ int main(int argc, char** argv) {
     if ((!ncu.empty() || ai) && !peak_flops && !device_map(devices).contains("")) {
       throw InputError("--device is missing (or --peak-flops and --peak-bw): --ncu and --ai do not state theirs");
     }
-    StudyDevices known = {DeviceCatalogue(), device_map(devices), std::nullopt};
-    if (!own.empty()) known.catalogue.add(own);
+    StudyDevices known = {cli::DeviceFile{own}.catalogue(), device_map(devices), std::nullopt,
+                          [] { return cli::rated_cpu_said(); }};
     if (peak_flops) known.by_hand.emplace(label.empty() ? "device" : label, *peak_flops, *peak_bw);
     RooflineStudy study(std::move(known), parse_precision(precision));
     if (!iterations.empty()) study.add(summarise_iterations(iterations, warmup));

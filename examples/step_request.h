@@ -135,7 +135,7 @@ struct StepRequest {
 
   void show(const NetworkSteps& steps) const {
     std::optional<Device> on;
-    if (!device.empty()) on = device_file.catalogue().find_measured(device);
+    if (!device.empty()) on = device_file.catalogue_for(device).find(device);
     const StepReport report = report_step(steps, batch_size, parse_precision(precision), on);
     if (report.device && !report.device->largest_batch_unknown.empty()) {
       fmt::print(stderr, "the largest batch is not known: {}\n", report.device->largest_batch_unknown);

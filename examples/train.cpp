@@ -22,6 +22,7 @@
 #include "evaluate/evaluation.h"
 #include "graphs_option.h"
 #include "metrics_output.h"
+#include "optime/layers/layer_rows.h"
 #include "prior_option.h"
 #include "rejected_output.h"
 #include "text/json.h"
@@ -70,7 +71,11 @@ void train_ops(const std::string& ops_dir, const std::vector<std::string>& steps
                const cli::DeviceFile& device_file, const std::string& out, bool json) {
   if (ops_dir.empty() && layers.empty()) throw InputError("--ops-dir is missing, and so is --layers");
   const auto start = std::chrono::steady_clock::now();
-  const OpTimeModel model = OpTimeModel::fit(ops_dir, steps, layers, device_file.catalogue());
+  DeviceCatalogue devices = device_file.catalogue();
+  for (const LayerRow& row : layers.empty() ? std::vector<LayerRow>() : read_layer_rows(layers)) {
+    if (devices.resolve(row.device).lacks_rates()) devices.set_cpu(cli::rated_cpu_said());
+  }
+  const OpTimeModel model = OpTimeModel::fit(ops_dir, steps, layers, devices);
   const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!out.empty()) model.save(out);
   nlohmann::json dropped = nlohmann::json::array();
@@ -168,7 +173,7 @@ int main(int argc, char** argv) {
            {split_option, test_option, val_option, seed_option, features_option, prior_options[0]}) {
         if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
       }
-      if (layers.empty()) cli::refuse({prior_options[1]}, "--layers");
+      if (layers.empty() && steps.empty()) cli::refuse({prior_options[1]}, "--layers and --steps-train");
       train_ops(ops_dir, steps, layers, prior.device_file, out, json);
       return;
     }
@@ -182,7 +187,7 @@ int main(int argc, char** argv) {
       return;
     }
     if (runs_agg.empty()) throw InputError("--runs-agg is missing");
-    if (!features_out.empty()) write_features(features_out, rows);
+    if (!features_out.empty()) write_features(features_out, rows, prior.device_file.catalogue());
     const Split split =
         split_file.empty() ? split_rows(rows, test_fraction, val_fraction, fit.seed) : read_split(split_file, rows);
     fit.progress = progress_on_terminal();

@@ -271,20 +271,68 @@ TEST(Device, FieldsReadBack) {
   EXPECT_EQ(catalogue.find("MI300X"), device);
 }
 
-TEST(Device, CpuIsMeasuredOnlyWhereItIsAsked) {
-  const Device unmeasured = DeviceCatalogue().find("cpu");
-  EXPECT_EQ(unmeasured.kind, DeviceKind::cpu);
-  EXPECT_GT(unmeasured.mem_gb, 0);
-  EXPECT_GE(unmeasured.sms, 1);
-  EXPECT_EQ(unmeasured.fp32_tflops, std::nullopt);
-  EXPECT_EQ(unmeasured.mem_bw_gbs, std::nullopt);
-  const Device cpu = DeviceCatalogue().find_measured("cpu");
-  EXPECT_EQ(cpu.name, unmeasured.name);
+TEST(DeviceCatalogue, ATextHasOneMeaning) {
+  const DeviceCatalogue catalogue;
+  for (const char* text : {"T4", "t4", "Tesla T4", "nvidia-tesla-t4"}) {
+    EXPECT_EQ(catalogue.resolve(text).origin, DeviceOrigin::row) << text;
+    EXPECT_EQ(catalogue.resolve(text).device, catalogue.resolve("T4").device) << text;
+  }
+  EXPECT_EQ(catalogue.resolve("V100").origin, DeviceOrigin::ambiguous);
+  EXPECT_EQ(catalogue.resolve("no such card").origin, DeviceOrigin::unknown);
+  EXPECT_EQ(catalogue.resolve("unknown").origin, DeviceOrigin::unknown);
+  for (const char* text : {"V100", "no such card"}) {
+    EXPECT_EQ(catalogue.resolve(text).device, nullptr) << text;
+    EXPECT_EQ(catalogue.resolve(text).kind(false), DeviceKind::gpu) << text;
+    EXPECT_EQ(catalogue.resolve(text).kind(true), DeviceKind::cpu) << text;
+  }
+  EXPECT_EQ(catalogue.resolve("T4").kind(true), DeviceKind::gpu);
+}
+
+TEST(DeviceCatalogue, CpuAndTheModelNameOfThisMachinesAreOneDevice) {
+  const std::string model = Device::this_cpu().name;
+  const testing::TemporaryFolder folder;
+  for (const std::string& name : {std::string("cpu"), model}) {
+    DeviceCatalogue catalogue;
+    for (const std::string& text : {std::string("CPU"), model}) {
+      EXPECT_EQ(catalogue.resolve(text).origin, DeviceOrigin::this_cpu) << text;
+    }
+    catalogue.add(folder.write("own.csv", "name,kind,fp32_tflops,mem_bw_gbs\n\"" + name + "\",cpu,1,50\n"));
+    for (const std::string& text : {std::string("CPU"), model}) {
+      EXPECT_EQ(catalogue.resolve(text).origin, DeviceOrigin::row) << text;
+      EXPECT_EQ(catalogue.find(text).mem_bw_gbs, 50) << text;
+    }
+  }
+}
+
+TEST(DeviceCatalogue, RatesOfThisCpuAreThoseThatSomebodyGave) {
+  DeviceCatalogue catalogue;
+  Device cpu = catalogue.find("cpu");
+  EXPECT_EQ(cpu.kind, DeviceKind::cpu);
   EXPECT_FALSE(cpu.name.empty());
+  EXPECT_GT(cpu.mem_gb, 0);
+  EXPECT_GE(cpu.sms, 1);
+  EXPECT_EQ(cpu.fp32_tflops, std::nullopt);
+  EXPECT_TRUE(catalogue.resolve("cpu").lacks_rates());
+  EXPECT_THAT(refusal([&] { (void)catalogue.resolve("cpu").rated(); }),
+              AllOf(HasSubstr("perfpred-devices --measure"), HasSubstr("set_cpu(Device::measured_cpu())")));
+  cpu.fp32_tflops = 1.5;
+  cpu.mem_bw_gbs = 70;
+  catalogue.set_cpu(cpu);
+  EXPECT_EQ(catalogue.resolve(cpu.name).rated(), cpu);
+  EXPECT_EQ(catalogue.resolve("cpu").origin, DeviceOrigin::this_cpu);
+  EXPECT_TRUE(catalogue.candidates("cpu").empty());  // it is no row
+  cpu.mem_bw_gbs = 7e6;
+  EXPECT_THAT(refusal([&] { catalogue.set_cpu(cpu); }), HasSubstr("unit"));
+  EXPECT_THAT(refusal([&] { catalogue.set_cpu(catalogue.find("T4")); }), HasSubstr("is not this machine's CPU"));
+  EXPECT_EQ(catalogue.find("cpu").mem_bw_gbs, 70);
+}
+
+TEST(Device, ACpuIsMeasured) {
+  const Device cpu = Device::measured_cpu();
+  EXPECT_EQ(cpu.name, Device::this_cpu().name);
   EXPECT_GT(cpu.fp32_tflops, 0);
   EXPECT_GT(cpu.fp64_tflops, 0);
   EXPECT_GT(cpu.mem_bw_gbs, 0);
-  EXPECT_GT(cpu.mem_gb, 0);
   DeviceCatalogue catalogue;
   catalogue.add(cpu);
   EXPECT_EQ(catalogue.find("cpu"), cpu);

@@ -20,7 +20,7 @@ TEST(FeaturesFile, HoldsWhatCanBeCountedByHand) {
   zoo.workload = Workload::zoo("resnet18", 32);
   zoo.n = 0;  // ran out of memory, say: no label
   const testing::TemporaryFolder folder;
-  write_features(folder.file("features.csv"), std::vector<AggregateRow>{cnn, zoo});
+  write_features(folder.file("features.csv"), std::vector<AggregateRow>{cnn, zoo}, DeviceCatalogue());
   std::ifstream file(folder.file("features.csv"));
   std::string header, first, second;
   std::getline(file, header);

@@ -22,7 +22,7 @@ TEST(StepShape, ClosedFormEqualsTheOpGraph) {
   for (int depth = 1; depth <= 5; ++depth) {
     for (const int base : {1, 16, 100}) {
       const Workload workload = Workload::cifar_cnn(depth, base, 64);
-      const StepShape shape(workload);
+      const StepShape shape(workload, DeviceKind::gpu);
       const OpGraph graph = workload.graph();
       double params = 0;
       for (const StepLayer& layer : shape.layers()) params += layer.params;
@@ -42,10 +42,10 @@ TEST(StepShape, ClosedFormEqualsTheOpGraph) {
 TEST(StepShape, MixedPrecisionHasTheSameLayers) {
   for (const char* network : {"resnet18", "densenet121", "vit_b_16", "gpt2"}) {
     Workload workload = Workload::zoo(network, 8);
-    const StepShape single(workload);
+    const StepShape single(workload, DeviceKind::gpu);
     for (const Precision precision : {Precision::bf16, Precision::fp16}) {
       workload.precision = precision;
-      const StepShape mixed(workload);
+      const StepShape mixed(workload, DeviceKind::gpu);
       ASSERT_EQ(mixed.layers().size(), single.layers().size()) << network;
       for (std::size_t i = 0; i < single.layers().size(); ++i) {
         const StepLayer &one = mixed.layers()[i], &other = single.layers()[i];
@@ -62,28 +62,22 @@ TEST(StepShape, MixedPrecisionHasTheSameLayers) {
 TEST(StepShape, TakesAStepThatIsAtHand) {
   const Workload workload = Workload::zoo("resnet18", 32), larger = Workload::zoo("resnet18", 32, {3, 256, 256});
   const OpGraph step = larger.graph();
-  const StepShape given(workload, &step), made(larger);
+  const StepShape given(workload, DeviceKind::gpu, &step), made(larger, DeviceKind::gpu);
   EXPECT_EQ(given.layers()[3].flops, made.layers()[3].flops);
 }
 
 TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
-  Workload workload = Workload::cifar_cnn(1, 20, 64);
-  const auto expect = [&](double filled) {
-    const StepShape shape(workload);
+  const auto expect = [&](DeviceKind device, double filled) {
+    const StepShape shape(Workload::cifar_cnn(1, 20, 64), device);
     EXPECT_EQ(shape.layers()[0].padded_flops, 2 * 2 * 9 * 3 * filled * 1024);  // the network's own input stays as it is
     EXPECT_EQ(shape.layers()[1].padded_flops, 3 * 2 * 9 * filled * filled * 1024);
     EXPECT_EQ(shape.layers()[1].elements, 2 * filled * 1024);
     EXPECT_EQ(shape.layers()[1].flops, 3 * 2 * 9 * 20 * 20 * 1024);
     EXPECT_EQ(shape.layers()[2].padded_flops, shape.layers()[2].flops);  // dense
   };
-  expect(24);
-  workload.threads = 2;  // a CPU
-  expect(32);
-  workload.device = "T4";  // known to be none, whatever its threads
-  expect(24);
-  Workload zoo = Workload::zoo("mobilenet_v2", 32);
-  zoo.threads = 2;
-  const StepShape zoo_shape(zoo);
+  expect(DeviceKind::gpu, 24);
+  expect(DeviceKind::cpu, 32);
+  const StepShape zoo_shape(Workload::zoo("mobilenet_v2", 32), DeviceKind::cpu);
   for (const StepLayer& layer : zoo_shape.layers()) {
     EXPECT_GE(layer.padded_flops, layer.flops);
     EXPECT_LE(layer.padded_flops,
@@ -92,7 +86,7 @@ TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
 }
 
 TEST(Physics, GradientIsTheDerivative) {
-  const StepShape shape(Workload::cifar_cnn(3, 32, 128));
+  const StepShape shape(Workload::cifar_cnn(3, 32, 128), DeviceKind::gpu);
   Costs costs;
   costs << 5e-6, 1e-3, 1e-4, 1e-14, 4e-12, 5e-11, 6e-11, 7e-11;
   Costs gradient;
@@ -109,12 +103,12 @@ TEST(Physics, GradientIsTheDerivative) {
 TEST(Physics, RecoversTheMachineThatMadeTheTimes) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   std::vector<StepShape> shapes;
-  for (const AggregateRow& row : rows) shapes.emplace_back(row.workload);
+  for (const AggregateRow& row : rows) shapes.emplace_back(row.workload, DeviceKind::gpu);
   std::vector<PhysicsRow> physics;
   for (std::size_t i = 0; i < rows.size(); ++i) physics.push_back({&shapes[i], std::log(*rows[i].avg_time_mean)});
   const Costs costs = fit_costs(physics, 3);
   const Workload larger = Workload::cifar_cnn(5, 128, 512);  // not among the rows
-  EXPECT_NEAR(epoch_time(costs, StepShape(larger)).total() / made_up_time(larger, 0), 1, 0.03);
+  EXPECT_NEAR(epoch_time(costs, StepShape(larger, DeviceKind::gpu)).total() / made_up_time(larger, 0), 1, 0.03);
 }
 
 TEST(Physics, WeightsThatNoRowShowsCostAnElementWhatOtherTrafficDoes) {
@@ -123,7 +117,7 @@ TEST(Physics, WeightsThatNoRowShowsCostAnElementWhatOtherTrafficDoes) {
     if (row.workload.depth == 2) rows.push_back(row);  // positions of 64 and more only
   }
   std::vector<StepShape> shapes;
-  for (const AggregateRow& row : rows) shapes.emplace_back(row.workload);
+  for (const AggregateRow& row : rows) shapes.emplace_back(row.workload, DeviceKind::gpu);
   std::vector<PhysicsRow> physics;
   for (std::size_t i = 0; i < rows.size(); ++i) physics.push_back({&shapes[i], std::log(*rows[i].avg_time_mean)});
   const auto deep = static_cast<Eigen::Index>(Cost::deep_weights);
@@ -140,7 +134,7 @@ TEST(Physics, KrigedCostsAreTheMostLikelyUnderCorrelatedErrors) {
   const std::vector<AggregateRow> rows = made_up_rows(0.03);
   const auto n = static_cast<Eigen::Index>(rows.size());
   std::vector<StepShape> shapes;
-  for (const AggregateRow& row : rows) shapes.emplace_back(row.workload);
+  for (const AggregateRow& row : rows) shapes.emplace_back(row.workload, DeviceKind::gpu);
   std::vector<PhysicsRow> physics;
   for (std::size_t i = 0; i < rows.size(); ++i) physics.push_back({&shapes[i], std::log(*rows[i].avg_time_mean)});
   Eigen::MatrixXd covariance(n, n);  // of neighbours in the table

@@ -21,7 +21,7 @@ namespace perfpred {
 /// Seconds per epoch on a made-up machine, which spends time on launches, FLOPs, weights and input.
 /// @param noise  of the logarithm
 inline double made_up_time(const Workload& workload, double noise) {
-  const StepShape shape(workload);
+  const StepShape shape(workload, DeviceKind::gpu);
   double step = 1e-3, flops = 0, params = 0;
   for (const StepLayer& layer : shape.layers()) {
     step += 2e-4;

@@ -50,7 +50,7 @@ TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
   const Eigen::VectorXd alpha = covariance.fullPivLu().solve(residuals);
   for (const int batch : {64, 512, 700}) {
     const Workload asked = Workload::cifar_cnn(4, 32, batch);
-    const StepShape shape(asked);
+    const StepShape shape(asked, DeviceKind::gpu);
     const Place place = shape.place(batch);
     const Eigen::MatrixXd at =
         kernel.scaled(Eigen::Map<const Eigen::Matrix<double, 1, ResidualKernel::inputs>>(place.data()));

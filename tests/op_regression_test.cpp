@@ -69,11 +69,16 @@ TEST(OpRegression, WithoutRunsAnswersAreTheOpModels) {
   EXPECT_EQ(model.predict(std::vector<Workload>{asked})[0].time_sec.p50, answer.time_sec.p50);
 }
 
+OpView view_of(const OpPrior& prior, const Workload& workload) {
+  static const DeviceCatalogue devices;
+  return prior.view(workload, devices.resolve(workload.device), nullptr);
+}
+
 TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecision) {
   OpModelState state = OpModelAccess::state(OpTimeModel::standard());
   state.steps.networks.clear();
   const auto prior_of = [](const OpModelState& of) {
-    return OpPrior(std::make_shared<const OpTimeModel>(OpModelAccess::model(of)), {});
+    return OpPrior(std::make_shared<const OpTimeModel>(OpModelAccess::model(of)));
   };
   const OpPrior without = prior_of(state);
   const StepDevice on =
@@ -82,11 +87,11 @@ TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecis
       std::log(1.5), 0.1};
   const OpPrior with = prior_of(state);
   const auto longer = [&](const Workload& workload) {
-    return with.view(workload, nullptr).step.sec.p50 / without.view(workload, nullptr).step.sec.p50;
+    return view_of(with, workload).step.sec.p50 / view_of(without, workload).step.sec.p50;
   };
   Workload known = job("resnet50", 32, "V100-SXM2-16GB");
   EXPECT_NEAR(longer(known), 1.5, 1e-9);
-  EXPECT_LT(with.view(known, nullptr).deviation(), without.view(known, nullptr).deviation());
+  EXPECT_LT(view_of(with, known).deviation(), view_of(without, known).deviation());
   known.input = {3, 192, 192};
   EXPECT_EQ(longer(known), 1);
   known = job("resnet50", 32, "V100-SXM2-16GB");
@@ -162,20 +167,21 @@ TEST(OpRegression, IntervalsHoldRunsOfAMachineWhoseSpeedWanders) {
 }
 
 TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
-  const OpPrior prior(nullptr, DeviceCatalogue());
+  const OpPrior prior(nullptr);
+  const DeviceCatalogue devices;
   const OpGraph step = job("squeezenet1_1", 1, "T4").graph();
-  for (const Device& device : prior.devices().devices()) {
+  for (const Device& device : devices.devices()) {
     for (const Precision precision :
          {Precision::fp64, Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::default_}) {
       Workload asked = job("squeezenet1_1", 1, device.name.c_str());
       asked.precision = precision;
       bool answers = true;
       try {
-        (void)prior.view(asked, &step);
+        (void)prior.view(asked, devices.resolve(asked.device), &step);
       } catch (const InputError&) {
         answers = false;
       }
-      EXPECT_EQ(prior.knows_device(asked), answers) << asked.key();
+      EXPECT_EQ(knows_rates(asked, devices.resolve(asked.device)), answers) << asked.key();
     }
   }
 }
@@ -352,18 +358,19 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   std::vector<AggregateRow> rows;
-  OpRegression regression(std::make_shared<const OpPrior>(nullptr, DeviceCatalogue()));
+  const DeviceCatalogue devices;
+  OpRegression regression(std::make_shared<const OpPrior>(nullptr));
   for (const std::string_view network : zoo_networks()) {
     const double away = 0.2 + 0.1 * normal(random);
     for (std::int64_t batch = 1; batch <= 64; batch *= 2) {
       const Workload measured = job(std::string(network).c_str(), batch, "T4");
-      const double expected = regression.estimate(measured, nullptr).log_sec;
+      const double expected = regression.estimate(measured, devices.resolve(measured.device), nullptr).log_sec;
       rows.push_back(row_of(measured, std::exp(expected + away + 0.02 * normal(random))));
     }
   }
   const std::string bad = rows[100].workload.key();
   *rows[100].avg_time_mean *= 20;
-  regression.learn(rows);
+  regression.learn(rows, devices);
   ASSERT_THAT(regression.dropped(), ::testing::Contains(::testing::Field(&RejectedRun::key, bad)));
 
   // All rows, as the model's file has them, by a dense solve.
@@ -395,9 +402,9 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   for (const char* network : {"resnet50", "vgg16", "mobilenet_v2", "bert_base", "densenet121", "gpt2"}) {
     for (const char* device : {"T4", "V100-SXM2-16GB"}) asked.push_back(job(network, 24, device));
   }
-  const JointNormal joint = regression.joint(asked);
+  const JointNormal joint = regression.joint(asked, devices);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const OpRegression::Estimate estimate = regression.estimate(asked[i], nullptr);
+    const OpRegression::Estimate estimate = regression.estimate(asked[i], devices.resolve(asked[i].device), nullptr);
     const OpPlace place(asked[i], estimate.view.deviation(), estimate.view.features, estimate.view.slopes);
     Eigen::VectorXd shared(n);
     for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread.covariance(place, known[static_cast<std::size_t>(k)].place);

@@ -2,6 +2,10 @@
 // What is read from folders of operators and from tables of steps.
 #include "optime/op_rows.h"
 
+#include <perfpred/op_graph.h>
+#include <perfpred/op_time_model.h>
+#include <perfpred/workload.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,6 +96,35 @@ TEST(StepTable, SaysWhyARowIsLeftOut) {
   EXPECT_EQ(table_of("alexnet", "synthetic 16").unscored.count("picture that does not fit the network"), 1U);
   EXPECT_EQ(table_of("mynet", "synthetic 224").unscored.count("unknown network"), 1U);
   EXPECT_THAT(refusal([] { (void)table_of("resnet50", "ImageNet", "0.3"); }), HasSubstr("steps.csv:2: batch \"0.3\""));
+}
+
+TEST(StepTable, StepsOfADeviceOfOnesOwnAreLearned) {
+  const TemporaryFolder folder;
+  testing::write_made_up_ops(folder);
+  const std::string own =
+      "name,aliases,arch,sms,fp32_tflops,fp32_vector_tflops,mem_bw_gbs\nLab Card,the lab's,Turing,40,8.1,8.1,320\n";
+  DeviceCatalogue devices;
+  devices.add(folder.write("own.csv", own));
+  std::string steps = "source,gpu,model,dataset,batch,precision,ms_per_step\n";
+  for (int batch = 1; batch <= 100; ++batch) {
+    steps += std::string("lab,") + (batch % 2 == 0 ? "LAB CARD" : "the lab's") + ",resnet18,synthetic 224," +
+             std::to_string(batch) + ",fp32," + std::to_string(20 + 2 * batch) + "\n";
+  }
+  const std::string table = folder.write("steps.csv", steps);
+  EXPECT_EQ(read_step_table(table).unscored.at("unknown device"), 100U);
+
+  const std::string path = folder.file("model.json");
+  OpTimeModel::fit(folder.path(), {table}, {}, devices).save(path);
+  const OpTimeModel model = OpTimeModel::load(path);
+  ASSERT_EQ(model.devices().size(), 1U);
+  EXPECT_EQ(model.devices()[0], devices.find("Lab Card"));
+  const OpGraph step = Workload::zoo("resnet18", 64).graph();
+  const StepTime time = model.predict(step, devices.find("Lab Card"), Precision::fp32);
+  EXPECT_NEAR(time.sec.p50, 0.148, 0.015);
+  EXPECT_EQ(time.provenance, Provenance::probe);
+  Device other = devices.find("Lab Card");
+  other.mem_bw_gbs = 640;  // not the card that was measured
+  EXPECT_NE(model.predict(step, other, Precision::fp32).provenance, Provenance::probe);
 }
 
 }  // namespace

@@ -348,5 +348,60 @@ TEST(TimeRegressor, LinesFollowedTooFarStayFinite) {
   }
 }
 
+TEST(TimeRegressor, PredictsThisCpuByRatesThatWereGivenAndMeasuresNothing) {
+  Workload job = Workload::zoo("squeezenet1_1", 8);
+  job.device = "cpu";
+  const auto model_with = [](double gbs) {
+    TimeRegressor model = TimeRegressor::standard();
+    Device cpu = Device::this_cpu();
+    cpu.fp32_tflops = cpu.fp32_vector_tflops = 1;
+    cpu.mem_bw_gbs = gbs;
+    model.set_cpu(cpu);
+    return model;
+  };
+  const TimeRegressor without = TimeRegressor::standard(), slow = model_with(40), as_slow = model_with(40),
+                      fast = model_with(80);
+  EXPECT_TRUE(without.lacks_rates(job));
+  EXPECT_THAT(testing::refusal([&] { (void)without.predict(job); }),
+              ::testing::HasSubstr("perfpred-devices --measure"));
+  EXPECT_THAT(testing::refusal([&] { (void)without.predict(std::vector{job}); }), ::testing::HasSubstr("--measure"));
+  EXPECT_FALSE(slow.lacks_rates(job));
+  const double sec = slow.predict(job).time_sec.p50;
+  EXPECT_EQ(as_slow.predict(job).time_sec.p50, sec);
+  EXPECT_GT(sec, 1.1 * fast.predict(job).time_sec.p50);
+  job.device = "T4";
+  EXPECT_FALSE(without.lacks_rates(job));
+
+  std::vector<AggregateRow> rows = made_up_rows();
+  for (AggregateRow& row : rows) row.workload.device = Device::this_cpu().name;
+  const TimeRegressor of_runs = TimeRegressor::fit(rows);  // runs tell its time
+  EXPECT_FALSE(of_runs.lacks_rates(rows.front().workload));
+  EXPECT_EQ(of_runs.predict(rows.front().workload).provenance, Provenance::runs);
+}
+
+TEST(TimeRegressor, AHybridKnowsFromADeviceFileThatADeviceIsACpu) {
+  DeviceCatalogue devices;
+  Device lab;
+  lab.name = "lab machine";
+  lab.kind = DeviceKind::cpu;
+  devices.add(lab);  // without rates, so that its runs alone answer
+  const auto rows_of = [](std::optional<int> threads) {
+    std::vector<AggregateRow> rows = made_up_rows();
+    for (AggregateRow& row : rows) {
+      row.workload.device = "lab machine";
+      row.workload.threads = threads;
+    }
+    return rows;
+  };
+  const auto predicted = [&](std::optional<int> threads, const DeviceCatalogue& known) {
+    Workload asked = rows_of(threads).front().workload;
+    asked.base_filters = 20;  // a CPU's registers hold 32 of these channels, a GPU's units 24
+    return TimeRegressor::fit(rows_of(threads), {.devices = known}).predict(asked).time_sec.p50;
+  };
+  const double by_file = predicted({}, devices), by_threads = predicted(4, {}), as_gpu = predicted({}, {});
+  EXPECT_DOUBLE_EQ(by_file, by_threads);
+  EXPECT_NE(by_file, as_gpu);
+}
+
 }  // namespace
 }  // namespace perfpred

@@ -2,10 +2,13 @@
 #pragma once
 #include <perfpred/vocabulary.h>
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace perfpred {
@@ -59,7 +62,38 @@ struct PERFPRED_API Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// Devices by name: those of data/devices.csv, which the library carries inside, and the user's own.
+/// What a text says of a device: its row in the catalogue, this machine's CPU where no row is of it, one of several
+/// devices that share an alias, or nothing.
+enum class DeviceOrigin { row, this_cpu, ambiguous, unknown };
+
+class DeviceCatalogue;
+
+/// What a text means in a catalogue. Points into the catalogue and the text: valid until these change, move or go.
+struct PERFPRED_API ResolvedDevice {
+  const DeviceCatalogue* catalogue;
+  std::string_view text;
+  const Device* device;  ///< null where the origin is `ambiguous` or `unknown`
+  DeviceOrigin origin;
+
+  /// A device that is not known is a CPU if its job has CPU threads, else a GPU.
+  [[nodiscard]] DeviceKind kind(bool has_threads) const;
+
+  /// Whether it is this machine's CPU, whose rates are not known before DeviceCatalogue::set_cpu().
+  [[nodiscard]] bool lacks_rates() const;
+
+  /// @throws InputError for an unknown name, listing the nearest and all, or an alias of several devices, listing them
+  [[nodiscard]] const Device& known() const;
+
+  /// The device, for those who compute with its rates.
+  /// @throws InputError as known(), or naming the calls that measure them if it lacks_rates()
+  [[nodiscard]] const Device& rated() const;
+
+  /// The name that rows and models carry for it; `unknown` stays. @throws InputError as known()
+  [[nodiscard]] std::string full_name() const;
+};
+
+/// Devices by name: those of data/devices.csv, which the library carries inside, the user's own, and this machine's
+/// CPU.
 class PERFPRED_API DeviceCatalogue {
  public:
   DeviceCatalogue();
@@ -74,33 +108,50 @@ class PERFPRED_API DeviceCatalogue {
   /// Adds a device, or replaces the one of its name. @throws InputError as above for its name and values
   void add(Device device);
 
+  /// Sets what is known of this machine's CPU, for texts that mean it and have no row: Device::measured_cpu(), or what
+  /// that returned earlier. Until then its rates are not known: nothing but this call's caller measures them.
+  /// @throws InputError as add(), or if it is another CPU
+  void set_cpu(Device measured);
+
   [[nodiscard]] std::span<const Device> devices() const& { return devices_; }
   std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 
-  /// The device with this name or alias, without regard to case, blanks, `-` and `_`; `cpu`, or the name of this
-  /// machine's CPU, is Device::this_cpu(), whose rates are unknown.
-  /// @throws InputError for an unknown name, listing the nearest and all, or an alias of several devices, listing them
-  [[nodiscard]] Device find(std::string_view name) const;
+  /// What a text means: the device with this name or alias, without regard to case, blanks, `-` and `_`. `cpu` and the
+  /// model name of this machine's CPU mean the same device: the row that has one of them, else Device::this_cpu() with
+  /// the rates of set_cpu(). All that reads names of devices asks here.
+  [[nodiscard]] ResolvedDevice resolve(std::string_view text) const&;
+  ResolvedDevice resolve(std::string_view text) && = delete;
 
-  /// As find(), but this machine's CPU has rates: Device::measured_cpu(), once per process.
-  [[nodiscard]] Device find_measured(std::string_view name) const;
+  /// resolve().known(): a device by any of its names. @throws InputError as that
+  [[nodiscard]] Device find(std::string_view text) const { return resolve(text).known(); }
 
-  /// The name that rows and models carry for what a user calls a device: `cpu` is this machine's CPU, which is not
-  /// measured here; `unknown` stays. @throws InputError as find()
-  [[nodiscard]] std::string full_name(std::string_view name) const;
+  /// resolve().full_name(). @throws InputError as that
+  [[nodiscard]] std::string full_name(std::string_view text) const { return resolve(text).full_name(); }
 
-  /// All devices that the name may mean; more than one for a shared alias, none for an unknown name.
-  [[nodiscard]] std::vector<const Device*> candidates(std::string_view name) const&;
-  std::vector<const Device*> candidates(std::string_view name) && = delete;
+  /// All rows that the text may mean; more than one for a shared alias, none for an unknown name.
+  [[nodiscard]] std::vector<const Device*> candidates(std::string_view text) const&;
+  std::vector<const Device*> candidates(std::string_view text) && = delete;
 
  private:
-  [[nodiscard]] const Device& named(std::string_view name) const;
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  using Places = std::vector<std::size_t>;  // in devices_; none: cpu_
+
+  void make_index();
+  [[nodiscard]] const Places* places_of(std::string_view text) const;
 
   std::vector<Device> devices_;
+  Device cpu_;  // of this machine
+  std::unordered_map<std::string, Places, TextHash, std::equal_to<>>
+      index_;  // by names and aliases, as written and bare
 };
 
-/// The one spelling of a device's name: the built-in catalogue's name if exactly one of its devices has this name or
-/// alias, else the name unchanged.
+/// The one spelling of a device's name, wherever a workload or a row is read: the built-in catalogue's name if exactly
+/// one of its devices has this name or alias, else the name unchanged. So equal keys mean one device before anybody
+/// says which devices are known; a user's own devices and this machine's CPU are told apart by
+/// DeviceCatalogue::resolve().
 [[nodiscard]] PERFPRED_API std::string canonical_device(std::string_view name);
 
 }  // namespace perfpred

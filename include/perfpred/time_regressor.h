@@ -17,6 +17,8 @@
 namespace perfpred {
 
 class OpTimeModel;
+struct Forecast;
+struct JobTerms;
 
 /// How a regressor is fitted.
 struct FitOptions {
@@ -75,7 +77,8 @@ class PERFPRED_API TimeRegressor {
   /// @param step       workload.graph() if the caller has it, so that it is not made again
   /// @param breakdown  set to what breakdown() returns, if it is not null
   /// @throws InputError if the workload is invalid, if its network has no graph, or if no run and no specification
-  /// tells anything about its device
+  /// tells anything about its device, this machine's CPU before set_cpu() included. Nothing is measured: equal models
+  /// give equal answers
   [[nodiscard]] Prediction predict(const Workload& workload, const OpGraph* step = nullptr,
                                    std::vector<TimeTerm>* breakdown = nullptr) const;
 
@@ -121,7 +124,19 @@ class PERFPRED_API TimeRegressor {
   [[nodiscard]] const Workload& example() const;
   [[nodiscard]] const DeviceCatalogue& devices() const;  ///< see FitOptions
 
+  /// Whether predict() throws because the workload's device is this machine's CPU, no run tells its time, and its rates
+  /// are not known.
+  [[nodiscard]] bool lacks_rates(const Workload& workload) const;
+  /// devices().set_cpu(), which model files do not hold. No other thread may use the model meanwhile.
+  /// @throws InputError as DeviceCatalogue::set_cpu()
+  void set_cpu(Device measured);
+
  private:
+  friend Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms);
+  /// @param known  what workload.device means in devices(); null: it is looked up if no run tells the time
+  [[nodiscard]] Prediction predict(const Workload& workload, const ResolvedDevice* known, const OpGraph* step,
+                                   std::vector<TimeTerm>* breakdown) const;
+
   struct Impl;
   explicit TimeRegressor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

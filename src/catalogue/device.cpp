@@ -13,7 +13,6 @@
 
 #include "catalogue/device_table.h"
 #include "catalogue/embedded_devices.h"
-#include "catalogue/listed_device.h"
 #include "text/csv.h"
 #include "text/enum_names.h"
 #include "text/nearest_name.h"
@@ -96,11 +95,6 @@ constexpr std::array<DeviceColumn, 22> columns = {{
     text_column<&Device::source>("source"),
 }};
 
-/// `cpu`, or the model name of this machine's CPU.
-bool is_this_cpu(std::string_view name) {
-  return bare(name) == "cpu" || (!bare(name).empty() && bare(name) == bare(cpu_model_name()));
-}
-
 /// @throws InputError for a user's device whose name files cannot hold, or means another device
 void check_name(const Device& device, const ValuePlace& place) {
   const auto refuse = [&](std::string_view expected) { throw_bad_value(place, device.name, expected); };
@@ -128,6 +122,16 @@ void check_balance(const Device& device, const ValuePlace& place) {
     throw InputError(fmt::format("{}device \"{}\": no device has {} {} and mem_bw_gbs {}; is a unit wrong?",
                                  place.prefix(), device.name, column, *tflops, *device.mem_bw_gbs));
   }
+}
+
+/// As if it were read from a user's file. @throws InputError
+void check_device(const Device& device) {
+  for (const DeviceColumn& column : columns) {
+    Device unused;
+    column.set(unused, column.get(device), {{}, 0, column.name});
+  }
+  check_name(device, {{}, 0, "name"});
+  check_balance(device, {});
 }
 
 /// @param own  the file is the user's: names are checked against the built-in catalogue
@@ -167,11 +171,6 @@ void put(std::vector<Device>& devices, Device device) {
     if (std::none_of(device.aliases.begin(), device.aliases.end(), same)) device.aliases.push_back(std::move(alias));
   }
   *known = std::move(device);
-}
-
-const DeviceCatalogue& built_in() {
-  static const DeviceCatalogue catalogue;
-  return catalogue;
 }
 
 template <class Range>
@@ -220,103 +219,136 @@ std::optional<double> Device::vector_flops(Precision precision) const {
 
 std::optional<double> Device::memory_bytes() const { return scaled(mem_gb, 1e9); }
 
-DeviceCatalogue::DeviceCatalogue() : devices_(read_devices(CsvReader::from_text("devices.csv", embedded_devices))) {}
+DeviceKind ResolvedDevice::kind(bool has_threads) const {
+  if (device != nullptr) return device->kind;
+  return has_threads ? DeviceKind::cpu : DeviceKind::gpu;
+}
+
+bool ResolvedDevice::lacks_rates() const { return origin == DeviceOrigin::this_cpu && !device->mem_bw_gbs; }
+
+const Device& ResolvedDevice::known() const {
+  if (device != nullptr) return *device;
+  if (origin == DeviceOrigin::ambiguous) {
+    throw InputError(fmt::format("device \"{}\" may be any of {}", shown(text), listed(catalogue->candidates(text))));
+  }
+  NearestName nearest(bare(text));
+  for (const Device& other : catalogue->devices()) {
+    nearest.offer(bare(other.name), other.name);
+    for (const std::string& alias : other.aliases) nearest.offer(bare(alias), alias);
+  }
+  throw InputError(fmt::format("device \"{}\" is not known{}; known are {}, cpu", shown(text),
+                               nearest.found() ? fmt::format(" (did you mean \"{}\"?)", *nearest.found()) : "",
+                               listed(catalogue->devices())));
+}
+
+const Device& ResolvedDevice::rated() const {
+  if (!lacks_rates()) return known();
+  throw InputError(
+      fmt::format("the rates of this machine's CPU, \"{}\", are not known: perfpred-devices --measure "
+                  "measures them, in C++ DeviceCatalogue::set_cpu(Device::measured_cpu())",
+                  shown(device->name)));
+}
+
+DeviceCatalogue::DeviceCatalogue()
+    : devices_(read_devices(CsvReader::from_text("devices.csv", embedded_devices))), cpu_(Device::this_cpu()) {
+  make_index();
+}
+
+void DeviceCatalogue::make_index() {
+  index_.clear();
+  for (std::size_t i = 0; i < devices_.size(); ++i) index_[bare(devices_[i].name)] = {i};
+  const auto names = index_;  // a device's name is no other's alias
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    for (const std::string& alias : devices_[i].aliases) {
+      if (names.contains(bare(alias))) continue;
+      Places& places = index_[bare(alias)];
+      if (places.empty() || places.back() != i) places.push_back(i);
+    }
+  }
+  const std::string model = bare(cpu_.name);
+  for (const auto& [text, other] : {std::pair(std::string("cpu"), model), {model, "cpu"}}) {
+    if (index_.contains(text)) continue;
+    const auto known = index_.find(other);
+    index_.emplace(text, known == index_.end() ? Places() : known->second);
+  }
+  const auto add_as_written = [&](const std::string& text) {  // found without making a bare text
+    const auto known = index_.find(bare(text));
+    if (known != index_.end()) index_.emplace(text, Places(known->second));
+  };
+  for (const Device& device : devices_) {
+    add_as_written(device.name);
+    std::for_each(device.aliases.begin(), device.aliases.end(), add_as_written);
+  }
+  add_as_written(cpu_.name);
+}
 
 void DeviceCatalogue::add(const std::string& path) {
   for (Device& device : read_devices(CsvReader(path), true)) put(devices_, std::move(device));
+  make_index();
 }
 
 void DeviceCatalogue::add(Device device) {
-  for (const DeviceColumn& column : columns) {  // as if it were read
-    Device unused;
-    column.set(unused, column.get(device), {{}, 0, column.name});
-  }
-  check_name(device, {{}, 0, "name"});
-  check_balance(device, {});
+  check_device(device);
   put(devices_, std::move(device));
+  make_index();
 }
 
-std::vector<const Device*> DeviceCatalogue::candidates(std::string_view name) const& {
-  const std::string wanted = bare(name);
+void DeviceCatalogue::set_cpu(Device measured) {
+  check_device(measured);
+  if (bare(measured.name) != bare(cpu_.name)) {
+    throw InputError(fmt::format("device \"{}\" is not this machine's CPU, which is \"{}\"", shown(measured.name),
+                                 shown(cpu_.name)));
+  }
+  cpu_ = std::move(measured);
+}
+
+const DeviceCatalogue::Places* DeviceCatalogue::places_of(std::string_view text) const {
+  auto found = index_.find(text);
+  if (found == index_.end()) found = index_.find(bare(text));
+  return found == index_.end() ? nullptr : &found->second;
+}
+
+ResolvedDevice DeviceCatalogue::resolve(std::string_view text) const& {
+  const Places* places = places_of(text);
+  if (places == nullptr) return {this, text, nullptr, DeviceOrigin::unknown};
+  if (places->empty()) return {this, text, &cpu_, DeviceOrigin::this_cpu};
+  if (places->size() > 1) return {this, text, nullptr, DeviceOrigin::ambiguous};
+  return {this, text, &devices_[places->front()], DeviceOrigin::row};
+}
+
+std::vector<const Device*> DeviceCatalogue::candidates(std::string_view text) const& {
   std::vector<const Device*> found;
-  for (const Device& device : devices_) {
-    if (bare(device.name) == wanted) return {&device};
-    if (std::any_of(device.aliases.begin(), device.aliases.end(),
-                    [&wanted](const std::string& alias) { return bare(alias) == wanted; })) {
-      found.push_back(&device);
-    }
+  if (const Places* places = places_of(text)) {
+    for (const std::size_t place : *places) found.push_back(&devices_[place]);
   }
   return found;
 }
 
-Device DeviceCatalogue::find(std::string_view name) const {
-  return is_this_cpu(name) && candidates(name).empty() ? Device::this_cpu() : named(name);
+std::string ResolvedDevice::full_name() const { return text == "unknown" ? "unknown" : known().name; }
+
+const DeviceCatalogue& built_in_devices() {
+  static const DeviceCatalogue catalogue;
+  return catalogue;
 }
 
-Device DeviceCatalogue::find_measured(std::string_view name) const {
-  if (!is_this_cpu(name) || !candidates(name).empty()) return named(name);
-  static const Device measured = Device::measured_cpu();
-  return measured;
-}
-
-std::string DeviceCatalogue::full_name(std::string_view name) const {
-  if (name == "unknown") return "unknown";
-  return is_this_cpu(name) && candidates(name).empty() ? cpu_model_name() : named(name).name;
-}
-
-const Device& DeviceCatalogue::named(std::string_view name) const {
-  const auto found = candidates(name);
-  if (found.size() == 1) return *found.front();
-  if (found.size() > 1) {
-    throw InputError(fmt::format("device \"{}\" may be any of {}", shown(name), listed(found)));
-  }
-  NearestName nearest(bare(name));
-  for (const Device& device : devices_) {
-    nearest.offer(bare(device.name), device.name);
-    for (const std::string& alias : device.aliases) nearest.offer(bare(alias), alias);
-  }
-  throw InputError(fmt::format("device \"{}\" is not known{}; known are {}, cpu", shown(name),
-                               nearest.found() ? fmt::format(" (did you mean \"{}\"?)", *nearest.found()) : "",
-                               listed(devices_)));
+void keep_own(std::vector<Device>& kept, Device device) {
+  std::erase_if(kept, [&](const Device& other) { return other.name == device.name; });
+  const Device* listed = built_in_devices().resolve(device.name).device;
+  if (listed == nullptr || *listed != device) kept.push_back(std::move(device));
 }
 
 std::string canonical_device(std::string_view name) {
-  if (name == "unknown") return "unknown";
-  static const std::unordered_map<std::string, std::string> spellings = [] {
-    std::unordered_map<std::string, std::string> all;
-    const auto add = [&](const std::string& text) {
-      if (const auto found = built_in().candidates(text); found.size() == 1)
-        all.emplace(bare(text), found.front()->name);
-    };
-    for (const Device& device : built_in().devices()) {
-      add(device.name);
-      std::for_each(device.aliases.begin(), device.aliases.end(), add);
-    }
-    return all;
-  }();
-  const auto found = spellings.find(bare(name));
-  return found == spellings.end() ? std::string(name) : found->second;
+  const ResolvedDevice known = built_in_devices().resolve(name);
+  return known.origin == DeviceOrigin::row ? known.device->name : std::string(name);
 }
 
-std::optional<std::string> find_device(const DeviceCatalogue& catalogue, const std::string& asked,
-                                       const std::set<std::string>& names) {
-  if (names.contains(asked)) return asked;
-  const std::string spelling = bare(is_this_cpu(asked) ? cpu_model_name() : asked);
-  const auto wanted = catalogue.candidates(asked);
+std::optional<std::string> find_name(const ResolvedDevice& asked, const std::set<std::string>& names) {
+  if (const std::string text(asked.text); names.contains(text)) return text;
+  const std::string spelling = bare(asked.text);
   const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return bare(name) == spelling || (wanted.size() == 1 && catalogue.candidates(name) == wanted);
+    return bare(name) == spelling || (asked.device != nullptr && asked.catalogue->resolve(name).device == asked.device);
   });
   return found == names.end() ? std::nullopt : std::optional(*found);
-}
-
-const Device* listed_device(std::string_view name) {
-  static const std::unordered_map<std::string_view, const Device*> listed = [] {
-    std::unordered_map<std::string_view, const Device*> all;
-    for (const Device& device : built_in().devices()) all.emplace(device.name, &device);
-    return all;
-  }();
-  const auto found = listed.find(name);
-  return found == listed.end() ? nullptr : found->second;
 }
 
 std::string peak_precisions(const Device& device) {

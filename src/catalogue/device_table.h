@@ -9,17 +9,22 @@
 
 namespace perfpred {
 
+/// The devices of data/devices.csv.
+[[nodiscard]] const DeviceCatalogue& built_in_devices();
+
+/// Adds a device in place of the one of its name, unless the built-in catalogue has it with these very values: the
+/// devices whose rates a model file has to hold.
+void keep_own(std::vector<Device>& kept, Device device);
+
 [[nodiscard]] const std::vector<std::string>& device_columns();       ///< header of devices.csv
 [[nodiscard]] std::vector<std::string> device_fields(const Device&);  ///< a row, unquoted, in that order
 
 /// The precisions in which matrix products have a known rate there, for messages: `fp64, fp32, tf32, default`.
 [[nodiscard]] std::string peak_precisions(const Device& device);
 
-/// The first of the names that means the device that a user calls `asked`: this name, or one that differs only in case
-/// and punctuation, or another name of the same device of the catalogue; for `cpu`, the model name of this machine's.
-/// Nothing if none does.
-[[nodiscard]] std::optional<std::string> find_device(const DeviceCatalogue& catalogue, const std::string& asked,
-                                                     const std::set<std::string>& names);
+/// The first of the names that rows carry that means the device that was asked for: the text itself, or one that
+/// differs only in case and punctuation, or another name of the same device. Nothing if none does.
+[[nodiscard]] std::optional<std::string> find_name(const ResolvedDevice& asked, const std::set<std::string>& names);
 
 /// What the kernel calls this machine's CPU; empty if it does not say.
 [[nodiscard]] const std::string& cpu_model_name();

@@ -74,7 +74,7 @@ void score(const StepModel& fitted, const StepRows& rows, const std::set<std::st
 std::string group_of(const StepRow& row, StepProtocol protocol) {
   switch (protocol) {
     case StepProtocol::device:
-      return canonical_device(row.gpu);
+      return row.device.matrix.name;
     case StepProtocol::lono:
       return canonical_network(row.model);
     case StepProtocol::family:

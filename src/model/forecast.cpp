@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <utility>
 
-#include "catalogue/device_table.h"
 #include "step/epoch_steps.h"
 
 namespace perfpred {
@@ -53,13 +53,15 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epo
 }
 
 /// A step of `batch_size` samples, from an epoch whose last step has fewer, or from an epoch without that one.
-Quantiles step_of(const TimeRegressor& model, const Workload& workload, const OpGraph& step, const Quantiles& epoch) {
+/// @param predict  the epoch of a workload on the same device
+Quantiles step_of(const Workload& workload, const Quantiles& epoch,
+                  const std::function<Quantiles(const Workload&)>& predict) {
   const EpochSteps steps = epoch_steps(workload);
   if (steps.full == 0) return epoch;
   if (steps.rest == 0 || steps.hide_the_last()) return scaled(epoch, 1 / steps.by_samples());
   Workload whole = workload;
   whole.train_images = steps.full * steps.samples;
-  return scaled(model.predict(whole, &step).time_sec, 1 / static_cast<double>(steps.full));
+  return scaled(predict(whole), 1 / static_cast<double>(steps.full));
 }
 
 /// What follows from an epoch's time.
@@ -98,25 +100,24 @@ void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, con
 Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
   check(terms);
   const OpGraph step = workload.graph();
+  const ResolvedDevice device = model.devices().resolve(workload.device);
   std::vector<TimeTerm> breakdown;
-  Forecast job = priced(model.predict(workload, &step, &breakdown), workload, terms);
-  job.step_sec = step_of(model, workload, step, job.prediction.time_sec);
+  Forecast job = priced(model.predict(workload, &device, &step, &breakdown), workload, terms);
+  job.step_sec = step_of(workload, job.prediction.time_sec,
+                         [&](const Workload& whole) { return model.predict(whole, &device, &step, nullptr).time_sec; });
   job.breakdown = std::move(breakdown);
   const std::int64_t unknown = step.totals(OpKind::unknown).bytes() + step.totals(OpKind::custom).bytes();
   if (unknown > 0) job.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());
   job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
 
-  const std::vector<const Device*> named = model.devices().candidates(workload.device);
-  Device device;  // one that the catalogue does not know is a CPU if the workload has threads, else a GPU
-  if (named.size() == 1) {
-    device = *named.front();
-  } else if (workload.device == cpu_model_name()) {
-    device = job.prediction.provenance == Provenance::runs ? Device::this_cpu()
-                                                           : model.devices().find_measured(workload.device);
-  } else if (workload.threads) {
-    device.kind = DeviceKind::cpu;
+  Device on;
+  on.kind = device.kind(workload.threads.has_value());
+  if (device.origin == DeviceOrigin::this_cpu && job.prediction.provenance == Provenance::runs) {
+    on = Device::this_cpu();  // runs answered: whether its rates are known makes no difference
+  } else if (device.device != nullptr) {
+    on = *device.device;
   }
-  add_limits(job, step, device, workload);
+  add_limits(job, step, on, workload);
   return job;
 }
 

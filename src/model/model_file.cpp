@@ -72,10 +72,10 @@ nlohmann::json to_json(const ModelState& state) {
           {"ops", state.ops->to_json()}};
 }
 
-ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& devices) {
+ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& given) {
   if (!json.is_object()) throw ModelError("not a model file");
   if (json.value("kind", nlohmann::json()) == "ops") {
-    return without_runs(std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json))), devices);
+    return without_runs(std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json))));
   }
   const nlohmann::json& format = json_field(json, "format");
   if (format != model_format) {
@@ -95,7 +95,8 @@ ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& devices
     if (!(row.sec > 0)) refuse_field("time_sec", "positive");
     state.fitted.emplace(json_workload(item, "key").key(), std::move(row));  // names are canonical in this build
   }
-  state.ops = std::make_shared<const OpRegression>(OpRegression::read(json_object(json, "ops"), devices));
+  state.ops = std::make_shared<const OpRegression>(OpRegression::read(json_object(json, "ops")));
+  const DeviceCatalogue devices = state.ops->prior().with_own_devices(given);
   const nlohmann::json& groups = json_objects(json, "groups");
   if (groups.empty() && !state.fitted.empty()) refuse_field("groups", "a list of at least one group");
   for (const nlohmann::json& part : groups) {
@@ -114,7 +115,8 @@ ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& devices
       if (!modelled.is_boolean()) refuse_field("modelled", "true or false");
       rows.modelled = modelled.get<bool>();
     }
-    if (!json_field(part, "model").is_null()) group.model = state.kind->load(json_object(part, "model"));
+    if (!json_field(part, "model").is_null())
+      group.model = state.kind->load(json_object(part, "model"), kind_on(group.example, devices));
     const auto lacks_model = [&](const auto& network) { return network.second.modelled && !group.model; };
     if (std::any_of(group.networks.begin(), group.networks.end(), lacks_model)) refuse_field("model", "there");
   }

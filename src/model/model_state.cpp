@@ -41,11 +41,15 @@ bool is_of_other_rows(DomainViolation reason) {
 
 }  // namespace
 
-ModelState without_runs(std::shared_ptr<const OpTimeModel> model, const DeviceCatalogue& devices) {
+ModelState without_runs(std::shared_ptr<const OpTimeModel> model) {
   ModelState state;
-  state.ops = std::make_shared<const OpRegression>(std::make_shared<const OpPrior>(std::move(model), devices));
+  state.ops = std::make_shared<const OpRegression>(std::make_shared<const OpPrior>(std::move(model)));
   state.model_id = fnv1a(state.ops->to_json().dump());
   return state;
+}
+
+DeviceKind kind_on(const Workload& example, const DeviceCatalogue& devices) {
+  return devices.resolve(example.device).kind(example.threads.has_value());
 }
 
 bool same_group(const Workload& a, const Workload& b) {
@@ -108,27 +112,34 @@ double Group::least_half_width(const Workload& workload, DomainViolation reason)
   return foreign ? foreign_half_width : 0;
 }
 
-Route ModelState::route(const Workload& workload) const {
-  const auto closest = [&](bool with_model) {
-    const Group* best = nullptr;
-    for (const Group& group : groups) {
-      if (with_model && !group.model) continue;
-      if (best == nullptr || agreement(best->example, workload) < agreement(group.example, workload)) best = &group;
-    }
-    return best;
-  };
-  const Group* group = closest(false);
+const Group* ModelState::closest(const Workload& workload, bool with_model) const {
+  const Group* best = nullptr;
+  for (const Group& group : groups) {
+    if (with_model && !group.model) continue;
+    if (best == nullptr || agreement(best->example, workload) < agreement(group.example, workload)) best = &group;
+  }
+  return best;
+}
+
+std::optional<Route> ModelState::own_route(const Workload& workload) const {
+  const Group* group = closest(workload, false);
+  if (group == nullptr || !group->models(workload)) return std::nullopt;
+  const DomainViolation reason = group->reason(workload);
+  return group->least_half_width(workload, reason) == 0 ? std::optional(Route{group, reason}) : std::nullopt;
+}
+
+Route ModelState::route(const Workload& workload, const ResolvedDevice& device) const {
+  if (const auto own = own_route(workload)) return *own;
+  const Group* group = closest(workload, false);
   const DomainViolation reason = group != nullptr ? group->reason(workload) : DomainViolation::none;
-  if (group != nullptr && group->models(workload) && group->least_half_width(workload, reason) == 0)
-    return {group, reason};
-  if (ops->can_learn(workload)) return {nullptr, reason};
+  if (knows_rates(workload, device)) return {nullptr, reason};
   if (group == nullptr) {
     const bool unknown = workload.precision == Precision::unknown;
     return {nullptr, unknown ? DomainViolation::other_precision : DomainViolation::other_device};
   }
-  const Group* modelled = closest(true);
+  const Group* modelled = closest(workload, true);
   if (modelled == nullptr) return {nullptr, reason};
-  if (modelled->example.device != workload.device) ops->prior().check_device(workload);
+  if (modelled->example.device != workload.device && device.origin == DeviceOrigin::row) check_device(workload, device);
   return {modelled, modelled->reason(workload)};
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,16 +79,27 @@ struct ModelState {
   std::vector<Group> groups;                             ///< those with more rows first
   std::shared_ptr<const OpRegression> ops;               ///< never null
 
+  /// Where the workload's own group answers, whatever is known of the device; else nothing. Allocates nothing.
+  [[nodiscard]] std::optional<Route> own_route(const Workload& workload) const;
+
   /// The workload's own group if its model knows the network, else the op model if it knows the device, else the
   /// closest group that has a model: the first that agrees in the most important property.
+  /// @param device  what workload.device means
   /// @throws InputError for threads or a CUDA graph that a device without rows cannot have
-  [[nodiscard]] Route route(const Workload& workload) const;
+  [[nodiscard]] Route route(const Workload& workload, const ResolvedDevice& device) const;
   [[nodiscard]] Prediction finish(const Route& route, const Workload& workload, Quantiles quantiles) const;
   [[nodiscard]] Prediction finish(const Route& route, const OpRegression::Estimate& estimate) const;
+
+ private:
+  /// The group that agrees with the workload in the most important property; null if there is none.
+  [[nodiscard]] const Group* closest(const Workload& workload, bool with_model) const;
 };
 
+/// Of the device that a group's rows ran on.
+[[nodiscard]] DeviceKind kind_on(const Workload& example, const DeviceCatalogue& devices);
+
 /// A regressor that has seen no run.
-[[nodiscard]] ModelState without_runs(std::shared_ptr<const OpTimeModel> model, const DeviceCatalogue& devices);
+[[nodiscard]] ModelState without_runs(std::shared_ptr<const OpTimeModel> model);
 
 // Model files. @throws ModelError naming the field that is missing or wrong
 [[nodiscard]] nlohmann::json to_json(const ModelState& state);

@@ -31,7 +31,8 @@ struct FitControl {
 /// Rows of one group, all with a time, no key twice.
 struct TrainingTable {
   std::vector<AggregateRow> rows;
-  std::vector<AggregateRow> val;  ///< empty for kinds that do not use validation
+  std::vector<AggregateRow> val;        ///< empty for kinds that do not use validation
+  DeviceKind device = DeviceKind::gpu;  ///< that the rows ran on
   std::uint64_t seed = 0;
   FitControl control = {};
 };
@@ -82,7 +83,8 @@ struct RegressorKind {
   /// predicts only for devices without known rates. 0: fitted on all rows, it predicts all their networks.
   std::size_t family_rows;
   std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table);
-  std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model);
+  /// @param device  that the rows ran on
+  std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model, DeviceKind device);
 };
 
 extern const RegressorKind ann_kind, boosting_kind, forest_kind, hybrid_kind, linear_kind;

@@ -34,7 +34,8 @@ std::vector<Point> unit_cube(const std::vector<Workload>& workloads) {
   low.fill(std::numeric_limits<double>::infinity());
   high.fill(-std::numeric_limits<double>::infinity());
   for (const Workload& workload : workloads) {
-    const Place place = StepShape(workload).place(workload.batch_size);
+    // A place does not depend on the device.
+    const Place place = StepShape(workload, DeviceKind::gpu).place(workload.batch_size);
     Point& point = points.emplace_back();
     for (std::size_t i = 0; i < point.size(); ++i) {
       point[i] = place[i];

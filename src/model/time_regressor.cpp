@@ -62,14 +62,21 @@ AggregateRow row_of(const Run& run) {
 struct TimeRegressor::Impl {
   const RegressorKind& kind;
   const std::string kind_name{kind.name};
-  const DeviceCatalogue devices;
+  DeviceCatalogue devices;
   const Workload example;  // of the largest group
   Published<ModelState> state;
   std::mutex observing;
 
-  explicit Impl(std::unique_ptr<const ModelState> first)
+  [[nodiscard]] ResolvedDevice device_of(const Workload& workload) const { return devices.resolve(workload.device); }
+  [[nodiscard]] Route route(const ModelState& from, const Workload& workload) const {
+    const auto own = from.own_route(workload);
+    return own ? *own : from.route(workload, device_of(workload));
+  }
+
+  /// @param given  to which the op model's own devices are added
+  Impl(std::unique_ptr<const ModelState> first, const DeviceCatalogue& given)
       : kind(*first->kind),
-        devices(first->ops->prior().devices()),
+        devices(first->ops->prior().with_own_devices(given)),
         example(first->groups.empty() ? Workload() : first->groups.front().example),
         state(std::move(first)) {}
 };
@@ -83,7 +90,9 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
                                  std::span<const AggregateRow> val) {
   auto state = std::make_unique<ModelState>();
   state->kind = &find_kind(options.kind);
-  OpRegression ops(std::make_shared<const OpPrior>(options.prior, options.devices));
+  OpRegression ops(std::make_shared<const OpPrior>(options.prior));
+  const DeviceCatalogue devices = ops.prior().with_own_devices(options.devices);
+  const auto can_learn = [&](const Workload& one) { return knows_rates(one, devices.resolve(one.device)); };
   std::vector<AggregateRow> fitted(rows.begin(), rows.end());
   if (!state->kind->uses_validation) fitted.insert(fitted.end(), val.begin(), val.end());
   fitted = training_rows(fitted);
@@ -97,11 +106,11 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
     Group& group = state->groups.emplace_back();
     group.example = example;
     for (const AggregateRow& row : table.rows) {
-      if (ops.can_learn(row.workload)) of_ops.push_back(row);
+      if (can_learn(row.workload)) of_ops.push_back(row);
     }
     const std::vector<AggregateRow> all = table.rows;
     const std::size_t least = state->kind->family_rows;
-    const bool by_ops = least != 0 && ops.can_learn(example);  // all but the family
+    const bool by_ops = least != 0 && can_learn(example);  // all but the family
     const auto family = static_cast<std::size_t>(
         std::count_if(all.begin(), all.end(), [](const AggregateRow& row) { return is_of_family(row.workload); }));
     if (by_ops && family >= least) {
@@ -114,6 +123,7 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
         state->fitted[row.workload.key()] = {*row.avg_time_mean, row.n, {}};
       }
     }
+    table.device = kind_on(example, devices);
     table.seed = options.seed;
     table.control.stop = options.stop;
     table.control.check();
@@ -129,22 +139,22 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
     }
     table.control.report(1);
   }
-  ops.learn(of_ops);
+  ops.learn(of_ops, devices);
   state->ops = std::make_shared<const OpRegression>(std::move(ops));
   state->training_set_id = set_id(fitted) + set_id(chosen_by);
   state->model_id = fnv1a(fmt::format("{} {} {} {}", options.kind, options.seed, set_id(fitted), set_id(chosen_by)));
   if (options.prior) state->model_id = fnv1a(state->ops->to_json().dump(), state->model_id);
-  return TimeRegressor(std::make_unique<Impl>(std::move(state)));
+  return TimeRegressor(std::make_unique<Impl>(std::move(state), options.devices));
 }
 
 TimeRegressor TimeRegressor::standard(const DeviceCatalogue& devices) {
-  return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(without_runs(nullptr, devices))));
+  return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(without_runs(nullptr)), devices));
 }
 
 TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue& devices) {
   const nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, false);
   try {
-    return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(json, devices))));
+    return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(json, devices)), devices));
   } catch (const Error& error) {
     throw ModelError(fmt::format("{}: {}", path, error.what()));
   }
@@ -152,11 +162,18 @@ TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue
 
 Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step,
                                   std::vector<TimeTerm>* breakdown) const {
+  return predict(workload, nullptr, step, breakdown);
+}
+
+Prediction TimeRegressor::predict(const Workload& workload, const ResolvedDevice* known, const OpGraph* step,
+                                  std::vector<TimeTerm>* breakdown) const {
   workload.validate();
   const auto state = impl_->state.read();
-  const Route route = state->route(workload);
+  const auto own = state->own_route(workload);
+  const ResolvedDevice device = own ? ResolvedDevice{} : known != nullptr ? *known : impl_->device_of(workload);
+  const Route route = own ? *own : state->route(workload, device);
   if (route.group == nullptr) {
-    const OpRegression::Estimate estimate = state->ops->estimate(workload, step);
+    const OpRegression::Estimate estimate = state->ops->estimate(workload, device, step);
     if (breakdown != nullptr) *breakdown = breakdown_of(estimate.view, std::exp(estimate.log_sec));
     return state->finish(route, estimate);
   }
@@ -171,13 +188,14 @@ void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Predi
   routes.reserve(workloads.size());
   for (const Workload& workload : workloads) {
     workload.validate();
-    routes.push_back(state->route(workload));
+    routes.push_back(impl_->route(*state, workload));
   }
   std::vector<Quantiles> quantiles;
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
     const Group* group = routes[begin].group;
     if (group == nullptr) {
-      predictions[begin] = state->finish(routes[begin], state->ops->estimate(workloads[begin], nullptr));
+      const Workload& one = workloads[begin];
+      predictions[begin] = state->finish(routes[begin], state->ops->estimate(one, impl_->device_of(one), nullptr));
       ++begin;
       continue;
     }
@@ -216,7 +234,7 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
   Eigen::Map<Eigen::VectorXd> mean(joint.mean.data(), static_cast<Eigen::Index>(n));
   Eigen::Map<Eigen::MatrixXd> covariance(joint.covariance.data(), mean.size(), mean.size());  // symmetric
   std::vector<Route> routes;
-  for (const Workload& workload : workloads) routes.push_back(state->route(workload));
+  for (const Workload& workload : workloads) routes.push_back(impl_->route(*state, workload));
   std::vector<const Group*> groups = {nullptr};  // the op model; errors of different groups are independent
   for (const Group& group : state->groups) groups.push_back(&group);
   for (const Group* group : groups) {
@@ -228,7 +246,7 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
       mine.push_back(workloads[i]);
     }
     if (mine.empty()) continue;
-    JointNormal part = group != nullptr ? group->model->joint(mine) : state->ops->joint(mine);
+    JointNormal part = group != nullptr ? group->model->joint(mine) : state->ops->joint(mine, impl_->devices);
     // Workloads that nothing measured tells about are all wrong by the same factor.
     Eigen::VectorXd shared = Eigen::VectorXd::Zero(part.mean.size());
     for (Eigen::Index i = 0; group != nullptr && i < shared.size(); ++i) {
@@ -275,18 +293,19 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
                                                    runs[i].timestamp_utc) != known->second.observed.end();
       if (again || !seen.emplace(key, runs[i].timestamp_utc).second) throw InputError("already observed");
       const auto group = group_of(row.workload);
-      const bool by_ops = next->ops->can_learn(row.workload);
+      const ResolvedDevice device = impl_->device_of(row.workload);
+      const bool by_ops = knows_rates(row.workload, device);
       if (group != next->groups.end() && group->model && (!by_ops || group->models(row.workload))) {
         const auto at = static_cast<std::size_t>(group - next->groups.begin());
         stated[at].push_back(group->least_half_width(row.workload, group->reason(row.workload)));
         rows[at].push_back(std::move(row));
         places[at].push_back(i);
       } else if (by_ops) {
-        if (next->ops->is_outlier(row)) throw InputError("outlier");
+        if (next->ops->is_outlier(row, device)) throw InputError("outlier");
         of_ops.push_back(std::move(row));
         places_of_ops.push_back(i);
       } else {
-        throw InputError(std::string(to_string(next->route(row.workload).reason)));
+        throw InputError(std::string(to_string(next->route(row.workload, device).reason)));
       }
     } catch (const InputError& error) {
       rejected[i] = error.what();
@@ -324,7 +343,7 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
       remember(*group, of_ops[k], runs[places_of_ops[k]], false);
     }
     OpRegression ops = *next->ops;
-    ops.learn(of_ops);
+    ops.learn(of_ops, impl_->devices);
     next->ops = std::make_shared<const OpRegression>(std::move(ops));
   }
   if (changed) impl_->state.replace(std::move(next));
@@ -377,5 +396,12 @@ std::vector<RejectedRun> TimeRegressor::dropped() const {
 const Workload& TimeRegressor::example() const { return impl_->example; }
 
 const DeviceCatalogue& TimeRegressor::devices() const { return impl_->devices; }
+
+bool TimeRegressor::lacks_rates(const Workload& workload) const {
+  const ResolvedDevice device = impl_->device_of(workload);
+  return device.lacks_rates() && impl_->state.read()->route(workload, device).group == nullptr;
+}
+
+void TimeRegressor::set_cpu(Device measured) { impl_->devices.set_cpu(std::move(measured)); }
 
 }  // namespace perfpred

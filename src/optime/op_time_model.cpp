@@ -10,7 +10,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "catalogue/listed_device.h"
+#include "catalogue/device_table.h"
 #include "optime/op_model_state.h"
 #include "optime/probe.h"
 #include "statistics/confidence.h"
@@ -151,7 +151,9 @@ constexpr MachineEffects unknown_deviation = {0.5, 0.4, 0.3}, known_deviation = 
 const Device* learned_device(const OpModelState& state, const std::string& name) {
   const auto& kept = state.measured.devices;
   const auto found = std::find_if(kept.begin(), kept.end(), [&](const Device& d) { return d.name == name; });
-  return found == kept.end() ? listed_device(name) : &*found;
+  if (found != kept.end()) return &*found;
+  const ResolvedDevice listed = built_in_devices().resolve(name);
+  return listed.origin == DeviceOrigin::row ? listed.device : nullptr;
 }
 
 /// All that formulas read of a device. In a user's row it may differ from that of the device of the same name.
@@ -205,14 +207,17 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::
   }
   use_catalogue_names(state);
   if (!steps.empty()) {
-    const StepTable table = read_step_tables(steps);
+    const StepTable table = read_step_tables(steps, devices);
     state.steps = StepModel::fit(pointers_to(table.rows));
+    state.measured.devices = table.own_devices;
     for (const auto& [reason, count] : table.unscored) {
       state.notes.push_back(fmt::format("{}: {} rows left out: {}", fmt::join(steps, ", "), count, reason));
     }
   }
   if (!layers.empty()) {
+    const std::vector<Device> of_steps = std::move(state.measured.devices);
     state.measured = fit_layers(layers, state.steps.parameters, devices);
+    for (const Device& device : of_steps) keep_own(state.measured.devices, device);
     state.notes.insert(state.notes.end(), state.measured.notes.begin(), state.measured.notes.end());
   }
   return OpTimeModel(std::move(impl));
@@ -242,15 +247,12 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
   return OpModelAccess::predict(*this, execute(step, device.kind), device, precision, cuda_graph, {}, nullptr);
 }
 
-StepTime OpModelAccess::predict(const OpTimeModel& model, const ExecutedStep& executed, const Device& asked,
+StepTime OpModelAccess::predict(const OpTimeModel& model, const ExecutedStep& executed, const Device& device,
                                 Precision precision, bool cuda_graph, const std::string& network,
                                 MachineEffects* slopes) {
   const OpGraph& step = executed.graph();
   const OpModelState& state = model.impl_->state;
-  const Device* learned = learned_device(state, asked.name);
-  const bool measured_anew =  // this CPU's rates, in each process
-      learned != nullptr && learned->kind == DeviceKind::cpu && asked.name == Device::this_cpu().name;
-  const Device& device = measured_anew ? *learned : asked;
+  const Device* learned = learned_device(state, device.name);
   StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
   if (learned != nullptr && rates_of(device, precision) != rates_of(*learned, precision)) on.matrix.name.clear();
   const auto layers = state.measured.rates.find(rates_key(on.matrix.name, precision));

@@ -12,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-#include "catalogue/listed_device.h"
+#include "catalogue/device_table.h"
 #include "network/layers.h"
 #include "optime/layers/layer_rates.h"
 #include "optime/layers/layer_step.h"
@@ -197,9 +197,7 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe) {
   }
   Device kept = probe.device;
   std::erase(kept.aliases, "cpu");
-  std::erase_if(state.measured.devices, [&](const Device& d) { return d.name == kept.name; });
-  const Device* listed = listed_device(kept.name);
-  if (listed == nullptr || *listed != kept) state.measured.devices.push_back(std::move(kept));
+  keep_own(state.measured.devices, std::move(kept));
   // Kernels of a CPU are StepModel's.
   if (device.matrix.family != KernelFamily::none) state.kernels.probe(device.matrix, pointers_to(ops));
 }

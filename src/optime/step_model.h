@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "catalogue/device_table.h"
 #include "optime/step_formula.h"
 
 namespace perfpred {
@@ -48,17 +49,22 @@ struct StepRow {
 struct StepTable {
   std::vector<StepRow> rows;
   std::map<std::string, std::size_t> unscored;  ///< rows without a prediction, by reason
+  std::vector<Device> own_devices;  ///< of the rows: those that the built-in catalogue lacks, or has with other rates
+
+  void add(StepTable other);
 };
 
 /// A table with the columns source, gpu, model, dataset, batch, precision, ms_per_step; `optimizer` if there is one.
 /// Networks that the zoo lacks are looked for in step files `<model>.json` of the folders of add_graphs(); of a file in
 /// another precision, all bytes are scaled. Batches are rounded to whole samples.
 /// A runs_agg.csv is such a table, too: its source is `runs`, and its batches are on the device before a step begins.
+/// Of a device of the user's own, `gpu` is its name in `devices`, whatever the file calls it.
 /// @throws InputError, `file:line: ...`, for a table that lacks a column or has a time or a batch that is not positive;
 /// as read_aggregate() for runs
-[[nodiscard]] StepTable read_step_table(const std::string& path);
+[[nodiscard]] StepTable read_step_table(const std::string& path, const DeviceCatalogue& devices = built_in_devices());
 /// All of them as one. @throws InputError as read_step_table(), or for a table that is named twice
-[[nodiscard]] StepTable read_step_tables(const std::vector<std::string>& paths);
+[[nodiscard]] StepTable read_step_tables(const std::vector<std::string>& paths,
+                                         const DeviceCatalogue& devices = built_in_devices());
 
 /// What steps of a network on some devices say about its steps on others.
 struct KnownNetwork {

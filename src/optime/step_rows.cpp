@@ -154,17 +154,22 @@ Step step_of(const std::string& model, const std::string& network, std::int64_t 
 }
 
 /// Fills in the device and what follows from it. Returns why the row is not scored, or null.
-const char* find_device(const DeviceCatalogue& devices, const std::optional<Arithmetic>& arithmetic, StepRow& row) {
-  const std::vector<const Device*> named = devices.candidates(row.gpu);
-  if (named.size() != 1) return named.empty() ? "unknown device" : "ambiguous device";
+const char* set_device(const DeviceCatalogue& devices, const std::optional<Arithmetic>& arithmetic, StepRow& row,
+                       StepTable& table) {
+  const ResolvedDevice known = devices.resolve(row.gpu);
+  if (known.origin == DeviceOrigin::ambiguous) return "ambiguous device";
+  if (known.origin != DeviceOrigin::row) return "unknown device";  // rates of this machine's CPU are not the row's
   if (!arithmetic) return "unknown precision";
+  const Device& device = *known.device;
   try {
-    row.device = step_device(*named.front(), arithmetic->rates, arithmetic->whole);
+    row.device = step_device(device, arithmetic->rates, arithmetic->whole);
   } catch (const InputError&) {
     return "no peak in this precision";
   }
   row.family = row.device.matrix.family;
   row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->whole);
+  if (canonical_device(row.gpu) != device.name) row.gpu = device.name;
+  keep_own(table.own_devices, device);
   return nullptr;
 }
 
@@ -176,8 +181,7 @@ void name_groups(const std::string& network, std::int64_t side, std::string_view
 }
 
 /// One step of each row of a runs_agg.csv.
-StepTable steps_of_runs(const std::string& path) {
-  const DeviceCatalogue devices;
+StepTable steps_of_runs(const std::string& path, const DeviceCatalogue& devices) {
   StepTable table;
   const auto add = [&](const AggregateRow& run) -> const char* {  // returns why the row is not scored, or null
     const Workload& workload = run.workload;
@@ -190,7 +194,7 @@ StepTable steps_of_runs(const std::string& path) {
     row.precision = std::string(to_string(workload.precision)) + (workload.layout == Layout::nhwc ? "-nhwc" : "");
     row.batch = workload.batch_size;
     row.sec = *run.avg_time_mean / static_cast<double>(run.steps_per_epoch);
-    if (const char* unscored = find_device(devices, Arithmetic{workload.precision, workload.precision}, row))
+    if (const char* unscored = set_device(devices, Arithmetic{workload.precision, workload.precision}, row, table))
       return unscored;
     try {
       row.kernels = shared_kernels(workload.graph(), row.device.kind);
@@ -242,14 +246,13 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   return step;
 }
 
-StepTable read_step_table(const std::string& path) {
+StepTable read_step_table(const std::string& path, const DeviceCatalogue& devices) {
   CsvReader csv(path);
-  if (csv.optional("avg_time_mean").index) return steps_of_runs(path);
+  if (csv.optional("avg_time_mean").index) return steps_of_runs(path, devices);
   const CsvColumn source = csv.required("source"), gpu = csv.required("gpu"), model = csv.required("model"),
                   dataset = csv.required("dataset"), batch = csv.required("batch"),
                   precision = csv.required("precision"), time = csv.required("ms_per_step"),
                   optimizer = csv.optional("optimizer");
-  const DeviceCatalogue devices;
   std::map<std::string, Step> steps;
   StepTable file;
   while (csv.next()) {
@@ -271,7 +274,7 @@ StepTable read_step_table(const std::string& path) {
     row.batch = std::llround(csv.positive(batch));  // 32.0
     if (row.batch == 0) throw_bad_value(csv.place("batch"), csv.text(batch), "a positive integer");
     const auto arithmetic = arithmetic_of(row.precision);
-    if (const char* unscored = find_device(devices, arithmetic, row)) {
+    if (const char* unscored = set_device(devices, arithmetic, row, file)) {
       leave(unscored);
       continue;
     }
@@ -303,7 +306,13 @@ StepTable read_step_table(const std::string& path) {
   return file;
 }
 
-StepTable read_step_tables(const std::vector<std::string>& paths) {
+void StepTable::add(StepTable other) {
+  std::move(other.rows.begin(), other.rows.end(), std::back_inserter(rows));
+  for (const auto& [reason, count] : other.unscored) unscored[reason] += count;
+  for (Device& device : other.own_devices) keep_own(own_devices, std::move(device));
+}
+
+StepTable read_step_tables(const std::vector<std::string>& paths, const DeviceCatalogue& devices) {
   StepTable all;
   std::set<std::filesystem::path> known;
   for (const std::string& path : paths) {
@@ -311,9 +320,7 @@ StepTable read_step_tables(const std::vector<std::string>& paths) {
     std::filesystem::path file = std::filesystem::weakly_canonical(path, error);
     if (error) file = path;
     if (!known.insert(std::move(file)).second) throw InputError(path + " is named twice; its rows would count twice");
-    StepTable table = read_step_table(path);
-    std::move(table.rows.begin(), table.rows.end(), std::back_inserter(all.rows));
-    for (const auto& [reason, count] : table.unscored) all.unscored[reason] += count;
+    all.add(read_step_table(path, devices));
   }
   return all;
 }

@@ -132,7 +132,7 @@ std::vector<PlanCandidate> measured_candidates(std::span<const AggregateRow> row
   const std::set<std::string> measured = devices_of(rows);
   for (std::string& device : devices) {
     if (device.empty()) continue;
-    const auto known = find_device(request.catalogue, device, measured);
+    const auto known = find_name(request.catalogue.resolve(device), measured);
     if (!known) {
       throw InputError(fmt::format("no row is of device \"{}\"; rows are of {}", device, fmt::join(measured, ", ")));
     }
@@ -166,9 +166,10 @@ std::vector<PlanCandidate> predicted_candidates(std::span<const AggregateRow> ro
   const std::set<std::string> modelled = devices_of(model.fitted_rows()), planned = devices_of(rows);
   for (std::string& device : devices) {
     if (device.empty()) continue;
-    auto known = find_device(request.catalogue, device, modelled);
-    if (!known) known = find_device(request.catalogue, device, planned);
-    device = known ? *known : request.catalogue.full_name(device);
+    const ResolvedDevice asked = request.catalogue.resolve(device);
+    auto known = find_name(asked, modelled);
+    if (!known) known = find_name(asked, planned);
+    device = known ? *known : asked.full_name();
   }
   const auto predict = [&](const Workload& workload) {
     try {

@@ -9,7 +9,7 @@
 
 namespace perfpred {
 
-void write_features(const std::string& path, std::span<const AggregateRow> rows) {
+void write_features(const std::string& path, std::span<const AggregateRow> rows, const DeviceCatalogue& devices) {
   AtomicFile file(path);
   std::vector<std::string> names = {"key"};
   names.insert(names.end(), feature_names.begin(), feature_names.end());
@@ -23,7 +23,7 @@ void write_features(const std::string& path, std::span<const AggregateRow> rows)
     } else {
       fields.resize(fields.size() + feature_names.size());
     }
-    const StepShape shape(row.workload);
+    const StepShape shape(row.workload, devices.resolve(row.workload.device).kind(row.workload.threads.has_value()));
     double flops = 0, elements = shape.other_elements, conv = 0, deep = 0, dense = 0;
     for (const StepLayer& layer : shape.layers()) {
       flops += layer.flops;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/aggregator.h>
+#include <perfpred/device.h>
 
 #include <span>
 #include <string>
@@ -17,6 +18,6 @@ namespace perfpred {
 ///   deep_params (2 to 31), dense_params (1);
 /// * avg_time_mean, the label.
 /// @throws InputError if a network is unknown or no file can be made there; Error if the disk refuses
-void write_features(const std::string& path, std::span<const AggregateRow> rows);
+void write_features(const std::string& path, std::span<const AggregateRow> rows, const DeviceCatalogue& devices);
 
 }  // namespace perfpred

@@ -108,8 +108,9 @@ Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {
 }
 
 std::string ModelRequests::device(const std::string& asked) const {
-  const auto known = find_device(model_.devices(), asked, devices_);
-  return known ? *known : model_.devices().full_name(asked);
+  const ResolvedDevice device = model_.devices().resolve(asked);
+  const auto known = find_name(device, devices_);
+  return known ? *known : device.full_name();
 }
 
 void ModelRequests::name_devices(std::vector<SweptField>& fields) const {

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-predict: one key for every spelling, through every door; networks in a sweep; refused combinations.
+#include <perfpred/device.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/time_regressor.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -128,6 +134,108 @@ TEST_F(PredictProgram, ACpuIsNotAnsweredForWithOtherThreadsAsIfItHadBeenMeasured
   EXPECT_GE(one["p95"].get<double>() / one["p50"].get<double>(), 2.9);
   EXPECT_LT(one["p05"], all["p50"]);  // a step that no thread shortens
   EXPECT_GT(one["p95"].get<double>(), 32 * all["p50"].get<double>());
+}
+
+/// The user's cache folder, until the test ends.
+class CacheFolder {
+ public:
+  explicit CacheFolder(const std::string& path) : before_(std::getenv("PERFPRED_CACHE_DIR")) { use(path); }
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
+  ~CacheFolder() {
+    before_.empty() ? ::unsetenv("PERFPRED_CACHE_DIR") : ::setenv("PERFPRED_CACHE_DIR", before_.c_str(), 1);
+  }
+  static void use(const std::string& path) { ::setenv("PERFPRED_CACHE_DIR", path.c_str(), 1); }
+
+ private:
+  struct Value : std::string {
+    explicit Value(const char* text) : std::string(text == nullptr ? "" : text) {}
+  } before_;
+};
+
+std::vector<std::string> question_of(const char* device) {
+  return {testing::program("predict"), "--network", "squeezenet1_1", "--batch-size", "2", "--device", device, "--json"};
+}
+
+/// The tables in a folder.
+std::vector<std::string> tables_in(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".csv") found.push_back(entry.path().string());
+  }
+  return found;
+}
+
+long lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+TEST(CpuOfThisMachine, IsMeasuredOnceAndTheSameQuestionHasTheSameAnswer) {
+  const testing::TemporaryFolder folder;
+  const std::string cache = folder.file("cache");
+  const CacheFolder used(cache);
+  EXPECT_EQ(testing::spawn(question_of("T4")).err, "");
+  EXPECT_FALSE(std::filesystem::exists(cache));  // nothing was measured for a GPU
+
+  std::vector<Finished> first(3);  // at once
+  {
+    std::vector<std::jthread> users;
+    for (Finished& one : first) users.emplace_back([&one] { one = testing::spawn(question_of("cpu")); });
+  }
+  std::string said;
+  for (const Finished& one : first) {
+    EXPECT_EQ(one.exit_code, 0) << one.err;
+    EXPECT_EQ(one.out, first.front().out);
+    said += one.err;
+  }
+  EXPECT_EQ(lines_of(said), 1) << said;
+  EXPECT_THAT(said, HasSubstr("; the rates are kept in " + cache));
+  ASSERT_EQ(tables_in(cache).size(), 1U);
+  const std::string kept = tables_in(cache).front();
+  const Finished again = testing::spawn(question_of(Device::this_cpu().name.c_str()));
+  EXPECT_EQ(again.err, "");
+  EXPECT_EQ(again.out, first.front().out);
+
+  // What is kept is what answers.
+  const Finished shown = testing::spawn({testing::program("devices"), "cpu", "--json"});
+  const Json row = Json::parse(shown.out, nullptr, false)["devices"][0];
+  std::string table = "name,kind,fp32_tflops,fp64_tflops,fp32_vector_tflops,mem_bw_gbs\n\"" +
+                      row["name"].get<std::string>() + "\",cpu,0.01,0.01,0.01,1\n";
+  std::ofstream(kept) << table;
+  const Finished slower = testing::spawn(question_of("cpu"));
+  EXPECT_EQ(slower.err, "");
+  EXPECT_GT(Json::parse(slower.out, nullptr, false)["step_sec"]["p50"],
+            Json::parse(again.out, nullptr, false)["step_sec"]["p50"]);
+
+  const Finished measured = testing::spawn({testing::program("devices"), "--measure", "--json"});
+  EXPECT_EQ(measured.exit_code, 0) << measured.err;
+  EXPECT_EQ(lines_of(measured.err), 1) << measured.err;
+  const Json devices = Json::parse(measured.out, nullptr, false)["devices"];
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(devices[0]["name"], row["name"]);
+  EXPECT_GT(devices[0]["mem_bw_gbs"], 1);
+  EXPECT_NE(testing::slurp(kept), table);
+  expect_refusal(testing::spawn({testing::program("devices"), "T4", "--measure"}), 2, "--measure");
+}
+
+TEST(CpuOfThisMachine, AFolderThatHoldsNothingOfUseIsSaidInALine) {
+  const testing::TemporaryFolder folder;
+  const CacheFolder used(folder.path());
+  EXPECT_EQ(testing::spawn(question_of("cpu")).exit_code, 0);
+  ASSERT_EQ(tables_in(folder.path()).size(), 1U);
+  const std::string kept = tables_in(folder.path()).front();
+  for (const char* broken : {"", "name\n", "not a table", "name,mem_bw_gbs\ncpu,-1\n", "name,kind\ncpu,cpu\n"}) {
+    std::ofstream(kept, std::ios::trunc) << broken;
+    const Finished finished = testing::spawn(question_of("cpu"));
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    EXPECT_EQ(lines_of(finished.err), 1) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr(kept + ":"));
+    EXPECT_THAT(finished.err, HasSubstr("measured this machine's CPU"));
+    EXPECT_EQ(testing::spawn(question_of("cpu")).err, "") << broken;  // it holds them now
+  }
+  CacheFolder::use(folder.write("file", ""));  // no folder can be made there
+  const Finished finished = testing::spawn(question_of("cpu"));
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(lines_of(finished.err), 1) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr("the rates are not kept: "));
 }
 
 TEST_F(PredictProgram, ARequestNamesItsSizes) {

@@ -46,8 +46,9 @@ FittedPhysics read_physics(const nlohmann::json& json) {
   return physics;
 }
 
-std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json) {
+std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json, DeviceKind device) {
   auto model = std::make_unique<HybridModel>();
+  model->device = device;
   for (const nlohmann::json& row : json_objects(json, "rows")) model->rows.push_back(read_row(row));
   if (model->rows.empty()) refuse_field("rows", "a list of at least one row");
   model->physics = read_physics(json_object(json, "physics"));

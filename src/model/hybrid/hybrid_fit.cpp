@@ -87,6 +87,7 @@ class HybridFit {
     constants_.process.run_noise = usual_run_noise(table.rows, constants.process.run_noise);
     model_->usual_noise = std::max(constants_.process.run_noise, usual_epoch_sem(table.rows));
     model_->max_rows = constants.max_rows;
+    model_->device = table.device;
     std::mt19937_64 random(table.seed);
     const std::vector<std::size_t> taken = random_places(table.rows.size(), constants.max_rows, random);
     for (std::size_t i = 0; i < table.rows.size(); ++i) {
@@ -96,7 +97,7 @@ class HybridFit {
             {measured.workload.key(), fmt::format("beyond the {} rows that a model takes", constants.max_rows)});
         continue;
       }
-      shapes_.emplace_back(measured.workload);
+      shapes_.emplace_back(measured.workload, table.device);
       rows_.push_back(hybrid_row(measured, shapes_.back(), model_->usual_noise));
       lots_.push_back(lot_of(rows_.back().key, table.seed));
     }

@@ -98,7 +98,7 @@ void HybridModel::prepare() {
 // ---- prediction
 
 Quantiles HybridModel::predict(const Workload& workload, const OpGraph* step) const {
-  return quantiles(estimate(StepShape(workload, step), workload.batch_size));
+  return quantiles(estimate(StepShape(workload, device, step), workload.batch_size));
 }
 
 void HybridModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
@@ -134,7 +134,7 @@ JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
 }
 
 std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload, const OpGraph* step) const {
-  const StepShape shape(workload, step);
+  const StepShape shape(workload, device, step);
   const EpochTime time = epoch_time(physics.costs, shape);
   const double predicted = quantiles(estimate(shape, workload.batch_size)).p50;
   return {{"input", time.input},   {"launch", time.launch},   {"compute", time.compute},
@@ -145,7 +145,7 @@ HybridModel::Asked HybridModel::ask(std::span<const Workload> workloads) const {
   std::vector<Place> places;
   Asked asked;
   for (const Workload& workload : workloads) {
-    const StepShape shape(workload);
+    const StepShape shape(workload, device);
     places.push_back(shape.place(workload.batch_size));
     asked.physics.push_back(physics.view(shape));
   }
@@ -206,7 +206,7 @@ LearnResult HybridModel::learn(std::span<const AggregateRow> measured, std::span
     const AggregateRow& one = measured[i];
     std::optional<std::string>& reason = result.rejected.emplace_back();
     try {
-      const StepShape shape(one.workload);
+      const StepShape shape(one.workload, device);
       HybridRow row = hybrid_row(one, shape, usual_noise);
       row.log_physics = physics.view(shape).log_time;
       reason = outlier(row, estimate(shape, one.workload.batch_size), stated[i]);

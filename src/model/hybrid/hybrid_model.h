@@ -59,8 +59,9 @@ class HybridModel final : public RegressorModel {
   FittedPhysics physics;
   ResidualKernel kernel;
   Calibration calibration;
-  double usual_noise = 0;    ///< see hybrid_row()
-  std::size_t max_rows = 0;  ///< see HybridConstants
+  DeviceKind device = DeviceKind::gpu;  ///< that the rows ran on
+  double usual_noise = 0;               ///< see hybrid_row()
+  std::size_t max_rows = 0;             ///< see HybridConstants
   std::vector<RejectedRun> rejected;
 
   /// Computes the private members from the public ones. @throws ModelError as ResidualPosterior

@@ -8,21 +8,12 @@
 
 #include <cmath>
 
-#include "catalogue/listed_device.h"
 #include "step/graph_folder.h"
 
 namespace perfpred {
-namespace {
 
-DeviceKind kind_of(const Workload& workload) {
-  const Device* listed = listed_device(workload.device);
-  return listed != nullptr ? listed->kind : workload.threads ? DeviceKind::cpu : DeviceKind::gpu;
-}
-
-}  // namespace
-
-StepShape::StepShape(const Workload& workload, const OpGraph* step)
-    : block_(kind_of(workload) == DeviceKind::cpu ? 16 : 8) {
+StepShape::StepShape(const Workload& workload, DeviceKind device, const OpGraph* step)
+    : block_(device == DeviceKind::cpu ? 16 : 8) {
   steps = static_cast<double>(workload.steps_per_epoch());
   samples = static_cast<double>(workload.train_images);
   if (workload.network == "cifar_cnn" && *workload.depth <= 5) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/device.h>
 #include <perfpred/workload.h>
 
 #include <array>
@@ -37,8 +38,7 @@ using Place = std::array<double, PlaceInput::count>;
 
 /// What the cost model sees of a training epoch.
 /// Channels are filled up to whole vector blocks: 16 channels on a CPU (a 512-bit register of fp32), 8 elsewhere (what
-/// matrix units take). The network's own input and grouped convolutions are not filled up. A device that the catalogue
-/// does not have is a CPU if the workload has threads.
+/// matrix units take). The network's own input and grouped convolutions are not filled up.
 class StepShape {
  public:
   double steps = 0;
@@ -47,9 +47,10 @@ class StepShape {
   double other_elements = 0;  ///< elements that these read and write, per sample
 
   /// `cifar_cnn` in closed form, without allocating; anything else from its OpGraph.
-  /// @param step  workload.graph(); null: it is made here if it is needed
+  /// @param device  that the model's rows ran on
+  /// @param step    workload.graph(); null: it is made here if it is needed
   /// @throws InputError for a network that is not known or has an operator without a rule
-  explicit StepShape(const Workload& workload, const OpGraph* step = nullptr);
+  explicit StepShape(const Workload& workload, DeviceKind device, const OpGraph* step = nullptr);
 
   std::span<const StepLayer> layers() && = delete;  // it would outlive what it looks at
   [[nodiscard]] std::span<const StepLayer> layers() const& {

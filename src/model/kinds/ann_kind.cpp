@@ -76,7 +76,7 @@ std::unique_ptr<RegressorModel> fit_ann(const TrainingTable& table) {
   return model;
 }
 
-std::unique_ptr<RegressorModel> load_ann(const nlohmann::json& json) {
+std::unique_ptr<RegressorModel> load_ann(const nlohmann::json& json, DeviceKind) {
   auto model = std::make_unique<AnnModel>();
   AnnNetwork& network = model->network;
   const auto read = [&](const char* name, auto& matrix) {

@@ -64,7 +64,7 @@ std::unique_ptr<RegressorModel> fit_linear(const TrainingTable& table) {
   return model;
 }
 
-std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json) {
+std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json, DeviceKind) {
   auto model = std::make_unique<LinearModel>();
   model->standardize = Standardizer(json);
   model->slope = json_vector(json, "slope", Features::RowsAtCompileTime);

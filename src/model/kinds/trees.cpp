@@ -85,7 +85,7 @@ std::unique_ptr<RegressorModel> fit_boosting(const TrainingTable& table) {
   return fit_trees(TreesKind::boosting, table);
 }
 
-std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json) {
+std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json, DeviceKind) {
   auto model = std::make_unique<TreesModel>();
   model->trees.base = json_number(json, "base");
   model->half_width = json_non_negative(json, "half_width");

@@ -156,14 +156,18 @@ double ErrorSpread::variance_of_label(const OpError& row) const {
 
 Quantiles OpRegression::Estimate::quantiles() const { return quantiles_about(log_sec, z90 * std::sqrt(variance)); }
 
-void OpRegression::learn(std::span<const AggregateRow> measured) {
+void OpRegression::learn(std::span<const AggregateRow> measured, const DeviceCatalogue& devices) {
   std::vector<AggregateRow> all;  // those that are known already have their views
   for (const OpError& row : rows_) all.emplace_back().workload = row.workload;
   all.insert(all.end(), measured.begin(), measured.end());
   std::vector<OpError> rows;
   for (const AggregateRow* row : thinned(all)) {
     const auto at = static_cast<std::size_t>(row - all.data());
-    rows.push_back(at < rows_.size() ? rows_[at] : op_error(*row, prior_->view(row->workload, nullptr)));
+    if (at < rows_.size()) {
+      rows.push_back(rows_[at]);
+    } else {
+      rows.push_back(op_error(*row, prior_->view(row->workload, devices.resolve(row->workload.device), nullptr)));
+    }
   }
   rows_ = std::move(rows);
   choose_spread();
@@ -214,8 +218,8 @@ void OpRegression::drop_outliers() {
   rows_ = std::move(kept);
 }
 
-bool OpRegression::is_outlier(const AggregateRow& measured) const {
-  const Estimate expected = estimate(measured.workload, nullptr);
+bool OpRegression::is_outlier(const AggregateRow& measured, const ResolvedDevice& device) const {
+  const Estimate expected = estimate(measured.workload, device, nullptr);
   const double apart = std::log(*measured.avg_time_mean) - expected.log_sec;
   return square(apart) > square(outlier_deviations) * expected.variance;
 }
@@ -331,8 +335,9 @@ OpRegression::Told OpRegression::told_by(const NearestRows& rows, const OpPlace&
   return {weights.dot(ratios), weights.dot(shared)};
 }
 
-OpRegression::Estimate OpRegression::estimate(const Workload& workload, const OpGraph* step) const {
-  Estimate estimate{prior_->view(workload, step)};
+OpRegression::Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device,
+                                              const OpGraph* step) const {
+  Estimate estimate{prior_->view(workload, device, step)};
   const OpPlace place = place_of(workload, estimate.view);
   estimate.log_sec = estimate.view.log_sec();
   estimate.variance = spread_.covariance(place, place);
@@ -343,14 +348,14 @@ OpRegression::Estimate OpRegression::estimate(const Workload& workload, const Op
   return estimate;
 }
 
-JointNormal OpRegression::joint(std::span<const Workload> workloads) const {
+JointNormal OpRegression::joint(std::span<const Workload> workloads, const DeviceCatalogue& devices) const {
   const auto n = static_cast<Eigen::Index>(workloads.size()), known = static_cast<Eigen::Index>(rows_.size());
   JointNormal joint{Eigen::VectorXd(n), Eigen::MatrixXd(n, n)};
   std::vector<OpPlace> places;
   Eigen::MatrixXd shared(known, n);
   for (Eigen::Index i = 0; i < n; ++i) {
     const Workload& workload = workloads[static_cast<std::size_t>(i)];
-    const OpView view = prior_->view(workload, nullptr);
+    const OpView view = prior_->view(workload, devices.resolve(workload.device), nullptr);
     places.push_back(place_of(workload, view));
     for (Eigen::Index k = 0; k < known; ++k) {
       shared(k, i) = spread_.covariance(rows_[static_cast<std::size_t>(k)].place, places.back());

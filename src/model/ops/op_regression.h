@@ -88,16 +88,14 @@ class OpRegression {
   [[nodiscard]] const OpPrior& prior() const { return *prior_; }
   [[nodiscard]] std::span<const RejectedRun> dropped() const { return dropped_; }
 
-  /// Whether a row can be learned: its device's rates are known.
-  [[nodiscard]] bool can_learn(const Workload& workload) const { return prior_->knows_device(workload); }
-
   /// Learns measured rows: of each network in each setting at most eight, spread over its batch sizes, and 5,000 in
   /// all. Rows whose leave-one-out error is beyond four standard deviations are dropped, at most a tenth.
+  /// @param devices  what the rows' names of devices mean; knows_rates() of each
   /// @throws InputError as OpPrior::view()
-  void learn(std::span<const AggregateRow> measured);
+  void learn(std::span<const AggregateRow> measured, const DeviceCatalogue& devices);
 
   /// Whether a run is further than four standard deviations from what is expected of it.
-  [[nodiscard]] bool is_outlier(const AggregateRow& measured) const;
+  [[nodiscard]] bool is_outlier(const AggregateRow& measured, const ResolvedDevice& device) const;
 
   /// The median of log seconds per epoch and its variance: with rows, a run's noise included; else the op model's.
   struct Estimate {
@@ -105,14 +103,15 @@ class OpRegression {
     double log_sec = 0, variance = 0;
     [[nodiscard]] Quantiles quantiles() const;
   };
-  [[nodiscard]] Estimate estimate(const Workload& workload, const OpGraph* step) const;
+  /// @param device, step  as for OpPrior::view()
+  [[nodiscard]] Estimate estimate(const Workload& workload, const ResolvedDevice& device, const OpGraph* step) const;
 
   /// Measurement noise excluded. @throws InputError as OpPrior::view()
-  [[nodiscard]] JointNormal joint(std::span<const Workload> workloads) const;
+  [[nodiscard]] JointNormal joint(std::span<const Workload> workloads, const DeviceCatalogue& devices) const;
 
   [[nodiscard]] nlohmann::json to_json() const;
   /// @throws ModelError naming the field that is missing or wrong
-  [[nodiscard]] static OpRegression read(const nlohmann::json& json, const DeviceCatalogue& devices);
+  [[nodiscard]] static OpRegression read(const nlohmann::json& json);
 
  private:
   /// What rows tell about an error.

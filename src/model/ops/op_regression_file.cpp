@@ -38,9 +38,9 @@ nlohmann::json OpRegression::to_json() const {
           {"rows", rows}};
 }
 
-OpRegression OpRegression::read(const nlohmann::json& json, const DeviceCatalogue& devices) {
+OpRegression OpRegression::read(const nlohmann::json& json) {
   auto model = std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json_object(json, "model"))));
-  OpRegression regression(std::make_shared<const OpPrior>(std::move(model), devices));
+  OpRegression regression(std::make_shared<const OpPrior>(std::move(model)));
   regression.spread_ = {json_number(json, "scale"), json_number(json, "noise")};
   if (!(regression.spread_.scale > 0 && regression.spread_.scale <= 100)) refuse_field("scale", "in (0, 100]");
   if (!(regression.spread_.noise > 0 && regression.spread_.noise <= 100)) refuse_field("noise", "in (0, 100]");

@@ -47,13 +47,6 @@ OpFeatures features_of(const ExecutedStep& step, std::int64_t batch_size) {
   return x;
 }
 
-/// @throws InputError for a field that a device of this kind cannot have
-void check_kind(const Workload& workload, const Device& device) {
-  if (workload.threads && device.kind != DeviceKind::cpu)
-    throw InputError("threads are given, but the device is not a CPU");
-  if (workload.cuda_graph && device.kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
-}
-
 /// The step of all cores becomes that of fewer or more threads, which nobody measured: in the middle between no change
 /// and in proportion, with an interval for both. One of two cores took 1.02 to 1.70 times as long for five networks.
 /// @param share  threads a core
@@ -71,25 +64,30 @@ double OpView::log_sec() const { return std::log(step.sec.p50 * steps); }
 
 double OpView::deviation() const { return log_deviation(step.sec); }
 
-OpPrior::OpPrior(std::shared_ptr<const OpTimeModel> model, DeviceCatalogue devices)
-    : model_(std::move(model)), devices_(std::move(devices)) {
-  if (!model_) model_ = std::shared_ptr<const OpTimeModel>(std::shared_ptr<void>(), &OpTimeModel::standard());
-  for (const Device& device : model_->devices()) {
-    if (devices_.candidates(device.name).empty()) devices_.add(device);
-  }
-}
-
-bool OpPrior::knows_device(const Workload& workload) const {
-  const std::vector<const Device*> named = devices_.candidates(workload.device);
-  if (named.size() != 1 || workload.precision == Precision::unknown) return false;
-  const Device& device = *named.front();
+bool knows_rates(const Workload& workload, const ResolvedDevice& resolved) {
+  if (resolved.origin != DeviceOrigin::row || workload.precision == Precision::unknown) return false;
+  const Device& device = *resolved.device;
   if (device.kind == DeviceKind::cpu ? workload.cuda_graph : workload.threads.has_value()) return false;
   return device.matrix_flops(computed_precision(device, workload.precision)) && device.mem_bw_gbs;
 }
 
-void OpPrior::check_device(const Workload& workload) const {
-  const std::vector<const Device*> named = devices_.candidates(workload.device);
-  if (named.size() == 1) check_kind(workload, *named.front());
+void check_device(const Workload& workload, const ResolvedDevice& device) {
+  if (device.device == nullptr) return;
+  if (workload.threads && device.device->kind != DeviceKind::cpu)
+    throw InputError("threads are given, but the device is not a CPU");
+  if (workload.cuda_graph && device.device->kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
+}
+
+OpPrior::OpPrior(std::shared_ptr<const OpTimeModel> model) : model_(std::move(model)) {
+  if (!model_) model_ = std::shared_ptr<const OpTimeModel>(std::shared_ptr<void>(), &OpTimeModel::standard());
+}
+
+DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
+  for (const Device& own : model_->devices()) {
+    const DeviceOrigin known = devices.resolve(own.name).origin;
+    if (known == DeviceOrigin::unknown || known == DeviceOrigin::this_cpu) devices.add(own);
+  }
+  return devices;
 }
 
 StepTime OpPrior::time_of(const Workload& workload, const ExecutedStep& step, const Device& device,
@@ -107,11 +105,11 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
          time_of(last, execute(last.graph(), device.kind), device, nullptr).sec.p50 / step_sec;
 }
 
-OpView OpPrior::view(const Workload& workload, const OpGraph* step) const {
+OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step) const {
   workload.validate();
   if (workload.device == "unknown") throw InputError("device is missing");
-  const Device device = devices_.find_measured(workload.device);
-  check_kind(workload, device);
+  const Device& device = resolved.rated();
+  check_device(workload, resolved);
   const ExecutedStep executed = execute(step == nullptr ? workload.graph() : *step, device.kind);
   OpView view;
   MachineEffects slopes;

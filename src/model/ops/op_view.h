@@ -46,25 +46,27 @@ struct OpView {
   [[nodiscard]] double deviation() const;  ///< of log_sec()
 };
 
-/// An op model and the devices that it can be asked for.
+/// Whether the device is a row of the catalogue that has the rates of the workload's precision.
+[[nodiscard]] bool knows_rates(const Workload& workload, const ResolvedDevice& device);
+
+/// @throws InputError for threads of a known device that is not a CPU, or a CUDA graph of a CPU
+void check_device(const Workload& workload, const ResolvedDevice& device);
+
+/// An op model that predicts what no runs tell.
 class OpPrior {
  public:
   /// @param model  null: the standard model
-  OpPrior(std::shared_ptr<const OpTimeModel> model, DeviceCatalogue devices);
+  explicit OpPrior(std::shared_ptr<const OpTimeModel> model);
 
   [[nodiscard]] const OpTimeModel& model() const { return *model_; }
-  [[nodiscard]] const DeviceCatalogue& devices() const { return devices_; }
 
-  /// Whether the rates of the workload's device in its precision are known without a measurement.
-  [[nodiscard]] bool knows_device(const Workload& workload) const;
+  /// These devices and those of the model that they lack.
+  [[nodiscard]] DeviceCatalogue with_own_devices(DeviceCatalogue devices) const;
 
-  /// @throws InputError for threads of a known device that is not a CPU, or a CUDA graph of a CPU
-  void check_device(const Workload& workload) const;
-
-  /// @param step  workload.graph(), or null if it has not been made
-  /// @throws InputError as Workload::graph(), DeviceCatalogue::find_measured(), OpTimeModel::predict() and
-  /// check_device()
-  [[nodiscard]] OpView view(const Workload& workload, const OpGraph* step) const;
+  /// @param device  what workload.device means
+  /// @param step    workload.graph(), or null if it has not been made
+  /// @throws InputError as Workload::graph(), ResolvedDevice::rated(), OpTimeModel::predict() and check_device()
+  [[nodiscard]] OpView view(const Workload& workload, const ResolvedDevice& device, const OpGraph* step) const;
 
  private:
   [[nodiscard]] StepTime time_of(const Workload& workload, const ExecutedStep& step, const Device& device,
@@ -72,7 +74,6 @@ class OpPrior {
   [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec) const;
 
   std::shared_ptr<const OpTimeModel> model_;
-  DeviceCatalogue devices_;
 };
 
 /// The wait for the host, the ten operators that take longest, and the others.

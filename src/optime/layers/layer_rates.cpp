@@ -9,7 +9,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "catalogue/listed_device.h"
+#include "catalogue/device_table.h"
 #include "optime/layers/layer_step.h"
 #include "optime/map_fit.h"
 #include "statistics/quantiles.h"
@@ -158,7 +158,7 @@ void add_errors(const Leftover& all, bool trees, std::vector<double>& errors) {
 }
 
 Device device_named(const std::string& name, const DeviceCatalogue& catalogue) {
-  Device device = catalogue.find_measured(name);
+  Device device = catalogue.resolve(name).rated();
   std::erase(device.aliases, "cpu");  // which is another one elsewhere
   return device;
 }
@@ -260,18 +260,15 @@ void LayerRates::kernel_seconds(std::span<const StepKernel> kernels, const StepD
 MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior, const DeviceCatalogue& catalogue) {
   std::map<std::string, std::vector<LayerRow>> groups;
   for (LayerRow& row : read_layer_rows(path)) {
-    if (const auto named = catalogue.candidates(row.device); named.size() == 1) row.device = named.front()->name;
+    if (const Device* known = catalogue.resolve(row.device).device) row.device = known->name;
     groups[rates_key(row.device, row.layer.precision)].push_back(std::move(row));
   }
   MeasuredDevices result;
   std::size_t waiting = 0, untimed = 0;
   for (auto& [key, rows] : groups) {
     const std::string name = rows.front().device;  // rows are erased below
-    const auto known = std::find_if(result.devices.begin(), result.devices.end(),
-                                    [&](const Device& device) { return device.name == name; });
-    const Device device = known == result.devices.end() ? device_named(name, catalogue) : *known;
-    const Device* listed = listed_device(name);
-    if (known == result.devices.end() && (listed == nullptr || *listed != device)) result.devices.push_back(device);
+    const Device device = device_named(name, catalogue);
+    keep_own(result.devices, device);
     const Precision precision = rows.front().layer.precision;
     const std::size_t untimed_here = std::erase_if(rows, [](const LayerRow& row) { return row.outcome != "ok"; });
     const std::size_t waiting_here = std::erase_if(rows, [](const LayerRow& row) {

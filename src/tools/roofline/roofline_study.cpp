@@ -53,8 +53,8 @@ RooflineStudy::RooflineStudy(StudyDevices devices, Precision precision)
 
 std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& environment, const std::string& device) {
   const auto one_name = [this](const std::string& text) {
-    const auto known = devices_.catalogue.candidates(text);
-    return known.size() == 1 ? known.front()->name : text;
+    const ResolvedDevice known = devices_.catalogue.resolve(text);
+    return known.origin == DeviceOrigin::row ? known.device->name : text;
   };
   const auto is_device = [&](const auto& entry) { return one_name(entry.first) == one_name(device); };
   const std::map<std::string, std::string>& names = devices_.names;
@@ -74,16 +74,17 @@ std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& enviro
     return nullptr;
   }
   auto& roof = roofs_[devices_.by_hand ? std::string() : name];
+  if (!roof && devices_.by_hand) roof = std::make_shared<const Roofline>(*devices_.by_hand);
   if (!roof) {
-    roof = std::make_shared<const Roofline>(devices_.by_hand ? *devices_.by_hand
-                                                             : Roofline(devices_.catalogue.find_measured(name)));
+    const ResolvedDevice on = devices_.catalogue.resolve(name);
+    if (on.lacks_rates() && devices_.rates) devices_.catalogue.set_cpu(devices_.rates());
+    roof = std::make_shared<const Roofline>(on.rated());
   }
   return roof;
 }
 
 bool RooflineStudy::is_known(const std::string& device) const {
-  return roofs_.contains(device) || !devices_.catalogue.candidates(device).empty() ||
-         bare(device) == bare(Device::this_cpu().name);
+  return roofs_.contains(device) || devices_.catalogue.resolve(device).origin != DeviceOrigin::unknown;
 }
 
 Precision RooflineStudy::or_given(Precision stated) {

@@ -3,6 +3,7 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/roofline.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +42,7 @@ struct StudyDevices {
   /// Environment, or device of a measurement by any of its names -> device. "" stands for all that are not named.
   std::map<std::string, std::string> names;
   std::optional<Roofline> by_hand;  ///< if set, the roof of every measurement
+  std::function<Device()> rates;    ///< gives this machine's CPU with its rates if the catalogue lacks them
 };
 
 /// Measured training steps of several networks in several environments under the roofs of their devices. FLOPs and

@@ -89,11 +89,12 @@ void measure_bandwidth(ProbeMeasurement& measured, c10::Device device) {
 
 Device device_of(c10::Device device, const DeviceCatalogue& catalogue) {
   const std::string name = device_name(device);
-  if (device.is_cpu()) return catalogue.find_measured(name);
-  const auto candidates = catalogue.candidates(name);
-  if (candidates.size() == 1) return *candidates.front();
+  const ResolvedDevice known = catalogue.resolve(name);
+  if (known.origin == DeviceOrigin::this_cpu) return Device::measured_cpu();
+  if (known.origin == DeviceOrigin::row) return *known.device;
+  const bool ambiguous = known.origin == DeviceOrigin::ambiguous;
   throw InputError(fmt::format("device \"{}\" is {}: give its rates in a device file", name,
-                               candidates.empty() ? "not in the catalogue" : "one of several in the catalogue"));
+                               ambiguous ? "one of several in the catalogue" : "not in the catalogue"));
 }
 
 ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& catalogue,

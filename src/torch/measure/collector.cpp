@@ -58,15 +58,6 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms);
 }
 
-/// The catalogue's name where the driver's own means exactly one device.
-std::string recorded_name(c10::Device device) {
-  std::string name = device_name(device);
-  if (device.is_cpu()) return name;
-  const DeviceCatalogue catalogue;
-  const auto candidates = catalogue.candidates(name);
-  return candidates.size() == 1 ? candidates.front()->name : name;
-}
-
 /// One training run to be measured: the first of a workload has the seed of the sweep, each repeat one of its own.
 struct Job {
   Workload workload;
@@ -155,7 +146,7 @@ void record(Run& run, const EpochMeasurement& measured) {
 struct __attribute__((visibility("hidden"))) Collector::Impl {
   explicit Impl(CollectOptions given) : options(std::move(given)), device(runtime_device(options.device)) {
     check(options);
-    name = recorded_name(device);
+    name = canonical_device(device_name(device));
     threads = use_cpu_threads(device, options.threads);
     if (!options.pt2.empty() && !options.torchscript.empty())
       throw InputError("a sweep is of one file, of torch.export or of TorchScript");
