@@ -3,6 +3,7 @@
 #include <perfpred/run.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/torch/collector.h>
+#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/system_info.h>
 #include <perfpred/torch/trace.h>
 
@@ -122,14 +123,8 @@ int main(int argc, char** argv) {
   std::int64_t train_images = 50'000;
   bool json = false;
   std::vector<std::string> libraries;
-  CLI::Option* exported = program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network");
-  CLI::Option* script =
-      program.add_option("--torchscript", options.torchscript, "or TorchScript file; needs --input and --classes");
-  exported->excludes(script);
-  script->needs(program.get_option("--input"), program.get_option("--classes"));
-  for (CLI::Option* file : {exported, script}) {
-    file->excludes(program.get_option("--network"), program.get_option("--attention"));
-  }
+  program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network")
+      ->excludes(program.get_option("--network"), program.get_option("--attention"));
   cli::add_library_option(program, libraries);
   cli::add_graphs_options(program);
   options.runs_csv = "runs.csv";
@@ -179,7 +174,6 @@ int main(int argc, char** argv) {
       base = pt2_workload(options.pt2);
       base.batch_size = 0;
     }
-    if (!options.torchscript.empty()) base.network = torchscript_name(options.torchscript);
     if (configs.empty() && program.count("--batch-size") == 0) throw InputError("--batch-size is missing");
     sweeps.push_back({"train_images", {std::to_string(train_images)}, program.count("--train-images") != 0});
     std::vector<Workload> workloads = configs.empty() ? sweep_workloads(std::span(&base, 1), sweeps)

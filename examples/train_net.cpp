@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains, evaluates or profiles a network.
+#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/net_trainer.h>
 #include <perfpred/torch/system_info.h>
-#include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
 
@@ -36,12 +36,7 @@ int main(int argc, char** argv) {
   bool amp = false;
   bool json = false;
   CLI::Option* network = program.add_option("--network", options.network, "a CNN of the zoo (default cifar_resnet18)");
-  CLI::Option* script =
-      program.add_option("--torchscript", options.torchscript, "a TorchScript file instead; say --input")
-          ->excludes(network);
-  program.add_option("--pt2", options.pt2, "a file of torch.export.save() instead")
-      ->excludes(network)
-      ->excludes(script);
+  program.add_option("--pt2", options.pt2, "a file of torch.export.save() instead")->excludes(network);
   std::vector<std::string> libraries;
   cli::add_library_option(program, libraries);
   program.add_option("--input", options.input, "one image, as 3x224x224 (default: the network's own)");

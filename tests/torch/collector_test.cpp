@@ -179,40 +179,6 @@ TEST(Collector, RefusesALastBatchThatBatchNormalisationCannotTake) {
   EXPECT_NO_THROW(static_cast<void>(Collector(options).placed(workload)));
 }
 
-TEST(Collector, ATorchScriptFileIsMeasuredAndItsStepIsWrittenForCore) {
-  const testing::TemporaryFolder folder;
-  CollectOptions options;
-  options.torchscript = folder.file("net.pt");
-  options.epochs = 2;
-  options.device = "cpu";
-  options.runs_csv = folder.file("runs.csv");
-  torch::jit::Module module("Net");
-  module.register_parameter("weight", torch::randn({4, 3, 3, 3}, torch::requires_grad()), false);
-  module.register_attribute("training", c10::BoolType::get(), true);
-  module.define("def forward(self, x):\n    return torch.conv2d(x, self.weight).mean([2, 3])\n");
-  module.save(options.torchscript);
-  Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
-  workload.network = torchscript_name(options.torchscript);
-  workload.input = {3, 8, 8};
-  workload.classes = 4;
-  workload.batch_size = 8;
-  workload.train_images = 16;
-  workload.optimizer = Optimizer::sgd;
-  const CollectResult result = Collector(options).collect({&workload, 1});
-  ASSERT_EQ(result.done, 1);
-  EXPECT_EQ(result.without_graph, "");
-  EXPECT_EQ(result.runs[0].params, 4 * 27);
-  workload.batch_size = 20;
-  const InputSpec input{{20, 3, 8, 8}, DataType::f32};
-  const OpTotals traced = StepTracer::torchscript(options.torchscript).trace({&input, 1}, Optimizer::sgd).totals();
-  EXPECT_EQ(workload.graph().totals().flops, traced.flops);
-  EXPECT_EQ(workload.graph().totals().bytes(), traced.bytes());
-  const std::string digits = workload.network.substr(workload.network.find(':') + 1);
-  EXPECT_EQ(StepFile(folder.file("graphs/" + digits + ".json")).graph(20).totals().flops, traced.flops);
-  EXPECT_EQ(StepFile(folder.file("graphs/" + digits + "_sgd_fp32.json")).precision(), Precision::fp32);
-}
-
 TEST(Collector, EpochsMeasuredInCompanyAreUntrusted) {
   CollectOptions options;
   options.epochs = 2;

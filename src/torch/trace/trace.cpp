@@ -4,20 +4,17 @@
 #include <perfpred/torch/trace.h>
 
 #include <ATen/Functions.h>
-#include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "torch/device/scalar_types.h"
+#include "torch/device/torch_errors.h"
 #include "torch/exported/exported_module.h"
-#include "torch/network/script_module.h"
 #include "torch/step/gradient_scaler.h"
 #include "torch/step/loss.h"
 #include "torch/step/parameter_update.h"
@@ -29,77 +26,6 @@ namespace perfpred {
 namespace {
 
 constexpr double learning_rate = 1e-3;  // of no effect: nothing is computed
-
-// ---- TorchScript ----
-
-/// Replaces the tensors of a module by tensors without memory, in double precision if asked. Tensors that share memory
-/// before share it afterwards.
-class MemoryRemover {
- public:
-  explicit MemoryRemover(bool doubles) : doubles_(doubles) {}
-
-  void remove(const c10::IValue& module) { (void)without_memory(module); }
-
- private:
-  /// Tensors become tensors without memory; objects and containers that hold tensors are changed in place.
-  c10::IValue without_memory(const c10::IValue& value) {
-    if (value.isTensor()) return value.toTensor().defined() ? without_memory(value.toTensor()) : value;
-    const bool holds = value.isObject() || value.isTuple() || value.isList() || value.isGenericDict();
-    if (!holds || !seen_.insert(value.internalToPointer()).second) return value;
-    if (value.isObject()) {
-      const auto& object = value.toObjectRef();
-      for (std::size_t slot = 0; slot < object.slots().size(); ++slot) {
-        value.toObject()->setSlot(slot, without_memory(object.getSlot(slot)));
-      }
-    } else if (value.isTuple()) {
-      std::vector<c10::IValue> elements = value.toTupleRef().elements().vec();
-      for (c10::IValue& element : elements) element = without_memory(element);
-      value.toTuple()->setElements(std::move(elements));
-    } else if (value.isList()) {
-      auto list = value.toList();
-      for (std::size_t i = 0; i < list.size(); ++i) list.set(i, without_memory(list.get(i)));
-    } else if (value.isGenericDict()) {
-      for (const auto& entry : value.toGenericDict()) entry.setValue(without_memory(entry.value()));
-    }
-    return value;
-  }
-
-  at::Tensor without_memory(const at::Tensor& tensor) {
-    const auto key = std::tuple(tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec());
-    auto found = removed_.find(key);
-    if (found == removed_.end()) {
-      auto options = tensor.options().device(at::kMeta);
-      if (doubles_ && tensor.is_floating_point()) options = options.dtype(at::kDouble);
-      at::Tensor made = at::empty_strided(tensor.sizes(), tensor.strides(), options);
-      made.set_requires_grad(tensor.requires_grad());
-      found = removed_.emplace(key, std::move(made)).first;
-    }
-    return found->second;
-  }
-
-  bool doubles_;
-  std::set<const void*> seen_;
-  std::map<std::tuple<const c10::StorageImpl*, std::int64_t, std::vector<std::int64_t>>, at::Tensor> removed_;
-};
-
-/// The first tensor in a module's output; an undefined one where the output has no tensor.
-at::Tensor first_tensor(const c10::IValue& value) {
-  if (value.isTensor()) return value.toTensor();
-  std::vector<c10::IValue> parts;
-  if (value.isTuple()) {
-    parts = value.toTupleRef().elements().vec();
-  } else if (value.isList()) {
-    parts = value.toListRef().vec();
-  } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) parts.push_back(entry.value());
-  }
-  for (const c10::IValue& part : parts) {
-    if (at::Tensor found = first_tensor(part); found.defined()) return found;
-  }
-  return {};
-}
-
-// ---- One step ----
 
 at::ScalarType scalar_type(DataType type) {
   switch (type) {
@@ -169,21 +95,6 @@ struct StepTracer::Impl {
   Impl(const ModuleToTrace& made, Precision of) : forward(made.forward), owner(made.module), precision(of) {
     for (const at::Tensor& parameter : made.module->parameters()) add_parameter(parameter);
     buffers = made.module->buffers();
-  }
-
-  Impl(const std::string& path, Precision of) : precision(of) {
-    auto module = std::make_shared<torch::jit::Module>(load_script_module(path, at::kCPU));
-    MemoryRemover(of == Precision::fp64).remove(module->_ivalue());
-    module->train();
-    for (const at::Tensor& parameter : module->parameters()) add_parameter(parameter);
-    for (const at::Tensor& buffer : module->buffers()) buffers.push_back(buffer);
-    forward = [module, path](const std::vector<at::Tensor>& inputs) {
-      const torch::jit::GraphOptimizerEnabledGuard unoptimised(false);
-      at::Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
-      if (!output.defined()) throw InputError(fmt::format("{}: the network gives no tensor", path));
-      return output;
-    };
-    owner = module;
   }
 
   Impl(std::shared_ptr<ExportedModule> module, Precision of) : exported(std::move(module)), precision(of) {
@@ -277,10 +188,6 @@ StepTracer::StepTracer(const std::function<ModuleToTrace()>& make, Precision pre
   impl_ = std::make_unique<Impl>(make(), precision);
 }
 
-StepTracer StepTracer::torchscript(const std::string& path, Precision precision) {
-  return StepTracer(std::make_unique<Impl>(path, precision));
-}
-
 StepTracer StepTracer::pt2(const std::string& path, Precision precision) {
   const ExportedModuleOptions options{at::kMeta, precision == Precision::fp64};
   return StepTracer(std::make_unique<Impl>(std::make_shared<ExportedModule>(path, options), precision));
@@ -310,7 +217,7 @@ OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer
     throw;
   } catch (const std::exception& error) {
     const std::string failure = take_op_failure();
-    throw InputError(failure.empty() ? reason_in(error.what()) : failure);
+    throw InputError(failure.empty() ? first_line_of(error.what()) : failure);
   }
 }
 

@@ -43,7 +43,6 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   if (device_.is_cpu()) workload.threads = cpu_threads();
   const StepOptions step{options_.learning_rate, options_.weight_decay, options_.loss, options_.seed};
   std::unique_ptr<TrainableNetwork> own;
-  if (!options_.torchscript.empty()) own = load_torchscript(options_.torchscript, workload, device_);
   if (!options_.pt2.empty()) own = load_exported(options_.pt2, workload, device_);
   if (own && !own->note().empty()) data_.notes.push_back(own->note());
   step_ = own ? std::make_unique<TrainingStep>(std::move(own), workload, device_, step)
