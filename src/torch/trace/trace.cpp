@@ -27,34 +27,6 @@ namespace {
 
 constexpr double learning_rate = 1e-3;  // of no effect: nothing is computed
 
-at::ScalarType scalar_type(DataType type) {
-  switch (type) {
-    case DataType::f32:
-      return at::kFloat;
-    case DataType::f16:
-      return at::kHalf;
-    case DataType::bf16:
-      return at::kBFloat16;
-    case DataType::f64:
-      return at::kDouble;
-    case DataType::i64:
-      return at::kLong;
-    case DataType::i32:
-      return at::kInt;
-    case DataType::i16:
-      return at::kShort;
-    case DataType::f8:
-      return at::kFloat8_e4m3fn;
-    case DataType::c64:
-      return at::kComplexFloat;
-    case DataType::c128:
-      return at::kComplexDouble;
-    case DataType::u8:
-      return at::kByte;
-  }
-  return at::kFloat;
-}
-
 at::Tensor meta(at::IntArrayRef shape, at::ScalarType type) {
   return at::empty(shape, at::device(at::kMeta).dtype(type));
 }
@@ -125,13 +97,9 @@ struct StepTracer::Impl {
     for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   }
 
-  OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer, const Loss& wanted) {
-    const WithoutMemory without_memory;
-    ParameterUpdate& update = updates.try_emplace(optimizer, optimizer, parameters).first->second;
-    if (precision == Precision::fp16 && !scaler) scaler.emplace(at::kMeta);
-    clear_gradients();
-
-    OpRecorder recorder;
+  /// Inputs without memory, which the recorder knows by their roles, as it then does the network's own tensors.
+  std::vector<at::Tensor> named_tensors(OpRecorder& recorder, std::span<const InputSpec> specs,
+                                        const ParameterUpdate& update) const {
     std::vector<at::Tensor> inputs;
     for (const InputSpec& spec : specs) {
       at::Tensor input = meta(spec.shape, input_type(inputs.size(), spec.type));
@@ -145,8 +113,12 @@ struct StepTracer::Impl {
     if (scaler) {
       for (const auto& [name, tensor] : scaler->state()) recorder.name_tensor(tensor, TensorRole::buffer);
     }
+    return inputs;
+  }
 
-    std::optional<CudaDispatch> cuda(std::in_place, half_type(precision));
+  /// Records the forward pass and the loss.
+  at::Tensor record_loss(OpRecorder& recorder, const std::vector<at::Tensor>& inputs, const Loss& wanted) {
+    const CudaDispatch cuda(half_type(precision));
     recorder.start(Phase::forward);
     at::Tensor output = forward(inputs);
     if (!output.is_floating_point()) {
@@ -157,21 +129,34 @@ struct StepTracer::Impl {
     at::Tensor labels;
     const auto of = [&](const at::Tensor& logits) { return traced_loss(wanted, logits, labels); };
     at::Tensor loss = zoo ? zoo->loss(std::exchange(output, {}), of) : of(std::exchange(output, {}));
-    cuda.reset();
     if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
-    if (loss.requires_grad()) {
-      recorder.start(Phase::backward);
-      (scaler ? scaler->scaled(loss) : loss).backward();
-      for (const at::Tensor& parameter : parameters) {
-        if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
-      }
-      std::optional<at::Tensor> found_inf;
-      const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do from here on
-      if (scaler) found_inf = scaler->unscale(update.gradients());
-      recorder.start(Phase::optimizer);
-      update.step(learning_rate, found_inf);
-      if (scaler) scaler->update();
+    return loss;
+  }
+
+  /// Records the backward pass and the update.
+  void record_update(OpRecorder& recorder, const at::Tensor& loss, ParameterUpdate& update) {
+    recorder.start(Phase::backward);
+    (scaler ? scaler->scaled(loss) : loss).backward();
+    for (const at::Tensor& parameter : parameters) {
+      if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
     }
+    std::optional<at::Tensor> found_inf;
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do from here on
+    if (scaler) found_inf = scaler->unscale(update.gradients());
+    recorder.start(Phase::optimizer);
+    update.step(learning_rate, found_inf);
+    if (scaler) scaler->update();
+  }
+
+  OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer, const Loss& wanted) {
+    const WithoutMemory without_memory;
+    ParameterUpdate& update = updates.try_emplace(optimizer, optimizer, parameters).first->second;
+    if (precision == Precision::fp16 && !scaler) scaler.emplace(at::kMeta);
+    clear_gradients();
+    OpRecorder recorder;
+    const std::vector<at::Tensor> inputs = named_tensors(recorder, specs, update);
+    const at::Tensor loss = record_loss(recorder, inputs, wanted);
+    if (loss.requires_grad()) record_update(recorder, loss, update);
     recorder.stop();
     clear_gradients();
     return recorder.take();

@@ -158,15 +158,15 @@ void Trainer::test() {
   message_(fmt::format("test: loss {:.4f}{}", metrics->loss, accuracy_text(metrics->accuracy)));
 }
 
+void Trainer::keep_finished() {
+  message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
+  if (!saves()) return;
+  save("final.pt");
+  save("last.pt");
+}
+
 void Trainer::train() {
-  if (finished()) {
-    message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
-    if (saves()) {
-      save("final.pt");
-      save("last.pt");
-    }
-    return;
-  }
+  if (finished()) return keep_finished();
   begin_ = Clock::now();
   while (!finished()) {
     TrainNetEpoch done;
