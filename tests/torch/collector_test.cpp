@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
-#include <perfpred/op_graph.h>
 #include <perfpred/torch/collector.h>
-#include <perfpred/torch/trace.h>
 
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/jit/api/module.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -20,6 +18,7 @@
 
 #include "../temporary_folder.h"
 #include "company.h"
+#include "torch/measure/suggested_runs.h"
 #include "torch/monitor/proc.h"
 
 namespace perfpred {
@@ -177,6 +176,28 @@ TEST(Collector, RefusesALastBatchThatBatchNormalisationCannotTake) {
   EXPECT_THROW(static_cast<void>(Collector(options).placed(workload)), InputError);
   workload.train_images = 8 * 3 + 2;
   EXPECT_NO_THROW(static_cast<void>(Collector(options).placed(workload)));
+}
+
+TEST(Collector, SuggestsOnlyWhatIsLeft) {
+  const testing::TemporaryFolder folder;
+  const std::string runs_csv = folder.file("runs.csv");
+  (void)sweep(runs_csv, [] {});  // of base filters 2 and 4
+  CollectOptions options;
+  options.device = "cpu";
+  options.epochs = 2;
+  options.runs_csv = runs_csv;
+  Collector collector(options);
+  std::vector<Workload> workloads;
+  for (const int filters : {2, 4, 8, 16}) {
+    workloads.push_back(Workload::cifar_cnn(1, filters, 8));
+    workloads.back().train_images = 16;
+  }
+  const auto left = collector.left(workloads);
+  ASSERT_EQ(left.size(), 2U);
+  const auto all = suggested_runs(collector, workloads, "", 9), one = suggested_runs(collector, workloads, "", 1);
+  EXPECT_TRUE(std::is_permutation(all.begin(), all.end(), left.begin(), left.end()));
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0], all[0]);
 }
 
 TEST(Collector, EpochsMeasuredInCompanyAreUntrusted) {
