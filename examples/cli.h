@@ -140,7 +140,7 @@ class Program : public CLI::App {
     }
     for (const char* name : {"--runs", "--runs-agg", "--measured", "--merge", "--configs", "--grid", "--split",
                              "--layers", "--steps-train", "--model", "--prior", "--step", "--device-file", "--op-rules",
-                             "--pt2", "--torchscript", "--init", "--resume", "report"}) {
+                             "--pt2", "--init", "--resume", "report"}) {
       for (const std::string& file : files(name)) {
         const auto output = written.find(file);
         if (output == written.end() || !std::filesystem::is_regular_file(file)) continue;

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures training runs: a sweep of configurations, one row of runs.csv and one log for each.
 #include <perfpred/run.h>
-#include <perfpred/suggestion.h>
 #include <perfpred/torch/collector.h>
-#include <perfpred/torch/system_info.h>
+#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -20,16 +18,15 @@
 #include "cli.h"
 #include "graphs_option.h"
 #include "library_option.h"
+#include "measuring.h"
 #include "runs/run_log.h"
 #include "tools/workload_labels.h"
 #include "tools/workload_sweep.h"
-#include "waiting_threads.h"
+#include "torch/measure/suggested_runs.h"
 
 namespace {
 
 using namespace perfpred;
-
-std::atomic<bool> interrupted = false;
 
 std::string duration(double sec) {
   const long whole = std::lround(sec);
@@ -90,120 +87,123 @@ void summarise(const CollectResult& result) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  cli::let_threads_spin_briefly(argv);
-  prepare_process();
-  cli::Program program("collect", "Measures training runs on this machine and records them.",
-                       "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
+struct Request {
   CollectOptions options;
-  std::vector<SweptField> sweeps = {{"network", {}}, {"depth", {}},      {"base_filters", {}}, {"batch_size", {}},
-                                    {"input", {}},   {"classes", {}},    {"optimizer", {}},    {"precision", {}},
-                                    {"layout", {}},  {"cuda_graph", {}}, {"attention", {}}};
-  const std::vector<std::pair<std::string, std::string>> swept = {
-      {"--network", "network (default cifar_cnn)"},
-      {"--depth", "blocks of cifar_cnn"},
-      {"--base-filters", "channels of its first block"},
-      {"--batch-size", "images or sequences a step"},
-      {"--input", "one sample, as 3x224x224 (default: the network's own)"},
-      {"--classes", "classes (default: the network's own)"},
-      {"--optimizer", "sgd, nesterov, adam (default), adamw, adagrad, adadelta, rmsprop, none"},
-      {"--precision", "fp32 (default; IEEE), tf32, bf16, fp16, fp64, or default: PyTorch's, TF32 in convolutions only"},
-      {"--layout", "nchw (default) or nhwc"},
-      {"--cuda-graph", "0 (default) or 1: replay the step from a CUDA graph"},
-      {"--attention", "of transformers: sdpa (default; PyTorch's fused kernels) or eager (written out)"}};
-  for (std::size_t i = 0; i < swept.size(); ++i) {
-    program.add_option(swept[i].first, sweeps[i].values, swept[i].second + "; several joined by commas")
-        ->delimiter(',');
-  }
-  std::string configs;
-  std::string timing = "epochs";
-  std::int64_t train_images = 50'000;
-  bool json = false;
+  std::vector<SweptField> sweeps;
+  std::string configs, timing = "epochs", train_images = "50000", model;
   std::vector<std::string> libraries;
-  CLI::Option* exported = program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network");
-  CLI::Option* script =
-      program.add_option("--torchscript", options.torchscript, "or TorchScript file; needs --input and --classes");
-  exported->excludes(script);
-  script->needs(program.get_option("--input"), program.get_option("--classes"));
-  for (CLI::Option* file : {exported, script}) {
-    file->excludes(program.get_option("--network"), program.get_option("--attention"));
-  }
-  cli::add_library_option(program, libraries);
-  cli::add_graphs_options(program);
-  options.runs_csv = "runs.csv";
-  options.log_dir = "logs";
-  program.add_option(
-      "--configs", configs,
-      "CSV with a configuration a row; the other options fill missing fields (its device and threads are not used)");
-  program.add_option("--train-images", train_images, "images or sequences an epoch (default 50000)");
-  program.add_option("--timing", timing, "epochs (default): train them; steps: estimate one from its steps")
-      ->check(CLI::IsMember({"epochs", "steps"}));
-  const CLI::Option* epochs_option =
-      program.add_option("--epochs", options.epochs, "epochs of a run, at least 2; the first is not timed (default 3)");
-  program.add_option("--repeats", options.repeats,
-                     "rows wanted of each configuration, each by a seed of its own (default 1)");
-  program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
-  program.add_option("--threads", options.threads, "CPU threads (default: all)");
-  program.add_option("--data", options.data, "folder of CIFAR-10 binary files (default: generated images)");
-  program.add_option("--env", options.env, "a tag for the rows");
-  program.add_option("--seed", options.seed, "of data, weights and the order of the sweep (default 0)");
-  program.add_option("--time-limit-sec", options.time_limit_sec, "begin no run that would probably end later");
-  program.add_option("--out", options.runs_csv, "rows are appended here (default runs.csv)");
-  program.lets_overwrite("--configs", "--out");
-  program.add_option("--log-dir", options.log_dir, "folder of the runs' logs (default logs)");
-  program.add_flag("--json", json, "print one JSON document");
-  std::string model;
   std::size_t suggested = 0;
-  CLI::Option* suggest_option =
-      program
-          .add_option("--suggest", suggested,
-                      "measure only so many of the configurations that are left: those that teach most per second")
-          ->check(cli::positive());
-  program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")
-      ->needs(suggest_option);
+  bool json = false;
+  const CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
 
-  return program.run(argc, argv, [&] {
-    options.timing = timing == "steps" ? Timing::steps : Timing::epochs;
-    if (options.timing == Timing::steps && epochs_option->count() != 0) {
-      throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
-    }
+  void add_to(cli::Program& program) {
+    add_swept_fields(program);
+    program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network")
+        ->excludes(program.get_option("--network"), program.get_option("--attention"));
+    cli::add_library_option(program, libraries);
+    cli::add_graphs_options(program);
+    options.runs_csv = "runs.csv";
+    options.log_dir = "logs";
+    program.add_option(
+        "--configs", configs,
+        "CSV with a configuration a row; the other options fill missing fields (its device and threads are not used)");
+    images_option = program.add_option("--train-images", train_images, "images or sequences an epoch (default 50000)");
+    program.add_option("--timing", timing, "epochs (default): train them; steps: estimate one from its steps")
+        ->check(CLI::IsMember({"epochs", "steps"}));
+    epochs_option = program.add_option("--epochs", options.epochs,
+                                       "epochs of a run, at least 2; the first is not timed (default 3)");
+    program.add_option("--repeats", options.repeats,
+                       "rows wanted of each configuration, each by a seed of its own (default 1)");
+    program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
+    program.add_option("--threads", options.threads, "CPU threads (default: all)");
+    program.add_option("--data", options.data, "folder of CIFAR-10 binary files (default: generated images)");
+    program.add_option("--env", options.env, "a tag for the rows");
+    program.add_option("--seed", options.seed, "of data, weights and the order of the sweep (default 0)");
+    program.add_option("--time-limit-sec", options.time_limit_sec, "begin no run that would probably end later");
+    program.add_option("--out", options.runs_csv, "rows are appended here (default runs.csv)");
+    program.lets_overwrite("--configs", "--out");
+    program.add_option("--log-dir", options.log_dir, "folder of the runs' logs (default logs)");
+    program.add_flag("--json", json, "print one JSON document");
+    CLI::Option* suggest =
+        program
+            .add_option("--suggest", suggested,
+                        "measure only so many of the configurations that are left: those that teach most per second")
+            ->check(cli::positive());
+    program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")->needs(suggest);
+  }
+
+  /// The configurations that the options ask for. @throws InputError
+  [[nodiscard]] std::vector<Workload> workloads() const {
     Workload base;  // without what has no default
     base.depth = base.base_filters = std::nullopt;
-    base.batch_size = 0;
-    for (const std::string& library : libraries) load_operators(library);
     if (!options.pt2.empty()) {
       const std::string note = StepTracer::pt2(options.pt2).note();
       if (!note.empty()) fmt::print(stderr, "perfpred-collect: warning: {}\n", note);
       base = pt2_workload(options.pt2);
-      base.batch_size = 0;
     }
-    if (!options.torchscript.empty()) base.network = torchscript_name(options.torchscript);
-    if (configs.empty() && program.count("--batch-size") == 0) throw InputError("--batch-size is missing");
-    sweeps.push_back({"train_images", {std::to_string(train_images)}, program.count("--train-images") != 0});
-    std::vector<Workload> workloads = configs.empty() ? sweep_workloads(std::span(&base, 1), sweeps)
-                                                      : read_configurations(configs, std::span(&base, 1), sweeps);
-    Collector collector(options);
-    if (suggest_option->count() != 0) {
-      const std::vector<Workload> left = collector.left(workloads);
-      collector.write_graphs(workloads);
-      const auto known = model.empty() ? std::vector<AggregateRow>{} : TimeRegressor::load(model).fitted_rows();
-      std::vector<Workload> chosen;
-      for (Suggestion& next : suggest(known, left, suggested)) chosen.push_back(std::move(next.workload));
-      workloads = std::move(chosen);
+    base.batch_size = 0;
+    if (configs.empty() && batch_option->empty()) throw InputError("--batch-size is missing");
+    std::vector<SweptField> fields = sweeps;
+    fields.push_back({"train_images", {train_images}, images_option->count() != 0});
+    return configs.empty() ? sweep_workloads(std::span(&base, 1), fields)
+                           : read_configurations(configs, std::span(&base, 1), fields);
+  }
+
+ private:
+  void add_swept_fields(cli::Program& program) {
+    constexpr auto texts = std::to_array<std::pair<const char*, const char*>>(
+        {{"network", "network (default cifar_cnn)"},
+         {"depth", "blocks of cifar_cnn"},
+         {"base_filters", "channels of its first block"},
+         {"batch_size", "images or sequences a step"},
+         {"input", "one sample, as 3x224x224 (default: the network's own)"},
+         {"classes", "classes (default: the network's own)"},
+         {"optimizer", "sgd, nesterov, adam (default), adamw, adagrad, adadelta, rmsprop, none"},
+         {"precision",
+          "fp32 (default; IEEE), tf32, bf16, fp16, fp64, or default: PyTorch's, TF32 in convolutions only"},
+         {"layout", "nchw (default) or nhwc"},
+         {"cuda_graph", "0 (default) or 1: replay the step from a CUDA graph"},
+         {"attention", "of transformers: sdpa (default; PyTorch's fused kernels) or eager (written out)"}});
+    for (const auto& [field, text] : texts) sweeps.push_back({field, {}});
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      std::string option = std::string("--") + texts[i].first;
+      std::replace(option.begin(), option.end(), '_', '-');
+      program.add_option(option, sweeps[i].values, texts[i].second + std::string("; several joined by commas"))
+          ->delimiter(',');
     }
-    std::signal(SIGINT, [](int) { interrupted = true; });
-    std::signal(SIGTERM, [](int) { interrupted = true; });
-    const CollectResult result = collector.collect(workloads, show, [] { return interrupted.load(); });
-    if (json) {
-      nlohmann::ordered_json runs = nlohmann::ordered_json::array();
-      for (const Run& run : result.runs) runs.push_back(nlohmann::ordered_json::parse(run_json(run)));
-      const nlohmann::ordered_json document = {
-          {"done", result.done}, {"skipped", result.skipped}, {"failed", result.failed}, {"runs", runs}};
-      fmt::print("{}\n", document.dump(2));
+    batch_option = program.get_option("--batch-size");
+  }
+};
+
+void print_json(const CollectResult& result) {
+  nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+  for (const Run& run : result.runs) runs.push_back(nlohmann::ordered_json::parse(run_json(run)));
+  const nlohmann::ordered_json document = {
+      {"done", result.done}, {"skipped", result.skipped}, {"failed", result.failed}, {"runs", runs}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::begin_measuring(argv);
+  cli::Program program("collect", "Measures training runs on this machine and records them.",
+                       "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
+  Request request;
+  request.add_to(program);
+  return program.run(argc, argv, [&] {
+    request.options.timing = request.timing == "steps" ? Timing::steps : Timing::epochs;
+    if (request.options.timing == Timing::steps && !request.epochs_option->empty()) {
+      throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
     }
+    for (const std::string& library : request.libraries) load_operators(library);
+    std::vector<Workload> workloads = request.workloads();
+    Collector collector(request.options);
+    if (request.suggested > 0) workloads = suggested_runs(collector, workloads, request.model, request.suggested);
+    cli::stop_on_signals();
+    const CollectResult result = collector.collect(workloads, show, cli::interrupted);
+    if (request.json) print_json(result);
     summarise(result);
-    if (interrupted) throw Error("interrupted");
+    if (cli::interrupted()) throw Error("interrupted");
   });
 }

@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-probe: measures this device for some seconds and writes an op model that knows it.
-#include <perfpred/torch/system_info.h>
-
 #include <fmt/format.h>
 
-#include <atomic>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli.h"
 #include "device_file.h"
+#include "measuring.h"
 #include "optime/probe.h"
 #include "torch/device/runtime_device.h"
 #include "torch/layers/probe_measurement.h"
-#include "waiting_threads.h"
-
-namespace {
-
-std::atomic<bool> interrupted = false;
-
-}  // namespace
 
 using namespace perfpred;
 
 int main(int argc, char** argv) {
-  cli::let_threads_spin_briefly(argv);
-  prepare_process();
+  cli::begin_measuring(argv);
   cli::Program program("probe", "Measures this device for some seconds, and writes an op model that knows it.",
                        "perfpred-probe --device cuda:0 --budget-sec 20 --out ops_here.json");
   std::string model, out = "ops_here.json", precision = "fp32";
@@ -58,10 +47,8 @@ int main(int argc, char** argv) {
     options.precision = parse_precision(precision);
     if (batch_option->count() == 0) batch_size = runtime_device(options.device).is_cpu() ? 4 : 32;
     options.layers = probe_layers(networks, batch_size, options.precision);
-    std::signal(SIGINT, [](int) { interrupted = true; });
-    std::signal(SIGTERM, [](int) { interrupted = true; });
-    const auto stop = [] { return interrupted.load(); };
-    const auto probed = probe_device(model, options, device_file.catalogue(), out, stop);
+    cli::stop_on_signals();
+    const auto probed = probe_device(model, options, device_file.catalogue(), out, cli::interrupted);
     if (!probed) throw Error("interrupted");
     const ProbeMeasurement& measured = *probed;
     if (json) {

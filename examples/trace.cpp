@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-trace: the operators of a training step of a user's own network, traced without executing it.
+#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/trace.h>
 
 #include <cstdint>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,38 +20,19 @@ using namespace perfpred;
 namespace {
 
 struct Request : cli::StepRequest {
-  std::string file;                // of TorchScript
-  std::string exported;            // of torch.export
-  std::vector<std::string> types;  // of each input
+  std::string exported;  // file of torch.export
   std::string loss_kind = "cross_entropy";
   Loss loss;
 };
 
-DataType parse_type(const std::string& text) {
-  for (const DataType type :
-       {DataType::f32, DataType::f16, DataType::bf16, DataType::f64, DataType::i64, DataType::i32, DataType::u8}) {
-    if (to_string(type) == text) return type;
+/// The inputs of one sample; a single size is the length of a sequence of words. Their types are the file's own.
+std::vector<InputSpec> samples_of(const std::vector<std::string>& inputs) {
+  std::vector<InputSpec> samples;
+  for (const std::string& input : inputs) {
+    const bool scalar = input == "scalar";  // of each sample, as its class
+    samples.push_back({scalar ? std::vector<std::int64_t>() : parse_shape(input)});
   }
-  throw InputError(fmt::format("--input-type {} is not one of f32, f16, bf16, f64, i64, i32, u8", text));
-}
-
-/// The inputs of one sample; a single size is the length of a sequence of words.
-std::vector<InputSpec> samples_of(const Request& request, Precision precision) {
-  if (request.inputs.empty()) throw InputError("--input is missing: the shape of one sample, as 3x224x224");
-  if (!request.types.empty() && request.types.size() != request.inputs.size()) {
-    throw InputError(
-        fmt::format("--input-type names {} types for {} inputs", request.types.size(), request.inputs.size()));
-  }
-  std::vector<InputSpec> inputs;
-  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-    const bool scalar = request.inputs[i] == "scalar";  // of each sample, as its class
-    InputSpec input{scalar ? std::vector<std::int64_t>() : parse_shape(request.inputs[i]),
-                    precision == Precision::fp64 ? DataType::f64 : DataType::f32};
-    if (input.shape.size() <= 1) input.type = DataType::i64;
-    if (!request.types.empty()) input.type = parse_type(request.types[i]);
-    inputs.push_back(std::move(input));
-  }
-  return inputs;
+  return samples;
 }
 
 /// Steps that are traced: of batches of these samples.
@@ -89,7 +70,7 @@ NetworkSteps traced_pt2(const Request& request) {
   for (InputSpec& sample : samples) {
     if (!sample.shape.empty()) sample.shape.erase(sample.shape.begin());
   }
-  if (!request.inputs.empty()) samples = samples_of(request, precision);
+  if (!request.inputs.empty()) samples = samples_of(request.inputs);
   NetworkSteps steps = traced(std::move(tracer), std::move(samples), parse_optimizer(request.optimizer), request.loss);
   steps.network = pt2_name(request.exported);
   return steps;
@@ -100,7 +81,7 @@ std::optional<NetworkSteps> own_steps(const Request& request) {
   if (!request.optimizer_impl.empty()) {
     throw InputError("--optimizer-impl is for perfpred-inspect: a traced update is LibTorch's fused one");
   }
-  if (request.file.empty() && request.exported.empty()) {
+  if (request.exported.empty()) {
     if (request.network.empty()) return std::nullopt;
     return traced_zoo(request.workload());
   }
@@ -108,14 +89,7 @@ std::optional<NetworkSteps> own_steps(const Request& request) {
   if (!request.attention.empty()) throw InputError("--attention is for --network: a file has its own");
   if (!request.depth.empty() || !request.base_filters.empty())
     throw InputError("--depth and --base-filters are for cifar_cnn");
-  if (!request.exported.empty()) return traced_pt2(request);
-  const Precision precision = parse_precision(request.precision);
-  const std::vector<InputSpec> samples = samples_of(request, precision);
-  std::future<std::string> name = std::async(std::launch::async, torchscript_name, request.file);  // hashes all of it
-  NetworkSteps steps = traced(StepTracer::torchscript(request.file, precision), samples,
-                              parse_optimizer(request.optimizer), request.loss);
-  steps.network = name.get();
-  return steps;
+  return traced_pt2(request);
 }
 
 }  // namespace
@@ -123,34 +97,25 @@ std::optional<NetworkSteps> own_steps(const Request& request) {
 int main(int argc, char** argv) {
   cli::Program program(
       "trace",
-      "Counts operators, FLOPs, bytes and memory of a training step of a file of torch.export or TorchScript, without "
-      "executing it.",
+      "Counts operators, FLOPs, bytes and memory of a training step of a file of torch.export, without executing it.",
       "perfpred-trace --pt2 net.pt2 --batch-size 32");
   Request request;
   std::vector<std::string> libraries;
-  auto* file = program.add_option("--torchscript", request.file,
-                                  "file made by torch.jit.save; several --input are joined by commas");
-  auto* exported = program.add_option("--pt2", request.exported, "file made by torch.export.save()")->excludes(file);
-  request.add_to(program)->excludes(file)->excludes(exported);
+  auto* exported = program.add_option("--pt2", request.exported, "file made by torch.export.save()");
+  request.add_to(program)->excludes(exported);
   cli::add_library_option(program, libraries);
   cli::add_op_rules_option(program);
   cli::add_loss_options(program, request.loss_kind, request.loss);
   program
       .add_option("--label-smoothing", request.loss.label_smoothing, "share of a class's probability for all classes")
       ->check(CLI::Range(0.0, 1.0));
-  program
-      .add_option("--input-type", request.types,
-                  "f32, f16, bf16, f64, i64, i32, u8; default i64 for a length, else the precision's")
-      ->delimiter(',')
-      ->needs(file);
   return program.run(argc, argv, [&] {
-    if (request.file.empty() && request.exported.empty() && request.network.empty() && request.tables.empty()) {
-      throw InputError("--pt2 or --torchscript is missing");
-    }
+    if (request.exported.empty() && request.network.empty() && request.tables.empty())
+      throw InputError("--pt2 is missing");
     for (const std::string& library : libraries) load_operators(library);
     request.loss.kind = parse_loss_kind(request.loss_kind);
-    if (request.file.empty() && request.exported.empty() && !(request.loss == Loss{}))
-      throw InputError("--loss, --loss-sum and --label-smoothing are for --pt2 and --torchscript");
+    if (request.exported.empty() && !(request.loss == Loss{}))
+      throw InputError("--loss, --loss-sum and --label-smoothing are for --pt2");
     request.answer(own_steps(request), traced_zoo);
   });
 }

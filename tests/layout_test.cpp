@@ -25,8 +25,8 @@ const fs::path root = PERFPRED_SOURCE_DIR;
 constexpr std::array<std::string_view, 14> rooms = {"text",  "statistics", "catalogue", "network",   "workload",
                                                     "step",  "device",     "runs",      "aggregate", "optime",
                                                     "model", "evaluate",   "plan",      "tools"};
-constexpr std::array<std::string_view, 11> torch_rooms = {"device", "monitor", "files",   "exported", "data", "network",
-                                                          "step",   "train",   "measure", "layers",   "trace"};
+constexpr std::array<std::string_view, 11> torch_rooms = {"device", "monitor", "files", "exported", "data",  "network",
+                                                          "step",   "trace",   "train", "measure",  "layers"};
 
 struct Source {
   std::string path;  // below src/

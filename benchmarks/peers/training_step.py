@@ -8,11 +8,10 @@
         --batch-size 4 --peers eager --fused --rounds 5
 
 Run it with the Python of the LibTorch that the project is built against. The CNN is written out here, gpt2 is Hugging
-Face's, other networks of the zoo are torchvision's; they are left out where these packages are missing
-(scripts/torchscript_networks.sh makes an environment that has torchvision). Both sides: fp32 without TF32, Adam, images
-of 3x224x224 (the CNN: 3x32x32) or 512 words, as many threads, training mode, the same number of parameters. Ours loads
-its batches from generated data, the peer has one batch. Our Adam is LibTorch's fused one, the peer's the one that
-PyTorch chooses by itself, or with --fused the fused one, too.
+Face's, other networks of the zoo are torchvision's; they are left out where these packages are missing. Both sides:
+fp32 without TF32, Adam, images of 3x224x224 (the CNN: 3x32x32) or 512 words, as many threads, training mode, the same
+number of parameters. Ours loads its batches from generated data, the peer has one batch. Our Adam is LibTorch's fused
+one, the peer's the one that PyTorch chooses by itself, or with --fused the fused one, too.
 
 Prints our step and, in a column each, its ratio here / peer: PyTorch eager, torch.compile (Inductor; on a CPU it wants
 a C++ compiler), on CUDA also a CUDA graph, against ours in a CUDA graph; below 1 we are faster. "-": does not work

@@ -40,10 +40,10 @@ class PERFPRED_API StepFile {
 PERFPRED_API void write_step(const std::string& path, Precision precision, const std::vector<std::int64_t>& batch_sizes,
                              const std::function<OpGraph(std::int64_t batch)>& step);
 
-/// Makes the step files of a folder known to Workload::graph(): for the networks `step:<digits>`, `pt2:<digits>` and
-/// `torchscript:<digits>`, `<digits>_<optimizer>_<precision>.json` if the folder has it, else `<digits>.json`, whatever
-/// the workload's optimizer and precision. Folders are looked through in the order in which they were added; a file is
-/// read when it is first needed. A `step:<digits>` takes only the file that has these digits.
+/// Makes the step files of a folder known to Workload::graph(): for the networks `step:<digits>` and `pt2:<digits>`,
+/// `<digits>_<optimizer>_<precision>.json` if the folder has it, else `<digits>.json`, whatever the workload's
+/// optimizer and precision. Folders are looked through in the order in which they were added; a file is read when it is
+/// first needed. A `step:<digits>` takes only the file that has these digits.
 /// @throws InputError if there is no such folder
 PERFPRED_API void add_graphs(const std::string& folder);
 

@@ -85,6 +85,7 @@ enum class LayerKind : std::uint8_t {
   attention,    ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads of q, `count` of k and v;
                 ///< `causal`; dropout with probability `value`
 };
+inline constexpr std::size_t layer_kinds = static_cast<std::size_t>(LayerKind::attention) + 1;  // the last one
 
 /// What an rnn computes at a position.
 enum class RnnCell : std::uint8_t { lstm, gru, tanh, relu };

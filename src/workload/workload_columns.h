@@ -11,7 +11,7 @@
 
 namespace perfpred {
 
-/// A network of a user's file, named by its hash as `torchscript:0123456789ab`: what it is trained on is not known.
+/// A network of a user's file, named by its hash as `pt2:0123456789ab`: what it is trained on is not known.
 [[nodiscard]] bool is_file_network(std::string_view name);
 
 /// Of these, a step that perfpred.capture recorded: `step:0123456789ab`.

@@ -72,27 +72,18 @@ TEST_F(TraceProgram, WritesTheTablesOfInspect) {
 TEST_F(TraceProgram, RefusesOptionsWithoutEffect) {
   for (const auto& [options, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--network", "gpt2", "--optimizer-impl", "foreach"}, "--optimizer-impl is for perfpred-inspect"},
-           {{"--torchscript", "net.pt", "--attention", "eager"}, "--attention is for --network"}}) {
+           {{"--pt2", "net.pt2", "--attention", "eager"}, "--attention is for --network"}}) {
     const Finished finished = run(options);
     EXPECT_EQ(finished.exit_code, 2);
     EXPECT_THAT(finished.err, HasSubstr(message));
   }
 }
 
-TEST_F(TraceProgram, RefusesWhatIsNoTorchScript) {
-  const std::string text = folder_.write("net.pt", "weights\n");
-  const Finished finished = run({"--torchscript", text, "--input", "3x32x32"});
-  EXPECT_EQ(finished.exit_code, 2);
-  EXPECT_TRUE(finished.out.empty());
-  EXPECT_THAT(finished.err, HasSubstr("net.pt: not a TorchScript file"));
-  EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1);
-}
-
 TEST_F(TraceProgram, RefusesWhatIsNoExportedProgram) {
   const std::string text = folder_.write("net.pt2", "weights\n");
   for (const auto& [options, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--pt2", text}, "net.pt2: is not a file of torch.export.save()"},
-           {{"--pt2", text, "--torchscript", text}, "--torchscript excludes --pt2"},
+           {{"--pt2", text, "--network", "resnet18"}, "--network excludes --pt2"},
            {{"--pt2", text, "--library", text}, "net.pt2: cannot be loaded: "}}) {
     const Finished finished = run(options);
     EXPECT_EQ(finished.exit_code, 2);
@@ -103,10 +94,7 @@ TEST_F(TraceProgram, RefusesWhatIsNoExportedProgram) {
 }
 
 TEST_F(TraceProgram, SaysWhatIsMissing) {
-  EXPECT_THAT(run({}).err, HasSubstr("--pt2 or --torchscript is missing"));
-  EXPECT_THAT(run({"--torchscript", "net.pt"}).err, HasSubstr("--input is missing"));
-  EXPECT_THAT(run({"--network", "resnet18", "--input-type", "f32"}).err,
-              HasSubstr("--input-type requires --torchscript"));
+  EXPECT_THAT(run({}).err, HasSubstr("--pt2 is missing"));
   EXPECT_THAT(run({"--tables", folder_.file("t")}).err, HasSubstr("no networks are given"));
 }
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
-#include <perfpred/op_graph.h>
 #include <perfpred/torch/collector.h>
-#include <perfpred/torch/trace.h>
 
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/jit/api/module.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -20,6 +18,7 @@
 
 #include "../temporary_folder.h"
 #include "company.h"
+#include "torch/measure/suggested_runs.h"
 #include "torch/monitor/proc.h"
 
 namespace perfpred {
@@ -179,38 +178,26 @@ TEST(Collector, RefusesALastBatchThatBatchNormalisationCannotTake) {
   EXPECT_NO_THROW(static_cast<void>(Collector(options).placed(workload)));
 }
 
-TEST(Collector, ATorchScriptFileIsMeasuredAndItsStepIsWrittenForCore) {
+TEST(Collector, SuggestsOnlyWhatIsLeft) {
   const testing::TemporaryFolder folder;
+  const std::string runs_csv = folder.file("runs.csv");
+  (void)sweep(runs_csv, [] {});  // of base filters 2 and 4
   CollectOptions options;
-  options.torchscript = folder.file("net.pt");
-  options.epochs = 2;
   options.device = "cpu";
-  options.runs_csv = folder.file("runs.csv");
-  torch::jit::Module module("Net");
-  module.register_parameter("weight", torch::randn({4, 3, 3, 3}, torch::requires_grad()), false);
-  module.register_attribute("training", c10::BoolType::get(), true);
-  module.define("def forward(self, x):\n    return torch.conv2d(x, self.weight).mean([2, 3])\n");
-  module.save(options.torchscript);
-  Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
-  workload.network = torchscript_name(options.torchscript);
-  workload.input = {3, 8, 8};
-  workload.classes = 4;
-  workload.batch_size = 8;
-  workload.train_images = 16;
-  workload.optimizer = Optimizer::sgd;
-  const CollectResult result = Collector(options).collect({&workload, 1});
-  ASSERT_EQ(result.done, 1);
-  EXPECT_EQ(result.without_graph, "");
-  EXPECT_EQ(result.runs[0].params, 4 * 27);
-  workload.batch_size = 20;
-  const InputSpec input{{20, 3, 8, 8}, DataType::f32};
-  const OpTotals traced = StepTracer::torchscript(options.torchscript).trace({&input, 1}, Optimizer::sgd).totals();
-  EXPECT_EQ(workload.graph().totals().flops, traced.flops);
-  EXPECT_EQ(workload.graph().totals().bytes(), traced.bytes());
-  const std::string digits = workload.network.substr(workload.network.find(':') + 1);
-  EXPECT_EQ(StepFile(folder.file("graphs/" + digits + ".json")).graph(20).totals().flops, traced.flops);
-  EXPECT_EQ(StepFile(folder.file("graphs/" + digits + "_sgd_fp32.json")).precision(), Precision::fp32);
+  options.epochs = 2;
+  options.runs_csv = runs_csv;
+  Collector collector(options);
+  std::vector<Workload> workloads;
+  for (const int filters : {2, 4, 8, 16}) {
+    workloads.push_back(Workload::cifar_cnn(1, filters, 8));
+    workloads.back().train_images = 16;
+  }
+  const auto left = collector.left(workloads);
+  ASSERT_EQ(left.size(), 2U);
+  const auto all = suggested_runs(collector, workloads, "", 9), one = suggested_runs(collector, workloads, "", 1);
+  EXPECT_TRUE(std::is_permutation(all.begin(), all.end(), left.begin(), left.end()));
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0], all[0]);
 }
 
 TEST(Collector, EpochsMeasuredInCompanyAreUntrusted) {

@@ -75,6 +75,19 @@ class Shapes(nn.Module):
         return torch.where(mask, y, -1.0), torch.stack(y.chunk(3, -1)).amax(0)
 
 
+class Classifier(nn.Module):
+    """Its logits; or, given targets, their loss or what is none."""
+
+    def __init__(self, result):
+        super().__init__()
+        self.classes = nn.Linear(3 * 32 * 32, 10, bias=False)
+        self.result = result
+
+    def forward(self, x, targets=None):
+        logits = self.classes(x.flatten(1))
+        return nn.functional.cross_entropy(logits, targets) if self.result == "loss" else logits
+
+
 def unwrapped(outputs):
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
@@ -110,6 +123,9 @@ def networks():
     yield "transformer", made(Transformer).train(), words(4, 6), words(3, 9), ({0: batch, 1: length},), same
     yield "autocast", made(Autocast).train(), (torch.randn(4, 12),), (torch.randn(5, 12),), ({0: batch},), same
     yield "shapes", made(Shapes).train(), masked(4, 3), masked(5, 7), ({0: batch, 1: length}, {0: batch, 1: length}), same
+    for result, inputs in (("logits", 1), ("loss", 2), ("no_loss", 2)):
+        example = (torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,)))[:inputs]
+        yield result, made(lambda: Classifier(result)), example, example, ({0: batch}, ) * inputs, same
 
 
 def save(program, path):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of torch.export written by hand, damaged ones among them, and the numbers in them.
 #include <perfpred/error.h>
+#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
 
@@ -157,7 +158,10 @@ TEST_F(ExportedFiles, OfOtherKindsAreRefused) {
   torch::jit::Module script("Net");
   script.define("def forward(self, x):\n    return x\n");
   script.save(folder_.file("script.pt"));
-  EXPECT_EQ(refusal(folder_.file("script.pt")), "is a TorchScript file, not one of torch.export");
+  EXPECT_EQ(refusal(folder_.file("script.pt")),
+            "is a TorchScript file, which is not read: save the network with torch.export.save(), or record a step of "
+            "it with "
+            "perfpred.capture");
   write_torch_file({}, "weights", {{"w", torch::ones({3})}}, folder_.file("weights.pt"));
   EXPECT_THAT(refusal(folder_.file("weights.pt")), StartsWith("is not a file of torch.export.save(); save it with"));
 }
@@ -277,6 +281,29 @@ TEST_F(ExportedFiles, ReasonsOfLibTorchBecomeOneLine) {
                 (void)load_exported(path, workload, at::kCPU)->forward(torch::ones({2, 4}), {});
               }),
               AllOf(StartsWith(path + ": "), HasSubstr("square"), Not(HasSubstr("\n"))));
+}
+
+TEST_F(ExportedFiles, ThatCannotBeTrainedAreSaid) {
+  HandWritten file;
+  const auto said = [&](std::int64_t classes) {
+    const std::string path = file.write(folder_.file("net.pt2"));
+    Workload workload = Workload::cifar_cnn(1, 1, 2);
+    workload.classes = classes;
+    return testing::refusal([&] { (void)load_exported(path, workload, at::kCPU)->forward(torch::ones({2, 4}), {}); });
+  };
+  EXPECT_EQ(said(3), "");
+  EXPECT_THAT(said(7), HasSubstr("net.pt2: has 3 outputs for 7 classes"));
+  file.weights["config"]["weight"]["tensor_meta"]["requires_grad"] = false;
+  file.weights["config"]["weight"]["is_param"] = false;
+  EXPECT_THAT(said(3), HasSubstr("is it frozen?"));
+}
+
+TEST_F(ExportedFiles, AreNamedByTheirSha256) {  // FIPS 180-2, appendix B, and the empty message
+  const auto name_of = [&](const std::string& bytes) { return pt2_name(folder_.write("x.pt2", bytes)); };
+  EXPECT_EQ(name_of(""), "pt2:e3b0c44298fc");
+  EXPECT_EQ(name_of("abc"), "pt2:ba7816bf8f01");
+  EXPECT_EQ(name_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"), "pt2:248d6a61d206");
+  EXPECT_EQ(name_of(std::string(1'000'000, 'a')), "pt2:cdc76e5c9914");
 }
 
 // ---- Numbers ----

@@ -3,6 +3,7 @@
 // (export_pt2.py).
 #include <perfpred/run_recorder.h>
 #include <perfpred/torch/collector.h>
+#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/net_trainer.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
@@ -19,6 +20,7 @@
 #include "../cli/spawn.h"
 #include "../refusal.h"
 #include "../temporary_folder.h"
+#include "small_training.h"
 #include "torch/exported/exported_module.h"
 #include "torch/files/torch_file.h"
 
@@ -210,6 +212,32 @@ TEST_F(ExportedByPyTorch, IsTrained) {
   EXPECT_GT(*result.test_acc, 0.5);  // a third by chance; evaluated without dropout, with stored statistics
 }
 
+TEST_F(ExportedByPyTorch, ALossOfTheNetworkItselfIsTrainedOn) {
+  TrainNetOptions options = testing::small(2, "");
+  options.network.clear();
+  options.input.clear();
+  options.pt2 = path("logits.pt2");
+  const TrainNetResult of_logits = testing::run(options);
+  options.pt2 = path("loss.pt2");  // the same weights, and the cross entropy
+  std::vector<std::string> lines;
+  const TrainNetResult of_loss = testing::run(options, &lines);
+  ASSERT_EQ(of_loss.epochs.size(), of_logits.epochs.size());
+  for (std::size_t i = 0; i < of_loss.epochs.size(); ++i) {
+    EXPECT_NEAR(of_loss.epochs[i].train_loss, of_logits.epochs[i].train_loss, 1e-5);
+    EXPECT_NEAR(of_loss.epochs[i].val_loss, of_logits.epochs[i].val_loss, 1e-5);
+    EXPECT_TRUE(of_logits.epochs[i].val_acc);
+    EXPECT_FALSE(of_loss.epochs[i].train_acc || of_loss.epochs[i].val_acc);
+  }
+  EXPECT_TRUE(of_loss.test_loss);
+  EXPECT_FALSE(of_loss.test_acc);
+  EXPECT_FALSE(testing::said(lines, "accuracy"));
+  options.loss.kind = LossKind::mse;
+  EXPECT_THAT(testing::refusal([&] { (void)testing::run(options); }), HasSubstr("returns a loss itself"));
+  options.loss = {};
+  options.pt2 = path("no_loss.pt2");
+  EXPECT_THAT(testing::refusal([&] { (void)testing::run(options); }), HasSubstr("no_loss.pt2: takes 2 inputs"));
+}
+
 TEST_F(ExportedByPyTorch, IsCollected) {
   const testing::TemporaryFolder folder;
   CollectOptions options;
@@ -273,9 +301,9 @@ TEST_F(ExportedByPyTorch, IsPredictedAndPlannedByItsName) {
 // ---- Networks of torchvision ----
 
 TEST(Exported, TorchvisionsNetworksAreCountedAsTheZoos) {
-  const char* folder = std::getenv("PERFPRED_TORCHSCRIPT_DIR");
+  const char* folder = std::getenv("PERFPRED_TORCHVISION_DIR");
   if (folder == nullptr)
-    GTEST_SKIP() << "PERFPRED_TORCHSCRIPT_DIR is not set (scripts/torchscript_networks.sh fills it)";
+    GTEST_SKIP() << "PERFPRED_TORCHVISION_DIR is not set (tests/torch/export_pt2.py FOLDER --torchvision fills it)";
   for (const char* name : {"resnet18", "vit_b_16", "mobilenet_v3_large"}) {
     SCOPED_TRACE(name);
     const Workload workload = Workload::zoo(name, 8);

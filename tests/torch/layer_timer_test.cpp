@@ -7,7 +7,9 @@
 
 #include <algorithm>
 
+#include "../refusal.h"
 #include "optime/layers/layer_sampler.h"
+#include "torch/layers/layer_bench.h"
 #include "torch/layers/layer_module.h"
 
 namespace perfpred {
@@ -144,6 +146,20 @@ TEST(TimeLayer, ReturnsNothingOnceItIsStopped) {
   int steps = 0;
   EXPECT_FALSE(time_layer({}, cpu, short_timing(), [&] { return ++steps > 3; }));  // while it warms up
   EXPECT_EQ(steps, 4);
+}
+
+TEST(LayerBench, DrawsTheSameLayersOfATypeWhateverTheOthers) {
+  SamplerOptions options;
+  options.seed = 3;
+  const auto both = draw_layers({"conv2d", "linear"}, 4, options), alone = draw_layers({"linear"}, 4, options);
+  ASSERT_EQ(both.size(), 8U);
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), both.begin() + 4));
+  const auto said = [](const std::vector<std::string>& types, const SamplerOptions& of) {
+    return testing::refusal([&] { (void)draw_layers(types, 1, of); });
+  };
+  EXPECT_EQ(said({"linear", "linear"}, options), "--layer has linear twice");
+  options.ranges = {"linear.seq_len=1:2"};
+  EXPECT_EQ(said({"conv2d"}, options), "range \"linear.seq_len=1:2\" is of a layer that --layer leaves out");
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <perfpred/torch/trace.h>
 
 #include <gmock/gmock.h>
-#include <torch/csrc/jit/api/module.h>
 #include <torch/fft.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -145,51 +144,6 @@ TEST(Types, OfAllKindsAreTraced) {
     }
     EXPECT_TRUE(found) << to_string(one.counted);
   }
-}
-
-// ---- Networks that take targets ----
-
-std::string save_network(const testing::TemporaryFolder& folder, const std::string& name, const std::string& source) {
-  torch::manual_seed(3);
-  torch::jit::Module module("Net");
-  module.register_parameter("weight", torch::randn({10, 3 * 32 * 32}, torch::requires_grad()) * 0.01, false);
-  module.register_attribute("training", c10::BoolType::get(), true);
-  module.define(source);
-  module.save(folder.file(name));
-  return folder.file(name);
-}
-
-TEST(Losses, OfATorchScriptNetworkAreTrainedOn) {
-  const testing::TemporaryFolder folder;
-  TrainNetOptions options = testing::small(2, "");
-  options.network.clear();
-  options.input = "3x32x32";
-  options.torchscript = save_network(folder, "logits.pt",
-                                     "def forward(self, x):\n    return torch.matmul(x.flatten(1), self.weight.t())\n");
-  const TrainNetResult of_logits = testing::run(options);
-  options.torchscript =
-      save_network(folder, "loss.pt",
-                   "def forward(self, x, y):\n"
-                   "    return torch.cross_entropy_loss(torch.matmul(x.flatten(1), self.weight.t()), y)\n");
-  std::vector<std::string> lines;
-  const TrainNetResult of_loss = testing::run(options, &lines);
-  ASSERT_EQ(of_loss.epochs.size(), of_logits.epochs.size());
-  for (std::size_t i = 0; i < of_loss.epochs.size(); ++i) {
-    EXPECT_NEAR(of_loss.epochs[i].train_loss, of_logits.epochs[i].train_loss, 1e-5);
-    EXPECT_NEAR(of_loss.epochs[i].val_loss, of_logits.epochs[i].val_loss, 1e-5);
-    EXPECT_TRUE(of_logits.epochs[i].val_acc);
-    EXPECT_FALSE(of_loss.epochs[i].train_acc || of_loss.epochs[i].val_acc);
-  }
-  EXPECT_TRUE(of_loss.test_loss);
-  EXPECT_FALSE(of_loss.test_acc);
-  EXPECT_THAT(lines, Not(Contains(HasSubstr("accuracy"))));
-  options.loss.kind = LossKind::mse;
-  EXPECT_THAT(testing::refusal([&] { (void)testing::run(options); }), HasSubstr("returns a loss itself"));
-  options.loss = {};
-  options.torchscript = save_network(
-      folder, "wrong.pt", "def forward(self, x, y):\n    return torch.matmul(x.flatten(1), self.weight.t())\n");
-  EXPECT_THAT(testing::refusal([&] { (void)testing::run(options); }),
-              HasSubstr("wrong.pt: takes targets and does not"));
 }
 
 TEST(Losses, AreLearnt) {

@@ -5,13 +5,6 @@
 #include <perfpred/workload.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/ones.h>
-#include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
-
-#include <string>
-
-#include "../temporary_folder.h"
 
 namespace perfpred {
 namespace {
@@ -27,23 +20,6 @@ TEST(Tracing, RegistersItsHandlersWhenItBegins) {
   static_cast<void>(StepTracer::network(workload).trace({&input, 1}, Optimizer::sgd));
   EXPECT_TRUE(has_handler(c10::DispatchKey::Fake));
   EXPECT_TRUE(has_handler(c10::DispatchKey::DeferredInit));
-}
-
-TEST(Tracing, LeavesTheGraphExecutorAsItWas) {
-  const testing::TemporaryFolder folder;
-  const std::string path = folder.file("net.pt");
-  torch::jit::Module module("net");
-  module.register_parameter("weight", at::ones({6, 6}), false);
-  module.define("def forward(self, x):\n    return x @ self.weight\n");
-  module.save(path);
-  for (const bool optimised : {true, false}) {
-    const torch::jit::GraphOptimizerEnabledGuard guard(optimised);
-    StepTracer tracer = StepTracer::torchscript(path);
-    EXPECT_EQ(torch::jit::getGraphExecutorOptimize(), optimised);
-    const InputSpec input{{4, 6}, DataType::f32};
-    static_cast<void>(tracer.trace({&input, 1}, Optimizer::sgd));
-    EXPECT_EQ(torch::jit::getGraphExecutorOptimize(), optimised);
-  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Traced steps: of networks of the zoo, and of modules of others.
 #include <perfpred/device.h>
 #include <perfpred/op_rule_registry.h>
+#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
 
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -182,6 +184,83 @@ TEST(StepTracer, CountsTheBytesOfUnknownOperatorsUntilTheirRuleIsRegistered) {
   EXPECT_EQ(after.totals(OpKind::custom).flops, 3 * 4 * 8);
   EXPECT_EQ(after.totals(OpKind::custom).bytes(), 8 * 2 * 4 * 8);
   EXPECT_THAT(testing::refusal([] { register_op("twice", {}, {}); }), HasSubstr("like mylib::attention"));
+}
+
+/// A step of `forward`, with one weight of the shape.
+OpGraph step_of_function(const std::vector<std::int64_t>& weight, const std::vector<std::int64_t>& input,
+                         at::Tensor (*forward)(const at::Tensor& x, const at::Tensor& weight)) {
+  StepTracer tracer([&] {
+    auto module = std::make_shared<torch::nn::Module>("Net");
+    const at::Tensor parameter = module->register_parameter("weight", torch::empty(weight));
+    return ModuleToTrace{module, [parameter, forward](const std::vector<at::Tensor>& inputs) {
+                           return forward(inputs.at(0), parameter);
+                         }};
+  });
+  const InputSpec spec{input, DataType::f32};
+  return tracer.trace({&spec, 1}, Optimizer::sgd);
+}
+
+TEST(StepTracer, CountsTransposedConvolutions) {
+  const OpGraph step = step_of_function({6, 3, 3, 3}, {2, 6, 8, 8}, [](const at::Tensor& x, const at::Tensor& weight) {
+    const at::Tensor y = at::conv_transpose2d(x, weight, {}, 2, 0, 0, 2);
+    return at::conv_transpose2d(y, weight, {}, 1, 0, 0, 2).mean({2, 3});
+  });
+  const double first = 2.0 * (2 * 6 * 8 * 8) * (3 * 3 * 3);
+  const double second = 2.0 * (2 * 6 * 17 * 17) * (3 * 3 * 3);
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, first + second);
+  EXPECT_EQ(step.totals(Phase::backward).conv_matmul_flops, first + 2 * second);
+}
+
+TEST(StepTracer, HasAttentionAsOneOperator) {
+  const OpGraph step = step_of_function({6, 27}, {2, 3, 8, 4}, [](const at::Tensor& x, const at::Tensor& weight) {
+    return at::scaled_dot_product_attention(x * weight.sum(), x, x, {}, 0.1, true).flatten(1);
+  });
+  constexpr double product = 2.0 * 2 * 3 * 8 * 8 * 4;
+  EXPECT_EQ(step.totals(OpKind::attention).flops, 2 * product / 2);  // causal
+  EXPECT_EQ(step.totals(OpKind::attention_backward).flops, 5 * product / 2);
+  EXPECT_EQ(step.totals(OpKind::unknown).ops, 0);
+}
+
+TEST(StepTracer, CountsAllProductsOfASum) {
+  const OpGraph step = step_of_function({6, 27}, {16, 8, 8}, [](const at::Tensor& x, const at::Tensor& weight) {
+    return at::addbmm(x.select(0, 0), x, x) * weight.sum();
+  });
+  EXPECT_EQ(step.totals(Phase::forward).conv_matmul_flops, 2.0 * 16 * 8 * 8 * 8);
+}
+
+TEST(StepTracer, ComputesWithAllElementsOfWhatIsExpanded) {  // as the gradient of a sum is
+  const OpGraph images =
+      step_of_function({6, 3, 3, 3}, {2, 3, 8, 8}, [](const at::Tensor& x, const at::Tensor& weight) {
+        return at::conv2d(x, weight, {}, 1, 1).sum({2, 3});
+      });
+  EXPECT_EQ(images.totals(Phase::backward).conv_matmul_flops, 2.0 * 2 * 6 * 64 * 27);  // the weight's
+
+  const OpGraph vectors = step_of_function({6, 27}, {4, 6}, [](const at::Tensor& x, const at::Tensor& weight) {
+    return at::mm(at::mm(x, weight), weight.t()).sum(1, true).expand({4, 5});
+  });
+  constexpr double product = 2.0 * 4 * 6 * 27;
+  EXPECT_EQ(vectors.totals(Phase::forward).conv_matmul_flops, 2 * product);
+  EXPECT_EQ(vectors.totals(Phase::backward).conv_matmul_flops, 3 * product);  // x gets no gradient
+}
+
+TEST(StepTracer, RefusesALoopThatDoesNotEnd) {
+  EXPECT_THAT(testing::refusal([] {
+                (void)step_of_function({6, 6}, {4, 6}, [](const at::Tensor& x, const at::Tensor& weight) {
+                  at::Tensor y = x;
+                  while (y.sum().gt(0).item<bool>()) y = y * weight.sum();
+                  return y;
+                });
+              }),
+              AllOf(HasSubstr("more than 500000 operators"), ::testing::Not(HasSubstr("\n"))));
+}
+
+TEST(StepTracer, NamesTheConvolutionWhoseInputsDoNotFit) {
+  EXPECT_THAT(testing::refusal([] {
+                (void)step_of_function({6, 3, 3, 3}, {2, 4, 8, 8}, [](const at::Tensor& x, const at::Tensor& weight) {
+                  return at::conv2d(x, weight, {}, 1, 1).mean({2, 3});
+                });
+              }),
+              AllOf(HasSubstr("aten::convolution(2x4x8x8, 6x3x3x3)"), HasSubstr("4 channels")));
 }
 
 TEST(StepTracer, NamesTheOperatorWhoseInputsDoNotFit) {

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,7 +15,9 @@
 
 #include "../cli/spawn.h"
 #include "../refusal.h"
+#include "../temporary_folder.h"
 #include "small_training.h"
+#include "torch/files/checkpoint.h"
 
 namespace perfpred {
 namespace {
@@ -81,8 +84,8 @@ TEST(TrainNet, RefusalsSayWhatIsWrong) {
             "data \"imagefolder:\" names no folder");
   const std::string program = perfpred::testing::program("train-net");
   if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
-  perfpred::testing::expect_refusal(perfpred::testing::spawn({program, "--torchscript", "a.pt", "--network", "vgg16"}),
-                                    2, "--network excludes --torchscript");
+  perfpred::testing::expect_refusal(perfpred::testing::spawn({program, "--pt2", "a.pt2", "--network", "vgg16"}), 2,
+                                    "--network excludes --pt2");
 }
 
 TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
@@ -90,7 +93,7 @@ TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
   const std::string junk = folder.write("junk", "");
   for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
            [](auto& o) { o.data = "cifar10:/nowhere", o.train_images.reset(); }, [&](auto& o) { o.resume = junk; },
-           [&](auto& o) { o.init = junk; }, [&](auto& o) { o.torchscript = junk; }, [&](auto& o) { o.out_dir = junk; },
+           [&](auto& o) { o.init = junk; }, [&](auto& o) { o.pt2 = junk; }, [&](auto& o) { o.out_dir = junk; },
            [](auto& o) { o.log_file = "/nowhere/log.csv"; }, [&](auto& o) { o.resume = junk, o.evaluate = true; }}) {
     TrainNetOptions options = small();
     options.input = "3x32x32";
@@ -120,6 +123,31 @@ TEST(TrainNet, NothingIsFreedOnAFailedDevice) {
   EXPECT_FALSE(held_after([&] { throw c10::OutOfMemoryError(here, "CUDA out of memory"); }));
 }
 
+TEST(TrainNet, ADeviceThatIsLostLeavesTheLastCheckpoint) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small(3, folder.file("out"));
+  options.log_file = folder.file("log.csv");
+  std::string last_line;
+  bool second_epoch = false;
+  const auto train = [&] {
+    static_cast<void>(train_net(
+        options,
+        [&](const std::string& line) {
+          last_line = line;
+          second_epoch |= line.starts_with("epoch 1/3: ");
+        },
+        [&]() -> bool {  // asked after a step
+          if (!second_epoch) return false;
+          throw c10::AcceleratorError({"forward", __FILE__, __LINE__}, 700, "CUDA error: unspecified launch failure");
+        }));
+  };
+  EXPECT_THROW(train(), DeviceError);
+  EXPECT_EQ(last_line, "failed after step 1 of 3 in epoch 2 of 3; last.pt is from before that");
+  EXPECT_EQ(load_checkpoint(options.out_dir + "/last.pt").progress.find("\"step\""), std::string::npos);
+  const std::string log = perfpred::testing::slurp(options.log_file);
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1 + 4);
+}
+
 TEST(TrainNet, RefusesWhatTrainsNothing) {
   EXPECT_EQ(says([](auto& o) { o.max_iters = 0; }), "max-iters 0 is not at least 1");
   EXPECT_EQ(says([](auto& o) { o.warmup = 10; }),
@@ -139,7 +167,7 @@ TEST(TrainNet, RefusesOptionsOutOfRange) {
            [](auto& o) { o.network = "resnet19"; }, [](auto& o) { o.input = "3x"; }, [](auto& o) { o.device = "gpu"; },
            [](auto& o) { o.precision = Precision::tf32; },
            [](auto& o) { o.data = "cifar10:/nowhere", o.train_images.reset(); },
-           [](auto& o) { o.torchscript = "/nowhere.pt"; }, [](auto& o) { o.log_file = "/nowhere/log.csv"; }}) {
+           [](auto& o) { o.pt2 = "/nowhere.pt2"; }, [](auto& o) { o.log_file = "/nowhere/log.csv"; }}) {
     TrainNetOptions options = small();
     spoil(options);
     EXPECT_THROW(static_cast<void>(run(options)), InputError);

@@ -23,7 +23,6 @@ struct CollectOptions {
   std::optional<int> threads;            ///< of a CPU, all by default; not for a GPU
   std::string data;                      ///< folder of CIFAR-10 files; generated images where empty
   std::string pt2;                       ///< file of torch.export.save() that workloads named pt2_name() train
-  std::string torchscript;               ///< or a TorchScript file, that those named torchscript_name() train
   std::string env;                       ///< a free tag
   std::uint64_t seed = 0;                ///< of the data, the order of the sweep, and the first row of each workload
   std::optional<double> time_limit_sec;  ///< > 0; no run begins that would probably end later

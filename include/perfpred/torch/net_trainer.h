@@ -16,7 +16,6 @@ namespace perfpred {
 /// Options of train_net(): network, data, training, files.
 struct TrainNetOptions {
   std::string network = "cifar_resnet18";    ///< of the zoo; it takes images and has fixed hyper-parameters
-  std::string torchscript;                   ///< file of a user's own module, instead of `network`
   std::string pt2;                           ///< file of torch.export.save(), instead of `network`
   std::string input;                         ///< "3x224x224"; empty: the network's own, 3x32x32 for CIFAR-10
   std::string data = "generated";            ///< `cifar10:DIR`, `imagefolder:DIR`, `generated`, `dummy`

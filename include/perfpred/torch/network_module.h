@@ -13,6 +13,7 @@
 namespace perfpred {
 
 class Network;
+struct LayerTensors;
 
 /// Where a network's parameters live, and how they start.
 struct ModuleOptions {
@@ -44,21 +45,13 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
                                    const std::function<torch::Tensor(const torch::Tensor&)>& of);
 
  private:
-  /// The tensors of a layer; undefined where it has none.
-  struct LayerTensors {
-    torch::Tensor weight, bias, mean, variance, steps;
-    torch::Tensor buffer;                // of relative_position, window_mask: follows from the layer, is not saved
-    std::vector<torch::Tensor> weights;  // rnn: all of them
-  };
-
   void add_tensors(std::size_t index);
   void initialise();
-  [[nodiscard]] torch::Tensor run(std::size_t index, const std::vector<torch::Tensor>& values);
 
   std::shared_ptr<const Network> network_;
   ModuleOptions options_;
-  std::vector<LayerTensors> tensors_;     // of each layer
-  std::vector<std::size_t> last_reader_;  // of each layer: the last layer that reads it
+  std::shared_ptr<std::vector<LayerTensors>> tensors_;  // of each layer
+  std::vector<std::size_t> last_reader_;                // of each layer: the last layer that reads it
   torch::Tensor auxiliary_logits_;
 };
 

@@ -44,11 +44,6 @@ class PERFPRED_API StepTracer {
   ///                   scaler
   explicit StepTracer(const std::function<ModuleToTrace()>& make, Precision precision = Precision::fp32);
 
-  /// A TorchScript file, scripted or traced, in training mode. If it has several outputs, the first tensor counts.
-  /// @param precision  fp64 converts the parameters and buffers
-  /// @throws InputError if the file is not TorchScript or is of a version that this LibTorch does not read
-  static StepTracer torchscript(const std::string& path, Precision precision = Precision::fp32);
-
   /// A file of torch.export.save(), as it was exported: in training mode if it was exported so, see note(). If it has
   /// several outputs, the first tensor counts. torch.autocast inside the network casts by LibTorch's lists for CUDA.
   /// @param precision  fp64 converts the parameters, the buffers and the types that the network names
@@ -83,22 +78,5 @@ class PERFPRED_API StepTracer {
   explicit StepTracer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-/// The name of a TorchScript file's network: `torchscript:` and the first 12 hexadecimal digits of the file's SHA-256.
-/// @throws InputError if it cannot be read
-[[nodiscard]] PERFPRED_API std::string torchscript_name(const std::string& path);
-
-/// The same of a file of torch.export.save(): `pt2:` and the digits.
-[[nodiscard]] PERFPRED_API std::string pt2_name(const std::string& path);
-
-/// How such a file's network is trained, as far as the file says: its name, the input, the classes and the batch size
-/// of the example that it was exported with. A network that takes samples and targets returns its loss; the number of
-/// classes is 0 then, for the file does not say it.
-/// @throws InputError as StepTracer::pt2(), or if the network does not take one tensor of samples
-[[nodiscard]] PERFPRED_API Workload pt2_workload(const std::string& path);
-
-/// Loads a shared library that registers operators of its own with LibTorch, so that files which use them can be read.
-/// @throws InputError if it cannot be loaded
-PERFPRED_API void load_operators(const std::string& path);
 
 }  // namespace perfpred

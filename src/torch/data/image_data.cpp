@@ -160,6 +160,24 @@ ImageData split(std::string name, const ImageSet& training, std::int64_t validat
           part(test)};
 }
 
+/// How an image is shown: mirrored, and moved by so many pixels.
+struct Variation {
+  bool mirrored = false;
+  std::int64_t down = 0, right = 0;
+};
+
+Variation drawn(const Augmentation& augmentation, std::uint64_t draw) {
+  Random random(draw);
+  Variation variation;
+  variation.mirrored = augmentation.flip && (random.bits() & 1U) != 0;
+  if (augmentation.crop == 0) return variation;
+  variation.down = random.below(2 * augmentation.crop + 1) - augmentation.crop;
+  variation.right = random.below(2 * augmentation.crop + 1) - augmentation.crop;
+  return variation;
+}
+
+bool is_below(std::int64_t index, std::int64_t size) { return index >= 0 && index < size; }
+
 }  // namespace
 
 ImageSet::ImageSet(std::shared_ptr<const std::vector<std::uint8_t>> pixels, std::vector<std::int32_t> labels,
@@ -178,17 +196,14 @@ void ImageSet::read(std::int64_t index, std::uint64_t draw, Layout layout, std::
   const std::int64_t height = shape_[1];
   const std::int64_t width = shape_[2];
   const std::int64_t plane = height * width;
-  Random random(draw);
-  const bool mirrored = augmentation_.flip && (random.bits() & 1U) != 0;
-  const std::int64_t down = augmentation_.crop > 0 ? random.below(2 * augmentation_.crop + 1) - augmentation_.crop : 0;
-  const std::int64_t right = augmentation_.crop > 0 ? random.below(2 * augmentation_.crop + 1) - augmentation_.crop : 0;
+  const auto [mirrored, down, right] = drawn(augmentation_, draw);
   const std::uint8_t* from = pixels_->data() + (first_ + index) * elements(shape_);
   float* to = out.data();
   /// The value of a channel that is shown at a pixel.
   const auto shown = [&](std::size_t channel, std::int64_t y, std::int64_t x) {
     const std::int64_t source_y = y + down;
     const std::int64_t source_x = (mirrored ? width - 1 - x : x) + right;
-    const bool inside = source_y >= 0 && source_y < height && source_x >= 0 && source_x < width;
+    const bool inside = is_below(source_y, height) && is_below(source_x, width);
     const auto at = static_cast<std::int64_t>(channel) * plane + source_y * width + source_x;
     return (inside ? static_cast<float>(from[at]) : 0) * scale_[channel] + offset_[channel];
   };

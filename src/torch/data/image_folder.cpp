@@ -258,6 +258,30 @@ std::optional<std::vector<std::string>> check(const std::vector<Entry>& entries,
   return stopped || options.stop() ? std::nullopt : std::optional(std::move(wrong));
 }
 
+/// The entries that nothing is wrong with; the others are added to result.skipped.
+/// @throws InputError if they may not be skipped, or none of a class is left
+std::vector<Entry> without(std::vector<Entry> entries, const std::vector<std::string>& wrong, const fs::path& part,
+                           bool may_skip, ImageFolder& result) {
+  std::vector<Entry> kept;
+  std::vector<std::string> refused;
+  std::vector<std::size_t> left(result.classes.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!wrong[i].empty()) {
+      refused.push_back(wrong[i]);
+      continue;
+    }
+    ++left[static_cast<std::size_t>(entries[i].label)];
+    kept.push_back(std::move(entries[i]));
+  }
+  if (!may_skip && !refused.empty()) throw InputError(first_few(refused));
+  for (std::size_t label = 0; label < left.size(); ++label) {
+    if (left[label] == 0)
+      throw InputError(fmt::format("{}: no picture decodes", (part / result.classes[label]).string()));
+  }
+  result.skipped.insert(result.skipped.end(), refused.begin(), refused.end());
+  return kept;
+}
+
 }  // namespace
 
 std::optional<ImageFolder> read_image_folder(const std::string& folder, const std::vector<std::int64_t>& shape,
@@ -283,31 +307,15 @@ std::optional<ImageFolder> read_image_folder(const std::string& folder, const st
   const auto images = [&](const fs::path& part, bool is_train) -> std::shared_ptr<JpegImages> {
     if (stopped) return nullptr;
     std::vector<Entry> entries = entries_of(part, result.classes, ignored);
-    if (is_train && !options.train)
-      return std::make_shared<JpegImages>(std::move(entries), shape, true, result.replaced);
-    const auto wrong = check(entries, part, options);
-    if (!wrong) {
-      stopped = true;
-      return nullptr;
-    }
-    std::vector<Entry> kept;
-    std::vector<std::string> refused;
-    std::vector<std::size_t> left(result.classes.size());
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      if ((*wrong)[i].empty()) {
-        ++left[static_cast<std::size_t>(entries[i].label)];
-        kept.push_back(std::move(entries[i]));
-      } else {
-        refused.push_back((*wrong)[i]);
+    if (!is_train || options.train) {
+      const auto wrong = check(entries, part, options);
+      if (!wrong) {
+        stopped = true;
+        return nullptr;
       }
+      entries = without(std::move(entries), *wrong, part, options.skip_corrupt, result);
     }
-    if (!options.skip_corrupt && !refused.empty()) throw InputError(first_few(refused));
-    for (std::size_t label = 0; label < left.size(); ++label) {
-      if (left[label] > 0) continue;
-      throw InputError(fmt::format("{}: no picture decodes", (part / result.classes[label]).string()));
-    }
-    result.skipped.insert(result.skipped.end(), refused.begin(), refused.end());
-    return std::make_shared<JpegImages>(std::move(kept), shape, is_train, result.replaced);
+    return std::make_shared<JpegImages>(std::move(entries), shape, is_train, result.replaced);
   };
   const auto validation = images(held_out.front(), false);
   const auto training = images(train, true);

@@ -38,7 +38,8 @@ void check_kind(TorchArchive& archive) {
     if (archive.has("serialized_exported_program.json")) {
       throw InputError(std::string("is of an older PyTorch; ") + save_again);
     }
-    throw InputError(archive.has("constants.pkl") ? "is a TorchScript file, not one of torch.export"
+    throw InputError(archive.has("constants.pkl") ? "is a TorchScript file, which is not read: save the network with "
+                                                    "torch.export.save(), or record a step of it with perfpred.capture"
                                                   : std::string("is not a file of torch.export.save(); ") + save_again);
   }
   if (text_of(archive, "archive_format") != "pt2") throw InputError("is an archive of another format than pt2");

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
 #include <string_view>
 
 #include "text/parse.h"
@@ -63,6 +65,47 @@ IValue list_of(const std::vector<IValue>& items, Convert convert) {
   for (const IValue& item : items) list.push_back(convert(item));
   return list;
 }
+
+/// Of an argument that is not of its formal's type; operand() names the type.
+struct WrongType {};
+
+/// A constant argument as an operator takes it; nothing if it is not of the kind. Enumerations are whole numbers.
+struct ConstantOf {
+  c10::TypeKind kind;
+  const GraphPlace& place;
+
+  using Made = std::optional<IValue>;
+  [[nodiscard]] Made if_kind(c10::TypeKind wanted, IValue value) const {
+    return kind == wanted ? Made(std::move(value)) : Made();
+  }
+  [[nodiscard]] Made if_number(c10::TypeKind wanted, IValue value) const {
+    const bool any = kind == c10::TypeKind::NumberType || kind == c10::TypeKind::TensorType;
+    return any ? Made(std::move(value)) : if_kind(wanted, std::move(value));
+  }
+
+  Made operator()(std::monostate) const {
+    const bool may_lack = kind == c10::TypeKind::OptionalType || kind == c10::TypeKind::TensorType;
+    return may_lack ? Made(IValue()) : Made();
+  }
+  Made operator()(bool value) const { return if_number(c10::TypeKind::BoolType, value); }
+  Made operator()(std::int64_t value) const {
+    if (kind == c10::TypeKind::FloatType) return static_cast<double>(value);
+    return if_number(c10::TypeKind::IntType, value);
+  }
+  Made operator()(double value) const { return if_number(c10::TypeKind::FloatType, value); }
+  Made operator()(c10::complex<double> value) const { return if_number(c10::TypeKind::NumberType, value); }
+  Made operator()(const std::string& value) const { return if_kind(c10::TypeKind::StringType, value); }
+  Made operator()(c10::Device) const { return if_kind(c10::TypeKind::DeviceObjType, place.device); }
+  Made operator()(at::ScalarType value) const {
+    return if_kind(c10::TypeKind::IntType, place.doubles && value == at::kFloat ? at::kDouble : value);
+  }
+  Made operator()(at::Layout value) const { return if_kind(c10::TypeKind::IntType, value); }
+  Made operator()(at::MemoryFormat value) const { return if_kind(c10::TypeKind::IntType, value); }
+  template <class Other>  // names, lists, graphs
+  Made operator()(const Other&) const {
+    return std::nullopt;
+  }
+};
 
 }  // namespace
 
@@ -249,6 +292,36 @@ RunnableGraph::Operand RunnableGraph::any_operand(const ExportedArgument& argume
   return {};  // what is no number is nobody's operand here
 }
 
+RunnableGraph::Operand RunnableGraph::single_operand(const ExportedArgument& argument, c10::TypeKind kind,
+                                                     const GraphPlace& place) const {
+  const bool tensor = kind == c10::TypeKind::TensorType;
+  if (const auto* name = argument.name()) return {{}, known_slot(name->name), tensor};
+  std::optional<IValue> value = std::visit(ConstantOf{kind, place}, argument.is);
+  if (!value) throw WrongType();
+  return {*std::move(value), Operand::constant, tensor};
+}
+
+RunnableGraph::Operand RunnableGraph::list_operand(const ExportedArgument& argument, const c10::ListType& list,
+                                                   std::size_t repeats, const GraphPlace& place) const {
+  static const std::map<c10::TypeKind, Operand::List> lists = {
+      {c10::TypeKind::TensorType, Operand::List::tensors},
+      {c10::TypeKind::OptionalType, Operand::List::optional_tensors},
+      {c10::TypeKind::IntType, Operand::List::ints},
+      {c10::TypeKind::FloatType, Operand::List::doubles},
+      {c10::TypeKind::BoolType, Operand::List::bools}};
+  const c10::TypeKind kind = list.getElementType()->kind();
+  const auto known = lists.find(kind);
+  if (known == lists.end()) throw WrongType();
+  Operand made;
+  made.list = known->second;
+  if (const auto* items = std::get_if<ExportedArgument::List>(&argument.is)) {
+    for (const ExportedArgument& item : *items) made.items.push_back(single_operand(item, kind, place));
+  } else {
+    made.items.assign(repeats, single_operand(argument, kind, place));
+  }
+  return made;
+}
+
 RunnableGraph::Operand RunnableGraph::operand(const ExportedArgument& argument, const c10::Argument& formal,
                                               const GraphPlace& place) const {
   c10::TypePtr type = formal.type();
@@ -256,71 +329,14 @@ RunnableGraph::Operand RunnableGraph::operand(const ExportedArgument& argument, 
     if (std::holds_alternative<std::monostate>(argument.is)) return {};
     type = optional->getElementType();
   }
-  const auto refuse = [&]() -> Operand {
+  try {
+    if (const auto list = type->cast<c10::ListType>()) {
+      return list_operand(argument, *list, static_cast<std::size_t>(formal.N().value_or(1)), place);
+    }
+    return single_operand(argument, type->kind(), place);
+  } catch (const WrongType&) {
     throw InputError(fmt::format("is not of the type {}", formal.type()->str()));
-  };
-  const auto element = [&](const ExportedArgument& item, const c10::TypePtr& of) -> Operand {
-    const auto kind = of->kind();
-    const bool tensor = kind == c10::TypeKind::TensorType;
-    if (const auto* name = item.name()) return {{}, known_slot(name->name), tensor};
-    if (std::holds_alternative<std::monostate>(item.is)) {
-      return kind == c10::TypeKind::OptionalType || tensor ? Operand{} : refuse();
-    }
-    const auto* whole = std::get_if<std::int64_t>(&item.is);
-    const auto* real = std::get_if<double>(&item.is);
-    const auto* truth = std::get_if<bool>(&item.is);
-    const bool number = kind == c10::TypeKind::NumberType || tensor;
-    if (whole != nullptr && (number || kind == c10::TypeKind::IntType)) return {*whole, Operand::constant, tensor};
-    if (real != nullptr && (number || kind == c10::TypeKind::FloatType)) return {*real, Operand::constant, tensor};
-    if (whole != nullptr && kind == c10::TypeKind::FloatType) return {static_cast<double>(*whole)};
-    if (truth != nullptr && (number || kind == c10::TypeKind::BoolType)) return {*truth, Operand::constant, tensor};
-    if (const auto* value = std::get_if<c10::complex<double>>(&item.is); value != nullptr && number) {
-      return {*value, Operand::constant, tensor};
-    }
-    if (const auto* value = std::get_if<std::string>(&item.is)) {
-      return kind == c10::TypeKind::StringType ? Operand{*value} : refuse();
-    }
-    if (std::holds_alternative<c10::Device>(item.is)) {
-      return kind == c10::TypeKind::DeviceObjType ? Operand{place.device} : refuse();
-    }
-    if (kind != c10::TypeKind::IntType) return refuse();
-    if (const auto* value = std::get_if<at::ScalarType>(&item.is)) {
-      return {place.doubles && *value == at::kFloat ? at::kDouble : *value};
-    }
-    if (const auto* value = std::get_if<at::Layout>(&item.is)) return {*value};
-    if (const auto* value = std::get_if<at::MemoryFormat>(&item.is)) return {*value};
-    return refuse();
-  };
-  const auto list = type->cast<c10::ListType>();
-  if (!list) return element(argument, type);
-
-  const c10::TypePtr& of = list->getElementType();
-  Operand made;
-  switch (of->kind()) {
-    case c10::TypeKind::TensorType:
-      made.list = Operand::List::tensors;
-      break;
-    case c10::TypeKind::OptionalType:
-      made.list = Operand::List::optional_tensors;
-      break;
-    case c10::TypeKind::IntType:
-      made.list = Operand::List::ints;
-      break;
-    case c10::TypeKind::FloatType:
-      made.list = Operand::List::doubles;
-      break;
-    case c10::TypeKind::BoolType:
-      made.list = Operand::List::bools;
-      break;
-    default:
-      return refuse();
   }
-  if (const auto* items = std::get_if<ExportedArgument::List>(&argument.is)) {
-    for (const ExportedArgument& item : *items) made.items.push_back(element(item, of));
-  } else {
-    made.items.assign(static_cast<std::size_t>(formal.N().value_or(1)), element(argument, of));
-  }
-  return made;
 }
 
 void RunnableGraph::find_last_readers() {

@@ -21,6 +21,8 @@
 namespace c10 {
 class OperatorHandle;
 class Argument;
+struct ListType;
+enum class TypeKind;
 }  // namespace c10
 
 namespace perfpred {
@@ -82,6 +84,9 @@ class RunnableGraph {
   void set_evaluation(Node& node, const ExportedNode& from, const std::set<std::string>& buffers) const;
   void set_region(Node& node, const ExportedNode& from, const GraphPlace& place, std::size_t first) const;
   Operand operand(const ExportedArgument& argument, const c10::Argument& formal, const GraphPlace& place) const;
+  Operand single_operand(const ExportedArgument& argument, c10::TypeKind kind, const GraphPlace& place) const;
+  Operand list_operand(const ExportedArgument& argument, const c10::ListType& list, std::size_t repeats,
+                       const GraphPlace& place) const;
   Operand any_operand(const ExportedArgument& argument) const;
   void find_last_readers();
 

@@ -40,6 +40,14 @@ std::string described(const ExportedTensor& tensor) {
   return text;
 }
 
+/// A weight or a constant of the file.
+const at::Tensor& tensor_named(const ExportedFile& file, const std::string& name) {
+  for (const auto* tensors : {&file.weights, &file.constants}) {
+    if (const auto found = tensors->find(name); found != tensors->end()) return found->second;
+  }
+  throw InputError(fmt::format("has no tensor {}", name));
+}
+
 }  // namespace
 
 ExportedModule::ExportedModule(const std::string& path, const ExportedModuleOptions& options) : path_(path) {
@@ -60,9 +68,33 @@ void ExportedModule::bind(const std::string& path, const ExportedModuleOptions& 
   ExportedFile file =
       read_exported_file(path, options.device.is_meta() ? ExportedWeights::without_memory : ExportedWeights::read);
   program_ = std::move(file.program);
-  std::map<const c10::TensorImpl*, at::Tensor> moved;  // tied ones stay tied
-  std::map<std::pair<ExportedRole, std::string>, at::Tensor> by_target;
+  const Bound bound = bind_inputs(file, options);
+  for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+    const ExportedBinding& output = program_.outputs[i];
+    if (output.role == ExportedRole::user) continue;
+    const auto found = bound.find({output.role, output.target});
+    if (found == bound.end())
+      throw InputError(fmt::format("gives {} a new value, which it does not have", output.target));
+    mutated_.emplace_back(i, found->second);
+  }
+  // The signature says what each output is for, in the order of the graph's.
+  program_.graph.outputs.clear();
+  for (const ExportedBinding& output : program_.outputs) program_.graph.outputs.push_back(output.value);
   std::set<std::string> buffer_inputs;
+  for (const ExportedBinding& input : program_.inputs) {
+    if (input.role == ExportedRole::buffer && input.value.name() != nullptr)
+      buffer_inputs.insert(input.value.name()->name);
+  }
+  graph_ = std::make_unique<const RunnableGraph>(
+      program_.graph, GraphPlace{options.device.is_meta() ? c10::Device(at::kCPU) : options.device, options.doubles},
+      buffer_inputs);
+  program_.graph = {};
+  if (!file.has_values) drop_tied(bound);
+}
+
+ExportedModule::Bound ExportedModule::bind_inputs(const ExportedFile& file, const ExportedModuleOptions& options) {
+  std::map<const c10::TensorImpl*, at::Tensor> moved;  // tied ones stay tied
+  Bound bound;
   for (const ExportedBinding& input : program_.inputs) {
     const ExportedArgument::Name* name = input.value.name();
     if (name == nullptr) continue;
@@ -72,44 +104,25 @@ void ExportedModule::bind(const std::string& path, const ExportedModuleOptions& 
       if (!taken) throw InputError(fmt::format("input {} is not a tensor", name->name));
       continue;
     }
-    const auto weight = file.weights.find(input.target);
-    const auto constant = file.constants.find(input.target);
-    const at::Tensor* from = weight != file.weights.end()       ? &weight->second
-                             : constant != file.constants.end() ? &constant->second
-                                                                : nullptr;
-    if (from == nullptr) throw InputError(fmt::format("has no tensor {}", input.target));
-    const auto [known, is_new] = moved.try_emplace(from->unsafeGetTensorImpl());
-    if (is_new) known->second = placed(*from, options);
+    const at::Tensor& from = tensor_named(file, input.target);
+    const auto [known, is_new] = moved.try_emplace(from.unsafeGetTensorImpl());
+    if (is_new) known->second = placed(from, options);
     const at::Tensor& tensor = known->second;
     values_.emplace_back(name->name, tensor);
-    by_target[{input.role, input.target}] = tensor;
-    if (input.role == ExportedRole::buffer) buffer_inputs.insert(name->name);
+    bound[{input.role, input.target}] = tensor;
     if (input.role == ExportedRole::buffer) buffers_.emplace_back(input.target, tensor);
     if (input.role == ExportedRole::parameter && is_new) parameters_.emplace_back(input.target, tensor);
   }
-  for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
-    const ExportedBinding& output = program_.outputs[i];
-    if (output.role == ExportedRole::user) continue;
-    const auto found = by_target.find({output.role, output.target});
-    if (found == by_target.end())
-      throw InputError(fmt::format("gives {} a new value, which it does not have", output.target));
-    mutated_.emplace_back(i, found->second);
-  }
-  // The signature says what each output is for, in the order of the graph's.
-  program_.graph.outputs.clear();
-  for (const ExportedBinding& output : program_.outputs) program_.graph.outputs.push_back(output.value);
-  graph_ = std::make_unique<const RunnableGraph>(
-      program_.graph, GraphPlace{options.device.is_meta() ? c10::Device(at::kCPU) : options.device, options.doubles},
-      buffer_inputs);
-  program_.graph = {};
-  if (file.has_values) return;
-  // Export has one name of tied parameters read: another of the same shape that is not read counts as tied.
+  return bound;
+}
+
+void ExportedModule::drop_tied(const Bound& bound) {
   std::set<std::vector<std::int64_t>> shapes_read;
   std::set<std::string> unread;
   for (const ExportedBinding& input : program_.inputs) {
     if (input.role != ExportedRole::parameter) continue;
     if (graph_->reads(input.value.name()->name)) {
-      shapes_read.insert(by_target.at({input.role, input.target}).sizes().vec());
+      shapes_read.insert(bound.at({input.role, input.target}).sizes().vec());
     } else {
       unread.insert(input.target);
     }

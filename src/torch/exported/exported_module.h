@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 #include <perfpred/vocabulary.h>
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,8 @@
 #include "torch/exported/exported_program.h"
 
 namespace perfpred {
+
+struct ExportedFile;
 
 struct ExportedModuleOptions {
   c10::Device device = at::kCPU;  ///< on `meta`, parameters and buffers have no memory, and constants stay on the CPU
@@ -52,7 +55,13 @@ class ExportedModule {
   [[nodiscard]] std::string note() const;
 
  private:
+  using Bound = std::map<std::pair<ExportedRole, std::string>, at::Tensor>;  // by the names that the file gives
+
   void bind(const std::string& path, const ExportedModuleOptions& options);
+  Bound bind_inputs(const ExportedFile& file, const ExportedModuleOptions& options);
+  /// Of a file without values. Export has one name of tied parameters read: another of the same shape that is not read
+  /// counts as tied.
+  void drop_tied(const Bound& bound);
   void check(std::span<const at::Tensor> inputs) const;
 
   std::string path_;

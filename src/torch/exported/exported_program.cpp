@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -40,48 +41,30 @@ double number(const json& value) {
   return value.get<double>();
 }
 
+/// By the numbers of schema.py's ScalarType.
 at::ScalarType scalar_type(const json& value) {
   using enum at::ScalarType;
-  switch (integer(value)) {
-    case 1:
-      return Byte;
-    case 2:
-      return Char;
-    case 3:
-      return Short;
-    case 4:
-      return Int;
-    case 5:
-      return Long;
-    case 6:
-      return Half;
-    case 7:
-      return Float;
-    case 8:
-      return Double;
-    case 9:
-      return ComplexHalf;
-    case 10:
-      return ComplexFloat;
-    case 11:
-      return ComplexDouble;
-    case 12:
-      return Bool;
-    case 13:
-      return BFloat16;
-    case 28:
-      return UInt16;
-    case 29:
-      return Float8_e4m3fn;
-    case 30:
-      return Float8_e5m2;
-    case 31:
-      return Float8_e4m3fnuz;
-    case 32:
-      return Float8_e5m2fnuz;
-    default:
-      refuse(fmt::format("{} is not a type of tensors", value.dump()));
-  }
+  static const std::map<std::int64_t, at::ScalarType> types = {{1, Byte},
+                                                               {2, Char},
+                                                               {3, Short},
+                                                               {4, Int},
+                                                               {5, Long},
+                                                               {6, Half},
+                                                               {7, Float},
+                                                               {8, Double},
+                                                               {9, ComplexHalf},
+                                                               {10, ComplexFloat},
+                                                               {11, ComplexDouble},
+                                                               {12, Bool},
+                                                               {13, BFloat16},
+                                                               {28, UInt16},
+                                                               {29, Float8_e4m3fn},
+                                                               {30, Float8_e5m2},
+                                                               {31, Float8_e4m3fnuz},
+                                                               {32, Float8_e5m2fnuz}};
+  const auto found = types.find(integer(value));
+  if (found == types.end()) refuse(fmt::format("{} is not a type of tensors", value.dump()));
+  return found->second;
 }
 
 at::MemoryFormat memory_format(const json& value) {
@@ -126,47 +109,63 @@ ExportedArgument read_symbolic(const json& value, int depth) {
   return value.contains("as_name") ? named(value.at("as_name")) : read_argument(value, depth);
 }
 
-template <class Read>
-ExportedArgument read_list(const json& values, Read read) {
+// Of the members of schema.py's Argument.
+ExportedArgument read_whole(const json& value, int) { return {integer(value)}; }
+ExportedArgument read_real(const json& value, int) { return {number(value)}; }
+ExportedArgument read_truth(const json& value, int) { return {value.get<bool>()}; }
+ExportedArgument read_text(const json& value, int) { return {value.get<std::string>()}; }
+ExportedArgument read_tensor(const json& value, int) { return named(value.at("name")); }
+ExportedArgument read_complex(const json& value, int) {
+  return {c10::complex<double>(number(value.at("real")), number(value.at("imag")))};
+}
+ExportedArgument read_region(const json& value, int depth) {
+  return {std::make_shared<const ExportedGraph>(read_graph(value.at("graph"), depth + 1))};
+}
+
+/// A list of what `read` reads.
+template <ExportedArgument (*read)(const json&, int)>
+ExportedArgument read_list(const json& values, int depth) {
   if (!values.is_array()) refuse(fmt::format("{} is not a list", shown(values.dump())));
   ExportedArgument::List list;
   list.reserve(values.size());
-  for (const json& value : values) list.push_back(read(value));
+  for (const json& value : values) list.push_back(read(value, depth));
   return {std::move(list)};
 }
 
 ExportedArgument read_argument(const json& value, int depth) {
+  using Read = ExportedArgument (*)(const json&, int);
+  static const std::map<std::string_view, Read> readers = {
+      {"as_none", [](const json&, int) { return ExportedArgument(); }},
+      {"as_tensor", read_tensor},
+      {"as_tensors", read_list<read_tensor>},
+      {"as_nested_tensors", read_list<read_list<read_tensor>>},
+      {"as_optional_tensor", read_argument},
+      {"as_optional_tensors", read_list<read_argument>},
+      {"as_int", read_whole},
+      {"as_ints", read_list<read_whole>},
+      {"as_int_lists", read_list<read_list<read_whole>>},
+      {"as_float", read_real},
+      {"as_floats", read_list<read_real>},
+      {"as_bool", read_truth},
+      {"as_bools", read_list<read_truth>},
+      {"as_string", read_text},
+      {"as_strings", read_list<read_text>},
+      {"as_complex", read_complex},
+      {"as_sym_int", read_symbolic},
+      {"as_sym_ints", read_list<read_symbolic>},
+      {"as_sym_float", read_symbolic},
+      {"as_sym_floats", read_list<read_symbolic>},
+      {"as_sym_bool", read_symbolic},
+      {"as_sym_bools", read_list<read_symbolic>},
+      {"as_scalar_type", [](const json& is, int) { return ExportedArgument{scalar_type(is)}; }},
+      {"as_memory_format", [](const json& is, int) { return ExportedArgument{memory_format(is)}; }},
+      {"as_layout", [](const json& is, int) { return ExportedArgument{layout(is)}; }},
+      {"as_device", [](const json& is, int) { return ExportedArgument{device(is)}; }},
+      {"as_graph", read_region}};
   const auto [kind, content] = alternative(value);
-  const json& is = *content;
-  const auto tensor = [](const json& of) { return named(of.at("name")); };
-  const auto whole = [](const json& of) { return ExportedArgument{integer(of)}; };
-  const auto symbolic = [depth](const json& of) { return read_symbolic(of, depth); };
-  if (kind == "as_none") return {};
-  if (kind == "as_tensor") return tensor(is);
-  if (kind == "as_int") return whole(is);
-  if (kind == "as_ints") return read_list(is, whole);
-  if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float") return symbolic(is);
-  if (kind == "as_sym_ints" || kind == "as_sym_bools" || kind == "as_sym_floats") return read_list(is, symbolic);
-  if (kind == "as_bool") return {is.get<bool>()};
-  if (kind == "as_float") return {number(is)};
-  if (kind == "as_string") return {is.get<std::string>()};
-  if (kind == "as_tensors") return read_list(is, tensor);
-  if (kind == "as_optional_tensor") return read_argument(is, depth);
-  if (kind == "as_optional_tensors") return read_list(is, [&](const json& of) { return read_argument(of, depth); });
-  if (kind == "as_floats") return read_list(is, [](const json& of) { return ExportedArgument{number(of)}; });
-  if (kind == "as_bools") return read_list(is, [](const json& of) { return ExportedArgument{of.get<bool>()}; });
-  if (kind == "as_strings") {
-    return read_list(is, [](const json& of) { return ExportedArgument{of.get<std::string>()}; });
-  }
-  if (kind == "as_int_lists") return read_list(is, [&](const json& of) { return read_list(of, whole); });
-  if (kind == "as_nested_tensors") return read_list(is, [&](const json& of) { return read_list(of, tensor); });
-  if (kind == "as_scalar_type") return {scalar_type(is)};
-  if (kind == "as_memory_format") return {memory_format(is)};
-  if (kind == "as_layout") return {layout(is)};
-  if (kind == "as_device") return {device(is)};
-  if (kind == "as_complex") return {c10::complex<double>(number(is.at("real")), number(is.at("imag")))};
-  if (kind == "as_graph") return {std::make_shared<const ExportedGraph>(read_graph(is.at("graph"), depth + 1))};
-  return {ExportedArgument::Other{kind}};
+  const auto found = readers.find(kind);
+  if (found == readers.end()) return {ExportedArgument::Other{kind}};
+  return found->second(*content, depth);
 }
 
 std::vector<ExportedArgument> read_arguments(const json& values, int depth) {

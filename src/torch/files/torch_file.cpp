@@ -73,7 +73,7 @@ SavedValue read_torch_file(const std::string& path) {
   try {
     TorchArchive file(path);
     if (!file.has("data.pkl")) throw InputError("is a zip file, but not of torch.save()");
-    if (file.has("constants.pkl")) throw InputError("is a TorchScript module, not a state dictionary");
+    if (file.has("constants.pkl")) throw InputError("is a TorchScript module: save its state_dict() with torch.save()");
     const at::DataPtr pickle = file.read("data.pkl");
     return unpickle({static_cast<const char*>(pickle.get()), file.size("data.pkl")}, file);
   } catch (const c10::Error& error) {

@@ -6,6 +6,7 @@
 #include <perfpred/error.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -118,94 +119,93 @@ class Unpickler {
     stack_.push_back(found->second);
   }
 
-  void execute(char code) {
-    switch (code) {
-      case '\x80':  // PROTO
-        if (byte() != 2) throw InputError("its pickle is of another protocol than torch.save()'s own, 2");
-        return;
-      case '(':
-        return push({Item::mark, 0, {}, {}, {}});
-      case 'N':
-        return push({});
-      case '\x88':  // True
-        return push_number(1);
-      case '\x89':  // False
-        return push_number(0);
-      case 'K':
-        return push_number(static_cast<std::int64_t>(unsigned_number(1)));
-      case 'M':
-        return push_number(static_cast<std::int64_t>(unsigned_number(2)));
-      case 'J':
-        return push_number(static_cast<std::int32_t>(unsigned_number(4)));
-      case '\x8a': {  // a long with its number of bytes
-        const std::size_t size = unsigned_number(1);
-        if (size > 8) {
-          static_cast<void>(bytes(size));
-          return push_number(-1);
-        }
-        const std::uint64_t value = unsigned_number(size);
-        const std::size_t unused = 64 - 8 * size;
-        return push_number(size == 0 ? 0 : static_cast<std::int64_t>(value << unused) >> unused);
-      }
-      case 'G':
-        static_cast<void>(bytes(8));
-        return push_number(0);
-      case 'X':
-        return push({Item::text, 0, std::string(bytes(unsigned_number(4))), {}, {}});
-      case ')':
-        return tuple(0);
-      case '\x85':
-        return tuple(1);
-      case '\x86':
-        return tuple(2);
-      case '\x87':
-        return tuple(3);
-      case 't':
-        return push({Item::sequence, 0, {}, {}, pop_to_mark()});
-      case ']':
-      case '\x8f':  // an empty set
-        return push({Item::sequence, 0, {}, {}, {}});
-      case '}':
-        return push({Item::dictionary, 0, {}, {}, {}});
-      case 'a':
-        return add({pop()}, false);
-      case 'e':
-      case '\x90':  // items of a set
-        return add(pop_to_mark(), false);
-      case 's': {
-        const ItemPtr value = pop();
-        const ItemPtr key = pop();
-        return add({key, value}, true);
-      }
-      case 'u':
-        return add(pop_to_mark(), true);
-      case 'q':
-        return remember(unsigned_number(1));
-      case 'r':
-        return remember(unsigned_number(4));
-      case 'h':
-        return recall(unsigned_number(1));
-      case 'j':
-        return recall(unsigned_number(4));
-      case 'c': {
-        const std::string module = line();
-        return push({Item::global, 0, module + "." + line(), {}, {}});
-      }
-      case '\x81':  // NEWOBJ
-      case 'R': {
-        const ItemPtr arguments = pop();
-        const ItemPtr callable = pop();
-        return push(call(*callable, *arguments));
-      }
-      case 'b':  // an object's attributes
-        static_cast<void>(pop());
-        return;
-      case 'Q':
-        return push(storage(*pop()));
-      default:
-        throw InputError(fmt::format("its pickle has an operation (0x{:02x}) that torch.save() does not write",
-                                     static_cast<unsigned char>(code)));
+  void push_long(std::size_t size) {  // little-endian, of the two's complement
+    if (size > 8) {
+      static_cast<void>(bytes(size));
+      return push_number(-1);
     }
+    const std::uint64_t value = unsigned_number(size);
+    const std::size_t unused = 64 - 8 * size;
+    push_number(size == 0 ? 0 : static_cast<std::int64_t>(value << unused) >> unused);
+  }
+
+  void push_called() {
+    const ItemPtr arguments = pop();
+    const ItemPtr callable = pop();
+    push(call(*callable, *arguments));
+  }
+
+  void push_global() {
+    const std::string module = line();
+    push({Item::global, 0, module + "." + line(), {}, {}});
+  }
+
+  void set_item() {
+    const ItemPtr value = pop();
+    const ItemPtr key = pop();
+    add({key, value}, true);
+  }
+
+  void check_protocol() {
+    if (byte() != 2) throw InputError("its pickle is of another protocol than torch.save()'s own, 2");
+  }
+
+  /// What a code of Python's pickletools does.
+  struct Operation {
+    char code;
+    void (*execute)(Unpickler& machine);
+  };
+
+  void execute(char code) {
+    using Self = Unpickler&;
+    static constexpr auto operations = std::to_array<Operation>({
+        {'\x80', [](Self m) { m.check_protocol(); }},  // PROTO
+        {'(',
+         [](Self m) {
+           m.push({Item::mark, 0, {}, {}, {}});
+         }},                                                                                    // MARK
+        {'N', [](Self m) { m.push({}); }},                                                      // NONE
+        {'\x88', [](Self m) { m.push_number(1); }},                                             // NEWTRUE
+        {'\x89', [](Self m) { m.push_number(0); }},                                             // NEWFALSE
+        {'K', [](Self m) { m.push_number(static_cast<std::int64_t>(m.unsigned_number(1))); }},  // BININT1
+        {'M', [](Self m) { m.push_number(static_cast<std::int64_t>(m.unsigned_number(2))); }},  // BININT2
+        {'J', [](Self m) { m.push_number(static_cast<std::int32_t>(m.unsigned_number(4))); }},  // BININT
+        {'\x8a', [](Self m) { m.push_long(m.unsigned_number(1)); }},                            // LONG1
+        {'G', [](Self m) { static_cast<void>(m.bytes(8)), m.push_number(0); }},                 // BINFLOAT
+        {'X',
+         [](Self m) {
+           m.push({Item::text, 0, std::string(m.bytes(m.unsigned_number(4))), {}, {}});
+         }},                                                                          // BINUNICODE
+        {')', [](Self m) { m.tuple(0); }},                                            // EMPTY_TUPLE
+        {'\x85', [](Self m) { m.tuple(1); }},                                         // TUPLE1
+        {'\x86', [](Self m) { m.tuple(2); }},                                         // TUPLE2
+        {'\x87', [](Self m) { m.tuple(3); }},                                         // TUPLE3
+        {'t', [](Self m) { m.push({Item::sequence, 0, {}, {}, m.pop_to_mark()}); }},  // TUPLE
+        {']', [](Self m) { m.tuple(0); }},                                            // EMPTY_LIST
+        {'\x8f', [](Self m) { m.tuple(0); }},                                         // EMPTY_SET
+        {'}', [](Self m) { m.push({Item::dictionary, 0, {}, {}, {}}); }},             // EMPTY_DICT
+        {'a', [](Self m) { m.add({m.pop()}, false); }},                               // APPEND
+        {'e', [](Self m) { m.add(m.pop_to_mark(), false); }},                         // APPENDS
+        {'\x90', [](Self m) { m.add(m.pop_to_mark(), false); }},                      // ADDITEMS
+        {'s', [](Self m) { m.set_item(); }},                                          // SETITEM
+        {'u', [](Self m) { m.add(m.pop_to_mark(), true); }},                          // SETITEMS
+        {'q', [](Self m) { m.remember(m.unsigned_number(1)); }},                      // BINPUT
+        {'r', [](Self m) { m.remember(m.unsigned_number(4)); }},                      // LONG_BINPUT
+        {'h', [](Self m) { m.recall(m.unsigned_number(1)); }},                        // BINGET
+        {'j', [](Self m) { m.recall(m.unsigned_number(4)); }},                        // LONG_BINGET
+        {'c', [](Self m) { m.push_global(); }},                                       // GLOBAL
+        {'\x81', [](Self m) { m.push_called(); }},                                    // NEWOBJ
+        {'R', [](Self m) { m.push_called(); }},                                       // REDUCE
+        {'b', [](Self m) { static_cast<void>(m.pop()); }},                            // BUILD
+        {'Q', [](Self m) { m.push(m.storage(*m.pop())); }},                           // BINPERSID
+    });
+    const auto* found =
+        std::find_if(operations.begin(), operations.end(), [code](const Operation& o) { return o.code == code; });
+    if (found == operations.end()) {
+      throw InputError(fmt::format("its pickle has an operation (0x{:02x}) that torch.save() does not write",
+                                   static_cast<unsigned char>(code)));
+    }
+    found->execute(*this);
   }
 
   static const Item& part(const Item& tuple, std::size_t index, Item::Kind kind) {

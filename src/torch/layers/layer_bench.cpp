@@ -4,11 +4,33 @@
 #include <perfpred/device.h>
 #include <perfpred/error.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "torch/device/runtime_device.h"
 
 namespace perfpred {
+
+std::vector<LayerCase> draw_layers(const std::vector<std::string>& types, std::size_t count,
+                                   const SamplerOptions& options) {
+  std::vector<LayerCase> layers;
+  for (const std::string& name : types) {
+    if (std::count(types.begin(), types.end(), name) > 1) throw InputError(fmt::format("--layer has {} twice", name));
+    LayerSampler draws(options);
+    for (LayerCase& layer : draws.draw(parse_layer_type(name), count)) layers.push_back(std::move(layer));
+  }
+  for (const std::string& range : options.ranges) {
+    const std::string type = range.substr(0, range.find('.'));
+    if (std::find(types.begin(), types.end(), type) == types.end()) {
+      throw InputError(fmt::format("range \"{}\" is of a layer that --layer leaves out", range));
+    }
+  }
+  if (layers.empty()) throw InputError("there is no such layer");
+  return layers;
+}
 
 LayerBenchResult bench_layers(std::span<const LayerCase> layers, const std::string& device, const LayerTiming& timing,
                               const std::string& out,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "optime/layers/layer_sampler.h"
 #include "torch/layers/layer_timer.h"
 
 namespace perfpred {
@@ -15,6 +16,12 @@ struct LayerBenchResult {
   std::size_t done = 0, oom = 0, failed = 0, untrusted = 0;
   std::vector<LayerRow> rows;
 };
+
+/// `count` layers of each type, as LayerSampler draws them. A type's layers do not depend on the other types.
+/// @throws InputError for a type that is not known or named twice, a range of a type that is not drawn, no layer at
+/// all, or as LayerSampler
+[[nodiscard]] std::vector<LayerCase> draw_layers(const std::vector<std::string>& types, std::size_t count,
+                                                 const SamplerOptions& options);
 
 /// Times layers one after the other and records each row as it ends; layers that the file holds are not timed again.
 /// @param progress  called after every row with the number of rows, and of layers in all

@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/step_file.h>
+#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
@@ -15,7 +16,6 @@
 #include <vector>
 
 #include "text/files.h"
-#include "torch/network/script_module.h"
 
 namespace perfpred {
 namespace {
@@ -32,15 +32,14 @@ std::vector<std::vector<std::int64_t>> sizes_to_trace(std::int64_t batch) {
 
 }  // namespace
 
-CollectedFile::CollectedFile(Kind kind, std::string path)
-    : kind_(kind), path_(std::move(path)), name_(kind == Kind::pt2 ? pt2_name(path_) : torchscript_name(path_)) {
-  const StepTracer tracer = kind == Kind::pt2 ? StepTracer::pt2(path_) : StepTracer::torchscript(path_);
+CollectedFile::CollectedFile(std::string path) : path_(std::move(path)), name_(pt2_name(path_)) {
+  const StepTracer tracer = StepTracer::pt2(path_);
   params_ = tracer.params();
-  gives_loss_ = kind == Kind::pt2 ? tracer.inputs().size() == 2 : takes_targets(load_script_module(path_, at::kCPU));
+  gives_loss_ = tracer.inputs().size() == 2;
 }
 
 std::unique_ptr<TrainableNetwork> CollectedFile::load(const Workload& workload, c10::Device device) const {
-  return kind_ == Kind::pt2 ? load_exported(path_, workload, device) : load_torchscript(path_, workload, device);
+  return load_exported(path_, workload, device);
 }
 
 void CollectedFile::write_graphs(std::span<const Workload> workloads, const std::string& folder) const {
@@ -72,8 +71,7 @@ void CollectedFile::write_graphs(std::span<const Workload> workloads, const std:
 }
 
 void CollectedFile::write_graph(const Workload& workload, const std::string& path) const {
-  StepTracer tracer = kind_ == Kind::pt2 ? StepTracer::pt2(path_, workload.precision)
-                                         : StepTracer::torchscript(path_, workload.precision);
+  StepTracer tracer = StepTracer::pt2(path_, workload.precision);
   const DataType floats = workload.precision == Precision::fp64 ? DataType::f64 : DataType::f32;
   const auto traced = [&](std::int64_t batch) {
     const bool words = workload.input.size() == 1;

@@ -12,18 +12,16 @@
 
 namespace perfpred {
 
-/// A user's file whose network is measured.
+/// A user's file of torch.export.save() whose network is measured.
 class CollectedFile {
  public:
-  enum class Kind : std::uint8_t { pt2, torchscript };
-
-  /// @throws InputError if the file cannot be read or is not of this kind
-  CollectedFile(Kind kind, std::string path);
+  /// @throws InputError if it cannot be read or is not a file of torch.export.save()
+  explicit CollectedFile(std::string path);
 
   [[nodiscard]] const std::string& name() const { return name_; }  ///< of a workload that trains it
   [[nodiscard]] std::int64_t params() const { return params_; }    ///< trainable ones
 
-  /// @throws InputError as load_exported() and load_torchscript()
+  /// @throws InputError as load_exported()
   [[nodiscard]] std::unique_ptr<TrainableNetwork> load(const Workload& workload, c10::Device device) const;
 
   /// Does what Collector::write_graphs() says. @param folder  gets a folder `graphs`
@@ -32,7 +30,6 @@ class CollectedFile {
  private:
   void write_graph(const Workload& workload, const std::string& path) const;
 
-  Kind kind_;
   std::string path_, name_;
   std::int64_t params_ = 0;
   bool gives_loss_ = false;  // of the samples and their targets

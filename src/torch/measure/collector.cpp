@@ -148,10 +148,7 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
     check(options);
     name = canonical_device(device_name(device));
     threads = use_cpu_threads(device, options.threads);
-    if (!options.pt2.empty() && !options.torchscript.empty())
-      throw InputError("a sweep is of one file, of torch.export or of TorchScript");
-    if (!options.pt2.empty()) file.emplace(CollectedFile::Kind::pt2, options.pt2);
-    if (!options.torchscript.empty()) file.emplace(CollectedFile::Kind::torchscript, options.torchscript);
+    if (!options.pt2.empty()) file.emplace(options.pt2);
   }
 
   [[nodiscard]] bool of_file(const Workload& workload) const { return file && workload.network == file->name(); }

@@ -87,14 +87,32 @@ double epoch_overhead(TrainingSession& session, c10::Device device, double step_
   return std::max(0.0, least);
 }
 
+/// Seconds of the last, smaller step of an epoch; 0 if there is none.
+double last_step_time(TrainingSession& session, c10::Device device, const Workload& workload, const StepLabel& label) {
+  const std::int64_t full = workload.train_images / workload.batch_size;
+  const std::int64_t rest = workload.train_images % workload.batch_size;
+  if (full == 0 || rest == 0) return 0;
+  // Where its time is hidden, cuDNN need not try its algorithms for this batch size, too.
+  return full >= steps_that_hide_the_last
+             ? label.mean * static_cast<double>(rest) / static_cast<double>(workload.batch_size)
+             : time_of_last_step(session, device, rest);
+}
+
+/// The time of an epoch from its parts.
+void set_epoch(StepMeasurement& measured, const Workload& workload) {
+  const std::int64_t full = std::max<std::int64_t>(workload.train_images / workload.batch_size, 1);
+  const StepLabel& label = measured.timing.label;
+  const double steps_sec = static_cast<double>(full) * label.mean;
+  measured.epoch_sec = steps_sec + measured.last_step_sec + measured.overhead_sec;
+  measured.epoch_rel_sem = label.mean_rel_sem * steps_sec / measured.epoch_sec;
+}
+
 }  // namespace
 
 std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Workload& workload, c10::Device device,
                                              MemoryPeak& peak, std::optional<double> overhead_sec,
                                              const std::function<bool()>& stop) {
   TrainingStep& step = session.step();
-  const std::int64_t full = workload.train_images / workload.batch_size;
-  const std::int64_t rest = workload.train_images % workload.batch_size;
   Batch batch;
   const auto fetch = [&] { batch = session.next(); };
   const auto one_eagerly = [&] {
@@ -112,7 +130,7 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
   if (!one_eagerly()) return std::nullopt;
   peak.restart();
   std::optional<double> eager_sec;
-  if (workload.cuda_graph && full > 0) {
+  if (workload.cuda_graph && workload.train_images >= workload.batch_size) {
     StepSamplesOptions before = sampling;
     before.limit_sec *= eager_share_of_limit;
     const auto eager = StepTimer(device, before).measure(one_eagerly, fetch);
@@ -127,25 +145,17 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
   const double waited_before = session.loader().waited_sec();
   auto timing = StepTimer(device, sampling).measure(one, fetch);
   if (!timing) return std::nullopt;
-  measured.data_wait_share = session.loader().waited_sec() - waited_before;
   measured.sampling_sec = seconds_since(begin);
-  measured.data_wait_share /= measured.sampling_sec;
+  measured.data_wait_share = (session.loader().waited_sec() - waited_before) / measured.sampling_sec;
   peak.stop();
   measured.timing = *std::move(timing);
-  const StepLabel& label = measured.timing.label;
-  if (eager_sec) measured.graph_speedup = *eager_sec / label.median;
-  const bool slow = 10 * label.median > sampling.limit_sec;
+  const double median_sec = measured.timing.label.median;
+  if (eager_sec) measured.graph_speedup = *eager_sec / median_sec;
+  const bool slow = 10 * median_sec > sampling.limit_sec;
   if (!workload.cuda_graph && !slow) measured.phases = phase_times(session, device);
-  if (full > 0 && rest > 0) {
-    // Where its time is hidden, cuDNN need not try its algorithms for this batch size, too.
-    measured.last_step_sec = full >= steps_that_hide_the_last
-                                 ? label.mean * static_cast<double>(rest) / static_cast<double>(workload.batch_size)
-                                 : time_of_last_step(session, device, rest);
-  }
-  measured.overhead_sec = overhead_sec ? *overhead_sec : epoch_overhead(session, device, label.median, slow ? 2 : 3);
-  const double steps_sec = static_cast<double>(std::max<std::int64_t>(full, 1)) * label.mean;
-  measured.epoch_sec = steps_sec + measured.last_step_sec + measured.overhead_sec;
-  measured.epoch_rel_sem = label.mean_rel_sem * steps_sec / measured.epoch_sec;
+  measured.last_step_sec = last_step_time(session, device, workload, measured.timing.label);
+  measured.overhead_sec = overhead_sec ? *overhead_sec : epoch_overhead(session, device, median_sec, slow ? 2 : 3);
+  set_epoch(measured, workload);
   return measured;
 }
 

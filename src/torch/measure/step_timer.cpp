@@ -26,6 +26,102 @@ double reserved_mb(c10::Device device) {
   return static_cast<double>(at::accelerator::getDeviceStats(device.index()).reserved_bytes[0].current) * 1e-6;
 }
 
+/// One measurement of a StepTimer.
+class Sampling {
+ public:
+  Sampling(c10::Device device, const StepSamplesOptions& options, const std::function<bool()>& step,
+           const std::function<void()>& fetch)
+      : device_(device), step_(step), fetch_(fetch), samples_(options), monitor_(device), clock_(device) {}
+
+  /// Times steps until their time is known. @return false if a step ended the measurement; so do the others
+  bool take_samples() {
+    if (!whole_step()) return false;  // the very first chooses and loads kernels, and allocates: it is not a sample
+    synchronize(device_);
+    const std::optional<double> free_before = monitor_.read().mem_free_mb;
+    const double reserved_before = reserved_mb(device_);
+    clock_.mark();
+    do {
+      if (!take_window()) return false;
+    } while (!window_.empty() || !samples_.finished());
+    synchronize(device_);
+    if (const auto after = monitor_.read().mem_free_mb; !device_.is_cpu() && after && free_before) {
+      const double taken = *free_before - *after - (reserved_mb(device_) - reserved_before);
+      disturbance_.company |= taken > taken_mb;
+    }
+    return true;
+  }
+
+  /// Times what the host needs to submit a step to a GPU.
+  bool time_host() {
+    if (device_.is_cpu()) return true;
+    std::vector<double> host_sec;
+    for (int i = 0; i < host_steps; ++i) {
+      if (fetch_) fetch_();
+      synchronize(device_);
+      const auto begin = std::chrono::steady_clock::now();
+      if (!step_()) return false;
+      host_sec.push_back(seconds_since(begin));
+    }
+    host_p50_sec_ = median(std::move(host_sec));
+    return true;
+  }
+
+  [[nodiscard]] StepTiming timing() const {
+    StepTiming timing;
+    timing.label = samples_.label();
+    timing.samples = samples_.all();
+    timing.host_p50_sec = host_p50_sec_;
+    timing.throttled = disturbance_.throttled;
+    timing.company = disturbance_.company;
+    if (!clocks_mhz_.empty()) {
+      timing.clock_mhz = median(clocks_mhz_);
+      timing.clock_low_mhz = quantile(clocks_mhz_, 0.05);
+      timing.clock_high_mhz = quantile(clocks_mhz_, 0.95);
+    }
+    return timing;
+  }
+
+ private:
+  bool whole_step() {
+    if (fetch_) fetch_();
+    return step_();
+  }
+
+  /// The steps until the next reading of the device, and that reading.
+  bool take_window() {
+    for (double in_window = 0; in_window < window_sec;) {
+      if (!whole_step()) return false;
+      clock_.mark();
+      for (const double sec : clock_.take(max_open_marks)) {
+        window_.push_back(sec);
+        in_window += sec;
+      }
+    }
+    const DeviceReading reading = monitor_.read();
+    if (device_.is_cpu()) {  // the reading is not part of the next step; a GPU has steps queued meanwhile
+      clock_.restart();
+      clock_.mark();
+    }
+    disturbance_.add(reading);
+    if (reading.clock_mhz) clocks_mhz_.push_back(*reading.clock_mhz);
+    if (monitor_.awaits_company()) return true;  // the reading to come tells of these samples, too
+    for (const double sec : window_) samples_.add(sec, reading.disturbed);
+    window_.clear();
+    return true;
+  }
+
+  c10::Device device_;
+  const std::function<bool()>& step_;
+  const std::function<void()>& fetch_;
+  StepSamples samples_;
+  DeviceMonitor monitor_;
+  StepClock clock_;
+  std::vector<double> window_;  // steps whose disturbance is not known yet
+  std::vector<double> clocks_mhz_;
+  Disturbance disturbance_;
+  std::optional<double> host_p50_sec_;
+};
+
 }  // namespace
 
 StepTimer::StepTimer(c10::Device device, StepSamplesOptions options) : device_(device), options_(std::move(options)) {}
@@ -33,71 +129,9 @@ StepTimer::StepTimer(c10::Device device, StepSamplesOptions options) : device_(d
 std::optional<StepTiming> StepTimer::measure(const std::function<bool()>& step,
                                              const std::function<void()>& fetch) const {
   return guard_torch([&]() -> std::optional<StepTiming> {
-    const auto whole_step = [&] {
-      if (fetch) fetch();
-      return step();
-    };
-    StepTiming timing;
-    StepSamples samples(options_);
-    DeviceMonitor monitor(device_);
-    StepClock clock(device_);
-    if (!whole_step())
-      return std::nullopt;  // the very first chooses and loads kernels, and allocates: it is not a sample
-    synchronize(device_);
-    const std::optional<double> free_before = monitor.read().mem_free_mb;
-    const double reserved_before = reserved_mb(device_);
-    clock.mark();
-    std::vector<double> window;
-    std::vector<double> clocks;
-    Disturbance all;
-    double in_window = 0;
-    while (true) {
-      if (!whole_step()) return std::nullopt;
-      clock.mark();
-      for (const double sec : clock.take(max_open_marks)) {
-        window.push_back(sec);
-        in_window += sec;
-      }
-      if (in_window < window_sec) continue;
-      const DeviceReading reading = monitor.read();
-      if (device_.is_cpu()) {  // the reading is not part of the next step; a GPU has steps queued meanwhile
-        clock.restart();
-        clock.mark();
-      }
-      all.add(reading);
-      if (reading.clock_mhz) clocks.push_back(*reading.clock_mhz);
-      in_window = 0;
-      if (monitor.awaits_company()) continue;  // the reading to come tells of these samples, too
-      for (const double sec : window) samples.add(sec, reading.disturbed);
-      window.clear();
-      if (samples.finished()) break;
-    }
-    synchronize(device_);
-    timing.throttled = all.throttled;
-    timing.company = all.company;
-    if (!clocks.empty()) {
-      timing.clock_mhz = median(clocks);
-      timing.clock_low_mhz = quantile(clocks, 0.05);
-      timing.clock_high_mhz = quantile(clocks, 0.95);
-    }
-    if (const auto after = monitor.read().mem_free_mb; !device_.is_cpu() && after && free_before) {
-      const double taken = *free_before - *after - (reserved_mb(device_) - reserved_before);
-      timing.company = timing.company || taken > taken_mb;
-    }
-    timing.label = samples.label();
-    timing.samples = samples.all();
-    if (!device_.is_cpu()) {
-      std::vector<double> host_sec;
-      for (int i = 0; i < host_steps; ++i) {
-        if (fetch) fetch();
-        synchronize(device_);
-        const auto begin = std::chrono::steady_clock::now();
-        if (!step()) return std::nullopt;
-        host_sec.push_back(seconds_since(begin));
-      }
-      timing.host_p50_sec = median(std::move(host_sec));
-    }
-    return timing;
+    Sampling sampling(device_, options_, step, fetch);
+    if (!sampling.take_samples() || !sampling.time_host()) return std::nullopt;
+    return sampling.timing();
   });
 }
 

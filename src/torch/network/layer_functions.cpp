@@ -14,29 +14,6 @@ constexpr double masked = -100;        // added to scores: torchvision's, Swin's
 
 }  // namespace
 
-at::Tensor activate(LayerKind kind, bool in_place, at::Tensor x) {
-  switch (kind) {
-    case LayerKind::relu:
-      return in_place ? at::relu_(x) : at::relu(x);
-    case LayerKind::relu6:
-      return in_place ? at::hardtanh_(x, 0, 6) : at::hardtanh(x, 0, 6);
-    case LayerKind::hardswish:
-      return in_place ? at::hardswish_(x) : at::hardswish(x);
-    case LayerKind::hardsigmoid:
-      return in_place ? at::hardsigmoid_(x) : at::hardsigmoid(x);
-    case LayerKind::silu:
-      return in_place ? at::silu_(x) : at::silu(x);
-    case LayerKind::sigmoid:
-      return in_place ? at::sigmoid_(x) : at::sigmoid(x);
-    case LayerKind::tanh:
-      return in_place ? at::tanh_(x) : at::tanh(x);
-    case LayerKind::gelu:
-      return in_place ? at::gelu_(x, "none") : at::gelu(x, "none");
-    default:
-      return in_place ? at::gelu_(x, "tanh") : at::gelu(x, "tanh");
-  }
-}
-
 at::Tensor stochastic_depth(const at::Tensor& x, double probability) {
   const double kept = 1 - probability;
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.dim()), 1);

@@ -12,8 +12,6 @@ namespace perfpred {
 
 // What layers compute that no operator of LibTorch computes alone; `layer` is of the kind that is named.
 
-[[nodiscard]] at::Tensor activate(LayerKind kind, bool in_place, at::Tensor x);
-
 /// Whole samples are dropped, the others scaled so that the mean stays.
 [[nodiscard]] at::Tensor stochastic_depth(const at::Tensor& x, double probability);
 

@@ -7,15 +7,12 @@
 #include <perfpred/torch/network_module.h>
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/api/module.h>
 
-#include <stdexcept>
 #include <vector>
 
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
 #include "torch/exported/exported_module.h"
-#include "torch/network/script_module.h"
 
 namespace perfpred {
 namespace {
@@ -66,54 +63,6 @@ at::Tensor checked_output(const std::string& path, at::Tensor logits, std::int64
   return logits;
 }
 
-class ScriptNetwork final : public TrainableNetwork {
- public:
-  ScriptNetwork(const std::string& path, const Workload& workload, c10::Device device)
-      : path_(path), classes_(workload.classes), module_(load_script_module(path, device)) {
-    module_.to(storage_type(workload.precision));
-    module_.train();
-  }
-
-  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) override {
-    std::vector<at::IValue> arguments = {inputs};
-    if (gives_loss_) arguments.emplace_back(targets);
-    const at::IValue result = call(std::move(arguments));
-    return checked_output(path_, result.isTensor() ? result.toTensor() : at::Tensor(), classes_, gives_loss_);
-  }
-  [[nodiscard]] bool gives_loss() const override { return gives_loss_; }
-  void train(bool on) override { module_.train(on); }
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
-    std::vector<std::pair<std::string, at::Tensor>> list;
-    for (const auto& item : module_.named_parameters()) list.emplace_back(item.name, item.value);
-    return list;
-  }
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> buffers() const override {
-    std::vector<std::pair<std::string, at::Tensor>> list;
-    for (const auto& item : module_.named_buffers()) list.emplace_back(item.name, item.value);
-    return list;
-  }
-
- private:
-  at::IValue call(std::vector<at::IValue> arguments) {
-    try {
-      return module_.forward(std::move(arguments));
-    } catch (const std::runtime_error& error) {
-      // The interpreter's own, which ends with the reason after a trace of the module's source.
-      std::string text = error.what();
-      text.erase(text.find_last_not_of(" \n") + 1);
-      const std::string reason = fmt::format("{}: {}", path_, text.substr(text.rfind('\n') + 1));
-      if (speaks_of_memory(text)) throw OutOfMemory(reason);
-      if (text.find("CUDA error") != std::string::npos) throw DeviceError(reason);
-      throw InputError(reason);
-    }
-  }
-
-  std::string path_;
-  std::int64_t classes_;
-  torch::jit::Module module_;
-  bool gives_loss_ = takes_targets(module_);
-};
-
 class ExportedNetwork final : public TrainableNetwork {
  public:
   ExportedNetwork(const std::string& path, const Workload& workload, c10::Device device)
@@ -155,11 +104,6 @@ class ExportedNetwork final : public TrainableNetwork {
 std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device, std::uint64_t seed,
                                                    bool drawn_on_device) {
   return std::make_unique<ZooNetwork>(workload, device, seed, drawn_on_device);
-}
-
-std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,
-                                                   c10::Device device) {
-  return std::make_unique<ScriptNetwork>(path, workload, device);
 }
 
 std::unique_ptr<TrainableNetwork> load_exported(const std::string& path, const Workload& workload, c10::Device device) {

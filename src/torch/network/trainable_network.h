@@ -38,11 +38,6 @@ class TrainableNetwork {
 [[nodiscard]] std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device,
                                                                  std::uint64_t seed, bool drawn_on_device = false);
 
-/// A module saved by torch.jit.save(). One that takes two inputs, the second of them the targets, gives its loss.
-/// @throws InputError if the file cannot be read or is not TorchScript
-[[nodiscard]] std::unique_ptr<TrainableNetwork> load_torchscript(const std::string& path, const Workload& workload,
-                                                                 c10::Device device);
-
 /// A network saved by torch.export.save(); of several outputs, the first is the logits. One that takes two inputs gives
 /// its loss.
 /// @throws InputError if the file cannot be read, is not one of these, or has an operator that is not known

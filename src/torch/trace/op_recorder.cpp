@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "step/executed_op.h"
@@ -27,40 +28,38 @@ std::vector<Strided> strided(std::span<const at::Tensor> tensors) {
   return all;
 }
 
+/// The first of a kind is what data of this kind is made of.
+constexpr auto types = std::to_array<std::pair<at::ScalarType, DataType>>({
+    {at::kFloat, DataType::f32},
+    {at::kDouble, DataType::f64},
+    {at::kHalf, DataType::f16},
+    {at::kBFloat16, DataType::bf16},
+    {at::kLong, DataType::i64},
+    {at::kInt, DataType::i32},
+    {at::kShort, DataType::i16},
+    {at::kFloat8_e4m3fn, DataType::f8},
+    {at::kFloat8_e4m3fnuz, DataType::f8},
+    {at::kFloat8_e5m2, DataType::f8},
+    {at::kFloat8_e5m2fnuz, DataType::f8},
+    {at::kComplexFloat, DataType::c64},
+    {at::kComplexDouble, DataType::c128},
+    {at::kByte, DataType::u8},
+    {at::kChar, DataType::u8},
+    {at::kBool, DataType::u8},
+});
+
 }  // namespace
 
 DataType data_type(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return DataType::f32;
-    case at::kDouble:
-      return DataType::f64;
-    case at::kHalf:
-      return DataType::f16;
-    case at::kBFloat16:
-      return DataType::bf16;
-    case at::kLong:
-      return DataType::i64;
-    case at::kInt:
-      return DataType::i32;
-    case at::kShort:
-      return DataType::i16;
-    case at::kFloat8_e4m3fn:
-    case at::kFloat8_e4m3fnuz:
-    case at::kFloat8_e5m2:
-    case at::kFloat8_e5m2fnuz:
-      return DataType::f8;
-    case at::kComplexFloat:
-      return DataType::c64;
-    case at::kComplexDouble:
-      return DataType::c128;
-    case at::kByte:
-    case at::kChar:
-    case at::kBool:
-      return DataType::u8;
-    default:
-      throw InputError(fmt::format("tensors of type {} are not supported", c10::toString(type)));
+  const auto* found = std::find_if(types.begin(), types.end(), [type](const auto& pair) { return pair.first == type; });
+  if (found == types.end()) {
+    throw InputError(fmt::format("tensors of type {} are not supported", c10::toString(type)));
   }
+  return found->second;
+}
+
+at::ScalarType scalar_type(DataType type) {
+  return std::find_if(types.begin(), types.end(), [type](const auto& pair) { return pair.second == type; })->first;
 }
 
 OpRecorder::~OpRecorder() { stop(); }

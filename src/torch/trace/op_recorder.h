@@ -14,6 +14,7 @@ namespace perfpred {
 
 /// @throws InputError for a type that graphs do not have
 [[nodiscard]] DataType data_type(at::ScalarType type);
+[[nodiscard]] at::ScalarType scalar_type(DataType type);
 
 /// Writes the operators that this thread executes under WithoutMemory into a graph, while it is the current one.
 class OpRecorder {

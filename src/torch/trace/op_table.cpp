@@ -11,17 +11,66 @@
 namespace perfpred {
 namespace {
 
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+/// Of a schema that gives a part of its input.
+bool gives_view(const c10::FunctionSchema& schema) {
+  const auto& returns = schema.returns();
+  return !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
+}
+
+bool is_composite(const c10::OperatorHandle& op, std::string_view name, bool ours) {
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+      !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && name != "_fused_rms_norm") {  // which CUDA has
+    return true;
+  }
+  const bool lists = name.starts_with("_foreach_");                      // one operator for each tensor of the lists
+  return ours && (lists || name == "binary_cross_entropy_with_logits");  // which has no kernel of its own
+}
+
+/// The arguments that a fused update of parameters writes.
+std::vector<std::size_t> written_by_update(const c10::FunctionSchema& schema, OpKind kind) {
+  constexpr std::array<std::string_view, 6> names = {"self",       "exp_avgs", "exp_avg_sqs", "momentum_buffer_list",
+                                                     "state_sums", "found_inf"};
+  std::vector<std::size_t> written;
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+    const std::string& name = schema.arguments()[i].name();
+    const bool is_flag = name == "found_inf" && kind != OpKind::unscale_gradients;
+    if (!is_flag && std::find(names.begin(), names.end(), name) != names.end()) written.push_back(i);
+  }
+  return written;
+}
+
+/// What is known of an operator of LibTorch's own, beyond what its schema says.
+void know_own(OpInfo& info, const c10::FunctionSchema& schema, std::string_view name) {
+  if (info.role == OpRole::view || computes_nothing(name)) {
+    info.role = OpRole::view;
+  } else if (name == "_local_scalar_dense") {
+    info.role = OpRole::reads_value;
+  } else if (name == "equal") {
+    info.role = OpRole::compares;
+  }
+  info.kind = kind_of_name(name);
+  if (info.kind == OpKind::unknown && info.pointwise) info.kind = OpKind::other;
+  info.shapes = shape_rule(name);
+  info.to_copy = name == "_to_copy";
+  info.copy_into = name == "copy";
+  info.updates = info.kind >= OpKind::fused_sgd && info.kind <= OpKind::unscale_gradients;
+  if (info.updates) info.written = written_by_update(schema, info.kind);
+}
+
 OpInfo find_out(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
+  const auto& arguments = schema.arguments();
   OpInfo info;
   std::string_view name = schema.name();
   constexpr std::string_view aten = "aten::";
   const bool ours = name.starts_with(aten);
   if (ours) name.remove_prefix(aten.size());
-  const auto& returns = schema.returns();
-  const auto& arguments = schema.arguments();
-  info.in_place = returns.size() == 1 && returns[0].alias_info() != nullptr && returns[0].alias_info()->isWrite() &&
-                  !arguments.empty() && arguments[0].alias_info() != nullptr && arguments[0].alias_info()->isWrite();
+  info.in_place =
+      schema.returns().size() == 1 && is_written(schema.returns()[0]) && !arguments.empty() && is_written(arguments[0]);
   if (name.size() > 1 && name.back() == '_') name.remove_suffix(1);
   info.name = name;
   info.pointwise = op.hasTag(at::Tag::pointwise);
@@ -30,42 +79,12 @@ OpInfo find_out(const c10::OperatorHandle& op) {
     if (arguments[i].name() == "transposed") info.transposed = i;
     if (arguments[i].name() == "is_causal") info.causal = i;
   }
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-      !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && name != "_fused_rms_norm") {  // which CUDA has
+  if (is_composite(op, name, ours)) {
     info.role = OpRole::composite;
     return info;
   }
-  const bool lists = name.starts_with("_foreach_");                     // one operator for each tensor of the lists
-  if (ours && (lists || name == "binary_cross_entropy_with_logits")) {  // which has no kernel of its own
-    info.role = OpRole::composite;
-    return info;
-  }
-  const bool view =
-      !info.in_place && !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
-  if (view || (ours && computes_nothing(name))) {
-    info.role = OpRole::view;
-  } else if (ours && name == "_local_scalar_dense") {
-    info.role = OpRole::reads_value;
-  } else if (ours && name == "equal") {
-    info.role = OpRole::compares;
-  }
-  if (!ours) return info;
-  info.kind = kind_of_name(name);
-  if (info.kind == OpKind::unknown && info.pointwise) info.kind = OpKind::other;
-  info.shapes = shape_rule(name);
-  info.to_copy = name == "_to_copy";
-  info.copy_into = name == "copy";
-  info.updates = info.kind >= OpKind::fused_sgd && info.kind <= OpKind::unscale_gradients;
-  if (info.updates) {
-    constexpr std::array<std::string_view, 6> written = {
-        "self", "exp_avgs", "exp_avg_sqs", "momentum_buffer_list", "state_sums", "found_inf"};
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const bool is_flag = arguments[i].name() == "found_inf" && info.kind != OpKind::unscale_gradients;
-      if (!is_flag && std::find(written.begin(), written.end(), arguments[i].name()) != written.end()) {
-        info.written.push_back(i);
-      }
-    }
-  }
+  if (!info.in_place && gives_view(schema)) info.role = OpRole::view;
+  if (ours) know_own(info, schema, name);
   return info;
 }
 

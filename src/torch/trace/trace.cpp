@@ -4,20 +4,17 @@
 #include <perfpred/torch/trace.h>
 
 #include <ATen/Functions.h>
-#include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "torch/device/scalar_types.h"
+#include "torch/device/torch_errors.h"
 #include "torch/exported/exported_module.h"
-#include "torch/network/script_module.h"
 #include "torch/step/gradient_scaler.h"
 #include "torch/step/loss.h"
 #include "torch/step/parameter_update.h"
@@ -29,105 +26,6 @@ namespace perfpred {
 namespace {
 
 constexpr double learning_rate = 1e-3;  // of no effect: nothing is computed
-
-// ---- TorchScript ----
-
-/// Replaces the tensors of a module by tensors without memory, in double precision if asked. Tensors that share memory
-/// before share it afterwards.
-class MemoryRemover {
- public:
-  explicit MemoryRemover(bool doubles) : doubles_(doubles) {}
-
-  void remove(const c10::IValue& module) { (void)without_memory(module); }
-
- private:
-  /// Tensors become tensors without memory; objects and containers that hold tensors are changed in place.
-  c10::IValue without_memory(const c10::IValue& value) {
-    if (value.isTensor()) return value.toTensor().defined() ? without_memory(value.toTensor()) : value;
-    const bool holds = value.isObject() || value.isTuple() || value.isList() || value.isGenericDict();
-    if (!holds || !seen_.insert(value.internalToPointer()).second) return value;
-    if (value.isObject()) {
-      const auto& object = value.toObjectRef();
-      for (std::size_t slot = 0; slot < object.slots().size(); ++slot) {
-        value.toObject()->setSlot(slot, without_memory(object.getSlot(slot)));
-      }
-    } else if (value.isTuple()) {
-      std::vector<c10::IValue> elements = value.toTupleRef().elements().vec();
-      for (c10::IValue& element : elements) element = without_memory(element);
-      value.toTuple()->setElements(std::move(elements));
-    } else if (value.isList()) {
-      auto list = value.toList();
-      for (std::size_t i = 0; i < list.size(); ++i) list.set(i, without_memory(list.get(i)));
-    } else if (value.isGenericDict()) {
-      for (const auto& entry : value.toGenericDict()) entry.setValue(without_memory(entry.value()));
-    }
-    return value;
-  }
-
-  at::Tensor without_memory(const at::Tensor& tensor) {
-    const auto key = std::tuple(tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec());
-    auto found = removed_.find(key);
-    if (found == removed_.end()) {
-      auto options = tensor.options().device(at::kMeta);
-      if (doubles_ && tensor.is_floating_point()) options = options.dtype(at::kDouble);
-      at::Tensor made = at::empty_strided(tensor.sizes(), tensor.strides(), options);
-      made.set_requires_grad(tensor.requires_grad());
-      found = removed_.emplace(key, std::move(made)).first;
-    }
-    return found->second;
-  }
-
-  bool doubles_;
-  std::set<const void*> seen_;
-  std::map<std::tuple<const c10::StorageImpl*, std::int64_t, std::vector<std::int64_t>>, at::Tensor> removed_;
-};
-
-/// The first tensor in a module's output; an undefined one where the output has no tensor.
-at::Tensor first_tensor(const c10::IValue& value) {
-  if (value.isTensor()) return value.toTensor();
-  std::vector<c10::IValue> parts;
-  if (value.isTuple()) {
-    parts = value.toTupleRef().elements().vec();
-  } else if (value.isList()) {
-    parts = value.toListRef().vec();
-  } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) parts.push_back(entry.value());
-  }
-  for (const c10::IValue& part : parts) {
-    if (at::Tensor found = first_tensor(part); found.defined()) return found;
-  }
-  return {};
-}
-
-// ---- One step ----
-
-at::ScalarType scalar_type(DataType type) {
-  switch (type) {
-    case DataType::f32:
-      return at::kFloat;
-    case DataType::f16:
-      return at::kHalf;
-    case DataType::bf16:
-      return at::kBFloat16;
-    case DataType::f64:
-      return at::kDouble;
-    case DataType::i64:
-      return at::kLong;
-    case DataType::i32:
-      return at::kInt;
-    case DataType::i16:
-      return at::kShort;
-    case DataType::f8:
-      return at::kFloat8_e4m3fn;
-    case DataType::c64:
-      return at::kComplexFloat;
-    case DataType::c128:
-      return at::kComplexDouble;
-    case DataType::u8:
-      return at::kByte;
-  }
-  return at::kFloat;
-}
 
 at::Tensor meta(at::IntArrayRef shape, at::ScalarType type) {
   return at::empty(shape, at::device(at::kMeta).dtype(type));
@@ -171,21 +69,6 @@ struct StepTracer::Impl {
     buffers = made.module->buffers();
   }
 
-  Impl(const std::string& path, Precision of) : precision(of) {
-    auto module = std::make_shared<torch::jit::Module>(load_script_module(path, at::kCPU));
-    MemoryRemover(of == Precision::fp64).remove(module->_ivalue());
-    module->train();
-    for (const at::Tensor& parameter : module->parameters()) add_parameter(parameter);
-    for (const at::Tensor& buffer : module->buffers()) buffers.push_back(buffer);
-    forward = [module, path](const std::vector<at::Tensor>& inputs) {
-      const torch::jit::GraphOptimizerEnabledGuard unoptimised(false);
-      at::Tensor output = first_tensor(module->forward({inputs.begin(), inputs.end()}));
-      if (!output.defined()) throw InputError(fmt::format("{}: the network gives no tensor", path));
-      return output;
-    };
-    owner = module;
-  }
-
   Impl(std::shared_ptr<ExportedModule> module, Precision of) : exported(std::move(module)), precision(of) {
     exported->set_autocast([](std::optional<at::ScalarType> half) { return std::make_shared<CudaAutocast>(half); });
     for (const auto& [name, parameter] : exported->parameters()) add_parameter(parameter);
@@ -214,13 +97,9 @@ struct StepTracer::Impl {
     for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
   }
 
-  OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer, const Loss& wanted) {
-    const WithoutMemory without_memory;
-    ParameterUpdate& update = updates.try_emplace(optimizer, optimizer, parameters).first->second;
-    if (precision == Precision::fp16 && !scaler) scaler.emplace(at::kMeta);
-    clear_gradients();
-
-    OpRecorder recorder;
+  /// Inputs without memory, which the recorder knows by their roles, as it then does the network's own tensors.
+  std::vector<at::Tensor> named_tensors(OpRecorder& recorder, std::span<const InputSpec> specs,
+                                        const ParameterUpdate& update) const {
     std::vector<at::Tensor> inputs;
     for (const InputSpec& spec : specs) {
       at::Tensor input = meta(spec.shape, input_type(inputs.size(), spec.type));
@@ -234,8 +113,12 @@ struct StepTracer::Impl {
     if (scaler) {
       for (const auto& [name, tensor] : scaler->state()) recorder.name_tensor(tensor, TensorRole::buffer);
     }
+    return inputs;
+  }
 
-    std::optional<CudaDispatch> cuda(std::in_place, half_type(precision));
+  /// Records the forward pass and the loss.
+  at::Tensor record_loss(OpRecorder& recorder, const std::vector<at::Tensor>& inputs, const Loss& wanted) {
+    const CudaDispatch cuda(half_type(precision));
     recorder.start(Phase::forward);
     at::Tensor output = forward(inputs);
     if (!output.is_floating_point()) {
@@ -246,21 +129,34 @@ struct StepTracer::Impl {
     at::Tensor labels;
     const auto of = [&](const at::Tensor& logits) { return traced_loss(wanted, logits, labels); };
     at::Tensor loss = zoo ? zoo->loss(std::exchange(output, {}), of) : of(std::exchange(output, {}));
-    cuda.reset();
     if (labels.defined()) recorder.name_tensor(labels, TensorRole::input);
-    if (loss.requires_grad()) {
-      recorder.start(Phase::backward);
-      (scaler ? scaler->scaled(loss) : loss).backward();
-      for (const at::Tensor& parameter : parameters) {
-        if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
-      }
-      std::optional<at::Tensor> found_inf;
-      const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do from here on
-      if (scaler) found_inf = scaler->unscale(update.gradients());
-      recorder.start(Phase::optimizer);
-      update.step(learning_rate, found_inf);
-      if (scaler) scaler->update();
+    return loss;
+  }
+
+  /// Records the backward pass and the update.
+  void record_update(OpRecorder& recorder, const at::Tensor& loss, ParameterUpdate& update) {
+    recorder.start(Phase::backward);
+    (scaler ? scaler->scaled(loss) : loss).backward();
+    for (const at::Tensor& parameter : parameters) {
+      if (parameter.grad().defined()) recorder.name_tensor(parameter.grad(), TensorRole::gradient);
     }
+    std::optional<at::Tensor> found_inf;
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;  // which has nothing to do from here on
+    if (scaler) found_inf = scaler->unscale(update.gradients());
+    recorder.start(Phase::optimizer);
+    update.step(learning_rate, found_inf);
+    if (scaler) scaler->update();
+  }
+
+  OpGraph trace(std::span<const InputSpec> specs, Optimizer optimizer, const Loss& wanted) {
+    const WithoutMemory without_memory;
+    ParameterUpdate& update = updates.try_emplace(optimizer, optimizer, parameters).first->second;
+    if (precision == Precision::fp16 && !scaler) scaler.emplace(at::kMeta);
+    clear_gradients();
+    OpRecorder recorder;
+    const std::vector<at::Tensor> inputs = named_tensors(recorder, specs, update);
+    const at::Tensor loss = record_loss(recorder, inputs, wanted);
+    if (loss.requires_grad()) record_update(recorder, loss, update);
     recorder.stop();
     clear_gradients();
     return recorder.take();
@@ -275,10 +171,6 @@ StepTracer& StepTracer::operator=(StepTracer&&) noexcept = default;
 StepTracer::StepTracer(const std::function<ModuleToTrace()>& make, Precision precision) {
   const WithoutMemory without_memory;
   impl_ = std::make_unique<Impl>(make(), precision);
-}
-
-StepTracer StepTracer::torchscript(const std::string& path, Precision precision) {
-  return StepTracer(std::make_unique<Impl>(path, precision));
 }
 
 StepTracer StepTracer::pt2(const std::string& path, Precision precision) {
@@ -310,7 +202,7 @@ OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer
     throw;
   } catch (const std::exception& error) {
     const std::string failure = take_op_failure();
-    throw InputError(failure.empty() ? reason_in(error.what()) : failure);
+    throw InputError(failure.empty() ? first_line_of(error.what()) : failure);
   }
 }
 

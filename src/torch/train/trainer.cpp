@@ -43,7 +43,6 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   if (device_.is_cpu()) workload.threads = cpu_threads();
   const StepOptions step{options_.learning_rate, options_.weight_decay, options_.loss, options_.seed};
   std::unique_ptr<TrainableNetwork> own;
-  if (!options_.torchscript.empty()) own = load_torchscript(options_.torchscript, workload, device_);
   if (!options_.pt2.empty()) own = load_exported(options_.pt2, workload, device_);
   if (own && !own->note().empty()) data_.notes.push_back(own->note());
   step_ = own ? std::make_unique<TrainingStep>(std::move(own), workload, device_, step)
@@ -159,15 +158,15 @@ void Trainer::test() {
   message_(fmt::format("test: loss {:.4f}{}", metrics->loss, accuracy_text(metrics->accuracy)));
 }
 
+void Trainer::keep_finished() {
+  message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
+  if (!saves()) return;
+  save("final.pt");
+  save("last.pt");
+}
+
 void Trainer::train() {
-  if (finished()) {
-    message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
-    if (saves()) {
-      save("final.pt");
-      save("last.pt");
-    }
-    return;
-  }
+  if (finished()) return keep_finished();
   begin_ = Clock::now();
   while (!finished()) {
     TrainNetEpoch done;

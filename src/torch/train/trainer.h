@@ -48,6 +48,7 @@ class Trainer {
 
   std::optional<Metrics> evaluate(const ImageSource& part);  ///< nothing if it was stopped
   TrainNetEpoch train_epoch();
+  void keep_finished();  ///< writes the checkpoints of a training that was resumed at its end
   void finish_epoch(const TrainNetEpoch& epoch);
   void tell_replaced_pictures();
   bool show_progress();

@@ -2,7 +2,7 @@
 #include "torch/train/training_data.h"
 
 #include <perfpred/error.h>
-#include <perfpred/torch/trace.h>
+#include <perfpred/torch/exported_network.h>
 
 #include <fmt/format.h>
 
@@ -49,15 +49,7 @@ std::string folder_of(const std::string& data, std::string_view prefix) {
 }
 
 Workload workload_of(const TrainNetOptions& options) {
-  Workload workload;
-  if (!of_file(options)) {
-    workload = Workload::zoo(options.network, options.batch_size);
-  } else if (!options.pt2.empty()) {
-    workload = pt2_workload(options.pt2);
-  } else {
-    workload.network = torchscript_name(options.torchscript);
-    workload.depth = workload.base_filters = std::nullopt;
-  }
+  Workload workload = of_file(options) ? pt2_workload(options.pt2) : Workload::zoo(options.network, options.batch_size);
   if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
   if (is_cifar(options)) workload.input = {3, 32, 32};
   if (!options.input.empty()) workload.input = parse_shape(options.input);

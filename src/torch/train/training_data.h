@@ -21,9 +21,7 @@ namespace perfpred {
 }
 
 /// Whether the network comes from a file.
-[[nodiscard]] inline bool of_file(const TrainNetOptions& options) {
-  return !options.torchscript.empty() || !options.pt2.empty();
-}
+[[nodiscard]] inline bool of_file(const TrainNetOptions& options) { return !options.pt2.empty(); }
 
 /// What a training reads, and the workload except for its device.
 struct TrainingData {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+// How programs that measure or train begin, and how they are interrupted.
+#include <perfpred/torch/system_info.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
 
 namespace perfpred::cli {
@@ -13,6 +17,21 @@ namespace perfpred::cli {
 inline void let_threads_spin_briefly(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   if (::setenv("GOMP_SPINCOUNT", "1000", 1) == 0) ::execv("/proc/self/exe", argv);
+}
+
+/// The first line of main().
+inline void begin_measuring(char** argv) {
+  let_threads_spin_briefly(argv);
+  prepare_process();
+}
+
+inline std::atomic<bool> interrupt_asked = false;
+inline bool interrupted() { return interrupt_asked; }
+
+/// From here on, SIGINT and SIGTERM only make interrupted() true.
+inline void stop_on_signals() {
+  std::signal(SIGINT, [](int) { interrupt_asked = true; });
+  std::signal(SIGTERM, [](int) { interrupt_asked = true; });
 }
 
 }  // namespace perfpred::cli

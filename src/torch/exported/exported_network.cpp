@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
 #include <perfpred/error.h>
-#include <perfpred/torch/trace.h>
+#include <perfpred/torch/exported_network.h>
 
 #include <fmt/format.h>
 
 #include "text/file_hash.h"
+#include "torch/device/torch_errors.h"
 #include "torch/exported/exported_module.h"
 
 namespace perfpred {
 
-std::string torchscript_name(const std::string& path) { return "torchscript:" + file_hash(path); }
 std::string pt2_name(const std::string& path) { return "pt2:" + file_hash(path); }
 
 Workload pt2_workload(const std::string& path) {
@@ -42,6 +43,20 @@ Workload pt2_workload(const std::string& path) {
   const auto& given = module.outputs().front().sizes;
   workload.classes = given.size() == 3 ? given[2].example : given[1].example;
   return workload;
+}
+
+void load_operators(const std::string& path) {
+  const std::string place = path.find('/') == std::string::npos ? "./" + path : path;  // not from the system's folders
+  try {
+    // Never unloaded: LibTorch keeps pointers into it.
+    if (dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      throw InputError(fmt::format("{}: cannot be loaded: {}", path, first_line_of(dlerror())));
+    }
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& error) {  // from the library's registrations
+    throw InputError(fmt::format("{}: cannot be loaded: {}", path, first_line_of(error.what())));
+  }
 }
 
 }  // namespace perfpred
