@@ -47,32 +47,33 @@ void keep_some(Fold& fold, std::span<const AggregateRow> rows, const ProtocolOpt
   fold.test = std::move(scored);
 }
 
+std::vector<Fold> random_folds(std::span<const AggregateRow> rows, const ProtocolOptions& options) {
+  const std::vector<std::vector<std::size_t>> workloads = rows_by_workload(rows);
+  if (options.folds < 2 || static_cast<std::size_t>(options.folds) > workloads.size()) {
+    throw InputError(fmt::format("{} workloads cannot make {} folds", workloads.size(), options.folds));
+  }
+  if (options.repeats < 1) throw InputError("repeats is not positive");
+  std::vector<Fold> folds;
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    std::vector<std::vector<std::size_t>> order = workloads;
+    std::mt19937_64 random(options.seed * 1'000'003U + static_cast<std::uint64_t>(repeat));
+    std::shuffle(order.begin(), order.end(), random);
+    for (int part = 0; part < options.folds; ++part) {
+      Fold fold{fmt::format("repeat={};fold={}", repeat, part), repeat, {}, {}};
+      for (auto i = static_cast<std::size_t>(part); i < order.size(); i += static_cast<std::size_t>(options.folds)) {
+        fold.test.insert(fold.test.end(), order[i].begin(), order[i].end());
+      }
+      fold.train = all_but(fold.test, rows.size());
+      folds.push_back(std::move(fold));
+    }
+  }
+  return folds;
+}
+
 }  // namespace
 
 std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protocol, const ProtocolOptions& options) {
-  std::vector<Fold> folds;
-  if (protocol == Protocol::kfold) {
-    const std::vector<std::vector<std::size_t>> workloads = rows_by_workload(rows);
-    if (options.folds < 2 || static_cast<std::size_t>(options.folds) > workloads.size()) {
-      throw InputError(fmt::format("{} workloads cannot make {} folds", workloads.size(), options.folds));
-    }
-    if (options.repeats < 1) throw InputError("repeats is not positive");
-    for (int repeat = 0; repeat < options.repeats; ++repeat) {
-      std::vector<std::vector<std::size_t>> order = workloads;
-      std::mt19937_64 random(options.seed * 1'000'003U + static_cast<std::uint64_t>(repeat));
-      std::shuffle(order.begin(), order.end(), random);
-      for (int part = 0; part < options.folds; ++part) {
-        Fold fold{fmt::format("repeat={};fold={}", repeat, part), repeat, {}, {}};
-        for (std::size_t i = static_cast<std::size_t>(part); i < order.size();
-             i += static_cast<std::size_t>(options.folds)) {
-          fold.test.insert(fold.test.end(), order[i].begin(), order[i].end());
-        }
-        fold.train = all_but(fold.test, rows.size());
-        folds.push_back(std::move(fold));
-      }
-    }
-    return folds;
-  }
+  if (protocol == Protocol::kfold) return random_folds(rows, options);
   std::map<std::string, Fold> by_name;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string name = left_out_name(protocol, rows[i].workload);
@@ -81,6 +82,7 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
   if (by_name.size() < 2)
     throw InputError(
         fmt::format("nothing to leave out: all rows have {}", by_name.empty() ? "no time" : by_name.begin()->first));
+  std::vector<Fold> folds;
   for (auto& [name, fold] : by_name) {
     if (protocol == Protocol::lono && options.own_rows > 0) keep_some(fold, rows, options);
     fold.train = all_but(fold.test, rows.size());

@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/aggregator.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
-#include "evaluate/evaluation.h"
-
 namespace perfpred {
+
+/// Random folds, or leave-one-group-out by architecture (network, depth and base_filters), depth, width, network.
+enum class Protocol { kfold, loao, lodo, lowo, lono };
+
+struct ProtocolOptions {
+  int folds = 5;     ///< of kfold
+  int repeats = 20;  ///< of kfold
+  int own_rows = 0;  ///< of lono: workloads of the network that are fitted on and not scored, drawn by the seed
+  std::uint64_t seed = 0;
+  int threads = 0;  ///< 0: one for each usable CPU; the results do not depend on it
+  std::stop_token stop{};
+  std::function<void(std::size_t done, std::size_t all)> progress{};  ///< called from any thread, one at a time
+};
 
 /// What a protocol fits on and scores, as places in the table.
 struct Fold {
