@@ -16,7 +16,7 @@
 namespace perfpred {
 namespace {
 
-using Places = std::vector<std::size_t>;
+using Indices = std::vector<std::size_t>;
 
 /// Learning curves on the rows of some workloads.
 class Curve {
@@ -24,7 +24,7 @@ class Curve {
   explicit Curve(std::vector<AggregateRow> rows) : rows_(std::move(rows)), workloads_(rows_by_workload(rows_)) {
     for (std::size_t i = 0; i < workloads_.size(); ++i) {
       grid_.push_back(rows_[workloads_[i].front()].workload);
-      place_[grid_.back().key()] = i;
+      index_[grid_.back().key()] = i;
     }
   }
 
@@ -36,7 +36,7 @@ class Curve {
 
   /// On a random subset; of one seed, larger subsets hold the smaller ones.
   [[nodiscard]] Evaluation random(std::size_t size, std::uint64_t seed, const FitOptions& fit) const {
-    std::vector<Places> order = workloads_;
+    std::vector<Indices> order = workloads_;
     std::mt19937_64 random(seed);
     std::shuffle(order.begin(), order.end(), random);
     return score(flatten(std::span(order).first(size)), fit);
@@ -46,13 +46,13 @@ class Curve {
   [[nodiscard]] std::vector<Evaluation> campaign(std::span<const std::size_t> sizes, const FitOptions& fit) const {
     constexpr std::size_t batch = 5, first_batch = 10;
     std::vector<Evaluation> scores;
-    std::vector<Places> chosen;
+    std::vector<Indices> chosen;
     for (const std::size_t size : sizes) {
       while (chosen.size() < size) {
         const std::size_t most = chosen.empty() ? std::min(sizes.front(), first_batch) : batch;
         const std::size_t wanted = std::min(size - chosen.size(), most);
         for (const Suggestion& next : suggest(pick(rows_, flatten(chosen)), grid_, wanted, fit))
-          chosen.push_back(workloads_[place_.at(next.workload.key())]);
+          chosen.push_back(workloads_[index_.at(next.workload.key())]);
       }
       scores.push_back(score(flatten(chosen), fit));
     }
@@ -61,15 +61,15 @@ class Curve {
 
  private:
   /// Fits on the chosen rows and scores all others.
-  [[nodiscard]] Evaluation score(const Places& chosen, const FitOptions& fit) const {
+  [[nodiscard]] Evaluation score(const Indices& chosen, const FitOptions& fit) const {
     const std::vector<AggregateRow> test = pick(rows_, all_but(chosen, rows_.size()));
     return evaluate(test, predict_rows(TimeRegressor::fit(pick(rows_, chosen), fit), test));
   }
 
   std::vector<AggregateRow> rows_;
-  std::vector<Places> workloads_;             // places of the rows of each
+  std::vector<Indices> workloads_;            // indices of the rows of each
   std::vector<Workload> grid_;                // the workloads
-  std::map<std::string, std::size_t> place_;  // in workloads_, by key
+  std::map<std::string, std::size_t> index_;  // in workloads_, by key
 };
 
 CurvePoint point_of(std::size_t size, const char* selection, const std::vector<Evaluation>& scores) {

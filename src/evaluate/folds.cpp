@@ -42,7 +42,7 @@ void keep_some(Fold& fold, std::span<const AggregateRow> rows, const ProtocolOpt
   std::shuffle(workloads.begin(), workloads.end(), random);
   std::vector<std::size_t> scored;
   for (std::size_t i = static_cast<std::size_t>(options.own_rows); i < workloads.size(); ++i) {
-    for (const std::size_t place : workloads[i]) scored.push_back(fold.test[place]);
+    for (const std::size_t index : workloads[i]) scored.push_back(fold.test[index]);
   }
   fold.test = std::move(scored);
 }
@@ -116,14 +116,14 @@ std::vector<std::vector<std::size_t>> rows_by_workload(std::span<const Aggregate
 }
 
 std::vector<std::size_t> flatten(std::span<const std::vector<std::size_t>> groups) {
-  std::vector<std::size_t> places;
-  for (const auto& group : groups) places.insert(places.end(), group.begin(), group.end());
-  return places;
+  std::vector<std::size_t> indices;
+  for (const auto& group : groups) indices.insert(indices.end(), group.begin(), group.end());
+  return indices;
 }
 
-std::vector<std::size_t> all_but(const std::vector<std::size_t>& places, std::size_t count) {
+std::vector<std::size_t> all_but(const std::vector<std::size_t>& indices, std::size_t count) {
   std::vector<bool> held(count, false);
-  for (const std::size_t i : places) held[i] = true;
+  for (const std::size_t i : indices) held[i] = true;
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < count; ++i) {
     if (!held[i]) others.push_back(i);
@@ -131,9 +131,9 @@ std::vector<std::size_t> all_but(const std::vector<std::size_t>& places, std::si
   return others;
 }
 
-std::vector<AggregateRow> pick(std::span<const AggregateRow> rows, const std::vector<std::size_t>& places) {
+std::vector<AggregateRow> pick(std::span<const AggregateRow> rows, const std::vector<std::size_t>& indices) {
   std::vector<AggregateRow> picked;
-  for (const std::size_t i : places) picked.push_back(rows[i]);
+  for (const std::size_t i : indices) picked.push_back(rows[i]);
   return picked;
 }
 
