@@ -141,8 +141,9 @@ Group& group_of(std::deque<Group>& groups, const IterationTable& table, const It
   const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
     return group.environment == table.environment() && group.workload == workload;
   });
-  Group& group = same != groups.end() ? *same : groups.emplace_back();
-  if (same == groups.end()) {
+  const bool is_new = same == groups.end();
+  Group& group = is_new ? groups.emplace_back() : *same;
+  if (is_new) {
     group.environment = table.environment();
     group.workload = workload;
     group.place = table.place();
