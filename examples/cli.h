@@ -69,6 +69,7 @@ class Program : public CLI::App {
       if (parsed(argc, argv)) {
         check_numbers();
         check_outputs();
+        redirect_stdout();
         check_texts();
         body();
         if (at_end_) at_end_();
@@ -127,8 +128,7 @@ class Program : public CLI::App {
     }
   }
 
-  /// Refuses a second output beside the JSON document on stdout, two outputs in one file, and an output in a file that
-  /// is read. What is printed for people goes to stderr where an output is stdout.
+  /// Refuses two outputs in one file, and an output in a file that is read.
   void check_outputs() const {
     std::map<std::string, std::string> written;  // by file, the option
     for (const char* name :
@@ -148,6 +148,10 @@ class Program : public CLI::App {
           throw InputError(output->second + " would overwrite " + name);
       }
     }
+  }
+
+  /// Refuses an output on stdout beside the JSON document there; what is printed for people makes way for one.
+  void redirect_stdout() const {
     const CLI::Option* json = get_option_no_throw("--json");
     for (const CLI::Option* option : get_options()) {
       for (const std::string& value : option->results()) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/evaluation.h"
+#include "evaluate/baselines.h"
 #include "text/json.h"
 
 namespace perfpred::cli {

@@ -137,97 +137,127 @@ void answer_lines(TimeRegressor& model, const ModelRequests& requests, const Job
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  cli::Program program("predict", "Predicts time, throughput, memory and price of a training job, and what limits it.",
-                       "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
+struct Options {
   std::string model_file, configs, out, sweep, step;
   cli::WorkloadOptions asked;
   cli::DeviceFile device_file;
   JobTerms terms;
   bool json = false, jsonl = false;
-  program.add_option("--model", model_file,
-                     "model file; default: the standard model, for any network on any device of the catalogue");
-  asked.add_to(program);
-  device_file.add_to(program);
-  cli::add_graphs_options(program);
-  CLI::Option* configs_option =
-      program.add_option("--configs", configs, "table of workloads; other options fill missing fields");
-  program.add_option("--step", step, "a step that perfpred.capture recorded")->excludes(configs_option);
-  CLI::Option* out_option =
-      program.add_option("--out", out, "predictions.csv; of --configs it goes to standard output without");
-  const std::vector<CLI::Option*> terms_options = {
-      program.add_option("--epochs", terms.epochs, "epochs of the job")->capture_default_str()->check(cli::positive()),
-      program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")
-          ->capture_default_str()
-          ->check(cli::not_negative()),
-      program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(cli::not_negative()),
-      program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")
-          ->check(cli::positive())};
-  CLI::Option* json_option = program.add_flag("--json", json, "one JSON document on stdout");
-  CLI::Option* sweep_option =
-      program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128")
-          ->excludes(configs_option);
-  program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line")
-      ->excludes(configs_option, out_option, sweep_option, json_option);
-  return program.run(argc, argv, [&] {
-    const bool table_only = !configs.empty() && !json;
-    if (table_only && out.empty()) out = "/dev/stdout";
-    for (const CLI::Option* option : terms_options) {
-      if (table_only && option->count() > 0) {
-        throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
-      }
+  std::vector<CLI::Option*> of_terms;
+
+  explicit Options(cli::Program& program) {
+    program.add_option("--model", model_file,
+                       "model file; default: the standard model, for any network on any device of the catalogue");
+    asked.add_to(program);
+    device_file.add_to(program);
+    cli::add_graphs_options(program);
+    CLI::Option* configs_option =
+        program.add_option("--configs", configs, "table of workloads; other options fill missing fields");
+    program.add_option("--step", step, "a step that perfpred.capture recorded")->excludes(configs_option);
+    CLI::Option* out_option =
+        program.add_option("--out", out, "predictions.csv; of --configs it goes to standard output without");
+    of_terms = {
+        program.add_option("--epochs", terms.epochs, "epochs of the job")
+            ->capture_default_str()
+            ->check(cli::positive()),
+        program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")
+            ->capture_default_str()
+            ->check(cli::not_negative()),
+        program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(cli::not_negative()),
+        program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")
+            ->check(cli::positive())};
+    CLI::Option* json_option = program.add_flag("--json", json, "one JSON document on stdout");
+    CLI::Option* sweep_option =
+        program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128")
+            ->excludes(configs_option);
+    program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line")
+        ->excludes(configs_option, out_option, sweep_option, json_option);
+  }
+
+  /// Whether only predictions.csv is written.
+  [[nodiscard]] bool table_only() const { return !configs.empty() && !json; }
+
+  [[nodiscard]] std::string swept() const { return sweep.substr(0, sweep.find('=')); }
+
+  /// Refuses options of a job where no job is shown.
+  void check_terms() const {
+    for (const CLI::Option* option : of_terms) {
+      if (option->count() == 0) continue;
+      if (table_only()) throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
       const bool in_budget =
           option->get_name() == "--budget-sec" || (terms.budget_sec && option->get_name() == "--startup-sec");
-      if (!sweep.empty() && !json && !in_budget && option->count() > 0) {
+      if (!sweep.empty() && !json && !in_budget)
         throw InputError(option->get_name() + " changes nothing in the table of --sweep; add --json");
-      }
     }
-    // A captured step without --train-images.
-    const auto refuse_epoch_options = [&] {
-      for (const CLI::Option* option : terms_options) {
-        if (option->count() > 0) throw InputError(option->get_name() + " needs --train-images for a captured step");
-      }
-      if (!out.empty()) throw InputError("--out holds times of epochs; a captured step needs --train-images for it");
-    };
-    TimeRegressor model = model_file.empty() ? TimeRegressor::standard(device_file.catalogue())
-                                             : TimeRegressor::load(model_file, device_file.catalogue());
-    const std::string swept = sweep.substr(0, sweep.find('='));
-    if (!step.empty()) asked.take(add_graph(step), swept);
-    const ModelRequests requests(model, asked.fields());
-    if (jsonl) {
-      answer_lines(model, requests, terms);
-      return;
+  }
+
+  /// Refuses options of epochs for a captured step without --train-images.
+  void check_knows_epoch() const {
+    for (const CLI::Option* option : of_terms) {
+      if (option->count() > 0) throw InputError(option->get_name() + " needs --train-images for a captured step");
     }
-    const bool images_given = !configs.empty() || swept == "train_images" || is_given(asked.fields(), "train_images");
-    std::vector<Prediction> predictions;
-    std::vector<JobAnswer> answers;
-    const auto answer = [&](const Workload& workload) {
-      cli::give_rates(model, workload);
-      if (!table_only) {
-        answers.push_back(answer_job(model, workload, terms, images_given));
-        if (!answers.back().knows_epoch) refuse_epoch_options();
-      }
-      predictions.push_back(table_only ? model.predict(workload) : answers.back().job.prediction);
-    };
-    std::vector<Workload> workloads;
-    if (configs.empty()) {
-      workloads = requests.of_options(sweep);
-      std::for_each(workloads.begin(), workloads.end(), answer);
+    if (!out.empty()) throw InputError("--out holds times of epochs; a captured step needs --train-images for it");
+  }
+};
+
+void answer_table(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
+  std::vector<Prediction> predictions;
+  const std::vector<Workload> workloads = requests.of_table(given.configs, [&](const Workload& workload) {
+    cli::give_rates(model, workload);
+    predictions.push_back(model.predict(workload));
+  });
+  write_predictions(given.out.empty() ? "/dev/stdout" : given.out, workloads, predictions);
+}
+
+void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
+  const bool images_given =
+      !given.configs.empty() || given.swept() == "train_images" || is_given(requests.given(), "train_images");
+  std::vector<Prediction> predictions;
+  std::vector<JobAnswer> answers;
+  const auto answer = [&](const Workload& workload) {
+    cli::give_rates(model, workload);
+    answers.push_back(answer_job(model, workload, given.terms, images_given));
+    if (!answers.back().knows_epoch) given.check_knows_epoch();
+    predictions.push_back(answers.back().job.prediction);
+  };
+  std::vector<Workload> workloads;
+  if (given.configs.empty()) {
+    workloads = requests.of_options(given.sweep);
+    std::for_each(workloads.begin(), workloads.end(), answer);
+  } else {
+    workloads = requests.of_table(given.configs, answer);
+  }
+  if (!given.out.empty()) write_predictions(given.out, workloads, predictions);
+  if (given.json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const JobAnswer& one : answers) list.push_back(to_json(one));
+    fmt::print("{}\n", (given.configs.empty() && given.sweep.empty() ? list.front() : list).dump(2));
+  } else if (!given.sweep.empty()) {
+    print_table(workloads, answers, given.swept());
+  } else {
+    print(answers.front());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Program program("predict", "Predicts time, throughput, memory and price of a training job, and what limits it.",
+                       "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
+  Options given(program);
+  return program.run(argc, argv, [&] {
+    given.check_terms();
+    const DeviceCatalogue devices = given.device_file.catalogue();
+    TimeRegressor model =
+        given.model_file.empty() ? TimeRegressor::standard(devices) : TimeRegressor::load(given.model_file, devices);
+    if (!given.step.empty()) given.asked.take(add_graph(given.step), given.swept());
+    const ModelRequests requests(model, given.asked.fields());
+    if (given.jsonl) {
+      answer_lines(model, requests, given.terms);
+    } else if (given.table_only()) {
+      answer_table(given, model, requests);
     } else {
-      workloads = requests.of_table(configs, answer);
-    }
-    if (!out.empty()) write_predictions(out, workloads, predictions);
-    if (table_only) return;
-    if (json) {
-      nlohmann::json list = nlohmann::json::array();
-      for (const JobAnswer& one : answers) list.push_back(to_json(one));
-      fmt::print("{}\n", (configs.empty() && sweep.empty() ? list.front() : list).dump(2));
-    } else if (!sweep.empty()) {
-      print_table(workloads, answers, swept);
-    } else {
-      print(answers.front());
+      answer_jobs(given, model, requests);
     }
   });
 }

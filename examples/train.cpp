@@ -5,21 +5,14 @@
 #include <perfpred/suggestion.h>
 #include <perfpred/time_regressor.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
-
-#ifdef PERFPRED_WITH_TORCH
-#include <perfpred/torch/ann.h>
-#endif
-#ifdef PERFPRED_WITH_XGBOOST
-#include <perfpred/xgboost/trees.h>
-#endif
 
 #include <unistd.h>
 
 #include "cli.h"
-#include "evaluate/evaluation.h"
+#include "enable_kinds.h"
+#include "evaluate/fit_report.h"
 #include "graphs_option.h"
 #include "metrics_output.h"
 #include "optime/layers/layer_rows.h"
@@ -66,24 +59,75 @@ std::function<void(double)> progress_on_terminal() {
   };
 }
 
+struct Options {
+  std::string runs_agg, split_file, out, grid, features_out, ops_dir, layers;
+  std::vector<std::string> steps;
+  std::size_t suggested = 0;
+  FitOptions fit;
+  double test_fraction = 0.15, val_fraction = 0.15;
+  cli::PriorOption prior;
+  bool json = false;
+  std::vector<CLI::Option*> of_regressors, of_ops, of_layers;
+
+  explicit Options(cli::Program& program) {
+    program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate");
+    CLI::Option* kind =
+        program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting; ops: of operators")
+            ->capture_default_str();
+    CLI::Option* split = program.add_option("--split", split_file, "table that says which row is train, val or test");
+    CLI::Option* test = program.add_option("--test-fraction", test_fraction, "rows kept for the test")
+                            ->capture_default_str()
+                            ->excludes(split);
+    CLI::Option* val = program.add_option("--val-fraction", val_fraction, "rows kept for validation")
+                           ->capture_default_str()
+                           ->excludes(split);
+    CLI::Option* seed = program.add_option("--seed", fit.seed, "of the split and the fit")->capture_default_str();
+    CLI::Option* out_option = program.add_option("--out", out, "model file");
+    CLI::Option* features = program.add_option("--features-out", features_out, "table of the features of each row");
+    of_ops = {program.add_option("--ops-dir", ops_dir, "kind ops: folder of measured operators"),
+              program
+                  .add_option("--steps-train", steps,
+                              "kind ops: tables of measured training steps or runs_agg.csv, in addition; joined by "
+                              "commas")
+                  ->delimiter(','),
+              program.add_option("--layers", layers, "kind ops: table of measured layers, from perfpred-bench-layers")};
+    const std::vector<CLI::Option*> prior_options = prior.add_to(program);
+    of_regressors = {split, test, val, seed, features, prior_options[0]};
+    of_layers = {prior_options[1]};
+    CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
+    CLI::Option* suggest =
+        program.add_option("--suggest", suggested, "propose this many of them to measure next instead of fitting")
+            ->check(cli::positive())
+            ->needs(grid_option);
+    grid_option->needs(suggest);
+    for (CLI::Option* option : {kind, split, test, val, out_option, features}) suggest->excludes(option);
+    cli::add_graphs_options(program);
+    program.add_flag("--json", json, "one JSON document on stdout");
+  }
+};
+
 /// Fits an op model; its errors are perfpred-evaluate's to tell.
-void train_ops(const std::string& ops_dir, const std::vector<std::string>& steps, const std::string& layers,
-               const cli::DeviceFile& device_file, const std::string& out, bool json) {
-  if (ops_dir.empty() && layers.empty()) throw InputError("--ops-dir is missing, and so is --layers");
+void train_ops(const Options& given) {
+  if (!given.runs_agg.empty()) throw InputError("--runs-agg is not for --kind ops");
+  for (const CLI::Option* option : given.of_regressors) {
+    if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
+  }
+  if (given.layers.empty() && given.steps.empty()) cli::refuse(given.of_layers, "--layers and --steps-train");
+  if (given.ops_dir.empty() && given.layers.empty()) throw InputError("--ops-dir is missing, and so is --layers");
   const auto start = std::chrono::steady_clock::now();
-  DeviceCatalogue devices = device_file.catalogue();
-  for (const LayerRow& row : layers.empty() ? std::vector<LayerRow>() : read_layer_rows(layers)) {
+  DeviceCatalogue devices = given.prior.device_file.catalogue();
+  for (const LayerRow& row : given.layers.empty() ? std::vector<LayerRow>() : read_layer_rows(given.layers)) {
     if (devices.resolve(row.device).lacks_rates()) devices.set_cpu(cli::rated_cpu_said());
   }
-  const OpTimeModel model = OpTimeModel::fit(ops_dir, steps, layers, devices);
+  const OpTimeModel model = OpTimeModel::fit(given.ops_dir, given.steps, given.layers, devices);
   const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!out.empty()) model.save(out);
+  if (!given.out.empty()) model.save(given.out);
   nlohmann::json dropped = nlohmann::json::array();
   for (const std::string& note : model.notes()) {
     fmt::print(stderr, "perfpred-train: {}\n", note);
     dropped.push_back({{"key", nullptr}, {"reason", note}});
   }
-  if (json) {
+  if (given.json) {
     const nlohmann::json none = cli::to_json(TimeMetrics{});
     const nlohmann::json document = {{"kind", "ops"},
                                      {"train", none},
@@ -99,11 +143,10 @@ void train_ops(const std::string& ops_dir, const std::vector<std::string>& steps
 }
 
 /// Says what the errors below rest on.
-void print_notes(const TimeRegressor& model, const Split& split, std::size_t rows, std::size_t unstable,
-                 std::size_t disagree) {
-  if (unstable + disagree != 0) {
+void print_notes(const TimeRegressor& model, const Split& split, const FitReport& report) {
+  if (report.unstable + report.disagree != 0) {
     fmt::print(stderr, "perfpred-train: flagged rows: {} unstable, {} disagree, of {}; their times are less certain\n",
-               unstable, disagree, rows);
+               report.unstable, report.disagree, split.train.size() + split.val.size());
   }
   if (const std::vector<RejectedRun> dropped = model.dropped(); !dropped.empty())
     fmt::print(stderr, "perfpred-train: {}\n", cli::summary(dropped));
@@ -113,123 +156,73 @@ void print_notes(const TimeRegressor& model, const Split& split, std::size_t row
   }
 }
 
+void print_json(const TimeRegressor& model, const FitReport& report, double fit_sec) {
+  const nlohmann::json document = {{"kind", model.kind()},
+                                   {"train", cli::to_json(report.train)},
+                                   {"val", cli::to_json(report.val)},
+                                   {"test", cli::to_json(report.test)},
+                                   {"baselines", cli::to_json(report.baselines)},
+                                   {"dropped", cli::to_json(model.dropped())},
+                                   {"unstable", report.unstable},
+                                   {"disagree", report.disagree},
+                                   {"fit_sec", fit_sec}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+void print(const FitReport& report, double fit_sec) {
+  cli::print_metrics_header();
+  cli::print_metrics("train", report.train);
+  if (report.val.time.n != 0) cli::print_metrics("val", report.val);
+  if (report.test.time.n != 0) {
+    cli::print_metrics("test", report.test);
+    for (const NamedMetrics& baseline : report.baselines)
+      cli::print_metrics("test, " + baseline.name, baseline.metrics);
+  }
+  fmt::print("fitted in {:.3f} s\n", fit_sec);
+}
+
+void train_regressor(const Options& given) {
+  for (const CLI::Option* option : given.of_ops) {
+    if (!option->empty()) throw InputError(option->get_name() + " is for --kind ops");
+  }
+  const std::vector<AggregateRow> rows =
+      given.runs_agg.empty() ? std::vector<AggregateRow>{} : read_aggregate(given.runs_agg);
+  FitOptions fit = given.fit;
+  given.prior.set(fit);
+  if (!given.grid.empty()) {
+    show_suggestions(rows, given.grid, given.suggested, fit, given.json);
+    return;
+  }
+  if (given.runs_agg.empty()) throw InputError("--runs-agg is missing");
+  if (!given.features_out.empty()) write_features(given.features_out, rows, given.prior.device_file.catalogue());
+  const Split split = given.split_file.empty() ? split_rows(rows, given.test_fraction, given.val_fraction, fit.seed)
+                                               : read_split(given.split_file, rows);
+  fit.progress = progress_on_terminal();
+  const auto start = std::chrono::steady_clock::now();
+  const TimeRegressor model = TimeRegressor::fit(split.train, fit, split.val);
+  const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!given.out.empty()) model.save(given.out);
+  const FitReport report = report_fit(model, split);
+  print_notes(model, split, report);
+  if (given.json) {
+    print_json(model, report, fit_sec);
+  } else {
+    print(report, fit_sec);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   cli::Program program("train", "Fits a regressor of epoch times on measured rows.",
                        "perfpred-train --runs-agg runs_agg.csv --out model.json");
-  std::string runs_agg, split_file, out, grid, features_out;
-  std::size_t suggested = 0;
-  FitOptions fit;
-  double test_fraction = 0.15, val_fraction = 0.15;
-  bool json = false;
-  program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate");
-  CLI::Option* kind_option =
-      program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting; ops: of operators")
-          ->capture_default_str();
-  CLI::Option* split_option =
-      program.add_option("--split", split_file, "table that says which row is train, val or test");
-  CLI::Option* test_option = program.add_option("--test-fraction", test_fraction, "rows kept for the test")
-                                 ->capture_default_str()
-                                 ->excludes(split_option);
-  CLI::Option* val_option = program.add_option("--val-fraction", val_fraction, "rows kept for validation")
-                                ->capture_default_str()
-                                ->excludes(split_option);
-  CLI::Option* seed_option = program.add_option("--seed", fit.seed, "of the split and the fit")->capture_default_str();
-  CLI::Option* out_option = program.add_option("--out", out, "model file");
-  CLI::Option* features_option =
-      program.add_option("--features-out", features_out, "table of the features of each row");
-  std::string ops_dir, layers;
-  std::vector<std::string> steps;
-  const std::vector<CLI::Option*> of_ops = {
-      program.add_option("--ops-dir", ops_dir, "kind ops: folder of measured operators"),
-      program
-          .add_option("--steps-train", steps,
-                      "kind ops: tables of measured training steps or runs_agg.csv, in addition; joined by commas")
-          ->delimiter(','),
-      program.add_option("--layers", layers, "kind ops: table of measured layers, from perfpred-bench-layers")};
-  cli::PriorOption prior;
-  const std::vector<CLI::Option*> prior_options = prior.add_to(program);
-  CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
-  CLI::Option* suggest_option =
-      program.add_option("--suggest", suggested, "propose this many of them to measure next instead of fitting")
-          ->check(cli::positive())
-          ->needs(grid_option);
-  grid_option->needs(suggest_option);
-  for (CLI::Option* option : {kind_option, split_option, test_option, val_option, out_option, features_option})
-    suggest_option->excludes(option);
-  cli::add_graphs_options(program);
-  program.add_flag("--json", json, "one JSON document on stdout");
+  Options given(program);
   return program.run(argc, argv, [&] {
-#ifdef PERFPRED_WITH_TORCH
-    enable_ann();
-#endif
-#ifdef PERFPRED_WITH_XGBOOST
-    enable_xgboost();
-#endif
-    if (fit.kind == "ops") {
-      if (!runs_agg.empty()) throw InputError("--runs-agg is not for --kind ops");
-      for (const CLI::Option* option :
-           {split_option, test_option, val_option, seed_option, features_option, prior_options[0]}) {
-        if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
-      }
-      if (layers.empty() && steps.empty()) cli::refuse({prior_options[1]}, "--layers and --steps-train");
-      train_ops(ops_dir, steps, layers, prior.device_file, out, json);
-      return;
+    cli::enable_kinds();
+    if (given.fit.kind == "ops") {
+      train_ops(given);
+    } else {
+      train_regressor(given);
     }
-    for (const CLI::Option* option : of_ops) {
-      if (!option->empty()) throw InputError(option->get_name() + " is for --kind ops");
-    }
-    const std::vector<AggregateRow> rows = runs_agg.empty() ? std::vector<AggregateRow>{} : read_aggregate(runs_agg);
-    prior.set(fit);
-    if (!grid.empty()) {
-      show_suggestions(rows, grid, suggested, fit, json);
-      return;
-    }
-    if (runs_agg.empty()) throw InputError("--runs-agg is missing");
-    if (!features_out.empty()) write_features(features_out, rows, prior.device_file.catalogue());
-    const Split split =
-        split_file.empty() ? split_rows(rows, test_fraction, val_fraction, fit.seed) : read_split(split_file, rows);
-    fit.progress = progress_on_terminal();
-    const auto start = std::chrono::steady_clock::now();
-    const TimeRegressor model = TimeRegressor::fit(split.train, fit, split.val);
-    const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (!out.empty()) model.save(out);
-
-    const auto score = [&](const std::vector<AggregateRow>& part) {
-      return evaluate(part, predict_rows(model, part)).metrics;
-    };
-    const TimeMetrics train = score(split.train), test = score(split.test);
-    const TimeMetrics val = model.uses_validation() ? score(split.val) : TimeMetrics{};
-    std::vector<AggregateRow> known = split.train;
-    known.insert(known.end(), split.val.begin(), split.val.end());
-    const std::vector<NamedMetrics> baselines = evaluate_baselines(known, split.test);
-    const auto flagged = [&](bool AggregateFlags::*flag) {
-      return static_cast<std::size_t>(
-          std::count_if(known.begin(), known.end(), [&](const AggregateRow& row) { return row.flags.*flag; }));
-    };
-    const std::size_t unstable = flagged(&AggregateFlags::unstable), disagree = flagged(&AggregateFlags::disagree);
-    print_notes(model, split, known.size(), unstable, disagree);
-    if (json) {
-      const nlohmann::json document = {{"kind", model.kind()},
-                                       {"train", cli::to_json(train)},
-                                       {"val", cli::to_json(val)},
-                                       {"test", cli::to_json(test)},
-                                       {"baselines", cli::to_json(baselines)},
-                                       {"dropped", cli::to_json(model.dropped())},
-                                       {"unstable", unstable},
-                                       {"disagree", disagree},
-                                       {"fit_sec", fit_sec}};
-      fmt::print("{}\n", document.dump(2));
-      return;
-    }
-    cli::print_metrics_header();
-    cli::print_metrics("train", train);
-    if (val.time.n != 0) cli::print_metrics("val", val);
-    if (!split.test.empty()) {
-      cli::print_metrics("test", test);
-      for (const NamedMetrics& baseline : baselines) cli::print_metrics("test, " + baseline.name, baseline.metrics);
-    }
-    fmt::print("fitted in {:.3f} s\n", fit_sec);
   });
 }

@@ -7,7 +7,7 @@
 #   scripts/setup.sh --core   without LibTorch: the core library, its programs and tests
 #   scripts/setup.sh --lint   everything, and what checks sources and makes the API reference; with --core, without LibTorch
 #
-# LibTorch goes to ${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred} (4.5 GB), unless Torch_DIR or
+# LibTorch, and lizard, go to ${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred} (4.5 GB), unless Torch_DIR or
 # CMAKE_PREFIX_PATH names one of your own.
 set -euo pipefail
 
@@ -21,6 +21,7 @@ core_packages=(
 lint_packages=(clang libclang-rt-dev lld clang-format clang-tidy doxygen) # Clang: for the sanitizers, too
 torch_packages=(libturbojpeg0-dev) # folders of JPEG files
 torch_version=2.11.0
+lizard_version=1.24.3 # counts lines and branches of functions
 toolkit_release=13 # of CUDA; what this LibTorch was built with
 toolkit_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85)
 
@@ -116,7 +117,32 @@ machine_nvcc() {
   done
 }
 
+# Where this Python, or a virtual environment of its own, has lizard already, nothing is fetched.
+install_lizard() {
+  local python venv=$cache/lizard-$lizard_version
+  for python in python3 "$venv/bin/python"; do
+    if "$python" -c "import lizard, sys; sys.exit(lizard.version != '$lizard_version')" 2>/dev/null; then
+      say "lizard: $lizard_version is there"
+      return
+    fi
+  done
+  find_python
+  say "lizard: installing $lizard_version into $venv"
+  "$python" -m venv --clear "$venv"
+  pip_install "lizard==$lizard_version"
+}
+
 pip_install() { "$venv/bin/python" -m pip install --quiet --no-cache-dir --no-compile --disable-pip-version-check "$@"; }
+
+# Sets `python` to one that can make virtual environments, and installs Debian's part of it if need be.
+find_python() {
+  python=$(usable_python)
+  if [ -z "$python" ]; then
+    install_packages python3-venv
+    python=$(usable_python)
+    [ -n "$python" ] || die "no python3 here can make a virtual environment"
+  fi
+}
 
 install_torch() {
   local python
@@ -124,12 +150,7 @@ install_torch() {
     say "LibTorch: $torch_version (CUDA 13.0) is in $venv"
     return
   fi
-  python=$(usable_python)
-  if [ -z "$python" ]; then
-    install_packages python3-venv
-    python=$(usable_python)
-    [ -n "$python" ] || die "no python3 here can make a virtual environment"
-  fi
+  find_python
   say "LibTorch: installing $torch_version (CUDA 13.0) into $venv; about 2.5 GB to fetch"
   rm -rf "$venv"
   "$python" -m venv "$venv"
@@ -161,15 +182,18 @@ install_toolkit() {
   touch "$venv/toolkit-complete"
 }
 
+cache=${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred}
 install_packages "${core_packages[@]}"
-[ $with_lint = no ] || install_packages "${lint_packages[@]}"
+if [ $with_lint = yes ]; then
+  install_packages "${lint_packages[@]}"
+  install_lizard
+fi
 if [ $with_torch = yes ]; then
   install_packages "${torch_packages[@]}"
   torch=$(own_torch)
   if [ -n "$torch" ]; then
     say "LibTorch: your own, $torch"
   else
-    cache=${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred}
     venv=$cache/libtorch-$torch_version-cu130
     mkdir -p "$cache"
     exec 9>"$cache/lock"

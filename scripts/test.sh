@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs all tests.
 #
-#   scripts/test.sh [--preset dev|ci|core|asan|tsan] [--label core|threads]
+#   scripts/test.sh [--preset dev|ci|core|asan|tsan] [--label core|memory|threads] [--quick]
 #
 # The preset is dev by default. --label builds and runs only some tests: core leaves out those of the programs and of
-# installing, threads takes those in which threads share data.
+# installing, memory takes readers and code with computed indices, threads those in which threads share data. --quick
+# leaves out what scripts/full_check.sh runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 preset=dev
 label=
+quick=()
 while [ $# -gt 0 ]; do
   case $1 in
     --preset)
@@ -21,12 +23,16 @@ while [ $# -gt 0 ]; do
       label=${2:?"--label wants a name"}
       shift 2
       ;;
+    --quick)
+      quick=(--label-exclude slow)
+      shift
+      ;;
     -h | --help)
-      sed -n '3,8s/^# \{0,1\}//p' "$0"
+      sed -n '3,9s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)
-      echo "test: unknown option $1 (there are --preset NAME, --label NAME)" >&2
+      echo "test: unknown option $1 (there are --preset NAME, --label NAME, --quick)" >&2
       exit 2
       ;;
   esac
@@ -41,8 +47,8 @@ esac
 cmake --preset "$preset"
 if [ -n "$label" ]; then
   cmake --build --preset "$preset" --target "${label}_tests"
-  ctest --preset "$preset" --label-regex "$label"
+  ctest --preset "$preset" --label-regex "$label" "${quick[@]}"
 else
   cmake --build --preset "$preset"
-  ctest --preset "$preset"
+  ctest --preset "$preset" "${quick[@]}"
 fi

@@ -9,10 +9,14 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <span>
 
 #include <unistd.h>
 
-#include "evaluate/evaluation.h"
+#include "evaluate/curve.h"
+#include "evaluate/fit_report.h"
+#include "evaluate/protocol.h"
+#include "evaluate/split.h"
 #include "sample_rows.h"
 
 namespace perfpred {
@@ -131,6 +135,25 @@ TEST(Evaluation, SplitsAreExactRepeatableAndDisjoint) {
   EXPECT_THROW((void)split_rows(rows, 0.5, 0.5, 0), InputError);
   EXPECT_THROW((void)split_rows(rows, -0.1, 0, 0), InputError);
   EXPECT_EQ(split_rows(rows, 0, 0, 0).train.size(), rows.size());
+}
+
+TEST(Evaluation, AFitIsReportedByTheRowsThatItUsed) {
+  std::vector<AggregateRow> rows = small_table();
+  rows[0].flags.unstable = true;
+  rows[1].flags.disagree = true;
+  rows[2].flags.disagree = true;
+  const std::span all(rows);
+  const Split split = {
+      {all.begin(), all.begin() + 12}, {all.begin() + 12, all.begin() + 17}, {all.begin() + 17, all.end()}};
+  const TimeRegressor model = TimeRegressor::fit(split.train, {.kind = "linear"}, split.val);
+  const FitReport report = report_fit(model, split);
+  EXPECT_EQ(report.train.time.n, 12U);
+  EXPECT_EQ(report.val.time.n, 0U) << "linear is fitted on them, too";
+  EXPECT_EQ(report.test.time.n, 3U);
+  EXPECT_EQ(report.unstable, 1U);
+  EXPECT_EQ(report.disagree, 2U);
+  ASSERT_FALSE(report.baselines.empty());
+  for (const NamedMetrics& baseline : report.baselines) EXPECT_EQ(baseline.metrics.time.n, 3U) << baseline.name;
 }
 
 TEST(Evaluation, SplitFromAFile) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folders ("rooms") of src/, read from its #include lines: data flows one way, and no source grows too long.
+// The folders ("rooms") of src/, read from its sources: data flows one way, a function is defined in the room of its
+// declaration, and the name of a test says what it may include. scripts/lint.sh bounds the length of functions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <regex>
@@ -15,6 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "source_scan.h"
+
+namespace perfpred::testing {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,23 +32,19 @@ constexpr std::array<std::string_view, 11> torch_rooms = {"device", "monitor", "
                                                           "step",   "trace",   "train", "measure",  "layers"};
 
 struct Source {
-  std::string path;  // below src/
+  std::string path;  // below src/, or as it is included
   std::vector<std::string> includes;
-  std::size_t lines = 0;
+  std::vector<Statement> statements;
 };
 
-std::vector<Source> sources_below(const fs::path& folder) {
-  static const std::regex include("^#include [\"<]([^\">]+)[\">]");
+std::vector<Source> sources_below(const fs::path& folder, const std::string& prefix = {}) {
   std::vector<Source> found;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string extension = entry.path().extension().string();
-    if (extension != ".cpp" && extension != ".h" && extension != ".py") continue;
-    Source source{fs::relative(entry.path(), folder).string(), {}, 0};
-    std::ifstream file(entry.path());
-    for (std::string line; std::getline(file, line); ++source.lines) {
-      if (std::smatch match; std::regex_search(line, match, include)) source.includes.push_back(match[1]);
-    }
-    found.push_back(std::move(source));
+    if (extension != ".cpp" && extension != ".h") continue;
+    const std::string text = text_of(entry.path());
+    found.push_back(
+        {prefix + fs::relative(entry.path(), folder).string(), includes_of(text), statements_of(bare_code(text))});
   }
   return found;
 }
@@ -73,11 +72,9 @@ std::vector<std::string> arrows_back(const std::vector<Source>& sources, const R
   return arrows;
 }
 
-bool is_torch(const Source& source) { return source.path.find("torch/") == 0; }
-
 TEST(Layout, EveryCoreSourceStandsInARoomOfTheDataFlow) {
   for (const Source& source : sources_below(root / "src")) {
-    if (is_torch(source)) continue;
+    if (source.path.starts_with("torch/")) continue;
     EXPECT_LT(place_in(rooms, room_of(source.path)), static_cast<std::ptrdiff_t>(rooms.size())) << source.path;
   }
   for (const Source& source : sources_below(root / "src/torch")) {
@@ -86,51 +83,136 @@ TEST(Layout, EveryCoreSourceStandsInARoomOfTheDataFlow) {
   }
 }
 
-TEST(Layout, NoRoomOfCoreIncludesALaterOne) {
-  auto sources = sources_below(root / "src");
-  std::erase_if(sources, is_torch);
-  std::map<std::string, std::string> public_rooms;  // a public header stands in the room of the source of its name
-  for (const Source& source : sources) {
-    const fs::path path(source.path);
-    if (path.extension() == ".cpp") public_rooms["perfpred/" + path.stem().string() + ".h"] = room_of(source.path);
+/// src/ and the public headers, and where everything that a header declares is defined.
+class House {
+ public:
+  House() : sources_(sources_below(root / "src")) {
+    for (Source& header : sources_below(root / "include/perfpred", "perfpred/")) {
+      if (header.path != "perfpred/perfpred.h") sources_.push_back(std::move(header));
+    }
+    for (const Source& source : sources_) {
+      for (const Statement& statement : source.statements) note(source, statement);
+    }
+    for (const Source& source : sources_) {
+      if (source.path.ends_with(".cpp")) note_definitions(source);
+    }
   }
-  for (Source header : sources_below(root / "include/perfpred")) {
-    header.path = "perfpred/" + header.path;
-    if (header.path != "perfpred/perfpred.h" && header.path.find("torch/") == std::string::npos)
-      sources.push_back(std::move(header));
+
+  [[nodiscard]] const std::vector<Source>& sources() const { return sources_; }
+
+  /// Of a file as it is included: "text", "torch/files". A public header stands in the room of the source of its name,
+  /// else in the only one that defines its functions; "" if there is none.
+  [[nodiscard]] std::string room(const std::string& path) const {
+    if (!path.starts_with("perfpred/")) {
+      const std::size_t from = path.starts_with("torch/") ? 6 : 0;
+      return path.find('/', from) == std::string::npos ? "" : path.substr(0, path.find('/', from));
+    }
+    const auto defined = rooms_of_definitions_.find(path);
+    if (defined == rooms_of_definitions_.end()) return {};
+    if (const auto own = sources_of_name_.find(path); own != sources_of_name_.end()) return own->second;
+    return defined->second.size() == 1 ? *defined->second.begin() : "";
   }
-  EXPECT_THAT(arrows_back(sources, rooms,
-                          [&](const std::string& header) {
-                            const auto found = public_rooms.find(header);
-                            return found == public_rooms.end() ? room_of(header) : found->second;
-                          }),
-              testing::IsEmpty());
+
+  /// "function in a.cpp, declared in b.h" for each that is defined in another room than all of its declarations.
+  [[nodiscard]] std::vector<std::string> strayed() const {
+    std::vector<std::string> found;
+    for (const auto& [function, source, headers] : definitions_) {
+      const bool at_home =
+          std::any_of(headers.begin(), headers.end(), [&, own = room(source)](const std::string& header) {
+            const std::string declared = room(header);
+            return declared.empty() || declared == own;
+          });
+      if (!at_home) found.push_back(function + " in " + source + ", declared in " + *headers.begin());
+    }
+    return found;
+  }
+
+ private:
+  struct Definition {
+    std::string function, source;
+    std::set<std::string> headers;  // that declare it, or define its class
+  };
+
+  void note(const Source& source, const Statement& statement) {
+    if (!source.path.ends_with(".h")) return;
+    if (const std::string name = class_defined_by(statement); !name.empty()) declaring_[name].insert(source.path);
+    if (statement.has_body) return;
+    if (const std::string name = function_of(statement); !name.empty()) declaring_[name].insert(source.path);
+  }
+
+  void note_definitions(const Source& source) {
+    for (const Statement& statement : source.statements) {
+      if (!statement.has_body || statement.is_private) continue;
+      const std::string name = function_of(statement);
+      const auto declared = declaring_.find(name.substr(0, name.find("::")));
+      if (name.empty() || declared == declaring_.end()) continue;
+      definitions_.push_back({name, source.path, declared->second});
+      for (const std::string& header : declared->second) {
+        rooms_of_definitions_[header].insert(room(source.path));
+        if (fs::path(header).stem() == fs::path(source.path).stem()) sources_of_name_[header] = room(source.path);
+      }
+    }
+  }
+
+  std::vector<Source> sources_;
+  std::map<std::string, std::set<std::string>> declaring_;  // headers, by class or function
+  std::vector<Definition> definitions_;
+  std::map<std::string, std::set<std::string>> rooms_of_definitions_;  // by header
+  std::map<std::string, std::string> sources_of_name_;                 // the room of a header's own source
+};
+
+const House& house() {
+  static const House all;
+  return all;
 }
 
+bool is_of_torch(const Source& source) { return source.path.find("torch/") != std::string::npos; }
+
+TEST(Layout, NoRoomOfCoreIncludesALaterOne) {
+  auto sources = house().sources();
+  std::erase_if(sources, is_of_torch);
+  EXPECT_THAT(arrows_back(sources, rooms, [](const std::string& file) { return house().room(file); }),
+              ::testing::IsEmpty());
+}
+
+/// Includes and definitions that wait for their functions to move; a test fails where one of them is gone.
+const std::set<std::string> torch_arrows_back = {"torch/files/operator_library.cpp includes perfpred/torch/trace.h",
+                                                 "torch/network/file_network.cpp includes perfpred/torch/trace.h",
+                                                 "torch/train/training_data.cpp includes perfpred/torch/trace.h",
+                                                 "torch/measure/collected_file.cpp includes perfpred/torch/trace.h"};
+const std::set<std::string> strayed_definitions = {
+    "build_network in workload/workload.cpp, declared in network/layers.h",
+    "Workload::graph in step/op_graph.cpp, declared in perfpred/workload.h",
+    "Workload::params in step/op_graph.cpp, declared in perfpred/workload.h",
+    "Workload::steps_per_epoch in step/op_graph.cpp, declared in perfpred/workload.h",
+    "load_operators in torch/files/operator_library.cpp, declared in perfpred/torch/trace.h",
+    "pt2_name in torch/network/file_network.cpp, declared in perfpred/torch/trace.h",
+    "pt2_workload in torch/network/file_network.cpp, declared in perfpred/torch/trace.h",
+    "torchscript_name in torch/network/file_network.cpp, declared in perfpred/torch/trace.h"};
+
 TEST(Layout, NoRoomOfTorchIncludesALaterOne) {
-  auto sources = sources_below(root / "src");
-  std::erase_if(sources, std::not_fn(is_torch));
+  auto sources = house().sources();
+  std::erase_if(sources, std::not_fn(is_of_torch));
   const auto room = [](const std::string& file) {
-    return file.find("torch/") == 0 ? room_of(file.substr(6)) : std::string();  // core's rooms are others
+    const std::string own = house().room(file);
+    return own.starts_with("torch/") ? own.substr(6) : std::string();  // core's rooms are others
   };
-  EXPECT_THAT(arrows_back(sources, torch_rooms, room), testing::IsEmpty());
+  EXPECT_THAT(arrows_back(sources, torch_rooms, room), ::testing::UnorderedElementsAreArray(torch_arrows_back));
+}
+
+TEST(Layout, FunctionsAreDefinedInTheRoomOfTheirDeclaration) {
+  EXPECT_THAT(house().strayed(), ::testing::UnorderedElementsAreArray(strayed_definitions));
 }
 
 TEST(Layout, CoreNeverSeesLibTorch) {
   const std::regex torch("^(torch|ATen|c10|caffe2|cuda)[/_].*|^perfpred/torch/.*");
   for (const fs::path& folder : {root / "src", root / "include/perfpred"}) {
     for (const Source& source : sources_below(folder)) {
-      if (is_torch(source)) continue;
+      if (is_of_torch(source)) continue;
       for (const std::string& include : source.includes) {
         EXPECT_FALSE(std::regex_match(include, torch)) << source.path << " includes " << include;
       }
     }
-  }
-}
-
-TEST(Layout, NoSourceHasMoreThan500Lines) {
-  for (const char* folder : {"src", "include", "examples", "tests", "benchmarks", "python"}) {
-    for (const Source& source : sources_below(root / folder)) EXPECT_LE(source.lines, 500U) << source.path;
   }
 }
 
@@ -161,25 +243,17 @@ TEST(Layout, FewPlacesTurnATextIntoADevice) {
                                                    testing::Pair("workload", 1)));
 }
 
-TEST(Layout, ThePublicInterfaceStaysSmall) {
-  std::size_t headers = 0;
-  for (const auto& entry : fs::directory_iterator(root / "include/perfpred")) {
-    if (entry.path().extension() == ".h") ++headers;
-  }
-  EXPECT_LE(headers, 22U);
-}
-
 /// What the public headers do not declare is not exported, but for registries, which all components share.
 TEST(Layout, PrivateHeadersExportNothing) {
   std::set<std::string> exporting;
-  for (const Source& source : sources_below(root / "src")) {
-    std::ifstream file(root / "src" / source.path);
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    if (text.find("PERFPRED_API") != std::string::npos) exporting.insert(source.path);
+  for (const Source& source : house().sources()) {
+    if (source.path.starts_with("perfpred/")) continue;
+    if (text_of(root / "src" / source.path).find("PERFPRED_API") != std::string::npos) exporting.insert(source.path);
   }
-  EXPECT_THAT(exporting, testing::IsSubsetOf(std::set<std::string>{"model/kinds/ann.h", "model/kinds/trees.h",
-                                                                   "plan/devices/branch_and_cut.h",
-                                                                   "step/graph_folder.h", "step/op_rules.h"}));
+  EXPECT_THAT(exporting, ::testing::IsSubsetOf(std::set<std::string>{"model/kinds/ann.h", "model/kinds/trees.h",
+                                                                     "plan/devices/branch_and_cut.h",
+                                                                     "step/graph_folder.h", "step/op_rules.h"}));
 }
 
 }  // namespace
+}  // namespace perfpred::testing

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/evaluation.h"
+#include "evaluate/protocol.h"
 #include "made_up_machines.h"
 #include "made_up_rows.h"
 #include "model/ops/op_regression.h"

@@ -88,6 +88,19 @@ std::string head_of(const File& file) {
   }
 }
 
+/// Reads the rest of the last line, whose beginning the buffer has. @param offset  of the buffer in the file
+void read_to_line_end(const File& file, std::size_t offset, std::string& buffer) {
+  const std::size_t end = buffer.size();
+  while (buffer.back() != '\n') {
+    const std::size_t before = buffer.size();
+    file.read(offset + before, std::size_t{1} << 12, buffer);
+    const std::size_t feed = buffer.find('\n', before);
+    if (feed != std::string::npos) buffer.resize(feed + 1);
+    if (buffer.size() == before) buffer += '\n';
+    if (buffer.size() > end + max_line_bytes) throw InputError("a line is too long");
+  }
+}
+
 /// Adds the lines that begin in the chunk of bytes from `begin`.
 /// @param whole  whether a line begins at `begin` for certain
 /// @throws InputError, without a place, if one of them is not a run
@@ -99,14 +112,7 @@ void add_chunk(const File& file, std::size_t begin, bool whole, const std::strin
   const std::size_t end = buffer.size();
   std::size_t at = whole ? 0 : buffer.find('\n') + 1;  // 0: this line is longer than the chunk
   if (at >= end || (!whole && at == 0)) return;
-  while (buffer.back() != '\n') {  // the rest of the last line
-    const std::size_t before = buffer.size();
-    file.read(offset + before, std::size_t{1} << 12, buffer);
-    const std::size_t feed = buffer.find('\n', before);
-    if (feed != std::string::npos) buffer.resize(feed + 1);
-    if (buffer.size() == before) buffer += '\n';
-    if (buffer.size() > end + max_line_bytes) throw InputError("a line is too long");
-  }
+  read_to_line_end(file, offset, buffer);
   if (std::memchr(buffer.data(), '\0', buffer.size()) != nullptr) throw InputError("a NUL byte");
   while (at < end) {
     char* line = buffer.data() + at;

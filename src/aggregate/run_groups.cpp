@@ -53,36 +53,44 @@ void check_summable(std::string_view name, double value) {
   }
 }
 
+/// What a run counts by, and why it is rejected.
+struct RunFigures {
+  std::optional<double> seconds, images_per_sec;
+  std::optional<Rejection> rejection;
+};
+
+/// The median of epochs that agree, and the throughput that follows from it.
+RunFigures robust_figures(const Run& run) {
+  if (run.timing != Timing::epochs || run.epoch_times.size() < 2) return {run.avg_time_sec, {}, {}};
+  const auto timed = timed_epochs(run);
+  const auto [shortest, longest] = std::minmax_element(timed.begin(), timed.end());
+  if (*longest > max_ratio * *shortest) return {run.avg_time_sec, run.images_per_sec, Rejection::epochs_disagree};
+  return {median({timed.begin(), timed.end()}), {}, {}};
+}
+
+/// @throws InputError if a time or a throughput is too large or small to be summed
+RunFigures figures_of(const Run& run, Aggregator::Label label) {
+  RunFigures figures = {run.avg_time_sec, run.images_per_sec, {}};
+  if (run.outcome != Outcome::ok) {
+    figures.rejection = rejection_for(run.outcome);
+  } else if (label == Aggregator::Label::robust) {
+    figures = robust_figures(run);
+  }
+  if (!figures.seconds) return figures;
+  check_summable("the time of an epoch", *figures.seconds);
+  if (!figures.images_per_sec)
+    figures.images_per_sec = static_cast<double>(run.workload.train_images) / *figures.seconds;
+  check_summable("images_per_sec", *figures.images_per_sec);
+  return figures;
+}
+
 }  // namespace
 
 std::optional<Rejection> RunGroup::add(const Run& run, Aggregator::Label label) {
   if (run.epoch_rel_sem && *run.epoch_rel_sem > max_summable) {
     throw_bad_value({{}, 0, "epoch_rel_sem"}, number_text(run.epoch_rel_sem), "at most 1e100");
   }
-  const auto images = static_cast<double>(workload.train_images);
-  std::optional<Rejection> rejection;
-  if (run.outcome != Outcome::ok) rejection = rejection_for(run.outcome);
-  std::optional<double> seconds = run.avg_time_sec;
-  std::optional<double> images_per_sec = run.images_per_sec;
-  const bool robust = label == Aggregator::Label::robust;
-  if (robust && !rejection) {
-    if (run.timing == Timing::epochs && run.epoch_times.size() > 1) {
-      const auto timed = timed_epochs(run);
-      const auto [shortest, longest] = std::minmax_element(timed.begin(), timed.end());
-      if (*longest > max_ratio * *shortest) {
-        rejection = Rejection::epochs_disagree;
-      } else {
-        seconds = median({timed.begin(), timed.end()});
-      }
-    }
-    if (!rejection) images_per_sec = std::nullopt;  // follows from the label
-  }
-  if (seconds) {
-    check_summable("the time of an epoch", *seconds);
-    if (!images_per_sec) images_per_sec = images / *seconds;
-    check_summable("images_per_sec", *images_per_sec);
-  }
-
+  const auto [seconds, images_per_sec, rejection] = figures_of(run, label);
   min_params = min_params == 0 ? run.params : std::min(min_params, run.params);
   max_params = std::max(max_params, run.params);
   if (rejection) ++n_rejected;

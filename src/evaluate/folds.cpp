@@ -42,37 +42,38 @@ void keep_some(Fold& fold, std::span<const AggregateRow> rows, const ProtocolOpt
   std::shuffle(workloads.begin(), workloads.end(), random);
   std::vector<std::size_t> scored;
   for (std::size_t i = static_cast<std::size_t>(options.own_rows); i < workloads.size(); ++i) {
-    for (const std::size_t place : workloads[i]) scored.push_back(fold.test[place]);
+    for (const std::size_t index : workloads[i]) scored.push_back(fold.test[index]);
   }
   fold.test = std::move(scored);
+}
+
+std::vector<Fold> random_folds(std::span<const AggregateRow> rows, const ProtocolOptions& options) {
+  const std::vector<std::vector<std::size_t>> workloads = rows_by_workload(rows);
+  if (options.folds < 2 || static_cast<std::size_t>(options.folds) > workloads.size()) {
+    throw InputError(fmt::format("{} workloads cannot make {} folds", workloads.size(), options.folds));
+  }
+  if (options.repeats < 1) throw InputError("repeats is not positive");
+  std::vector<Fold> folds;
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    std::vector<std::vector<std::size_t>> order = workloads;
+    std::mt19937_64 random(options.seed * 1'000'003U + static_cast<std::uint64_t>(repeat));
+    std::shuffle(order.begin(), order.end(), random);
+    for (int part = 0; part < options.folds; ++part) {
+      Fold fold{fmt::format("repeat={};fold={}", repeat, part), repeat, {}, {}};
+      for (auto i = static_cast<std::size_t>(part); i < order.size(); i += static_cast<std::size_t>(options.folds)) {
+        fold.test.insert(fold.test.end(), order[i].begin(), order[i].end());
+      }
+      fold.train = all_but(fold.test, rows.size());
+      folds.push_back(std::move(fold));
+    }
+  }
+  return folds;
 }
 
 }  // namespace
 
 std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protocol, const ProtocolOptions& options) {
-  std::vector<Fold> folds;
-  if (protocol == Protocol::kfold) {
-    const std::vector<std::vector<std::size_t>> workloads = rows_by_workload(rows);
-    if (options.folds < 2 || static_cast<std::size_t>(options.folds) > workloads.size()) {
-      throw InputError(fmt::format("{} workloads cannot make {} folds", workloads.size(), options.folds));
-    }
-    if (options.repeats < 1) throw InputError("repeats is not positive");
-    for (int repeat = 0; repeat < options.repeats; ++repeat) {
-      std::vector<std::vector<std::size_t>> order = workloads;
-      std::mt19937_64 random(options.seed * 1'000'003U + static_cast<std::uint64_t>(repeat));
-      std::shuffle(order.begin(), order.end(), random);
-      for (int part = 0; part < options.folds; ++part) {
-        Fold fold{fmt::format("repeat={};fold={}", repeat, part), repeat, {}, {}};
-        for (std::size_t i = static_cast<std::size_t>(part); i < order.size();
-             i += static_cast<std::size_t>(options.folds)) {
-          fold.test.insert(fold.test.end(), order[i].begin(), order[i].end());
-        }
-        fold.train = all_but(fold.test, rows.size());
-        folds.push_back(std::move(fold));
-      }
-    }
-    return folds;
-  }
+  if (protocol == Protocol::kfold) return random_folds(rows, options);
   std::map<std::string, Fold> by_name;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string name = left_out_name(protocol, rows[i].workload);
@@ -81,6 +82,7 @@ std::vector<Fold> make_folds(std::span<const AggregateRow> rows, Protocol protoc
   if (by_name.size() < 2)
     throw InputError(
         fmt::format("nothing to leave out: all rows have {}", by_name.empty() ? "no time" : by_name.begin()->first));
+  std::vector<Fold> folds;
   for (auto& [name, fold] : by_name) {
     if (protocol == Protocol::lono && options.own_rows > 0) keep_some(fold, rows, options);
     fold.train = all_but(fold.test, rows.size());
@@ -114,14 +116,14 @@ std::vector<std::vector<std::size_t>> rows_by_workload(std::span<const Aggregate
 }
 
 std::vector<std::size_t> flatten(std::span<const std::vector<std::size_t>> groups) {
-  std::vector<std::size_t> places;
-  for (const auto& group : groups) places.insert(places.end(), group.begin(), group.end());
-  return places;
+  std::vector<std::size_t> indices;
+  for (const auto& group : groups) indices.insert(indices.end(), group.begin(), group.end());
+  return indices;
 }
 
-std::vector<std::size_t> all_but(const std::vector<std::size_t>& places, std::size_t count) {
+std::vector<std::size_t> all_but(const std::vector<std::size_t>& indices, std::size_t count) {
   std::vector<bool> held(count, false);
-  for (const std::size_t i : places) held[i] = true;
+  for (const std::size_t i : indices) held[i] = true;
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < count; ++i) {
     if (!held[i]) others.push_back(i);
@@ -129,9 +131,9 @@ std::vector<std::size_t> all_but(const std::vector<std::size_t>& places, std::si
   return others;
 }
 
-std::vector<AggregateRow> pick(std::span<const AggregateRow> rows, const std::vector<std::size_t>& places) {
+std::vector<AggregateRow> pick(std::span<const AggregateRow> rows, const std::vector<std::size_t>& indices) {
   std::vector<AggregateRow> picked;
-  for (const std::size_t i : places) picked.push_back(rows[i]);
+  for (const std::size_t i : indices) picked.push_back(rows[i]);
   return picked;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "evaluate/metrics.h"
+
 #include <perfpred/error.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-
-#include "evaluate/evaluation.h"
 
 namespace perfpred {
 

@@ -86,6 +86,50 @@ OpEvaluation started(const OpFolder& folder) {
   return result;
 }
 
+/// Scores rows of a class that has no split by leaving out each of five random parts.
+void score_by_folds(const OpRows& rows, const OpFolder& folder, OpEvaluation& result) {
+  constexpr std::size_t folds = 5;
+  std::mt19937_64 random(0);
+  std::array<OpRows, folds> parts;
+  for (const OpRow* row : rows) parts[random() % folds].push_back(row);
+  for (std::size_t fold = 0; fold < folds; ++fold) {
+    OpRows others;
+    for (std::size_t i = 0; i < folds; ++i) {
+      if (i != fold) others.insert(others.end(), parts[i].begin(), parts[i].end());
+    }
+    if (others.size() < KernelModels::min_rows) {
+      result.notes.push_back(fmt::format("{}: {} rows of op_{}.csv are not scored: the other {} are too few for a fit",
+                                         folder.path, parts[fold].size(), formula(rows.front()->kernel.kind).name,
+                                         others.size()));
+      continue;
+    }
+    score(KernelModels::fit(others, folder.gpus), parts[fold], folder, true, result);
+  }
+}
+
+/// Scores the test rows of a class. Those of devices without training rows are left out of the kinds.
+void score_test_rows(const KernelModels& models, const OpRows& rows, const OpFolder& folder, OpEvaluation& result) {
+  std::set<std::string> seen;
+  for (const OpRow* row : rows) {
+    if (!row->test) seen.insert(row->gpu);
+  }
+  OpRows known, unknown;
+  for (const OpRow* row : rows) {
+    if (row->test) (seen.count(row->gpu) != 0 ? known : unknown).push_back(row);
+  }
+  score(models, known, folder, true, result);
+  score(models, unknown, folder, false, result);
+}
+
+/// Moves so many random rows from `scored` to the probe of their device.
+void take_probe(KernelModels& models, OpRows& scored, std::size_t count, const Hardware& device,
+                std::mt19937_64& random) {
+  for (std::size_t i = 0; i < count; ++i) std::swap(scored[i], scored[i + random() % (scored.size() - i)]);
+  const auto end = scored.begin() + static_cast<std::ptrdiff_t>(count);
+  models.probe(device, OpRows(scored.begin(), end));
+  scored.erase(scored.begin(), end);
+}
+
 }  // namespace
 
 void ErrorSample::add(double measured, double predicted, double half_width) {
@@ -129,47 +173,20 @@ OpEvaluation evaluate_op_test(const OpFolder& train, const OpFolder& test) {
 }
 
 OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
-  constexpr std::size_t folds = 5;
   OpEvaluation result = started(folder);
   OpRows train;
   for (const OpRows& rows : by_class(pointers_to(folder.rows))) {
-    if (rows.empty()) continue;
     if (has_split(rows)) {
       std::copy_if(rows.begin(), rows.end(), std::back_inserter(train), [](const OpRow* row) { return !row->test; });
-      continue;
-    }
-    train.insert(train.end(), rows.begin(), rows.end());  // for the networks
-    std::mt19937_64 random(0);
-    std::array<OpRows, folds> parts;
-    for (const OpRow* row : rows) parts[random() % folds].push_back(row);
-    for (std::size_t fold = 0; fold < folds; ++fold) {
-      OpRows others;
-      for (std::size_t i = 0; i < folds; ++i) {
-        if (i != fold) others.insert(others.end(), parts[i].begin(), parts[i].end());
-      }
-      if (others.size() < KernelModels::min_rows) {
-        result.notes.push_back(
-            fmt::format("{}: {} rows of op_{}.csv are not scored: the other {} are too few for a fit", folder.path,
-                        parts[fold].size(), formula(rows.front()->kernel.kind).name, others.size()));
-        continue;
-      }
-      score(KernelModels::fit(others, folder.gpus), parts[fold], folder, true, result);
+    } else if (!rows.empty()) {
+      train.insert(train.end(), rows.begin(), rows.end());  // for the networks
+      score_by_folds(rows, folder, result);
     }
   }
   const KernelModels models = KernelModels::fit(train, folder.gpus);
   note_set_aside(models, result);
   for (const OpRows& rows : by_class(pointers_to(folder.rows))) {
-    if (!has_split(rows)) continue;
-    std::set<std::string> seen;
-    for (const OpRow* row : rows) {
-      if (!row->test) seen.insert(row->gpu);
-    }
-    OpRows known, unknown;
-    for (const OpRow* row : rows) {
-      if (row->test) (seen.count(row->gpu) != 0 ? known : unknown).push_back(row);
-    }
-    score(models, known, folder, true, result);
-    score(models, unknown, folder, false, result);
+    if (has_split(rows)) score_test_rows(models, rows, folder, result);
   }
   score_networks(models, folder, {}, result);
   return result;
@@ -193,9 +210,8 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
     for (std::size_t kind = 0; kind < kernel_classes; ++kind) {
       const bool split = has_split(parts[kind]);
       OpRows scored;
-      for (const OpRow* row : parts[kind]) {
-        if (row->gpu == device && (row->test || !split)) scored.push_back(row);
-      }
+      std::copy_if(parts[kind].begin(), parts[kind].end(), std::back_inserter(scored),
+                   [&](const OpRow* row) { return row->gpu == device && (row->test || !split); });
       if (scored.empty() || !models.classes[kind]) continue;
       if (scored.size() <= probe_rows) {
         result.notes.push_back(fmt::format("{}: op_{}.csv has {} rows of {}: too few for a probe of {}", folder.path,
@@ -203,14 +219,7 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
                                            probe_rows));
         continue;
       }
-      if (probe_rows > 0) {
-        for (std::size_t i = 0; i < probe_rows; ++i) {
-          std::swap(scored[i], scored[i + random() % (scored.size() - i)]);
-        }
-        const auto end = scored.begin() + static_cast<std::ptrdiff_t>(probe_rows);
-        models.probe(folder.gpus.at(device), OpRows(scored.begin(), end));
-        scored.erase(scored.begin(), end);
-      }
+      if (probe_rows > 0) take_probe(models, scored, probe_rows, folder.gpus.at(device), random);
       score(models, scored, folder, true, result);
     }
     score_networks(models, folder, device, result);

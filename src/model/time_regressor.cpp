@@ -13,7 +13,6 @@
 
 #include "model/lognormal.h"
 #include "model/model_state.h"
-#include "model/published.h"
 #include "model/training_rows.h"
 #include "text/files.h"
 #include "text/hash.h"
@@ -60,11 +59,31 @@ AggregateRow row_of(const Run& run) {
 }  // namespace
 
 struct TimeRegressor::Impl {
+  /// The state that predictions read while observe() prepares the next one.
+  class CurrentState {
+   public:
+    explicit CurrentState(std::unique_ptr<const ModelState> first) : state_(std::move(first)) {}
+
+    [[nodiscard]] std::shared_ptr<const ModelState> read() const {
+      const std::lock_guard lock(mutex_);
+      return state_;
+    }
+
+    void replace(std::shared_ptr<const ModelState> next) {
+      const std::lock_guard lock(mutex_);
+      state_.swap(next);
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<const ModelState> state_;
+  };
+
   const RegressorKind& kind;
   const std::string kind_name{kind.name};
   DeviceCatalogue devices;
   const Workload example;  // of the largest group
-  Published<ModelState> state;
+  CurrentState state;
   std::mutex observing;
 
   [[nodiscard]] ResolvedDevice device_of(const Workload& workload) const { return devices.resolve(workload.device); }

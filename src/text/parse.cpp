@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -41,19 +42,35 @@ std::string ValuePlace::prefix() const {
 }
 
 bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    if ((first > 0x7f && first < 0xc2) || first > 0xf4) return false;
-    const std::size_t length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (length > text.size() - i) return false;
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      // Neither a longer form than needed, nor a surrogate, nor beyond U+10FFFF.
-      const unsigned low = k == 1 && first == 0xe0 ? 0xa0 : k == 1 && first == 0xf0 ? 0x90 : 0x80;
-      const unsigned high = k == 1 && first == 0xed ? 0x9f : k == 1 && first == 0xf4 ? 0x8f : 0xbf;
-      if (next < low || next > high) return false;
+  struct Form {
+    unsigned char first_low, first_high;
+    std::size_t length;
+    unsigned char second_low, second_high;  // of the second byte; later ones are 80..BF
+  };
+  // "Well-Formed UTF-8 Byte Sequences", the Unicode Standard, table 3-7.
+  static constexpr auto forms = std::to_array<Form>({{0x00, 0x7f, 1, 0, 0},
+                                                     {0xc2, 0xdf, 2, 0x80, 0xbf},
+                                                     {0xe0, 0xe0, 3, 0xa0, 0xbf},
+                                                     {0xe1, 0xec, 3, 0x80, 0xbf},
+                                                     {0xed, 0xed, 3, 0x80, 0x9f},
+                                                     {0xee, 0xef, 3, 0x80, 0xbf},
+                                                     {0xf0, 0xf0, 4, 0x90, 0xbf},
+                                                     {0xf1, 0xf3, 4, 0x80, 0xbf},
+                                                     {0xf4, 0xf4, 4, 0x80, 0x8f}});
+  const auto is_in = [](char c, unsigned char low, unsigned char high) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= low && byte <= high;
+  };
+  while (!text.empty()) {
+    const auto form = std::find_if(forms.begin(), forms.end(), [&](const Form& known) {
+      return is_in(text.front(), known.first_low, known.first_high);
+    });
+    if (form == forms.end() || form->length > text.size()) return false;
+    if (form->length > 1 && !is_in(text[1], form->second_low, form->second_high)) return false;
+    for (std::size_t i = 2; i < form->length; ++i) {
+      if (!is_in(text[i], 0x80, 0xbf)) return false;
     }
-    i += length;
+    text.remove_prefix(form->length);
   }
   return true;
 }

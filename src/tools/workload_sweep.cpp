@@ -41,6 +41,13 @@ void check_of_step(std::string_view network, std::string_view field) {
   throw InputError(fmt::format("{} is given; a captured step has its own", field));
 }
 
+/// @throws InputError for a column with a value that a captured step decides
+void check_of_step(const CsvReader& csv, std::string_view network) {
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (!csv.text(csv.optional(column.name)).empty()) check_of_step(network, column.name);
+  }
+}
+
 /// with_field(), but that threads follow the device unless they are given.
 Workload with_value(std::span<const Workload> bases, const Workload& workload, const std::string& field,
                     const std::string& value, bool has_threads) {
@@ -56,6 +63,15 @@ bool is_of_family(const SweptField& field) { return field.name == "depth" || fie
 bool takes(std::string_view network, const SweptField& field) {
   if (is_of_family(field)) return network == "cifar_cnn";
   return !is_of_step(field.name) || !is_captured_step(network);
+}
+
+/// @throws InputError for a field with several values
+void check_single(const std::vector<SweptField>& fields) {
+  for (const SweptField& field : fields) {
+    if ((field.name == "network" ? whole_networks(field.values) : field.values).size() > 1) {
+      throw InputError(fmt::format("{}: only one value is possible beside a table of configurations", field.name));
+    }
+  }
 }
 
 /// What the rows of a table left to a field that is given beside it.
@@ -153,11 +169,7 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
                                           const std::vector<SweptField>& fields,
                                           const std::function<std::string(const std::string&)>& name_of,
                                           const std::function<void(const Workload&)>& use) {
-  for (const SweptField& field : fields) {
-    if ((field.name == "network" ? whole_networks(field.values) : field.values).size() > 1) {
-      throw InputError(fmt::format("{}: only one value is possible beside a table of configurations", field.name));
-    }
-  }
+  check_single(fields);
   CsvReader csv(path);
   const CsvColumn network = csv.optional("network"), device = csv.optional("device");
   const CsvColumn images = csv.optional("train_images");
@@ -185,9 +197,7 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
       if (is_captured_step(filled.network) && !has_images && csv.text(images).empty()) {
         throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
       }
-      for (const WorkloadColumn& column : workload_columns()) {
-        if (!csv.text(csv.optional(column.name)).empty()) check_of_step(filled.network, column.name);
-      }
+      check_of_step(csv, filled.network);
     });
     workloads.push_back(reader.read(csv, filled));
     workloads.back().device = filled.device;

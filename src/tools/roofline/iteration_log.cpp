@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "statistics/moments.h"
 #include "text/csv.h"
@@ -19,6 +18,8 @@
 
 namespace perfpred {
 namespace {
+
+constexpr double max_wall_to_timer = 1.02;  // beyond, the timer did not wait for the device
 
 struct Iteration {
   std::int64_t index;
@@ -72,21 +73,109 @@ std::string zoo_spelling(std::string_view name) {
   return std::string(name);
 }
 
-/// The workload that the current row names. `settings`: the optional columns that describe it further.
-Workload workload_of(const CsvReader& csv, std::string_view network, std::int64_t batch_size, std::string_view device,
-                     std::span<const CsvColumn> settings) {
-  try {
-    Workload workload = Workload::zoo(zoo_spelling(network), batch_size);
-    workload.device = device;
-    workload.optimizer = Optimizer::nesterov;
-    workload.precision = Precision::unknown;
-    for (const CsvColumn& column : settings) {
-      if (!csv.text(column).empty()) workload = with_field(std::move(workload), column.name, csv.text(column));
+/// The columns of an iteration log, under either of their names.
+class IterationTable {
+ public:
+  IterationTable(const std::string& path, std::set<std::string>& missing_columns) : csv_(path) {
+    const CsvColumn environment = csv_.optional("environment");
+    env_ = environment.index ? environment : csv_.required("env");
+    device_ = environment.index ? environment : csv_.required("device");
+    const CsvColumn model = csv_.optional("model");
+    network_ = model.index && !csv_.optional("network").index ? model : csv_.required("network");
+    batch_size_ = csv_.required("batch_size");
+    index_ = csv_.required("iter_idx");
+    time_ = csv_.required("iter_time_ms");
+    rate_ = csv_.required("imgs_per_sec");
+    timestamp_ = csv_.required("timestamp");
+    epoch_ = csv_.optional("epoch");
+    settings_ = {csv_.optional("layout")};
+    for (const char* name : {"input", "classes", "optimizer", "precision"}) {
+      settings_.push_back(csv_.optional(name));
+      if (!settings_.back().index) missing_columns.insert(name);
     }
-    return workload;
-  } catch (const InputError& error) {
-    throw InputError(csv.place("").prefix() + error.what());
   }
+
+  [[nodiscard]] bool next() { return csv_.next(); }
+  [[nodiscard]] std::string place() const { return csv_.place("").prefix(); }
+  [[nodiscard]] std::string_view environment() const { return csv_.text(env_); }
+
+  [[nodiscard]] Iteration iteration() const {
+    return {csv_.integer(index_), epoch_.index ? std::optional(csv_.integer(epoch_)) : std::nullopt,
+            csv_.positive(time_), csv_.positive(rate_), csv_.finite(timestamp_)};
+  }
+
+  /// What the row says of its workload, as it stands there: rows with the same text belong together.
+  [[nodiscard]] std::string stated() const {
+    std::string text;
+    for (const CsvColumn& column : {env_, device_, network_, batch_size_}) text.append(csv_.text(column)) += '\n';
+    for (const CsvColumn& column : settings_) text.append(csv_.text(column)) += '\n';
+    return text;
+  }
+
+  /// @throws InputError with its place for a row that names no workload
+  [[nodiscard]] Workload workload() const {
+    const std::int64_t batch_size = csv_.positive_integer(batch_size_);
+    try {
+      Workload workload = Workload::zoo(zoo_spelling(csv_.text(network_)), batch_size);
+      workload.device = csv_.text(device_);
+      workload.optimizer = Optimizer::nesterov;
+      workload.precision = Precision::unknown;
+      for (const CsvColumn& column : settings_) {
+        if (!csv_.text(column).empty()) workload = with_field(std::move(workload), column.name, csv_.text(column));
+      }
+      return workload;
+    } catch (const InputError& error) {
+      throw InputError(place() + error.what());
+    }
+  }
+
+ private:
+  CsvReader csv_;
+  CsvColumn env_, device_, network_, batch_size_, index_, time_, rate_, timestamp_, epoch_;
+  std::vector<CsvColumn> settings_;  // the optional columns that describe a workload further
+};
+
+/// The group of a row whose workload this log has not named before. @throws InputError if an earlier log has this run
+Group& group_of(std::deque<Group>& groups, const IterationTable& table, const Iteration& first) {
+  const Workload workload = table.workload();
+  const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+    return group.environment == table.environment() && group.workload == workload;
+  });
+  const bool is_new = same == groups.end();
+  Group& group = is_new ? groups.emplace_back() : *same;
+  if (is_new) {
+    group.environment = table.environment();
+    group.workload = workload;
+    group.place = table.place();
+  }
+  group.last.reset();
+  group.held.reset();
+  if (!group.begins.insert({first.timestamp, first.timer_ms}).second) {
+    throw InputError(table.place() + "this run is in an earlier log, too");
+  }
+  return group;
+}
+
+void summarise(const Group& group, int warmup, IterationSummary& summary) {
+  const Workload& workload = group.workload;
+  const auto batch = static_cast<double>(workload.batch_size);
+  if (group.timer.n == 0) {
+    throw InputError(fmt::format("{}{}, batch size {}: no iteration is left without the first {} and the last",
+                                 group.place, workload.network, workload.batch_size, warmup));
+  }
+  const bool unsynchronised =
+      group.wall.n > 0 && group.wall.mean() > max_wall_to_timer * group.timer_beside_wall.mean();
+  const Moments& used = unsynchronised ? group.wall : group.timer;
+  const std::optional<double> deviation = used.n > 1 ? std::optional(used.deviation()) : std::nullopt;
+  summary.rows.push_back(
+      {group.environment, workload, used.n, used.mean(), deviation, used.min, used.max, batch / used.mean() * 1e3});
+  if (!unsynchronised) return;
+  const double wall_rate = batch / group.all_wall.mean() * 1e3;
+  summary.warnings.push_back(fmt::format(
+      "{}, {}, batch size {}: the timer saw {:.0f} % of the wall time, so it did not wait for the device; "
+      "the imgs_per_sec in the log are {:.0f} % too high; times are taken from the timestamps",
+      group.environment.empty() ? workload.device : group.environment, workload.network, workload.batch_size,
+      100 * group.timer_beside_wall.mean() / group.wall.mean(), 100 * (group.logged.mean() / wall_rate - 1)));
 }
 
 }  // namespace
@@ -96,73 +185,16 @@ IterationSummary summarise_iterations(std::span<const std::string> paths, int wa
   std::deque<Group> groups;
   IterationSummary summary;
   for (const std::string& path : paths) {
-    std::map<std::tuple<std::string, std::string, std::string, std::int64_t, std::string>, Group*> groups_of_file;
-    CsvReader csv(path);
-    const CsvColumn environment = csv.optional("environment");
-    const CsvColumn env = environment.index ? environment : csv.required("env");
-    const CsvColumn device = environment.index ? environment : csv.required("device");
-    const CsvColumn model = csv.optional("model");
-    const CsvColumn network = model.index && !csv.optional("network").index ? model : csv.required("network");
-    const CsvColumn batch_size = csv.required("batch_size"), index = csv.required("iter_idx");
-    const CsvColumn time = csv.required("iter_time_ms"), rate = csv.required("imgs_per_sec");
-    const CsvColumn timestamp = csv.required("timestamp"), epoch = csv.optional("epoch");
-    std::vector<CsvColumn> settings = {csv.optional("layout")};
-    for (const char* name : {"input", "classes", "optimizer", "precision"}) {
-      settings.push_back(csv.optional(name));
-      if (!settings.back().index) summary.missing_columns.insert(name);
-    }
-    while (csv.next()) {
-      const std::int64_t batch = csv.positive_integer(batch_size);
-      const Iteration iteration = {csv.integer(index), epoch.index ? std::optional(csv.integer(epoch)) : std::nullopt,
-                                   csv.positive(time), csv.positive(rate), csv.finite(timestamp)};
-      std::string stated;
-      for (const CsvColumn& column : settings) stated.append(csv.text(column)) += '\n';
-      Group*& group = groups_of_file[{std::string(csv.text(env)), std::string(csv.text(device)),
-                                      std::string(csv.text(network)), batch, stated}];
-      if (group == nullptr) {
-        const Workload workload = workload_of(csv, csv.text(network), batch, csv.text(device), settings);
-        const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-          return g.environment == csv.text(env) && g.workload == workload;
-        });
-        if (same == groups.end()) {
-          group = &groups.emplace_back();
-          group->environment = csv.text(env);
-          group->workload = workload;
-          group->place = csv.place("").prefix();
-        } else {
-          group = &*same;
-          group->last.reset();
-          group->held.reset();
-        }
-        if (!group->begins.insert({iteration.timestamp, iteration.timer_ms}).second) {
-          throw InputError(csv.place("").prefix() + "this run is in an earlier log, too");
-        }
-      }
+    std::map<std::string, Group*> groups_of_file;  // by what their rows state
+    IterationTable table(path, summary.missing_columns);
+    while (table.next()) {
+      const Iteration iteration = table.iteration();
+      Group*& group = groups_of_file[table.stated()];
+      if (group == nullptr) group = &group_of(groups, table, iteration);
       group->take(iteration, warmup);
     }
   }
-
-  for (const Group& group : groups) {
-    const auto batch = static_cast<double>(group.workload.batch_size);
-    if (group.timer.n == 0) {
-      throw InputError(fmt::format("{}{}, batch size {}: no iteration is left without the first {} and the last",
-                                   group.place, group.workload.network, group.workload.batch_size, warmup));
-    }
-    const bool unsynchronised = group.wall.n > 0 && group.wall.mean() > 1.02 * group.timer_beside_wall.mean();
-    const Moments& used = unsynchronised ? group.wall : group.timer;
-    const std::optional<double> deviation = used.n > 1 ? std::optional(used.deviation()) : std::nullopt;
-    summary.rows.push_back({group.environment, group.workload, used.n, used.mean(), deviation, used.min, used.max,
-                            batch / used.mean() * 1e3});
-    if (unsynchronised) {
-      const double wall_rate = batch / group.all_wall.mean() * 1e3;
-      summary.warnings.push_back(fmt::format(
-          "{}, {}, batch size {}: the timer saw {:.0f} % of the wall time, so it did not wait for the device; the "
-          "imgs_per_sec in the log are {:.0f} % too high; times are taken from the timestamps",
-          group.environment.empty() ? group.workload.device : group.environment, group.workload.network,
-          group.workload.batch_size, 100 * group.timer_beside_wall.mean() / group.wall.mean(),
-          100 * (group.logged.mean() / wall_rate - 1)));
-    }
-  }
+  for (const Group& group : groups) summarise(group, warmup, summary);
   if (groups.empty()) {
     throw InputError((paths.empty() ? "" : paths.front() + ": ") + std::string("has no iteration"));
   }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/roofline/ncu_metrics.h"
 
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
+#include <string>
 
 namespace perfpred {
 namespace {
@@ -41,12 +42,36 @@ const std::map<std::string_view, NcuMetric>& metrics() {
   return all;
 }
 
-/// Length of a thousands separator other than point and comma (apostrophe, blanks of several kinds) at this place.
-std::size_t blank_separator(std::string_view text) {
-  for (const std::string_view separator : {"'", " ", "\xC2\xA0", "\xE2\x80\xAF", "\xE2\x80\x89", "\xE2\x80\x99"}) {
-    if (text.starts_with(separator)) return separator.size();
+/// Length of a thousands separator (point, comma, apostrophe, blanks of several kinds) at this place.
+std::size_t separator(std::string_view text) {
+  for (const std::string_view known :
+       {".", ",", "'", " ", "\xC2\xA0", "\xE2\x80\xAF", "\xE2\x80\x89", "\xE2\x80\x99"}) {
+    if (text.starts_with(known)) return known.size();
   }
   return 0;
+}
+
+/// Appends what stands in front of the fraction, without its thousands separators. A group has two or three digits, the
+/// first may have one, the last has three; a sign or an exponent goes without groups.
+bool append_whole(std::string_view whole, std::string& plain) {
+  const bool zero_first = whole.starts_with('0');  // such a number has no groups: "0,125" is a fraction
+  bool grouped = false;
+  std::size_t digits = 0;  // of this group
+  while (!whole.empty()) {
+    if (const std::size_t used = separator(whole); used != 0) {
+      if (zero_first || digits > 3 || digits < (grouped ? 2U : 1U)) return false;
+      grouped = true;
+      digits = 0;
+      whole.remove_prefix(used);
+      continue;
+    }
+    const bool digit = std::isdigit(static_cast<unsigned char>(whole.front())) != 0;
+    if (grouped && !digit) return false;
+    digits += digit ? 1 : 0;
+    plain += whole.front();
+    whole.remove_prefix(1);
+  }
+  return !grouped || digits == 3;
 }
 
 }  // namespace
@@ -75,9 +100,9 @@ std::optional<double> ncu_unit_factor(std::string_view text, NcuUnit unit) {
     const auto found = seconds.find(text);
     return found == seconds.end() ? std::nullopt : std::optional(found->second);
   }
-  const auto is_base = [unit](std::string_view base) {
-    if (unit == NcuUnit::byte) return base == "byte" || base == "bytes" || base == "B";
-    return base == "inst" || base == "sector" || base == "ops" || base == "op" || base.empty();
+  static const std::set<std::string_view> bytes = {"byte", "bytes", "B"}, counts = {"inst", "sector", "ops", "op", ""};
+  const auto is_base = [&known = unit == NcuUnit::byte ? bytes : counts](std::string_view base) {
+    return known.contains(base);
   };
   if (is_base(text)) return 1;
   static const std::map<char, double> prefixes = {{'k', 1e3}, {'K', 1e3},  {'M', 1e6},
@@ -88,36 +113,12 @@ std::optional<double> ncu_unit_factor(std::string_view text, NcuUnit unit) {
 }
 
 std::optional<double> ncu_number(std::string_view text, char decimal) {
-  std::array<char, 64> plain{};
-  std::size_t length = 0, digits = 0;
-  bool grouped = false, fraction = false;
-  const bool zero_first = text.starts_with('0');  // such a number has no groups: "0,125" is a fraction
-  while (!text.empty()) {
-    const char c = text.front();
-    std::size_t used = 1;
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
-      ++digits;
-    } else if (c == decimal && !fraction) {
-      if (grouped && digits != 3) return std::nullopt;
-      fraction = true;
-    } else if ((c == 'e' || c == 'E' || c == '+' || c == '-') && (fraction || !grouped)) {
-      // of an exponent, or a sign; the conversion checks it
-    } else {
-      used = c == '.' || c == ',' ? 1 : blank_separator(text);
-      const bool whole_group = digits <= 3 && digits >= (grouped ? 2U : 1U);
-      if (used == 0 || fraction || c == decimal || zero_first || !whole_group) return std::nullopt;
-      grouped = true;
-      digits = 0;
-      text.remove_prefix(used);
-      continue;
-    }
-    if (length + 1 == plain.size()) return std::nullopt;
-    plain[length++] = c == decimal ? '.' : c;
-    text.remove_prefix(used);
-  }
-  if (grouped && !fraction && digits != 3) return std::nullopt;
+  const std::size_t point = text.find(decimal);
+  std::string plain;
+  if (!append_whole(text.substr(0, point), plain)) return std::nullopt;
+  if (point != text.npos) (plain += '.') += text.substr(point + 1);
   double value = 0;
-  const char* end = plain.data() + length;
+  const char* end = plain.data() + plain.size();
   const auto [stop, error] = std::from_chars(plain.data(), end, value);
   if (error != std::errc{} || stop != end || !std::isfinite(value)) return std::nullopt;
   return value;

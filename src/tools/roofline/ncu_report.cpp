@@ -145,7 +145,10 @@ class Reader {
       seen_.clear();
       return;
     }
-    if (columns_.count == 0) return;
+    if (columns_.count != 0) take_row();
+  }
+
+  void take_row() {
     if (fields_.size() != columns_.count) {
       fail(fmt::format("{} fields where the header has {}", fields_.size(), columns_.count));
     }
@@ -169,17 +172,19 @@ class Reader {
   std::optional<Columns> parse_header() const {
     Columns columns;
     std::optional<std::size_t> id, kernel;
+    const std::map<std::string_view, std::optional<std::size_t>*> wanted = {{"ID", &id},
+                                                                            {"\xEF\xBB\xBFID", &id},
+                                                                            {"Kernel Name", &kernel},
+                                                                            {"Process ID", &columns.process},
+                                                                            {"CC", &columns.capability},
+                                                                            {"Metric Name", &columns.metric},
+                                                                            {"Metric Unit", &columns.unit},
+                                                                            {"Metric Value", &columns.value}};
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       const std::string_view name = fields_[i];
-      if (name == "ID" || name == "\xEF\xBB\xBFID") id = i;
-      if (name == "Kernel Name") kernel = i;
-      if (name == "Process ID") columns.process = i;
-      if (name == "CC") columns.capability = i;
+      if (const auto found = wanted.find(name); found != wanted.end()) *found->second = i;
       if (name.starts_with("thread Domain:Push/Pop_Range")) columns.push_pop = i;
       if (name.starts_with("Id:Domain:Start/Stop_Range")) columns.start_stop = i;
-      if (name == "Metric Name") columns.metric = i;
-      if (name == "Metric Unit") columns.unit = i;
-      if (name == "Metric Value") columns.value = i;
       if (const auto metric = ncu_metric(name)) columns.wide.emplace_back(i, *metric);
     }
     if (!id || !kernel) return std::nullopt;
@@ -290,25 +295,29 @@ class Reader {
 
   [[nodiscard]] bool is_known(NcuCounter counter) const { return known_[at(counter)] > 0; }
 
+  /// Appends the counters of FLOPs that are missing: of a precision that has some, or of fp32 where there is none.
+  void add_missing_flops(std::vector<std::string>& missing) const {
+    bool any = is_known(tensor_ops) || is_known(tensor_instructions);
+    for (const auto& [first, letter] : {std::pair(fp32_add, 'f'), std::pair(fp16_add, 'h'), std::pair(fp64_add, 'd')}) {
+      constexpr std::array<const char*, 3> operations = {"add", "mul", "fma"};
+      std::vector<std::string> absent;
+      for (std::size_t i = 0; i < operations.size(); ++i) {
+        if (known_[at(first) + i] > 0) continue;
+        absent.push_back(fmt::format("smsp__sass_thread_inst_executed_op_{}{}_pred_on.sum", letter, operations[i]));
+      }
+      if (absent.size() == operations.size()) continue;
+      any = true;
+      missing.insert(missing.end(), absent.begin(), absent.end());
+    }
+    if (!any) missing.emplace_back("smsp__sass_thread_inst_executed_op_{fadd,fmul,ffma}_pred_on.sum");
+  }
+
   void check_metrics() const {
     std::vector<std::string> missing;
     if (!is_known(duration)) missing.emplace_back("gpu__time_duration.sum");
     if (!is_known(bytes) && !is_known(bytes_read)) missing.emplace_back("dram__bytes_read.sum");
     if (!is_known(bytes) && !is_known(bytes_written)) missing.emplace_back("dram__bytes_write.sum");
-    bool any = is_known(tensor_ops) || is_known(tensor_instructions), partial = false;
-    for (const auto& [first, letter] : {std::pair(fp32_add, 'f'), std::pair(fp16_add, 'h'), std::pair(fp64_add, 'd')}) {
-      std::vector<std::string> absent;
-      for (std::size_t i = 0; i < 3; ++i) {
-        constexpr std::array<const char*, 3> operations = {"add", "mul", "fma"};
-        if (known_[at(first) + i] > 0) continue;
-        absent.push_back(fmt::format("smsp__sass_thread_inst_executed_op_{}{}_pred_on.sum", letter, operations[i]));
-      }
-      if (absent.empty()) any = true;
-      if (absent.empty() || absent.size() == 3) continue;
-      partial = true;
-      missing.insert(missing.end(), absent.begin(), absent.end());
-    }
-    if (!any && !partial) missing.emplace_back("smsp__sass_thread_inst_executed_op_{fadd,fmul,ffma}_pred_on.sum");
+    add_missing_flops(missing);
     if (!missing.empty()) {
       throw InputError(fmt::format("{}: metrics are missing: {}", lines_.path(), fmt::join(missing, ", ")));
     }
@@ -338,11 +347,12 @@ class Reader {
     for (const NcuTotals& kernel : kernels_.all()) report.by_kernel.push_back(figures(kernel));
     std::stable_sort(report.by_kernel.begin(), report.by_kernel.end(),
                      [](const NcuTotals& a, const NcuTotals& b) { return a.time_sec > b.time_sec; });
-    warn(report.warnings);
+    warn_of_ranges(report.warnings);
+    warn_of_counters(report.warnings);
     return report;
   }
 
-  void warn(std::vector<std::string>& warnings) const {
+  void warn_of_ranges(std::vector<std::string>& warnings) const {
     bool backward_range = false;
     for (const NcuTotals& range : ranges_.all()) {
       if (!names_backward_range(range.name)) continue;
@@ -362,6 +372,9 @@ class Reader {
     if (!ranges_.all().empty() && outside_ranges_ > 0) {
       warnings.push_back(fmt::format("{} of {} kernels are in no range", outside_ranges_, total_.kernels));
     }
+  }
+
+  void warn_of_counters(std::vector<std::string>& warnings) const {
     if (uncounted_tensor_ > 0) {
       warnings.push_back(
           fmt::format("tensor instructions of {} kernels are not in the FLOPs, because the FLOPs of one depend on its "

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "text/nearest_name.h"
@@ -46,12 +47,43 @@ void put_under_roof(StudyPoint& point) {
   point.efficiency = point.flops_per_sec / point.roof->attainable(point.ai, point.precision);
 }
 
+/// The fields in which steps differ and which their labels show, by network. A set of pointers keeps a key's order.
+std::map<std::string, std::set<const WorkloadColumn*>> shown_fields(const std::vector<StudyPoint>& points) {
+  const std::initializer_list<std::string_view> shown_otherwise = {"network", "depth", "base_filters", "batch_size",
+                                                                   "device"};
+  std::map<std::string, std::vector<Workload>> by_network, by_place;
+  std::vector<Workload> all;
+  for (const StudyPoint& p : points) {
+    if (!p.steps) continue;
+    const Workload& workload = p.steps->workload;
+    by_network[p.network].push_back(workload);
+    by_place[p.network + '\n' + p.steps->environment + '\n' + workload.device].push_back(workload);
+    all.push_back(workload);
+  }
+  const WorkloadFields overall = differing_fields(all, shown_otherwise);
+  std::map<std::string, std::set<const WorkloadColumn*>> fields;
+  for (const auto& [network, workloads] : by_network) {
+    auto& shown = fields[network];
+    for (const WorkloadColumn* field : differing_fields(workloads, shown_otherwise)) {
+      if (field->name != "threads") shown.insert(field);  // those of another device do not tell steps apart
+    }
+    std::copy_if(overall.begin(), overall.end(), std::inserter(shown, shown.end()),
+                 [](const WorkloadColumn* field) { return field->name == "precision"; });  // roofs differ by precision
+  }
+  for (const auto& [place, workloads] : by_place) {
+    const WorkloadFields differing = differing_fields(workloads, shown_otherwise);
+    fields[place.substr(0, place.find('\n'))].insert(differing.begin(), differing.end());
+  }
+  return fields;
+}
+
 }  // namespace
 
 RooflineStudy::RooflineStudy(StudyDevices devices, Precision precision)
     : devices_(std::move(devices)), precision_(precision) {}
 
-std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& environment, const std::string& device) {
+std::map<std::string, std::string>::const_iterator RooflineStudy::named_device(const std::string& environment,
+                                                                               const std::string& device) const {
   const auto one_name = [this](const std::string& text) {
     const ResolvedDevice known = devices_.catalogue.resolve(text);
     return known.origin == DeviceOrigin::row ? known.device->name : text;
@@ -61,6 +93,12 @@ std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& enviro
   auto chosen = environment.empty() ? names.end() : names.find(environment);
   if (chosen == names.end() && !device.empty()) chosen = std::find_if(names.begin(), names.end(), is_device);
   if (chosen == names.end()) chosen = names.find("");
+  return chosen;
+}
+
+std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& environment, const std::string& device) {
+  const std::map<std::string, std::string>& names = devices_.names;
+  const auto chosen = named_device(environment, device);
   if (chosen != names.end()) used_names_.insert(chosen->first);
   const std::string& name = chosen != names.end() ? chosen->second : device;
   const bool unnamed = is_unnamed(name);
@@ -143,30 +181,10 @@ void RooflineStudy::check_against_roof(const StudyPoint& point, const std::strin
 
 void RooflineStudy::name_steps() {
   std::map<std::string, std::set<std::string>> devices;  // by environment
-  std::map<std::string, std::vector<Workload>> by_network, by_place;
-  std::vector<Workload> all;
   for (const StudyPoint& p : points_) {
-    if (!p.steps) continue;
-    const Workload& workload = p.steps->workload;
-    devices[p.steps->environment].insert(workload.device);
-    by_network[p.network].push_back(workload);
-    by_place[p.network + '\n' + p.steps->environment + '\n' + workload.device].push_back(workload);
-    all.push_back(workload);
+    if (p.steps) devices[p.steps->environment].insert(p.steps->workload.device);
   }
-  const std::initializer_list<std::string_view> shown_otherwise = {"network", "depth", "base_filters", "batch_size",
-                                                                   "device"};
-  std::map<std::string, std::set<const WorkloadColumn*>> fields;  // by network; a set of pointers keeps a key's order
-  for (const auto& [network, workloads] : by_network) {
-    for (const WorkloadColumn* field : differing_fields(workloads, shown_otherwise)) {
-      if (field->name != "threads") fields[network].insert(field);  // those of another device do not tell steps apart
-    }
-  }
-  for (const auto& [place, workloads] : by_place) {
-    for (const WorkloadColumn* field : differing_fields(workloads, shown_otherwise)) {
-      fields[place.substr(0, place.find('\n'))].insert(field);
-    }
-  }
-  const WorkloadFields overall = differing_fields(all, shown_otherwise);
+  const auto fields = shown_fields(points_);
   for (StudyPoint& p : points_) {
     if (!p.steps) continue;
     const Workload& workload = p.steps->workload;
@@ -174,11 +192,8 @@ void RooflineStudy::name_steps() {
     p.environment = tag.empty()               ? workload.device
                     : devices[tag].size() > 1 ? fmt::format("{} ({})", tag, workload.device)
                                               : tag;
-    std::set<const WorkloadColumn*>& differing = fields[p.network];
-    for (const WorkloadColumn* field : overall) {
-      if (field->name == "precision") differing.insert(field);  // roofs differ by precision
-    }
-    p.setting = label_of(workload, {differing.begin(), differing.end()});
+    const auto& shown = fields.at(p.network);
+    p.setting = label_of(workload, {shown.begin(), shown.end()});
     p.label = fmt::format("{} b{}{}{}", p.network, workload.batch_size, p.setting.empty() ? "" : ", ", p.setting);
     if (!p.roof) p.device = p.environment;
   }

@@ -74,6 +74,9 @@ class RooflineStudy {
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  /// The entry of devices_.names for a measurement; end() if there is none.
+  [[nodiscard]] std::map<std::string, std::string>::const_iterator named_device(const std::string& environment,
+                                                                                const std::string& device) const;
   [[nodiscard]] std::shared_ptr<const Roofline> roof_of(const std::string& environment, const std::string& device);
   /// Whether the catalogue has the device or it is this machine's CPU.
   [[nodiscard]] bool is_known(const std::string& device) const;

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Checks that .ci/run leaves out because they take long or need more than it installs. Run those that a change touches.
+#
+#   scripts/full_check.sh NAME...
+#
+#   sanitizers    all tests of the core under the address and undefined-behaviour sanitizers, threads under another
+#   consumers     projects that install, find or add this one, each built from nothing
+#   benchmarks    builds all benchmarks and runs each for a moment
+#   tidy          clang-tidy on every source of the core, its programs and tests
+#   captures      perfpred.capture and torch.export of others' networks against what PyTorch counts (torchvision, timm,
+#                 transformers, diffusers; for PYTHON, default python3); writes the tables to build/full_check
+#   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
+#   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
+#   answers       the 1,000 questions of scripts/compare_answers.py to OLD_BIN (bin of an earlier build) and this build
+#
+# Each name stops at the first failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() { sed -n '3,18s/^# \{0,1\}//p' "$0"; }
+
+out=build/full_check
+python=${PYTHON:-python3}
+
+release() {
+  scripts/setup.sh
+  cmake --preset release
+  cmake --build --preset release
+}
+
+check() {
+  case $1 in
+    sanitizers)
+      env -u PERFPRED_REFERENCE_DIR scripts/test.sh --preset asan --label core
+      env -u PERFPRED_REFERENCE_DIR scripts/test.sh --preset tsan --label threads
+      ;;
+    consumers)
+      scripts/setup.sh --lint
+      cmake --preset ci
+      cmake --build --preset ci
+      ctest --preset ci -R '^cmake_'
+      ;;
+    benchmarks)
+      scripts/setup.sh
+      cmake --preset dev
+      cmake --build --preset dev
+      for benchmark in build/dev/benchmarks/*_bench build/dev/bin/*_bench; do
+        [ ! -x "$benchmark" ] || "$benchmark" --benchmark_min_time=0.01
+      done
+      ;;
+    tidy)
+      scripts/setup.sh --core --lint
+      cmake --preset core
+      cmake --build --preset core --target perfpred_tools # for what is generated
+      scripts/lint.sh
+      ;;
+    captures)
+      release
+      "$python" scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out $out/capture_table.md
+      "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory_table.md
+      "$python" scripts/pt2_zoo.py --bin build/release/bin --out $out/pt2_table.md
+      ;;
+    gpu) scripts/gpu_check.sh $out/gpu ;;
+    accuracy)
+      : "${PERFPRED_REFERENCE_DIR:?is not set}"
+      release
+      scripts/op_accuracy_table.py build/release/bin
+      scripts/accuracy_table.sh build/release/bin
+      ;;
+    answers)
+      : "${OLD_BIN:?is not set}"
+      release
+      scripts/compare_answers.py "$OLD_BIN" build/release/bin
+      ;;
+    *)
+      echo "full_check: unknown name $1 (--help lists them)" >&2
+      exit 2
+      ;;
+  esac
+}
+
+case ${1:-} in
+  '' | -h | --help)
+    usage
+    [ $# -gt 0 ] || exit 2
+    exit 0
+    ;;
+esac
+mkdir -p $out
+for name in "$@"; do check "$name"; done
