@@ -115,7 +115,7 @@ TEST(Lower, TransposedConvolutionsStayTransposed) {
   }
 }
 
-/// Its layer norms make all images channels-last, whose depthwise convolutions are cuDNN's (gpu_dispatch_test).
+/// Its layer norms make all images channels-last, whose depthwise convolutions are cuDNN's (gpu_dispatch_impl_test).
 TEST(Lower, ConvNextsBiasesAreAddedAfterwards) {
   Workload workload = trained_with("convnext_tiny", 2, Optimizer::none);
   for (const Precision precision : {Precision::fp32, Precision::fp16, Precision::fp64}) {
