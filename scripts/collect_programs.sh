@@ -18,7 +18,7 @@ if [ -z "$torch" ]; then
   exit 2
 fi
 
-if [ ! -e "$build/bin/timing_core_bench" ] || [ ! -e "$build/tests/gpu_training_test" ]; then
+if [ ! -e "$build/bin/timing_core_bench" ] || [ ! -e "$build/tests/gpu_training_impl_test" ]; then
   echo "collect_programs: $build was not built with tests and -DPERFPRED_BUILD_BENCHMARKS=ON" >&2
   exit 2
 fi

@@ -243,6 +243,17 @@ TEST(Layout, FewPlacesTurnATextIntoADevice) {
                                                    testing::Pair("workload", 1)));
 }
 
+/// `x_test.cpp` sees the public interface only, `x_impl_test.cpp` a header of src/, too: a change inside may rewrite
+/// the second kind, never the first.
+TEST(Layout, TheNameOfATestSaysWhatItIncludes) {
+  for (const Source& test : sources_below(root / "tests")) {
+    if (!test.path.ends_with("_test.cpp")) continue;
+    const bool is_private = std::any_of(test.includes.begin(), test.includes.end(),
+                                        [](const std::string& name) { return fs::exists(root / "src" / name); });
+    EXPECT_EQ(test.path.ends_with("_impl_test.cpp"), is_private) << test.path;
+  }
+}
+
 /// What the public headers do not declare is not exported, but for registries, which all components share.
 TEST(Layout, PrivateHeadersExportNothing) {
   std::set<std::string> exporting;

@@ -46,8 +46,8 @@ struct JointPrediction {
 /// without known rates are predicted by the closest group: device is compared first, then precision, optimizer and
 /// layout. Ties go to the group with more rows.
 ///
-/// All const members may be called from any number of threads, also while another thread calls observe(): they take no
-/// lock and see the model as it was before or after.
+/// All const members may be called from any number of threads, also while another thread calls observe(): they see the
+/// model as it was before or after.
 class PERFPRED_API TimeRegressor {
  public:
   /// Rows without a time are ignored. Rows of one key are pooled: their times are averaged, weighted by their runs. For

@@ -70,7 +70,7 @@ struct Route {
   DomainViolation reason;  ///< of the closest group; without groups `none`, or why the op model cannot answer
 };
 
-/// Everything that a regressor knows; never changed once it is published.
+/// Everything that a regressor knows; never changed once predictions may read it.
 struct ModelState {
   const RegressorKind* kind = &hybrid_kind;
   std::uint64_t model_id = 0;
