@@ -7,13 +7,14 @@ project's own runs on a GPU.
 
 It holds parameters, effects of devices, and the trees that devices share; trees of single devices are left out.
 """
-import csv
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+
+from step_tables import csv_rows, free, measured_steps, write
 
 if len(sys.argv) != 2 or "PERFPRED_REFERENCE_DIR" not in os.environ:
     sys.exit(__doc__)
@@ -22,29 +23,14 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 OUT = os.path.join(DATA, "standard_ops.json")
 OWN = os.path.join(DATA, "nvidia_h200", "runs_agg.csv")
 
-
-def rows_of(*path):
-    with open(os.path.join(REFERENCE, *path), newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(path, rows):
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 with tempfile.TemporaryDirectory() as folder:
     for part in ("neusight", "modern_ops"):
         for file in os.listdir(os.path.join(REFERENCE, part)):
             if file.startswith("op_"):
                 shutil.copy(os.path.join(REFERENCE, part, file), folder)
-    write(os.path.join(folder, "gpus.csv"), rows_of("neusight", "gpus.csv") + rows_of("modern_ops", "gpus.csv"))
-    steps = os.path.join(folder, "steps.csv")
-    free = [row for row in rows_of("cnn_training", "single_gpu_training.csv") if row["licence"] in ("MIT", "Apache-2.0")]
-    write(steps, free)
+    write(os.path.join(folder, "gpus.csv"),
+          csv_rows(REFERENCE, "neusight", "gpus.csv") + csv_rows(REFERENCE, "modern_ops", "gpus.csv"))
+    steps = write(os.path.join(folder, "steps.csv"), free(measured_steps(REFERENCE)))
     model = os.path.join(folder, "model.json")
     subprocess.run([os.path.join(sys.argv[1], "perfpred-train"), "--kind", "ops", "--ops-dir", folder, "--steps-train",
                     f"{steps},{OWN}", "--out", model], check=True)

@@ -4,7 +4,6 @@
 
     PERFPRED_REFERENCE_DIR=... scripts/op_accuracy_table.py build/release/bin
 """
-import csv
 import io
 import json
 import os
@@ -14,7 +13,8 @@ import sys
 import tempfile
 
 import op_baselines
-from op_baselines import NAMES, csv_rows, nvidia
+from op_baselines import NAMES, nvidia
+from step_tables import csv_rows, free, measured_steps, write
 
 if len(sys.argv) != 2 or "PERFPRED_REFERENCE_DIR" not in os.environ:
     sys.exit(__doc__)
@@ -76,14 +76,6 @@ def step_cell(result, precision):
     return f"{statistics.mean(step_errors(result, precision).values()):.1f}"
 
 
-def write(path, rows):
-    with open(path, "w", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-    return path
-
-
 def print_scored(name, result):
     error = result["time"]["mape"] if "time" in result else result["mape"]
     print(f"| {name} | {result['n']} | {100 * error:.0f} | {100 * result['coverage90']:.0f} |")
@@ -129,9 +121,9 @@ with tempfile.TemporaryDirectory() as folder:
     standard = os.path.join(DATA, "standard_ops.json")
     print_scored("CNNs for CIFAR-10 on an A100, TensorFlow",
                  evaluate("--model", standard, "--measured", write(os.path.join(folder, "runs_agg.csv"), rows)))
-    rows = csv_rows(STEPS)
-    free = write(os.path.join(folder, "learned.csv"), [r for r in rows if r["licence"] in ("MIT", "Apache-2.0")])
-    learned = f"{free},{os.path.join(DATA, 'nvidia_h200', 'runs_agg.csv')}"
+    rows = measured_steps(REFERENCE)
+    learned = ",".join([write(os.path.join(folder, "learned.csv"), free(rows)),
+                        os.path.join(DATA, "nvidia_h200", "runs_agg.csv")])
     for name, source in (("ResNet-18 and -50, up to 3,072 pictures (Sia)", "siasosp23"), ("ResNet-50 (Lambda)", "lambdal")):
         measured = write(os.path.join(folder, "test.csv"), [r for r in rows if r["source"].startswith(source)])
         print_scored(name, evaluate("--steps-train", learned, "--steps-test", measured))

@@ -5,12 +5,13 @@ roofline, and three constants (shares of the peak and of the bandwidth, seconds 
 
     PERFPRED_REFERENCE_DIR=... scripts/op_baselines.py
 """
-import csv
 import math
 import os
 import random
 import statistics
 import sys
+
+from step_tables import csv_rows
 
 METHODS = {"NeuSight": "neusight_ms", "Habitat": "habitat_ms", "Li et al.": "micro_ms"}
 BINARY = ("add", "div", "mul", "pow")
@@ -19,11 +20,6 @@ NAMES = {"linear": "linear layers, fp32", "bmm": "batched products, fp32", "elem
          "softmax": "softmax, fp32", "layernorm": "layer norm, fp32", "conv": "3x3 convolutions, fp32"}
 OPS = {"linear": ["linear"], "bmm": ["bmm"], "elementwise": [*BINARY, *UNARY], "softmax": ["softmax"],
        "layernorm": ["ln"], "conv": ["conv"]}
-
-
-def csv_rows(*path):
-    with open(os.path.join(*path), newline="") as table:
-        return list(csv.DictReader(table))
 
 
 def nvidia(gpu):

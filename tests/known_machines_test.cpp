@@ -14,10 +14,15 @@ using testing::job;
 using testing::standard_and;
 using testing::step_sec;
 
+/// Steps of a T4 that a source measured.
+MachineKey t4(const char* source, Precision precision = Precision::fp32, Layout layout = Layout::nchw) {
+  return {source, "T4", precision, StepArithmetic::as_graph, layout};
+}
+
 TEST(OpModelHosts, TheUsualHostIsExpectedAndTheIntervalReachesToTheMeasuredOnes) {
   const Workload light = job("resnet18", 1, "T4"), heavy = job("vgg16", 64, "T4");
-  const auto one = [](double host) { return standard_and({{"a|T4|fp32", {0.2, 0.1, host}}}); };
-  const OpTimeModel two = standard_and({{"a|T4|fp32", {0.1, 0.1, -0.2}}, {"b|T4|fp32", {0.3, 0.1, 1.6}}});
+  const auto one = [](double host) { return standard_and({{t4("a"), {0.2, 0.1, host}}}); };
+  const OpTimeModel two = standard_and({{t4("a"), {0.1, 0.1, -0.2}}, {t4("b"), {0.3, 0.1, 1.6}}});
   const Quantiles answer = step_sec(two, light);
   EXPECT_NEAR(answer.p50, step_sec(one(0), light).p50, 1e-9 * answer.p50);
   EXPECT_GE(answer.p95, step_sec(one(1.6), light).p50);
@@ -26,13 +31,13 @@ TEST(OpModelHosts, TheUsualHostIsExpectedAndTheIntervalReachesToTheMeasuredOnes)
   const Quantiles slow = step_sec(two, heavy), known = step_sec(one(0), heavy);
   EXPECT_NEAR(slow.p95 / slow.p05, known.p95 / known.p05, 0.02);
   // Hosts that agree are the card's.
-  const OpTimeModel agree = standard_and({{"a|T4|fp32", {0.2, 0.1, 1.0}}, {"b|T4|fp32", {0.2, 0.1, 1.1}}});
+  const OpTimeModel agree = standard_and({{t4("a"), {0.2, 0.1, 1.0}}, {t4("b"), {0.2, 0.1, 1.1}}});
   EXPECT_NEAR(step_sec(agree, light).p50, step_sec(one(1.0), light).p50, 1e-9);
 }
 
 TEST(OpModelLayouts, StepsInTheLayoutThatIsAskedForCount) {
-  const std::pair<const std::string, MachineEffects> nchw = {"a|T4|amp-nchw", {0.3, 0.3, 0}};
-  const std::pair<const std::string, MachineEffects> nhwc = {"a|T4|amp-nhwc", {-0.3, -0.3, 0}};
+  const std::pair<const MachineKey, MachineEffects> nchw = {t4("a", Precision::fp16), {0.3, 0.3, 0}};
+  const std::pair<const MachineKey, MachineEffects> nhwc = {t4("a", Precision::fp16, Layout::nhwc), {-0.3, -0.3, 0}};
   Workload asked = job("resnet18", 64, "T4");
   asked.precision = Precision::fp16;
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
@@ -47,7 +52,7 @@ TEST(OpModelLayouts, StepsInTheLayoutThatIsAskedForCount) {
     EXPECT_TRUE(in_layout(standard_and({nchw, nhwc})));
     EXPECT_EQ(in_layout(standard_and({nchw})), layout == Layout::nchw);
     EXPECT_EQ(in_layout(standard_and({nhwc})), layout == Layout::nhwc);
-    EXPECT_EQ(in_layout(standard_and({{"probe|T4|fp16", {}}})), layout == Layout::nchw);
+    EXPECT_EQ(in_layout(standard_and({{probe_key("T4", Precision::fp16), {}}})), layout == Layout::nchw);
   }
 }
 
@@ -69,11 +74,11 @@ TEST(OpModelLayouts, ChannelsLastMemorySavesTheCopiesOfMatrixUnits) {
 TEST(OpModelHosts, ACardWithOneMeasuredHostMayHaveAnyUsualOne) {
   const Workload light = job("resnet18", 1, "T4");
   const auto probed = [&](double host) {
-    return step_sec(standard_and({{"probe|T4|fp32", {0.2, 0.1, host}}}), light).p50;
+    return step_sec(standard_and({{probe_key("T4", Precision::fp32), {0.2, 0.1, host}}}), light).p50;
   };
   // 90 of 100 hosts have effects of up to 0.82 in size.
   for (const double measured : {-0.3, 0.0, 1.6}) {
-    const Quantiles answer = step_sec(standard_and({{"a|T4|fp32", {0.2, 0.1, measured}}}), light);
+    const Quantiles answer = step_sec(standard_and({{t4("a"), {0.2, 0.1, measured}}}), light);
     EXPECT_NEAR(answer.p50, probed(measured), 1e-9 * answer.p50);
     EXPECT_LE(answer.p05, probed(-0.82)) << measured;
     EXPECT_GE(answer.p95, probed(0.82)) << measured;

@@ -91,8 +91,7 @@ DeviceProbe made_up_probe(double factor) {
 }
 
 double predicted(const LayerRates& rates, const LayerPart& part, const StepDevice& device) {
-  std::vector<double> seconds;
-  rates.kernel_seconds(part.kernels, device, seconds);
+  const std::vector<double> seconds = rates.kernel_seconds(part.kernels, device);
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
@@ -247,7 +246,7 @@ TEST(LayerRates, LayersThatWereMeasuredTwiceCountWithTheirMeanTimes) {
       for (const LayerRow& row : made_up_layers(1, 60, factor)) text += csv_line(layer_row_fields(row));
     }
     write_file(path, text);
-    return fit_layers(path, StepModel().parameters, DeviceCatalogue()).rates.at(rates_key("T4", Precision::fp32));
+    return fit_layers(path, StepModel().parameters, DeviceCatalogue()).rates.at({"T4", Precision::fp32});
   };
   const LayerRates once = fitted({1}), twice = fitted({0.8, 1.2});
   for (const auto& [group, own] : once.groups) {

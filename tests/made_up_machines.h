@@ -20,12 +20,12 @@ inline Workload job(const char* network, std::int64_t batch, const char* device)
   return workload;
 }
 
-using Machines = std::map<std::string, MachineEffects>;
+using Machines = std::map<MachineKey, MachineEffects>;
 
 /// The standard model with machines of which it has no steps.
 inline OpTimeModel standard_and(const Machines& machines) {
   OpModelState state = OpModelAccess::state(OpTimeModel::standard());
-  for (const auto& [name, effects] : machines) state.steps.machines[name] = effects;
+  for (const auto& [key, effects] : machines) state.steps.machines[key] = {effects, std::nullopt};
   return OpModelAccess::model(std::move(state));
 }
 

@@ -167,7 +167,7 @@ TEST(StepRows, SayWhyTheyAreNotScored) {
 TEST(StepRows, APrecisionMayNameTheLayout) {
   const TemporaryFolder folder;
   std::string text = step_header;
-  for (const char* precision : {"fp16", "amp-nchw", "amp-nhwc", "bf16-nhwc"}) {
+  for (const char* precision : {"fp16", "amp-nchw", "amp-nhwc", "bf16-nhwc", "fp32-nwhc"}) {
     text += std::string("lab,MIT,RTX 3090,resnet18,synthetic 3x224x224,12,") + precision + ",30\n";
   }
   const StepTable file = read_step_table(folder.write("steps.csv", text));
@@ -181,8 +181,10 @@ TEST(StepRows, APrecisionMayNameTheLayout) {
   EXPECT_EQ(copied(1), copied(0));
   EXPECT_EQ(copied(2), 0);
   EXPECT_EQ(copied(3), 0);
-  EXPECT_EQ(step_precision("bf16-nhwc"), Precision::bf16);
-  EXPECT_EQ(step_precision("fp32-nwhc"), std::nullopt);
+  EXPECT_EQ(file.rows[3].machine.precision, Precision::bf16);
+  EXPECT_EQ(file.rows[3].machine.layout, Layout::nhwc);
+  EXPECT_EQ(file.rows[0].machine, file.rows[1].machine);  // all else is nchw
+  EXPECT_EQ(file.unscored, (std::map<std::string, std::size_t>{{"unknown precision", 1}}));
 }
 
 TEST(StepRows, RunsAreSteps) {
@@ -218,8 +220,8 @@ TEST(StepRows, RunsAreSteps) {
   const StepRow &first = table.rows[12], &second = table.rows[13];
   EXPECT_DOUBLE_EQ(first.sec, 5.0 / 100);
   EXPECT_DOUBLE_EQ(second.sec, 5.0 / 200);
-  EXPECT_EQ(first.machine, "runs|T4|fp16-nhwc");
-  EXPECT_EQ(second.machine, "runs|H200-SXM-141GB|fp32");
+  EXPECT_EQ(first.machine, (MachineKey{"runs", "T4", Precision::fp16, StepArithmetic::as_graph, Layout::nhwc}));
+  EXPECT_EQ(second.machine, (MachineKey{"runs", "H200-SXM-141GB", Precision::fp32}));
   EXPECT_EQ(first.input_bytes, 0);  // a row of a table copies its batch
   EXPECT_GT(table.rows[0].input_bytes, 0);
   EXPECT_EQ(first.kernels->size(), step_kernels(execute(image.graph(), DeviceKind::gpu)).size());

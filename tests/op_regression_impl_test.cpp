@@ -35,10 +35,11 @@ using testing::step_sec;
 
 /// Seconds of an epoch as the op model alone expects them.
 double op_sec(const Workload& workload) {
-  const StepTime step =
-      OpModelAccess::predict(OpTimeModel::standard(), workload.graph(), DeviceCatalogue().find(workload.device),
-                             workload.precision, false, network_key(workload.network, workload.input.back()), nullptr);
-  return step.sec.p50 * static_cast<double>(workload.train_images) / static_cast<double>(workload.batch_size);
+  const OpGraph step = workload.graph();
+  const Device device = DeviceCatalogue().find(workload.device);
+  const StepAnswer answer = OpModelAccess::predict(
+      OpTimeModel::standard(), {step, device, workload.precision, false, {workload.network, workload.input.back()}});
+  return answer.time.sec.p50 * static_cast<double>(workload.train_images) / static_cast<double>(workload.batch_size);
 }
 
 AggregateRow row_of(const Workload& workload, double sec) {
@@ -83,7 +84,7 @@ TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecis
   const OpPrior without = prior_of(state);
   const StepDevice on =
       step_device(DeviceCatalogue().find("V100-SXM2-16GB"), Precision::fp32, StepArithmetic::as_graph);
-  state.steps.networks[arithmetic_key(Precision::fp32, on, StepArithmetic::as_graph)][network_key("resnet50", 224)] = {
+  state.steps.networks[arithmetic_key(Precision::fp32, on, StepArithmetic::as_graph)][{"resnet50", 224}] = {
       std::log(1.5), 0.1};
   const OpPrior with = prior_of(state);
   const auto longer = [&](const Workload& workload) {
@@ -195,7 +196,8 @@ TEST(OpRegression, ASlowHostIsToldFromASlowDevice) {
     for (const auto& [network, batch] :
          {std::pair("shufflenet_v2_x1_0", 1), {"densenet121", 1}, {"resnet50", 1}, {"vgg16", 64}, {"resnet18", 64}}) {
       const Workload measured = job(network, batch, card);
-      const double step = step_sec(standard_and({{std::string("probe|") + card + "|fp32", effects}}), measured).p50;
+      const MachineKey machine = {"lab", DeviceCatalogue().find(card).name};
+      const double step = step_sec(standard_and({{machine, effects}}), measured).p50;
       rows.push_back(row_of(measured, step * static_cast<double>(measured.steps_per_epoch())));
     }
     return TimeRegressor::fit(rows);

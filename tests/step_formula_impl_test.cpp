@@ -53,24 +53,24 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
     std::vector<StepKernel> kernels = step_kernels(execute(workload.graph(), device_of(c.device).kind));
     find_repeats(kernels);
     const StepDevice device = step_device(device_of(c.device), c.precision, c.arithmetic);
-    StepParameters parameters;
-    for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+    const StepParameters parameters = prior_means();
     const MachineEffects effects = {0.1, -0.2, 0.3};
-    StepSlopes slopes;
-    (void)StepFormula(parameters, device, effects).log_step(kernels, 1e-3, true, &slopes);
+    const StepFormula of(parameters, device, effects);
+    const StepSlopes slopes = of.log_slopes(kernels, 1e-3, true);
+    EXPECT_EQ(slopes.log_sec, of.log_step(kernels, 1e-3, true));
     constexpr double h = 1e-5;
     const auto difference = [&](auto change) {
       const auto at = [&](double by) {
         StepParameters p = parameters;
         MachineEffects e = effects;
         change(p, e, by);
-        return StepFormula(p, device, e).log_step(kernels, 1e-3, true, nullptr);
+        return StepFormula(p, device, e).log_step(kernels, 1e-3, true);
       };
       return (at(h) - at(-h)) / (2 * h);
     };
-    for (std::size_t i = 0; i < step_parameters; ++i) {
-      const double expected = difference([i](StepParameters& p, MachineEffects&, double by) { p[i] += by; });
-      EXPECT_NEAR(slopes.parameters[i], expected, 1e-6) << "parameter " << i;
+    for (const StepParameter& row : step_parameters) {
+      const double expected = difference([&](StepParameters& p, MachineEffects&, double by) { p.*row.value += by; });
+      EXPECT_NEAR(slopes.parameters.*row.value, expected, 1e-6) << row.name;
     }
     const auto machine = [&](double MachineEffects::*effect) {
       EXPECT_NEAR(slopes.machine.*effect,
@@ -99,8 +99,7 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
 }
 
 TEST(StepFormula, ADepthwiseConvolutionReadsAnElementForEachTap) {
-  StepParameters parameters;
-  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+  const StepParameters parameters = prior_means();
   const auto ratio = [&](const char* device) {
     const StepFormula formula(parameters, step_device(device_of(device), Precision::fp32, StepArithmetic::as_graph),
                               {});
@@ -170,8 +169,7 @@ TEST(StepFormula, OnHopperConvolutionsInSinglePrecisionAreDirectOrByFourierTrans
 }
 
 TEST(StepFormula, APowerLimitSlowsProductsOfVectorUnitsOnly) {
-  StepParameters parameters;
-  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+  const StepParameters parameters = prior_means();
   StepKernel kernel;
   kernel.group = StepGroup::conv_forward;
   kernel.flops = 1e15;  // of computing alone
@@ -187,8 +185,7 @@ TEST(StepFormula, APowerLimitSlowsProductsOfVectorUnitsOnly) {
 }
 
 TEST(StepFormula, ConvolutionsOnMatrixUnitsWaitForCopies) {
-  StepParameters parameters;
-  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+  const StepParameters parameters = prior_means();
   StepKernel kernel;
   kernel.group = StepGroup::conv_forward;
   kernel.flops = 1e9;
@@ -251,8 +248,7 @@ TEST(StepKernels, OfARecurrentNetworkAreItsProductsPositionByPosition) {
 TEST(StepFormula, PositionsOfARecurrentNetworkWaitForEachOther) {
   const Device card = DeviceCatalogue().find("V100-SXM2-16GB");
   const StepDevice device = step_device(card, Precision::fp32, StepArithmetic::as_graph);
-  StepParameters parameters;
-  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
+  const StepParameters parameters = prior_means();
   const auto seconds = [&](const char* cell, std::int64_t batch, std::int64_t positions) {
     const Workload job =
         Workload::zoo(std::string("lstm:layers=1,hidden=512,vocab=100,cell=") + cell, batch, {positions});

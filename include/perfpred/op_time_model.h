@@ -26,8 +26,8 @@ struct StepTime {
 
 /// Time of a training step of any network on any device, from the device's specification: each kernel has a roofline
 /// whose efficiencies were learned from measured operators and steps of other devices. Measurements on the device
-/// itself narrow the interval; they count for the rates that the device had when they were learned, so that a row of
-/// the user's with other rates is a device that was not measured, whatever its name.
+/// itself narrow the interval. They apply only to a Device with the same rates: one that differs in any rate is treated
+/// as unmeasured even if the name matches.
 ///
 /// All const members may be called from any number of threads.
 class PERFPRED_API OpTimeModel {

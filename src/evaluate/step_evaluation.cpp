@@ -50,7 +50,7 @@ std::set<std::string> probe_of(const std::vector<std::string>& names, const std:
 /// Scores rows, after learning a machine's effects from its probe's networks where there are some.
 void score(const StepModel& fitted, const StepRows& rows, const std::set<std::string>& networks,
            StepEvaluation& result) {
-  std::map<std::string, StepRows> machines;
+  std::map<MachineKey, StepRows> machines;
   for (const StepRow* row : rows) machines[row->machine].push_back(row);
   for (const auto& [machine, own] : machines) {
     StepRows probe, scored;
@@ -80,7 +80,7 @@ std::string group_of(const StepRow& row, StepProtocol protocol) {
     case StepProtocol::family:
       return row.network_family;
     default:
-      return std::string(to_string(row.family));
+      return std::string(to_string(row.device.matrix.family));
   }
 }
 

@@ -112,10 +112,8 @@ std::vector<std::size_t> fill_space(const GridGroup& group, std::size_t n, std::
   return taken;
 }
 
-}  // namespace
-
-std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::span<const Workload> grid, std::size_t n,
-                                const FitOptions& fit) {
+/// The grid's workloads that were not measured, and the measured rows, by group.
+std::vector<GridGroup> groups_of(std::span<const AggregateRow> measured, std::span<const Workload> grid) {
   std::vector<GridGroup> groups;
   std::set<std::string> taken;
   for (const AggregateRow& row : measured) taken.insert(row.workload.key());
@@ -138,38 +136,50 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
     group->measured.push_back(row);
     group->rows += counted.insert(row.workload.key()).second ? 1 : 0;
   }
+  return groups;
+}
+
+/// Adds workloads of groups with fewer than `rows` rows, the poorest group first, until there are `n`.
+void fill_up(std::vector<GridGroup>& groups, std::size_t rows, std::size_t n, std::vector<Suggestion>& suggestions) {
+  while (suggestions.size() < n) {
+    const auto poorest = std::min_element(groups.begin(), groups.end(), [](const GridGroup& a, const GridGroup& b) {
+      return std::pair(a.is_filled(), a.rows) < std::pair(b.is_filled(), b.rows);
+    });
+    if (poorest == groups.end() || poorest->is_filled() || poorest->rows >= rows) return;
+    suggestions.push_back({poorest->candidates[poorest->filling[poorest->next++]], std::nullopt});
+    ++poorest->rows;
+  }
+}
+
+/// What a model learns from, and chooses among.
+struct Modelled {
   std::vector<AggregateRow> timed;
-  std::size_t timed_rows = 0;  // with different keys
+  std::size_t rows = 0;  // with different keys
   std::vector<Workload> candidates;
-  for (GridGroup& group : groups) {
-    if (group.rows < min_rows_for_model) {
-      group.filling = fill_space(group, n, fit.seed);
-    } else {
-      timed.insert(timed.end(), group.measured.begin(), group.measured.end());
-      timed_rows += group.rows;
-      candidates.insert(candidates.end(), group.candidates.begin(), group.candidates.end());
+};
+
+/// The candidate whose measurement takes most of all variance per second. One at least is not used.
+Eigen::Index most_telling(const Eigen::Ref<const Eigen::MatrixXd>& covariance, const Eigen::VectorXd& cost,
+                          const std::vector<bool>& used) {
+  Eigen::Index best = -1;
+  double best_gain = -1;
+  for (Eigen::Index i = 0; i < cost.size(); ++i) {
+    if (used[static_cast<std::size_t>(i)]) continue;
+    const double gain = covariance.col(i).squaredNorm() / (covariance(i, i) + single_run_variance) / cost[i];
+    if (gain > best_gain) {
+      best_gain = gain;
+      best = i;
     }
   }
-  std::vector<Suggestion> suggestions;
-  // Groups with too few rows for a model, the one with the fewest rows first.
-  const auto fill_up_to = [&](std::size_t rows) {
-    while (suggestions.size() < n) {
-      const auto poorest = std::min_element(groups.begin(), groups.end(), [](const GridGroup& a, const GridGroup& b) {
-        return std::pair(a.is_filled(), a.rows) < std::pair(b.is_filled(), b.rows);
-      });
-      if (poorest == groups.end() || poorest->is_filled() || poorest->rows >= rows) return;
-      suggestions.push_back({poorest->candidates[poorest->filling[poorest->next++]], std::nullopt});
-      ++poorest->rows;
-    }
-  };
-  if (candidates.empty()) {
-    fill_up_to(std::numeric_limits<std::size_t>::max());
-    return suggestions;
-  }
-  fill_up_to(min_rows_for_model);
+  return best;
+}
+
+/// Adds candidates by what they tell of all others, until there are `n`.
+void choose(const Modelled& modelled, std::size_t n, const FitOptions& fit, std::vector<Suggestion>& suggestions) {
+  const std::vector<Workload>& candidates = modelled.candidates;
   FitOptions hybrid = fit;
   hybrid.kind = "hybrid";
-  const TimeRegressor model = TimeRegressor::fit(timed, hybrid);
+  const TimeRegressor model = TimeRegressor::fit(modelled.timed, hybrid);
   JointPrediction joint = model.joint(candidates);
   const auto count = static_cast<Eigen::Index>(candidates.size());
   Eigen::Map<Eigen::MatrixXd> covariance(joint.covariance.data(), count, count);
@@ -177,24 +187,37 @@ std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::spa
       measured_epochs * Eigen::Map<const Eigen::ArrayXd>(joint.mean.data(), count).exp() + startup_sec;
   std::vector<bool> used(candidates.size(), false);
   for (std::size_t chosen = 0; chosen < candidates.size() && suggestions.size() < n; ++chosen) {
-    Eigen::Index best = -1;
-    double best_gain = -1;
-    const bool drawn = is_drawn(timed_rows + chosen);
-    if (drawn) best = static_cast<Eigen::Index>(draw(candidates, used, fit.seed));
-    for (Eigen::Index i = 0; !drawn && i < cost.size(); ++i) {
-      if (used[static_cast<std::size_t>(i)]) continue;
-      const double gain = covariance.col(i).squaredNorm() / (covariance(i, i) + single_run_variance) / cost[i];
-      if (gain > best_gain) {
-        best_gain = gain;
-        best = i;
-      }
-    }
+    const Eigen::Index best = is_drawn(modelled.rows + chosen)
+                                  ? static_cast<Eigen::Index>(draw(candidates, used, fit.seed))
+                                  : most_telling(covariance, cost, used);
     used[static_cast<std::size_t>(best)] = true;
     suggestions.push_back({candidates[static_cast<std::size_t>(best)], cost[best]});
     const Eigen::VectorXd column = covariance.col(best);
     covariance -= column * column.transpose() / (column[best] + single_run_variance);
   }
-  fill_up_to(std::numeric_limits<std::size_t>::max());
+}
+
+}  // namespace
+
+std::vector<Suggestion> suggest(std::span<const AggregateRow> measured, std::span<const Workload> grid, std::size_t n,
+                                const FitOptions& fit) {
+  std::vector<GridGroup> groups = groups_of(measured, grid);
+  Modelled modelled;
+  for (GridGroup& group : groups) {
+    if (group.rows < min_rows_for_model) {
+      group.filling = fill_space(group, n, fit.seed);
+    } else {
+      modelled.timed.insert(modelled.timed.end(), group.measured.begin(), group.measured.end());
+      modelled.rows += group.rows;
+      modelled.candidates.insert(modelled.candidates.end(), group.candidates.begin(), group.candidates.end());
+    }
+  }
+  std::vector<Suggestion> suggestions;
+  if (!modelled.candidates.empty()) {
+    fill_up(groups, min_rows_for_model, n, suggestions);
+    choose(modelled, n, fit, suggestions);
+  }
+  fill_up(groups, std::numeric_limits<std::size_t>::max(), n, suggestions);
   return suggestions;
 }
 

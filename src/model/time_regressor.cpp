@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "model/lognormal.h"
 #include "model/model_state.h"
@@ -47,14 +48,161 @@ std::vector<std::pair<Workload, TrainingTable>> tables_of(const std::vector<Aggr
 /// Networks that the hybrid's cost model has in closed form.
 bool is_of_family(const Workload& workload) { return workload.depth.has_value(); }
 
-/// The row of runs_agg.csv that a run alone makes. @throws InputError why it makes none
-AggregateRow row_of(const Run& run) {
+/// Adds a group with its rows, and fits the state's kind of model on those that it models.
+/// @param op_model  whether the op model can predict the group, too
+void add_group(ModelState& state, const Workload& example, bool op_model, TrainingTable& table) {
+  Group& group = state.groups.emplace_back();
+  group.example = example;
+  const std::vector<AggregateRow> all = table.rows;
+  const std::size_t least = state.kind->family_rows;
+  const bool by_ops = least != 0 && op_model;  // all but the family
+  const auto family = static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [](const AggregateRow& row) { return is_of_family(row.workload); }));
+  if (by_ops && family >= least) {
+    std::erase_if(table.rows, [](const AggregateRow& row) { return !is_of_family(row.workload); });
+  }
+  if (by_ops && all.size() < least) table.rows.clear();
+  for (const std::vector<AggregateRow>* part : {&all, &std::as_const(table.val)}) {
+    for (const AggregateRow& row : *part) {
+      group.cover(row.workload, !by_ops || (family >= least && is_of_family(row.workload)));
+      state.fitted[row.workload.key()] = {*row.avg_time_mean, row.n, {}};
+    }
+  }
+  if (!table.rows.empty()) group.model = state.kind->fit(table);
+}
+
+/// The row of runs_agg.csv that a run alone makes, or why it makes none. @throws InputError as Workload::validate()
+std::variant<AggregateRow, std::string> row_of(const Run& run) {
   run.workload.validate();
   Aggregator one;
   one.add(run);
-  one.for_each_rejected([](const RejectedRun& rejected) { throw InputError(rejected.reason); });
+  std::optional<std::string> reason;
+  one.for_each_rejected([&](const RejectedRun& rejected) { reason = rejected.reason; });
+  if (reason) return *std::move(reason);
   return one.rows().front();
 }
+
+/// Teaches a model's state runs, and remembers why it did not take some of them.
+class Observation {
+ public:
+  using Reason = std::optional<std::string>;
+
+  Observation(ModelState& state, std::span<const Run> runs, const DeviceCatalogue& devices)
+      : state_(state), runs_(runs), devices_(devices), rejected_(runs.size()) {
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      try {
+        rejected_[i] = assign(i);
+      } catch (const InputError& error) {  // a workload that cannot be
+        rejected_[i] = error.what();
+      }
+    }
+    for (std::size_t g = 0; g < of_groups_.size(); ++g) {
+      if (!of_groups_[g].rows.empty()) teach_group(state.groups[g], of_groups_[g]);
+    }
+    if (!of_ops_.rows.empty()) teach_ops();
+  }
+
+  [[nodiscard]] bool changed() const { return changed_; }
+
+  [[nodiscard]] std::vector<RejectedRun> rejected() const {
+    std::vector<RejectedRun> result;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const Run& run = runs_[i];
+      if (rejected_[i]) result.push_back({run.workload.key(), *rejected_[i], run.timestamp_utc, run.avg_time_sec});
+    }
+    return result;
+  }
+
+ private:
+  /// Rows that one model learns.
+  struct Lesson {
+    std::vector<AggregateRow> rows;
+    std::vector<double> stated;       // see RegressorModel::learn()
+    std::vector<std::size_t> places;  // of the rows among the runs
+  };
+
+  [[nodiscard]] auto group_of(const Workload& workload) {
+    return std::find_if(state_.groups.begin(), state_.groups.end(),
+                        [&](const Group& one) { return same_group(one.example, workload); });
+  }
+
+  /// Whether this is the first time that the run is seen.
+  bool is_new(const Run& run, const std::string& key) {
+    const auto known = state_.fitted.find(key);
+    if (known != state_.fitted.end()) {
+      const std::vector<std::string>& observed = known->second.observed;
+      if (std::find(observed.begin(), observed.end(), run.timestamp_utc) != observed.end()) return false;
+    }
+    return seen_.emplace(key, run.timestamp_utc).second;
+  }
+
+  /// Gives a run to the model that learns it. Returns why none does.
+  Reason assign(std::size_t i) {
+    std::variant<AggregateRow, std::string> made = row_of(runs_[i]);
+    if (const std::string* reason = std::get_if<std::string>(&made)) return *reason;
+    AggregateRow& row = std::get<AggregateRow>(made);
+    if (!is_new(runs_[i], runs_[i].workload.key())) return "already observed";
+    const auto group = group_of(row.workload);
+    const ResolvedDevice device = devices_.resolve(row.workload.device);
+    const bool by_ops = knows_rates(row.workload, device);
+    if (group != state_.groups.end() && group->model && (!by_ops || group->models(row.workload))) {
+      Lesson& lesson = of_groups_[static_cast<std::size_t>(group - state_.groups.begin())];
+      lesson.stated.push_back(group->least_half_width(row.workload, group->reason(row.workload)));
+      lesson.rows.push_back(std::move(row));
+      lesson.places.push_back(i);
+      return std::nullopt;
+    }
+    if (!by_ops) return std::string(to_string(state_.route(row.workload, device).reason));
+    if (state_.ops->is_outlier(row, device)) return "outlier";
+    of_ops_.rows.push_back(std::move(row));
+    of_ops_.places.push_back(i);
+    return std::nullopt;
+  }
+
+  void remember(Group& group, const AggregateRow& row, const Run& run, bool modelled) {
+    changed_ = true;
+    const double sec = *row.avg_time_mean;
+    const std::string key = run.workload.key();
+    FittedRow& fitted = state_.fitted[key];
+    ++fitted.n;
+    fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
+    fitted.observed.push_back(run.timestamp_utc);
+    group.cover(run.workload, modelled);
+    state_.training_set_id += set_id(std::span(&row, 1));
+    state_.model_id = fnv1a(fmt::format("{} {} {}", state_.model_id, key, number_text(sec)));
+  }
+
+  void teach_group(Group& group, const Lesson& lesson) {
+    LearnResult learnt = group.model->learn(lesson.rows, lesson.stated);
+    for (std::size_t k = 0; k < lesson.rows.size(); ++k) {
+      rejected_[lesson.places[k]] = learnt.rejected[k];
+      if (!learnt.rejected[k]) remember(group, lesson.rows[k], runs_[lesson.places[k]], true);
+    }
+    for (const std::string& key : learnt.forgotten) state_.fitted.erase(key);
+    if (learnt.model) group.model = std::move(learnt.model);
+  }
+
+  void teach_ops() {
+    for (std::size_t k = 0; k < of_ops_.rows.size(); ++k) {
+      const Workload& workload = of_ops_.rows[k].workload;
+      auto group = group_of(workload);
+      if (group == state_.groups.end()) group = state_.groups.insert(group, Group{workload, {}, nullptr});
+      remember(*group, of_ops_.rows[k], runs_[of_ops_.places[k]], false);
+    }
+    OpRegression ops = *state_.ops;
+    ops.learn(of_ops_.rows, devices_);
+    state_.ops = std::make_shared<const OpRegression>(std::move(ops));
+  }
+
+  ModelState& state_;
+  std::span<const Run> runs_;
+  const DeviceCatalogue& devices_;
+  std::vector<Reason> rejected_;
+  std::vector<Lesson> of_groups_ = std::vector<Lesson>(state_.groups.size());
+  Lesson of_ops_;
+  std::set<std::pair<std::string, std::string>> seen_;
+  bool changed_ = false;
+};
 
 }  // namespace
 
@@ -122,36 +270,19 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
   std::vector<AggregateRow> of_ops;
   auto tables = tables_of(fitted, chosen_by);
   for (auto& [example, table] : tables) {
-    Group& group = state->groups.emplace_back();
-    group.example = example;
     for (const AggregateRow& row : table.rows) {
       if (can_learn(row.workload)) of_ops.push_back(row);
-    }
-    const std::vector<AggregateRow> all = table.rows;
-    const std::size_t least = state->kind->family_rows;
-    const bool by_ops = least != 0 && can_learn(example);  // all but the family
-    const auto family = static_cast<std::size_t>(
-        std::count_if(all.begin(), all.end(), [](const AggregateRow& row) { return is_of_family(row.workload); }));
-    if (by_ops && family >= least) {
-      std::erase_if(table.rows, [](const AggregateRow& row) { return !is_of_family(row.workload); });
-    }
-    if (by_ops && all.size() < least) table.rows.clear();
-    for (const std::vector<AggregateRow>* part : {&all, &std::as_const(table.val)}) {
-      for (const AggregateRow& row : *part) {
-        group.cover(row.workload, !by_ops || (family >= least && is_of_family(row.workload)));
-        state->fitted[row.workload.key()] = {*row.avg_time_mean, row.n, {}};
-      }
     }
     table.device = kind_on(example, devices);
     table.seed = options.seed;
     table.control.stop = options.stop;
     table.control.check();
     if (options.progress) {
-      const auto groups = static_cast<double>(tables.size()), before = static_cast<double>(state->groups.size() - 1);
+      const auto groups = static_cast<double>(tables.size()), before = static_cast<double>(state->groups.size());
       table.control.progress = [&, groups, before](double share) { options.progress((before + share) / groups); };
     }
     try {
-      if (!table.rows.empty()) group.model = state->kind->fit(table);
+      add_group(*state, example, can_learn(example), table);
     } catch (const InputError& error) {
       if (tables.size() == 1) throw;
       throw InputError(fmt::format("{}: {}", group_text(example), error.what()));
@@ -291,87 +422,9 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
     throw InputError(fmt::format("a model of kind {} does not learn from observed runs; fit it anew", kind()));
   const std::lock_guard lock(impl_->observing);
   auto next = std::make_unique<ModelState>(*impl_->state.read());
-  std::vector<std::optional<std::string>> rejected(runs.size());
-  std::vector<std::vector<AggregateRow>> rows(next->groups.size());
-  std::vector<std::vector<double>> stated(next->groups.size());       // see RegressorModel::learn()
-  std::vector<std::vector<std::size_t>> places(next->groups.size());  // of these rows among the runs
-  std::vector<AggregateRow> of_ops;
-  std::vector<std::size_t> places_of_ops;
-  const auto group_of = [&](const Workload& workload) {
-    return std::find_if(next->groups.begin(), next->groups.end(),
-                        [&](const Group& one) { return same_group(one.example, workload); });
-  };
-  std::set<std::pair<std::string, std::string>> seen;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string key = runs[i].workload.key();
-    try {
-      AggregateRow row = row_of(runs[i]);
-      const auto known = next->fitted.find(key);
-      const bool again =
-          known != next->fitted.end() && std::find(known->second.observed.begin(), known->second.observed.end(),
-                                                   runs[i].timestamp_utc) != known->second.observed.end();
-      if (again || !seen.emplace(key, runs[i].timestamp_utc).second) throw InputError("already observed");
-      const auto group = group_of(row.workload);
-      const ResolvedDevice device = impl_->device_of(row.workload);
-      const bool by_ops = knows_rates(row.workload, device);
-      if (group != next->groups.end() && group->model && (!by_ops || group->models(row.workload))) {
-        const auto at = static_cast<std::size_t>(group - next->groups.begin());
-        stated[at].push_back(group->least_half_width(row.workload, group->reason(row.workload)));
-        rows[at].push_back(std::move(row));
-        places[at].push_back(i);
-      } else if (by_ops) {
-        if (next->ops->is_outlier(row, device)) throw InputError("outlier");
-        of_ops.push_back(std::move(row));
-        places_of_ops.push_back(i);
-      } else {
-        throw InputError(std::string(to_string(next->route(row.workload, device).reason)));
-      }
-    } catch (const InputError& error) {
-      rejected[i] = error.what();
-    }
-  }
-  bool changed = false;
-  const auto remember = [&](Group& group, const AggregateRow& row, const Run& run, bool modelled) {
-    changed = true;
-    const double sec = *row.avg_time_mean;
-    const std::string key = run.workload.key();
-    FittedRow& fitted = next->fitted[key];
-    ++fitted.n;
-    fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
-    fitted.observed.push_back(run.timestamp_utc);
-    group.cover(run.workload, modelled);
-    next->training_set_id += set_id(std::span(&row, 1));
-    next->model_id = fnv1a(fmt::format("{} {} {}", next->model_id, key, number_text(sec)));
-  };
-  for (std::size_t g = 0; g < rows.size(); ++g) {
-    if (rows[g].empty()) continue;
-    Group& group = next->groups[g];
-    LearnResult learnt = group.model->learn(rows[g], stated[g]);
-    for (std::size_t k = 0; k < rows[g].size(); ++k) {
-      rejected[places[g][k]] = learnt.rejected[k];
-      if (!learnt.rejected[k]) remember(group, rows[g][k], runs[places[g][k]], true);
-    }
-    for (const std::string& key : learnt.forgotten) next->fitted.erase(key);
-    if (learnt.model) group.model = std::move(learnt.model);
-  }
-  if (!of_ops.empty()) {
-    for (std::size_t k = 0; k < of_ops.size(); ++k) {
-      const Workload& workload = of_ops[k].workload;
-      auto group = group_of(workload);
-      if (group == next->groups.end()) group = next->groups.insert(group, Group{workload, {}, nullptr});
-      remember(*group, of_ops[k], runs[places_of_ops[k]], false);
-    }
-    OpRegression ops = *next->ops;
-    ops.learn(of_ops, impl_->devices);
-    next->ops = std::make_shared<const OpRegression>(std::move(ops));
-  }
-  if (changed) impl_->state.replace(std::move(next));
-  std::vector<RejectedRun> result;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!rejected[i]) continue;
-    result.push_back({runs[i].workload.key(), *rejected[i], runs[i].timestamp_utc, runs[i].avg_time_sec});
-  }
-  return result;
+  const Observation observation(*next, runs, impl_->devices);
+  if (observation.changed()) impl_->state.replace(std::move(next));
+  return observation.rejected();
 }
 
 void TimeRegressor::save(const std::string& path) const {

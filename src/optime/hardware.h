@@ -40,6 +40,10 @@ struct Hardware {
 
 inline constexpr double threads_per_sm = 2048;
 
+/// Share of the L2 cache that operands have before they are read from memory again; the rest holds what else is in
+/// use. Taken, not fitted: what a device's cache holds beside it is an effect of the device (kernel_time.h).
+inline constexpr double usable_cache = 0.7;
+
 /// Large chips of Ampere and Hopper have a cache of two partitions, each of which keeps what its own multiprocessors
 /// read (A100 Tensor Core GPU Architecture, L2 Cache).
 /// @param l2  bytes

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 
+#include "optime/interval_widths.h"
 #include "optime/map_fit.h"
 #include "statistics/confidence.h"
 #include "statistics/quantiles.h"
@@ -20,6 +21,17 @@ namespace {
 constexpr std::size_t rows_of_device = 400, rows_of_trees = 6000, min_tree_rows = 150;
 constexpr int fit_steps = 25;
 
+constexpr double long_call_sec = 1e-4;  // shorter calls say more about timers than about kernels
+// Weights of rows; docs/notes/optime.md, What was worth how much and Without gain.
+constexpr double network_shape_weight = 3, least_weight = 0.1, small_half_weight = 0.3, other_vendor_weight = 0.03;
+
+// Half widths of 90 % intervals of log time; docs/notes/optime.md, Intervals.
+constexpr double least_width = 0.02;
+constexpr double probe_noise = 0.12;       // MapProblem::noise of a probe
+constexpr double device_width_rows = 1.5;  // rows of a probe that halve the square of what is left of device_width
+// Of kernels of a class without a model, by their bytes at a share of the bandwidth. Taken, not fitted.
+constexpr double unmodelled_device_width = 0.2, unmodelled_width = 0.3, unmodelled_bandwidth = 0.75;
+
 /// Up to `count` of the rows, chosen by a fixed seed.
 std::vector<const OpRow*> some_of(std::vector<const OpRow*> rows, std::size_t count) {
   if (rows.size() <= count) return rows;
@@ -29,13 +41,13 @@ std::vector<const OpRow*> some_of(std::vector<const OpRow*> rows, std::size_t co
   return rows;
 }
 
-/// Rows of networks' shapes count threefold. Short calls say more about timers than about kernels. Libraries of another
-/// vendor have kernels of their own: beside NVIDIA's devices, theirs hardly move what all devices share.
+/// Rows of networks' shapes count threefold. Libraries of another vendor have kernels of their own: beside NVIDIA's
+/// devices, theirs hardly move what all devices share.
 double weight_of(const OpRow& row, KernelFamily family, bool mixed) {
   const Kernel& k = row.kernel;
-  if (mixed && family == KernelFamily::cdna) return 0.03;
-  if (k.kind == KernelClass::gemm_bf16) return k.m >= 512 && k.n >= 256 && k.k >= 256 ? 1 : 0.3;
-  return (row.test ? 3 : 1) * std::clamp(row.sec / 1e-4, 0.1, 1.0);
+  if (mixed && family == KernelFamily::cdna) return other_vendor_weight;
+  if (k.kind == KernelClass::gemm_bf16) return k.m >= 512 && k.n >= 256 && k.k >= 256 ? 1 : small_half_weight;
+  return (row.test ? network_shape_weight : 1) * std::clamp(row.sec / long_call_sec, least_weight, 1.0);
 }
 
 using ByDevice = std::map<std::string, std::vector<const OpRow*>>;
@@ -78,23 +90,14 @@ class JointFit {
 
   /// Fits; the model's parameters, families and devices (effects only) are set.
   void into(KernelModel& model, const std::map<std::string, Hardware>& gpus) const {
-    MapProblem problem;
-    problem.knee = form_.knee;
-    const std::size_t size = parameters_ + effects_ * (families_.size() + devices_.size());
-    problem.prior.setZero(static_cast<Eigen::Index>(size));
-    problem.deviation.resize(static_cast<Eigen::Index>(size));
-    for (std::size_t i = 0; i < parameters_; ++i) {
-      problem.prior[at(i)] = form_.parameters[i].mean;
-      problem.deviation[at(i)] = form_.parameters[i].deviation;
-    }
+    std::vector<NormalPrior> priors;
+    for (const KernelParameter& parameter : form_.parameters) priors.push_back({parameter.mean, parameter.deviation});
     for (std::size_t g = 0; g < families_.size() + devices_.size(); ++g) {
-      for (std::size_t e = 0; e < effects_; ++e) {
-        problem.deviation[at(parameters_ + g * effects_ + e)] =
-            g < families_.size() ? form_.effects[e].family_deviation : form_.effects[e].device_deviation;
-      }
+      for (const KernelEffect& effect : form_.effects)
+        priors.push_back({0, g < families_.size() ? effect.family_deviation : effect.device_deviation});
     }
-    problem.measured.resize(at(samples_.size()));
-    problem.weight.resize(at(samples_.size()));
+    MapProblem problem(priors, samples_.size());
+    problem.knee = form_.knee;
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       problem.measured[at(i)] = std::log(samples_[i].row->sec);
       problem.weight[at(i)] = weight_of(*samples_[i].row, samples_[i].hardware->family, families_.size() > 1);
@@ -130,7 +133,7 @@ class JointFit {
   }
 
   void predict(const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) const {
-    constexpr double step = 1e-4;
+    constexpr double step = difference_step;
     std::vector<double> p(x.data(), x.data() + parameters_);
     if (slopes != nullptr) slopes->setZero();
     for (std::size_t i = 0; i < samples_.size(); ++i) {
@@ -183,11 +186,10 @@ double widest_row(const std::vector<const OpRow*>& rows) {
 
 /// Residuals of the calls that are long enough to matter in a network; of all where those are few.
 std::vector<double> of_long_calls(const std::vector<const OpRow*>& rows, const std::vector<double>& residuals) {
-  constexpr double long_sec = 1e-4;
   constexpr std::size_t few = 30;
   std::vector<double> chosen;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i]->sec > long_sec || rows[i]->kernel.kind == KernelClass::gemm_bf16) chosen.push_back(residuals[i]);
+    if (rows[i]->sec > long_call_sec || rows[i]->kernel.kind == KernelClass::gemm_bf16) chosen.push_back(residuals[i]);
   }
   return chosen.size() < few ? residuals : chosen;
 }
@@ -223,6 +225,17 @@ std::set<std::string> remove_throttled(const KernelModel& model, const std::map<
   return removed;
 }
 
+/// remove_throttled() for classes whose first effect is computing. Returns whether rows were removed; not if half of
+/// the devices would be.
+bool set_aside_throttled(KernelModel& model, const std::map<std::string, Hardware>& gpus, ByDevice& groups) {
+  const std::size_t before = groups.size();
+  if (formula(model.kind).effects[0].name != std::string_view("compute") || before <= 2) return false;
+  std::set<std::string> removed = remove_throttled(model, gpus, groups);
+  if (removed.empty() || 2 * groups.size() < before) return false;
+  model.set_aside = std::move(removed);
+  return true;
+}
+
 }  // namespace
 
 double KernelEstimate::half_width() const { return std::hypot(device_width, within_width); }
@@ -234,16 +247,9 @@ KernelModel KernelModel::fit(KernelClass kind, const std::vector<const OpRow*>& 
   ByDevice groups = by_device(rows);
   JointFit(kind, groups, gpus).into(model, gpus);
 
-  if (formula(kind).effects[0].name == std::string_view("compute") && groups.size() > 2) {
-    const std::size_t before = groups.size();
-    ByDevice kept = groups;
-    model.set_aside = remove_throttled(model, gpus, kept);
-    if (!model.set_aside.empty() && 2 * kept.size() >= before) {
-      groups = std::move(kept);
-      JointFit(kind, groups, gpus).into(model, gpus);
-    } else {
-      model.set_aside.clear();
-    }
+  if (ByDevice kept = groups; set_aside_throttled(model, gpus, kept)) {
+    groups = std::move(kept);
+    JointFit(kind, groups, gpus).into(model, gpus);
   }
 
   std::vector<double> widths, centres, shared_residuals;
@@ -254,7 +260,7 @@ KernelModel KernelModel::fit(KernelClass kind, const std::vector<const OpRow*>& 
     const std::vector<double> residuals = residuals_of(model, device.effects, known, hardware);
     device.rows = groups.at(name).size();
     device.widest_row = widest_row(groups.at(name));
-    device.spread = std::max(0.02, spread_of(of_long_calls(known, residuals)));
+    device.spread = std::max(least_width, spread_of(of_long_calls(known, residuals)));
     widths.push_back(device.spread);
     device.spread += formula(kind).long_row_width / 2;
     centres.push_back(median(residuals_of(model, model.families.at(device.family), known, hardware)));
@@ -274,8 +280,8 @@ KernelModel KernelModel::fit(KernelClass kind, const std::vector<const OpRow*>& 
   double squares = 0;
   for (const double centre : centres) squares += centre * centre;
   const double n = static_cast<double>(centres.size());
-  // With one device nothing is known of others: as wide as a factor of two.
-  model.device_width = centres.size() < 2 ? std::log(2.0) : std::sqrt(squares / (n - 1)) * student_quantile(z90, n - 1);
+  model.device_width =
+      centres.size() < 2 ? unknown_half_width : std::sqrt(squares / (n - 1)) * student_quantile(z90, n - 1);
   return model;
 }
 
@@ -296,37 +302,23 @@ void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*
   const bool was_known = devices.contains(hardware.name);
   const DeviceEffects base = effects_on(hardware);
   const ResidualTrees& trees = trees_on(hardware);
-  const auto n = static_cast<Eigen::Index>(rows.size()), size = static_cast<Eigen::Index>(form.effects.size());
-  MapProblem problem;
-  problem.noise = 0.12;
-  problem.prior.setZero(size);
-  problem.deviation.resize(size);
-  for (Eigen::Index e = 0; e < size; ++e) {
-    problem.deviation[e] = form.effects[static_cast<std::size_t>(e)].probe_deviation;
-  }
-  problem.weight.setOnes(n);
-  problem.measured.resize(n);
-  for (Eigen::Index i = 0; i < n; ++i) {
-    const OpRow& row = *rows[static_cast<std::size_t>(i)];
-    problem.measured[i] = std::log(row.sec) - trees.predict(features_of(row.kernel, hardware));
-  }
+  const auto at = [](std::size_t i) { return static_cast<Eigen::Index>(i); };
+  std::vector<NormalPrior> priors;
+  for (const KernelEffect& effect : form.effects) priors.push_back({0, effect.probe_deviation});
+  MapProblem problem(priors, rows.size());
+  problem.noise = probe_noise;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    problem.measured[at(i)] = std::log(rows[i]->sec) - trees.predict(features_of(rows[i]->kernel, hardware));
   const auto effects_of = [&](const Eigen::VectorXd& x) {
     DeviceEffects effects = base;
-    for (Eigen::Index e = 0; e < size; ++e) effects[static_cast<std::size_t>(e)] += x[e];
+    for (std::size_t e = 0; e < priors.size(); ++e) effects[e] += x[at(e)];
     return effects;
   };
-  problem.predict = [&](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
-    constexpr double step = 1e-4;
-    for (Eigen::Index i = 0; i < n; ++i) {
-      const Kernel& kernel = rows[static_cast<std::size_t>(i)]->kernel;
-      predicted[i] = log_time(*this, effects_of(x), kernel, hardware);
-      for (Eigen::Index e = 0; slopes != nullptr && e < size; ++e) {
-        Eigen::VectorXd moved = x;
-        moved[e] += step;
-        (*slopes)(i, e) = (log_time(*this, effects_of(moved), kernel, hardware) - predicted[i]) / step;
-      }
-    }
-  };
+  problem.predict = by_differences([&](const Eigen::VectorXd& x, Eigen::VectorXd& predicted) {
+    const DeviceEffects effects = effects_of(x);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      predicted[at(i)] = log_time(*this, effects, rows[i]->kernel, hardware);
+  });
   KnownDevice& device = devices[hardware.name];
   device.family = hardware.family;
   const Eigen::VectorXd x = fit_map(problem, 15);
@@ -337,12 +329,14 @@ void KernelModel::probe(const Hardware& hardware, const std::vector<const OpRow*
   // error.
   constexpr double prior_rows = 4, fitted = 1;
   const double k = static_cast<double>(rows.size());
-  Eigen::VectorXd predicted(n);
+  Eigen::VectorXd predicted(at(rows.size()));
   problem.predict(x, predicted, nullptr);
   const double expected = was_known ? device.spread : within_width;
   const double squares = z90 * z90 * (problem.measured - predicted).squaredNorm();
   const double within = std::sqrt((prior_rows * expected * expected + squares) / (prior_rows + k - fitted));
-  device.spread = was_known ? within : std::hypot(within, device_width * std::sqrt(1.5 / (k + 1.5)) / 2);
+  device.spread = was_known
+                      ? within
+                      : std::hypot(within, device_width * std::sqrt(device_width_rows / (k + device_width_rows)) / 2);
 }
 
 KernelEstimate KernelModel::predict(const Kernel& kernel, const Hardware& hardware, bool alone) const {
@@ -356,7 +350,7 @@ KernelEstimate KernelModel::predict(const Kernel& kernel, const Hardware& hardwa
   } else {
     const bool knows_family = families.contains(hardware.family);
     estimate.provenance = knows_family ? Provenance::family : Provenance::other_family;
-    estimate.device_width = device_width * (knows_family ? 1 : 1.5);
+    estimate.device_width = device_width * (knows_family ? 1 : other_family_factor);
     estimate.within_width = within_width;
   }
   if (alone) {
@@ -409,14 +403,14 @@ StepEstimate step_time(const KernelModels& models, std::span<const StepPart> par
   for (const StepPart& part : parts) {
     const KernelModel* model = models.of(part.kernel.kind);
     const std::size_t group = model == nullptr ? kernel_classes : static_cast<std::size_t>(part.kernel.kind);
-    double sec = 0, device_width = 0.2, within = 0.3;
+    double sec = 0, device_width = unmodelled_device_width, within = unmodelled_width;
     if (model != nullptr) {
       const KernelEstimate estimate = model->predict(part.kernel, device, false);
       sec = std::exp(estimate.log_sec);
       device_width = estimate.device_width;
       within = estimate.within_width;
     } else {
-      sec = part.kernel.bytes() / (0.75 * device.bandwidth) + kernel_gap_sec;
+      sec = part.kernel.bytes() / (unmodelled_bandwidth * device.bandwidth) + kernel_gap_sec;
     }
     sec *= part.count;
     device_sec += sec;
@@ -426,7 +420,6 @@ StepEstimate step_time(const KernelModels& models, std::span<const StepPart> par
   }
   double squares = 0;
   for (std::size_t i = 0; i < shared.size(); ++i) squares += shared[i] * shared[i] + own[i] * own[i];
-  constexpr double label_noise = 0.08;  // sums of measured operators miss measured steps by about as much
   return {std::max(device_sec, calls * host_sec_per_op),
           std::hypot(device_sec > 0 ? std::sqrt(squares) / device_sec : 0, label_noise)};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/op_time_model.h>
+#include <perfpred/prediction.h>
 
 #include <array>
 #include <map>

@@ -34,8 +34,9 @@ inline constexpr std::array<std::string_view, 11> elementwise_ops = {"addu", "ad
 
 /// A parameter with the prior that it is fitted under.
 struct KernelParameter {
-  std::string_view name;
-  double mean, deviation;
+  std::string_view name;  ///< as in a model file
+  double mean = 0, deviation = 0;
+  std::string_view meaning;  ///< with its unit; kernel_time.cpp has the sources
 };
 
 /// Device effects: what specification sheets do not say of a device. Logarithms, 0 for a usual device.
@@ -44,23 +45,23 @@ using DeviceEffects = std::array<double, max_effects>;
 
 struct KernelEffect {
   std::string_view name;
-  double device_deviation;  ///< between devices of a family
-  double family_deviation;  ///< between families
-  double probe_deviation;   ///< prior of a device that a probe was measured on
+  double device_deviation = 0;  ///< between devices of a family
+  double family_deviation = 0;  ///< between families
+  double probe_deviation = 0;   ///< prior of a device that a probe was measured on
 };
 
-/// A kernel class: its parameters, and the logarithm of a call's seconds.
+/// A kernel class: its parameters, and the logarithm of a call's seconds. Fits see both as lists in the order of the
+/// rows; formulas and files see them by name.
 struct KernelFormula {
   std::string_view name;
   std::span<const KernelParameter> parameters;
   std::span<const KernelEffect> effects;
   double (*log_time)(const double* parameters, const DeviceEffects& effects, const Kernel& kernel,
-                     const Hardware& hardware);
-  std::size_t floor;  ///< index of the parameter that is the log of the least seconds of a call timed alone
-  std::size_t floor_effect;
-  /// Specification sheets do not say which rows fit the caches: the half width of the 90 % interval of log time on a
-  /// measured device grows by this for each factor of e by which a row is longer than the longest measured one, and by
-  /// half of it for all rows where these were not measured as a probe of what will be asked.
+                     const Hardware& hardware) = nullptr;
+  std::size_t floor = 0;  ///< index of the parameter that is the log of the least seconds of a call timed alone
+  std::size_t floor_effect = 0;
+  /// Interval widening, in log time, per unit of ln(row length / longest measured row), since specification sheets do
+  /// not say which rows fit the caches. Devices without a probe get half of it for every row.
   double long_row_width = 0;
   bool shares_residual = false;  ///< the formula's residual is similar on all devices
   double knee = 0.08;  ///< of MapProblem; where a card's clock depends on how warm it is, errors have long tails

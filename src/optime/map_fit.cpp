@@ -25,6 +25,32 @@ Eigen::VectorXd huber_weights(const MapProblem& problem, const Eigen::VectorXd& 
 
 }  // namespace
 
+MapProblem::MapProblem(std::span<const NormalPrior> priors, std::size_t measurements)
+    : prior(static_cast<Eigen::Index>(priors.size())),
+      deviation(prior.size()),
+      measured(static_cast<Eigen::Index>(measurements)),
+      weight(Eigen::VectorXd::Ones(measured.size())) {
+  for (std::size_t i = 0; i < priors.size(); ++i) {
+    prior[static_cast<Eigen::Index>(i)] = priors[i].mean;
+    deviation[static_cast<Eigen::Index>(i)] = priors[i].deviation;
+  }
+}
+
+std::function<void(const Eigen::VectorXd&, Eigen::VectorXd&, Eigen::MatrixXd*)> by_differences(
+    std::function<void(const Eigen::VectorXd& parameters, Eigen::VectorXd& predicted)> values) {
+  return [values = std::move(values)](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
+    values(x, predicted);
+    if (slopes == nullptr) return;
+    Eigen::VectorXd moved = x, others(predicted.size());
+    for (Eigen::Index p = 0; p < x.size(); ++p) {
+      moved[p] += difference_step;
+      values(moved, others);
+      slopes->col(p) = (others - predicted) / difference_step;
+      moved[p] = x[p];
+    }
+  };
+}
+
 Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps) { return fit_map(problem, problem.prior, max_steps); }
 
 Eigen::VectorXd fit_map(const MapProblem& problem, Eigen::VectorXd parameters, int max_steps) {

@@ -2,14 +2,22 @@
 #pragma once
 #include <Eigen/Core>
 
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
+
+#include "optime/normal_prior.h"
 
 namespace perfpred {
 
 /// Parameters with independent normal priors, and measurements whose errors have longer tails than the normal
 /// distribution: small errors count by their square, errors beyond `knee` by their size (Huber 1964).
 struct MapProblem {
+  MapProblem() = default;
+  /// So many measurements, which are still to be filled in, with weights of 1.
+  MapProblem(std::span<const NormalPrior> priors, std::size_t measurements);
+
   Eigen::VectorXd prior, deviation;  ///< of each parameter
   Eigen::VectorXd measured;
   Eigen::VectorXd weight;  ///< of each measurement, >= 0
@@ -19,10 +27,15 @@ struct MapProblem {
   std::function<void(const Eigen::VectorXd& parameters, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes)> predict;
 };
 
+/// MapProblem::predict of a function that fills `predicted`: slopes are differences.
+[[nodiscard]] std::function<void(const Eigen::VectorXd&, Eigen::VectorXd&, Eigen::MatrixXd*)> by_differences(
+    std::function<void(const Eigen::VectorXd& parameters, Eigen::VectorXd& predicted)> values);
+inline constexpr double difference_step = 1e-4;  ///< of parameters that are logarithms
+
 /// The parameters of greatest posterior density, by Levenberg and Marquardt's method with reweighting.
 [[nodiscard]] Eigen::VectorXd fit_map(const MapProblem& problem, int max_steps);
 
-/// The same from these parameters on.
+/// Same, starting from `parameters` instead of the prior means.
 [[nodiscard]] Eigen::VectorXd fit_map(const MapProblem& problem, Eigen::VectorXd parameters, int max_steps);
 
 /// Fits without some of the measurements. If these are more than a tenth, the others are fitted anew; else by one step

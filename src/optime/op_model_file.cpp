@@ -19,9 +19,11 @@
 namespace perfpred {
 namespace {
 
-constexpr int op_model_format = 8;
+constexpr int op_model_format = 9;
 constexpr std::array<KernelFamily, 5> families = {KernelFamily::none, KernelFamily::pascal, KernelFamily::volta_turing,
                                                   KernelFamily::ampere_ada, KernelFamily::cdna};
+
+constexpr std::array<std::string_view, 3> arithmetics = {"as_graph", "half", "double"};  // in the order of the enum
 
 KernelFamily family_named(const std::string& name) {
   for (const KernelFamily family : families) {
@@ -158,48 +160,99 @@ KernelModel read_kernel_model(KernelClass kind, const nlohmann::json& json) {
   return model;
 }
 
+nlohmann::json to_json(const StepParameters& parameters) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const StepParameter& row : step_parameters) json[std::string(row.name)] = parameters.*row.value;
+  return json;
+}
+
+nlohmann::json to_json(const MachineKey& key) {
+  return {{"source", key.source},
+          {"device", key.device},
+          {"precision", to_string(key.precision)},
+          {"arithmetic", arithmetics.at(static_cast<std::size_t>(key.arithmetic))},
+          {"layout", to_string(key.layout)},
+          {"probe", key.probe}};
+}
+
 nlohmann::json to_json(const StepModel& model) {
-  nlohmann::json machines = nlohmann::json::object();
-  for (const auto& [name, effects] : model.machines) {
-    machines[name] = {{"compute", effects.compute}, {"memory", effects.memory}, {"host", effects.host}};
+  nlohmann::json machines = nlohmann::json::array(), networks = nlohmann::json::array();
+  for (const auto& [key, machine] : model.machines) {
+    nlohmann::json& json = machines.emplace_back(to_json(key));
+    const MachineEffects& effects = machine.effects;
+    json["effects"] = {{"compute", effects.compute}, {"memory", effects.memory}, {"host", effects.host}};
+    if (machine.parameters) json["parameters"] = to_json(*machine.parameters);
   }
-  nlohmann::json networks = nlohmann::json::object();
-  for (const auto& [arithmetic, known] : model.networks) {
-    for (const auto& [name, network] : known) {
-      networks[arithmetic][name] = {{"factor", network.log_factor}, {"width", network.width}};
+  for (const auto& [key, known] : model.networks) {
+    nlohmann::json& json = networks.emplace_back(
+        nlohmann::json{{"bytes", key.element_bytes}, {"matrix_units", key.matrix_units}, {"pure_half", key.pure_half}});
+    for (const auto& [network, of_it] : known) {
+      json["known"].push_back(
+          {{"network", network.network}, {"size", network.size}, {"factor", of_it.log_factor}, {"width", of_it.width}});
     }
   }
-  return {{"parameters", model.parameters},
+  return {{"parameters", to_json(model.parameters)},
           {"machines", machines},
-          {"own", model.own},
           {"networks", networks},
           {"sources", model.sources},
           {"machine_width", model.machine_width},
           {"network_width", model.network_width}};
 }
 
-StepParameters read_step_parameters(const nlohmann::json& json, const std::string& name) {
-  const Eigen::VectorXd values = json_vector(json, name.c_str());
-  if (values.size() != static_cast<Eigen::Index>(step_parameters) || !(values.cwiseAbs().maxCoeff() <= 50)) {
-    throw ModelError(fmt::format("field \"{}\" is not {} logarithms", name, step_parameters));
-  }
+StepParameters read_step_parameters(const nlohmann::json& json) {
   StepParameters parameters;
-  std::copy(values.begin(), values.end(), parameters.begin());
+  for (const StepParameter& row : step_parameters) {
+    parameters.*row.value = moderate(json, std::string(row.name).c_str());
+  }
   return parameters;
+}
+
+/// A word that `parse` knows. @throws ModelError
+template <class Word>
+Word read_word(const nlohmann::json& json, const char* name, Word (*parse)(std::string_view)) {
+  try {
+    return parse(json_text(json, name));
+  } catch (const InputError& error) {
+    throw ModelError(fmt::format("field \"{}\": {}", name, error.what()));
+  }
+}
+
+StepArithmetic parse_arithmetic(std::string_view text) {
+  const auto found = std::find(arithmetics.begin(), arithmetics.end(), text);
+  if (found == arithmetics.end()) throw InputError(fmt::format("\"{}\" is not an arithmetic", shown(text)));
+  return static_cast<StepArithmetic>(found - arithmetics.begin());
+}
+
+bool flag(const nlohmann::json& json, const char* name) {
+  const nlohmann::json& field = json_field(json, name);
+  if (!field.is_boolean()) refuse_field(name, "true or false");
+  return field.get<bool>();
+}
+
+MachineKey read_machine_key(const nlohmann::json& json) {
+  return {json_text(json, "source"),
+          json_text(json, "device"),
+          read_word(json, "precision", parse_precision),
+          read_word(json, "arithmetic", parse_arithmetic),
+          read_word(json, "layout", parse_layout),
+          flag(json, "probe")};
 }
 
 StepModel read_step_model(const nlohmann::json& json) {
   StepModel model;
-  model.parameters = read_step_parameters(json, "parameters");
-  const nlohmann::json& own = json_object(json, "own");
-  for (const auto& [machine, values] : own.items()) model.own[machine] = read_step_parameters(own, machine);
-  for (const auto& [name, effects] : json_object(json, "machines").items()) {
-    model.machines[name] = {moderate(effects, "compute"), moderate(effects, "memory"), moderate(effects, "host")};
+  model.parameters = read_step_parameters(json_object(json, "parameters"));
+  for (const nlohmann::json& item : json_objects(json, "machines")) {
+    Machine& machine = model.machines[read_machine_key(item)];
+    const nlohmann::json& effects = json_object(item, "effects");
+    machine.effects = {moderate(effects, "compute"), moderate(effects, "memory"), moderate(effects, "host")};
+    if (item.contains("parameters")) machine.parameters = read_step_parameters(json_object(item, "parameters"));
   }
-  const nlohmann::json& networks = json_object(json, "networks");
-  for (const auto& [arithmetic, ignored] : networks.items()) {
-    for (const auto& [name, network] : json_object(networks, arithmetic.c_str()).items()) {
-      model.networks[arithmetic][name] = {moderate(network, "factor"), width(network, "width")};
+  for (const nlohmann::json& item : json_objects(json, "networks")) {
+    const auto bytes = static_cast<int>(std::min(json_positive_integer(item, "bytes"), std::int64_t{16}));
+    auto& networks = model.networks[{bytes, flag(item, "matrix_units"), flag(item, "pure_half")}];
+    for (const nlohmann::json& known : json_objects(item, "known")) {
+      networks[{json_text(known, "network"), json_positive_integer(known, "size")}] = {moderate(known, "factor"),
+                                                                                       width(known, "width")};
     }
   }
   const nlohmann::json& sources = json_object(json, "sources");
@@ -217,12 +270,12 @@ nlohmann::json to_json(const LayerRates& rates) {
   }
   nlohmann::json kinds = nlohmann::json::object();
   for (const auto& [kind, factor] : rates.kinds) kinds[std::string(to_string(kind))] = factor;
-  return {{"parameters", rates.parameters}, {"kinds", kinds}, {"groups", groups}};
+  return {{"parameters", to_json(rates.parameters)}, {"kinds", kinds}, {"groups", groups}};
 }
 
 LayerRates read_layer_rates(const nlohmann::json& json) {
   LayerRates rates;
-  rates.parameters = read_step_parameters(json, "parameters");
+  rates.parameters = read_step_parameters(json_object(json, "parameters"));
   for (const auto& [name, item] : json_object(json, "kinds").items()) {
     const auto kind = enumerator_named<OpKind::custom>(name);
     if (!kind) throw ModelError(fmt::format("field \"kinds\" has \"{}\", which is not an operator", shown(name)));
@@ -300,7 +353,11 @@ nlohmann::json to_json(const OpModelState& state) {
                          {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
                          {"kernels", kernels},
                          {"steps", to_json(state.steps)}};
-  for (const auto& [name, rates] : state.measured.rates) json["layers"][name] = to_json(rates);
+  for (const auto& [key, rates] : state.measured.rates) {
+    nlohmann::json& item = json["layers"].emplace_back(to_json(rates));
+    item["device"] = key.device;
+    item["precision"] = to_string(key.precision);
+  }
   for (const Device& device : state.measured.devices) json["devices"].push_back(to_json(device));
   return json;
 }
@@ -322,8 +379,9 @@ OpModelState read_op_model(const nlohmann::json& json) {
   }
   state.steps = read_step_model(json_field(json, "steps"));
   if (json.contains("layers")) {
-    for (const auto& [name, rates] : json_object(json, "layers").items()) {
-      state.measured.rates[name] = read_layer_rates(rates);
+    for (const nlohmann::json& rates : json_objects(json, "layers")) {
+      const RatesKey key{json_text(rates, "device"), read_word(rates, "precision", parse_precision)};
+      state.measured.rates[key] = read_layer_rates(rates);
     }
   }
   if (json.contains("devices")) {

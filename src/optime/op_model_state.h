@@ -21,17 +21,27 @@ struct OpModelState {
 [[nodiscard]] nlohmann::json to_json(const OpModelState& state);
 [[nodiscard]] OpModelState read_op_model(const nlohmann::json& json);  ///< @throws ModelError naming what is wrong
 
+/// A step, and the device that executes it.
+struct StepQuestion {
+  const ExecutedStep& step;
+  const Device& device;
+  Precision precision = Precision::fp32;
+  bool cuda_graph = false;
+  NetworkKey network;  ///< what its steps elsewhere took is used
+};
+
+struct StepAnswer {
+  StepTime time;
+  /// Change of the logarithm of the seconds by one standard deviation of each of the machine's effects, as far as they
+  /// are not known.
+  MachineEffects slopes;
+};
+
 /// What an OpTimeModel holds, for files that hold one among other things.
 struct OpModelAccess {
   [[nodiscard]] static const OpModelState& state(const OpTimeModel& model);
   [[nodiscard]] static OpTimeModel model(OpModelState state);
-  /// OpTimeModel::predict().
-  /// @param network  the step's network_key(): what its steps elsewhere took is used; empty if it has none
-  /// @param slopes  becomes the change of the logarithm of the seconds by one standard deviation of each of the
-  /// machine's effects, as far as they are not known
-  [[nodiscard]] static StepTime predict(const OpTimeModel& model, const ExecutedStep& step, const Device& device,
-                                        Precision precision, bool cuda_graph, const std::string& network,
-                                        MachineEffects* slopes);
+  [[nodiscard]] static StepAnswer predict(const OpTimeModel& model, const StepQuestion& asked);
 };
 
 /// Multiplies every time by the factor.

@@ -119,45 +119,70 @@ struct Shapes {
   }
 };
 
+/// Columns of the shapes of convolutions.
+struct ConvShapes {
+  CsvColumn batch, in, out, size, pixels, stride, pad;
+  explicit ConvShapes(const CsvReader& csv)
+      : batch(csv.required("B")),
+        in(csv.required("Cin")),
+        out(csv.required("Cout")),
+        size(csv.required("ksize")),
+        pixels(csv.required("HW")),
+        stride(csv.required("stride")),
+        pad(csv.required("pad")) {}
+
+  /// @returns nothing for another than 3x3 with stride 1 and padding 1
+  [[nodiscard]] std::optional<Kernel> kernel(const CsvReader& csv) const {
+    if (csv.positive_integer(size) != 3 || csv.positive_integer(stride) != 1 || csv.integer(pad) != 1)
+      return std::nullopt;
+    return Kernel{
+        KernelClass::conv, 0, csv.positive(batch), csv.positive(pixels), csv.positive(out), csv.positive(in), 2, 4};
+  }
+};
+
+bool is_test(const CsvReader& csv, const CsvColumn& split) {
+  const std::string_view part = csv.text(split);
+  if (!part.empty() && part != "test" && part != "train") throw_bad_value(csv.place("split"), part, "train or test");
+  return part == "test";
+}
+
+/// @throws InputError if gpus.csv has no peak for products of the class
+void check_peak(const OpFolder& folder, const CsvReader& csv, KernelClass kind, const std::string& gpu) {
+  const bool half = kind == KernelClass::gemm_bf16;
+  if ((kind != KernelClass::conv && !is_product(kind)) || folder.half.contains(gpu) == half) return;
+  throw InputError(fmt::format("{}gpu \"{}\" has no {} in gpus.csv", csv.place("").prefix(), gpu,
+                               half ? "bf16_gflops" : "fp32_matrix_gflops"));
+}
+
 void read_ops(const std::string& path, KernelClass kind, OpFolder& folder) {
   CsvReader csv(path);
   const CsvColumn gpu = csv.required("gpu"), split = csv.optional("split"), op = csv.optional("op"),
                   time = csv.required("fwd_ms");
-  const bool conv = kind == KernelClass::conv;
-  const auto column = [&](const char* name) { return conv ? csv.required(name) : csv.optional(name); };
-  const CsvColumn batch = column("B"), in = column("Cin"), out = column("Cout"), size = column("ksize"),
-                  pixels = column("HW"), stride = column("stride"), pad = column("pad");
-  const std::optional<Shapes> shapes = conv ? std::nullopt : std::optional<Shapes>(Shapes(csv, is_product(kind)));
+  std::optional<ConvShapes> convolutions;
+  std::optional<Shapes> shapes;
+  if (kind == KernelClass::conv) {
+    convolutions.emplace(csv);
+  } else {
+    shapes.emplace(csv, is_product(kind));
+  }
   std::size_t unknown = 0, untimed = 0;
   while (csv.next()) {
     OpRow row;
     row.gpu = known_gpu(folder, csv, gpu);
     row.op = csv.text(op).empty() ? formula(kind).name : csv.text(op);
-    if (const std::string_view part = csv.text(split); !part.empty()) {
-      if (part != "test" && part != "train") throw_bad_value(csv.place("split"), part, "train or test");
-      row.test = part == "test";
-    }
-    if ((conv || is_product(kind)) && folder.half.contains(row.gpu) != (kind == KernelClass::gemm_bf16)) {
-      throw InputError(fmt::format("{}gpu \"{}\" has no {} in gpus.csv", csv.place("").prefix(), row.gpu,
-                                   kind == KernelClass::gemm_bf16 ? "bf16_gflops" : "fp32_matrix_gflops"));
-    }
+    row.test = is_test(csv, split);
+    check_peak(folder, csv, kind, row.gpu);
     if (csv.text(time).empty()) {
       ++untimed;
       continue;
     }
     row.sec = csv.positive(time) / 1e3;
-    if (conv) {
-      if (csv.positive_integer(size) != 3 || csv.positive_integer(stride) != 1 || csv.integer(pad) != 1) {
-        ++unknown;
-        continue;
-      }
-      row.kernel = {kind, 0, csv.positive(batch), csv.positive(pixels), csv.positive(out), csv.positive(in), 2, 4};
-    } else if (const auto kernel = shapes->kernel(csv, kind, row.op)) {
-      row.kernel = *kernel;
-    } else {
+    const auto kernel = convolutions ? convolutions->kernel(csv) : shapes->kernel(csv, kind, row.op);
+    if (!kernel) {
       ++unknown;
       continue;
     }
+    row.kernel = *kernel;
     folder.rows.push_back(std::move(row));
   }
   if (unknown != 0) folder.skipped.push_back(fmt::format("{}: {} rows of unknown operators", path, unknown));

@@ -25,10 +25,14 @@ constexpr double above_peak = 1.3;  // boost clocks and rounded data sheets; mor
 // Between a layer and what the others say of it, a factor. Pooling on a CPU may take ten times what its bytes take.
 constexpr double disagreement = 30;
 
+bool is_half(const LayerCase& layer) {
+  return layer.precision == Precision::bf16 || layer.precision == Precision::fp16;
+}
+
 /// The layer as a class of measured kernels, by its forward; nothing for others. Of half precision these are its
 /// products alone: autocast computes softmax and norms in fp32, after a copy that a layer by itself includes.
 std::optional<Kernel> kernel_of(const LayerCase& layer) {
-  const bool half = layer.precision == Precision::bf16 || layer.precision == Precision::fp16;
+  const bool half = is_half(layer);
   Kernel kernel;
   kernel.element_bytes = half ? 2 : 4;
   kernel.m = static_cast<double>(layer.batch_size * layer.seq_len);
@@ -42,8 +46,10 @@ std::optional<Kernel> kernel_of(const LayerCase& layer) {
       kernel.k = static_cast<double>(layer.in);
       return kernel;
     case LayerType::softmax:
+      kernel.kind = KernelClass::softmax;
+      return kernel;
     case LayerType::layernorm:
-      kernel.kind = layer.type == LayerType::softmax ? KernelClass::softmax : KernelClass::layernorm;
+      kernel.kind = KernelClass::layernorm;
       return kernel;
     case LayerType::elementwise: {
       const auto* found = std::find(elementwise_ops.begin(), elementwise_ops.end(), layer.variant);
@@ -155,10 +161,6 @@ std::vector<LayerCase> probe_layers(const std::vector<std::string>& networks, st
   return chosen;
 }
 
-std::string probe_machine(const std::string& device, Precision precision) {
-  return fmt::format("probe|{}|{}", device, to_string(precision));
-}
-
 void learn_probe(OpModelState& state, const DeviceProbe& probe) {
   const StepDevice device = step_device(probe.device, probe.precision, StepArithmetic::as_graph);
   std::vector<OpRow> ops;
@@ -175,7 +177,7 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe) {
     check_possible(row, kernels, device);
     find_repeats(kernels);
     StepRow step;
-    step.machine = probe_machine(probe.device.name, probe.precision);
+    step.machine = probe_key(probe.device.name, probe.precision);
     step.gpu = probe.device.name;
     step.sec = *row.step_sec;
     step.whole = false;

@@ -33,7 +33,4 @@ void learn_probe(OpModelState& state, const DeviceProbe& probe);
 [[nodiscard]] std::vector<LayerCase> probe_layers(const std::vector<std::string>& networks, std::int64_t batch_size,
                                                   Precision precision);
 
-/// The name under which StepModel keeps what a probe taught it.
-[[nodiscard]] std::string probe_machine(const std::string& device, Precision precision);
-
 }  // namespace perfpred

@@ -7,55 +7,8 @@
 namespace perfpred {
 namespace {
 
-enum Parameter : std::size_t {
-  conv_forward,
-  conv_input,
-  conv_weight,
-  winograd,
-  winograd_weight,
-  depth_half,  // terms of a sum at which a product reaches half its rate
-  width_half,
-  grouped,
-  product,
-  matrix_units,
-  fp64,
-  memory_conv,
-  memory_depthwise_forward,
-  memory_depthwise_input,
-  memory_depthwise_weight,
-  memory_norm,
-  memory_elementwise,
-  memory_rearrangement,
-  memory_pooling,
-  memory_other,
-  gap,
-  host,
-  host_backward,
-  half_storage,      // bytes of half precision move less efficiently
-  fixed,             // seconds a step
-  emulated_compute,  // half precision on cards that compute in single precision
-  emulated_memory,
-  emulated_depthwise,
-  host_conv,  // dispatching a convolution, compared with another operator
-  host_norm,
-  recurrent,          // products with the state of a recurrent network
-  depthwise_forward,  // computing on a CPU
-  depthwise_input,
-  depthwise_weight,
-  norm_number,      // seconds of a thread block to read or write a number of a batch norm
-  norm_number_own,  // by PyTorch's kernels
-};
-
-/// Logarithms: efficiencies are shares of peaks, the last ones seconds.
-constexpr std::array<StepPrior, step_parameters> priors = {{
-    {-0.78, 0.3}, {-0.37, 0.3}, {-0.06, 0.3}, {0.99, 0.3},  {0, 0.4},     {3.18, 0.7},  {3.18, 0.7},  {-0.78, 0.4},
-    {-0.36, 0.3}, {-0.5, 0.5},  {-0.2, 0.4},  {-0.24, 0.3}, {-0.69, 0.4}, {-0.87, 0.4}, {-1.5, 0.4},  {-0.8, 0.3},
-    {-0.15, 0.2}, {-0.42, 0.3}, {-0.5, 0.4},  {-0.5, 0.4},  {-12.7, 0.4}, {-11.3, 0.4}, {0.4, 0.4},   {-0.2, 0.3},
-    {-7.3, 0.4},  {-0.2, 0.3},  {-0.4, 0.3},  {-0.4, 0.4},  {0.4, 0.4},   {0.2, 0.4},   {-0.66, 0.5}, {-2, 0.5},
-    {-2.5, 0.5},  {-2.5, 0.5},  {-21.9, 0.3}, {-21.3, 0.3},
-}};
-
-constexpr double sharpness = 2.5;  // of the roofline's corner
+// Exponent p of the roofline's rounded corner; 1.5 and 2.5 times as sharp was without gain (docs/notes/optime.md).
+constexpr double sharpness = 2.5;
 
 bool is_convolution(StepGroup group) { return group <= StepGroup::depthwise_weight; }
 bool is_depthwise(StepGroup group) {
@@ -63,25 +16,38 @@ bool is_depthwise(StepGroup group) {
          group == StepGroup::depthwise_weight;
 }
 
-std::size_t compute_parameter(StepGroup group, bool cpu) {
-  if (is_depthwise(group)) {
-    return !cpu                                    ? step_parameters
-           : group == StepGroup::depthwise_forward ? depthwise_forward
-           : group == StepGroup::depthwise_input   ? depthwise_input
-                                                   : depthwise_weight;
-  }
-  return group == StepGroup::conv_forward  ? conv_forward
-         : group == StepGroup::conv_input  ? conv_input
-         : group == StepGroup::conv_weight ? conv_weight
-         : group == StepGroup::product     ? product
-         : group == StepGroup::recurrent   ? recurrent
-                                           : step_parameters;
-}
+using P = StepParameters;
 
-constexpr std::array<Parameter, step_groups> memory_parameters = {
-    memory_conv,  memory_conv, memory_conv, memory_depthwise_forward, memory_depthwise_input, memory_depthwise_weight,
-    memory_conv,  memory_conv, memory_norm, memory_elementwise,       memory_rearrangement,   memory_pooling,
-    memory_other, memory_other};
+/// A group's shares of the bandwidth and of the peak; without the latter its time follows from its bytes.
+struct GroupParameters {
+  StepGroup group;
+  double P::*memory;
+  double P::*compute = nullptr;
+};
+
+/// Depthwise convolutions compute on CPUs only.
+constexpr auto group_parameters = std::to_array<GroupParameters>({
+    {StepGroup::conv_forward, &P::memory_conv, &P::conv_forward},
+    {StepGroup::conv_input, &P::memory_conv, &P::conv_input},
+    {StepGroup::conv_weight, &P::memory_conv, &P::conv_weight},
+    {StepGroup::depthwise_forward, &P::memory_depthwise_forward, &P::depthwise_forward},
+    {StepGroup::depthwise_input, &P::memory_depthwise_input, &P::depthwise_input},
+    {StepGroup::depthwise_weight, &P::memory_depthwise_weight, &P::depthwise_weight},
+    {StepGroup::product, &P::memory_conv, &P::product},
+    {StepGroup::recurrent, &P::memory_conv, &P::recurrent},
+    {StepGroup::batch_norm, &P::memory_norm},
+    {StepGroup::elementwise, &P::memory_elementwise},
+    {StepGroup::rearrangement, &P::memory_rearrangement},
+    {StepGroup::pooling, &P::memory_pooling},
+    {StepGroup::other, &P::memory_other},
+    {StepGroup::unknown, &P::memory_other},
+});
+static_assert([] {  // group_parameters[index of the group]
+  for (std::size_t i = 0; i < step_groups; ++i) {
+    if (group_parameters.at(i).group != static_cast<StepGroup>(i)) return false;
+  }
+  return group_parameters.size() == step_groups;
+}());
 
 /// Kernels before the first gradient of a convolution; in a step without one, the first third.
 std::size_t forward_part(std::span<const StepKernel> kernels) {
@@ -93,12 +59,11 @@ std::size_t forward_part(std::span<const StepKernel> kernels) {
 
 }  // namespace
 
-const std::array<StepPrior, step_parameters>& step_priors() { return priors; }
+double host_effect(const StepParameters& parameters, double sec) { return std::log(sec) - parameters.host; }
 
-double host_effect(const StepParameters& parameters, double sec) { return std::log(sec) - parameters[host]; }
-
-/// A kernel's seconds without its gaps: a rounded maximum of computing and of moving bytes, (c^p + m^p)^(1/p), in two
-/// parts that are to each other as the changes of both, c^p : m^p; and what copies to another layout take.
+/// A kernel's seconds without its gaps: a rounded maximum of computing c and of moving bytes m, (c^p + m^p)^(1/p),
+/// split into compute and memory in proportion to c^p : m^p, which is also d log t / d log c : d log t / d log m; and
+/// what copies to another layout take.
 struct StepFormula::Parts {
   double compute = 0, memory = 0, transposing = 0;
   double depth = 1, width = 1;  ///< of the product
@@ -113,47 +78,52 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
       conv_matrix_units_(device.conv_matrix_units),
       has_winograd_(device.winograd && !device.conv_matrix_units),
       wants_sizes_(device.matrix.family == KernelFamily::volta_turing) {
-  const auto e = [&](std::size_t i) { return std::exp(p[i]); };
   const double byte = device.byte_scale / device.matrix.bandwidth * std::exp(-effects.memory) /
-                      (emulated_half_ ? e(emulated_memory)
-                       : stored_half_ ? e(half_storage)
+                      (emulated_half_ ? std::exp(p.emulated_memory)
+                       : stored_half_ ? std::exp(p.half_storage)
                                       : 1);
-  const double slow = std::exp(-effects.compute) / (fp64_ ? e(fp64) : emulated_half_ ? e(emulated_compute) : 1);
+  const double slow = std::exp(-effects.compute) / (fp64_            ? std::exp(p.fp64)
+                                                    : emulated_half_ ? std::exp(p.emulated_compute)
+                                                                     : 1);
+  set_groups(p, device, byte, slow);
+  if (device.transposes) transposed_byte_ = byte / std::exp(p.memory_rearrangement);
+  depth_half_ = std::exp(p.depth_half);
+  width_half_ = std::exp(p.width_half);
+  grouped_ = std::exp(p.grouped);
+  winograd_ = std::exp(p.winograd);
+  winograd_weight_ = std::exp(p.winograd_weight);
+  number_ = std::exp(p.norm_number);
+  native_number_ = std::exp(p.norm_number_own);
+  gap_ = std::exp(p.gap);
+  fixed_ = std::exp(p.fixed);
+  host_ = std::exp(p.host + effects.host);
+  host_backward_ = std::exp(p.host_backward);
+  host_conv_ = std::exp(p.host_conv);
+  host_norm_ = std::exp(p.host_norm);
+  sms_ = device.matrix.family == KernelFamily::none ? 0 : device.matrix.sms;
+  l2_ = device.matrix.l2;
+}
+
+void StepFormula::set_groups(const StepParameters& p, const StepDevice& device, double byte, double slow) {
   // What power_share() was fitted to: products on the vector units.
   const double sustained = device.matrix.power_share;
-  const double conv = slow / device.conv_flops / (conv_matrix_units_ ? e(matrix_units) : sustained);
-  const double matrix = slow / device.matrix.flops / (matrix_units_ ? e(matrix_units) : sustained);
+  const double conv = slow / device.conv_flops / (conv_matrix_units_ ? std::exp(p.matrix_units) : sustained);
+  const double matrix = slow / device.matrix.flops / (matrix_units_ ? std::exp(p.matrix_units) : sustained);
   const double vector = slow / device.matrix.vector_flops;
   for (std::size_t i = 0; i < step_groups; ++i) {
-    const auto kind = static_cast<StepGroup>(i);
     Group& group = groups_[i];
-    group.memory = memory_parameters[i];
-    group.compute = compute_parameter(kind, device.kind == DeviceKind::cpu);
-    group.conv = is_convolution(kind);
-    group.depthwise = is_depthwise(kind);
-    group.seconds_per_byte = byte / e(group.memory) / (group.depthwise && emulated_half_ ? e(emulated_depthwise) : 1);
-    if (group.compute == step_parameters) continue;
-    group.seconds_per_flop = (group.depthwise ? vector : group.conv ? conv : matrix) / e(group.compute);
+    group.conv = is_convolution(static_cast<StepGroup>(i));
+    group.depthwise = is_depthwise(static_cast<StepGroup>(i));
+    group.memory = group_parameters[i].memory;
+    group.compute = group.depthwise && device.kind != DeviceKind::cpu ? nullptr : group_parameters[i].compute;
+    group.seconds_per_byte =
+        byte / std::exp(p.*group.memory) / (group.depthwise && emulated_half_ ? std::exp(p.emulated_depthwise) : 1);
+    if (group.compute == nullptr) continue;
+    group.seconds_per_flop = (group.depthwise ? vector : group.conv ? conv : matrix) / std::exp(p.*group.compute);
     if (group.conv ? conv_matrix_units_ : matrix_units_) {
       group.vector_ratio = std::max(1.0, vector / (group.conv ? conv : matrix));
     }
   }
-  if (device.transposes) transposed_byte_ = byte / e(memory_rearrangement);
-  depth_half_ = e(depth_half);
-  width_half_ = e(width_half);
-  grouped_ = e(grouped);
-  winograd_ = e(winograd);
-  winograd_weight_ = e(winograd_weight);
-  number_ = e(norm_number);
-  native_number_ = e(norm_number_own);
-  gap_ = e(gap);
-  fixed_ = e(fixed);
-  host_ = std::exp(p[host] + effects.host);
-  host_backward_ = e(host_backward);
-  host_conv_ = e(host_conv);
-  host_norm_ = e(host_norm);
-  sms_ = device.matrix.family == KernelFamily::none ? 0 : device.matrix.sms;
-  l2_ = device.matrix.l2;
 }
 
 /// How much longer a product with the state takes because its rows, one for each sample, do not fill tiles of 32x32, or
@@ -175,7 +145,7 @@ double StepFormula::moved_bytes(const StepKernel& kernel) const {
     return kernel.bytes * std::max(1.0, taps / 9);
   }
   if (kernel.reread == 0) return kernel.bytes;
-  const double cached = std::min(1.0, 0.7 * l2_ / kernel.reread);
+  const double cached = std::min(1.0, usable_cache * l2_ / kernel.reread);
   return kernel.bytes + (kernel.calls - 1) * kernel.reread * (1 - cached);
 }
 
@@ -197,20 +167,25 @@ StepFormula::Parts StepFormula::fourier_parts(const StepKernel& kernel) const {
           kernel.fourier_bytes * group.seconds_per_byte, 0, depth, width};
 }
 
+/// @param compute  seconds of its FLOPs at the group's rate
+double StepFormula::product_seconds(const StepKernel& kernel, double compute) const {
+  const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
+  compute *= (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
+  if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
+  if (kernel.grouped && group.conv) compute /= grouped_;
+  if (!fills_matrix_units(kernel)) compute *= group.vector_ratio;
+  if (kernel.three_by_three && group.conv && has_winograd_) {
+    compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
+  }
+  return compute;
+}
+
 StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
   const double memory = moved_bytes(kernel) * group.seconds_per_byte;
   double compute = kernel.flops * group.seconds_per_flop + block_seconds(kernel);
   if (compute == 0) return {0, memory, 0};
-  if (group.seconds_per_flop != 0 && !group.depthwise) {  // a product
-    compute *= (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
-    if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
-    if (kernel.grouped && group.conv) compute /= grouped_;
-    if (!fills_matrix_units(kernel)) compute *= group.vector_ratio;
-    if (kernel.three_by_three && group.conv && has_winograd_) {
-      compute /= kernel.group == StepGroup::conv_weight ? winograd_weight_ : winograd_;
-    }
-  }
+  if (group.seconds_per_flop != 0 && !group.depthwise) compute = product_seconds(kernel, compute);
   const double compute_power = compute * compute * std::sqrt(compute);
   const double sum = compute_power + memory * memory * std::sqrt(memory);
   if (!(sum > 0)) return {0, 0, kernel.transposed * transposed_byte_};
@@ -275,64 +250,88 @@ MachineEffects StepFormula::slopes(std::span<const StepKernel> kernels, std::spa
   return slopes;
 }
 
-double StepFormula::log_step(std::span<const StepKernel> kernels, double input_sec, bool whole,
-                             StepSlopes* slopes) const {
+std::vector<double> StepFormula::all_seconds(std::span<const StepKernel> kernels) const {
   std::vector<double> seconds(kernels.size());
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     seconds[i] = kernels[i].same_as == i ? this->seconds(kernels[i]) : seconds[kernels[i].same_as];
   }
-  const double total = clocks(kernels, seconds).total_sec + input_sec - (whole ? 0 : fixed_);
-  if (slopes == nullptr) return std::log(total);
+  return seconds;
+}
 
-  *slopes = {};
-  StepParameters& d = slopes->parameters;
-  const std::size_t forward = forward_part(kernels), wait = last_wait(kernels, seconds);
+double StepFormula::total_sec(std::span<const StepKernel> kernels, std::span<const double> seconds, double input_sec,
+                              bool whole) const {
+  return clocks(kernels, seconds).total_sec + input_sec - (whole ? 0 : fixed_);
+}
+
+double StepFormula::log_step(std::span<const StepKernel> kernels, double input_sec, bool whole) const {
+  return std::log(total_sec(kernels, all_seconds(kernels), input_sec, whole));
+}
+
+void StepFormula::add_host(std::span<const StepKernel> kernels, std::size_t forward, std::size_t wait,
+                           StepSlopes& slopes) const {
+  StepParameters& d = slopes.parameters;
   for (std::size_t i = 0; i <= wait && i < kernels.size(); ++i) {
     const double sec = host_seconds(kernels[i], i >= forward);
-    slopes->machine.host += sec;
-    if (i >= forward) d[host_backward] += sec;
-    if (is_convolution(kernels[i].group)) d[host_conv] += sec;
-    if (kernels[i].group == StepGroup::batch_norm) d[host_norm] += sec;
+    slopes.machine.host += sec;
+    if (i >= forward) d.host_backward += sec;
+    if (is_convolution(kernels[i].group)) d.host_conv += sec;
+    if (kernels[i].group == StepGroup::batch_norm) d.host_norm += sec;
   }
-  d[host] = slopes->machine.host;
-  d[fixed] = whole ? fixed_ : 0;
+  d.host = slopes.machine.host;
+}
+
+void StepFormula::add_products(const StepKernel& kernel, const Parts& part, double compute, StepParameters& d) const {
+  const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
+  d.depth_half += compute * depth_half_ / (part.depth + depth_half_);
+  d.width_half += compute * width_half_ / (part.width + width_half_);
+  if (kernel.grouped && group.conv) d.grouped -= compute;
+  const bool on_matrix_units = fills_matrix_units(kernel) || group.vector_ratio == 1;
+  if ((group.conv ? conv_matrix_units_ : matrix_units_) && on_matrix_units) d.matrix_units -= compute;
+  if (kernel.three_by_three && group.conv && has_winograd_) {
+    (kernel.group == StepGroup::conv_weight ? d.winograd_weight : d.winograd) -= compute;
+  }
+}
+
+void StepFormula::add_kernel(const StepKernel& kernel, double calls, StepSlopes& slopes) const {
+  StepParameters& d = slopes.parameters;
+  const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
+  const Parts part = parts(kernel);
+  const double compute = calls * part.compute, memory = calls * part.memory, transposing = calls * part.transposing;
+  d.gap += calls * kernel.calls * gap_;
+  d.*group.memory -= memory;
+  d.memory_rearrangement -= transposing;
+  slopes.machine.memory -= memory + transposing;
+  if (emulated_half_ && group.depthwise) d.emulated_depthwise -= memory;
+  if (compute == 0) return;
+  if (kernel.channels > 0) {  // waits for its numbers, whatever the device computes
+    (kernel.by_library ? d.norm_number : d.norm_number_own) += compute;
+    return;
+  }
+  slopes.machine.compute -= compute;
+  d.*group.compute -= compute;
+  if (!group.depthwise) add_products(kernel, part, compute, d);
+}
+
+StepSlopes StepFormula::log_slopes(std::span<const StepKernel> kernels, double input_sec, bool whole) const {
+  const std::vector<double> seconds = all_seconds(kernels);
+  const double total = total_sec(kernels, seconds, input_sec, whole);
+  StepSlopes slopes;
+  StepParameters& d = slopes.parameters;
+  const std::size_t forward = forward_part(kernels), wait = last_wait(kernels, seconds);
+  add_host(kernels, forward, wait, slopes);
+  d.fixed = whole ? fixed_ : 0;
   std::vector<double> calls(kernels.size());
   for (std::size_t i = wait; i < kernels.size(); ++i) ++calls[kernels[i].same_as];
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (calls[i] == 0) continue;
-    const StepKernel& kernel = kernels[i];
-    const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
-    const Parts part = parts(kernel);
-    const double compute = calls[i] * part.compute, memory = calls[i] * part.memory;
-    const double transposing = calls[i] * part.transposing;
-    d[gap] += calls[i] * kernel.calls * gap_;
-    d[group.memory] -= memory;
-    d[memory_rearrangement] -= transposing;
-    slopes->machine.memory -= memory + transposing;
-    if (emulated_half_ && group.depthwise) d[emulated_depthwise] -= memory;
-    if (compute == 0) continue;
-    if (kernel.channels > 0) {  // waits for its numbers, whatever the device computes
-      d[kernel.by_library ? norm_number : norm_number_own] += compute;
-      continue;
-    }
-    slopes->machine.compute -= compute;
-    d[group.compute] -= compute;
-    if (group.depthwise) continue;
-    d[depth_half] += compute * depth_half_ / (part.depth + depth_half_);
-    d[width_half] += compute * width_half_ / (part.width + width_half_);
-    if (kernel.grouped && group.conv) d[grouped] -= compute;
-    const bool on_matrix_units = fills_matrix_units(kernel) || group.vector_ratio == 1;
-    if ((group.conv ? conv_matrix_units_ : matrix_units_) && on_matrix_units) d[matrix_units] -= compute;
-    if (kernel.three_by_three && group.conv && has_winograd_) {
-      d[kernel.group == StepGroup::conv_weight ? winograd_weight : winograd] -= compute;
-    }
+    if (calls[i] != 0) add_kernel(kernels[i], calls[i], slopes);
   }
-  if (fp64_ || emulated_half_) d[fp64_ ? fp64 : emulated_compute] = slopes->machine.compute;
-  if (emulated_half_ || stored_half_) d[emulated_half_ ? emulated_memory : half_storage] = slopes->machine.memory;
-  slopes->input = input_sec / total;
-  for (double& slope : d) slope /= total;
-  for (double* slope : {&slopes->machine.compute, &slopes->machine.memory, &slopes->machine.host}) *slope /= total;
-  return std::log(total);
+  if (fp64_ || emulated_half_) (fp64_ ? d.fp64 : d.emulated_compute) = slopes.machine.compute;
+  if (emulated_half_ || stored_half_) (emulated_half_ ? d.emulated_memory : d.half_storage) = slopes.machine.memory;
+  slopes.input = input_sec / total;
+  for (const StepParameter& row : step_parameters) d.*row.value /= total;
+  for (double* slope : {&slopes.machine.compute, &slopes.machine.memory, &slopes.machine.host}) *slope /= total;
+  slopes.log_sec = std::log(total);
+  return slopes;
 }
 
 }  // namespace perfpred

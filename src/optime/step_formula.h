@@ -6,6 +6,7 @@
 
 #include "optime/hardware.h"
 #include "optime/step_kernels.h"
+#include "optime/step_parameters.h"
 
 namespace perfpred {
 
@@ -33,22 +34,15 @@ struct StepDevice {
 /// @throws InputError as hardware_of()
 [[nodiscard]] StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic);
 
-inline constexpr std::size_t step_parameters = 36;
-using StepParameters = std::array<double, step_parameters>;
-
-struct StepPrior {
-  double mean, deviation;
-};
-[[nodiscard]] const std::array<StepPrior, step_parameters>& step_priors();
-
 /// The effect of a host that needs so many seconds to dispatch an operator.
 [[nodiscard]] double host_effect(const StepParameters& parameters, double sec);
 
-/// Derivatives of the logarithm of a step's time.
+/// The logarithm of a step's seconds and its derivatives.
 struct StepSlopes {
-  StepParameters parameters{};
+  double log_sec = 0;
+  StepParameters parameters;
   MachineEffects machine;
-  double input = 0;  ///< of the logarithm of input_sec
+  double input = 0;  ///< by the logarithm of input_sec
 };
 
 struct StepClocks {
@@ -69,17 +63,19 @@ class StepFormula {
   /// @param seconds  of each kernel; those that are not the formula's are taken to change as the formula's do
   [[nodiscard]] MachineEffects slopes(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
 
-  /// Logarithm of a step's seconds, and what it changes by.
+  /// Logarithm of a step's seconds.
   /// @param kernels    after find_repeats()
   /// @param input_sec  before the step, in which the device and the host wait for the batch
   /// @param whole      false: without the fixed time of a step
-  [[nodiscard]] double log_step(std::span<const StepKernel> kernels, double input_sec, bool whole,
-                                StepSlopes* slopes) const;
+  [[nodiscard]] double log_step(std::span<const StepKernel> kernels, double input_sec, bool whole) const;
+  /// log_step() with its derivatives.
+  [[nodiscard]] StepSlopes log_slopes(std::span<const StepKernel> kernels, double input_sec, bool whole) const;
 
  private:
   struct Group {
     double seconds_per_byte = 0, seconds_per_flop = 0;
-    std::size_t memory = 0, compute = 0;  ///< their parameters
+    double StepParameters::*memory = nullptr;   ///< parameter of seconds_per_byte
+    double StepParameters::*compute = nullptr;  ///< of seconds_per_flop; null: the group's time follows from its bytes
     bool conv = false, depthwise = false;
     double vector_ratio = 1;  ///< of kernels whose channels miss the matrix units
   };
@@ -88,10 +84,23 @@ class StepFormula {
   [[nodiscard]] Parts fourier_parts(const StepKernel& kernel) const;
   /// The kernel before which the device waits for the host last: T = S_n - S_(k-1) + H_k + c.
   [[nodiscard]] std::size_t last_wait(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
+  /// @param byte  seconds that moving one takes at the peak
+  /// @param slow  factor of the seconds of computing at a peak
+  void set_groups(const StepParameters& parameters, const StepDevice& device, double byte, double slow);
+  [[nodiscard]] double product_seconds(const StepKernel& kernel, double compute) const;
   [[nodiscard]] double host_seconds(const StepKernel& kernel, bool backward) const;
   [[nodiscard]] double idle_factor(const StepKernel& kernel) const;
   [[nodiscard]] double block_seconds(const StepKernel& kernel) const;
   [[nodiscard]] double moved_bytes(const StepKernel& kernel) const;
+  /// Seconds of each kernel, those that repeat another taken from it.
+  [[nodiscard]] std::vector<double> all_seconds(std::span<const StepKernel> kernels) const;
+  [[nodiscard]] double total_sec(std::span<const StepKernel> kernels, std::span<const double> seconds, double input_sec,
+                                 bool whole) const;
+  // Seconds that change in proportion to each parameter and effect, added to `slopes`: of the host until the device
+  // waits for it last, and of `calls` calls of a kernel.
+  void add_host(std::span<const StepKernel> kernels, std::size_t forward, std::size_t wait, StepSlopes& slopes) const;
+  void add_kernel(const StepKernel& kernel, double calls, StepSlopes& slopes) const;
+  void add_products(const StepKernel& kernel, const Parts& part, double compute, StepParameters& slopes) const;
 
   std::array<Group, step_groups> groups_;
   double depth_half_, width_half_, grouped_, winograd_, winograd_weight_, gap_, fixed_;

@@ -3,11 +3,15 @@
 
 #include <perfpred/error.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <set>
 
+#include "optime/interval_widths.h"
 #include "optime/map_fit.h"
 #include "statistics/confidence.h"
 #include "statistics/moments.h"
@@ -17,9 +21,18 @@ namespace perfpred {
 namespace {
 
 constexpr double measured_host_deviation = 0.1;
+// Priors of a machine's effects, and of one with a probe; docs/notes/optime.md, Copies to channels-last memory and What
+// was worth how much.
 constexpr MachineEffects effect_deviation = {0.2, 0.25, host_deviation}, probe_deviation = {0.3, 0.25, 0.8};
 /// Pageable memory comes at about 4 GB/s; a batch that is made on the device takes nothing.
-constexpr StepPrior input_byte_sec = {-23, 0.7};
+constexpr NormalPrior input_byte_sec = {-23, 0.7};
+constexpr double own_parameter_factor = 2;  // of the priors' deviations, for parameters of a machine's own
+// MapProblem's, of log steps; docs/notes/optime.md, Copies to channels-last memory.
+constexpr double step_knee = 0.05, step_noise = 0.1, probe_step_noise = 0.03;
+constexpr int max_fit_steps = 15;
+/// Devices without errors that shrinking known networks may stand for.
+constexpr std::array<double, 4> shrinkages = {0.3, 1, 3, 10};
+constexpr std::size_t least_rows = 8;
 /// A machine with so many rows has parameters of its own.
 constexpr std::size_t own_rows = 100;
 
@@ -34,35 +47,16 @@ class StepFit {
   /// @param host_sec  of an operator, where it was measured: the effects of the hosts follow it
   StepFit(StepModel& model, std::vector<const StepRow*> rows, Learns learns,
           std::optional<double> host_sec = std::nullopt)
-      : model_(model), rows_(std::move(rows)), first_(learns == Learns::effects ? 0 : step_parameters) {
-    const double wider = learns == Learns::parameters ? 2 : 1;
+      : model_(model), rows_(std::move(rows)), first_(learns == Learns::effects ? 0 : step_parameters.size()) {
+    const double wider = learns == Learns::parameters ? own_parameter_factor : 1;
     for (std::size_t i = 0; i < first_; ++i) {
-      priors_.push_back({model.parameters[i], wider * step_priors()[i].deviation});
+      const StepParameter& row = step_parameters[i];
+      priors_.push_back({model.parameters.*row.value, wider * row.prior.deviation});
     }
-    const MachineEffects deviation = learns == Learns::all ? effect_deviation : probe_deviation;
-    for (const StepRow* row : rows_) {
-      Places places;
-      if (learns != Learns::parameters) {
-        places.compute = unknown("compute|" + row->machine, {0, deviation.compute});
-        places.memory = unknown("memory|" + row->machine, {0, deviation.memory});
-        places.host = unknown("host|" + row->machine,
-                              host_sec ? StepPrior{host_effect(model.parameters, *host_sec), measured_host_deviation}
-                                       : StepPrior{0, deviation.host});
-      }
-      if (learns == Learns::all && row->input_bytes > 0)
-        places.source = unknown("source|" + row->source, input_byte_sec);
-      places_.push_back(places);
-    }
-    problem_.knee = 0.05;
-    problem_.noise = learns == Learns::effects ? 0.03 : 0.1;
-    problem_.prior.resize(at(priors_.size()));
-    problem_.deviation.resize(at(priors_.size()));
-    for (std::size_t i = 0; i < priors_.size(); ++i) {
-      problem_.prior[at(i)] = priors_[i].mean;
-      problem_.deviation[at(i)] = priors_[i].deviation;
-    }
-    problem_.measured.resize(at(rows_.size()));
-    problem_.weight.setOnes(at(rows_.size()));
+    add_unknowns(learns, host_sec);
+    problem_ = MapProblem(priors_, rows_.size());
+    problem_.knee = step_knee;
+    problem_.noise = learns == Learns::effects ? probe_step_noise : step_noise;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       problem_.measured[at(i)] = std::log(rows_[i]->sec);
       if (learns == Learns::effects)
@@ -71,12 +65,14 @@ class StepFit {
     problem_.predict = [this](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
       predict(x, predicted, slopes);
     };
-    x_ = fit_map(problem_, 15);
-    StepParameters& parameters = learns == Learns::parameters ? model.own[rows_[0]->machine] : model.parameters;
-    std::copy_n(x_.begin(), first_, parameters.begin());
-    if (learns == Learns::parameters) return;
+    x_ = fit_map(problem_, max_fit_steps);
+    if (learns == Learns::parameters) {
+      take_parameters(x_, model.machines[rows_[0]->machine].parameters.emplace());
+      return;
+    }
+    take_parameters(x_, model.parameters);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      model.machines[rows_[i]->machine] = effects(x_, i);
+      model.machines[rows_[i]->machine].effects = effects(x_, i);
       if (places_[i].source >= 0) model.sources[rows_[i]->source] = x_[places_[i].source];
     }
   }
@@ -93,7 +89,7 @@ class StepFit {
       const Eigen::VectorXd x = leave_out.parameters_without(rows);
       for (const Eigen::Index i : rows) {
         const auto row = static_cast<std::size_t>(i);
-        errors[row] = problem_.measured[i] - log_step(x, row, nullptr);
+        errors[row] = problem_.measured[i] - of_row(x, row, &StepFormula::log_step);
       }
     }
     return errors;
@@ -105,10 +101,32 @@ class StepFit {
     Eigen::Index compute = -1, memory = -1, host = -1, source = -1;
   };
 
-  Eigen::Index unknown(const std::string& name, StepPrior prior) {
-    const auto [place, is_new] = named_.emplace(name, at(priors_.size()));
-    if (is_new) priors_.push_back(prior);
-    return place->second;
+  /// Effects of the rows' machines, and the seconds in which sources copy a byte.
+  void add_unknowns(Learns learns, std::optional<double> host_sec) {
+    const MachineEffects deviation = learns == Learns::all ? effect_deviation : probe_deviation;
+    const NormalPrior host = host_sec ? NormalPrior{host_effect(model_.parameters, *host_sec), measured_host_deviation}
+                                      : NormalPrior{0, deviation.host};
+    std::map<MachineKey, Places> of_machine;
+    std::map<std::string, Eigen::Index> of_source;
+    for (const StepRow* row : rows_) {
+      Places places;
+      if (learns != Learns::parameters) {
+        const auto [machine, is_new] = of_machine.try_emplace(row->machine);
+        if (is_new) machine->second = {unknown({0, deviation.compute}), unknown({0, deviation.memory}), unknown(host)};
+        places = machine->second;
+      }
+      if (learns == Learns::all && row->input_bytes > 0) {
+        const auto [source, is_new] = of_source.try_emplace(row->source);
+        if (is_new) source->second = unknown(input_byte_sec);
+        places.source = source->second;
+      }
+      places_.push_back(places);
+    }
+  }
+
+  Eigen::Index unknown(NormalPrior prior) {
+    priors_.push_back(prior);
+    return at(priors_.size() - 1);
   }
 
   [[nodiscard]] MachineEffects effects(const Eigen::VectorXd& x, std::size_t i) const {
@@ -117,23 +135,33 @@ class StepFit {
     return {x[places.compute], x[places.memory], x[places.host]};
   }
 
-  double log_step(const Eigen::VectorXd& x, std::size_t i, StepSlopes* slopes) const {
+  void take_parameters(const Eigen::VectorXd& x, StepParameters& parameters) const {
+    for (std::size_t i = 0; i < first_; ++i) parameters.*step_parameters[i].value = x[at(i)];
+  }
+
+  /// What the formula answers for a row with these unknowns.
+  template <class Answer>
+  Answer of_row(const Eigen::VectorXd& x, std::size_t i,
+                Answer (StepFormula::*ask)(std::span<const StepKernel>, double, bool) const) const {
     StepParameters p = model_.parameters;
-    std::copy_n(x.begin(), first_, p.begin());
+    take_parameters(x, p);
     const StepRow& row = *rows_[i];
     const Eigen::Index source = places_[i].source;
     const double input_sec = source < 0 ? model_.input_seconds(row) : row.input_bytes * std::exp(x[source]);
-    return StepFormula(p, row.device, effects(x, i)).log_step(*row.kernels, input_sec, row.whole, slopes);
+    return (StepFormula(p, row.device, effects(x, i)).*ask)(*row.kernels, input_sec, row.whole);
   }
 
   void predict(const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) const {
     if (slopes != nullptr) slopes->setZero();
-    StepSlopes own;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      predicted[at(i)] = log_step(x, i, slopes == nullptr ? nullptr : &own);
-      if (slopes == nullptr) continue;
+      if (slopes == nullptr) {
+        predicted[at(i)] = of_row(x, i, &StepFormula::log_step);
+        continue;
+      }
+      const StepSlopes own = of_row(x, i, &StepFormula::log_slopes);
+      predicted[at(i)] = own.log_sec;
       auto row = slopes->row(at(i));
-      for (std::size_t j = 0; j < first_; ++j) row[at(j)] = own.parameters[j];
+      for (std::size_t j = 0; j < first_; ++j) row[at(j)] = own.parameters.*step_parameters[j].value;
       const Places& places = places_[i];
       for (const auto& [place, slope] : {std::pair(places.compute, own.machine.compute),
                                          {places.memory, own.machine.memory},
@@ -147,8 +175,7 @@ class StepFit {
   const StepModel& model_;
   std::vector<const StepRow*> rows_;
   std::size_t first_;
-  std::vector<StepPrior> priors_;
-  std::map<std::string, Eigen::Index> named_;
+  std::vector<NormalPrior> priors_;
   std::vector<Places> places_;
   MapProblem problem_;
   Eigen::VectorXd x_;
@@ -156,7 +183,7 @@ class StepFit {
 
 double log_step(const StepModel& model, const StepRow& row) {
   const StepFormula formula(model.parameters_of(row.machine), row.device, model.effects_of(row.machine));
-  return formula.log_step(*row.kernels, model.input_seconds(row), row.whole, nullptr);
+  return formula.log_step(*row.kernels, model.input_seconds(row), row.whole);
 }
 
 /// Half widths of 90 % intervals of errors: of the part that a group's rows share, and of the rows about it.
@@ -165,7 +192,8 @@ struct Spread {
 };
 
 /// @param units  how many groups are independent of each other
-Spread spread_of(const std::map<std::string, std::vector<double>>& groups, std::size_t units) {
+template <class Key>
+Spread spread_of(const std::map<Key, std::vector<double>>& groups, std::size_t units) {
   double squares = 0;
   std::vector<double> distances;
   for (const auto& [name, errors] : groups) {
@@ -176,8 +204,7 @@ Spread spread_of(const std::map<std::string, std::vector<double>>& groups, std::
   const double freedom = static_cast<double>(units) - 1;
   Spread spread;
   spread.own = quantile(std::move(distances), 0.9);
-  // With one group nothing is known of others: as wide as a factor of two.
-  spread.shared = units < 2 ? std::log(2.0)
+  spread.shared = units < 2 ? unknown_half_width
                             : std::sqrt(squares / static_cast<double>(groups.size())) * student_quantile(z90, freedom);
   return spread;
 }
@@ -193,7 +220,7 @@ double sum_of_means(const NetworkErrors& errors) {
 
 /// Squares of what is left of the errors on a device after what the other devices say: their mean, shrunk as if `prior`
 /// more devices had shown no error.
-double squares_left(const std::map<std::string, NetworkErrors>& networks, double prior) {
+double squares_left(const std::map<NetworkKey, NetworkErrors>& networks, double prior) {
   double squares = 0;
   for (const auto& [name, errors] : networks) {
     if (errors.size() < 2) continue;
@@ -208,16 +235,16 @@ double squares_left(const std::map<std::string, NetworkErrors>& networks, double
 
 /// What errors of networks on some devices say about those on others. How much that is shows when devices are left out.
 /// @param width  of a network that was not measured
-std::map<std::string, KnownNetwork> known_networks(const std::map<std::string, NetworkErrors>& networks, double width) {
+std::map<NetworkKey, KnownNetwork> known_networks(const std::map<NetworkKey, NetworkErrors>& networks, double width) {
   const double unexplained = squares_left(networks, HUGE_VAL);
   double left = unexplained, prior = HUGE_VAL;
-  for (const double p : {0.3, 1.0, 3.0, 10.0}) {
+  for (const double p : shrinkages) {
     if (const double with = squares_left(networks, p); with < left) {
       left = with;
       prior = p;
     }
   }
-  std::map<std::string, KnownNetwork> known;
+  std::map<NetworkKey, KnownNetwork> known;
   if (left == unexplained) return known;
   for (const auto& [name, errors] : networks) {
     known[name] = {sum_of_means(errors) / (static_cast<double>(errors.size()) + prior),
@@ -228,13 +255,9 @@ std::map<std::string, KnownNetwork> known_networks(const std::map<std::string, N
 
 }  // namespace
 
-StepModel::StepModel() {
-  for (std::size_t i = 0; i < step_parameters; ++i) parameters[i] = step_priors()[i].mean;
-}
-
 StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
-  if (rows.size() < 8) throw InputError("fewer than 8 steps to fit on");
-  std::map<std::string, std::vector<const StepRow*>> machines;
+  if (rows.size() < least_rows) throw InputError(fmt::format("fewer than {} steps to fit on", least_rows));
+  std::map<MachineKey, std::vector<const StepRow*>> machines;
   for (const StepRow* row : rows) machines[row->machine].push_back(row);
   std::vector<const StepRow*> joint;
   for (const auto& [machine, own] : machines) {  // a machine with many rows is not to decide for all others
@@ -245,7 +268,8 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   StepModel model;
   const StepFit fitted(model, joint, Learns::all);
 
-  std::map<std::string, std::vector<double>> of_machine, of_family;
+  std::map<MachineKey, std::vector<double>> of_machine;
+  std::map<std::string, std::vector<double>> of_family;
   std::set<std::string> devices;
   const auto device_of = [](const StepRow& row) { return canonical_device(row.gpu); };
   const auto family_of = [](const StepRow& row) { return row.network_family; };
@@ -267,33 +291,32 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   const Spread family = spread_of(of_family, of_family.size());
   model.network_width = std::hypot(family.shared, family.own);
 
-  std::map<std::string, std::map<std::string, NetworkErrors>> errors;
+  std::map<ArithmeticKey, std::map<NetworkKey, NetworkErrors>> errors;
   for (const StepRow* row : rows) {
     errors[row->arithmetic][row->network][device_of(*row)].add(std::log(row->sec) - log_step(model, *row));
   }
   for (const auto& [arithmetic, networks] : errors) {
-    std::map<std::string, KnownNetwork> known = known_networks(networks, model.network_width);
+    std::map<NetworkKey, KnownNetwork> known = known_networks(networks, model.network_width);
     if (!known.empty()) model.networks.emplace(arithmetic, std::move(known));
   }
   return model;
 }
 
-void StepModel::probe(const std::string& machine, const std::vector<const StepRow*>& rows,
+void StepModel::probe(const MachineKey& machine, const std::vector<const StepRow*>& rows,
                       std::optional<double> host_sec) {
   if (rows.empty()) return;
-  machines.erase(machine);
-  own.erase(machine);  // effects are relative to the parameters of all machines
+  machines.erase(machine);  // effects are relative to the parameters of all machines
   StepFit(*this, rows, Learns::effects, host_sec);
 }
 
-MachineEffects StepModel::effects_of(const std::string& machine) const {
+MachineEffects StepModel::effects_of(const MachineKey& machine) const {
   const auto found = machines.find(machine);
-  return found == machines.end() ? MachineEffects{} : found->second;
+  return found == machines.end() ? MachineEffects{} : found->second.effects;
 }
 
-const StepParameters& StepModel::parameters_of(const std::string& machine) const {
-  const auto found = own.find(machine);
-  return found == own.end() ? parameters : found->second;
+const StepParameters& StepModel::parameters_of(const MachineKey& machine) const {
+  const auto found = machines.find(machine);
+  return found == machines.end() || !found->second.parameters ? parameters : *found->second.parameters;
 }
 
 double StepModel::input_seconds(const StepRow& row) const {
@@ -301,7 +324,7 @@ double StepModel::input_seconds(const StepRow& row) const {
   return found == sources.end() ? 0 : row.input_bytes * std::exp(found->second);
 }
 
-KnownNetwork StepModel::known(const std::string& network, const std::string& arithmetic) const {
+KnownNetwork StepModel::known(const NetworkKey& network, const ArithmeticKey& arithmetic) const {
   if (const auto measured = networks.find(arithmetic); measured != networks.end()) {
     if (const auto found = measured->second.find(network); found != measured->second.end()) return found->second;
   }

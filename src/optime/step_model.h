@@ -5,28 +5,13 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "catalogue/device_table.h"
 #include "optime/step_formula.h"
+#include "optime/step_keys.h"
 
 namespace perfpred {
-
-/// The precision whose rates a row's text names (`half` and `amp` are fp16), with or without `-nchw` or `-nhwc`;
-/// nothing for any other text.
-[[nodiscard]] std::optional<Precision> step_precision(std::string_view text);
-
-/// nhwc for a text that ends with `-nhwc`.
-[[nodiscard]] Layout step_layout(std::string_view text);
-
-/// A network with pictures of one size.
-[[nodiscard]] std::string network_key(std::string_view network, std::int64_t side);
-
-/// Where steps of a network have errors in common: in precisions whose numbers have one size, on devices with matrix
-/// units for them or without.
-/// Half precision throughout is apart from mixed precision.
-[[nodiscard]] std::string arithmetic_key(Precision precision, const StepDevice& device, StepArithmetic arithmetic);
 
 /// Standard deviation of the effects of hosts.
 inline constexpr double host_deviation = 0.5;
@@ -34,10 +19,10 @@ inline constexpr double host_deviation = 0.5;
 /// A measured training step.
 struct StepRow {
   std::string source, gpu, model, precision;  ///< as in the file
-  std::string machine;                        ///< source, gpu, precision
-  std::string network, arithmetic;            ///< network_key(), arithmetic_key()
-  std::string network_family;                 ///< the network's name up to its first digit or underscore
-  KernelFamily family = KernelFamily::none;
+  MachineKey machine;
+  NetworkKey network;
+  ArithmeticKey arithmetic;
+  std::string network_family;  ///< the network's name up to its first digit or underscore
   std::int64_t batch = 0;
   double input_bytes = 0;  ///< of a batch that is copied from the host in each step
   double sec = 0;
@@ -66,6 +51,12 @@ struct StepTable {
 [[nodiscard]] StepTable read_step_tables(const std::vector<std::string>& paths,
                                          const DeviceCatalogue& devices = built_in_devices());
 
+/// What steps of a machine say of it.
+struct Machine {
+  MachineEffects effects;
+  std::optional<StepParameters> parameters;  ///< its own, if it has at least 100 rows
+};
+
 /// What steps of a network on some devices say about its steps on others.
 struct KnownNetwork {
   double log_factor = 0;  ///< of the time, beside the formula's
@@ -75,13 +66,11 @@ struct KnownNetwork {
 /// Time of a training step of any network: a StepFormula whose parameters all machines share, and effects of each.
 class StepModel {
  public:
-  StepModel();  ///< with the priors
-
   [[nodiscard]] static StepModel fit(const std::vector<const StepRow*>& rows);
 
   /// Learns the effects of one machine from few of its rows.
   /// @param host_sec  that its host needs to dispatch an operator, where that was measured
-  void probe(const std::string& machine, const std::vector<const StepRow*>& rows,
+  void probe(const MachineKey& machine, const std::vector<const StepRow*>& rows,
              std::optional<double> host_sec = std::nullopt);
 
   struct Estimate {
@@ -89,22 +78,20 @@ class StepModel {
   };
   [[nodiscard]] Estimate predict(const StepRow& row) const;
 
-  [[nodiscard]] MachineEffects effects_of(const std::string& machine) const;
-  [[nodiscard]] const StepParameters& parameters_of(const std::string& machine) const;
+  [[nodiscard]] MachineEffects effects_of(const MachineKey& machine) const;
+  [[nodiscard]] const StepParameters& parameters_of(const MachineKey& machine) const;
   [[nodiscard]] double input_seconds(const StepRow& row) const;
 
-  /// @param network     network_key(); one that was not measured has factor 1
-  /// @param arithmetic  arithmetic_key()
-  [[nodiscard]] KnownNetwork known(const std::string& network, const std::string& arithmetic) const;
+  /// A network that was not measured has factor 1.
+  [[nodiscard]] KnownNetwork known(const NetworkKey& network, const ArithmeticKey& arithmetic) const;
 
-  StepParameters parameters;
-  std::map<std::string, MachineEffects> machines;
-  std::map<std::string, StepParameters> own;  ///< of machines with at least 100 rows
+  StepParameters parameters = prior_means();
+  std::map<MachineKey, Machine> machines;
   /// Log seconds to copy a byte of a batch to the device, by source: not all authors timed the copy. A step whose
   /// source is not here has its batch already.
   std::map<std::string, double> sources;
-  /// By arithmetic_key() and network_key(): networks whose errors carry from device to device.
-  std::map<std::string, std::map<std::string, KnownNetwork>> networks;
+  /// Networks whose errors carry from device to device.
+  std::map<ArithmeticKey, std::map<NetworkKey, KnownNetwork>> networks;
   // Half widths of 90 % intervals of log time: of the error that a machine's steps share, and beside it of the error of
   // a step of a network that was not measured.
   double machine_width = 0.7, network_width = 0.4;

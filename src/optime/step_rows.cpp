@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -14,7 +15,9 @@
 #include <set>
 #include <system_error>
 #include <utility>
+#include <variant>
 
+#include "catalogue/device_table.h"
 #include "optime/step_model.h"
 #include "step/graph_folder.h"
 #include "text/csv.h"
@@ -23,33 +26,82 @@
 namespace perfpred {
 namespace {
 
-/// What a row's `precision` says: `half` and `double` are pure, `amp` and `fp16` mixed.
-struct Arithmetic {
-  Precision rates;  // of the device
+/// How tables of training steps spell the arithmetic of a row, after a layout was cut off.
+struct ArithmeticName {
+  std::string_view text;
+  bool begins;      ///< more may follow: `fp32(tf32 default on A100)`
+  Precision rates;  ///< of the device
   Precision graph;
-  StepArithmetic whole = StepArithmetic::as_graph;
+  StepArithmetic arithmetic = StepArithmetic::as_graph;  ///< `half` and `double` change all tensors
+};
+constexpr auto arithmetic_names = std::to_array<ArithmeticName>({
+    {"half", false, Precision::fp16, Precision::fp32, StepArithmetic::half},
+    {"double", false, Precision::fp64, Precision::fp32, StepArithmetic::double_},
+    {"fp64", false, Precision::fp64, Precision::fp32, StepArithmetic::double_},
+    {"amp", true, Precision::fp16, Precision::fp16},
+    {"fp16", false, Precision::fp16, Precision::fp16},
+    {"bf16", false, Precision::bf16, Precision::bf16},
+    {"tf32", false, Precision::tf32, Precision::tf32},
+    {"default", true, Precision::default_, Precision::fp32},
+    {"fp32(", true, Precision::default_, Precision::fp32},
+    {"fp32", false, Precision::fp32, Precision::fp32},
+});
+constexpr std::string_view network_version = "v1.5";  // NVIDIA's name of torchvision's ResNet-50
+
+struct Arithmetic {
+  Precision rates, graph;
+  StepArithmetic arithmetic = StepArithmetic::as_graph;
+  std::optional<Layout> layout;  ///< that the row names
 };
 
-/// The layout that a row's precision names, if any.
-std::optional<Layout> stated_layout(std::string_view precision) {
-  if (precision.ends_with("-nhwc")) return Layout::nhwc;
-  return precision.ends_with("-nchw") ? std::optional(Layout::nchw) : std::nullopt;
-}
-
 std::optional<Arithmetic> arithmetic_of(std::string_view text) {
-  if (stated_layout(text)) text.remove_suffix(std::string_view("-nchw").size());
-  if (text == "half") return Arithmetic{Precision::fp16, Precision::fp32, StepArithmetic::half};
-  if (text == "double" || text == "fp64") return Arithmetic{Precision::fp64, Precision::fp32, StepArithmetic::double_};
-  if (text.starts_with("amp") || text == "fp16") return Arithmetic{Precision::fp16, Precision::fp16};
-  if (text == "bf16") return Arithmetic{Precision::bf16, Precision::bf16};
-  if (text == "tf32") return Arithmetic{Precision::tf32, Precision::tf32};
-  if (text.starts_with("default") || text.starts_with("fp32(")) return Arithmetic{Precision::default_, Precision::fp32};
-  if (text == "fp32") return Arithmetic{Precision::fp32, Precision::fp32};
+  std::optional<Layout> layout;
+  for (const Layout named : {Layout::nchw, Layout::nhwc}) {
+    const std::string suffix = fmt::format("-{}", to_string(named));
+    if (!text.ends_with(suffix)) continue;
+    layout = named;
+    text.remove_suffix(suffix.size());
+    break;
+  }
+  for (const ArithmeticName& name : arithmetic_names) {
+    if (name.begins ? text.starts_with(name.text) : text == name.text)
+      return Arithmetic{name.rates, name.graph, name.arithmetic, layout};
+  }
   return std::nullopt;
 }
 
+/// Why a row has no prediction.
+enum class Unscored {
+  no_time,
+  no_batch_size,
+  unknown_device,
+  ambiguous_device,
+  unknown_precision,
+  no_peak,
+  unknown_network,
+  other_picture,
+  other_batch_size,
+  unknown_optimizer,
+  cuda_graph,
+};
+
+std::string_view text_of(Unscored reason) {
+  constexpr std::array<std::string_view, 11> texts = {"no time",
+                                                      "no batch size",
+                                                      "unknown device",
+                                                      "ambiguous device",
+                                                      "unknown precision",
+                                                      "no peak in this precision",
+                                                      "unknown network",
+                                                      "picture that does not fit the network",
+                                                      "graph of another batch size",
+                                                      "unknown optimizer",
+                                                      "replayed from a CUDA graph"};
+  return texts.at(static_cast<std::size_t>(reason));
+}
+
 /// Bytes of a number of most tensors; 0 for an unknown precision.
-double element_bytes(Precision precision) {
+int element_bytes(Precision precision) {
   switch (precision) {
     case Precision::unknown:
       return 0;
@@ -78,7 +130,8 @@ std::int64_t side_of(std::string_view dataset) {
 
 std::string network_name(std::string_view model, std::string_view dataset) {
   std::string name = canonical_network(model);
-  if (name.size() > 4 && name.ends_with("v1.5")) name.resize(name.size() - 4);
+  if (name.size() > network_version.size() && name.ends_with(network_version))
+    name.resize(name.size() - network_version.size());
   const bool small = is_cifar(dataset) && (name == "resnet18" || name == "resnet34");
   return small ? "cifar_" + name : name;
 }
@@ -92,14 +145,24 @@ std::string family_of(const std::string& network) {
 /// A step's kernels, the bytes of an element of most of its tensors, and its input.
 struct Step {
   std::shared_ptr<const std::vector<StepKernel>> kernels;
-  double element_bytes = 0;  ///< 0: not known
-  const char* unscored = nullptr;
+  int element_bytes = 0;  ///< 0: not known
   Layout layout = Layout::nchw;
   std::int64_t side = 0;  ///< of a picture; words of a text
   double input_bytes = 0;
 };
+using StepOrReason = std::variant<Step, Unscored>;
 
-constexpr const char* unknown_network = "unknown network";
+/// What a row of a table says of its step.
+struct AskedStep {
+  std::string model, network;
+  std::int64_t batch = 0, side = 0;
+  DeviceKind device = DeviceKind::gpu;
+  Precision precision = Precision::fp32;  ///< of the graph
+  std::optional<Layout> layout;
+  std::string optimizer;
+
+  friend auto operator<=>(const AskedStep&, const AskedStep&) = default;
+};
 
 std::shared_ptr<const std::vector<StepKernel>> shared_kernels(OpGraph graph, DeviceKind device) {
   auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(execute(std::move(graph), device)));
@@ -107,124 +170,182 @@ std::shared_ptr<const std::vector<StepKernel>> shared_kernels(OpGraph graph, Dev
   return kernels;
 }
 
-Step captured_step(const std::string& model, std::int64_t batch, std::optional<Layout> layout, DeviceKind device) {
-  const auto file = find_graph(model);
-  if (!file) return {nullptr, 0, unknown_network};
+void set_pictures(Step& step, const AskedStep& asked) {
+  step.side = asked.side;
+  step.input_bytes = 4.0 * 3.0 * static_cast<double>(asked.batch * asked.side * asked.side);
+}
+
+/// The step of a step file `<model>.json`.
+StepOrReason captured_step(const AskedStep& asked) {
+  const auto file = find_graph(asked.model);
+  if (!file) return Unscored::unknown_network;
   Step step;
   try {
-    OpGraph graph = file->graph(batch);
-    if (layout) graph.set_layout(*layout);
+    OpGraph graph = file->graph(asked.batch);
+    if (asked.layout) graph.set_layout(*asked.layout);
     step.layout = graph.layout();
-    step.kernels = shared_kernels(std::move(graph), device);
-  } catch (const InputError&) {
-    return {nullptr, 0, "graph of another batch size"};
+    step.kernels = shared_kernels(std::move(graph), asked.device);
+  } catch (const InputError&) {  // only the file knows which batch sizes it answers for
+    return Unscored::other_batch_size;
   }
   step.element_bytes = element_bytes(file->precision());
+  set_pictures(step, asked);
   return step;
 }
 
-/// The zoo's step, else that of a step file `<model>.json`. Networks of text have their usual number of words.
-Step step_of(const std::string& model, const std::string& network, std::int64_t batch, std::int64_t side,
-             Precision precision, std::optional<Layout> layout, std::string_view optimizer, DeviceKind device) {
-  bool known = false;
-  Step step;
+/// The zoo's step: networks of text have their usual number of words.
+StepOrReason zoo_step(const AskedStep& asked) {
+  const auto update = enumerator_named<Optimizer::rmsprop>(asked.optimizer.empty() ? "none" : asked.optimizer);
+  Unscored reason = Unscored::unknown_network;
   try {
-    Workload workload = Workload::zoo(network, batch);
-    known = true;
+    Workload workload = Workload::zoo(asked.network, asked.batch);
+    reason = Unscored::other_picture;
     const bool pictures = workload.input.size() == 3;
-    if (pictures) workload.input = {3, side, side};
-    workload.precision = precision;
-    workload.layout = layout.value_or(Layout::nchw);
-    const auto update = enumerator_named<Optimizer::rmsprop>(optimizer.empty() ? "none" : optimizer);
-    if (!update) return {nullptr, 0, "unknown optimizer"};
+    if (pictures) workload.input = {3, asked.side, asked.side};
+    workload.precision = asked.precision;
+    workload.layout = asked.layout.value_or(Layout::nchw);
+    if (!update) return Unscored::unknown_optimizer;
     workload.optimizer = *update;
-    step = {shared_kernels(workload.graph(), device), element_bytes(precision)};
-    if (!pictures) {
+    Step step{shared_kernels(workload.graph(), asked.device), element_bytes(asked.precision)};
+    if (pictures) {
+      set_pictures(step, asked);
+    } else {
       step.side = workload.input.back();
-      step.input_bytes = 8.0 * static_cast<double>(batch * step.side);
-      return step;
+      step.input_bytes = 8.0 * static_cast<double>(asked.batch * step.side);
     }
-  } catch (const InputError&) {  // the zoo has no such network, or the picture does not fit it
-    step = captured_step(model, batch, layout, device);
-    if (known && step.unscored == unknown_network) step.unscored = "picture that does not fit the network";
+    return step;
+  } catch (const InputError&) {  // only the network's builder knows which pictures fit it
+    return reason;
   }
-  step.side = side;
-  step.input_bytes = 4.0 * 3.0 * static_cast<double>(batch * side * side);
-  return step;
 }
 
-/// Fills in the device and what follows from it. Returns why the row is not scored, or null.
-const char* set_device(const DeviceCatalogue& devices, const std::optional<Arithmetic>& arithmetic, StepRow& row,
-                       StepTable& table) {
+/// The zoo's step, else that of a step file.
+StepOrReason step_of(const AskedStep& asked) {
+  const StepOrReason of_zoo = zoo_step(asked);
+  const Unscored* reason = std::get_if<Unscored>(&of_zoo);
+  if (reason == nullptr || *reason == Unscored::unknown_optimizer) return of_zoo;
+  const StepOrReason captured = captured_step(asked);
+  const Unscored* other = std::get_if<Unscored>(&captured);
+  return other != nullptr && *other == Unscored::unknown_network ? of_zoo : captured;
+}
+
+/// Fills in the device and what follows from it. Returns why the row is not scored, if it is not.
+/// @param own  gets the device if the built-in catalogue lacks it
+std::optional<Unscored> set_device(const DeviceCatalogue& devices, const std::optional<Arithmetic>& arithmetic,
+                                   StepRow& row, std::vector<Device>& own) {
   const ResolvedDevice known = devices.resolve(row.gpu);
-  if (known.origin == DeviceOrigin::ambiguous) return "ambiguous device";
-  if (known.origin != DeviceOrigin::row) return "unknown device";  // rates of this machine's CPU are not the row's
-  if (!arithmetic) return "unknown precision";
+  if (known.origin == DeviceOrigin::ambiguous) return Unscored::ambiguous_device;
+  if (known.origin != DeviceOrigin::row) return Unscored::unknown_device;  // rates of this CPU are not the row's
+  if (!arithmetic) return Unscored::unknown_precision;
   const Device& device = *known.device;
-  try {
-    row.device = step_device(device, arithmetic->rates, arithmetic->whole);
-  } catch (const InputError&) {
-    return "no peak in this precision";
+  if (arithmetic->rates == Precision::unknown || !device.mem_bw_gbs ||
+      !device.matrix_flops(computed_precision(device, arithmetic->rates))) {
+    return Unscored::no_peak;
   }
-  row.family = row.device.matrix.family;
-  row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->whole);
+  row.device = step_device(device, arithmetic->rates, arithmetic->arithmetic);
+  row.arithmetic = arithmetic_key(arithmetic->rates, row.device, arithmetic->arithmetic);
+  row.machine = {row.source, device.name, arithmetic->rates, arithmetic->arithmetic};
   if (canonical_device(row.gpu) != device.name) row.gpu = device.name;
-  keep_own(table.own_devices, device);
-  return nullptr;
+  keep_own(own, device);
+  return std::nullopt;
 }
 
-/// @param layout  what the precision's name leaves open
-void name_groups(const std::string& network, std::int64_t side, std::string_view layout, StepRow& row) {
-  row.network_family = family_of(network);
-  row.network = network_key(network, side);
-  row.machine = fmt::format("{}|{}|{}{}", row.source, row.gpu, row.precision, layout);
-}
-
-/// One step of each row of a runs_agg.csv.
-StepTable steps_of_runs(const std::string& path, const DeviceCatalogue& devices) {
-  StepTable table;
-  const auto add = [&](const AggregateRow& run) -> const char* {  // returns why the row is not scored, or null
-    const Workload& workload = run.workload;
-    if (!run.avg_time_mean) return "no time";
-    if (workload.cuda_graph) return "replayed from a CUDA graph";
-    StepRow row;
-    row.source = "runs";
-    row.gpu = workload.device;
-    row.model = workload.network;
-    row.precision = std::string(to_string(workload.precision)) + (workload.layout == Layout::nhwc ? "-nhwc" : "");
-    row.batch = workload.batch_size;
-    row.sec = *run.avg_time_mean / static_cast<double>(run.steps_per_epoch);
-    if (const char* unscored = set_device(devices, Arithmetic{workload.precision, workload.precision}, row, table))
-      return unscored;
-    try {
-      row.kernels = shared_kernels(workload.graph(), row.device.kind);
-    } catch (const InputError&) {
-      return unknown_network;
-    }
-    name_groups(workload.network, workload.input.back(), "", row);
-    table.rows.push_back(std::move(row));
-    return nullptr;
-  };
-  for (const AggregateRow& run : read_aggregate(path)) {
-    if (const char* unscored = add(run)) ++table.unscored[unscored];
+/// One step of a row of a runs_agg.csv.
+std::variant<StepRow, Unscored> row_of_run(const AggregateRow& run, const DeviceCatalogue& devices,
+                                           std::vector<Device>& own) {
+  const Workload& workload = run.workload;
+  if (!run.avg_time_mean) return Unscored::no_time;
+  if (workload.cuda_graph) return Unscored::cuda_graph;
+  StepRow row;
+  row.source = "runs";
+  row.gpu = workload.device;
+  row.model = workload.network;
+  row.precision = std::string(to_string(workload.precision)) + (workload.layout == Layout::nhwc ? "-nhwc" : "");
+  row.batch = workload.batch_size;
+  row.sec = *run.avg_time_mean / static_cast<double>(run.steps_per_epoch);
+  const Arithmetic arithmetic{workload.precision, workload.precision, StepArithmetic::as_graph, {}};
+  if (const auto reason = set_device(devices, arithmetic, row, own)) return *reason;
+  try {
+    row.kernels = shared_kernels(workload.graph(), row.device.kind);
+  } catch (const InputError&) {
+    return Unscored::unknown_network;
   }
-  return table;
+  row.machine.layout = workload.layout;
+  row.network = {workload.network, workload.input.back()};
+  row.network_family = family_of(workload.network);
+  return row;
 }
+
+void add_to(StepTable& table, std::variant<StepRow, Unscored> scored) {
+  if (const Unscored* reason = std::get_if<Unscored>(&scored)) {
+    ++table.unscored[std::string(text_of(*reason))];
+  } else {
+    table.rows.push_back(std::move(std::get<StepRow>(scored)));
+  }
+}
+
+/// Reads the rows of a table of steps.
+class StepReader {
+ public:
+  StepReader(CsvReader& csv, const DeviceCatalogue& devices, std::vector<Device>& own)
+      : csv_(csv),
+        devices_(devices),
+        own_(own),
+        source_(csv.required("source")),
+        gpu_(csv.required("gpu")),
+        model_(csv.required("model")),
+        dataset_(csv.required("dataset")),
+        batch_(csv.required("batch")),
+        precision_(csv.required("precision")),
+        time_(csv.required("ms_per_step")),
+        optimizer_(csv.optional("optimizer")) {}
+
+  /// The row that `csv` is at. @throws InputError, `file:line: ...`
+  std::variant<StepRow, Unscored> row() {
+    if (csv_.text(time_).empty()) return Unscored::no_time;
+    StepRow row;
+    row.sec = csv_.positive(time_) / 1e3;
+    row.source = csv_.text(source_);
+    row.gpu = csv_.text(gpu_);
+    row.model = csv_.text(model_);
+    row.precision = csv_.text(precision_);
+    if (csv_.text(batch_).empty()) return Unscored::no_batch_size;
+    row.batch = std::llround(csv_.positive(batch_));  // 32.0
+    if (row.batch == 0) throw_bad_value(csv_.place("batch"), csv_.text(batch_), "a positive integer");
+    const auto arithmetic = arithmetic_of(row.precision);
+    if (const auto reason = set_device(devices_, arithmetic, row, own_)) return *reason;
+    const std::string network = network_name(row.model, csv_.text(dataset_));
+    const StepOrReason& found = step({row.model, network, row.batch, side_of(csv_.text(dataset_)), row.device.kind,
+                                      arithmetic->graph, arithmetic->layout, std::string(csv_.text(optimizer_))});
+    if (const Unscored* reason = std::get_if<Unscored>(&found)) return *reason;
+    const Step& step = std::get<Step>(found);
+    row.kernels = step.kernels;
+    if (step.element_bytes != 0)
+      row.device.byte_scale *= static_cast<double>(element_bytes(arithmetic->graph)) / step.element_bytes;
+    row.input_bytes = step.input_bytes;
+    row.machine.layout = arithmetic->layout.value_or(step.layout);
+    row.network = {network, step.side};
+    row.network_family = family_of(network);
+    return row;
+  }
+
+ private:
+  const StepOrReason& step(const AskedStep& asked) {
+    const auto known = steps_.find(asked);
+    return known != steps_.end() ? known->second : steps_.emplace(asked, step_of(asked)).first->second;
+  }
+
+  CsvReader& csv_;
+  const DeviceCatalogue& devices_;
+  std::vector<Device>& own_;
+  CsvColumn source_, gpu_, model_, dataset_, batch_, precision_, time_, optimizer_;
+  std::map<AskedStep, StepOrReason> steps_;
+};
 
 }  // namespace
 
-std::optional<Precision> step_precision(std::string_view text) {
-  const auto arithmetic = arithmetic_of(text);
-  return arithmetic ? std::optional(arithmetic->rates) : std::nullopt;
-}
-
-Layout step_layout(std::string_view text) { return stated_layout(text).value_or(Layout::nchw); }
-
-std::string network_key(std::string_view network, std::int64_t side) { return fmt::format("{}|{}", network, side); }
-
-std::string arithmetic_key(Precision precision, const StepDevice& device, StepArithmetic arithmetic) {
-  return fmt::format("{} bytes{}{}", element_bytes(precision), device.conv_matrix_units ? ", matrix units" : "",
-                     arithmetic == StepArithmetic::half ? ", throughout" : "");
+ArithmeticKey arithmetic_key(Precision precision, const StepDevice& device, StepArithmetic arithmetic) {
+  return {element_bytes(precision), device.conv_matrix_units, arithmetic == StepArithmetic::half};
 }
 
 StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic) {
@@ -233,7 +354,8 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   step.emulated_half = precision != asked;
   step.matrix = hardware_of(device, precision);
   step.conv_flops = device.convolution_flops(precision).value_or(step.matrix.flops);
-  const double vector = step.matrix.vector_flops * 1.05;
+  constexpr double rounding = 1.05;  // of data sheets: a rate above the vector units' is of matrix units
+  const double vector = step.matrix.vector_flops * rounding;
   step.matrix_units = step.matrix.flops > vector;
   step.conv_matrix_units = step.conv_flops > vector;
   step.fp64 = precision == Precision::fp64;
@@ -247,63 +369,15 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
 }
 
 StepTable read_step_table(const std::string& path, const DeviceCatalogue& devices) {
+  StepTable table;
   CsvReader csv(path);
-  if (csv.optional("avg_time_mean").index) return steps_of_runs(path, devices);
-  const CsvColumn source = csv.required("source"), gpu = csv.required("gpu"), model = csv.required("model"),
-                  dataset = csv.required("dataset"), batch = csv.required("batch"),
-                  precision = csv.required("precision"), time = csv.required("ms_per_step"),
-                  optimizer = csv.optional("optimizer");
-  std::map<std::string, Step> steps;
-  StepTable file;
-  while (csv.next()) {
-    const auto leave = [&](const std::string& reason) { ++file.unscored[reason]; };
-    if (csv.text(time).empty()) {
-      leave("no time");
-      continue;
-    }
-    StepRow row;
-    row.sec = csv.positive(time) / 1e3;
-    row.source = csv.text(source);
-    row.gpu = csv.text(gpu);
-    row.model = csv.text(model);
-    row.precision = csv.text(precision);
-    if (csv.text(batch).empty()) {
-      leave("no batch size");
-      continue;
-    }
-    row.batch = std::llround(csv.positive(batch));  // 32.0
-    if (row.batch == 0) throw_bad_value(csv.place("batch"), csv.text(batch), "a positive integer");
-    const auto arithmetic = arithmetic_of(row.precision);
-    if (const char* unscored = set_device(devices, arithmetic, row, file)) {
-      leave(unscored);
-      continue;
-    }
-    const std::string network = network_name(row.model, csv.text(dataset));
-    const std::int64_t side = side_of(csv.text(dataset));
-    const std::string_view update = csv.text(optimizer);
-    const auto layout = stated_layout(row.precision);
-    const std::string key =
-        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", row.model, network, row.batch, side, to_string(arithmetic->graph),
-                    layout ? to_string(*layout) : std::string_view(), update, to_string(row.device.kind));
-    auto step = steps.find(key);
-    if (step == steps.end()) {
-      step = steps
-                 .emplace(key, step_of(row.model, network, row.batch, side, arithmetic->graph, layout, update,
-                                       row.device.kind))
-                 .first;
-    }
-    if (step->second.unscored != nullptr) {
-      leave(step->second.unscored);
-      continue;
-    }
-    row.kernels = step->second.kernels;
-    const double in_graph = step->second.element_bytes;
-    if (in_graph != 0) row.device.byte_scale *= element_bytes(arithmetic->graph) / in_graph;
-    row.input_bytes = step->second.input_bytes;
-    name_groups(network, step->second.side, !layout && step->second.layout == Layout::nhwc ? "-nhwc" : "", row);
-    file.rows.push_back(std::move(row));
+  if (csv.optional("avg_time_mean").index) {
+    for (const AggregateRow& run : read_aggregate(path)) add_to(table, row_of_run(run, devices, table.own_devices));
+    return table;
   }
-  return file;
+  StepReader reader(csv, devices, table.own_devices);
+  while (csv.next()) add_to(table, reader.row());
+  return table;
 }
 
 void StepTable::add(StepTable other) {

@@ -18,8 +18,14 @@ namespace perfpred {
 namespace {
 
 constexpr std::size_t rows_of_network = 8, max_rows = 5000;
-/// Largest standard deviation of the part of an error that is not the device's.
-constexpr double max_within = 0.21;
+// The part of an error that is not the device's: so much of its standard deviation, at most max_within. These and the
+// constants that follow were chosen on measured rows with devices left out (docs/notes/optime.md, Runs that correct the
+// op model).
+constexpr double max_within = 0.21, within_share = 0.8;
+/// Of what settings have in common, where their precisions differ.
+constexpr double other_precision = 0.5;
+/// Log-normal priors of ErrorSpread: medians and standard deviations of logarithms.
+constexpr double scale_median = 1, scale_deviation = 0.5, noise_median = 0.03, noise_deviation = 0.7;
 
 /// How much of a variance two workloads share that agree in device, setting or network; each group adds up to 1.
 struct Shares {
@@ -125,7 +131,7 @@ OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of
       network(fnv1a(network_text(workload))),
       precision(fnv1a(to_string(workload.precision))),
       deviation(of_model),
-      within(std::min(max_within, 0.8 * of_model)),
+      within(std::min(max_within, within_share * of_model)),
       shared(std::sqrt(square(of_model) - square(within))),
       rest(std::sqrt(std::max(0.0, square(shared) - by_effect.squaredNorm()))),
       features(of_step),
@@ -133,7 +139,7 @@ OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of
 
 ErrorSpread::Terms ErrorSpread::terms(const OpPlace& a, const OpPlace& b) const {
   const double device = a.device == b.device, setting = a.setting == b.setting;
-  const double precision = a.precision == b.precision ? 1 : 0.5;
+  const double precision = a.precision == b.precision ? 1 : other_precision;
   return {shares.anything * precision + shares.device * device + shares.setting * setting,
           shares.features * precision + shares.features_in_setting * setting,
           shares.network * precision + shares.network_in_setting * setting};
@@ -243,7 +249,8 @@ void OpRegression::choose_spread() {
       covariance.diagonal() += square(noise) * by_noise;
       const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
       const double half_log_determinant = factor.matrixLLT().diagonal().array().log().sum();
-      const double prior = square(std::log(scale) / 0.5) / 2 + square(std::log(noise / 0.03) / 0.7) / 2;
+      const double prior = square(std::log(scale / scale_median) / scale_deviation) / 2 +
+                           square(std::log(noise / noise_median) / noise_deviation) / 2;
       const double posterior = half_log_determinant + ratios.dot(factor.solve(ratios)) / 2 + prior;
       if (posterior < best) {
         best = posterior;

@@ -18,7 +18,7 @@
 
 namespace perfpred {
 
-/// A workload as the process of the op model's errors sees it.
+/// Inputs of the Gaussian process on log(measured / op model) for one workload.
 struct OpPlace {
   std::uint64_t device = 0, setting = 0, network = 0;  ///< hashes; a setting is a device as it is used
   std::uint64_t precision = 0;

@@ -18,6 +18,10 @@
 namespace perfpred {
 namespace {
 
+// Length scales of the features: the distance over which errors of the op model were found to be similar
+// (docs/notes/optime.md, Runs that correct the op model). That of the intensity's logarithm is 1.
+constexpr double batch_doublings = 3, log_flops_scale = 3, log_op_flops_scale = 2, share_scale = 0.3;
+
 OpFeatures features_of(const ExecutedStep& step, std::int64_t batch_size) {
   double flops = 0, bytes = 0;
   std::array<double, step_groups> moved{};
@@ -30,15 +34,15 @@ OpFeatures features_of(const ExecutedStep& step, std::int64_t batch_size) {
   const auto share = [&](std::initializer_list<StepGroup> groups) {
     double sum = 0;
     for (const StepGroup group : groups) sum += moved[static_cast<std::size_t>(group)];
-    return bytes > 0 ? sum / bytes / 0.3 : 0;
+    return bytes > 0 ? sum / bytes / share_scale : 0;
   };
   const double batch = static_cast<double>(batch_size), count = static_cast<double>(kernels.size());
   flops = std::max(flops, 1.0);
   OpFeatures x;
-  x[OpFeature::log_batch] = std::log2(batch) / 3;
-  x[OpFeature::log_flops] = std::log(flops / batch) / 3;
+  x[OpFeature::log_batch] = std::log2(batch) / batch_doublings;
+  x[OpFeature::log_flops] = std::log(flops / batch) / log_flops_scale;
   x[OpFeature::log_intensity] = std::log(flops / std::max(bytes, 1.0));
-  x[OpFeature::log_op_flops] = std::log(flops / std::max(count, 1.0)) / 2;
+  x[OpFeature::log_op_flops] = std::log(flops / std::max(count, 1.0)) / log_op_flops_scale;
   x[OpFeature::convolution] = share({StepGroup::conv_forward, StepGroup::conv_input, StepGroup::conv_weight});
   x[OpFeature::depthwise] =
       share({StepGroup::depthwise_forward, StepGroup::depthwise_input, StepGroup::depthwise_weight});
@@ -47,8 +51,9 @@ OpFeatures features_of(const ExecutedStep& step, std::int64_t batch_size) {
   return x;
 }
 
-/// The step of all cores becomes that of fewer or more threads, which nobody measured: in the middle between no change
-/// and in proportion, with an interval for both. One of two cores took 1.02 to 1.70 times as long for five networks.
+/// Rescales a step timed on all cores to another thread count, which nobody measured: the geometric mean of "no change"
+/// and "proportional", with an interval that covers both. One of two cores took 1.02 to 1.70 times as long for five
+/// networks (docs/notes/optime.md, A CPU that the standard model has not seen).
 /// @param share  threads a core
 void use_threads(StepTime& step, double share) {
   const double middle = std::sqrt(std::max(1.0, 1 / share));
@@ -90,10 +95,9 @@ DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
   return devices;
 }
 
-StepTime OpPrior::time_of(const Workload& workload, const ExecutedStep& step, const Device& device,
-                          MachineEffects* slopes) const {
-  return OpModelAccess::predict(*model_, step, device, workload.precision, workload.cuda_graph,
-                                network_key(workload.network, workload.input.back()), slopes);
+StepAnswer OpPrior::answer(const Workload& workload, const ExecutedStep& step, const Device& device) const {
+  return OpModelAccess::predict(
+      *model_, {step, device, workload.precision, workload.cuda_graph, {workload.network, workload.input.back()}});
 }
 
 double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec) const {
@@ -101,8 +105,8 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
   last.batch_size = steps.rest;
-  return static_cast<double>(steps.full) +
-         time_of(last, execute(last.graph(), device.kind), device, nullptr).sec.p50 / step_sec;
+  const ExecutedStep executed = execute(last.graph(), device.kind);
+  return static_cast<double>(steps.full) + answer(last, executed, device).time.sec.p50 / step_sec;
 }
 
 OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step) const {
@@ -112,12 +116,12 @@ OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, c
   check_device(workload, resolved);
   const ExecutedStep executed = execute(step == nullptr ? workload.graph() : *step, device.kind);
   OpView view;
-  MachineEffects slopes;
-  view.step = time_of(workload, executed, device, &slopes);
+  StepAnswer answer = this->answer(workload, executed, device);
+  view.step = std::move(answer.time);
   view.steps = steps_of(workload, device, view.step.sec.p50);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(view.step, *workload.threads / *device.sms);
-  view.slopes = {slopes.compute, slopes.memory, slopes.host};
+  view.slopes = {answer.slopes.compute, answer.slopes.memory, answer.slopes.host};
   view.features = features_of(executed, workload.batch_size);
   return view;
 }
@@ -135,7 +139,8 @@ std::vector<TimeTerm> breakdown_of(const OpView& view, double sec) {
     terms.push_back({term.op, term.sec * scale});
     rest -= terms.back().sec;
   }
-  if (rest > 1e-9 * sec) terms.push_back({"other operators", rest});
+  constexpr double rounding = 1e-9;
+  if (rest > rounding * sec) terms.push_back({"other operators", rest});
   return terms;
 }
 

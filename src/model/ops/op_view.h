@@ -13,7 +13,7 @@
 
 namespace perfpred {
 
-struct MachineEffects;
+struct StepAnswer;
 
 /// Features of any network's training step, for the residual process. Each is divided by its length scale: the distance
 /// over which errors of the op model were found to be similar.
@@ -69,8 +69,7 @@ class OpPrior {
   [[nodiscard]] OpView view(const Workload& workload, const ResolvedDevice& device, const OpGraph* step) const;
 
  private:
-  [[nodiscard]] StepTime time_of(const Workload& workload, const ExecutedStep& step, const Device& device,
-                                 MachineEffects* slopes) const;
+  [[nodiscard]] StepAnswer answer(const Workload& workload, const ExecutedStep& step, const Device& device) const;
   [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec) const;
 
   std::shared_ptr<const OpTimeModel> model_;

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "catalogue/device_table.h"
+#include "optime/interval_widths.h"
 #include "optime/layers/layer_step.h"
 #include "optime/map_fit.h"
 #include "statistics/quantiles.h"
@@ -17,19 +18,28 @@
 namespace perfpred {
 namespace {
 
-constexpr double parameter_deviation = 0.5;  // of logarithms: more than the prior allows those that all devices share
-constexpr double kind_deviation = 0.5;       // of factors of kinds
-constexpr double host_bound = 0.8;           // share of a step from which on a GPU waits for its host
-constexpr double much = 0.3;                 // of a part's time: its residual is that kernel's, too
-constexpr double long_sec = 1e-4;            // shorter parts say more about timers and dispatch than about kernels
+// Of logarithms: parameters of a device's own, which differ by more than the prior allows those that all devices share,
+// and factors of kinds (docs/notes/optime.md, Layers measured on a CPU).
+constexpr double parameter_deviation = 0.5, kind_deviation = 0.5;
+/// Log factor of the time of its bytes in which a CPU draws random numbers.
+constexpr double random_number_log = 4;
+/// Share of a step from which on a GPU waits for its host.
+constexpr double host_bound = 0.8;
+/// A kernel with at least this share of a part's time learns from the part's residual.
+constexpr double attribution_share = 0.3;
+// Shorter parts say more about timers and dispatch than about kernels; they have at least this weight.
+constexpr double long_sec = 1e-4, short_part_weight = 0.1;
 constexpr std::size_t min_for_trees = 40, min_for_width = 10, folds = 5;
 constexpr double min_width = 0.05;
+constexpr int max_layer_steps = 200;  // of a fit: until they gain nothing
 
 /// Kinds have factors of their own where their group's parameters do not tell them apart.
 bool has_factor(const StepKernel& kernel) { return kernel.group >= StepGroup::product; }
 
 /// A CPU draws random numbers in one thread, some nanoseconds each, where other operators wait for their bytes.
-StepPrior kind_prior(OpKind kind, bool cpu) { return {cpu && kind == OpKind::bernoulli ? 4.0 : 0.0, kind_deviation}; }
+NormalPrior kind_prior(OpKind kind, bool cpu) {
+  return {cpu && kind == OpKind::bernoulli ? random_number_log : 0.0, kind_deviation};
+}
 
 double log_seconds(const LayerRates& rates, const StepFormula& formula, const LayerPart& part,
                    std::vector<double>& seconds) {
@@ -46,49 +56,32 @@ LayerRates fit_formula(std::span<const LayerPart> parts, const StepDevice& devic
       if (has_factor(kernel)) trial.kinds.emplace(kernel.kind, 0);
     }
   }
-  std::vector<std::pair<double*, StepPrior>> unknowns;
-  for (std::size_t i = 0; i < step_parameters; ++i) {
-    unknowns.push_back({&trial.parameters[i], {prior[i], parameter_deviation}});
+  std::vector<double*> unknowns;
+  std::vector<NormalPrior> priors;
+  for (const StepParameter& row : step_parameters) {
+    unknowns.push_back(&(trial.parameters.*row.value));
+    priors.push_back({prior.*row.value, parameter_deviation});
   }
-  for (auto& [kind, factor] : trial.kinds)
-    unknowns.push_back({&factor, kind_prior(kind, device.kind == DeviceKind::cpu)});
-  const auto n = static_cast<Eigen::Index>(parts.size()), size = static_cast<Eigen::Index>(unknowns.size());
-  MapProblem problem;
-  problem.prior.resize(size);
-  problem.deviation.resize(size);
-  for (Eigen::Index i = 0; i < size; ++i) {
-    problem.prior[i] = unknowns[static_cast<std::size_t>(i)].second.mean;
-    problem.deviation[i] = unknowns[static_cast<std::size_t>(i)].second.deviation;
+  for (auto& [kind, factor] : trial.kinds) {
+    unknowns.push_back(&factor);
+    priors.push_back(kind_prior(kind, device.kind == DeviceKind::cpu));
   }
-  problem.weight.resize(n);
-  problem.measured.resize(n);
-  for (Eigen::Index i = 0; i < n; ++i) {
-    const double sec = parts[static_cast<std::size_t>(i)].sec;
-    problem.weight[i] = std::clamp(sec / long_sec, 0.1, 1.0);
-    problem.measured[i] = std::log(sec);
+  const auto at = [](std::size_t i) { return static_cast<Eigen::Index>(i); };
+  MapProblem problem(priors, parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    problem.weight[at(i)] = std::clamp(parts[i].sec / long_sec, short_part_weight, 1.0);
+    problem.measured[at(i)] = std::log(parts[i].sec);
   }
-  std::vector<double> seconds;
   const auto take = [&](const Eigen::VectorXd& x) {
-    for (Eigen::Index i = 0; i < size; ++i) *unknowns[static_cast<std::size_t>(i)].first = x[i];
+    for (std::size_t i = 0; i < unknowns.size(); ++i) *unknowns[i] = x[at(i)];
   };
-  problem.predict = [&](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
-    constexpr double step = 1e-4;
-    const auto all = [&](auto&& set) {
-      const StepFormula formula(trial.parameters, device, {});
-      for (Eigen::Index i = 0; i < n; ++i) {
-        set(i, log_seconds(trial, formula, parts[static_cast<std::size_t>(i)], seconds));
-      }
-    };
+  problem.predict = by_differences([&](const Eigen::VectorXd& x, Eigen::VectorXd& predicted) {
     take(x);
-    all([&](Eigen::Index i, double value) { predicted[i] = value; });
-    for (Eigen::Index p = 0; slopes != nullptr && p < size; ++p) {
-      double& unknown = *unknowns[static_cast<std::size_t>(p)].first;
-      unknown += step;
-      all([&](Eigen::Index i, double value) { (*slopes)(i, p) = (value - predicted[i]) / step; });
-      unknown = x[p];
-    }
-  };
-  take(fit_map(problem, 200));
+    const StepFormula formula(trial.parameters, device, {});
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < parts.size(); ++i) predicted[at(i)] = log_seconds(trial, formula, parts[i], seconds);
+  });
+  take(fit_map(problem, max_layer_steps));
   return trial;
 }
 
@@ -127,7 +120,7 @@ std::map<StepGroup, Leftover> leftovers(std::span<const LayerPart> parts, const 
     const double log_sec = log_seconds(rates, formula, part, seconds);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       const double gap = formula.seconds(part.kernels[i], 0) / part.kernels[i].calls;  // which says nothing of a kernel
-      if (seconds[i] - gap < much * std::exp(log_sec)) continue;
+      if (seconds[i] - gap < attribution_share * std::exp(log_sec)) continue;
       Leftover& own = left[part.kernels[i].group];
       own.features.push_back(features_of(part.kernels[i]));
       own.residuals.push_back(std::log(part.sec) - log_sec);
@@ -194,10 +187,6 @@ std::string left_out(const std::string& before, std::size_t untimed, std::size_t
 
 }  // namespace
 
-std::string rates_key(const std::string& device, Precision precision) {
-  return fmt::format("{}|{}", device, to_string(precision));
-}
-
 std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device) {
   std::vector<LayerPart> parts;
   for (const LayerRow& row : rows) {
@@ -232,7 +221,7 @@ LayerRates LayerRates::fit(std::span<const LayerPart> parts, const StepDevice& d
     all_errors.insert(all_errors.end(), errors[group].begin(), errors[group].end());
     if (trees) own.trees = ResidualTrees::fit(left.features, left.residuals);
   }
-  const double usual = all_errors.empty() ? std::log(2.0) : quantile(std::move(all_errors), 0.9);
+  const double usual = all_errors.empty() ? unknown_half_width : quantile(std::move(all_errors), 0.9);
   for (auto& [group, own] : rates.groups) {
     std::vector<double>& seen = errors[group];
     own.width = std::max(min_width, seen.size() < min_for_width ? usual : quantile(std::move(seen), 0.9));
@@ -245,31 +234,31 @@ double LayerRates::formula_seconds(const StepFormula& formula, const StepKernel&
   return formula.seconds(kernel, factor == kinds.end() ? 1 : std::exp(factor->second));
 }
 
-void LayerRates::kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
-                                std::vector<double>& seconds) const {
+std::vector<double> LayerRates::kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device) const {
   const StepFormula formula(parameters, device, {});
-  seconds.clear();
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    seconds.push_back(formula_seconds(formula, kernels[i]));
-    const auto group = groups.find(kernels[i].group);
-    if (group == groups.end() || group->second.trees.trees().empty()) continue;
-    seconds[i] *= std::exp(group->second.trees.predict(features_of(kernels[i])));
+  std::vector<double> seconds;
+  for (const StepKernel& kernel : kernels) {
+    double sec = formula_seconds(formula, kernel);
+    const auto group = groups.find(kernel.group);
+    if (group != groups.end() && !group->second.trees.trees().empty())
+      sec *= std::exp(group->second.trees.predict(features_of(kernel)));
+    seconds.push_back(sec);
   }
+  return seconds;
 }
 
 MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior, const DeviceCatalogue& catalogue) {
-  std::map<std::string, std::vector<LayerRow>> groups;
+  std::map<RatesKey, std::vector<LayerRow>> groups;
   for (LayerRow& row : read_layer_rows(path)) {
     if (const Device* known = catalogue.resolve(row.device).device) row.device = known->name;
-    groups[rates_key(row.device, row.layer.precision)].push_back(std::move(row));
+    groups[{row.device, row.layer.precision}].push_back(std::move(row));
   }
   MeasuredDevices result;
   std::size_t waiting = 0, untimed = 0;
   for (auto& [key, rows] : groups) {
-    const std::string name = rows.front().device;  // rows are erased below
+    const std::string& name = key.device;
     const Device device = device_named(name, catalogue);
     keep_own(result.devices, device);
-    const Precision precision = rows.front().layer.precision;
     const std::size_t untimed_here = std::erase_if(rows, [](const LayerRow& row) { return row.outcome != "ok"; });
     const std::size_t waiting_here = std::erase_if(rows, [](const LayerRow& row) {
       return row.host_sec && row.step_sec && *row.host_sec > host_bound * *row.step_sec;
@@ -279,10 +268,10 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
     const auto parts = parts_of(one_row_each(rows), device.kind);
     if (parts.size() < LayerRates::min_parts) {
       throw InputError(fmt::format("{}: {} timed parts of layers on {} in {}: a fit needs {}{}", path, parts.size(),
-                                   name, to_string(precision), LayerRates::min_parts,
+                                   name, to_string(key.precision), LayerRates::min_parts,
                                    left_out("; ", untimed_here, waiting_here)));
     }
-    result.rates[key] = LayerRates::fit(parts, step_device(device, precision, StepArithmetic::as_graph), prior);
+    result.rates[key] = LayerRates::fit(parts, step_device(device, key.precision, StepArithmetic::as_graph), prior);
   }
   if (untimed + waiting != 0) result.notes.push_back(left_out(path + ": ", untimed, waiting));
   return result;

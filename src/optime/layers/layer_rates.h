@@ -3,6 +3,7 @@
 #include <perfpred/device.h>
 
 #include <array>
+#include <compare>
 #include <map>
 #include <span>
 #include <string>
@@ -37,8 +38,7 @@ struct LayerRates {
   [[nodiscard]] double formula_seconds(const StepFormula& formula, const StepKernel& kernel) const;
 
   /// Seconds of each kernel.
-  void kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device,
-                      std::vector<double>& seconds) const;
+  [[nodiscard]] std::vector<double> kernel_seconds(std::span<const StepKernel> kernels, const StepDevice& device) const;
 
   /// Whether the group's rates were learned from layers in which it took a large share of the time.
   [[nodiscard]] bool knows(StepGroup group) const { return groups.count(group) != 0; }
@@ -54,9 +54,17 @@ struct LayerRates {
   std::map<StepGroup, Group> groups;
 };
 
-/// Rates of the devices and precisions of a table, by `device|precision`.
+/// What layers were measured on.
+struct RatesKey {
+  std::string device;
+  Precision precision = Precision::fp32;
+
+  friend auto operator<=>(const RatesKey&, const RatesKey&) = default;
+};
+
+/// Rates of the devices and precisions of a table.
 struct MeasuredDevices {
-  std::map<std::string, LayerRates> rates;
+  std::map<RatesKey, LayerRates> rates;
   std::vector<Device> devices;     ///< those that the built-in catalogue lacks, or has with other rates
   std::vector<std::string> notes;  ///< layers that were left out, and why
 };
@@ -65,7 +73,5 @@ struct MeasuredDevices {
 /// than LayerRates::min_parts timed parts on one
 [[nodiscard]] MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
                                          const DeviceCatalogue& catalogue);
-
-[[nodiscard]] std::string rates_key(const std::string& device, Precision precision);
 
 }  // namespace perfpred

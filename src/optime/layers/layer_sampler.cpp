@@ -46,33 +46,35 @@ LayerSampler::LayerSampler(SamplerOptions options) : options_(std::move(options)
   }
   if (options_.networks.empty()) options_.networks.assign(zoo_networks().begin(), zoo_networks().end());
   for (const std::string& name : options_.networks) static_cast<void>(Workload::zoo(name, 1));
-  for (const std::string& text : options_.ranges) {
-    const std::size_t dot = text.find('.'), equals = text.find('='), colon = text.find(':', equals);
-    if (dot == std::string::npos || equals == std::string::npos || colon == std::string::npos || dot > equals) {
-      throw InputError(fmt::format("range \"{}\" is not layer.column=low:high", shown(text)));
-    }
-    const LayerType type = parse_layer_type(text.substr(0, dot));
-    const std::string column = text.substr(dot + 1, equals - dot - 1);
-    const auto sizes = form_of(type).sizes;
-    if (std::none_of(sizes.begin(), sizes.end(), [&](const LayerSize& size) { return size.column == column; })) {
-      throw InputError(fmt::format("range \"{}\": {} has no size \"{}\"", shown(text), to_string(type), shown(column)));
-    }
-    if (type == LayerType::conv2d && column == "groups") {
-      throw InputError(fmt::format("range \"{}\": groups are drawn with the channels, and have no range", shown(text)));
-    }
-    if (options_.shapes == LayerShapes::zoo && column != sizes.front().column) {
-      throw InputError(
-          fmt::format("range \"{}\": of layers of the zoo, the {} alone is drawn", shown(text), sizes.front().column));
-    }
-    const Range range = {parse_positive_integer(text.substr(equals + 1, colon - equals - 1), {{}, 0, text}),
-                         parse_positive_integer(text.substr(colon + 1), {{}, 0, text})};
-    if (range.low > range.high) throw InputError(fmt::format("range \"{}\" is empty", shown(text)));
-    ranges_.insert_or_assign({type, column}, range);
-  }
+  for (const std::string& text : options_.ranges) add_range(text);
   for (const std::string& name : options_.left_out) {
     for (const LayerCase& layer : layers_of(build_network(Workload::zoo(name, 1)))) left_out_.insert(shape_key(layer));
   }
   state_ = options_.seed;
+}
+
+void LayerSampler::add_range(const std::string& text) {
+  const std::size_t dot = text.find('.'), equals = text.find('='), colon = text.find(':', equals);
+  if (dot == std::string::npos || equals == std::string::npos || colon == std::string::npos || dot > equals) {
+    throw InputError(fmt::format("range \"{}\" is not layer.column=low:high", shown(text)));
+  }
+  const LayerType type = parse_layer_type(text.substr(0, dot));
+  const std::string column = text.substr(dot + 1, equals - dot - 1);
+  const auto sizes = form_of(type).sizes;
+  if (std::none_of(sizes.begin(), sizes.end(), [&](const LayerSize& size) { return size.column == column; })) {
+    throw InputError(fmt::format("range \"{}\": {} has no size \"{}\"", shown(text), to_string(type), shown(column)));
+  }
+  if (type == LayerType::conv2d && column == "groups") {
+    throw InputError(fmt::format("range \"{}\": groups are drawn with the channels, and have no range", shown(text)));
+  }
+  if (options_.shapes == LayerShapes::zoo && column != sizes.front().column) {
+    throw InputError(
+        fmt::format("range \"{}\": of layers of the zoo, the {} alone is drawn", shown(text), sizes.front().column));
+  }
+  const Range range = {parse_positive_integer(text.substr(equals + 1, colon - equals - 1), {{}, 0, text}),
+                       parse_positive_integer(text.substr(colon + 1), {{}, 0, text})};
+  if (range.low > range.high) throw InputError(fmt::format("range \"{}\" is empty", shown(text)));
+  ranges_.insert_or_assign({type, column}, range);
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014). The bias of the remainder is below 2^-40 for any count used here.
@@ -97,43 +99,50 @@ LayerSampler::Range LayerSampler::range_of(LayerType type, const LayerSize& size
   return own == ranges_.end() ? Range{size.low, size.high} : own->second;
 }
 
-LayerCase LayerSampler::sized(LayerType type) {
-  LayerCase layer;
-  layer.type = type;
-  const bool image = type == LayerType::conv2d || type == LayerType::batchnorm || type == LayerType::pooling;
-  for (const LayerSize& size : form_of(type).sizes) {
-    Range range = range_of(type, size);
-    const bool of_channels = size.member == &LayerCase::in || size.member == &LayerCase::out;
-    if (image && of_channels && ranges_.count({type, std::string(size.column)}) == 0) {
-      range.high = std::max(range.low, std::min(range.high, channel_pixels / layer.image_size));
-    }
-    if (size.member == &LayerCase::kernel_size) {
-      range.high = std::max(range.low, std::min(range.high, layer.image_size));
-    }
-    if (type == LayerType::attention && size.member == &LayerCase::in) {  // whole heads
-      const Range widths = {
-          (range.low + layer.num_heads - 1) / layer.num_heads,
-          std::max(range.high / layer.num_heads, (range.low + layer.num_heads - 1) / layer.num_heads)};
-      layer.in = layer.num_heads * within(widths);
-    } else if (type == LayerType::conv2d && size.member == &LayerCase::groups) {
-      continue;
-    } else {
+LayerSampler::Range LayerSampler::possible(const LayerCase& layer, const LayerSize& size) const {
+  Range range = range_of(layer.type, size);
+  const bool image =
+      layer.type == LayerType::conv2d || layer.type == LayerType::batchnorm || layer.type == LayerType::pooling;
+  const bool of_channels = size.member == &LayerCase::in || size.member == &LayerCase::out;
+  if (image && of_channels && ranges_.count({layer.type, std::string(size.column)}) == 0) {
+    range.high = std::max(range.low, std::min(range.high, channel_pixels / layer.image_size));
+  }
+  if (size.member == &LayerCase::kernel_size) {
+    range.high = std::max(range.low, std::min(range.high, layer.image_size));
+  }
+  return range;
+}
+
+void LayerSampler::draw_sizes(LayerCase& layer) {
+  for (const LayerSize& size : form_of(layer.type).sizes) {
+    const Range range = possible(layer, size);
+    if (layer.type == LayerType::attention && size.member == &LayerCase::in) {  // whole heads
+      const std::int64_t least = (range.low + layer.num_heads - 1) / layer.num_heads;
+      layer.in = layer.num_heads * within({least, std::max(range.high / layer.num_heads, least)});
+    } else if (layer.type != LayerType::conv2d || size.member != &LayerCase::groups) {
       layer.*size.member = within(range);
     }
   }
-  if (type == LayerType::conv2d) {
-    const std::uint64_t kind = below(8);
-    if (kind == 0) {  // depthwise
-      layer.out = layer.groups = layer.in;
-    } else if (kind == 1) {  // 2 to 32 groups
-      const auto groups = static_cast<std::int64_t>(2 << below(5));
-      if (layer.in >= groups && layer.out >= groups) {
-        layer.groups = groups;
-        layer.in -= layer.in % groups;
-        layer.out -= layer.out % groups;
-      }
-    }
+}
+
+void LayerSampler::draw_groups(LayerCase& layer) {
+  const std::uint64_t kind = below(8);
+  if (kind == 0) {  // depthwise
+    layer.out = layer.groups = layer.in;
+  } else if (kind == 1) {  // 2 to 32 groups
+    const auto groups = static_cast<std::int64_t>(2 << below(5));
+    if (layer.in < groups || layer.out < groups) return;
+    layer.groups = groups;
+    layer.in -= layer.in % groups;
+    layer.out -= layer.out % groups;
   }
+}
+
+LayerCase LayerSampler::sized(LayerType type) {
+  LayerCase layer;
+  layer.type = type;
+  draw_sizes(layer);
+  if (type == LayerType::conv2d) draw_groups(layer);
   if (type == LayerType::conv2d || type == LayerType::pooling) {
     const bool same = below(2) == 0;
     layer.padding = same || layer.kernel_size > layer.image_size ? same_padding : 0;

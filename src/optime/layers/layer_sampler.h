@@ -44,6 +44,11 @@ class LayerSampler {
     std::int64_t low, high;
   };
   [[nodiscard]] Range range_of(LayerType type, const LayerSize& size) const;
+  void add_range(const std::string& text);  ///< `conv2d.in=16:256`; @throws InputError
+  /// Range of a size, beside those of the layer that were drawn before it.
+  [[nodiscard]] Range possible(const LayerCase& layer, const LayerSize& size) const;
+  void draw_sizes(LayerCase& layer);
+  void draw_groups(LayerCase& layer);  ///< of a convolution
   [[nodiscard]] LayerCase sized(LayerType type);
   [[nodiscard]] bool in_ranges(const LayerCase& layer) const;  ///< of the options
   [[nodiscard]] const std::vector<LayerCase>& zoo_layers(LayerType type, std::size_t network, std::int64_t batch);

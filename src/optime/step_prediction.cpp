@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optime/step_prediction.h"
+
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "optime/interval_widths.h"
+#include "optime/known_machine.h"
+#include "statistics/confidence.h"
+#include "step/op_rules.h"
+
+namespace perfpred {
+namespace {
+
+/// Half width of the 90 % interval of log time of an operator whose work is not known: it may move its bytes several
+/// times, or compute on them. A factor of five, taken.
+const double unknown_operator_half_width = std::log(5.0);
+/// Share of the device's time whose worst provenance is the step's (docs/optime.md, What it is worth).
+constexpr double provenance_share = 0.9;
+constexpr std::size_t shown_ops = 10;
+/// Effect of a host that replays a CUDA graph: it dispatches nothing.
+const double replaying_host = std::log(1e-9);
+
+/// How far a machine's effects may be from what is expected of it, standard deviations: of one that was not measured,
+/// and of others (docs/notes/optime.md, Runs that correct the op model).
+constexpr MachineEffects unknown_deviation = {0.5, 0.4, 0.3}, known_deviation = {0.05, 0.05, 0.1};
+
+/// @throws InputError for counts that a caller gave an operator and that none has
+void check_counts(const OpGraph& step) {
+  const auto fits = [](double count) { return count >= 0 && count <= max_counted; };
+  for (const Op& op : step.ops()) {
+    const auto read = static_cast<double>(op.bytes_read), written = static_cast<double>(op.bytes_written);
+    if (fits(op.flops) && fits(read) && fits(written)) continue;
+    throw InputError(fmt::format("operator \"{}\": {} FLOPs, {} bytes read, {} bytes written: not between 0 and {}",
+                                 step.name(op), op.flops, read, written, max_counted));
+  }
+}
+
+/// The rates of convolutions and normalisations are of NVIDIA's devices.
+bool knows_family(KernelFamily family) { return family != KernelFamily::none && family != KernelFamily::cdna; }
+
+/// What a device's kernels are timed by in one precision.
+struct Rates {
+  Precision precision = Precision::fp32;
+  StepDevice on;
+  KnownMachine machine;
+  const LayerRates* layers = nullptr;                ///< learned from layers of the device; null: none were measured
+  Provenance provenance = Provenance::other_family;  ///< of the formula's times
+  double width = 0;                                  ///< half width of the 90 % interval of their logarithms
+  double log_factor = 0;                             ///< of the network's steps beside the formula
+  bool replays = false;                              ///< a CUDA graph
+
+  /// A CPU dispatches what it computes: times of its layers hold both.
+  [[nodiscard]] bool one_clock() const { return layers != nullptr && on.kind == DeviceKind::cpu; }
+  [[nodiscard]] StepFormula formula(double host_effect) const {
+    return {machine.parameters,
+            on,
+            {machine.effects.compute, machine.effects.memory, replays ? replaying_host : host_effect}};
+  }
+};
+
+Rates rates_for(const OpModelState& state, const StepQuestion& asked, Precision precision, bool is_learned) {
+  Rates rates;
+  rates.precision = precision;
+  rates.replays = asked.cuda_graph;
+  rates.on = step_device(asked.device, precision, StepArithmetic::as_graph);
+  if (!is_learned) rates.on.matrix.name.clear();
+  const std::string& name = rates.on.matrix.name;
+  if (const auto found = state.measured.rates.find({name, precision}); found != state.measured.rates.end())
+    rates.layers = &found->second;
+  rates.machine = known_machine(state.steps, name, asked.device, precision, asked.step.graph().layout());
+  const bool family = knows_family(rates.on.matrix.family);
+  rates.provenance = rates.machine.measured ? Provenance::probe
+                     : family               ? Provenance::family
+                                            : Provenance::other_family;
+  // What is known of the network was learned of the formula on NVIDIA's devices; it says nothing of others' times.
+  const KnownNetwork network = state.steps.known(rates.layers == nullptr && family ? asked.network : NetworkKey{},
+                                                 arithmetic_key(precision, rates.on, StepArithmetic::as_graph));
+  rates.log_factor = network.log_factor;
+  rates.width = std::hypot(network.width, rates.machine.measured ? 0 : state.steps.machine_width) *
+                (rates.provenance == Provenance::other_family ? other_family_factor : 1);
+  return rates;
+}
+
+/// Of each kernel.
+struct KernelTimes {
+  std::vector<double> sec;
+  std::vector<double> width;  ///< half width of the 90 % interval of log time
+  std::vector<Provenance> rests_on;
+};
+
+/// Efficiencies may exceed 1: the cards that they were learned on do not all sustain their peak. A product on a device
+/// that was not measured takes at least its time at the peak.
+double least_seconds(const StepKernel& kernel, const Rates& rates) {
+  if (rates.machine.measured || !is_conv_or_matmul(kernel.kind) || kernel.three_by_three) return 0;
+  return kernel.flops / (is_convolution(kernel.kind) ? rates.on.conv_flops : rates.on.matrix.flops);
+}
+
+std::vector<double> formula_seconds(const Rates& rates, const StepFormula& formula,
+                                    std::span<const StepKernel> kernels) {
+  if (rates.layers != nullptr) return rates.layers->kernel_seconds(kernels, rates.on);
+  std::vector<double> seconds;
+  for (const StepKernel& kernel : kernels)
+    seconds.push_back(std::max(formula.seconds(kernel), least_seconds(kernel, rates)));
+  return seconds;
+}
+
+/// The precision in which a kernel computes: of a product that of its own operands.
+Precision precision_of(const StepKernel& kernel, Precision asked) {
+  return is_conv_or_matmul(kernel.kind) ? product_precision(kernel.type, asked) : asked;
+}
+
+bool is_half(Precision precision) { return precision == Precision::bf16 || precision == Precision::fp16; }
+
+/// A product as a call of a measured class; nothing where the class was measured in another arithmetic.
+std::optional<Kernel> measured_product(const StepKernel& part, const Rates& rates) {
+  const bool half = is_half(rates.precision);
+  if (!half && rates.on.matrix_units) return std::nullopt;  // classes in single precision were measured without TF32
+  Kernel kernel;
+  kernel.kind = half ? KernelClass::gemm_bf16 : part.batch > 1 ? KernelClass::bmm : KernelClass::linear;
+  kernel.batch = part.batch;
+  kernel.m = part.rows;
+  kernel.n = part.width;
+  kernel.k = part.depth;
+  kernel.element_bytes = half ? 2 : 4;
+  return kernel;
+}
+
+/// The call of a measured class that a kernel of a step is; nothing for others.
+std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part, const Rates& rates) {
+  const Op& op = step.ops()[part.op];
+  const bool of_rnn = op.kind == OpKind::rnn || op.kind == OpKind::rnn_backward;
+  if (part.group == StepGroup::product && (step.outputs(op).size() == 1 || of_rnn))
+    return measured_product(part, rates);
+  const bool softmax = op.kind == OpKind::softmax, norm = op.kind == OpKind::layer_norm;
+  if (!softmax && !norm) return std::nullopt;
+  const Shape& shape = step.shape(step.outputs(op)[0]);
+  if (shape.rank() == 0 || shape.numel() == 0) return std::nullopt;
+  Kernel kernel;
+  kernel.kind = softmax ? KernelClass::softmax : KernelClass::layernorm;
+  kernel.n = static_cast<double>(shape.back());
+  kernel.m = static_cast<double>(shape.numel()) / kernel.n;
+  kernel.element_bytes = static_cast<double>(size_of(op.type));
+  return kernel;
+}
+
+KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const Rates& rates,
+                         const StepFormula& formula, std::span<const StepKernel> kernels) {
+  KernelTimes times{formula_seconds(rates, formula, kernels), std::vector(kernels.size(), rates.width),
+                    std::vector(kernels.size(), rates.provenance)};
+  const bool has_classes = rates.on.matrix.family != KernelFamily::none && !rates.on.fp64;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].group == StepGroup::unknown) {
+      times.rests_on[i] = Provenance::bytes;
+      times.width[i] = unknown_operator_half_width;
+    } else if (rates.layers != nullptr && rates.layers->knows(kernels[i].group)) {
+      times.rests_on[i] = Provenance::probe;
+      times.width[i] = rates.layers->groups.at(kernels[i].group).width;
+    } else if (has_classes) {
+      const auto kernel = measured_class(step, kernels[i], rates);
+      const KernelModel* of_class = kernel ? models.of(kernel->kind) : nullptr;
+      if (of_class == nullptr) continue;
+      const KernelEstimate estimate = of_class->predict(*kernel, rates.on.matrix, false);
+      times.sec[i] = std::exp(estimate.log_sec);
+      times.rests_on[i] = estimate.provenance;
+      times.width[i] = estimate.half_width();
+    }
+  }
+  return times;
+}
+
+/// Times again the products of operands in another type than the step's own, one by one: they are few.
+void time_others(const OpModelState& state, const StepQuestion& asked, bool is_learned,
+                 std::span<const StepKernel> kernels, KernelTimes& times) {
+  std::map<Precision, Rates> others;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const Precision own = precision_of(kernels[i], asked.precision);
+    if (own == asked.precision) continue;
+    auto known = others.find(own);
+    if (known == others.end()) known = others.emplace(own, rates_for(state, asked, own, is_learned)).first;
+    const Rates& rates = known->second;
+    const KernelTimes alone = kernel_times(state.kernels, asked.step.graph(), rates,
+                                           rates.formula(rates.machine.effects.host), kernels.subspan(i, 1));
+    times.sec[i] = alone.sec[0];
+    times.width[i] = alone.width[0];
+    times.rests_on[i] = alone.rests_on[0];
+  }
+}
+
+StepClocks clocks_of(const Rates& rates, const StepFormula& formula, const std::vector<StepKernel>& kernels,
+                     const KernelTimes& times) {
+  const StepClocks clocks = formula.clocks(kernels, times.sec);
+  return rates.one_clock() ? StepClocks{clocks.device_sec, clocks.device_sec, 0} : clocks;
+}
+
+/// Half width of the 90 % interval of the step's log time. Errors of one device's kernels go together; the host's are a
+/// factor of two, or what the hosts that the device may have differ by.
+double half_width(const Rates& rates, const StepClocks& clocks, const std::vector<StepKernel>& kernels,
+                  const KernelTimes& times) {
+  const double total = clocks.total_sec, on_device = std::min(1.0, clocks.device_sec / total);
+  double host_width = (1 - on_device) * unknown_half_width;
+  const HostRange& hosts = rates.machine.hosts;
+  if (hosts.slowest > hosts.fastest && !rates.one_clock()) {
+    const auto log_with = [&](double host) {
+      return std::log(rates.formula(host).clocks(kernels, times.sec).total_sec / total);
+    };
+    host_width = std::max({host_width, log_with(hosts.slowest), -log_with(hosts.fastest)});
+  }
+  const double of_kernels = std::inner_product(times.sec.begin(), times.sec.end(), times.width.begin(), 0.0);
+  return std::hypot(clocks.device_sec > 0 ? on_device * of_kernels / clocks.device_sec : 0, host_width, label_noise);
+}
+
+/// The worst provenance among the kernels that take most of the time.
+Provenance provenance_of(const Rates& rates, const StepClocks& clocks, const KernelTimes& times,
+                         const std::vector<std::size_t>& longest_first) {
+  if (longest_first.empty()) return rates.provenance;
+  Provenance worst = times.rests_on[longest_first.front()];
+  double covered = 0;
+  for (const std::size_t i : longest_first) {
+    if (covered >= provenance_share * clocks.device_sec) break;
+    worst = std::max(worst, times.rests_on[i]);
+    covered += times.sec[i];
+  }
+  return worst;
+}
+
+/// The operators that take longest, the longest first.
+std::vector<TimeTerm> costliest(const OpGraph& step, const std::vector<StepKernel>& kernels, const KernelTimes& times,
+                                const std::vector<std::size_t>& longest_first) {
+  std::vector<TimeTerm> terms;
+  for (const std::size_t i : longest_first) {
+    const std::string_view name = step.name(step.ops()[kernels[i].op]);
+    auto term = std::find_if(terms.begin(), terms.end(), [&](const TimeTerm& other) { return other.op == name; });
+    if (term == terms.end()) term = terms.insert(term, TimeTerm{std::string(name)});
+    term->sec += times.sec[i];
+  }
+  std::sort(terms.begin(), terms.end(), [](const TimeTerm& a, const TimeTerm& b) { return a.sec > b.sec; });
+  if (terms.size() > shown_ops) terms.resize(shown_ops);
+  return terms;
+}
+
+MachineEffects slopes_of(const Rates& rates, const StepFormula& formula, const std::vector<StepKernel>& kernels,
+                         const KernelTimes& times) {
+  const MachineEffects by = formula.slopes(kernels, times.sec);
+  const MachineEffects& device =
+      rates.machine.measured || rates.layers != nullptr ? known_deviation : unknown_deviation;
+  const double host = rates.machine.hosts.probed ? known_deviation.host : unknown_deviation.host;
+  return {by.compute * device.compute, by.memory * device.memory, rates.one_clock() ? 0 : by.host * host};
+}
+
+}  // namespace
+
+StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
+  const OpGraph& step = asked.step.graph();
+  const Rates rates = rates_for(state, asked, asked.precision, is_learned);
+  check_counts(step);
+  const std::vector<StepKernel> kernels = step_kernels(asked.step);
+  const StepFormula formula = rates.formula(rates.machine.effects.host);
+  KernelTimes times = kernel_times(state.kernels, step, rates, formula, kernels);
+  time_others(state, asked, is_learned, kernels, times);
+  const StepClocks clocks = clocks_of(rates, formula, kernels, times);
+  const double width = half_width(rates, clocks, kernels, times);
+
+  std::vector<std::size_t> longest_first(kernels.size());
+  std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
+  std::sort(longest_first.begin(), longest_first.end(),
+            [&](std::size_t a, std::size_t b) { return times.sec[a] > times.sec[b]; });
+  StepAnswer answer;
+  StepTime& time = answer.time;
+  time.sec = {clocks.total_sec * std::exp(-width), clocks.total_sec, clocks.total_sec * std::exp(width)};
+  time.device_sec = clocks.device_sec;
+  time.host_sec = clocks.host_sec;
+  time.in_layout = rates.machine.in_layout;
+  time.provenance = provenance_of(rates, clocks, times, longest_first);
+  time.costliest = costliest(step, kernels, times, longest_first);
+  scale(time, std::exp(rates.log_factor));
+  answer.slopes = slopes_of(rates, formula, kernels, times);
+  return answer;
+}
+
+}  // namespace perfpred
