@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli.h"
+#include "device_file.h"
 #include "graphs_option.h"
 #include "text/json.h"
 #include "tools/roofline/roofline_report.h"
