@@ -124,14 +124,13 @@ void check_balance(const Device& device, const ValuePlace& place) {
   }
 }
 
-/// As if it were read from a user's file. @throws InputError
+/// Its fields, as if they were read from a user's file. @throws InputError
 void check_device(const Device& device) {
   for (const DeviceColumn& column : columns) {
     Device unused;
     column.set(unused, column.get(device), {{}, 0, column.name});
   }
   check_name(device, {{}, 0, "name"});
-  check_balance(device, {});
 }
 
 /// @param own  the file is the user's: names are checked against the built-in catalogue
@@ -289,6 +288,7 @@ void DeviceCatalogue::add(const std::string& path) {
 
 void DeviceCatalogue::add(Device device) {
   check_device(device);
+  check_balance(device, {});
   put(devices_, std::move(device));
   make_index();
 }

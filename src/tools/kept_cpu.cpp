@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <string_view>
+#include <utility>
 
 #include "catalogue/device_table.h"
 #include "text/csv.h"
@@ -43,18 +43,18 @@ std::string file_of(const Device& cpu) {
 /// @throws InputError for a file that does not hold them
 std::optional<Device> read_rates(const std::string& path, Device cpu) {
   if (!std::filesystem::exists(path)) return std::nullopt;
-  DeviceCatalogue file;
-  file.add(path);
-  const ResolvedDevice kept = file.resolve(cpu.name);
-  if (kept.origin != DeviceOrigin::row || !kept.device->fp32_tflops || !kept.device->fp64_tflops ||
-      !kept.device->mem_bw_gbs) {
-    throw InputError(fmt::format("{}: does not hold the rates of \"{}\"", path, cpu.name));
+  CsvReader csv(path);
+  const CsvColumn name = csv.required("name"), source = csv.optional("source");
+  const auto rates = {std::pair(csv.required("fp32_tflops"), &Device::fp32_tflops),
+                      {csv.required("fp64_tflops"), &Device::fp64_tflops},
+                      {csv.required("fp32_vector_tflops"), &Device::fp32_vector_tflops},
+                      {csv.required("fp64_vector_tflops"), &Device::fp64_vector_tflops},
+                      {csv.required("mem_bw_gbs"), &Device::mem_bw_gbs}};
+  if (!csv.next() || bare(csv.text(name)) != bare(cpu.name)) {
+    throw InputError(fmt::format("{}: has no row of \"{}\"", path, cpu.name));
   }
-  for (const auto rate : {&Device::fp32_tflops, &Device::fp64_tflops, &Device::fp32_vector_tflops,
-                          &Device::fp64_vector_tflops, &Device::mem_bw_gbs}) {
-    cpu.*rate = kept.device->*rate;
-  }
-  cpu.source = kept.device->source;
+  for (const auto& [column, rate] : rates) cpu.*rate = csv.positive(column);
+  cpu.source = csv.text(source);
   return cpu;
 }
 

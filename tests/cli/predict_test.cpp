@@ -197,8 +197,8 @@ TEST(CpuOfThisMachine, IsMeasuredOnceAndTheSameQuestionHasTheSameAnswer) {
   // What is kept is what answers.
   const Finished shown = testing::spawn({testing::program("devices"), "cpu", "--json"});
   const Json row = Json::parse(shown.out, nullptr, false)["devices"][0];
-  std::string table = "name,kind,fp32_tflops,fp64_tflops,fp32_vector_tflops,mem_bw_gbs\n\"" +
-                      row["name"].get<std::string>() + "\",cpu,0.01,0.01,0.01,1\n";
+  std::string table = "name,kind,fp32_tflops,fp64_tflops,fp32_vector_tflops,fp64_vector_tflops,mem_bw_gbs\n\"" +
+                      row["name"].get<std::string>() + "\",cpu,0.01,0.01,0.01,0.01,1\n";
   std::ofstream(kept) << table;
   const Finished slower = testing::spawn(question_of("cpu"));
   EXPECT_EQ(slower.err, "");
