@@ -83,7 +83,7 @@ TEST_F(TraceProgram, RefusesWhatIsNoExportedProgram) {
   const std::string text = folder_.write("net.pt2", "weights\n");
   for (const auto& [options, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--pt2", text}, "net.pt2: is not a file of torch.export.save()"},
-           {{"--pt2", text, "--network", "resnet18"}, "--network excludes --pt2"},
+           {{"--pt2", text, "--network", "resnet18"}, "--pt2 excludes --network"},
            {{"--pt2", text, "--library", text}, "net.pt2: cannot be loaded: "}}) {
     const Finished finished = run(options);
     EXPECT_EQ(finished.exit_code, 2);

@@ -45,12 +45,12 @@ struct LayerPlace {
 struct LayerBehaviour {
   LayerKind kind;
   at::Tensor (*run)(const LayerCall& call) = nullptr;
-  /// The values of all `count` layers that follow each other, by one operator.
-  std::vector<at::Tensor> (*parts)(const LayerCall& call) = nullptr;
-  void (*add_buffers)(const LayerPlace& place) = nullptr;
   /// Sets the parameters; called without gradients.
   void (*start)(FirstWeights& first, const Layer& layer, LayerTensors& own) = nullptr;
+  void (*add_buffers)(const LayerPlace& place) = nullptr;
   bool is_parameter = false;  // its weight has the name of the layer itself
+  /// The values of all `count` layers that follow each other, by one operator.
+  std::vector<at::Tensor> (*parts)(const LayerCall& call) = nullptr;
 };
 
 [[nodiscard]] const LayerBehaviour& behaviour_of(LayerKind kind);
