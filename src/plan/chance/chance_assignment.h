@@ -4,7 +4,7 @@
 #include <span>
 
 #include "plan/chance/chance_problem.h"
-#include "plan/plan_solver.h"
+#include "plan/assignment.h"
 
 namespace perfpred {
 
