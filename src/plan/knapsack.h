@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -11,6 +12,12 @@
 namespace perfpred {
 
 __extension__ typedef __int128 Int128;
+
+/// Of a number >= 0.
+[[nodiscard]] inline int bits_of(Int128 value) {
+  const auto high = static_cast<std::uint64_t>(value >> 64U);
+  return static_cast<int>(high != 0 ? 64 + std::bit_width(high) : std::bit_width(static_cast<std::uint64_t>(value)));
+}
 
 /// A unit in which positive doubles are whole numbers: divisor * 2^exponent. Where their sum would exceed 118 bits in
 /// the exact unit, the unit is larger and each value is rounded to less than one unit of it, but not to 0.
