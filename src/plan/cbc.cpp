@@ -52,6 +52,8 @@ std::optional<CutAnswer> solve(const WholeProblem& problem, double value, double
       of_group[*problem.group[j]].factors.push_back(1);
     }
   }
+  // Whatever is above that value needs a place for each group.
+  if (places.empty() || of_group.size() < problem.groups) return CutAnswer{std::nullopt, value, true};
   for (Row& row : on_device) add(model, row, 'L', 1);
   for (auto& [group, row] : of_group) add(model, row, 'G', 1);
   for (Row& row : of_job) add(model, row, 'L', 1);

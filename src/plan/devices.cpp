@@ -70,6 +70,7 @@ class MultiDeviceSolver {
   std::optional<double> cut() {
     const BranchAndCut solver = branch_and_cut();
     if (solver == nullptr) return std::nullopt;
+    reduce();
     const double seconds = limits_.remaining().time_sec;
     const auto answer = solver(problem_, best_.profit < 0 ? -1 : problem_.unit.nearest(best_.profit),
                                std::isinf(seconds) ? effort_.cut_sec : seconds);
@@ -77,6 +78,33 @@ class MultiDeviceSolver {
     if (answer->infeasible && best_.profit < 0) bound_ = -1;
     if (answer->device && fits(*answer->device)) keep(*answer->device);
     return std::max(0.0, answer->upper_bound);
+  }
+
+  /// Removes each place of a job with which the Lagrangian bound is no better than the best plan.
+  void reduce() {
+    const auto bound_without = [&](std::size_t job, std::size_t d, std::int64_t budget) {
+      std::vector<Candidate> candidates = priced_on(d);
+      std::erase_if(candidates, [job](const Candidate& item) { return item.job == job; });
+      return solve_knapsack(candidates, budget, limits_).bound;
+    };
+    for (std::size_t j = 0; j < problem_.jobs.size() && !limits_.expired(); ++j) {
+      std::vector<Int128> without;
+      Int128 others = sum_of_prices() - price_[j] + (problem_.group[j] ? bonus_[*problem_.group[j]] : 0);
+      for (std::size_t d = 0; d < devices_; ++d) {
+        others += without.emplace_back(bound_without(j, d, problem_.budgets[d]));
+      }
+      for (std::size_t d = 0; d < devices_; ++d) {
+        auto& item = problem_.jobs[j][d];
+        if (!item) continue;
+        const Int128 rest = bound_without(j, d, problem_.budgets[d] - item->cost);
+        if (others - without[d] + item->profit + rest <= best_.profit) item.reset();
+      }
+    }
+  }
+
+  [[nodiscard]] Int128 sum_of_prices() const {
+    const auto sum = [](const std::vector<Int128>& all) { return std::accumulate(all.begin(), all.end(), Int128{0}); };
+    return sum(price_) - sum(bonus_);
   }
 
   [[nodiscard]] bool fits(const JobDevices& device) const {
@@ -256,9 +284,8 @@ class MultiDeviceSolver {
     JobDevices device;        // each job on one device only
   };
   [[nodiscard]] Relaxed relaxed() const {
-    Relaxed all{std::accumulate(price_.begin(), price_.end(), Int128{0}) -
-                    std::accumulate(bonus_.begin(), bonus_.end(), Int128{0}),
-                std::vector<int>(price_.size()), std::vector<int>(bonus_.size()), JobDevices(price_.size())};
+    Relaxed all{sum_of_prices(), std::vector<int>(price_.size()), std::vector<int>(bonus_.size()),
+                JobDevices(price_.size())};
     for (std::size_t d = 0; d < devices_; ++d) {
       const Chosen chosen = solve_knapsack(priced_on(d), problem_.budgets[d], limits_);
       all.bound += chosen.bound;
