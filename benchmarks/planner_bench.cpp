@@ -11,7 +11,7 @@
 #endif
 
 #include "../tests/knapsack_instances.h"
-#include "plan/plan_solver.h"
+#include "plan/assignment.h"
 
 namespace perfpred {
 namespace {

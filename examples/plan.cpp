@@ -92,6 +92,102 @@ void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
   }
 }
 
+/// What the options say about the answer, beside the request.
+struct Output {
+  std::string value_of = "acc";
+  std::int64_t budget_sec = 0;  // of each device
+  std::optional<double> price_per_hour;
+  bool pareto = false;
+  bool as_json = false;
+  std::string plan_file;
+
+  [[nodiscard]] std::optional<double> price(const RunPlan& plan) const {
+    if (!price_per_hour) return std::nullopt;
+    return *price_per_hour * static_cast<double>(plan.cost_sec) / 3600;
+  }
+};
+
+void print_json(const RunPlan& plan, const PlanRequest& request, const Output& output) {
+  json document = {{"optimal", plan.status == PlanStatus::optimal},
+                   {"n", plan.runs.size()},
+                   {"candidates", plan.candidates},
+                   {"cost_sec", plan.cost_sec},
+                   {"budget_sec", output.budget_sec},
+                   {"value", plan.value},
+                   {"value_of", output.value_of},
+                   {"upper_bound", plan.upper_bound},
+                   {"confidence", request.confidence},
+                   {"items", json::array()},
+                   {"marginal", json::array()},
+                   {"missed", json::array()},
+                   {"pareto", json::array()},
+                   {"price", or_null(output.price(plan))}};
+  for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
+  for (const LargerBudget& more : plan.marginal) {
+    document["marginal"].push_back({{"budget_sec", output.budget_sec + more.extra_sec},
+                                    {"value", more.value},
+                                    {"value_per_minute", more.value_per_minute}});
+  }
+  for (const PlannedRun& missed : plan.missed) {
+    json row = to_json(missed);
+    row.erase("start_sec");
+    row["loss"] = missed.loss;
+    document["missed"].push_back(row);
+  }
+  for (const PlannedRun& run : plan.pareto) {
+    if (!output.pareto) break;
+    json row = to_json(run);
+    row.erase("start_sec");
+    document["pareto"].push_back(row);
+  }
+  std::printf("%s\n", document.dump(2).c_str());
+}
+
+void print_text(const RunPlan& plan, const PlanRequest& request, const Output& output) {
+  const std::size_t n = request.devices.size();
+  const std::string proof =
+      plan.status == PlanStatus::optimal ? "optimal" : "at most " + rounded_up(plan.upper_bound) + " is possible";
+  std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
+              static_cast<long long>(plan.cost_sec), n > 1 ? (std::to_string(n) + " x ").c_str() : "",
+              static_cast<long long>(output.budget_sec), plan.value, proof.c_str());
+  if (const auto price = output.price(plan)) std::printf("price %.2f\n", *price);
+  print_rows(plan.runs, true);
+  print_out_of_domain(plan.runs);
+  if (!plan.missed.empty()) {
+    std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
+    for (const PlannedRun& missed : plan.missed) {
+      std::printf("  %-34s %12lld %12.6g  loses %.6g\n", label(missed).c_str(), static_cast<long long>(missed.cost_sec),
+                  missed.value, missed.loss);
+    }
+  }
+  if (!plan.marginal.empty()) {
+    std::printf("with more time\n  %12s %14s %18s\n", "budget_sec", "value", "value a minute");
+    for (const LargerBudget& more : plan.marginal) {
+      std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(output.budget_sec + more.extra_sec), more.value,
+                  more.value_per_minute);
+    }
+  }
+  if (output.pareto) {
+    std::printf("Pareto front of cost and value\n");
+    print_rows(plan.pareto, false);
+  }
+}
+
+/// @param model_file  empty: the standard model
+RunPlan planned(const std::vector<AggregateRow>& rows, const PlanRequest& request, bool predicted,
+                const std::string& model_file) {
+  if (!predicted) return plan_runs(rows, request);
+  TimeRegressor model = model_file.empty() ? TimeRegressor::standard(request.catalogue)
+                                           : TimeRegressor::load(model_file, request.catalogue);
+  for (const AggregateRow& row : rows) {
+    cli::give_rates(model, row.workload);
+    for (const PlanDevice& device : request.devices) {
+      if (!device.name.empty()) cli::give_rates(model, model.on_device(row.workload, device.name));
+    }
+  }
+  return plan_runs(rows, request, model);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -99,16 +195,11 @@ int main(int argc, char** argv) {
       "plan", "Chooses the runs that a time budget is best spent on.",
       "perfpred-plan --runs-agg runs_agg.csv --budget-sec 3600 --epochs 50 --min-acc 0.6 --out plan.csv");
   std::string table;
-  std::string value = "acc";
   std::string objective = "sum";
   std::string time_source = "measured";
   std::string model_file;
-  std::string out;
-  std::optional<double> price_per_hour;
+  Output output;
   std::size_t gpus = 1;
-  bool as_json = false;
-  bool pareto = false;
-  std::int64_t budget_sec = 0;
   cli::DeviceFile device_file;
   std::vector<std::string> devices;
   PlanRequest request;
@@ -117,10 +208,10 @@ int main(int argc, char** argv) {
                                                            {"cover-depth", PlanObjective::cover_depth},
                                                            {"cover-architecture", PlanObjective::cover_architecture}};
   program.add_option("--runs-agg", table, "Measured rows: a runs_agg.csv")->required();
-  program.add_option("--budget-sec", budget_sec, "Seconds that the plan may take on each device")->required();
+  program.add_option("--budget-sec", output.budget_sec, "Seconds that the plan may take on each device")->required();
   program.add_option("--epochs", request.epochs, "Epochs of each run")->required();
   program.add_option("--min-acc", request.min_acc, "Leave out runs that are less accurate (a fraction)");
-  program.add_option("--value", value, "What a run is worth: acc or thr")
+  program.add_option("--value", output.value_of, "What a run is worth: acc or thr")
       ->check(CLI::IsMember({"acc", "thr"}))
       ->capture_default_str();
   program.add_option("--objective", objective, "sum, best, cover-depth or cover-architecture")
@@ -141,21 +232,22 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->excludes(alike);
   device_file.add_to(program);
-  program.add_option("--price-per-hour", price_per_hour, "Of one device, in any currency")->check(cli::not_negative());
+  program.add_option("--price-per-hour", output.price_per_hour, "Of one device, in any currency")
+      ->check(cli::not_negative());
   program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and an upper bound");
-  program.add_flag("--pareto", pareto, "Also the runs that no cheaper run equals in value");
-  program.add_option("--out", out, "Write the plan as CSV");
+  program.add_flag("--pareto", output.pareto, "Also the runs that no cheaper run equals in value");
+  program.add_option("--out", output.plan_file, "Write the plan as CSV");
   const std::vector<CLI::Option*> graphs_options = cli::add_graphs_options(program);
-  program.add_flag("--json", as_json, "Print one JSON document");
+  program.add_flag("--json", output.as_json, "Print one JSON document");
 
   return program.run(argc, argv, [&] {
 #ifdef PERFPRED_WITH_CBC
     enable_cbc();
 #endif
     request.catalogue = device_file.catalogue();
-    request.value = value == "acc" ? PlanValue::accuracy : PlanValue::throughput;
+    request.value = output.value_of == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
-    request.devices.assign(devices.empty() ? gpus : devices.size(), {"", budget_sec});
+    request.devices.assign(devices.empty() ? gpus : devices.size(), {"", output.budget_sec});
     for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
     const bool predicted = time_source == "predicted";
     if (!predicted && devices.empty() && !device_file.path.empty()) {
@@ -163,86 +255,11 @@ int main(int argc, char** argv) {
     }
     if (!predicted) cli::refuse(graphs_options, "--time-source predicted");
     if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
-    const std::vector<AggregateRow> rows = read_aggregate(table);
-    RunPlan plan;
-    if (!predicted) {
-      plan = plan_runs(rows, request);
-    } else {
-      TimeRegressor model = model_file.empty() ? TimeRegressor::standard(request.catalogue)
-                                               : TimeRegressor::load(model_file, request.catalogue);
-      for (const AggregateRow& row : rows) {
-        cli::give_rates(model, row.workload);
-        for (const std::string& device : devices) cli::give_rates(model, model.on_device(row.workload, device));
-      }
-      plan = plan_runs(rows, request, model);
+    const RunPlan plan = planned(read_aggregate(table), request, predicted, model_file);
+    if (plan.status != PlanStatus::optimal && plan.status != PlanStatus::feasible) {
+      refuse(plan, request, output.budget_sec);
     }
-    const bool optimal = plan.status == PlanStatus::optimal;
-    if (!optimal && plan.status != PlanStatus::feasible) refuse(plan, request, budget_sec);
-    if (!out.empty()) write_plan(out, plan);
-    const double hours = static_cast<double>(plan.cost_sec) / 3600;
-
-    if (as_json) {
-      json document = {{"optimal", optimal},
-                       {"n", plan.runs.size()},
-                       {"candidates", plan.candidates},
-                       {"cost_sec", plan.cost_sec},
-                       {"budget_sec", budget_sec},
-                       {"value", plan.value},
-                       {"value_of", value},
-                       {"upper_bound", plan.upper_bound},
-                       {"confidence", request.confidence},
-                       {"items", json::array()},
-                       {"marginal", json::array()},
-                       {"missed", json::array()},
-                       {"pareto", json::array()},
-                       {"price", price_per_hour ? json(*price_per_hour * hours) : json()}};
-      for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
-      for (const LargerBudget& more : plan.marginal) {
-        document["marginal"].push_back({{"budget_sec", budget_sec + more.extra_sec},
-                                        {"value", more.value},
-                                        {"value_per_minute", more.value_per_minute}});
-      }
-      for (const PlannedRun& missed : plan.missed) {
-        json row = to_json(missed);
-        row.erase("start_sec");
-        row["loss"] = missed.loss;
-        document["missed"].push_back(row);
-      }
-      if (!pareto) plan.pareto.clear();
-      for (const PlannedRun& run : plan.pareto) {
-        json row = to_json(run);
-        row.erase("start_sec");
-        document["pareto"].push_back(row);
-      }
-      std::printf("%s\n", document.dump(2).c_str());
-      return;
-    }
-
-    const std::size_t n = request.devices.size();
-    std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
-                static_cast<long long>(plan.cost_sec), n > 1 ? (std::to_string(n) + " x ").c_str() : "",
-                static_cast<long long>(budget_sec), plan.value,
-                optimal ? "optimal" : ("at most " + rounded_up(plan.upper_bound) + " is possible").c_str());
-    if (price_per_hour) std::printf("price %.2f\n", *price_per_hour * hours);
-    print_rows(plan.runs, true);
-    print_out_of_domain(plan.runs);
-    if (!plan.missed.empty()) {
-      std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
-      for (const PlannedRun& missed : plan.missed) {
-        std::printf("  %-34s %12lld %12.6g  loses %.6g\n", label(missed).c_str(),
-                    static_cast<long long>(missed.cost_sec), missed.value, missed.loss);
-      }
-    }
-    if (!plan.marginal.empty()) {
-      std::printf("with more time\n  %12s %14s %18s\n", "budget_sec", "value", "value a minute");
-      for (const LargerBudget& more : plan.marginal) {
-        std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(budget_sec + more.extra_sec), more.value,
-                    more.value_per_minute);
-      }
-    }
-    if (pareto) {
-      std::printf("Pareto front of cost and value\n");
-      print_rows(plan.pareto, false);
-    }
+    if (!output.plan_file.empty()) write_plan(output.plan_file, plan);
+    (output.as_json ? print_json : print_text)(plan, request, output);
   });
 }

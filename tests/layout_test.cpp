@@ -262,7 +262,7 @@ TEST(Layout, PrivateHeadersExportNothing) {
     if (text_of(root / "src" / source.path).find("PERFPRED_API") != std::string::npos) exporting.insert(source.path);
   }
   EXPECT_THAT(exporting, ::testing::IsSubsetOf(std::set<std::string>{"model/kinds/ann.h", "model/kinds/trees.h",
-                                                                     "plan/devices/branch_and_cut.h",
+                                                                     "plan/branch_and_cut.h",
                                                                      "step/graph_folder.h", "step/op_rules.h"}));
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "knapsack_instances.h"
-#include "plan/plan_solver.h"
+#include "plan/assignment.h"
 
 #ifdef PERFPRED_TEST_CBC
 #include <coin/Cbc_C_Interface.h>

@@ -58,32 +58,38 @@ std::int64_t cheapest(std::span<const PlanJob> jobs) {
   return cost;
 }
 
+/// A run outside the plan on the device where it ranks highest.
+struct Left {
+  std::size_t job;
+  std::size_t device;
+  double rank;
+};
+
+/// The jobs outside a plan, by falling value per cost, or by value where a plan is one run.
+std::vector<Left> left_out(const AssignmentProblem& problem, const Assignment& plan, PlanObjective objective) {
+  std::vector<Left> left;
+  for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
+    if (plan.device[j]) continue;
+    std::optional<Left> option;
+    for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
+      const auto& item = problem.jobs[j][d];
+      if (!item || item->cost > problem.budgets[d] || !(item->value > 0)) continue;
+      const double per = objective == PlanObjective::best ? 1 : static_cast<double>(item->cost);
+      if (!option || item->value / per > option->rank) option = Left{j, d, item->value / per};
+    }
+    if (option) left.push_back(*option);
+  }
+  std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.rank > b.rank; });
+  return left;
+}
+
 }  // namespace
 
 std::vector<PlannedRun> missed_runs(std::span<const PlanCandidate> candidates, const AssignmentProblem& problem,
                                     const Assignment& best, const TimedRequest& request, const Limits& limits) {
   constexpr std::size_t max_shown = 5;
   constexpr std::size_t max_solved = 40;
-  struct Left {
-    std::size_t job;
-    std::size_t device;
-    double rank;
-  };
-  // Those of the highest value per cost are solved for, or of the highest value where a plan is one run.
-  std::vector<Left> left;
-  for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
-    if (best.device[j]) continue;
-    std::optional<Left> option;
-    for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
-      const auto& item = problem.jobs[j][d];
-      if (!item || item->cost > problem.budgets[d] || !(item->value > 0)) continue;
-      const bool one = request.objective == PlanObjective::best;
-      const double rank = one ? item->value : item->value / static_cast<double>(item->cost);
-      if (!option || rank > option->rank) option = Left{j, d, rank};
-    }
-    if (option) left.push_back(*option);
-  }
-  std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.rank > b.rank; });
+  std::vector<Left> left = left_out(problem, best, request.objective);
   if (left.size() > max_solved) left.resize(max_solved);
   std::vector<PlannedRun> missed;
   for (const Left& run : left) {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "plan/assignment.h"
 #include "plan/candidates.h"
-#include "plan/plan_solver.h"
 
 namespace perfpred {
 

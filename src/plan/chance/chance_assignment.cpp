@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -174,35 +175,40 @@ class ChanceAssigner {
     bool better = false;
     do {
       better = false;
-      for (std::size_t d = 0; d < devices_; ++d) {
-        if (d > 0 && limits_.expired()) break;
-        ChanceProblem alone = problem_of(d);
-        alone.budget = budgets_[d];
-        double before = 0;
-        for (std::size_t j = 0; j < jobs_; ++j) {
-          if (places[j] == d) before += alone.values[j];
-          if (places[j] && places[j] != d) {
-            alone.values[j] = std::max(0.0, alone.values[j] - problem_of(*places[j]).values[j]);
-          }
-        }
-        JobDevices next = solved_again(places, d, alone, before);
-        if (covers_groups(group_, places) && !covers_groups(group_, next)) {
-          // Solve again, with values for the only runs of their groups that outweigh all others.
-          double all = 0;
-          for (const double value : alone.values) all += value;
-          for (std::size_t j = 0; j < jobs_; ++j) {
-            if (places[j] != d || !is_alone(places, j)) continue;
-            alone.values[j] += all;
-            before += all;
-          }
-          next = solved_again(places, d, alone, before);
-          if (!covers_groups(group_, next)) continue;
-        }
+      for (std::size_t d = 0; d < devices_ && (d == 0 || !limits_.expired()); ++d) {
+        JobDevices next = improved_on(d, places);
         if (next == places) continue;
         better = true;
         places = std::move(next);
       }
     } while (better && !limits_.expired());
+    keep(std::move(places));
+  }
+
+  /// The places after a device is solved again; no group loses its only run.
+  [[nodiscard]] JobDevices improved_on(std::size_t d, const JobDevices& places) const {
+    ChanceProblem alone = problem_of(d);
+    alone.budget = budgets_[d];
+    double before = 0;
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      if (places[j] == d) before += alone.values[j];
+      if (!places[j] || places[j] == d) continue;
+      alone.values[j] = std::max(0.0, alone.values[j] - problem_of(*places[j]).values[j]);
+    }
+    JobDevices next = solved_again(places, d, alone, before);
+    if (!covers_groups(group_, places) || covers_groups(group_, next)) return next;
+    // Solve again, with values for the only runs of their groups that outweigh all others.
+    const double all = std::accumulate(alone.values.begin(), alone.values.end(), 0.0);
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      if (places[j] != d || !is_alone(places, j)) continue;
+      alone.values[j] += all;
+      before += all;
+    }
+    next = solved_again(places, d, alone, before);
+    return covers_groups(group_, next) ? next : places;
+  }
+
+  void keep(JobDevices places) {
     if (!covers_groups(group_, places)) return;
     double value = 0;
     for (std::size_t j = 0; j < jobs_; ++j) {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "plan/assignment.h"
 #include "plan/chance/chance_problem.h"
-#include "plan/plan_solver.h"
 
 namespace perfpred {
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "plan/devices/branch_and_cut.h"
+#include "plan/branch_and_cut.h"
 
 namespace perfpred {
 namespace {
@@ -24,8 +24,7 @@ void add(Cbc_Model* model, Row& row, char sense, double limit) {
   Cbc_addRow(model, "", static_cast<int>(row.columns.size()), row.columns.data(), row.factors.data(), sense, limit);
 }
 
-std::optional<CutAnswer> solve(const WholeProblem& problem, const std::vector<bool>& needed, double value,
-                               double seconds) {
+std::optional<CutAnswer> solve(const WholeProblem& problem, double value, double seconds) {
   const std::unique_ptr<Cbc_Model, decltype(&Cbc_deleteModel)> owner(Cbc_newModel(), &Cbc_deleteModel);
   Cbc_Model* model = owner.get();
   Cbc_setLogLevel(model, 0);
@@ -42,7 +41,7 @@ std::optional<CutAnswer> solve(const WholeProblem& problem, const std::vector<bo
       const auto& item = problem.jobs[j][d];
       if (!item) continue;
       const auto column = static_cast<int>(places.size());
-      Cbc_addCol(model, "", 0, 1, -problem.unit.value(item->profit), 1, 0, nullptr, nullptr);
+      Cbc_addCol(model, "", 0, 1, -problem.unit.nearest(item->profit), 1, 0, nullptr, nullptr);
       places.push_back({j, d});
       on_device[d].columns.push_back(column);
       on_device[d].factors.push_back(static_cast<double>(item->cost) / static_cast<double>(problem.budgets[d]));
@@ -53,9 +52,11 @@ std::optional<CutAnswer> solve(const WholeProblem& problem, const std::vector<bo
       of_group[*problem.group[j]].factors.push_back(1);
     }
   }
+  // Whatever is above that value needs a place for each group.
+  if (places.empty() || of_group.size() < problem.groups) return CutAnswer{std::nullopt, value, true};
   for (Row& row : on_device) add(model, row, 'L', 1);
   for (auto& [group, row] : of_group) add(model, row, 'G', 1);
-  for (std::size_t j = 0; j < of_job.size(); ++j) add(model, of_job[j], needed[j] ? 'E' : 'L', 1);
+  for (Row& row : of_job) add(model, row, 'L', 1);
 
   constexpr double tolerance = 1e-9;
   if (value >= 0) Cbc_setCutoff(model, -value * (1 + tolerance));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/devices/branch_and_cut.h"
+#include "plan/branch_and_cut.h"
 
 #include <atomic>
 

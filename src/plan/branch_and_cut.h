@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/devices/exact_assignment.h"
+#include "plan/assignment.h"
 
 namespace perfpred {
 
@@ -16,12 +16,11 @@ struct CutAnswer {
   bool infeasible = false;           ///< no plan is above the given value
 };
 
-/// Solves an assignment problem for plans above `value` only, for all if it is negative. `needed` of each job: it must
-/// be chosen. Empty if the solver ends without a bound.
-using BranchAndCut = std::optional<CutAnswer> (*)(const WholeProblem& problem, const std::vector<bool>& needed,
-                                                  double value, double seconds);
+/// Solves an assignment problem for plans above `value` only, for all if it is negative. Empty if the solver ends
+/// without a bound.
+using BranchAndCut = std::optional<CutAnswer> (*)(const WholeProblem& problem, double value, double seconds);
 
-/// Registers a solver. Without one, plans for several devices keep the gaps that the search tree leaves.
+/// Registers a solver. Without one, plans for several devices keep the gaps that are left.
 PERFPRED_API void set_branch_and_cut(BranchAndCut solver);
 [[nodiscard]] PERFPRED_API BranchAndCut branch_and_cut();  ///< null if no solver is registered
 

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "plan/knapsack.h"
+
 namespace perfpred {
 
 /// A job with its cost and value on each device; empty where it cannot run.
@@ -60,19 +62,49 @@ constexpr std::int64_t max_cost = std::numeric_limits<std::int64_t>::max();
 struct PlanEffort {
   int rounds = 0;          ///< subgradient steps of the Lagrangian bound
   int restarts = 0;        ///< plans made from nothing, with random noise
-  int reductions = 0;      ///< passes that remove places that no better plan can use
-  std::int64_t nodes = 0;  ///< of the search tree
+  std::int64_t nodes = 0;  ///< of the branch and bound of a plan with a confidence
   double cut_sec = 0;      ///< seconds of branch and cut, if there is no time limit; 0: never
 };
-inline constexpr PlanEffort thorough = {1000, 3000, 20, 3'000'000, 10};
-inline constexpr PlanEffort brief = {200, 20, 0, 20'000, 0};
+inline constexpr PlanEffort thorough = {1000, 3000, 3'000'000, 10};
+inline constexpr PlanEffort brief = {200, 20, 20'000, 0};
 
 /// The best sum of values with a job of each group. One device: exact. Several: a knapsack over the summed budget
-/// (alike devices) or a Lagrangian relaxation bounds it; packing and re-solving one device at a time finds plans. With
-/// at most 500 jobs, places that no better plan can use are removed, and a search tree closes the gap, or branch and
-/// cut where it is registered, whose proofs hold to a relative 2e-9.
-/// @throws InputError for values of very different magnitudes, with several devices or groups
+/// (alike devices) or a Lagrangian relaxation bounds it; re-solving one device at a time finds plans; branch and cut,
+/// where it is registered, closes the gap of at most 500 jobs, to a relative 2e-9.
 [[nodiscard]] Assignment assign(const AssignmentProblem& problem, const PlanLimits& limits,
                                 const PlanEffort& effort = thorough);
+
+/// An assignment problem in whole units. Items that cost more than their device's budget are left out; groups are
+/// numbered from 0.
+struct WholeProblem {
+  explicit WholeProblem(const AssignmentProblem& problem);
+
+  /// The jobs that a device can run.
+  [[nodiscard]] std::vector<Candidate> candidates_on(std::size_t device) const;
+
+  ValueUnit unit;
+  std::vector<std::vector<std::optional<Candidate>>> jobs;
+  std::vector<std::int64_t> budgets;
+  JobGroups group;
+  std::size_t groups = 0;
+};
+
+/// Places of all jobs and their total profit; a negative profit stands for no plan.
+struct Places {
+  JobDevices device;
+  Int128 profit = 0;
+};
+
+/// @param bound  on the profit of every plan; negative if there is proved to be no plan
+[[nodiscard]] Assignment to_assignment(const WholeProblem& problem, const Places& places, Int128 bound);
+
+/// The most profit on one device with a job of each group that a candidate belongs to. Profits are >= 0. If a limit is
+/// met, the plan is a greedy one and the bound that of the knapsack without groups. Empty if the budget does not hold a
+/// job of each group.
+[[nodiscard]] std::optional<Chosen> solve_cover(std::span<const Candidate> candidates, const JobGroups& group,
+                                                std::int64_t budget, const Limits& limits);
+
+/// assign() for two devices or more.
+[[nodiscard]] Assignment assign_to_several(WholeProblem problem, const Limits& limits, const PlanEffort& effort);
 
 }  // namespace perfpred

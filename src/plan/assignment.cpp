@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/assignment.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace perfpred {
+namespace {
+
+/// Whether every group has a job that fits a device alone.
+bool can_cover(const WholeProblem& problem) {
+  JobDevices anywhere(problem.jobs.size());
+  for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
+    const auto& job = problem.jobs[j];
+    if (std::any_of(job.begin(), job.end(), [](const auto& item) { return item.has_value(); })) anywhere[j] = 0;
+  }
+  return covers_groups(problem.group, anywhere);
+}
+
+Assignment assign_to_one(const WholeProblem& problem, const Limits& limits) {
+  Places places{JobDevices(problem.jobs.size()), -1};
+  const std::vector<Candidate> candidates = problem.candidates_on(0);
+  const auto chosen = problem.groups > 0 ? solve_cover(candidates, problem.group, problem.budgets[0], limits)
+                                         : solve_knapsack(candidates, problem.budgets[0], limits);
+  if (!chosen) return to_assignment(problem, places, -1);
+  for (const std::size_t job : chosen->jobs) places.device[job] = 0;
+  places.profit = chosen->profit;
+  return to_assignment(problem, places, chosen->bound);
+}
+
+}  // namespace
+
+bool has_groups(const JobGroups& group) {
+  return std::any_of(group.begin(), group.end(), [](const auto& one) { return one.has_value(); });
+}
+
+bool covers_groups(const JobGroups& group, const JobDevices& device) {
+  std::map<std::size_t, bool> covered;
+  for (std::size_t j = 0; j < device.size(); ++j) {
+    if (group[j]) covered[*group[j]] |= device[j].has_value();
+  }
+  return std::all_of(covered.begin(), covered.end(), [](const auto& one) { return one.second; });
+}
+
+std::int64_t cheapest_cover(const AssignmentProblem& problem) {
+  std::map<std::size_t, std::int64_t> least;
+  for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
+    if (!problem.group[j]) continue;
+    for (const auto& item : problem.jobs[j]) {
+      if (!item) continue;
+      const auto [place, is_new] = least.emplace(*problem.group[j], item->cost);
+      if (!is_new) place->second = std::min(place->second, item->cost);
+    }
+  }
+  std::int64_t sum = 0;
+  for (const auto& [group, cost] : least) sum = saturated_sum(sum, cost);
+  return sum;
+}
+
+WholeProblem::WholeProblem(const AssignmentProblem& problem) : budgets(problem.budgets), group(problem.group) {
+  group.resize(problem.jobs.size());
+  std::map<std::size_t, std::size_t> number;
+  for (auto& one : group) {
+    if (one) one = number.emplace(*one, number.size()).first->second;
+  }
+  groups = number.size();
+  for (const PlanJob& job : problem.jobs) {
+    for (std::size_t d = 0; d < job.size(); ++d) {
+      if (job[d] && job[d]->value > 0 && job[d]->cost <= budgets[d]) unit.add(job[d]->value);
+    }
+  }
+  jobs.resize(problem.jobs.size());
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const PlanJob& job = problem.jobs[j];
+    jobs[j].resize(job.size());
+    for (std::size_t d = 0; d < job.size(); ++d) {
+      if (!job[d] || job[d]->cost > budgets[d]) continue;
+      jobs[j][d] = Candidate{j, job[d]->cost, job[d]->value > 0 ? unit.whole(job[d]->value) : 0};
+    }
+  }
+}
+
+std::vector<Candidate> WholeProblem::candidates_on(std::size_t device) const {
+  std::vector<Candidate> candidates;
+  for (const auto& job : jobs) {
+    if (job[device]) candidates.push_back(*job[device]);
+  }
+  return candidates;
+}
+
+Assignment to_assignment(const WholeProblem& problem, const Places& places, Int128 bound) {
+  Assignment assignment;
+  if (places.profit < 0) {
+    assignment.device.resize(problem.jobs.size());
+    assignment.status = bound < 0 ? PlanStatus::infeasible : PlanStatus::unknown;
+    assignment.upper_bound = problem.unit.at_least(std::max(bound, Int128{0}));
+    return assignment;
+  }
+  assignment.device = places.device;
+  assignment.value = problem.unit.nearest(places.profit);
+  assignment.status = bound <= places.profit && problem.unit.exact() ? PlanStatus::optimal : PlanStatus::feasible;
+  assignment.upper_bound = assignment.optimal() ? assignment.value : problem.unit.at_least(bound);
+  return assignment;
+}
+
+Assignment assign(const AssignmentProblem& problem, const PlanLimits& given, const PlanEffort& effort) {
+  const Limits limits(given);
+  WholeProblem whole(problem);
+  if (!can_cover(whole)) return to_assignment(whole, {JobDevices(whole.jobs.size()), -1}, -1);
+  if (problem.budgets.size() == 1) return assign_to_one(whole, limits);
+  return assign_to_several(std::move(whole), limits, effort);
+}
+
+}  // namespace perfpred

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "plan/knapsack.h"
+
+namespace perfpred {
+namespace {
+
+/// A positive finite double is mantissa * 2^exponent, the mantissa odd.
+struct Binary {
+  std::int64_t mantissa;
+  int exponent;
+};
+
+Binary binary_of(double value) {
+  int exponent = 0;
+  const auto mantissa = static_cast<std::int64_t>(std::ldexp(std::frexp(value, &exponent), 53));
+  const int zeros = std::countr_zero(static_cast<std::uint64_t>(mantissa));
+  return {mantissa >> zeros, exponent - 53 + zeros};
+}
+
+}  // namespace
+
+void ValueUnit::add(double value) {
+  const Binary binary = binary_of(value);
+  lowest_ = std::min(lowest_, binary.exponent);
+  highest_ = std::max(highest_, binary.exponent + bits_of(binary.mantissa));
+  if (divisor_ != 1) divisor_ = std::gcd(divisor_, binary.mantissa);
+  ++count_;
+}
+
+int ValueUnit::dropped_bits() const {
+  constexpr int most_bits = 118;
+  if (count_ == 0) return 0;
+  return std::max(0, highest_ - lowest_ + static_cast<int>(std::bit_width(count_)) - most_bits);
+}
+
+Int128 ValueUnit::whole(double value) const {
+  const Binary binary = binary_of(value);
+  const int shift = binary.exponent - lowest_ - dropped_bits();
+  if (shift >= 0) return static_cast<Int128>(binary.mantissa / divisor_) << shift;
+  return std::max<std::int64_t>(1, shift > -64 ? binary.mantissa / divisor_ >> -shift : 0);
+}
+
+double ValueUnit::value(Int128 profit, bool upwards) const {
+  if (count_ == 0) return 0;
+  profit *= divisor_;
+  const int dropped = std::max(0, bits_of(profit) - 64);
+  auto leading = static_cast<std::uint64_t>(profit >> dropped);
+  // A last bit that stands for the dropped ones keeps the rounding right.
+  if (static_cast<Int128>(leading) << dropped != profit) leading |= 1U;
+  auto rounded = static_cast<double>(leading);
+  if (upwards && static_cast<Int128>(rounded) < static_cast<Int128>(leading)) {
+    rounded = std::nextafter(rounded, std::numeric_limits<double>::infinity());
+  }
+  return std::ldexp(rounded, lowest_ + dropped_bits() + dropped);
+}
+
+double ValueUnit::nearest(Int128 profit) const { return value(profit, false); }
+
+double ValueUnit::at_least(Int128 profit) const {
+  return value(exact() ? profit : profit + static_cast<Int128>(count_), true);  // each value lost less than a unit
+}
+
+}  // namespace perfpred
