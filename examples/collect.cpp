@@ -24,6 +24,7 @@
 #include "tools/workload_labels.h"
 #include "tools/workload_sweep.h"
 #include "waiting_threads.h"
+#include "workload_options.h"
 
 namespace {
 
@@ -98,25 +99,8 @@ int main(int argc, char** argv) {
   cli::Program program("collect", "Measures training runs on this machine and records them.",
                        "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
   CollectOptions options;
-  std::vector<SweptField> sweeps = {{"network", {}}, {"depth", {}},      {"base_filters", {}}, {"batch_size", {}},
-                                    {"input", {}},   {"classes", {}},    {"optimizer", {}},    {"precision", {}},
-                                    {"layout", {}},  {"cuda_graph", {}}, {"attention", {}}};
-  const std::vector<std::pair<std::string, std::string>> swept = {
-      {"--network", "network (default cifar_cnn)"},
-      {"--depth", "blocks of cifar_cnn"},
-      {"--base-filters", "channels of its first block"},
-      {"--batch-size", "images or sequences a step"},
-      {"--input", "one sample, as 3x224x224 (default: the network's own)"},
-      {"--classes", "classes (default: the network's own)"},
-      {"--optimizer", "sgd, nesterov, adam (default), adamw, adagrad, adadelta, rmsprop, none"},
-      {"--precision", "fp32 (default; IEEE), tf32, bf16, fp16, fp64, or default: PyTorch's, TF32 in convolutions only"},
-      {"--layout", "nchw (default) or nhwc"},
-      {"--cuda-graph", "0 (default) or 1: replay the step from a CUDA graph"},
-      {"--attention", "of transformers: sdpa (default; PyTorch's fused kernels) or eager (written out)"}};
-  for (std::size_t i = 0; i < swept.size(); ++i) {
-    program.add_option(swept[i].first, sweeps[i].values, swept[i].second + "; several joined by commas")
-        ->delimiter(',');
-  }
+  cli::WorkloadOptions asked;
+  asked.add_lists_to(program, {"train_images", "device", "threads", "optimizer_impl"});
   std::string configs;
   std::string timing = "epochs";
   std::int64_t train_images = 50'000;
@@ -181,6 +165,7 @@ int main(int argc, char** argv) {
     }
     if (!options.torchscript.empty()) base.network = torchscript_name(options.torchscript);
     if (configs.empty() && program.count("--batch-size") == 0) throw InputError("--batch-size is missing");
+    std::vector<SweptField> sweeps = asked.fields();
     sweeps.push_back({"train_images", {std::to_string(train_images)}, program.count("--train-images") != 0});
     std::vector<Workload> workloads = configs.empty() ? sweep_workloads(std::span(&base, 1), sweeps)
                                                       : read_configurations(configs, std::span(&base, 1), sweeps);

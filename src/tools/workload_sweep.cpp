@@ -33,11 +33,8 @@ std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) 
 
 std::string joined(const std::vector<std::string>& pieces) { return fmt::format("{}", fmt::join(pieces, ",")); }
 
-/// Fields that a captured step decides.
-bool is_of_step(std::string_view field) { return field == "input" || field == "classes" || field == "optimizer"; }
-
 void check_of_step(std::string_view network, std::string_view field) {
-  if (!is_of_step(field) || !is_captured_step(network)) return;
+  if (!workload_column(field).of_step || !is_captured_step(network)) return;
   throw InputError(fmt::format("{} is given; a captured step has its own", field));
 }
 
@@ -49,13 +46,12 @@ Workload with_value(std::span<const Workload> bases, const Workload& workload, c
   return moves ? moved_workload(workload, value, bases) : with_field(workload, field, value);
 }
 
-/// Fields that only `cifar_cnn` has.
-bool is_of_family(const SweptField& field) { return field.name == "depth" || field.name == "base_filters"; }
+bool is_of_family(const SweptField& field) { return workload_column(field.name).of_cifar_cnn; }
 
 /// Whether a network takes the field from what holds for all.
 bool takes(std::string_view network, const SweptField& field) {
   if (is_of_family(field)) return network == "cifar_cnn";
-  return !is_of_step(field.name) || !is_captured_step(network);
+  return !workload_column(field.name).of_step || !is_captured_step(network);
 }
 
 /// What the rows of a table left to a field that is given beside it.

@@ -18,8 +18,6 @@
 namespace perfpred {
 namespace {
 
-constexpr int max_base = 65'536;
-
 [[noreturn]] void refuse(const std::string& what) { throw InputError(what); }
 
 /// @throws InputError for a product that no tensor may have
@@ -72,14 +70,9 @@ Workload Workload::zoo(std::string_view name, std::int64_t batch, std::vector<st
 
 Workload Workload::trained_like(const Workload& other) const {
   Workload workload = *this;
-  workload.optimizer = other.optimizer;
-  workload.precision = other.precision;
-  workload.layout = other.layout;
-  workload.cuda_graph = other.cuda_graph;
-  workload.device = other.device;
-  workload.threads = other.threads;
-  workload.attention = other.attention;
-  workload.optimizer_impl = other.optimizer_impl;
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (column.how) column.copy(workload, other);
+  }
   return workload;
 }
 
@@ -136,30 +129,6 @@ Workload Workload::from_key(std::string_view key) {
   if (!rest.empty() || key.ends_with(';')) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   workload.validate();
   return workload;
-}
-
-void check_ranges(const Workload& w) {
-  const auto check_text = [](std::string_view name, std::string_view text) {
-    const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != ';'; };
-    if (std::all_of(text.begin(), text.end(), plain)) return;  // nearly all names: a prediction takes 100 ns
-    const bool unfit =
-        std::any_of(text.begin(), text.end(), [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });
-    if (unfit) throw_bad_value({{}, 0, name}, text, "free of ; and control characters");
-    if (!is_utf8(text)) throw_bad_value({{}, 0, name}, text, "valid UTF-8");
-  };
-  check_text("network", w.network);
-  check_text("device", w.device);
-  if (w.depth && (*w.depth < 1 || *w.depth > 5)) refuse(fmt::format("depth {} is not in 1..5", *w.depth));
-  if (w.base_filters && (*w.base_filters < 1 || *w.base_filters > max_base)) {
-    refuse(fmt::format("base_filters {} is not in 1..{}", *w.base_filters, max_base));
-  }
-  if (w.train_images < 1) refuse(fmt::format("train_images {} is not positive", w.train_images));
-  if (w.classes < 2) refuse(fmt::format("classes {} is not at least 2", w.classes));
-  if (w.input.empty() || *std::min_element(w.input.begin(), w.input.end()) < 1) {
-    refuse("input is not a list of positive sizes");
-  }
-  if (w.input.size() >= Shape::max_rank) refuse(fmt::format("input {} has too many sizes", shape_text(w.input)));
-  if (w.threads && *w.threads < 1) refuse(fmt::format("threads {} is not positive", *w.threads));
 }
 
 void Workload::validate() const {
