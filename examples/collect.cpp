@@ -40,8 +40,8 @@ std::string duration(double sec) {
 void show(const CollectProgress& at) {
   const Run& run = at.run;
   const Workload& w = run.workload;
-  std::string what = w.network;
-  if (w.depth) what += fmt::format(" depth {} base {}", *w.depth, *w.base_filters);
+  std::string what(w.network.family());
+  if (const auto depth = w.depth()) what += fmt::format(" depth {} base {}", *depth, *w.base_filters());
   std::string how = run.outcome == Outcome::ok || run.avg_time_sec
                         ? fmt::format("{:.3f} s an epoch, {:.0f} {}", *run.avg_time_sec, *run.images_per_sec,
                                       throughput_unit(std::span(&w, 1)))
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
       throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
     }
     Workload base;  // without what has no default
-    base.depth = base.base_filters = std::nullopt;
+    base.network = "cifar_cnn";
     base.batch_size = 0;
     for (const std::string& library : libraries) load_operators(library);
     if (!options.pt2.empty()) {

@@ -82,7 +82,7 @@ struct StepRequest {
                                                 const std::vector<std::string>& input) const {
     if (input.size() > 1) throw InputError(names.front() + " takes one input, not " + std::to_string(input.size()));
     Workload base;
-    base.depth = base.base_filters = std::nullopt;
+    base.network = "cifar_cnn";  // without sizes
     std::vector<SweptField> asked = {
         {"network", names}, {"batch_size", {std::to_string(batch_size)}}, {"input", input}};
     for (const SweptField& field : fields.fields()) {

@@ -35,7 +35,8 @@ class WorkloadOptions {
   void add_lists_to(Program& program, const std::set<std::string_view>& without) {
     for (const WorkloadColumn& column : workload_columns()) {
       if (without.contains(column.name)) continue;
-      const std::string preset = column.how ? fmt::format(" (default {})", column.get(Workload())) : "";
+      const std::string preset =
+          column.how != DomainViolation::none ? fmt::format(" (default {})", column.get(Workload())) : "";
       program
           .add_option_function<std::vector<std::string>>(
               option_of(column.name),

@@ -55,8 +55,8 @@ void set_kind(Device& device, std::string_view text, const ValuePlace& place) {
 }
 
 /// The table of devices.csv.
-const std::vector<Column<Device>>& columns() {
-  static const std::vector<Column<Device>> all = {
+const Columns<Device>& columns() {
+  static const Columns<Device> all = {
       text_column("name", &Device::name, true),
       {"aliases", [](Device& d, std::string_view t, const ValuePlace&) { d.aliases = split_aliases(t); },
        [](const Device& d) { return fmt::format("{}", fmt::join(d.aliases, "|")); }},

@@ -50,9 +50,7 @@ struct BaselinePrediction {
   std::vector<double> seconds;
 };
 
-bool same_architecture(const Workload& a, const Workload& b) {
-  return a.network == b.network && a.depth == b.depth && a.base_filters == b.base_filters && a.input == b.input;
-}
+bool same_architecture(const Workload& a, const Workload& b) { return a.network == b.network && a.input == b.input; }
 
 double nearest_batch_log_time(std::span<const AggregateRow> rows, const Workload& asked) {
   std::map<double, std::pair<double, double>> by_batch;  // log batch -> sum of log time, count
@@ -239,8 +237,8 @@ Split read_split(const std::string& path, std::span<const AggregateRow> rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Workload& workload = rows[i].workload;
       const bool named = keyed ? workload == *keyed
-                               : workload.depth == csv.positive_integer(depth) &&
-                                     workload.base_filters == csv.positive_integer(base_filters) &&
+                               : workload.depth() == csv.positive_integer(depth) &&
+                                     workload.base_filters() == csv.positive_integer(base_filters) &&
                                      workload.batch_size == csv.positive_integer(batch_size);
       if (!named) continue;
       const ValuePlace place = csv.place("");

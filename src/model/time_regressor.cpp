@@ -46,7 +46,7 @@ std::vector<std::pair<Workload, TrainingTable>> tables_of(const std::vector<Aggr
 }
 
 /// Networks that the hybrid's cost model has in closed form.
-bool is_of_family(const Workload& workload) { return workload.depth.has_value(); }
+bool is_of_family(const Workload& workload) { return workload.depth().has_value(); }
 
 /// The row of runs_agg.csv that a run alone makes. @throws InputError why it makes none
 AggregateRow row_of(const Run& run) {

@@ -186,7 +186,7 @@ StepTable steps_of_runs(const std::string& path) {
     StepRow row;
     row.source = "runs";
     row.gpu = workload.device;
-    row.model = workload.network;
+    row.model = workload.network.family();
     row.precision = std::string(to_string(workload.precision)) + (workload.layout == Layout::nhwc ? "-nhwc" : "");
     row.batch = workload.batch_size;
     row.sec = *run.avg_time_mean / static_cast<double>(run.steps_per_epoch);
@@ -197,7 +197,7 @@ StepTable steps_of_runs(const std::string& path) {
     } catch (const InputError&) {
       return unknown_network;
     }
-    name_groups(workload.network, workload.input.back(), "", row);
+    name_groups(row.model, workload.input.back(), "", row);
     table.rows.push_back(std::move(row));
     return nullptr;
   };

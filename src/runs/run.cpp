@@ -132,7 +132,7 @@ void check(const Run& run, ValuePlace place) {
 std::string_view to_string(Timing timing) { return timings.at(static_cast<std::size_t>(timing)); }
 std::string_view to_string(Outcome outcome) { return outcomes.at(static_cast<std::size_t>(outcome)); }
 
-const std::vector<Column<Run>>& run_table() {
+const Columns<Run>& run_table() {
   static const Columns<Run> table = with_workload(&Run::workload, first_columns(), result_columns(), our_columns());
   return table;
 }
@@ -147,7 +147,7 @@ RunParser::RunParser(const std::vector<std::string>& header, const std::string& 
     return missing;
   };
   for (const WorkloadColumn& column : workload_columns()) {
-    workload_.push_back(index_of(column.name, column.required));
+    workload_.push_back(index_of(column.name, column.mandatory));
     if (workload_.back() != missing) grouping_.push_back(workload_.back());
   }
   texts_.resize(workload_.size());

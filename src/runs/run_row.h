@@ -16,7 +16,7 @@
 namespace perfpred {
 
 /// All columns, in the order of runs.csv: header, reader, writer and JSON follow this list.
-[[nodiscard]] const std::vector<Column<Run>>& run_table();
+[[nodiscard]] const Columns<Run>& run_table();
 
 [[nodiscard]] const std::vector<std::string>& run_columns();    ///< header of runs.csv, in order
 [[nodiscard]] std::vector<std::string> run_fields(const Run&);  ///< a row, unquoted, in that order

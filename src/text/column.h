@@ -26,6 +26,9 @@ struct Column {
 };
 
 template <class Row>
+using Columns = std::vector<Column<Row>>;
+
+template <class Row>
 [[nodiscard]] Column<Row> text_column(std::string_view name, std::string Row::*member, bool required = false) {
   return {name, [member](Row& row, std::string_view text, const ValuePlace&) { row.*member = text; },
           [member](const Row& row) { return row.*member; }, true, required};
@@ -45,26 +48,26 @@ template <class Row, class Parse>
           member};
 }
 
-/// The column of a part of the row, which an empty text leaves as it is.
+/// The column of a part of the row.
 template <class Row, class Part>
 [[nodiscard]] Column<Row> column_of(Part Row::*part, const Column<Part>& column) {
   return {column.name,
           [part, set = column.set](Row& row, std::string_view text, const ValuePlace& place) {
-            if (!text.empty()) set(row.*part, text, place);
+            set(row.*part, text, place);
           },
           [part, get = column.get](const Row& row) { return get(row.*part); }, column.is_text, column.required};
 }
 
-template <class Columns>
-[[nodiscard]] std::vector<std::string> names_of(const Columns& columns) {
+template <class Table>
+[[nodiscard]] std::vector<std::string> names_of(const Table& columns) {
   std::vector<std::string> names;
   for (const auto& column : columns) names.emplace_back(column.name);
   return names;
 }
 
 /// The fields of a row, unquoted.
-template <class Columns, class Row>
-[[nodiscard]] std::vector<std::string> fields_of(const Columns& columns, const Row& row) {
+template <class Table, class Row>
+[[nodiscard]] std::vector<std::string> fields_of(const Table& columns, const Row& row) {
   std::vector<std::string> fields;
   for (const auto& column : columns) fields.push_back(column.get(row));
   return fields;
@@ -76,7 +79,7 @@ class TableReader {
  public:
   /// @param columns  outlive the reader
   /// @throws InputError if the table lacks a required one
-  TableReader(const CsvReader& csv, const std::vector<Column<Row>>& columns) : columns_(columns) {
+  TableReader(const CsvReader& csv, const Columns<Row>& columns) : columns_(columns) {
     for (const Column<Row>& column : columns)
       fields_.push_back(column.required ? csv.required(column.name) : csv.optional(column.name));
   }
@@ -88,7 +91,7 @@ class TableReader {
   }
 
  private:
-  const std::vector<Column<Row>>& columns_;
+  const Columns<Row>& columns_;
   std::vector<CsvColumn> fields_;
 };
 

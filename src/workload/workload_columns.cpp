@@ -11,12 +11,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "network/zoo/cifar_cnn.h"
 #include "network/zoo/zoo.h"
 
 namespace perfpred {
 namespace {
-
-constexpr int max_base_filters = 65'536;
 
 int positive_int(std::string_view text, const ValuePlace& place) {
   const std::int64_t value = parse_positive_integer(text, place);
@@ -34,32 +33,6 @@ auto placed(Parse parse, std::string_view text, const ValuePlace& place) {
   }
 }
 
-void read(NetworkName& value, std::string_view text, const ValuePlace&) { value = text; }
-void read(DeviceName& value, std::string_view text, const ValuePlace&) { value = text; }
-void read(std::optional<int>& value, std::string_view text, const ValuePlace& place) {
-  value = positive_int(text, place);
-}
-void read(bool& value, std::string_view text, const ValuePlace& place) { value = parse_flag(text, place); }
-void read(std::int64_t& value, std::string_view text, const ValuePlace& place) {
-  value = parse_positive_integer(text, place);
-}
-void read(std::vector<std::int64_t>& value, std::string_view text, const ValuePlace& place) {
-  value = placed(parse_shape, text, place);
-}
-void read(Optimizer& value, std::string_view text, const ValuePlace& place) {
-  value = placed(parse_optimizer, text, place);
-}
-void read(Precision& value, std::string_view text, const ValuePlace& place) {
-  value = placed(parse_precision, text, place);
-}
-void read(Layout& value, std::string_view text, const ValuePlace& place) { value = placed(parse_layout, text, place); }
-void read(Attention& value, std::string_view text, const ValuePlace& place) {
-  value = placed(parse_attention, text, place);
-}
-void read(OptimizerImpl& value, std::string_view text, const ValuePlace& place) {
-  value = placed(parse_optimizer_impl, text, place);
-}
-
 std::string written(const std::string& value) { return value; }
 std::string written(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
 std::string written(bool value) { return value ? "1" : "0"; }
@@ -68,20 +41,26 @@ std::string written(const std::vector<std::int64_t>& value) { return shape_text(
 template <class Word>
 requires std::is_enum_v<Word> std::string written(Word value) { return std::string(to_string(value)); }
 
-template <class Value>
-constexpr bool is_number = std::is_arithmetic_v<Value> || std::is_same_v<Value, std::optional<int>>;
+WorkloadColumn field(Column<Workload> text, std::string_view help, FieldTraits traits = {}) {
+  return {std::move(text), traits, help, {}, {}};
+}
 
-template <class Value>
-WorkloadColumn field(std::string_view name, Value Workload::*member, std::string_view help, FieldTraits traits = {}) {
-  WorkloadColumn column;
-  column.name = name;
-  column.set = [member](Workload& w, std::string_view text, const ValuePlace& place) { read(w.*member, text, place); };
-  column.get = [member](const Workload& w) { return written(w.*member); };
-  column.is_text = !is_number<Value>;
-  column.required = traits.mandatory;
-  static_cast<FieldTraits&>(column) = traits;
-  column.help = help;
+/// @param parse  of a text, and of its place if it takes one
+template <class Value, class Parse>
+WorkloadColumn field(std::string_view name, Value Workload::*member, Parse parse, std::string_view help,
+                     FieldTraits traits = {}) {
+  constexpr bool is_number = std::is_arithmetic_v<Value> || std::is_same_v<Value, std::optional<int>>;
+  const auto set = [member, parse](Workload& w, std::string_view text, const ValuePlace& place) {
+    if constexpr (std::is_invocable_v<Parse, std::string_view, const ValuePlace&>) {
+      w.*member = parse(text, place);
+    } else {
+      w.*member = placed(parse, text, place);
+    }
+  };
+  WorkloadColumn column =
+      field({name, set, [member](const Workload& w) { return written(w.*member); }, !is_number}, help, traits);
   column.copy = [member](Workload& to, const Workload& from) { to.*member = from.*member; };
+  column.equal = [member](const Workload& one, const Workload& other) { return one.*member == other.*member; };
   return column;
 }
 
@@ -104,10 +83,39 @@ void check_input(const Workload& w) {
   if (w.input.size() >= Shape::max_rank) refuse(fmt::format("input {} has too many sizes", shape_text(w.input)));
 }
 
-void check_sizes(const Workload& w) {
-  if (w.depth && (*w.depth < 1 || *w.depth > 5)) refuse(fmt::format("depth {} is not in 1..5", *w.depth));
-  if (w.base_filters && (*w.base_filters < 1 || *w.base_filters > max_base_filters)) {
-    refuse(fmt::format("base_filters {} is not in 1..{}", *w.base_filters, max_base_filters));
+/// @throws InputError for another network than a cifar_cnn
+CifarCnn cifar_cnn_of(const Workload& workload, const ValuePlace& place) {
+  if (!is_cifar_cnn(workload.network)) {
+    throw InputError(
+        fmt::format("{}network {} has no depth and base_filters", place.prefix(), shown(workload.network)));
+  }
+  return parse_cifar_cnn(workload.network);
+}
+
+/// The name of the family alone leaves its sizes as they are: they have columns of their own.
+void set_network(Workload& w, std::string_view text, const ValuePlace&) {
+  const NetworkName name = text;
+  if (name != cifar_cnn_family || !is_cifar_cnn(w.network)) w.network = name;
+}
+
+template <std::optional<int> CifarCnn::*size>
+void set_size(Workload& w, std::string_view text, const ValuePlace& place) {
+  CifarCnn network = cifar_cnn_of(w, place);
+  network.*size = positive_int(text, place);
+  w.network = network.name();
+}
+
+void check_network(const Workload& w) {
+  constexpr int max_depth = 5, max_base_filters = 65'536;
+  check_text("network", w.network);
+  if (!is_cifar_cnn(w.network)) return;
+  const auto [depth, base_filters, well_formed] = parse_cifar_cnn(w.network);
+  if (!well_formed) {
+    throw_bad_value({{}, 0, "network"}, w.network, fmt::format("of the form {}", cifar_cnn_example));
+  }
+  if (depth && (*depth < 1 || *depth > max_depth)) refuse(fmt::format("depth {} is not in 1..{}", *depth, max_depth));
+  if (base_filters && (*base_filters < 1 || *base_filters > max_base_filters)) {
+    refuse(fmt::format("base_filters {} is not in 1..{}", *base_filters, max_base_filters));
   }
 }
 
@@ -119,31 +127,37 @@ void check_least(std::string_view name, std::int64_t value, std::int64_t least) 
 
 std::vector<WorkloadColumn> make_columns() {
   using W = Workload;
+  using Why = DomainViolation;
   return {
-      field("network", &W::network, "of the zoo, or cifar_cnn, transformer:..., lstm:...",
-            {.check = [](const W& w) { check_text("network", w.network); }}),
-      field("depth", &W::depth, "blocks of cifar_cnn", {.mandatory = true, .of_cifar_cnn = true, .check = check_sizes}),
-      field("base_filters", &W::base_filters, "channels of its first block", {.mandatory = true, .of_cifar_cnn = true}),
-      field("batch_size", &W::batch_size, "images (or sequences) a step", {.mandatory = true}),
-      field("input", &W::input, "one sample, as 3x32x32, or a sequence length",
+      field({"network", set_network, [](const W& w) { return std::string(w.network.family()); }, true},
+            "of the zoo, or cifar_cnn, transformer:..., lstm:...", {.check = check_network}),
+      field({"depth", set_size<&CifarCnn::depth>, [](const W& w) { return written(w.depth()); }}, "blocks of cifar_cnn",
+            {.mandatory = true, .of_cifar_cnn = true}),
+      field({"base_filters", set_size<&CifarCnn::base_filters>, [](const W& w) { return written(w.base_filters()); }},
+            "channels of its first block", {.mandatory = true, .of_cifar_cnn = true}),
+      field("batch_size", &W::batch_size, parse_positive_integer, "images (or sequences) a step", {.mandatory = true}),
+      field("input", &W::input, parse_shape, "one sample, as 3x32x32, or a sequence length",
             {.of_step = true, .check = check_input}),
-      field("classes", &W::classes, "classes",
+      field("classes", &W::classes, parse_positive_integer, "classes",
             {.of_step = true, .check = [](const W& w) { check_least("classes", w.classes, 2); }}),
-      field("train_images", &W::train_images, "images (or sequences) an epoch",
+      field("train_images", &W::train_images, parse_positive_integer, "images (or sequences) an epoch",
             {.check = [](const W& w) { check_least("train_images", w.train_images, 1); }}),
-      field("optimizer", &W::optimizer, "none, sgd, nesterov, adam, ...", {.how = true, .of_step = true}),
-      field("precision", &W::precision, "fp32, tf32, default, bf16, fp16 or fp64", {.how = true}),
-      field("layout", &W::layout, "nchw or nhwc", {.how = true}),
-      field("cuda_graph", &W::cuda_graph, "0 or 1", {.how = true}),
-      field("device", &W::device, "name of the device",
-            {.how = true, .check = [](const W& w) { check_text("device", w.device); }}),
-      field("threads", &W::threads, "CPU threads",
-            {.how = true, .check = [](const W& w) { check_least("threads", w.threads.value_or(1), 1); }}),
-      field("attention", &W::attention, "of transformers: sdpa (PyTorch's fused kernels) or eager (written out)",
-            {.usual = "sdpa", .how = true}),
-      field("optimizer_impl", &W::optimizer_impl,
+      field("optimizer", &W::optimizer, parse_optimizer, "none, sgd, nesterov, adam, ...",
+            {.how = Why::other_optimizer, .of_step = true}),
+      field("precision", &W::precision, parse_precision, "fp32, tf32, default, bf16, fp16 or fp64",
+            {.how = Why::other_precision}),
+      field("layout", &W::layout, parse_layout, "nchw or nhwc", {.how = Why::other_layout}),
+      field("cuda_graph", &W::cuda_graph, parse_flag, "0 or 1", {.how = Why::other_layout}),
+      field("device", &W::device, [](std::string_view t) { return DeviceName(t); }, "name of the device",
+            {.how = Why::other_device, .check = [](const W& w) { check_text("device", w.device); }}),
+      field("threads", &W::threads, positive_int, "CPU threads",
+            {.how = Why::other_device, .check = [](const W& w) { check_least("threads", w.threads.value_or(1), 1); }}),
+      field("attention", &W::attention, parse_attention,
+            "of transformers: sdpa (PyTorch's fused kernels) or eager (written out)",
+            {.usual = "sdpa", .how = Why::other_layout}),
+      field("optimizer_impl", &W::optimizer_impl, parse_optimizer_impl,
             "fused (one kernel for the update) or foreach (PyTorch's default: one for each operation)",
-            {.usual = "fused", .how = true}),
+            {.usual = "fused", .how = Why::other_optimizer}),
   };
 }
 
@@ -173,7 +187,7 @@ bool is_captured_step(std::string_view name) { return name.starts_with("step:");
 
 Workload unstated_workload() {
   Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
+  workload.network = cifar_cnn_family;
   workload.precision = Precision::unknown;
   return workload;
 }
@@ -185,6 +199,10 @@ void set_fields(Workload& workload, const std::vector<std::string_view>& texts, 
     if (!texts[i].empty()) columns[i].set(workload, texts[i], place);
   }
   try {
+    const NetworkName stated = texts.front();
+    if (stated != stated.family() && workload.network != stated) {
+      throw InputError(fmt::format("network {} has another depth or base_filters", shown(stated)));
+    }
     workload.validate();
   } catch (const InputError& error) {
     throw InputError(place.prefix() + error.what());
@@ -207,12 +225,10 @@ Workload WorkloadReader::read(const CsvReader& csv, Workload workload) const {
 
 Workload with_field(Workload workload, std::string_view field, std::string_view text) {
   const WorkloadColumn& column = workload_column(field);
-  const NetworkName before = workload.network;
+  const std::string before(workload.network.family());
   column.set(workload, text, {{}, 0, field});
   check_ranges(workload);
-  if (workload.network == before) return workload;
-  workload.depth = workload.base_filters = std::nullopt;
-  if (is_file_network(workload.network)) return workload;
+  if (workload.network.family() == before || is_file_network(workload.network)) return workload;
   TrainingData data = usual_data(workload.network);
   workload.input = std::move(data.input);
   workload.classes = data.classes;

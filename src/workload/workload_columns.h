@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/prediction.h>
 #include <perfpred/workload.h>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,11 +29,12 @@ void check_ranges(const Workload& workload);
 
 /// What else there is to a field of a workload.
 struct FieldTraits {
-  std::string_view usual = {};  ///< the value that keys leave out; empty: they have every value
-  bool how = false;             ///< says how the workload is trained: Workload::trained_like() copies it
-  bool mandatory = false;       ///< measured tables must have it, and have it first
-  bool of_step = false;         ///< a captured step decides it
-  bool of_cifar_cnn = false;    ///< other networks do not have it
+  std::optional<std::string_view> usual = {};  ///< the value that keys leave out; without one they have every value
+  /// Of a field that says how a workload is trained: why rows that differ in it are of another group of a model.
+  DomainViolation how = DomainViolation::none;
+  bool mandatory = false;     ///< measured tables must have it, and have it first
+  bool of_step = false;       ///< a captured step decides it
+  bool of_cifar_cnn = false;  ///< other networks do not have it
   /// Refuses a value that is out of range whatever the others are. @throws InputError as Workload::validate()
   void (*check)(const Workload& workload) = nullptr;
 };
@@ -39,17 +42,15 @@ struct FieldTraits {
 /// One field of a workload: keys, tables, options and requests have it by this name and as this text. All that they do
 /// with it follows from this row.
 struct WorkloadColumn : Column<Workload>, FieldTraits {
-  std::string_view help;  ///< of the option
-  std::function<void(Workload& to, const Workload& from)> copy;
+  std::string_view help;                                                  ///< of the option
+  std::function<void(Workload& to, const Workload& from)> copy;           ///< of the fields that have a `how`,
+  std::function<bool(const Workload& one, const Workload& other)> equal;  ///< and whether two workloads share it
 };
 
 /// All fields, in the order in which a key has them.
 [[nodiscard]] const std::vector<WorkloadColumn>& workload_columns();
 /// @throws InputError if there is no such field
 [[nodiscard]] const WorkloadColumn& workload_column(std::string_view name);
-
-template <class Row>
-using Columns = std::vector<Column<Row>>;
 
 /// The columns of measured rows: `first`, the workload's mandatory ones, `results`, its others, `ours`.
 template <class Row>
@@ -70,7 +71,7 @@ template <class Row>
 /// @throws InputError at the place
 void set_fields(Workload& workload, const std::vector<std::string_view>& texts, ValuePlace place);
 
-/// The values of columns that a table of measurements lacks (docs/formats.md). depth and base_filters are empty.
+/// The values of columns that a table of measurements lacks (docs/formats.md); `cifar_cnn` without its sizes.
 [[nodiscard]] Workload unstated_workload();
 
 /// Reads the workload columns that a table has; an empty or missing field keeps the value in `defaults`.

@@ -192,7 +192,6 @@ TEST(Collector, ATorchScriptFileIsMeasuredAndItsStepIsWrittenForCore) {
   module.define("def forward(self, x):\n    return torch.conv2d(x, self.weight).mean([2, 3])\n");
   module.save(options.torchscript);
   Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
   workload.network = torchscript_name(options.torchscript);
   workload.input = {3, 8, 8};
   workload.classes = 4;

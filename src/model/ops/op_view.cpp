@@ -95,7 +95,7 @@ void OpPrior::check_device(const Workload& workload) const {
 StepTime OpPrior::time_of(const Workload& workload, const OpGraph& step, const Device& device,
                           MachineEffects* slopes) const {
   return OpModelAccess::predict(*model_, step, device, workload.precision, workload.cuda_graph,
-                                network_key(workload.network, workload.input.back()), slopes);
+                                network_key(workload.network.family(), workload.input.back()), slopes);
 }
 
 double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec) const {

@@ -128,7 +128,7 @@ std::string parse_word(const Words& words, std::string_view text, const ValuePla
 }
 
 /// The columns other than sizes, but `layer`.
-std::vector<LayerColumn> option_columns() {
+Columns<C> option_columns() {
   return {
       option_column(
           "variant", [](const C& c) { return c.variant; },
@@ -175,15 +175,15 @@ std::vector<LayerColumn> option_columns() {
   };
 }
 
-std::vector<LayerColumn> make_columns() {
-  std::vector<LayerColumn> columns = {{"layer",
-                                       [](C& c, std::string_view t, const ValuePlace&) {
-                                         c.type = parse_layer_type(t);
-                                         const auto variants = form_of(c.type).variants;
-                                         if (!variants.empty()) c.variant = variants.front();
-                                       },
-                                       [](const C& c) { return std::string(to_string(c.type)); }, true, true}};
-  const std::vector<LayerColumn> options = option_columns();
+Columns<C> make_columns() {
+  Columns<C> columns = {{"layer",
+                         [](C& c, std::string_view t, const ValuePlace&) {
+                           c.type = parse_layer_type(t);
+                           const auto variants = form_of(c.type).variants;
+                           if (!variants.empty()) c.variant = variants.front();
+                         },
+                         [](const C& c) { return std::string(to_string(c.type)); }, true, true}};
+  const Columns<C> options = option_columns();
   columns.push_back(options.front());  // the variant
   for (const LayerForm& form : forms) {
     for (const LayerSize& size : form.sizes) {
@@ -243,8 +243,8 @@ void check_layer(const LayerCase& layer) {
   if (layer.precision == Precision::unknown) refuse(layer, "precision unknown cannot be measured");
 }
 
-const std::vector<Column<LayerCase>>& layer_columns() {
-  static const std::vector<LayerColumn> columns = make_columns();
+const Columns<LayerCase>& layer_columns() {
+  static const Columns<C> columns = make_columns();
   return columns;
 }
 

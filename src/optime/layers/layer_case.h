@@ -89,7 +89,7 @@ struct LayerForm {
 void check_layer(const LayerCase& layer);
 
 /// Columns that say which layer it is: names of torch.nn's arguments. Fields that a type does not have are empty.
-[[nodiscard]] const std::vector<Column<LayerCase>>& layer_columns();
+[[nodiscard]] const Columns<LayerCase>& layer_columns();
 /// The fields as one text: equal texts mean the same layer.
 [[nodiscard]] std::string layer_key(const LayerCase& layer);
 

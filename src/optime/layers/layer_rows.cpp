@@ -45,9 +45,15 @@ void read_outcome(LayerRow& row, std::string_view text, const ValuePlace& place)
   row.outcome = text;
 }
 
-std::vector<Column<LayerRow>> make_columns() {
+Columns<LayerRow> make_columns() {
   using R = LayerRow;
-  std::vector<Column<R>> columns = {
+  Columns<R> columns;
+  Column<R> precision;
+  for (const Column<LayerCase>& column : layer_columns()) {
+    Column<R> of_layer = column_of<R, LayerCase>(&R::layer, column);
+    column.name == "precision" ? precision = std::move(of_layer) : columns.emplace_back(std::move(of_layer));
+  }
+  const Columns<R> own = {
       number("forward_ms", &R::forward_sec),
       number("backward_ms", &R::backward_sec),
       number("optimizer_ms", &R::optimizer_sec),
@@ -56,26 +62,14 @@ std::vector<Column<LayerRow>> make_columns() {
       number("high_ms", &R::high_sec),
       {"device", [](R& r, std::string_view t, const ValuePlace&) { r.device = canonical_device(t); },
        [](const R& r) { return r.device; }, true, true},
+      precision,
       {"outcome", read_outcome, [](const R& r) { return r.outcome; }, true, true},
       number("step_ms", &R::step_sec),
       number("min_ms", &R::min_sec),
       number("max_ms", &R::max_sec),
       number("threads", &R::threads, 1),
       text_column("note", &R::note)};
-  std::vector<Column<R>> of_layer;
-  for (const Column<LayerCase>& column : layer_columns()) {
-    Column<R> here = {column.name,
-                      [set = column.set](R& r, std::string_view t, const ValuePlace& p) { set(r.layer, t, p); },
-                      [get = column.get](const R& r) { return get(r.layer); }, column.is_text, column.required};
-    if (column.name != "precision") {
-      of_layer.push_back(std::move(here));
-    } else {  // beside the device
-      const auto device =
-          std::find_if(columns.begin(), columns.end(), [](const auto& c) { return c.name == "device"; });
-      columns.insert(device + 1, std::move(here));
-    }
-  }
-  columns.insert(columns.begin(), of_layer.begin(), of_layer.end());
+  columns.insert(columns.end(), own.begin(), own.end());
   return columns;
 }
 
@@ -100,8 +94,8 @@ std::vector<LayerRow> read(CsvReader& csv) {
 
 }  // namespace
 
-const std::vector<Column<LayerRow>>& layer_row_columns() {
-  static const std::vector<Column<LayerRow>> columns = make_columns();
+const Columns<LayerRow>& layer_row_columns() {
+  static const Columns<LayerRow> columns = make_columns();
   return columns;
 }
 

@@ -25,7 +25,7 @@ struct LayerRow {
 };
 
 /// The table of layers.csv. Setting a column does not check that it fits the others: read_layer_rows() does.
-[[nodiscard]] const std::vector<Column<LayerRow>>& layer_row_columns();
+[[nodiscard]] const Columns<LayerRow>& layer_row_columns();
 
 /// @throws InputError, `file:line: ...`, for a table without layers or with a value that is not one
 [[nodiscard]] std::vector<LayerRow> read_layer_rows(const std::string& path);

@@ -56,7 +56,6 @@ Workload workload_of(const TrainNetOptions& options) {
     workload = pt2_workload(options.pt2);
   } else {
     workload.network = torchscript_name(options.torchscript);
-    workload.depth = workload.base_filters = std::nullopt;
   }
   if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
   if (is_cifar(options)) workload.input = {3, 32, 32};
