@@ -23,6 +23,7 @@
 #include "tools/workload_labels.h"
 #include "tools/workload_sweep.h"
 #include "torch/measure/suggested_runs.h"
+#include "workload_options.h"
 
 namespace {
 
@@ -36,8 +37,8 @@ std::string duration(double sec) {
 void show(const CollectProgress& at) {
   const Run& run = at.run;
   const Workload& w = run.workload;
-  std::string what = w.network;
-  if (w.depth) what += fmt::format(" depth {} base {}", *w.depth, *w.base_filters);
+  std::string what(w.network.family());
+  if (const auto depth = w.depth()) what += fmt::format(" depth {} base {}", *depth, *w.base_filters());
   std::string how = run.outcome == Outcome::ok || run.avg_time_sec
                         ? fmt::format("{:.3f} s an epoch, {:.0f} {}", *run.avg_time_sec, *run.images_per_sec,
                                       throughput_unit(std::span(&w, 1)))
@@ -89,7 +90,7 @@ void summarise(const CollectResult& result) {
 
 struct Request {
   CollectOptions options;
-  std::vector<SweptField> sweeps;
+  cli::WorkloadOptions asked;
   std::string configs, timing = "epochs", train_images = "50000", model;
   std::vector<std::string> libraries;
   std::size_t suggested = 0;
@@ -97,7 +98,8 @@ struct Request {
   const CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
 
   void add_to(cli::Program& program) {
-    add_swept_fields(program);
+    asked.add_lists_to(program, {"train_images", "device", "threads", "optimizer_impl"});
+    batch_option = program.get_option("--batch-size");
     program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network")
         ->excludes(program.get_option("--network"), program.get_option("--attention"));
     cli::add_library_option(program, libraries);
@@ -135,7 +137,7 @@ struct Request {
   /// The configurations that the options ask for. @throws InputError
   [[nodiscard]] std::vector<Workload> workloads() const {
     Workload base;  // without what has no default
-    base.depth = base.base_filters = std::nullopt;
+    base.network = "cifar_cnn";
     if (!options.pt2.empty()) {
       const std::string note = StepTracer::pt2(options.pt2).note();
       if (!note.empty()) fmt::print(stderr, "perfpred-collect: warning: {}\n", note);
@@ -143,35 +145,10 @@ struct Request {
     }
     base.batch_size = 0;
     if (configs.empty() && batch_option->empty()) throw InputError("--batch-size is missing");
-    std::vector<SweptField> fields = sweeps;
+    std::vector<SweptField> fields = asked.fields();
     fields.push_back({"train_images", {train_images}, images_option->count() != 0});
     return configs.empty() ? sweep_workloads(std::span(&base, 1), fields)
                            : read_configurations(configs, std::span(&base, 1), fields);
-  }
-
- private:
-  void add_swept_fields(cli::Program& program) {
-    constexpr auto texts = std::to_array<std::pair<const char*, const char*>>(
-        {{"network", "network (default cifar_cnn)"},
-         {"depth", "blocks of cifar_cnn"},
-         {"base_filters", "channels of its first block"},
-         {"batch_size", "images or sequences a step"},
-         {"input", "one sample, as 3x224x224 (default: the network's own)"},
-         {"classes", "classes (default: the network's own)"},
-         {"optimizer", "sgd, nesterov, adam (default), adamw, adagrad, adadelta, rmsprop, none"},
-         {"precision",
-          "fp32 (default; IEEE), tf32, bf16, fp16, fp64, or default: PyTorch's, TF32 in convolutions only"},
-         {"layout", "nchw (default) or nhwc"},
-         {"cuda_graph", "0 (default) or 1: replay the step from a CUDA graph"},
-         {"attention", "of transformers: sdpa (default; PyTorch's fused kernels) or eager (written out)"}});
-    for (const auto& [field, text] : texts) sweeps.push_back({field, {}});
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      std::string option = std::string("--") + texts[i].first;
-      std::replace(option.begin(), option.end(), '_', '-');
-      program.add_option(option, sweeps[i].values, texts[i].second + std::string("; several joined by commas"))
-          ->delimiter(',');
-    }
-    batch_option = program.get_option("--batch-size");
   }
 };
 

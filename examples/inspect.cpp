@@ -13,17 +13,14 @@ using namespace perfpred;
 
 namespace {
 
-/// The steps in a step file. The request gets the batch size and the precision that were captured.
-NetworkSteps steps_of_file(const std::string& path, cli::Program& program, cli::StepRequest& request) {
-  for (const char* option : {"--depth", "--base-filters", "--input", "--classes", "--optimizer", "--precision",
-                             "--attention", "--optimizer-impl"}) {
-    if (program.get_option(option)->count() > 0) {
-      throw InputError(fmt::format("{} is for --network: a step file has its own", option));
-    }
+/// The steps in a step file. The request gets the batch size that was captured.
+NetworkSteps steps_of_file(const StepFile& file, cli::StepRequest& request) {
+  for (const SweptField& field : request.fields.fields()) {
+    throw InputError(
+        fmt::format("{} is for --network: a step file has its own", cli::WorkloadOptions::option_of(field.name)));
   }
-  const StepFile file(path);
+  if (!request.inputs.empty()) throw InputError("--input is for --network: a step file has its own");
   if (request.batch_option->count() == 0) request.batch_size = file.batch_size();
-  request.precision = to_string(file.precision());
   return {file.name(), {}, std::nullopt, [file](std::int64_t batch) { return file.graph(batch); }};
 }
 
@@ -40,13 +37,16 @@ int main(int argc, char** argv) {
   return program.run(argc, argv, [&] {
     if (network->count() == 0 && file.empty() && request.tables.empty()) throw InputError("--network is missing");
     std::optional<NetworkSteps> own;
+    Precision precision = request.precision();
     if (!file.empty()) {
-      own = steps_of_file(file, program, request);
+      const StepFile step(file);
+      own = steps_of_file(step, request);
+      precision = step.precision();
     } else if (network->count() > 0) {
       const Workload workload = request.workload();
-      request.precision = to_string(workload.precision);  // a captured step has its own
+      precision = workload.precision;  // a captured step has its own
       own = steps_of(workload);
     }
-    request.answer(own, steps_of);
+    request.answer(own, precision, steps_of);
   });
 }

@@ -27,8 +27,8 @@ using perfpred::or_null;
 
 json to_json(const PlannedRun& run) {
   return {{"key", run.workload.key()},
-          {"depth", or_null(run.workload.depth)},
-          {"base_filters", or_null(run.workload.base_filters)},
+          {"depth", or_null(run.workload.depth())},
+          {"base_filters", or_null(run.workload.base_filters())},
           {"batch_size", run.workload.batch_size},
           {"cost_sec", run.cost_sec},
           {"value", run.value},
@@ -40,9 +40,9 @@ json to_json(const PlannedRun& run) {
 
 std::string label(const PlannedRun& run) {
   const Workload& workload = run.workload;
-  std::string text = workload.network;
-  if (workload.depth && workload.base_filters) {
-    text += " " + std::to_string(*workload.depth) + "x" + std::to_string(*workload.base_filters);
+  std::string text(workload.network.family());
+  if (workload.depth() && workload.base_filters()) {
+    text += " " + std::to_string(*workload.depth()) + "x" + std::to_string(*workload.base_filters());
   }
   return text + " batch " + std::to_string(workload.batch_size);
 }

@@ -15,40 +15,28 @@
 #include "tools/complexity_tables.h"
 #include "tools/ops_file.h"
 #include "tools/workload_sweep.h"
+#include "workload_options.h"
 
 namespace perfpred::cli {
 
 struct StepRequest {
-  std::string network;
-  std::vector<std::string> depth, base_filters, classes, attention, optimizer_impl;  // at most one value each
+  WorkloadOptions fields;
   std::int64_t batch_size = 32;
   std::vector<std::string> inputs;  // of one sample
-  std::string optimizer = "adam", precision = "fp32", device;
+  std::string device;
   DeviceFile device_file;
   std::string ops, tables;
   std::vector<std::string> networks;
   std::vector<std::int64_t> batch_sizes;
   bool json = false;
-  CLI::Option *batch_option = nullptr, *optimizer_option = nullptr, *precision_option = nullptr;
+  CLI::Option* batch_option = nullptr;
 
   /// @returns the option --network
   CLI::Option* add_to(Program& program) {
-    auto* option =
-        program.add_option("--network", network, "a network of the zoo, cifar_cnn, transformer:... or lstm:...");
-    program.add_option("--depth", depth, "blocks of cifar_cnn")->expected(1);
-    program.add_option("--base-filters", base_filters, "channels of its first block")->expected(1);
     batch_option = program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
     program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
         ->delimiter(',');
-    program.add_option("--classes", classes, "default: the network's own")->expected(1);
-    optimizer_option = program.add_option("--optimizer", optimizer, "none, sgd, nesterov, adam, ...");
-    optimizer_option->capture_default_str();
-    precision_option = program.add_option("--precision", precision, "fp32, tf32, default, bf16, fp16 or fp64");
-    precision_option->capture_default_str();
-    program.add_option("--optimizer-impl", optimizer_impl, "fused (default) or foreach, PyTorch's own default")
-        ->expected(1);
-    program.add_option("--attention", attention, "of transformers: sdpa (default; fused) or eager (written out)")
-        ->expected(1);
+    fields.add_to(program, {"batch_size", "input", "train_images", "layout", "cuda_graph", "device", "threads"});
     device_file.add_to(program)->needs(
         program.add_option("--device", device, "device of the catalogue that the step is to fit"));
     program.add_option("--ops", ops, "write the operators to this CSV");
@@ -61,46 +49,46 @@ struct StepRequest {
         ->delimiter(',')
         ->needs(folder);
     program.add_flag("--json", json, "one JSON document on stdout");
-    return option;
+    return program.get_option("--network");
   }
 
+  [[nodiscard]] std::string network() const { return text_of("network", ""); }
+  [[nodiscard]] Optimizer optimizer() const { return parse_optimizer(text_of("optimizer", "adam")); }
+  [[nodiscard]] Precision precision() const { return parse_precision(text_of("precision", "fp32")); }
+
   /// The workload of --network. @throws InputError
-  [[nodiscard]] Workload workload() const { return workloads({network}, inputs).front(); }
+  [[nodiscard]] Workload workload() const { return workloads({network()}, inputs).front(); }
 
   /// Writes the requested tables and prints the step.
-  /// @param own     the network or file of the request, if it names one
-  /// @param of_zoo  gives the steps of a network of the zoo
+  /// @param own        the network or file of the request, if it names one
+  /// @param precision  of its step
+  /// @param of_zoo     gives the steps of a network of the zoo
   /// @throws InputError also for an option that has no effect in this request
-  void answer(const std::optional<NetworkSteps>& own,
+  void answer(const std::optional<NetworkSteps>& own, Precision precision,
               const std::function<NetworkSteps(const Workload& workload)>& of_zoo) const {
     refuse_idle_options(own.has_value());
     if (!tables.empty()) write_tables(own, of_zoo);
-    if (own) show(*own);
+    if (own) show(*own, precision);
   }
 
  private:
+  [[nodiscard]] std::string text_of(std::string_view field, const char* preset) const {
+    const std::string* given = fields.find(field);
+    return given != nullptr ? *given : preset;
+  }
+
   /// The workloads of these networks, with the options given. @throws InputError
   [[nodiscard]] std::vector<Workload> workloads(const std::vector<std::string>& names,
                                                 const std::vector<std::string>& input) const {
     if (input.size() > 1) throw InputError(names.front() + " takes one input, not " + std::to_string(input.size()));
     Workload base;
-    base.depth = base.base_filters = std::nullopt;
-    base.optimizer = parse_optimizer(optimizer);
-    base.precision = parse_precision(precision);
-    const auto if_given = [](const CLI::Option* option, const std::string& value) {
-      return option->count() > 0 ? std::vector{value} : std::vector<std::string>();
-    };
-    std::vector<Workload> all =
-        sweep_workloads(std::span(&base, 1), {{"network", names},
-                                              {"depth", depth},
-                                              {"base_filters", base_filters},
-                                              {"batch_size", {std::to_string(batch_size)}},
-                                              {"input", input},
-                                              {"classes", classes},
-                                              {"optimizer", if_given(optimizer_option, optimizer)},
-                                              {"precision", if_given(precision_option, precision)},
-                                              {"attention", attention},
-                                              {"optimizer_impl", optimizer_impl}});
+    base.network = "cifar_cnn";  // without sizes
+    std::vector<SweptField> asked = {
+        {"network", names}, {"batch_size", {std::to_string(batch_size)}}, {"input", input}};
+    for (const SweptField& field : fields.fields()) {
+      if (field.name != "network") asked.push_back(field);
+    }
+    std::vector<Workload> all = sweep_workloads(std::span(&base, 1), asked);
     for (const Workload& workload : all) workload.validate();
     return all;
   }
@@ -118,13 +106,13 @@ struct StepRequest {
   void write_tables(const std::optional<NetworkSteps>& own,
                     const std::function<NetworkSteps(const Workload& workload)>& of_zoo) const {
     std::vector<NetworkSteps> rows;
-    if (own && (networks.empty() || network.empty())) rows.push_back(*own);  // a file's stands beside others
+    if (own && (networks.empty() || network().empty())) rows.push_back(*own);  // a file's stands beside others
     if (!networks.empty()) {
       std::vector<std::string> names = networks;
-      if (!network.empty()) names.push_back(network);  // the options may be for it alone
-      const bool of_file = own && network.empty();     // --input is the file's
+      if (!network().empty()) names.push_back(network());  // the options may be for it alone
+      const bool of_file = own && network().empty();       // --input is the file's
       std::vector<Workload> all = workloads(names, of_file ? std::vector<std::string>() : inputs);
-      if (!network.empty()) all.pop_back();
+      if (!network().empty()) all.pop_back();
       for (const Workload& workload : all) rows.push_back(of_zoo(workload));
     }
     const auto files =
@@ -133,10 +121,10 @@ struct StepRequest {
     for (const std::string& file : files) fmt::print(stderr, "wrote {}\n", file);
   }
 
-  void show(const NetworkSteps& steps) const {
+  void show(const NetworkSteps& steps, Precision precision) const {
     std::optional<Device> on;
     if (!device.empty()) on = device_file.catalogue_for(device).find(device);
-    const StepReport report = report_step(steps, batch_size, parse_precision(precision), on);
+    const StepReport report = report_step(steps, batch_size, precision, on);
     if (report.device && !report.device->largest_batch_unknown.empty()) {
       fmt::print(stderr, "the largest batch is not known: {}\n", report.device->largest_batch_unknown);
     }

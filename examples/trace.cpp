@@ -63,7 +63,7 @@ NetworkSteps traced_zoo(const Workload& workload) {
 }
 
 NetworkSteps traced_pt2(const Request& request) {
-  const Precision precision = parse_precision(request.precision);
+  const Precision precision = request.precision();
   StepTracer tracer = StepTracer::pt2(request.exported, precision);
   if (!tracer.note().empty()) fmt::print(stderr, "perfpred-trace: warning: {}\n", tracer.note());
   std::vector<InputSpec> samples = tracer.inputs();
@@ -71,24 +71,25 @@ NetworkSteps traced_pt2(const Request& request) {
     if (!sample.shape.empty()) sample.shape.erase(sample.shape.begin());
   }
   if (!request.inputs.empty()) samples = samples_of(request.inputs);
-  NetworkSteps steps = traced(std::move(tracer), std::move(samples), parse_optimizer(request.optimizer), request.loss);
+  NetworkSteps steps = traced(std::move(tracer), std::move(samples), request.optimizer(), request.loss);
   steps.network = pt2_name(request.exported);
   return steps;
 }
 
 /// Of the file or the network that the request names; nothing if it names none.
 std::optional<NetworkSteps> own_steps(const Request& request) {
-  if (!request.optimizer_impl.empty()) {
+  if (request.fields.find("optimizer_impl") != nullptr) {
     throw InputError("--optimizer-impl is for perfpred-inspect: a traced update is LibTorch's fused one");
   }
   if (request.exported.empty()) {
-    if (request.network.empty()) return std::nullopt;
+    if (request.network().empty()) return std::nullopt;
     return traced_zoo(request.workload());
   }
-  if (!request.classes.empty()) throw InputError("--classes is for --network: a file has its own");
-  if (!request.attention.empty()) throw InputError("--attention is for --network: a file has its own");
-  if (!request.depth.empty() || !request.base_filters.empty())
-    throw InputError("--depth and --base-filters are for cifar_cnn");
+  for (const SweptField& field : request.fields.fields()) {
+    if (field.name == "optimizer" || field.name == "precision") continue;
+    throw InputError(
+        fmt::format("{} is for --network: a file has its own", cli::WorkloadOptions::option_of(field.name)));
+  }
   return traced_pt2(request);
 }
 
@@ -110,12 +111,12 @@ int main(int argc, char** argv) {
       .add_option("--label-smoothing", request.loss.label_smoothing, "share of a class's probability for all classes")
       ->check(CLI::Range(0.0, 1.0));
   return program.run(argc, argv, [&] {
-    if (request.exported.empty() && request.network.empty() && request.tables.empty())
+    if (request.exported.empty() && request.network().empty() && request.tables.empty())
       throw InputError("--pt2 is missing");
     for (const std::string& library : libraries) load_operators(library);
     request.loss.kind = parse_loss_kind(request.loss_kind);
     if (request.exported.empty() && !(request.loss == Loss{}))
       throw InputError("--loss, --loss-sum and --label-smoothing are for --pt2");
-    request.answer(own_steps(request), traced_zoo);
+    request.answer(own_steps(request), request.precision(), traced_zoo);
   });
 }

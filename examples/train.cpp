@@ -30,7 +30,7 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
                       const FitOptions& fit, bool json) {
   Workload defaults;  // fields that the grid lacks are taken from the rows, but for those that have no default
   if (!rows.empty()) defaults = rows.front().workload;
-  defaults.depth = defaults.base_filters = std::nullopt;
+  defaults.network = defaults.network.family();
   defaults.batch_size = 0;
   const std::vector<Suggestion> suggestions =
       suggest(rows, read_configurations(grid, std::span(&defaults, 1), {}), count, fit);

@@ -4,56 +4,58 @@
 #include <perfpred/op_graph.h>
 #include <perfpred/step_file.h>
 
-#include <array>
+#include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "cli.h"
 #include "tools/workload_sweep.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred::cli {
 
 /// An option for each field of a workload: `--base-filters` for base_filters.
 class WorkloadOptions {
  public:
-  void add_to(Program& program) {
-    constexpr std::array<std::pair<const char*, const char*>, 15> texts = {{
-        {"network", "network; default: the model's own"},
-        {"depth", "blocks of cifar_cnn"},
-        {"base_filters", "channels of its first block"},
-        {"batch_size", "images (or sequences) a step"},
-        {"input", "one sample, as 3x32x32, or a sequence length"},
-        {"classes", "classes"},
-        {"train_images", "images (or sequences) an epoch"},
-        {"optimizer", "none, sgd, nesterov, adam, ..."},
-        {"precision", "fp32, tf32, default, bf16, fp16 or fp64"},
-        {"layout", "nchw or nhwc"},
-        {"cuda_graph", "0 or 1"},
-        {"device", "name of the device"},
-        {"threads", "CPU threads"},
-        {"optimizer_impl", "fused (one kernel for the update) or foreach (PyTorch's default: one for each operation)"},
-        {"attention", "of transformers: sdpa (PyTorch's fused kernels) or eager (written out)"},
-    }};
-    for (const auto& [name, text] : texts) {
-      std::string option = std::string("--") + name;
-      for (char& c : option) c = c == '_' ? '-' : c;
+  /// @param without  fields that have no option, or another one
+  void add_to(Program& program, const std::set<std::string_view>& without = {}) {
+    for (const WorkloadColumn& column : workload_columns()) {
+      if (without.contains(column.name)) continue;
       program.add_option_function<std::string>(
-          option,
-          [this, field = name](const std::string& value) {
+          option_of(column.name),
+          [this, field = std::string(column.name)](const std::string& value) {
             fields_.push_back({field, {value}});
           },
-          text);
+          std::string(column.help));
+    }
+  }
+
+  /// The same for a sweep from Workload() on: options take several values.
+  void add_lists_to(Program& program, const std::set<std::string_view>& without) {
+    for (const WorkloadColumn& column : workload_columns()) {
+      if (without.contains(column.name)) continue;
+      const std::string preset =
+          column.how != DomainViolation::none ? fmt::format(" (default {})", column.get(Workload())) : "";
+      program
+          .add_option_function<std::vector<std::string>>(
+              option_of(column.name),
+              [this, field = std::string(column.name)](const std::vector<std::string>& values) {
+                fields_.push_back({field, values});
+              },
+              fmt::format("{}{}; several joined by commas", column.help, preset))
+          ->delimiter(',');
     }
   }
 
   /// Takes the network of a step file, with its precision and, unless it is given or `swept`, its batch size.
   /// @throws InputError if another field that the step decides is given or `swept`
   void take(const StepFile& file, std::string_view swept) {
-    for (const char* field : {"network", "depth", "base_filters", "input", "classes", "optimizer", "precision"}) {
-      if (find(field) != nullptr || swept == field)
-        throw InputError(std::string(field) + " is given; a step file has its own");
+    for (const WorkloadColumn& column : workload_columns()) {
+      if (!is_of_file(column)) continue;
+      if (find(column.name) != nullptr || swept == column.name)
+        throw InputError(fmt::format("{} is given; a step file has its own", column.name));
     }
     fields_.push_back({"network", {file.name()}});
     fields_.push_back({"precision", {std::string(to_string(file.precision()))}});
@@ -62,12 +64,23 @@ class WorkloadOptions {
     }
   }
 
-  /// The fields that are given, with one value each.
+  /// Whether a step file decides the field.
+  [[nodiscard]] static bool is_of_file(const WorkloadColumn& column) {
+    return column.of_step || column.of_cifar_cnn || column.name == "network" || column.name == "precision";
+  }
+
+  [[nodiscard]] static std::string option_of(std::string_view field) {
+    std::string option = fmt::format("--{}", field);
+    std::replace(option.begin(), option.end(), '_', '-');
+    return option;
+  }
+
+  /// The fields that are given.
   [[nodiscard]] const std::vector<SweptField>& fields() const { return fields_; }
 
-  /// The field's value, or null if it is not given.
-  [[nodiscard]] std::string* find(std::string_view name) {
-    for (SweptField& field : fields_) {
+  /// The field's value, the first of several, or null if it is not given.
+  [[nodiscard]] const std::string* find(std::string_view name) const {
+    for (const SweptField& field : fields_) {
       if (field.name == name) return &field.values.front();
     }
     return nullptr;

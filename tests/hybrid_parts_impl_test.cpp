@@ -114,7 +114,7 @@ TEST(Physics, RecoversTheMachineThatMadeTheTimes) {
 TEST(Physics, WeightsThatNoRowShowsCostAnElementWhatOtherTrafficDoes) {
   std::vector<AggregateRow> rows;
   for (const AggregateRow& row : made_up_rows(0)) {
-    if (row.workload.depth == 2) rows.push_back(row);  // positions of 64 and more only
+    if (row.workload.depth() == 2) rows.push_back(row);  // positions of 64 and more only
   }
   std::vector<StepShape> shapes;
   for (const AggregateRow& row : rows) shapes.emplace_back(row.workload, DeviceKind::gpu);

@@ -241,9 +241,9 @@ TEST(LayerRates, LayersThatWereMeasuredTwiceCountWithTheirMeanTimes) {
   const testing::TemporaryFolder folder;
   const auto fitted = [&](std::vector<double> factors) {
     const std::string path = folder.file("layers.csv");
-    std::string text = csv_line(layer_row_columns());
+    std::string text = csv_line(names_of(layer_row_columns()));
     for (const double factor : factors) {
-      for (const LayerRow& row : made_up_layers(1, 60, factor)) text += csv_line(layer_row_fields(row));
+      for (const LayerRow& row : made_up_layers(1, 60, factor)) text += csv_line(fields_of(layer_row_columns(), row));
     }
     write_file(path, text);
     return fit_layers(path, StepModel().parameters, DeviceCatalogue()).rates.at({"T4", Precision::fp32});

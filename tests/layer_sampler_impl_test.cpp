@@ -329,9 +329,9 @@ TEST(LayerRows, AnotherFileIsRefusedAndLeftAlone) {
     EXPECT_EQ(testing::slurp(path), text);
   }
   // What a killed writer leaves of a header is no other file.
-  const std::string path = folder.write("cut.csv", csv_line(layer_row_columns()).substr(0, 20));
+  const std::string path = folder.write("cut.csv", csv_line(names_of(layer_row_columns())).substr(0, 20));
   { LayerRecorder recorder(path); }
-  EXPECT_EQ(testing::slurp(path), csv_line(layer_row_columns()));
+  EXPECT_EQ(testing::slurp(path), csv_line(names_of(layer_row_columns())));
 }
 
 TEST(LayerRows, BadRowsAreRefusedWithFileAndLine) {

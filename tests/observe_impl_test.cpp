@@ -95,7 +95,6 @@ TEST(TimeRegressor, ObservingLearnsRunsInsideTheIntervalOfANetworkWithoutRows) {
     TimeRegressor model = TimeRegressor::fit(made_up_rows());
     Workload seen = Workload::cifar_cnn(4, 64, 700);
     seen.network = "resnet18";
-    seen.depth = seen.base_filters = std::nullopt;
     const Quantiles stated = model.predict(seen).time_sec;
     EXPECT_GE(std::min(stated.p95 / stated.p50, stated.p50 / stated.p05), 3.999);  // docs/accuracy.md
     const perfpred::Run wrong = run_of(seen, slower ? 100 * stated.p95 : 0.01 * stated.p05);
@@ -127,9 +126,8 @@ TEST(TimeRegressor, ObservingRejectsARunThatItCannotDescribe) {
   const std::uint64_t old_id = model.predict(seen).model_id;
   perfpred::Run traced = run_of(seen, 2);
   traced.workload.network = "torchscript:0123456789ab";
-  traced.workload.depth = traced.workload.base_filters = std::nullopt;
   perfpred::Run invalid = run_of(seen, 2);
-  invalid.workload.depth = 9;
+  invalid.workload.network = "cifar_cnn:depth=9,base_filters=64";
   const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{traced, invalid});
   ASSERT_EQ(refused.size(), 2U);
   EXPECT_THAT(refused[0].reason, ::testing::HasSubstr("torchscript:0123456789ab"));

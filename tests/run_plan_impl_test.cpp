@@ -150,7 +150,7 @@ TEST(PlanRuns, CoversSafely) {
     set_budget(request, 200);
     const RunPlan plan = plan_runs(rows, request, model);
     std::set<std::pair<int, int>> covered;
-    for (const PlannedRun& run : plan.runs) covered.emplace(*run.workload.depth, *run.workload.base_filters);
+    for (const PlannedRun& run : plan.runs) covered.emplace(*run.workload.depth(), *run.workload.base_filters());
     EXPECT_EQ(covered.size(), 9U);
     EXPECT_LE(plan.cost_sec, 200 * static_cast<std::int64_t>(devices));
     request.objective = PlanObjective::sum;
@@ -229,7 +229,7 @@ TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
                                                     deviation, request),
                                        request);
   std::set<int> depths;
-  for (const PlannedRun& run : plan.runs) depths.insert(*run.workload.depth);
+  for (const PlannedRun& run : plan.runs) depths.insert(*run.workload.depth());
   EXPECT_EQ(depths.size(), 3U);
   EXPECT_LE(plan.value, 6);  // the best of all sets
   EXPECT_GE(plan.upper_bound, 6);

@@ -153,7 +153,6 @@ TEST(StepFile, AFolderMakesNetworksKnown) {
   const TemporaryFolder folder;
   const StepFile file(folder.write("step.json", linear_step().dump()));
   Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
   workload.network = file.name();
   workload.batch_size = 4;
   EXPECT_THAT(testing::refusal([&] { (void)workload.graph(); }), HasSubstr("its graph is not in a folder"));
@@ -168,7 +167,6 @@ TEST(StepFile, OfAnotherStepIsNotTakenForANetworksOwn) {
   const std::string path = folder.write("0123456789ab.json", linear_step().dump());
   add_graphs(folder.path());
   Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
   workload.network = "step:0123456789ab";
   workload.batch_size = batch;
   EXPECT_EQ(testing::refusal([&] { (void)workload.graph(); }),

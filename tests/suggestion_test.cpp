@@ -21,8 +21,8 @@ TEST(Suggest, FillsSpaceFromNothingAndNeverRepeats) {
   std::set<std::string> keys;
   for (const Suggestion& suggestion : first) {
     EXPECT_FALSE(suggestion.cost_sec);
-    depths.insert(*suggestion.workload.depth);
-    widths.insert(*suggestion.workload.base_filters);
+    depths.insert(*suggestion.workload.depth());
+    widths.insert(*suggestion.workload.base_filters());
     keys.insert(suggestion.workload.key());
   }
   EXPECT_EQ(keys.size(), 9U);

@@ -54,7 +54,7 @@ TEST(TimeRegressor, HybridPredictsWhatItDidNotSee) {
 TEST(TimeRegressor, AKindOfWeightsThatNoRowHasCostsWhatTheOthersCost) {
   std::vector<AggregateRow> rows;  // no layer has 2 to 31 positions up to depth 3
   for (const AggregateRow& row : made_up_rows()) {
-    if (*row.workload.depth <= 3) rows.push_back(row);
+    if (*row.workload.depth() <= 3) rows.push_back(row);
   }
   const TimeRegressor model = TimeRegressor::fit(rows);
   const auto ask = [&](const Workload& workload, double factor) {
@@ -114,14 +114,14 @@ TEST(TimeRegressor, OneDepthWidthOrBatchSaysNothingOfAnother) {
     const Quantiles q = model.predict(workload).time_sec;
     return std::min(q.p95 / q.p50, q.p50 / q.p05);
   };
-  EXPECT_GE(factor(fit([](const Workload& w) { return w.depth == 2; }), asked), 2.999);
-  EXPECT_GE(factor(fit([](const Workload& w) { return w.base_filters == 16; }), asked), 2.999);
+  EXPECT_GE(factor(fit([](const Workload& w) { return w.depth() == 2; }), asked), 2.999);
+  EXPECT_GE(factor(fit([](const Workload& w) { return w.base_filters() == 16; }), asked), 2.999);
   EXPECT_GE(factor(fit([](const Workload& w) { return w.batch_size == 1024; }), asked), 2.999);
-  EXPECT_LT(factor(fit([](const Workload& w) { return w.depth == 2; }), Workload::cifar_cnn(2, 32, 128)), 1.5);
+  EXPECT_LT(factor(fit([](const Workload& w) { return w.depth() == 2; }), Workload::cifar_cnn(2, 32, 128)), 1.5);
 
   // Whatever that factor is, all runs of the other depth share it.
   const std::vector<Workload> both = {asked, Workload::cifar_cnn(3, 64, 1024), Workload::cifar_cnn(2, 32, 128)};
-  const JointPrediction joint = fit([](const Workload& w) { return w.depth == 2; }).joint(both);
+  const JointPrediction joint = fit([](const Workload& w) { return w.depth() == 2; }).joint(both);
   const Eigen::Map<const Eigen::Matrix3d> covariance(joint.covariance.data());
   const double variance = std::pow(std::log(3) / 1.645, 2);
   EXPECT_GE(covariance(0, 0), 0.99 * variance);
@@ -153,8 +153,10 @@ TEST(TimeRegressor, SaysWhyItCannotKnow) {
     return model.predict(workload).reason;
   };
   EXPECT_EQ(model.predict(known).reason, DomainViolation::none);
-  EXPECT_EQ(reason([](Workload& w) { w.depth = 5; }), DomainViolation::depth_out_of_range);
-  EXPECT_EQ(reason([](Workload& w) { w.base_filters = 128; }), DomainViolation::width_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.network = "cifar_cnn:depth=5,base_filters=32"; }),
+            DomainViolation::depth_out_of_range);
+  EXPECT_EQ(reason([](Workload& w) { w.network = "cifar_cnn:depth=3,base_filters=128"; }),
+            DomainViolation::width_out_of_range);
   EXPECT_EQ(reason([](Workload& w) { w.batch_size = 4096; }), DomainViolation::batch_out_of_range);
   EXPECT_EQ(reason([](Workload& w) { w.input = {3, 64, 64}; }), DomainViolation::size_out_of_range);
   EXPECT_EQ(reason([](Workload& w) { w.device = "another"; }), DomainViolation::other_device);
@@ -284,7 +286,7 @@ TEST(TimeRegressor, FewOrPoorRowsGiveFiniteAnswers) {
   std::vector<AggregateRow> one_batch, one_architecture, repeated;
   for (const AggregateRow& row : made_up_rows()) {
     if (row.workload.batch_size == 256) one_batch.push_back(row);
-    if (row.workload.depth == 3 && row.workload.base_filters == 32) one_architecture.push_back(row);
+    if (row.workload.depth() == 3 && row.workload.base_filters() == 32) one_architecture.push_back(row);
   }
   for (const int batch : {48, 512}) {
     AggregateRow row = one_architecture.front();

@@ -56,9 +56,9 @@ TEST(Workload, ParametersOfAnInvalidWorkloadAreRefused) {
     EXPECT_THROW((void)workload.params(), InputError) << workload.key();
     EXPECT_THROW((void)workload.graph(), InputError) << workload.key();
   };
-  refused([](Workload& w) { w.depth = std::nullopt; });
-  refused([](Workload& w) { w.base_filters = std::nullopt; });
-  refused([](Workload& w) { w.depth = 9; });
+  refused([](Workload& w) { w.network = "cifar_cnn:base_filters=16"; });
+  refused([](Workload& w) { w.network = "cifar_cnn:depth=2"; });
+  refused([](Workload& w) { w.network = "cifar_cnn:depth=9,base_filters=16"; });
   refused([](Workload& w) { w.input = {}; });
   refused([](Workload& w) { w.input = {3, -32, -32}; });
   refused([](Workload& w) { w.batch_size = 0; });
@@ -68,7 +68,7 @@ TEST(Workload, ParametersOfAnInvalidWorkloadAreRefused) {
   refused([](Workload& w) { w.input = {huge, 100'000, 100'000}; });
   refused([](Workload& w) { w.classes = std::int64_t{1} << 62; });
   refused([](Workload& w) { w.batch_size = std::numeric_limits<std::int64_t>::max(); });
-  refused([](Workload& w) { w.base_filters = 65'536, w.input = {1, 1 << 22, 1 << 22}; });
+  refused([](Workload& w) { w.network = "cifar_cnn:depth=2,base_filters=65536", w.input = {1, 1 << 22, 1 << 22}; });
 }
 
 TEST(Workload, StepsAreRoundedUp) {
@@ -118,7 +118,6 @@ TEST(Workload, KeysReadBack) {
     check();
   }
   workload.network = "bert_base";
-  workload.depth = workload.base_filters = std::nullopt;
   workload.input = {512};
   workload.classes = 30522;
   workload.train_images = 1;
@@ -177,7 +176,7 @@ TEST(Workload, RandomWorkloadsReadBackFromTheirKeys) {
     workload.cuda_graph = below(2) == 1;
     workload.device = devices[static_cast<std::size_t>(below(devices.size()))];
     if (below(2) == 1) workload.threads = 1 + static_cast<int>(below(256));
-    if (!workload.depth && below(2) == 1) workload.attention = Attention::eager;
+    if (!workload.depth() && below(2) == 1) workload.attention = Attention::eager;
     EXPECT_EQ(Workload::from_key(workload.key()), workload) << workload.key();
     EXPECT_EQ(Workload::from_key(workload.key()).key(), workload.key());
   }
@@ -213,8 +212,42 @@ TEST(Workload, TwoSpellingsGiveOneKeyThroughEveryDoor) {
     EXPECT_EQ(reader.read(csv).key(), expected.key());
   }
   Workload family = Workload::cifar_cnn(2, 16, 32);
-  family.network = "CIFAR_CNN";
+  family.network = "CIFAR_CNN:Depth=2,Base_Filters=16";
   EXPECT_EQ(family, Workload::cifar_cnn(2, 16, 32));
+}
+
+TEST(Workload, TheSizesOfACifarCnnMayStandInItsNameOrApart) {
+  const Workload expected = Workload::cifar_cnn(3, 32, 64);
+  EXPECT_EQ(expected.network, "cifar_cnn:depth=3,base_filters=32");
+  EXPECT_EQ(expected.network.family(), "cifar_cnn");
+  EXPECT_EQ(Workload::zoo("CIFAR_CNN:depth=3,base_filters=32", 64), expected);
+  EXPECT_THAT(expected.key(), ::testing::StartsWith("network=cifar_cnn;depth=3;base_filters=32;batch_size=64;"));
+  Workload apart = with_field(Workload::zoo("resnet18", 64), "network", "cifar_cnn");
+  EXPECT_EQ(testing::refusal([&] { apart.validate(); }), "depth is missing; cifar_cnn needs it");
+  apart = with_field(with_field(apart, "base_filters", "32"), "depth", "3");
+  EXPECT_EQ(apart, expected);
+  EXPECT_EQ(testing::refusal([&] { (void)with_field(Workload::zoo("resnet18", 64), "depth", "3"); }),
+            "network resnet18 has no depth and base_filters");
+  std::string key = expected.key();
+  key.replace(key.find("cifar_cnn"), 9, expected.network);  // keys have one form
+  EXPECT_THROW((void)Workload::from_key(key), InputError);
+}
+
+TEST(Workload, WhatIsNoSizeOfACifarCnnIsRefused) {
+  for (const char* name : {"cifar_cnn:", "cifar_cnn:depth=x,base_filters=32", "cifar_cnn:depth=03,base_filters=32",
+                           "cifar_cnn:base_filters=32,depth=3", "cifar_cnn:depth=3,base_filters=32,",
+                           "cifar_cnn:depth=3,base_filters=32,a=1", "cifar_cnn:depth=3,base_filters=99999999999",
+                           "cifar_cnn:depth=3;base_filters=32", "cifar_cnn:depth=3,base_filters="}) {
+    Workload workload;
+    workload.network = name;
+    EXPECT_THROW(workload.validate(), InputError) << name;
+    EXPECT_THROW((void)Workload::zoo(name, 8), InputError) << name;
+  }
+  Workload workload;
+  workload.network = "cifar_cnn:depth=6,base_filters=32";
+  EXPECT_EQ(testing::refusal([&] { workload.validate(); }), "depth 6 is not in 1..5");
+  workload.network = "cifar_cnn:depth=3,base_filters=0";
+  EXPECT_EQ(testing::refusal([&] { workload.validate(); }), "base_filters 0 is not in 1..65536");
 }
 
 TEST(Workload, ASharedAliasAndAnUnknownNameStayAsTheyAre) {
@@ -230,7 +263,7 @@ TEST(Workload, AnotherNetworkBringsTheDataItIsUsuallyTrainedOn) {
   small.optimizer = Optimizer::sgd;
   small.train_images = 1024;
   const Workload resnet = with_field(small, "network", "resnet50");
-  EXPECT_EQ(resnet.depth, std::nullopt);
+  EXPECT_EQ(resnet.depth(), std::nullopt);
   EXPECT_THAT(resnet.input, ElementsAre(3, 224, 224));
   EXPECT_EQ(resnet.classes, 1000);
   EXPECT_EQ(resnet.train_images, 1'281'167);
@@ -256,8 +289,8 @@ TEST(Workload, AFieldOutOfItsRangeIsRefusedWhenItIsSet) {
   EXPECT_EQ(refused("device", "a;b"), "device \"a;b\" is not free of ; and control characters");
   EXPECT_EQ(refused("input", "1x1x1x1x1x1x1x1"), "input 1x1x1x1x1x1x1x1 has too many sizes");
   // What depends on other fields may be set in any order.
-  EXPECT_EQ(with_field(with_field(Workload(), "depth", "5"), "input", "3x64x64").depth, 5);
-  EXPECT_EQ(with_field(with_field(Workload(), "depth", "5"), "input", "3x16x16").depth, 5);
+  EXPECT_EQ(with_field(with_field(Workload(), "depth", "5"), "input", "3x64x64").depth(), 5);
+  EXPECT_EQ(with_field(with_field(Workload(), "depth", "5"), "input", "3x16x16").depth(), 5);
 }
 
 TEST(Workload, TrainedLikeTakesWhereAndHowAnotherRuns) {
@@ -269,9 +302,7 @@ TEST(Workload, TrainedLikeTakesWhereAndHowAnotherRuns) {
   other.layout = Layout::nhwc;
   other.cuda_graph = true;
   Workload expected = other;
-  expected.network = "cifar_cnn";
-  expected.depth = 2;
-  expected.base_filters = 16;
+  expected.network = "cifar_cnn:depth=2,base_filters=16";
   expected.batch_size = 32;
   expected.input = {3, 32, 32};
   expected.classes = 10;
@@ -330,7 +361,7 @@ TEST(Workload, ValidateNamesTheField) {
   EXPECT_NO_THROW(workload.validate());
   workload.network = "\xff";
   EXPECT_THAT([&] { workload.validate(); }, ThrowsMessage<InputError>("network \"?\" is not valid UTF-8"));
-  workload.network = "cifar_cnn";
+  workload.network = "cifar_cnn:depth=2,base_filters=16";
   workload.device = "";
   EXPECT_THAT([&] { workload.validate(); }, ThrowsMessage<InputError>(HasSubstr("device")));
   EXPECT_THROW((void)Workload::cifar_cnn(0, 16, 32), InputError);

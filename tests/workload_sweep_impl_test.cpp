@@ -65,7 +65,7 @@ TEST(Sweep, AKnownNetworkKeepsWhatIsKnownOfIt) {
   ASSERT_EQ(sweep.size(), 3U);
   EXPECT_EQ(sweep[0], bases[1]);
   EXPECT_EQ(sweep[1].train_images, 1'281'167);
-  EXPECT_EQ(sweep[1].depth, std::nullopt);
+  EXPECT_EQ(sweep[1].depth(), std::nullopt);
   EXPECT_EQ(sweep[2], Workload::cifar_cnn(3, 16, 64));
 }
 
@@ -95,7 +95,31 @@ TEST(Sweep, ADepthThatNoNetworkHasIsRefused) {
   EXPECT_THROW((void)sweep_workloads(std::span(&base, 1), {{"network", {"resnet18"}}, {"depth", {"3"}}}), InputError);
   EXPECT_THROW((void)fill_workload(std::span(&base, 1), {{"network", {"resnet18"}}}, {{"depth", {"3"}}}).validate(),
                InputError);
-  EXPECT_EQ(fill_workload(std::span(&base, 1), {{"depth", {"3"}}}, {{"network", {"resnet18"}}}).depth, std::nullopt);
+  EXPECT_EQ(fill_workload(std::span(&base, 1), {{"depth", {"3"}}}, {{"network", {"resnet18"}}}).depth(), std::nullopt);
+}
+
+TEST(Sweep, SizesOfACifarCnnMayStandInItsNameOrApart) {
+  const std::string named = "cifar_cnn:depth=3,base_filters=32";
+  const std::vector<Workload> bases = {Workload::cifar_cnn(1, 4, 16)};
+  const Workload expected = Workload::cifar_cnn(3, 32, 16);
+  const auto swept = [&](const std::vector<SweptField>& fields) { return sweep_workloads(bases, fields); };
+  EXPECT_THAT(swept({{"depth", {"3"}}, {"base_filters", {"32"}}}), ElementsAre(expected));
+  EXPECT_THAT(swept({{"network", {"cifar_cnn:depth=3", "base_filters=32"}}}), ElementsAre(expected));
+  EXPECT_THAT(swept({{"network", {named}}, {"depth", {"3"}}}), ElementsAre(expected));
+  EXPECT_EQ(testing::refusal([&] {
+              (void)swept({{"network", {named}}, {"depth", {"4"}}});
+            }),
+            "depth 4 is given, but network " + named + " has another");
+  EXPECT_EQ(fill_workload(bases, {}, {{"network", {named}}}), expected);
+  EXPECT_EQ(fill_workload(bases, {{"depth", {"4"}}}, {{"network", {named}}}), expected);  // as of other networks
+  const testing::TemporaryFolder folder;
+  const auto rows = read_configurations(folder.write("configs.csv", "network,depth,base_filters\ncifar_cnn,3,32\n\"" +
+                                                                        named + "\",,\n\"" + named + "\",3,\n"),
+                                        bases, {});
+  EXPECT_THAT(rows, ElementsAre(expected, expected, expected));
+  const std::string torn = folder.write("torn.csv", "network,depth\n\"" + named + "\",4\n");
+  EXPECT_EQ(testing::refusal([&] { (void)read_configurations(torn, bases, {}); }),
+            torn + ":2: network " + named + " has another depth or base_filters");
 }
 
 TEST(Sweep, OptionsBesideATableHaveOneValueEach) {

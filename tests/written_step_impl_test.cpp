@@ -182,7 +182,6 @@ TEST(WrittenStep, RefusesStepsOfTwoNetworks) {
 TEST(WrittenStep, IsChosenByOptimizerAndPrecision) {
   const TemporaryFolder folder;
   Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
   workload.network = "pt2:00c0ffee0000";
   workload.batch_size = 8;
   const auto write = [&](const std::string& name, int filters) {

@@ -32,7 +32,8 @@ std::vector<Workload> cnn_grid() {
   if (const char* folder = std::getenv("PERFPRED_REFERENCE_DIR")) {
     const std::string runs = std::string(folder) + "/a100_cifar10/runs.csv";
     for (const Run& run : read_runs(runs)) {
-      const Workload w = Workload::cifar_cnn(*run.workload.depth, *run.workload.base_filters, run.workload.batch_size);
+      const Workload w =
+          Workload::cifar_cnn(*run.workload.depth(), *run.workload.base_filters(), run.workload.batch_size);
       if (std::find(grid.begin(), grid.end(), w) == grid.end()) grid.push_back(w);
     }
     return grid;
@@ -54,7 +55,7 @@ std::vector<Workload> zoo_rows() {
 }
 
 std::string name_of(const Workload& w) {
-  const std::string what = w.depth ? fmt::format("/depth:{}/base:{}", *w.depth, *w.base_filters) : std::string();
+  const std::string what = w.depth() ? fmt::format("/depth:{}/base:{}", *w.depth(), *w.base_filters()) : std::string();
   return fmt::format("step/{}{}/batch:{}", w.network, what, w.batch_size);
 }
 

@@ -12,13 +12,17 @@ namespace perfpred {
 
 class OpGraph;
 
-/// The name of a network. A string that is spelled by canonical_network() (network.h) when it is assigned: `ResNet18`
-/// becomes `resnet18`.
+/// The name of a network, with its sizes where it states some: `cifar_cnn:depth=3,base_filters=32`. A string that is
+/// spelled by canonical_network() (network.h) when it is assigned: `ResNet18` becomes `resnet18`.
 class PERFPRED_API NetworkName : public std::string {
  public:
   NetworkName(std::string_view name);
   NetworkName(const std::string& name) : NetworkName(std::string_view(name)) {}
   NetworkName(const char* name) : NetworkName(std::string_view(name)) {}
+
+  /// What keys and tables call it: `cifar_cnn` for all of that family, whose depth and base_filters stand beside it;
+  /// any other name whole.
+  [[nodiscard]] std::string_view family() const;
 };
 
 /// The name of a device. A string that is spelled by canonical_device() (device.h) when it is assigned: `Tesla T4`
@@ -34,9 +38,7 @@ class PERFPRED_API DeviceName : public std::string {
 /// runs. A value type; two workloads are the same if and only if their keys are equal. By default the smallest
 /// `cifar_cnn`.
 struct PERFPRED_API Workload {
-  NetworkName network = "cifar_cnn";
-  std::optional<int> depth = 1;                   ///< blocks, 1..5; empty for other networks than `cifar_cnn`
-  std::optional<int> base_filters = 1;            ///< channels of the first block, 1..65536; empty for other networks
+  NetworkName network = "cifar_cnn:depth=1,base_filters=1";
   std::int64_t batch_size = 1;                    ///< images (or sequences) a step, >= 1
   std::vector<std::int64_t> input = {3, 32, 32};  ///< one sample: channels, height, width; or the sequence length;
                                                   ///< a batch has at most 2^56 elements
@@ -56,8 +58,13 @@ struct PERFPRED_API Workload {
   /// @throws InputError if depth, base_filters or batch is out of range
   [[nodiscard]] static Workload cifar_cnn(int depth, int base_filters, std::int64_t batch);
 
-  /// A network of the zoo, or a `transformer:...`, with the data that it is usually trained on (docs/networks.md):
-  /// input (unless one is given), classes, and samples an epoch.
+  /// Blocks, 1..5, of a `cifar_cnn:depth=3,base_filters=32`; empty for other networks, and while its name lacks them.
+  [[nodiscard]] std::optional<int> depth() const;
+  /// Channels of its first block, 1..65536.
+  [[nodiscard]] std::optional<int> base_filters() const;
+
+  /// A network of the zoo, or one whose name states its sizes, with the data that it is usually trained on
+  /// (docs/networks.md): input (unless one is given), classes, and samples an epoch.
   /// @throws InputError for a name that is not known, or a batch or input out of range
   [[nodiscard]] static Workload zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input = {});
 
@@ -98,9 +105,10 @@ struct PERFPRED_API Workload {
 [[nodiscard]] PERFPRED_API std::string shape_text(const std::vector<std::int64_t>& shape);  ///< inverse of parse_shape
 
 /// A workload with one field, named as in keys and tables, replaced. Another network brings the input, classes and
-/// samples an epoch that it is usually trained on, and has no depth and base_filters; set the network first.
-/// @throws InputError if there is no such field, the text is not a value of it or out of its range, or the
-/// network is not known
+/// samples an epoch that it is usually trained on; all of `cifar_cnn` count as one here, and its name alone leaves
+/// depth and base_filters as they are. Set the network first.
+/// @throws InputError if there is no such field, the network lacks it, the text is not a value of it or out of its
+/// range, or the network is not known
 [[nodiscard]] PERFPRED_API Workload with_field(Workload workload, std::string_view field, std::string_view text);
 
 /// A field's value as text, as in keys and tables. @throws InputError if there is no such field

@@ -26,13 +26,6 @@ constexpr std::array<FlagWord, 4> flag_words = {{{"unstable", &AggregateFlags::u
                                                  {"diverged", &AggregateFlags::diverged},
                                                  {"oom", &AggregateFlags::oom}}};
 
-/// The columns of the reference collection first, then the workload's other fields, then ours.
-constexpr std::array<std::string_view, 28> order = {
-    "depth",        "base_filters", "batch_size",     "params",     "n",       "steps_per_epoch", "avg_time_mean",
-    "avg_time_std", "thr_mean",     "thr_std",        "acc_mean",   "acc_std", "network",         "input",
-    "classes",      "train_images", "optimizer",      "precision",  "layout",  "cuda_graph",      "device",
-    "threads",      "attention",    "optimizer_impl", "n_rejected", "flags",   "epoch_rel_sem",   "env"};
-
 /// Columns of numbers that may be empty, and what requires a value.
 struct NumberColumn {
   std::string_view name;
@@ -40,6 +33,7 @@ struct NumberColumn {
   enum class With { runs, accuracy, nothing } with;
 };
 
+/// Those of the reference collection, then ours.
 constexpr std::array<NumberColumn, 7> number_columns = {
     {{"avg_time_mean", &AggregateRow::avg_time_mean, NumberColumn::With::runs},
      {"avg_time_std", &AggregateRow::avg_time_std, NumberColumn::With::runs},
@@ -50,50 +44,85 @@ constexpr std::array<NumberColumn, 7> number_columns = {
      {"epoch_rel_sem", &AggregateRow::epoch_rel_sem, NumberColumn::With::nothing}}};
 constexpr double rounding = 1.01;  // of means and deviations that were written with few digits
 
-std::int64_t count(const CsvReader& csv, const CsvColumn& column) {
-  const std::int64_t value = csv.integer(column);
-  if (value < 0) throw_bad_value(csv.place(column.name), csv.text(column), "zero or more");
+std::int64_t count(std::string_view text, const ValuePlace& place) {
+  const std::int64_t value = parse_integer(text, place);
+  if (value < 0) throw_bad_value(place, text, "zero or more");
   return value;
+}
+
+void read_flags(AggregateRow& row, std::string_view text, const ValuePlace& place) {
+  try {
+    row.flags = AggregateFlags::parse(text);
+  } catch (const InputError& error) {
+    throw InputError(place.prefix() + error.what());
+  }
+}
+
+using R = AggregateRow;
+
+Columns<R> figure_columns(bool of_reference) {
+  Columns<R> columns;
+  for (const NumberColumn& column : number_columns) {
+    if ((column.with != NumberColumn::With::nothing) != of_reference) continue;
+    columns.push_back(number_column(column.name, column.value, parse_finite, of_reference));
+  }
+  return columns;
+}
+
+/// The row's own columns of the reference collection, all mandatory.
+Columns<R> reference_columns() {
+  Columns<R> columns = {
+      {"params", [](R& r, std::string_view t, const ValuePlace& p) { r.params = parse_positive_integer(t, p); },
+       [](const R& r) { return std::to_string(r.params); }, false, true},
+      {"n", [](R& r, std::string_view t, const ValuePlace& p) { r.n = count(t, p); },
+       [](const R& r) { return std::to_string(r.n); }, false, true},
+      {"steps_per_epoch",
+       [](R& r, std::string_view t, const ValuePlace& p) { r.steps_per_epoch = parse_positive_integer(t, p); },
+       [](const R& r) { return std::to_string(r.steps_per_epoch); }, false, true}};
+  const Columns<R> figures = figure_columns(true);
+  columns.insert(columns.end(), figures.begin(), figures.end());
+  return columns;
+}
+
+Columns<R> our_columns() {
+  Columns<R> columns = {
+      {"n_rejected", [](R& r, std::string_view t, const ValuePlace& p) { r.n_rejected = t.empty() ? 0 : count(t, p); },
+       [](const R& r) { return std::to_string(r.n_rejected); }},
+      {"flags", read_flags, [](const R& r) { return r.flags.text(); }, true}};
+  const Columns<R> figures = figure_columns(false);
+  columns.insert(columns.end(), figures.begin(), figures.end());
+  columns.push_back(text_column("env", &R::env));
+  return columns;
+}
+
+/// A row's own columns.
+const Columns<R>& own_columns() {
+  static const Columns<R> columns = [] {
+    Columns<R> own = reference_columns();
+    const Columns<R> ours = our_columns();
+    own.insert(own.end(), ours.begin(), ours.end());
+    return own;
+  }();
+  return columns;
+}
+
+/// All columns, in the order of runs_agg.csv.
+const Columns<R>& aggregate_columns() {
+  static const Columns<R> columns = with_workload(&R::workload, {}, reference_columns(), our_columns());
+  return columns;
 }
 
 class AggregateReader {
  public:
   explicit AggregateReader(const std::string& path)
-      : csv_(path),
-        workload_(csv_, unstated_workload()),
-        params_(csv_.required("params")),
-        n_(csv_.required("n")),
-        steps_(csv_.required("steps_per_epoch")),
-        n_rejected_(csv_.optional("n_rejected")),
-        flags_(csv_.optional("flags")),
-        env_(csv_.optional("env")) {
-    for (const std::string_view name : {"depth", "base_filters", "batch_size"}) (void)csv_.required(name);
-    for (const NumberColumn& column : number_columns) {
-      const bool ours = column.with == NumberColumn::With::nothing;  // which the reference collection lacks
-      numbers_.push_back(ours ? csv_.optional(column.name) : csv_.required(column.name));
-    }
-  }
+      : csv_(path), workload_(csv_, unstated_workload(), true), own_(csv_, own_columns()) {}
 
   [[nodiscard]] bool next() { return csv_.next(); }
 
   [[nodiscard]] AggregateRow row() const {
     AggregateRow row;
     row.workload = workload_.read(csv_);
-    row.env = csv_.text(env_);
-    row.params = csv_.positive_integer(params_);
-    row.n = count(csv_, n_);
-    row.steps_per_epoch = csv_.positive_integer(steps_);
-    for (std::size_t i = 0; i < numbers_.size(); ++i) {
-      if (const std::string_view text = csv_.text(numbers_[i]); !text.empty()) {
-        row.*number_columns[i].value = parse_finite(text, csv_.place(numbers_[i].name));
-      }
-    }
-    if (!csv_.text(n_rejected_).empty()) row.n_rejected = count(csv_, n_rejected_);
-    try {
-      row.flags = AggregateFlags::parse(csv_.text(flags_));
-    } catch (const InputError& error) {
-      refuse(error.what());
-    }
+    own_.read(csv_, row);
     check(row);
     return row;
   }
@@ -117,25 +146,8 @@ class AggregateReader {
 
   CsvReader csv_;
   WorkloadReader workload_;
-  CsvColumn params_, n_, steps_, n_rejected_, flags_, env_;
-  std::vector<CsvColumn> numbers_;
+  TableReader<AggregateRow> own_;
 };
-
-std::string field_text(const AggregateRow& row, std::string_view name) {
-  if (name == "params") return std::to_string(row.params);
-  if (name == "n") return std::to_string(row.n);
-  if (name == "steps_per_epoch") return std::to_string(row.steps_per_epoch);
-  if (name == "n_rejected") return std::to_string(row.n_rejected);
-  if (name == "flags") return row.flags.text();
-  if (name == "env") return row.env;
-  for (const NumberColumn& column : number_columns) {
-    if (column.name == name) return number_text(row.*column.value);
-  }
-  for (const WorkloadColumn& column : workload_columns()) {
-    if (column.name == name) return column.get(row.workload);
-  }
-  throw Error(fmt::format("runs_agg.csv has no column {}", name));
-}
 
 }  // namespace
 
@@ -206,13 +218,8 @@ std::vector<AggregateRow> read_aggregate(const std::string& path) {
 
 void write_aggregate(const std::string& path, const std::vector<AggregateRow>& rows) {
   AtomicFile file(path);
-  const std::vector<std::string> header(order.begin(), order.end());
-  file.write(csv_line(header));
-  std::vector<std::string> fields(order.size());
-  for (const AggregateRow& row : rows) {
-    for (std::size_t i = 0; i < order.size(); ++i) fields[i] = field_text(row, order[i]);
-    file.write(csv_line(fields));
-  }
+  file.write(csv_line(names_of(aggregate_columns())));
+  for (const AggregateRow& row : rows) file.write(csv_line(fields_of(aggregate_columns(), row)));
   file.commit();
 }
 

@@ -147,7 +147,9 @@ std::vector<AggregateRow> Aggregator::rows() const {
     if (group.time.n + group.n_rejected > 0) rows.push_back(group.row());
   }
   std::sort(rows.begin(), rows.end(), [](const AggregateRow& a, const AggregateRow& b) {
-    const auto sizes = [](const Workload& w) { return std::tie(w.network, w.depth, w.base_filters, w.batch_size); };
+    const auto sizes = [](const Workload& w) {
+      return std::tuple(w.network.family(), w.depth(), w.base_filters(), w.batch_size);
+    };
     if (sizes(a.workload) != sizes(b.workload)) return sizes(a.workload) < sizes(b.workload);
     const auto texts = [](const AggregateRow& row) { return std::pair(row.workload.key(), row.env); };
     return texts(a) < texts(b);

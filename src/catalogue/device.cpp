@@ -6,14 +6,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <unordered_map>
 #include <utility>
 
 #include "catalogue/device_table.h"
 #include "catalogue/embedded_devices.h"
-#include "text/csv.h"
+#include "text/column.h"
 #include "text/enum_names.h"
 #include "text/nearest_name.h"
 
@@ -38,28 +37,13 @@ std::vector<std::string> split_aliases(std::string_view text) {
   return aliases;
 }
 
-struct DeviceColumn {
-  std::string_view name;
-  void (*set)(Device& device, std::string_view text, const ValuePlace& place);
-  std::string (*get)(const Device& device);
-};
-
-template <std::string Device::*member>
-constexpr DeviceColumn text_column(std::string_view name) {
-  return {name, [](Device& d, std::string_view t, const ValuePlace&) { d.*member = t; },
-          [](const Device& d) { return d.*member; }};
-}
-
-/// @tparam most  of real devices, with room; more is taken for a wrong unit
-template <std::optional<double> Device::*member, int most>
-constexpr DeviceColumn number_column(std::string_view name) {
-  return {name,
-          [](Device& d, std::string_view t, const ValuePlace& p) {
-            if (t.empty()) return;
-            d.*member = parse_positive(t, p);
-            if (d.*member > most) throw_bad_value(p, t, fmt::format("at most {}; is the unit right?", most));
-          },
-          [](const Device& d) { return number_text(d.*member); }};
+/// @param most  of real devices, with room; more is taken for a wrong unit
+Column<Device> number(std::string_view name, std::optional<double> Device::*member, int most) {
+  return number_column(name, member, [most](std::string_view text, const ValuePlace& place) {
+    const double value = parse_positive(text, place);
+    if (value > most) throw_bad_value(place, text, fmt::format("at most {}; is the unit right?", most));
+    return value;
+  });
 }
 
 void set_kind(Device& device, std::string_view text, const ValuePlace& place) {
@@ -69,31 +53,35 @@ void set_kind(Device& device, std::string_view text, const ValuePlace& place) {
   device.kind = *kind;
 }
 
-constexpr std::array<DeviceColumn, 22> columns = {{
-    text_column<&Device::name>("name"),
-    {"aliases", [](Device& d, std::string_view t, const ValuePlace&) { d.aliases = split_aliases(t); },
-     [](const Device& d) { return fmt::format("{}", fmt::join(d.aliases, "|")); }},
-    {"kind", set_kind, [](const Device& d) { return std::string(to_string(d.kind)); }},
-    text_column<&Device::vendor>("vendor"),
-    text_column<&Device::arch>("arch"),
-    number_column<&Device::year, 2100>("year"),
-    number_column<&Device::fp64_tflops, 1000>("fp64_tflops"),
-    number_column<&Device::fp32_tflops, 1000>("fp32_tflops"),
-    number_column<&Device::tf32_tflops, 5000>("tf32_tflops"),
-    number_column<&Device::bf16_tflops, 10000>("bf16_tflops"),
-    number_column<&Device::fp16_tflops, 10000>("fp16_tflops"),
-    number_column<&Device::fp64_vector_tflops, 1000>("fp64_vector_tflops"),
-    number_column<&Device::fp32_vector_tflops, 1000>("fp32_vector_tflops"),
-    number_column<&Device::fp16_vector_tflops, 1000>("fp16_vector_tflops"),
-    number_column<&Device::mem_gb, 2000>("mem_gb"),
-    number_column<&Device::mem_bw_gbs, 100000>("mem_bw_gbs"),
-    number_column<&Device::l2_mb, 10000>("l2_mb"),
-    number_column<&Device::sms, 10000>("sms"),
-    number_column<&Device::boost_mhz, 10000>("boost_mhz"),
-    number_column<&Device::tdp_w, 10000>("tdp_w"),
-    number_column<&Device::launch_us, 1000>("launch_us"),
-    text_column<&Device::source>("source"),
-}};
+/// The table of devices.csv.
+const Columns<Device>& columns() {
+  static const Columns<Device> all = {
+      text_column("name", &Device::name, true),
+      {"aliases", [](Device& d, std::string_view t, const ValuePlace&) { d.aliases = split_aliases(t); },
+       [](const Device& d) { return fmt::format("{}", fmt::join(d.aliases, "|")); }},
+      {"kind", set_kind, [](const Device& d) { return std::string(to_string(d.kind)); }},
+      text_column("vendor", &Device::vendor),
+      text_column("arch", &Device::arch),
+      number("year", &Device::year, 2100),
+      number("fp64_tflops", &Device::fp64_tflops, 1000),
+      number("fp32_tflops", &Device::fp32_tflops, 1000),
+      number("tf32_tflops", &Device::tf32_tflops, 5000),
+      number("bf16_tflops", &Device::bf16_tflops, 10000),
+      number("fp16_tflops", &Device::fp16_tflops, 10000),
+      number("fp64_vector_tflops", &Device::fp64_vector_tflops, 1000),
+      number("fp32_vector_tflops", &Device::fp32_vector_tflops, 1000),
+      number("fp16_vector_tflops", &Device::fp16_vector_tflops, 1000),
+      number("mem_gb", &Device::mem_gb, 2000),
+      number("mem_bw_gbs", &Device::mem_bw_gbs, 100000),
+      number("l2_mb", &Device::l2_mb, 10000),
+      number("sms", &Device::sms, 10000),
+      number("boost_mhz", &Device::boost_mhz, 10000),
+      number("tdp_w", &Device::tdp_w, 10000),
+      number("launch_us", &Device::launch_us, 1000),
+      text_column("source", &Device::source),
+  };
+  return all;
+}
 
 /// @throws InputError for a user's device whose name files cannot hold, or means another device
 void check_name(const Device& device, const ValuePlace& place) {
@@ -126,7 +114,7 @@ void check_balance(const Device& device, const ValuePlace& place) {
 
 /// Its fields, as if they were read from a user's file. @throws InputError
 void check_device(const Device& device) {
-  for (const DeviceColumn& column : columns) {
+  for (const Column<Device>& column : columns()) {
     Device unused;
     column.set(unused, column.get(device), {{}, 0, column.name});
   }
@@ -135,16 +123,11 @@ void check_device(const Device& device) {
 
 /// @param own  the file is the user's: names are checked against the built-in catalogue
 std::vector<Device> read_devices(CsvReader csv, bool own = false) {
-  std::vector<CsvColumn> fields;
-  for (const DeviceColumn& column : columns) {
-    fields.push_back(column.name == "name" ? csv.required(column.name) : csv.optional(column.name));
-  }
+  const TableReader<Device> table(csv, columns());
   std::vector<Device> devices;
   while (csv.next()) {
     Device device;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      columns[i].set(device, csv.text(fields[i]), csv.place(columns[i].name));
-    }
+    table.read(csv, device);
     if (own) check_name(device, csv.place("name"));
     const auto same = [&device](const Device& other) { return bare(other.name) == bare(device.name); };
     if (std::any_of(devices.begin(), devices.end(), same)) {
@@ -361,19 +344,11 @@ std::string peak_precisions(const Device& device) {
 }
 
 const std::vector<std::string>& device_columns() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const DeviceColumn& column : columns) all.emplace_back(column.name);
-    return all;
-  }();
+  static const std::vector<std::string> names = names_of(columns());
   return names;
 }
 
-std::vector<std::string> device_fields(const Device& device) {
-  std::vector<std::string> fields;
-  for (const DeviceColumn& column : columns) fields.push_back(column.get(device));
-  return fields;
-}
+std::vector<std::string> device_fields(const Device& device) { return fields_of(columns(), device); }
 
 const std::string& cpu_model_name() {
   static const std::string name = []() -> std::string {  // every prediction asks for it

@@ -19,9 +19,7 @@ double images_per_sec(const AggregateRow& row) {
   return ThroughputDeriver(row.workload.train_images).derive(*row.avg_time_mean);
 }
 
-bool same_architecture(const Workload& a, const Workload& b) {
-  return a.network == b.network && a.depth == b.depth && a.base_filters == b.base_filters && a.input == b.input;
-}
+bool same_architecture(const Workload& a, const Workload& b) { return a.network == b.network && a.input == b.input; }
 
 double nearest_batch_log_time(std::span<const AggregateRow> rows, const Workload& asked) {
   std::map<double, std::pair<double, double>> by_batch;  // log batch -> sum of log time, count

@@ -18,19 +18,20 @@ namespace perfpred {
 namespace {
 
 std::string left_out_name(Protocol protocol, const Workload& workload) {
-  if (protocol == Protocol::lono) return fmt::format("network={}", workload.network);
-  if (!workload.depth || !workload.base_filters) {
-    if (protocol == Protocol::loao) return fmt::format("network={}", workload.network);
+  if (protocol == Protocol::lono) return fmt::format("network={}", workload.network.family());
+  const auto depth = workload.depth(), base_filters = workload.base_filters();
+  if (!depth || !base_filters) {
+    if (protocol == Protocol::loao) return fmt::format("network={}", workload.network.family());
     throw InputError(fmt::format(
         "protocols that leave a depth or width out take cifar_cnn rows only; {} is another network", workload.network));
   }
   switch (protocol) {
     case Protocol::loao:
-      return fmt::format("depth={};base_filters={}", *workload.depth, *workload.base_filters);
+      return fmt::format("depth={};base_filters={}", *depth, *base_filters);
     case Protocol::lodo:
-      return fmt::format("depth={}", *workload.depth);
+      return fmt::format("depth={}", *depth);
     default:
-      return fmt::format("base_filters={}", *workload.base_filters);
+      return fmt::format("base_filters={}", *base_filters);
   }
 }
 

@@ -65,7 +65,7 @@ class SplitLine {
     }
     return [depth = csv_.positive_integer(depth_), width = csv_.positive_integer(base_filters_),
             batch = csv_.positive_integer(batch_size_)](const Workload& workload) {
-      return workload.depth == depth && workload.base_filters == width && workload.batch_size == batch;
+      return workload.depth() == depth && workload.base_filters() == width && workload.batch_size == batch;
     };
   }
 

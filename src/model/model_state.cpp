@@ -8,6 +8,7 @@
 #include "model/lognormal.h"
 #include "text/hash.h"
 #include "text/parse.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -29,9 +30,14 @@ constexpr std::array group_reasons = {DomainViolation::other_device, DomainViola
 
 /// Which of these properties two workloads share, in the same order, so that such lists compare by closeness.
 std::array<bool, group_reasons.size()> agreement(const Workload& a, const Workload& b) {
-  return {a.device == b.device && a.threads == b.threads, a.precision == b.precision,
-          a.optimizer == b.optimizer && a.optimizer_impl == b.optimizer_impl,
-          a.layout == b.layout && a.cuda_graph == b.cuda_graph && a.attention == b.attention};
+  std::array<bool, group_reasons.size()> agree;
+  agree.fill(true);
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (column.how == DomainViolation::none || column.equal(a, b)) continue;
+    const auto* property = std::find(group_reasons.begin(), group_reasons.end(), column.how);
+    agree.at(static_cast<std::size_t>(property - group_reasons.begin())) = false;
+  }
+  return agree;
 }
 
 /// Whether no row of the group is of the workload's network, device, precision ...
@@ -59,12 +65,21 @@ bool same_group(const Workload& a, const Workload& b) {
 }
 
 std::string group_text(const Workload& workload) {
-  const std::string threads = workload.threads ? fmt::format(", {} threads", *workload.threads) : "";
-  return fmt::format("the group of device \"{}\"{}, {}, {}{}, {}{}{}", shown(workload.device), threads,
-                     to_string(workload.precision), to_string(workload.optimizer),
-                     workload.optimizer_impl == OptimizerImpl::foreach ? " (foreach)" : "", to_string(workload.layout),
-                     workload.cuda_graph ? ", CUDA graph" : "",
-                     workload.attention == Attention::eager ? ", eager attention" : "");
+  std::string text = "the group of";
+  for (const DomainViolation property : group_reasons) {
+    for (const WorkloadColumn& column : workload_columns()) {
+      const std::string value = column.get(workload);
+      if (column.how != property || value.empty() || value == "0" || value == column.usual) continue;
+      if (column.name == "device") {
+        text += fmt::format(" device \"{}\"", shown(value));
+      } else if (column.is_text && !column.usual) {
+        text += ", " + value;
+      } else {
+        text += fmt::format(", {} {}", value, column.name);
+      }
+    }
+  }
+  return text;
 }
 
 void Range::add(double value) {
@@ -73,16 +88,16 @@ void Range::add(double value) {
 }
 
 void Group::cover(const Workload& workload, bool modelled) {
-  NetworkRows& rows = networks[workload.network];
+  NetworkRows& rows = networks[std::string(workload.network.family())];
   rows.modelled = modelled;
-  if (workload.depth) rows.depth.add(*workload.depth);
-  if (workload.base_filters) rows.base_filters.add(*workload.base_filters);
+  if (const auto depth = workload.depth()) rows.depth.add(*depth);
+  if (const auto base_filters = workload.base_filters()) rows.base_filters.add(*base_filters);
   rows.batch_size.add(static_cast<double>(workload.batch_size));
   rows.sample.add(sample_size(workload));
 }
 
 bool Group::models(const Workload& workload) const {
-  const auto rows = networks.find(workload.network);
+  const auto rows = networks.find(workload.network.family());
   return rows != networks.end() && rows->second.modelled;
 }
 
@@ -90,12 +105,12 @@ DomainViolation Group::reason(const Workload& workload) const {
   const auto agree = agreement(workload, example);
   const auto differs = std::find(agree.begin(), agree.end(), false);
   if (differs != agree.end()) return group_reasons[static_cast<std::size_t>(differs - agree.begin())];
-  const auto network = networks.find(workload.network);
+  const auto network = networks.find(workload.network.family());
   if (network == networks.end()) return DomainViolation::other_network;
   const NetworkRows& rows = network->second;
-  if (workload.depth && !rows.depth.contains(*workload.depth)) return DomainViolation::depth_out_of_range;
-  if (workload.base_filters && !rows.base_filters.contains(*workload.base_filters))
-    return DomainViolation::width_out_of_range;
+  const auto depth = workload.depth(), base_filters = workload.base_filters();
+  if (depth && !rows.depth.contains(*depth)) return DomainViolation::depth_out_of_range;
+  if (base_filters && !rows.base_filters.contains(*base_filters)) return DomainViolation::width_out_of_range;
   if (!rows.batch_size.contains(static_cast<double>(workload.batch_size))) return DomainViolation::batch_out_of_range;
   if (!rows.sample.contains(sample_size(workload))) return DomainViolation::size_out_of_range;
   return DomainViolation::none;
@@ -103,11 +118,12 @@ DomainViolation Group::reason(const Workload& workload) const {
 
 double Group::least_half_width(const Workload& workload, DomainViolation reason) const {
   if (reason == DomainViolation::none) return 0;
-  const auto network = networks.find(workload.network);
+  const auto network = networks.find(workload.network.family());
   if (network == networks.end()) return other_network_half_width;
   const NetworkRows& rows = network->second;
-  const bool foreign = is_of_other_rows(reason) || (workload.depth && rows.depth.is_one_other_than(*workload.depth)) ||
-                       (workload.base_filters && rows.base_filters.is_one_other_than(*workload.base_filters)) ||
+  const auto depth = workload.depth(), base_filters = workload.base_filters();
+  const bool foreign = is_of_other_rows(reason) || (depth && rows.depth.is_one_other_than(*depth)) ||
+                       (base_filters && rows.base_filters.is_one_other_than(*base_filters)) ||
                        rows.batch_size.is_one_other_than(static_cast<double>(workload.batch_size)) ||
                        rows.sample.is_one_other_than(sample_size(workload));
   return foreign ? foreign_half_width : 0;

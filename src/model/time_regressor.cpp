@@ -46,7 +46,7 @@ std::vector<std::pair<Workload, TrainingTable>> tables_of(const std::vector<Aggr
 }
 
 /// Networks that the hybrid's cost model has in closed form.
-bool is_of_family(const Workload& workload) { return workload.depth.has_value(); }
+bool is_of_family(const Workload& workload) { return workload.depth().has_value(); }
 
 /// Adds a group with its rows, and fits the state's kind of model on those that it models.
 /// @param op_model  whether the op model can predict the group, too

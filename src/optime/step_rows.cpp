@@ -259,7 +259,7 @@ std::variant<StepRow, Unscored> row_of_run(const AggregateRow& run, const Device
   StepRow row;
   row.source = "runs";
   row.gpu = workload.device;
-  row.model = workload.network;
+  row.model = workload.network.family();
   row.precision = std::string(to_string(workload.precision)) + (workload.layout == Layout::nhwc ? "-nhwc" : "");
   row.batch = workload.batch_size;
   row.sec = *run.avg_time_mean / static_cast<double>(run.steps_per_epoch);
@@ -271,8 +271,8 @@ std::variant<StepRow, Unscored> row_of_run(const AggregateRow& run, const Device
     return Unscored::unknown_network;
   }
   row.machine.layout = workload.layout;
-  row.network = {workload.network, workload.input.back()};
-  row.network_family = family_of(workload.network);
+  row.network = {row.model, workload.input.back()};
+  row.network_family = family_of(row.model);
   return row;
 }
 

@@ -195,9 +195,9 @@ AssignmentProblem to_problem(std::span<const PlanCandidate> candidates, const Pl
       if (!candidate[d]) continue;
       job[d] = PlanItem{cost_of(*candidate[d], request), candidate[d]->value};
       const Workload& workload = candidate[d]->workload;
-      if (!covers || !workload.depth) continue;
-      const auto filters = covers_depth ? std::nullopt : std::optional<int>(workload.base_filters);
-      problem.group[j] = groups.emplace(std::pair(*workload.depth, filters), groups.size()).first->second;
+      if (!covers || !workload.depth()) continue;
+      const auto filters = covers_depth ? std::nullopt : std::optional<int>(workload.base_filters());
+      problem.group[j] = groups.emplace(std::pair(*workload.depth(), filters), groups.size()).first->second;
     }
   }
   if (covers && groups.empty() && !candidates.empty()) {

@@ -42,105 +42,74 @@ std::string epoch_times_text(const Run& run) {
   return text + "]";
 }
 
-template <std::string Run::*member>
-RunColumn text_column(std::string_view name, bool mandatory = false) {
-  return {name,
-          mandatory,
-          true,
-          nullptr,
-          [](Run& r, std::string_view t, const ValuePlace&) { r.*member = t; },
-          [](const Run& r) { return r.*member; }};
+Column<Run> text(std::string_view name, std::string Run::*member, bool required = false) {
+  return text_column(name, member, required);
 }
 
-template <std::optional<double> Run::*member>
-RunColumn number_column(std::string_view name, bool mandatory = false) {
-  return {name,
-          mandatory,
-          false,
-          nullptr,
-          [](Run& r, std::string_view t, const ValuePlace& p) {
-            r.*member = t.empty() ? std::nullopt : std::optional(parse_non_negative(t, p));
-          },
-          [](const Run& r) { return number_text(r.*member); },
-          member};
+Column<Run> number(std::string_view name, std::optional<double> Run::*member, bool required = false) {
+  return number_column(name, member, parse_non_negative, required);
 }
 
-RunColumn drift_column() {
-  return {"drift",
-          false,
-          false,
-          nullptr,
-          [](Run& r, std::string_view t, const ValuePlace& p) {
-            r.drift = t.empty() ? std::nullopt : std::optional(parse_flag(t, p));
-          },
-          [](const Run& r) {
-            return std::string(!r.drift ? "" : *r.drift ? "1" : "0");
-          }};
+void read_drift(Run& run, std::string_view text, const ValuePlace& place) {
+  run.drift = text.empty() ? std::nullopt : std::optional(parse_flag(text, place));
 }
 
-RunColumn workload_column(const WorkloadColumn& field, bool mandatory) {
-  constexpr std::array<std::string_view, 7> numbers = {"depth",        "base_filters", "batch_size", "classes",
-                                                       "train_images", "cuda_graph",   "threads"};
-  const bool text = std::find(numbers.begin(), numbers.end(), field.name) == numbers.end();
-  return {field.name, mandatory, text, &field};
+/// The run's own columns of the reference collection, all mandatory: those before the sizes of its workload ...
+const Columns<Run>& first_columns() {
+  static const Columns<Run> columns = {text("timestamp_utc", &Run::timestamp_utc, true),
+                                       text("framework", &Run::framework, true)};
+  return columns;
 }
 
-std::vector<RunColumn> make_table() {
-  // The eleven columns of the reference collection, all mandatory.
-  std::vector<RunColumn> table = {text_column<&Run::timestamp_utc>("timestamp_utc", true),
-                                  text_column<&Run::framework>("framework", true)};
-  constexpr std::array<std::string_view, 3> sizes = {"depth", "base_filters", "batch_size"};
-  std::vector<RunColumn> other_fields;
-  for (const WorkloadColumn& field : workload_columns()) {
-    const bool mandatory = std::find(sizes.begin(), sizes.end(), field.name) != sizes.end();
-    (mandatory ? table : other_fields).push_back(workload_column(field, mandatory));
-  }
-  const std::vector<RunColumn> results = {
-      {"epochs", true, false, nullptr, [](Run& r, std::string_view t, const ValuePlace& p) { r.epochs = count(t, p); },
-       [](const Run& r) { return std::to_string(r.epochs); }},
-      {"params", true, false, nullptr,
-       [](Run& r, std::string_view t, const ValuePlace& p) { r.params = parse_positive_integer(t, p); },
-       [](const Run& r) { return std::to_string(r.params); }},
-      {"epoch_times_json", true, false, nullptr,
+/// ... and those behind them.
+const Columns<Run>& result_columns() {
+  static const Columns<Run> columns = {
+      {"epochs", [](Run& r, std::string_view t, const ValuePlace& p) { r.epochs = count(t, p); },
+       [](const Run& r) { return std::to_string(r.epochs); }, false, true},
+      {"params", [](Run& r, std::string_view t, const ValuePlace& p) { r.params = parse_positive_integer(t, p); },
+       [](const Run& r) { return std::to_string(r.params); }, false, true},
+      {"epoch_times_json",
        [](Run& r, std::string_view t, const ValuePlace& p) { parse_seconds_list(t, p, r.epoch_times); },
-       epoch_times_text},
-      number_column<&Run::avg_time_sec>("avg_time_sec", true),
-      number_column<&Run::images_per_sec>("images_per_sec", true),
-      number_column<&Run::test_acc>("test_acc", true),
+       epoch_times_text, false, true},
+      number("avg_time_sec", &Run::avg_time_sec, true),
+      number("images_per_sec", &Run::images_per_sec, true),
+      number("test_acc", &Run::test_acc, true),
   };
-  table.insert(table.end(), results.begin(), results.end());
-  table.insert(table.end(), other_fields.begin(), other_fields.end());
-  const std::vector<RunColumn> ours = {
-      text_column<&Run::env>("env"),
-      text_column<&Run::host>("host"),
-      text_column<&Run::driver>("driver"),
-      text_column<&Run::cuda>("cuda"),
-      text_column<&Run::cudnn>("cudnn"),
-      number_column<&Run::step_p05_ms>("step_p05_ms"),
-      number_column<&Run::step_p50_ms>("step_p50_ms"),
-      number_column<&Run::step_p95_ms>("step_p95_ms"),
-      number_column<&Run::clock_mhz>("clock_mhz"),
-      number_column<&Run::mem_free_mb>("mem_free_mb"),
-      number_column<&Run::peak_mem_mb>("peak_mem_mb"),
-      number_column<&Run::load>("load"),
-      {"timing", false, true, nullptr,
-       [](Run& r, std::string_view t, const ValuePlace& p) { r.timing = parse_word<Timing>(timings, t, p); },
-       [](const Run& r) { return std::string(to_string(r.timing)); }},
-      {"outcome", false, true, nullptr,
+  return columns;
+}
+
+const Columns<Run>& our_columns() {
+  static const Columns<Run> columns = {
+      text("env", &Run::env),
+      text("host", &Run::host),
+      text("driver", &Run::driver),
+      text("cuda", &Run::cuda),
+      text("cudnn", &Run::cudnn),
+      number("step_p05_ms", &Run::step_p05_ms),
+      number("step_p50_ms", &Run::step_p50_ms),
+      number("step_p95_ms", &Run::step_p95_ms),
+      number("clock_mhz", &Run::clock_mhz),
+      number("mem_free_mb", &Run::mem_free_mb),
+      number("peak_mem_mb", &Run::peak_mem_mb),
+      number("load", &Run::load),
+      {"timing", [](Run& r, std::string_view t, const ValuePlace& p) { r.timing = parse_word<Timing>(timings, t, p); },
+       [](const Run& r) { return std::string(to_string(r.timing)); }, true},
+      {"outcome",
        [](Run& r, std::string_view t, const ValuePlace& p) { r.outcome = parse_word<Outcome>(outcomes, t, p); },
-       [](const Run& r) { return std::string(to_string(r.outcome)); }},
-      text_column<&Run::note>("note"),
-      number_column<&Run::peak_reserved_mb>("peak_reserved_mb"),
-      number_column<&Run::cuda_graph_speedup>("cuda_graph_speedup"),
-      number_column<&Run::host_p50_ms>("host_p50_ms"),
-      number_column<&Run::step_cv>("step_cv"),
-      number_column<&Run::epoch_rel_sem>("epoch_rel_sem"),
-      number_column<&Run::clock_p05_mhz>("clock_p05_mhz"),
-      number_column<&Run::clock_p95_mhz>("clock_p95_mhz"),
-      drift_column(),
+       [](const Run& r) { return std::string(to_string(r.outcome)); }, true},
+      text("note", &Run::note),
+      number("peak_reserved_mb", &Run::peak_reserved_mb),
+      number("cuda_graph_speedup", &Run::cuda_graph_speedup),
+      number("host_p50_ms", &Run::host_p50_ms),
+      number("step_cv", &Run::step_cv),
+      number("epoch_rel_sem", &Run::epoch_rel_sem),
+      number("clock_p05_mhz", &Run::clock_p05_mhz),
+      number("clock_p95_mhz", &Run::clock_p95_mhz),
+      {"drift", read_drift, [](const Run& r) { return std::string(!r.drift   ? ""
+                                                                  : *r.drift ? "1"
+                                                                             : "0"); }},
   };
-  table.insert(table.end(), ours.begin(), ours.end());
-  return table;
+  return columns;
 }
 
 void check(const Run& run, ValuePlace place) {
@@ -163,24 +132,32 @@ void check(const Run& run, ValuePlace place) {
 std::string_view to_string(Timing timing) { return timings.at(static_cast<std::size_t>(timing)); }
 std::string_view to_string(Outcome outcome) { return outcomes.at(static_cast<std::size_t>(outcome)); }
 
-const std::vector<RunColumn>& run_table() {
-  static const std::vector<RunColumn> table = make_table();
+const Columns<Run>& run_table() {
+  static const Columns<Run> table = with_workload(&Run::workload, first_columns(), result_columns(), our_columns());
   return table;
 }
 
 RunParser::RunParser(const std::vector<std::string>& header, const std::string& where) : width_(header.size()) {
-  for (const RunColumn& column : run_table()) {
-    auto found = std::find(header.begin(), header.end(), column.name);
+  const auto index_of = [&](std::string_view name, bool required) {
+    auto found = std::find(header.begin(), header.end(), name);
     // The reference collection names this column after its framework.
-    if (column.name == "framework" && found == header.end())
-      found = std::find(header.begin(), header.end(), "tf_version");
-    if (found == header.end()) {
-      if (column.mandatory) throw InputError(fmt::format("{}: column \"{}\" is missing", where, column.name));
-      continue;
+    if (name == "framework" && found == header.end()) found = std::find(header.begin(), header.end(), "tf_version");
+    if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
+    if (required) throw InputError(fmt::format("{}: column \"{}\" is missing", where, name));
+    return missing;
+  };
+  for (const WorkloadColumn& column : workload_columns()) {
+    workload_.push_back(index_of(column.name, column.mandatory));
+    if (workload_.back() != missing) grouping_.push_back(workload_.back());
+  }
+  texts_.resize(workload_.size());
+  for (const Columns<Run>* columns : {&first_columns(), &result_columns(), &our_columns()}) {
+    for (const Column<Run>& column : *columns) {
+      const std::size_t index = index_of(column.name, column.required);
+      if (index == missing) continue;
+      rest_.push_back({index, &column});
+      if (column.name == "env") grouping_.push_back(index);
     }
-    const auto index = static_cast<std::size_t>(found - header.begin());
-    (column.workload != nullptr ? workload_ : rest_).push_back({index, &column});
-    if (column.workload != nullptr || column.name == "env") grouping_.push_back(index);
   }
 }
 
@@ -196,15 +173,10 @@ const Run& RunParser::parse(std::span<const std::string_view> fields, ValuePlace
   const auto known = groups_.find(group_text_);
   if (known == groups_.end()) {
     Workload workload = unstated_workload();
-    for (const auto& [i, column] : workload_) {
-      place.name = column->name;
-      if (!fields[i].empty()) column->workload->set(workload, fields[i], place);
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      texts_[i] = workload_[i] == missing ? std::string_view() : fields[workload_[i]];
     }
-    try {
-      workload.validate();
-    } catch (const InputError& error) {
-      throw InputError(place.prefix() + error.what());
-    }
+    set_fields(workload, texts_, place);
     run_.workload = workload;
     group_ = groups_.emplace(group_text_, workloads_.size()).first->second;
     workloads_.push_back(std::move(workload));
@@ -237,28 +209,18 @@ void check_run(const Run& run) {
   if (run.epochs < 0) throw_bad_value({{}, 0, "epochs"}, std::to_string(run.epochs), "a count");
   if (run.params < 1) throw_bad_value({{}, 0, "params"}, std::to_string(run.params), "a positive integer");
   for (const double sec : run.epoch_times) check_number("the time of an epoch", sec);
-  for (const RunColumn& column : run_table()) {
+  for (const Column<Run>& column : run_table()) {
     if (column.number != nullptr && run.*column.number) check_number(column.name, *(run.*column.number));
   }
   check(run, {});
 }
 
 const std::vector<std::string>& run_columns() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const RunColumn& column : run_table()) all.emplace_back(column.name);
-    return all;
-  }();
+  static const std::vector<std::string> names = names_of(run_table());
   return names;
 }
 
-std::vector<std::string> run_fields(const Run& run) {
-  std::vector<std::string> fields;
-  for (const RunColumn& column : run_table()) {
-    fields.push_back(column.workload != nullptr ? column.workload->get(run.workload) : column.get(run));
-  }
-  return fields;
-}
+std::vector<std::string> run_fields(const Run& run) { return fields_of(run_table(), run); }
 
 Run run_from_fields(const std::vector<std::string>& header, const std::vector<std::string>& fields,
                     const std::string& where) {

@@ -83,9 +83,9 @@ std::string run_json(const Run& run) {
   const std::vector<std::string> fields = run_fields(run);
   Json json = Json::object();
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const RunColumn& column = run_table()[i];
+    const Column<Run>& column = run_table()[i];
     Json& value = json[std::string(column.name)];
-    value = column.text ? Json(fields[i]) : Json::parse(fields[i], nullptr, false);
+    value = column.is_text ? Json(fields[i]) : Json::parse(fields[i], nullptr, false);
     if (value.is_discarded()) value = nullptr;  // empty
   }
   return dumped(json);

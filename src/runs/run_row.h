@@ -10,24 +10,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "text/parse.h"
+#include "text/column.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
 
-/// A column of runs.csv: a field of the workload, or one of the run itself.
-struct RunColumn {
-  std::string_view name;
-  bool mandatory = false;
-  bool text = false;                         ///< a text in the JSON of a row, else a number or a list
-  const WorkloadColumn* workload = nullptr;  ///< reads and writes the column if it is a field of the workload, else:
-  void (*set)(Run& run, std::string_view text, const ValuePlace& place) = nullptr;
-  std::string (*get)(const Run& run) = nullptr;
-  std::optional<double> Run::*number = nullptr;  ///< of a column of zero or more
-};
-
 /// All columns, in the order of runs.csv: header, reader, writer and JSON follow this list.
-[[nodiscard]] const std::vector<RunColumn>& run_table();
+[[nodiscard]] const Columns<Run>& run_table();
 
 [[nodiscard]] const std::vector<std::string>& run_columns();    ///< header of runs.csv, in order
 [[nodiscard]] std::vector<std::string> run_fields(const Run&);  ///< a row, unquoted, in that order
@@ -57,12 +46,15 @@ class RunParser {
  private:
   struct Field {
     std::size_t index;
-    const RunColumn* column;
+    const Column<Run>* column;
   };
+  static constexpr auto missing = static_cast<std::size_t>(-1);
 
   std::size_t width_;
-  std::vector<Field> workload_, rest_;
+  std::vector<std::size_t> workload_;  // indices of the fields of a workload
+  std::vector<Field> rest_;
   std::vector<std::size_t> grouping_;  // indices of the columns of the workload, and of env
+  std::vector<std::string_view> texts_;
   Run run_;
   std::string group_text_;
   std::unordered_map<std::string, std::size_t> groups_;

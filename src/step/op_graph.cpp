@@ -318,7 +318,7 @@ std::int64_t OpGraph::activation_bytes() const {
 
 std::int64_t Workload::params() const {
   validate();
-  if (network == "cifar_cnn") return cifar_cnn_params(*this);
+  if (depth()) return cifar_cnn_params(*this);
   return is_file_network(network) ? graph().params() : build_network(*this).params();
 }
 

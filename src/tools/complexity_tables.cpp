@@ -56,7 +56,7 @@ NetworkSteps steps_of(const Workload& workload) {
     of_batch.batch_size = batch;
     return of_batch.graph();
   };
-  return {workload.network, shape_text(workload.input), workload.classes, step};
+  return {std::string(workload.network.family()), shape_text(workload.input), workload.classes, step};
 }
 
 std::vector<std::string> write_complexity_tables(const std::string& folder, std::span<const NetworkSteps> networks,

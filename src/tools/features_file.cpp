@@ -18,7 +18,7 @@ void write_features(const std::string& path, std::span<const AggregateRow> rows,
   file.write(csv_line(names));
   for (const AggregateRow& row : rows) {
     std::vector<std::string> fields = {row.workload.key()};
-    if (row.workload.depth && row.workload.base_filters) {
+    if (row.workload.depth()) {
       for (const double value : features_of(row.workload)) fields.push_back(number_text(value));
     } else {
       fields.resize(fields.size() + feature_names.size());

@@ -14,15 +14,12 @@
 namespace perfpred {
 namespace {
 
-/// A model without rows: Workload() without network, depth and base_filters.
+/// A model without rows: Workload() without network.
 std::vector<Workload> base_workloads(const Workload& example, const std::vector<AggregateRow>& rows) {
   std::vector<Workload> bases = {example};
-  if (rows.empty()) {
-    bases.front().network = "";
-    bases.front().depth = bases.front().base_filters = std::nullopt;
-  }
+  if (rows.empty()) bases.front().network = "";
   for (const AggregateRow& row : rows) {
-    const auto same = [&](const Workload& base) { return base.network == row.workload.network; };
+    const auto same = [&](const Workload& base) { return base.network.family() == row.workload.network.family(); };
     if (std::any_of(bases.begin(), bases.end(), same)) continue;
     bases.push_back(row.workload.trained_like(bases.front()));
     bases.back().batch_size = bases.front().batch_size;
@@ -66,7 +63,7 @@ ModelRequests::ModelRequests(const TimeRegressor& model, std::vector<SweptField>
   bases_ = base_workloads(model.example(), rows);
   unsized_ = bases_;
   for (Workload& base : unsized_) {
-    base.depth = base.base_filters = std::nullopt;
+    base.network = base.network.family();
     base.batch_size = 0;
   }
 }
@@ -88,7 +85,7 @@ std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const 
   }
   if (sweep.empty()) {
     require(fields, "batch_size");
-    if (workloads.front().network == "cifar_cnn") {
+    if (asked_network(bases_, {&fields}) == "cifar_cnn") {
       require(fields, "depth");
       require(fields, "base_filters");
     }

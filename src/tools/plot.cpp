@@ -33,7 +33,7 @@ Quantity throughput_of(std::span<const Workload> workloads) { return {"throughpu
 /// The fields' values; the network if there is no field.
 std::string name_of(const Workload& workload, const WorkloadFields& fields) {
   const std::string label = label_of(workload, fields);
-  return label.empty() ? std::string(workload.network) : label;
+  return label.empty() ? std::string(workload.network.family()) : label;
 }
 
 void sort_by_x(Series& series) {

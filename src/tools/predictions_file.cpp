@@ -16,8 +16,7 @@ namespace perfpred {
 namespace {
 
 std::vector<std::string> header() {
-  std::vector<std::string> names;
-  for (const WorkloadColumn& column : workload_columns()) names.emplace_back(column.name);
+  std::vector<std::string> names = names_of(workload_columns());
   for (const char* name : {"time_sec_p05", "time_sec_p50", "time_sec_p95", "images_per_sec_p05", "images_per_sec_p50",
                            "images_per_sec_p95", "in_domain", "reason"}) {
     names.emplace_back(name);

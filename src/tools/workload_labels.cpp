@@ -15,8 +15,9 @@ WorkloadFields differing_fields(std::span<const Workload> workloads, std::initia
     if (std::find(ignored.begin(), ignored.end(), column.name) != ignored.end()) continue;
     const bool of_network = column.name == "input" || column.name == "classes";
     const bool differs = std::any_of(workloads.begin(), workloads.end(), [&](const Workload& w) {
-      const auto other = std::find_if(workloads.begin(), workloads.end(),
-                                      [&](const Workload& one) { return !of_network || one.network == w.network; });
+      const auto other = std::find_if(workloads.begin(), workloads.end(), [&](const Workload& one) {
+        return !of_network || one.network.family() == w.network.family();
+      });
       return column.get(w) != column.get(*other);
     });
     if (differs) fields.push_back(&column);

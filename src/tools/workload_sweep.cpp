@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "network/zoo/zoo.h"
 #include "step/graph_folder.h"
 #include "text/csv.h"
 #include "workload/moved_workload.h"
@@ -33,11 +34,8 @@ std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) 
 
 std::string joined(const std::vector<std::string>& pieces) { return fmt::format("{}", fmt::join(pieces, ",")); }
 
-/// Fields that a captured step decides.
-bool is_of_step(std::string_view field) { return field == "input" || field == "classes" || field == "optimizer"; }
-
 void check_of_step(std::string_view network, std::string_view field) {
-  if (!is_of_step(field) || !is_captured_step(network)) return;
+  if (!workload_column(field).of_step || !is_captured_step(network)) return;
   throw InputError(fmt::format("{} is given; a captured step has its own", field));
 }
 
@@ -49,20 +47,43 @@ void check_of_step(const CsvReader& csv, std::string_view network) {
 }
 
 /// with_field(), but that threads follow the device unless they are given.
-Workload with_value(std::span<const Workload> bases, const Workload& workload, const std::string& field,
-                    const std::string& value, bool has_threads) {
-  check_of_step(workload.network, field);
+/// @param asked  the network as it was asked for, of which the workload may have more sizes
+Workload with_value(std::span<const Workload> bases, const Workload& workload, const NetworkName& asked,
+                    const std::string& field, const std::string& value, bool has_threads) {
+  check_of_step(asked, field);
   const bool moves = field == "device" && !has_threads;
-  return moves ? moved_workload(workload, value, bases) : with_field(workload, field, value);
+  Workload changed = moves ? moved_workload(workload, value, bases) : with_field(workload, field, value);
+  if (workload.network == asked && changed.network != asked && states_sizes(asked)) {
+    throw InputError(fmt::format("{} {} is given, but network {} has another", field, value, asked));
+  }
+  return changed;
 }
 
-/// Fields that only `cifar_cnn` has.
-bool is_of_family(const SweptField& field) { return field.name == "depth" || field.name == "base_filters"; }
+/// Whether a network takes the field from what holds for all: not what its name states, nor what a captured step does.
+bool takes(const NetworkName& asked, const SweptField& field) {
+  const WorkloadColumn& column = workload_column(field.name);
+  if (column.of_cifar_cnn) return asked == "cifar_cnn";
+  return !column.of_step || !is_captured_step(asked);
+}
 
-/// Whether a network takes the field from what holds for all.
-bool takes(std::string_view network, const SweptField& field) {
-  if (is_of_family(field)) return network == "cifar_cnn";
-  return !is_of_step(field.name) || !is_captured_step(network);
+bool lacks(const NetworkName& name, const SweptField& field) {
+  return workload_column(field.name).of_cifar_cnn && name.family() != "cifar_cnn";
+}
+
+std::vector<Workload> sweep_network(std::span<const Workload> bases, const NetworkName& name,
+                                    const std::vector<SweptField>& fields) {
+  std::vector<Workload> workloads = {with_network(bases, name)};
+  for (const SweptField& field : fields) {
+    if (field.name == "network" || field.values.empty() || lacks(name, field)) continue;
+    std::vector<Workload> next;
+    for (const Workload& workload : workloads) {
+      for (const std::string& value : field.values) {
+        next.push_back(with_value(bases, workload, name, field.name, value, is_given(fields, "threads")));
+      }
+    }
+    workloads = std::move(next);
+  }
+  return workloads;
 }
 
 /// @throws InputError for a field with several values
@@ -81,10 +102,10 @@ struct GivenField {
   bool is_stated = true;  // by every row
   bool is_taken = false;  // by some row
 
-  void see(const CsvReader& csv, std::string_view network) {
+  void see(const CsvReader& csv, const NetworkName& asked) {
     if (!csv.text(column).empty()) return;
     is_stated = false;
-    is_taken = is_taken || takes(network, field);
+    is_taken = is_taken || takes(asked, field);
   }
 
   void check(const std::string& path) const {
@@ -103,8 +124,9 @@ bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
 
 Workload with_network(std::span<const Workload> bases, std::string_view network) {
   const NetworkName name = network;
-  const auto known = std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network == name; });
-  if (known != bases.end()) return *known;
+  const auto known =
+      std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network.family() == name.family(); });
+  if (known != bases.end()) return with_field(*known, "network", name);
   Workload workload = with_field(bases.front(), "network", name);
   const auto file = is_file_network(name) ? find_graph(name) : std::nullopt;
   if (!file) return workload;
@@ -117,50 +139,49 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
   return workload;
 }
 
+NetworkName asked_network(std::span<const Workload> bases,
+                          std::initializer_list<const std::vector<SweptField>*> fields) {
+  NetworkName asked = bases.front().network.family();
+  for (const auto* list : fields) {
+    for (const SweptField& field : *list) {
+      if (field.name == "network" && !field.values.empty()) asked = joined(field.values);
+    }
+  }
+  return asked;
+}
+
 Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
                        const std::vector<SweptField>& fields) {
-  Workload workload = bases.front();
+  const NetworkName asked = asked_network(bases, {&defaults, &fields});
+  Workload workload = with_network(bases, asked);
   const bool has_threads = is_given(defaults, "threads") || is_given(fields, "threads");
   for (const auto* list : {&defaults, &fields}) {
     for (const SweptField& field : *list) {
-      if (field.name == "network" && !field.values.empty()) workload = with_network(bases, joined(field.values));
-    }
-  }
-  for (const auto* list : {&defaults, &fields}) {
-    for (const SweptField& field : *list) {
-      const bool applies = list == &fields || takes(workload.network, field);
+      const bool applies = list == &fields || takes(asked, field);
       if (field.name == "network" || field.values.empty() || !applies) continue;
-      workload = with_value(bases, workload, field.name, field.values.front(), has_threads);
+      workload = with_value(bases, workload, asked, field.name, field.values.front(), has_threads);
     }
   }
   return workload;
 }
 
 std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std::vector<SweptField>& fields) {
-  std::vector<Workload> workloads;
+  std::vector<NetworkName> names;
   for (const SweptField& field : fields) {
     if (field.name != "network") continue;
-    for (const std::string& name : whole_networks(field.values)) workloads.push_back(with_network(bases, name));
+    for (const std::string& name : whole_networks(field.values)) names.emplace_back(name);
   }
-  if (workloads.empty()) workloads.push_back(bases.front());
-  const bool has_threads = is_given(fields, "threads");
-  const auto of_family = [](const Workload& workload) { return workload.network == "cifar_cnn"; };
+  if (names.empty()) names.emplace_back(bases.front().network.family());
   for (const SweptField& field : fields) {
-    if (field.name == "network" || field.values.empty()) continue;
-    if (is_of_family(field) && std::none_of(workloads.begin(), workloads.end(), of_family)) {
+    const auto lacks_it = [&](const NetworkName& name) { return lacks(name, field); };
+    if (!field.values.empty() && std::all_of(names.begin(), names.end(), lacks_it)) {
       throw InputError(fmt::format("{} is given, but only cifar_cnn has it", field.name));
     }
-    std::vector<Workload> next;
-    for (const Workload& workload : workloads) {
-      if (is_of_family(field) && !of_family(workload)) {
-        next.push_back(workload);
-        continue;
-      }
-      for (const std::string& value : field.values) {
-        next.push_back(with_value(bases, workload, field.name, value, has_threads));
-      }
-    }
-    workloads = std::move(next);
+  }
+  std::vector<Workload> workloads;
+  for (const NetworkName& name : names) {
+    const std::vector<Workload> swept = sweep_network(bases, name, fields);
+    workloads.insert(workloads.end(), swept.begin(), swept.end());
   }
   return workloads;
 }
@@ -189,19 +210,21 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
     std::vector<SweptField> row;
     if (const std::string_view name = csv.text(network); !name.empty()) row.push_back({"network", {std::string(name)}});
     Workload filled;
+    NetworkName asked = "";
     at_this_line([&] {
       if (const std::string name(csv.text(device)); !name.empty()) {
         row.push_back({"device", {name_of ? name_of(name) : name}});
       }
       filled = fill_workload(bases, fields, row);
+      asked = asked_network(bases, {&fields, &row});
       if (is_captured_step(filled.network) && !has_images && csv.text(images).empty()) {
         throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
       }
-      check_of_step(csv, filled.network);
+      check_of_step(csv, asked);
     });
     workloads.push_back(reader.read(csv, filled));
     workloads.back().device = filled.device;
-    for (GivenField& field : given) field.see(csv, filled.network);
+    for (GivenField& field : given) field.see(csv, asked);
     if (use) at_this_line([&] { use(workloads.back()); });
   }
   if (workloads.empty()) throw InputError(path + ": has a header and no row");

@@ -3,6 +3,7 @@
 #include <perfpred/workload.h>
 
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,14 +21,20 @@ struct SweptField {
 /// Whether one of the fields has this name, and a value.
 [[nodiscard]] bool is_given(const std::vector<SweptField>& fields, std::string_view name);
 
-/// The first of the workloads that has this network, else the first one with its network replaced as with_field() does,
+/// The first of the workloads that has this network, of `cifar_cnn` one of any sizes, with the network replaced as
+/// with_field() does; else the first one with its network replaced
 /// and, of a file that is known (add_graphs()), with the precision of a captured step, else with the file's input.
 /// @param bases  not empty
 /// @throws InputError for a network that is not known
 [[nodiscard]] Workload with_network(std::span<const Workload> bases, std::string_view network);
 
+/// The network that the last of the lists with one asks for, with the sizes that its name states; else that of the
+/// first of `bases`, without sizes.
+[[nodiscard]] NetworkName asked_network(std::span<const Workload> bases,
+                                        std::initializer_list<const std::vector<SweptField>*> fields);
+
 /// with_network(), or the first of `bases` where no network is given, with fields replaced: first by `defaults` (not
-/// depth and base_filters for networks other than `cifar_cnn`, nor what a captured step decides), then by `fields`.
+/// depth and base_filters but for `cifar_cnn` without sizes, nor what a captured step decides), then by `fields`.
 /// Each has one value. A device replaces threads, too, by those of the first of `bases` there, else by none, unless
 /// they are given.
 /// @throws InputError for a field that is not known, a text that is not a value of it, or an input, classes or
@@ -39,7 +46,8 @@ struct SweptField {
 /// the first of `bases` where no network is given, a device's threads as in fill_workload(). depth and base_filters are
 /// swept for `cifar_cnn` only. A network `transformer:layers=2,hidden=64` may come in the pieces into which the commas
 /// of a list cut it.
-/// @throws InputError as fill_workload(), or for a depth or base_filters where no network is `cifar_cnn`
+/// @throws InputError as fill_workload(), or for a depth or base_filters where no network is a `cifar_cnn`, or one
+/// whose name states another
 [[nodiscard]] std::vector<Workload> sweep_workloads(std::span<const Workload> bases,
                                                     const std::vector<SweptField>& fields);
 

@@ -11,14 +11,13 @@
 #include <numeric>
 
 #include "network/layers.h"
+#include "network/zoo/cifar_cnn.h"
 #include "network/zoo/zoo.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
-
-constexpr int max_base = 65'536;
 
 [[noreturn]] void refuse(const std::string& what) { throw InputError(what); }
 
@@ -35,34 +34,46 @@ std::int64_t product(std::initializer_list<std::int64_t> sizes) {
 
 std::int64_t cifar_cnn_params(const Workload& workload) {
   constexpr std::int64_t dense_units = 128;
+  const int depth = workload.depth().value(), base_filters = workload.base_filters().value();
   std::int64_t in = workload.input[0];
   std::int64_t params = 0;
-  for (int block = 0; block < *workload.depth; ++block) {
-    const std::int64_t out = static_cast<std::int64_t>(*workload.base_filters) << block;
+  for (int block = 0; block < depth; ++block) {
+    const std::int64_t out = static_cast<std::int64_t>(base_filters) << block;
     params += product({9, in, out}) + product({9, out, out}) + 2 * out;
     in = out;
   }
-  params += product({in, workload.input[1] >> *workload.depth, workload.input[2] >> *workload.depth, dense_units});
+  params += product({in, workload.input[1] >> depth, workload.input[2] >> depth, dense_units});
   return params + dense_units + product({dense_units, workload.classes}) + workload.classes;
 }
 
 NetworkName::NetworkName(std::string_view name) : std::string(canonical_network(name)) {}
+std::string_view NetworkName::family() const {
+  return is_cifar_cnn(*this) ? cifar_cnn_family : std::string_view(*this);
+}
 DeviceName::DeviceName(std::string_view name) : std::string(canonical_device(name)) {}
 
 Workload Workload::cifar_cnn(int depth, int base_filters, std::int64_t batch) {
   Workload workload;
-  workload.depth = depth;
-  workload.base_filters = base_filters;
+  workload.network = CifarCnn{depth, base_filters}.name();
   workload.batch_size = batch;
   workload.validate();
   return workload;
 }
 
+std::optional<int> Workload::depth() const {
+  return is_cifar_cnn(network) ? parse_cifar_cnn(network).depth : std::nullopt;
+}
+
+std::optional<int> Workload::base_filters() const {
+  return is_cifar_cnn(network) ? parse_cifar_cnn(network).base_filters : std::nullopt;
+}
+
 Workload Workload::zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input) {
   Workload workload;
+  workload.network = "";
   workload.batch_size = batch;
   workload = with_field(std::move(workload), "network", name);
-  if (workload.network == "cifar_cnn") {
+  if (workload.network == cifar_cnn_family) {
     throw InputError("network cifar_cnn is a family: it is not a network without depth and base_filters");
   }
   if (!input.empty()) workload.input = std::move(input);
@@ -72,30 +83,21 @@ Workload Workload::zoo(std::string_view name, std::int64_t batch, std::vector<st
 
 Workload Workload::trained_like(const Workload& other) const {
   Workload workload = *this;
-  workload.optimizer = other.optimizer;
-  workload.precision = other.precision;
-  workload.layout = other.layout;
-  workload.cuda_graph = other.cuda_graph;
-  workload.device = other.device;
-  workload.threads = other.threads;
-  workload.attention = other.attention;
-  workload.optimizer_impl = other.optimizer_impl;
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (column.how != DomainViolation::none) column.copy(workload, other);
+  }
   return workload;
 }
 
 Network build_network(const Workload& workload) {
   workload.validate();
   Network network;
-  network.name = workload.network;
+  network.name = workload.network.family();
   network.classes = workload.classes;
   network.layers.reserve(256);
   network.edges.reserve(256);
   NetworkBuilder builder(network, workload.batch_size, Shape(workload.input), workload.attention);
-  if (network.name == "cifar_cnn") {
-    build_cifar_cnn(builder, *workload.depth, *workload.base_filters);
-  } else {
-    build_zoo_network(builder, network.name);
-  }
+  build_zoo_network(builder, workload.network);
   if (workload.attention == Attention::eager && !builder.has_attention()) {
     throw InputError(fmt::format("network {} has no attention that could be eager", shown(network.name)));
   }
@@ -106,7 +108,7 @@ std::string Workload::key() const {
   std::string key;
   for (const WorkloadColumn& column : workload_columns()) {
     const std::string value = column.get(*this);
-    if (!column.usual.empty() && value == column.usual) continue;
+    if (value == column.usual) continue;
     if (!key.empty()) key += ';';
     key += column.name;
     key += '=';
@@ -117,10 +119,10 @@ std::string Workload::key() const {
 
 Workload Workload::from_key(std::string_view key) {
   Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
+  workload.network = cifar_cnn_family;
   std::string_view rest = key;
   for (const WorkloadColumn& column : workload_columns()) {
-    if (!column.usual.empty() && !rest.starts_with(column.name)) continue;
+    if (column.usual && !rest.starts_with(std::string(column.name) + "=")) continue;
     const std::size_t end = std::min(rest.find(';'), rest.size());
     std::string_view field = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -129,56 +131,38 @@ Workload Workload::from_key(std::string_view key) {
     }
     field.remove_prefix(column.name.size() + 1);
     if (!field.empty()) column.set(workload, field, {{}, 0, column.name});
-    const bool name = column.name == "network" || column.name == "device";
-    if (name ? field.empty() : column.get(workload) != field || (!field.empty() && field == column.usual))
-      throw_bad_value({{}, 0, "key"}, key, "a workload key");
+    const std::string value = column.get(workload);
+    const bool differs = column.name == "network"  ? value != NetworkName(field)
+                         : column.name == "device" ? field.empty()
+                                                   : value != field || field == column.usual;
+    if (differs) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   }
   if (!rest.empty() || key.ends_with(';')) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   workload.validate();
   return workload;
 }
 
-void check_ranges(const Workload& w) {
-  const auto check_text = [](std::string_view name, std::string_view text) {
-    const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != ';'; };
-    if (std::all_of(text.begin(), text.end(), plain)) return;  // nearly all names: a prediction takes 100 ns
-    const bool unfit =
-        std::any_of(text.begin(), text.end(), [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });
-    if (unfit) throw_bad_value({{}, 0, name}, text, "free of ; and control characters");
-    if (!is_utf8(text)) throw_bad_value({{}, 0, name}, text, "valid UTF-8");
-  };
-  check_text("network", w.network);
-  check_text("device", w.device);
-  if (w.depth && (*w.depth < 1 || *w.depth > 5)) refuse(fmt::format("depth {} is not in 1..5", *w.depth));
-  if (w.base_filters && (*w.base_filters < 1 || *w.base_filters > max_base)) {
-    refuse(fmt::format("base_filters {} is not in 1..{}", *w.base_filters, max_base));
+namespace {
+
+/// @throws InputError if sizes are missing, or do not go with the rest
+void check_cifar_cnn(const Workload& w) {
+  const CifarCnn network = parse_cifar_cnn(w.network);
+  if (!network.depth) refuse("depth is missing; cifar_cnn needs it");
+  if (!network.base_filters) refuse("base_filters is missing; cifar_cnn needs it");
+  if (w.input.size() != 3) refuse(fmt::format("input {} is not channels x height x width", shape_text(w.input)));
+  if (w.attention == Attention::eager) refuse("network cifar_cnn has no attention that could be eager");
+  if (std::min(w.input[1], w.input[2]) >> *network.depth == 0) {
+    refuse(fmt::format("input {} is too small for depth {}", shape_text(w.input), *network.depth));
   }
-  if (w.train_images < 1) refuse(fmt::format("train_images {} is not positive", w.train_images));
-  if (w.classes < 2) refuse(fmt::format("classes {} is not at least 2", w.classes));
-  if (w.input.empty() || *std::min_element(w.input.begin(), w.input.end()) < 1) {
-    refuse("input is not a list of positive sizes");
-  }
-  if (w.input.size() >= Shape::max_rank) refuse(fmt::format("input {} has too many sizes", shape_text(w.input)));
-  if (w.threads && *w.threads < 1) refuse(fmt::format("threads {} is not positive", *w.threads));
 }
+
+}  // namespace
 
 void Workload::validate() const {
   if (network.empty()) refuse("network is missing");
   if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
   check_ranges(*this);
-  if (network == "cifar_cnn") {
-    if (!depth) refuse("depth is missing; cifar_cnn needs it");
-    if (!base_filters) refuse("base_filters is missing; cifar_cnn needs it");
-    if (input.size() != 3) {
-      refuse(fmt::format("input {} is not channels x height x width", shape_text(input)));
-    }
-    if (attention == Attention::eager) refuse("network cifar_cnn has no attention that could be eager");
-    if (std::min(input[1], input[2]) >> *depth == 0) {
-      refuse(fmt::format("input {} is too small for depth {}", shape_text(input), *depth));
-    }
-  } else if (depth || base_filters) {
-    refuse(fmt::format("network {} has no depth and base_filters", shown(network)));
-  }
+  if (is_cifar_cnn(network)) check_cifar_cnn(*this);
   const bool has_fused =
       optimizer != Optimizer::none && optimizer != Optimizer::rmsprop && optimizer != Optimizer::adadelta;
   if (optimizer_impl == OptimizerImpl::foreach && !has_fused) {

@@ -3,10 +3,15 @@
 
 #include <perfpred/workload.h>
 
-#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
+#include "network/zoo/cifar_cnn.h"
 #include "network/zoo/zoo.h"
 
 namespace perfpred {
@@ -28,52 +33,153 @@ auto placed(Parse parse, std::string_view text, const ValuePlace& place) {
   }
 }
 
-std::string text_of(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
+std::string written(const std::string& value) { return value; }
+std::string written(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
+std::string written(bool value) { return value ? "1" : "0"; }
+std::string written(std::int64_t value) { return std::to_string(value); }
+std::string written(const std::vector<std::int64_t>& value) { return shape_text(value); }
+template <class Word>
+requires std::is_enum_v<Word> std::string written(Word value) { return std::string(to_string(value)); }
 
-constexpr std::array<WorkloadColumn, 15> columns = {{
-    {"network", [](Workload& w, std::string_view t, const ValuePlace&) { w.network = t; },
-     [](const Workload& w) { return std::string(w.network); }},
-    {"depth", [](Workload& w, std::string_view t, const ValuePlace& p) { w.depth = positive_int(t, p); },
-     [](const Workload& w) { return text_of(w.depth); }},
-    {"base_filters", [](Workload& w, std::string_view t, const ValuePlace& p) { w.base_filters = positive_int(t, p); },
-     [](const Workload& w) { return text_of(w.base_filters); }},
-    {"batch_size",
-     [](Workload& w, std::string_view t, const ValuePlace& p) { w.batch_size = parse_positive_integer(t, p); },
-     [](const Workload& w) { return std::to_string(w.batch_size); }},
-    {"input", [](Workload& w, std::string_view t, const ValuePlace& p) { w.input = placed(parse_shape, t, p); },
-     [](const Workload& w) { return shape_text(w.input); }},
-    {"classes", [](Workload& w, std::string_view t, const ValuePlace& p) { w.classes = parse_positive_integer(t, p); },
-     [](const Workload& w) { return std::to_string(w.classes); }},
-    {"train_images",
-     [](Workload& w, std::string_view t, const ValuePlace& p) { w.train_images = parse_positive_integer(t, p); },
-     [](const Workload& w) { return std::to_string(w.train_images); }},
-    {"optimizer",
-     [](Workload& w, std::string_view t, const ValuePlace& p) { w.optimizer = placed(parse_optimizer, t, p); },
-     [](const Workload& w) { return std::string(to_string(w.optimizer)); }},
-    {"precision",
-     [](Workload& w, std::string_view t, const ValuePlace& p) { w.precision = placed(parse_precision, t, p); },
-     [](const Workload& w) { return std::string(to_string(w.precision)); }},
-    {"layout", [](Workload& w, std::string_view t, const ValuePlace& p) { w.layout = placed(parse_layout, t, p); },
-     [](const Workload& w) { return std::string(to_string(w.layout)); }},
-    {"cuda_graph", [](Workload& w, std::string_view t, const ValuePlace& p) { w.cuda_graph = parse_flag(t, p); },
-     [](const Workload& w) { return std::string(w.cuda_graph ? "1" : "0"); }},
-    {"device", [](Workload& w, std::string_view t, const ValuePlace&) { w.device = t; },
-     [](const Workload& w) { return std::string(w.device); }},
-    {"threads", [](Workload& w, std::string_view t, const ValuePlace& p) { w.threads = positive_int(t, p); },
-     [](const Workload& w) { return text_of(w.threads); }},
-    {"attention",
-     [](Workload& w, std::string_view t, const ValuePlace& p) { w.attention = placed(parse_attention, t, p); },
-     [](const Workload& w) { return std::string(to_string(w.attention)); }, "sdpa"},
-    {"optimizer_impl",
-     [](Workload& w, std::string_view t, const ValuePlace& p) {
-       w.optimizer_impl = placed(parse_optimizer_impl, t, p);
-     },
-     [](const Workload& w) { return std::string(to_string(w.optimizer_impl)); }, "fused"},
-}};
+WorkloadColumn field(Column<Workload> text, std::string_view help, FieldTraits traits = {}) {
+  return {std::move(text), traits, help, {}, {}};
+}
+
+/// @param parse  of a text, and of its place if it takes one
+template <class Value, class Parse>
+WorkloadColumn field(std::string_view name, Value Workload::*member, Parse parse, std::string_view help,
+                     FieldTraits traits = {}) {
+  constexpr bool is_number = std::is_arithmetic_v<Value> || std::is_same_v<Value, std::optional<int>>;
+  const auto set = [member, parse](Workload& w, std::string_view text, const ValuePlace& place) {
+    if constexpr (std::is_invocable_v<Parse, std::string_view, const ValuePlace&>) {
+      w.*member = parse(text, place);
+    } else {
+      w.*member = placed(parse, text, place);
+    }
+  };
+  WorkloadColumn column =
+      field({name, set, [member](const Workload& w) { return written(w.*member); }, !is_number}, help, traits);
+  column.copy = [member](Workload& to, const Workload& from) { to.*member = from.*member; };
+  column.equal = [member](const Workload& one, const Workload& other) { return one.*member == other.*member; };
+  return column;
+}
+
+[[noreturn]] void refuse(const std::string& what) { throw InputError(what); }
+
+/// @throws InputError for a text that cannot stand in a key
+void check_text(std::string_view name, std::string_view text) {
+  const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != ';'; };
+  if (std::all_of(text.begin(), text.end(), plain)) return;  // nearly all names: a prediction takes 100 ns
+  const bool unfit =
+      std::any_of(text.begin(), text.end(), [](char c) { return c == ';' || static_cast<unsigned char>(c) < 0x20; });
+  if (unfit) throw_bad_value({{}, 0, name}, text, "free of ; and control characters");
+  if (!is_utf8(text)) throw_bad_value({{}, 0, name}, text, "valid UTF-8");
+}
+
+void check_input(const Workload& w) {
+  if (w.input.empty() || *std::min_element(w.input.begin(), w.input.end()) < 1) {
+    refuse("input is not a list of positive sizes");
+  }
+  if (w.input.size() >= Shape::max_rank) refuse(fmt::format("input {} has too many sizes", shape_text(w.input)));
+}
+
+/// @throws InputError for another network than a cifar_cnn
+CifarCnn cifar_cnn_of(const Workload& workload, const ValuePlace& place) {
+  if (!is_cifar_cnn(workload.network)) {
+    throw InputError(
+        fmt::format("{}network {} has no depth and base_filters", place.prefix(), shown(workload.network)));
+  }
+  return parse_cifar_cnn(workload.network);
+}
+
+/// The name of the family alone leaves its sizes as they are: they have columns of their own.
+void set_network(Workload& w, std::string_view text, const ValuePlace&) {
+  const NetworkName name = text;
+  if (name != cifar_cnn_family || !is_cifar_cnn(w.network)) w.network = name;
+}
+
+template <std::optional<int> CifarCnn::*size>
+void set_size(Workload& w, std::string_view text, const ValuePlace& place) {
+  CifarCnn network = cifar_cnn_of(w, place);
+  network.*size = positive_int(text, place);
+  w.network = network.name();
+}
+
+void check_network(const Workload& w) {
+  constexpr int max_depth = 5, max_base_filters = 65'536;
+  check_text("network", w.network);
+  if (!is_cifar_cnn(w.network)) return;
+  const auto [depth, base_filters, well_formed] = parse_cifar_cnn(w.network);
+  if (!well_formed) {
+    throw_bad_value({{}, 0, "network"}, w.network, fmt::format("of the form {}", cifar_cnn_example));
+  }
+  if (depth && (*depth < 1 || *depth > max_depth)) refuse(fmt::format("depth {} is not in 1..{}", *depth, max_depth));
+  if (base_filters && (*base_filters < 1 || *base_filters > max_base_filters)) {
+    refuse(fmt::format("base_filters {} is not in 1..{}", *base_filters, max_base_filters));
+  }
+}
+
+/// @throws InputError if fewer than `least`
+void check_least(std::string_view name, std::int64_t value, std::int64_t least) {
+  if (value >= least) return;
+  refuse(fmt::format("{} {} is not {}", name, value, least == 1 ? "positive" : fmt::format("at least {}", least)));
+}
+
+std::vector<WorkloadColumn> make_columns() {
+  using W = Workload;
+  using Why = DomainViolation;
+  return {
+      field({"network", set_network, [](const W& w) { return std::string(w.network.family()); }, true},
+            "of the zoo, or cifar_cnn, transformer:..., lstm:...", {.check = check_network}),
+      field({"depth", set_size<&CifarCnn::depth>, [](const W& w) { return written(w.depth()); }}, "blocks of cifar_cnn",
+            {.mandatory = true, .of_cifar_cnn = true}),
+      field({"base_filters", set_size<&CifarCnn::base_filters>, [](const W& w) { return written(w.base_filters()); }},
+            "channels of its first block", {.mandatory = true, .of_cifar_cnn = true}),
+      field("batch_size", &W::batch_size, parse_positive_integer, "images (or sequences) a step", {.mandatory = true}),
+      field("input", &W::input, parse_shape, "one sample, as 3x32x32, or a sequence length",
+            {.of_step = true, .check = check_input}),
+      field("classes", &W::classes, parse_positive_integer, "classes",
+            {.of_step = true, .check = [](const W& w) { check_least("classes", w.classes, 2); }}),
+      field("train_images", &W::train_images, parse_positive_integer, "images (or sequences) an epoch",
+            {.check = [](const W& w) { check_least("train_images", w.train_images, 1); }}),
+      field("optimizer", &W::optimizer, parse_optimizer, "none, sgd, nesterov, adam, ...",
+            {.how = Why::other_optimizer, .of_step = true}),
+      field("precision", &W::precision, parse_precision, "fp32, tf32, default, bf16, fp16 or fp64",
+            {.how = Why::other_precision}),
+      field("layout", &W::layout, parse_layout, "nchw or nhwc", {.how = Why::other_layout}),
+      field("cuda_graph", &W::cuda_graph, parse_flag, "0 or 1", {.how = Why::other_layout}),
+      field("device", &W::device, [](std::string_view t) { return DeviceName(t); }, "name of the device",
+            {.how = Why::other_device, .check = [](const W& w) { check_text("device", w.device); }}),
+      field("threads", &W::threads, positive_int, "CPU threads",
+            {.how = Why::other_device, .check = [](const W& w) { check_least("threads", w.threads.value_or(1), 1); }}),
+      field("attention", &W::attention, parse_attention,
+            "of transformers: sdpa (PyTorch's fused kernels) or eager (written out)",
+            {.usual = "sdpa", .how = Why::other_layout}),
+      field("optimizer_impl", &W::optimizer_impl, parse_optimizer_impl,
+            "fused (one kernel for the update) or foreach (PyTorch's default: one for each operation)",
+            {.usual = "fused", .how = Why::other_optimizer}),
+  };
+}
 
 }  // namespace
 
-std::span<const WorkloadColumn> workload_columns() { return columns; }
+const std::vector<WorkloadColumn>& workload_columns() {
+  static const std::vector<WorkloadColumn> columns = make_columns();
+  return columns;
+}
+
+const WorkloadColumn& workload_column(std::string_view field) {
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (column.name == field) return column;
+  }
+  throw_bad_value({{}, 0, "field"}, field, fmt::format("one of {}", fmt::join(names_of(workload_columns()), ", ")));
+}
+
+void check_ranges(const Workload& workload) {
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (column.check != nullptr) column.check(workload);
+  }
+}
 
 bool is_file_network(std::string_view name) { return name.find(':') != std::string_view::npos && !states_sizes(name); }
 
@@ -81,49 +187,48 @@ bool is_captured_step(std::string_view name) { return name.starts_with("step:");
 
 Workload unstated_workload() {
   Workload workload;
-  workload.depth = workload.base_filters = std::nullopt;
+  workload.network = cifar_cnn_family;
   workload.precision = Precision::unknown;
   return workload;
 }
 
-WorkloadReader::WorkloadReader(const CsvReader& csv, Workload defaults) : defaults_(std::move(defaults)) {
-  for (const WorkloadColumn& column : columns) columns_.push_back(csv.optional(column.name));
+void set_fields(Workload& workload, const std::vector<std::string_view>& texts, ValuePlace place) {
+  const std::vector<WorkloadColumn>& columns = workload_columns();
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    place.name = columns[i].name;
+    if (!texts[i].empty()) columns[i].set(workload, texts[i], place);
+  }
+  try {
+    const NetworkName stated = texts.front();
+    if (stated != stated.family() && workload.network != stated) {
+      throw InputError(fmt::format("network {} has another depth or base_filters", shown(stated)));
+    }
+    workload.validate();
+  } catch (const InputError& error) {
+    throw InputError(place.prefix() + error.what());
+  }
+}
+
+WorkloadReader::WorkloadReader(const CsvReader& csv, Workload defaults, bool measured)
+    : defaults_(std::move(defaults)) {
+  for (const WorkloadColumn& column : workload_columns()) {
+    columns_.push_back(measured && column.mandatory ? csv.required(column.name) : csv.optional(column.name));
+  }
 }
 
 Workload WorkloadReader::read(const CsvReader& csv, Workload workload) const {
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const std::string_view text = csv.text(columns_[i]);
-    if (!text.empty()) columns[i].set(workload, text, csv.place(columns[i].name));
-  }
-  try {
-    workload.validate();
-  } catch (const InputError& error) {
-    throw InputError(csv.place("").prefix() + error.what());
-  }
+  std::vector<std::string_view> texts;
+  for (const CsvColumn& column : columns_) texts.push_back(csv.text(column));
+  set_fields(workload, texts, csv.place(""));
   return workload;
 }
 
-namespace {
-
-const WorkloadColumn& column_named(std::string_view field) {
-  for (const WorkloadColumn& column : columns) {
-    if (column.name == field) return column;
-  }
-  std::string names;
-  for (const WorkloadColumn& column : columns) names += (names.empty() ? "" : ", ") + std::string(column.name);
-  throw_bad_value({{}, 0, "field"}, field, "one of " + names);
-}
-
-}  // namespace
-
 Workload with_field(Workload workload, std::string_view field, std::string_view text) {
-  const WorkloadColumn& column = column_named(field);
-  const NetworkName before = workload.network;
+  const WorkloadColumn& column = workload_column(field);
+  const std::string before(workload.network.family());
   column.set(workload, text, {{}, 0, field});
   check_ranges(workload);
-  if (workload.network == before) return workload;
-  workload.depth = workload.base_filters = std::nullopt;
-  if (is_file_network(workload.network)) return workload;
+  if (workload.network.family() == before || is_file_network(workload.network)) return workload;
   TrainingData data = usual_data(workload.network);
   workload.input = std::move(data.input);
   workload.classes = data.classes;
@@ -131,6 +236,8 @@ Workload with_field(Workload workload, std::string_view field, std::string_view 
   return workload;
 }
 
-std::string field_text(const Workload& workload, std::string_view field) { return column_named(field).get(workload); }
+std::string field_text(const Workload& workload, std::string_view field) {
+  return workload_column(field).get(workload);
+}
 
 }  // namespace perfpred

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/prediction.h>
 #include <perfpred/workload.h>
 
 #include <cstdint>
-#include <span>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "text/csv.h"
+#include "text/column.h"
 
 namespace perfpred {
 
@@ -24,25 +27,58 @@ namespace perfpred {
 /// Refuses fields that are out of range whatever the others are. @throws InputError as Workload::validate()
 void check_ranges(const Workload& workload);
 
-/// One field of a workload as text: the same in keys, tables and options.
-struct WorkloadColumn {
-  std::string_view name;
-  /// @throws InputError that names the place if the text is not a value of this field
-  void (*set)(Workload& workload, std::string_view text, const ValuePlace& place);
-  std::string (*get)(const Workload& workload);
-  std::string_view usual = {};  ///< the value that keys leave out; empty: they have every value
+/// What else there is to a field of a workload.
+struct FieldTraits {
+  std::optional<std::string_view> usual = {};  ///< the value that keys leave out; without one they have every value
+  /// Of a field that says how a workload is trained: why rows that differ in it are of another group of a model.
+  DomainViolation how = DomainViolation::none;
+  bool mandatory = false;     ///< measured tables must have it, and have it first
+  bool of_step = false;       ///< a captured step decides it
+  bool of_cifar_cnn = false;  ///< other networks do not have it
+  /// Refuses a value that is out of range whatever the others are. @throws InputError as Workload::validate()
+  void (*check)(const Workload& workload) = nullptr;
+};
+
+/// One field of a workload: keys, tables, options and requests have it by this name and as this text. All that they do
+/// with it follows from this row.
+struct WorkloadColumn : Column<Workload>, FieldTraits {
+  std::string_view help;                                                  ///< of the option
+  std::function<void(Workload& to, const Workload& from)> copy;           ///< of the fields that have a `how`,
+  std::function<bool(const Workload& one, const Workload& other)> equal;  ///< and whether two workloads share it
 };
 
 /// All fields, in the order in which a key has them.
-[[nodiscard]] std::span<const WorkloadColumn> workload_columns();
+[[nodiscard]] const std::vector<WorkloadColumn>& workload_columns();
+/// @throws InputError if there is no such field
+[[nodiscard]] const WorkloadColumn& workload_column(std::string_view name);
 
-/// The values of columns that a table of measurements lacks (docs/formats.md). depth and base_filters are empty.
+/// The columns of measured rows: `first`, the workload's mandatory ones, `results`, its others, `ours`.
+template <class Row>
+[[nodiscard]] Columns<Row> with_workload(Workload Row::*workload, const Columns<Row>& first,
+                                         const Columns<Row>& results, const Columns<Row>& ours) {
+  Columns<Row> table = first;
+  for (const bool mandatory : {true, false}) {
+    for (const WorkloadColumn& column : workload_columns()) {
+      if (column.mandatory == mandatory) table.push_back(column_of<Row, Workload>(workload, column));
+    }
+    const Columns<Row>& own = mandatory ? results : ours;
+    table.insert(table.end(), own.begin(), own.end());
+  }
+  return table;
+}
+
+/// Sets the fields whose texts are not empty, one for each of workload_columns(), and validates the workload.
+/// @throws InputError at the place
+void set_fields(Workload& workload, const std::vector<std::string_view>& texts, ValuePlace place);
+
+/// The values of columns that a table of measurements lacks (docs/formats.md); `cifar_cnn` without its sizes.
 [[nodiscard]] Workload unstated_workload();
 
 /// Reads the workload columns that a table has; an empty or missing field keeps the value in `defaults`.
 class WorkloadReader {
  public:
-  WorkloadReader(const CsvReader& csv, Workload defaults);
+  /// @param measured  whether the table must have the mandatory columns. @throws InputError if it has not
+  WorkloadReader(const CsvReader& csv, Workload defaults, bool measured = false);
   [[nodiscard]] Workload read(const CsvReader& csv) const { return read(csv, defaults_); }
   /// With defaults for this row only. @throws InputError with file and line
   [[nodiscard]] Workload read(const CsvReader& csv, Workload workload) const;

@@ -28,7 +28,7 @@ TEST(Readme, ItsProgramAnswersInsideTheDomain) {
   EXPECT_LT(p95, 4 * p05);  // outside the domain it is 9 or more
   for (const AggregateRow& row : rows) {
     const Workload& measured = row.workload;
-    if (measured.depth != 3 || measured.base_filters != 32 || measured.batch_size != 256) continue;
+    if (measured.depth() != 3 || measured.base_filters() != 32 || measured.batch_size != 256) continue;
     EXPECT_GT(p50, *row.avg_time_mean / 1.5);
     EXPECT_LT(p50, *row.avg_time_mean * 1.5);
   }

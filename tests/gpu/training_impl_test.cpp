@@ -244,7 +244,7 @@ TEST_F(Gpu, OutOfMemoryIsAnOutcomeAndTheSweepGoesOn) {
   const CollectResult result = collector.collect(both);
   ASSERT_EQ(result.runs.size(), 2U);
   for (const perfpred::Run& run : result.runs) {
-    const bool is_huge = run.workload.base_filters == 65'536;
+    const bool is_huge = run.workload.base_filters() == 65'536;
     EXPECT_EQ(run.outcome == Outcome::oom, is_huge);
     EXPECT_EQ(run.avg_time_sec.has_value(), !is_huge);
     if (!is_huge) {

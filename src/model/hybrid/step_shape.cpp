@@ -16,7 +16,7 @@ StepShape::StepShape(const Workload& workload, DeviceKind device, const OpGraph*
     : block_(device == DeviceKind::cpu ? 16 : 8) {
   steps = static_cast<double>(workload.steps_per_epoch());
   samples = static_cast<double>(workload.train_images);
-  if (workload.network == "cifar_cnn" && *workload.depth <= 5) {
+  if (const auto depth = workload.depth(); depth && *depth <= 5) {
     add_cifar_cnn(workload);
   } else if (step != nullptr) {
     add_graph(workload, *step);
@@ -47,8 +47,9 @@ void StepShape::add_cifar_cnn(const Workload& workload) {
     layer.positions = positions;
     if (taps > 1) set_convolution_work(layer, count_ == 1, from, to, from * positions, to * positions);
   };
-  for (int block = 0; block < *workload.depth; ++block) {
-    const double out = static_cast<double>(*workload.base_filters) * std::pow(2.0, block);
+  const int depth = workload.depth().value(), base_filters = workload.base_filters().value();
+  for (int block = 0; block < depth; ++block) {
+    const double out = static_cast<double>(base_filters) * std::pow(2.0, block);
     const auto positions = static_cast<double>(height * width);
     for (const double from : {in, out}) {
       add(from, out, positions, 9);

@@ -13,13 +13,14 @@
 namespace perfpred {
 
 Features features_of(const Workload& workload) {
-  if (!workload.depth || !workload.base_filters) {
+  const auto depth = workload.depth(), base_filters = workload.base_filters();
+  if (!depth || !base_filters) {
     throw InputError(
         fmt::format("network \"{}\" has no depth and base_filters: this kind of model knows the cifar_cnn "
                     "family only",
                     shown(workload.network)));
   }
-  return Features(*workload.depth, *workload.base_filters, std::log2(static_cast<double>(workload.batch_size)),
+  return Features(*depth, *base_filters, std::log2(static_cast<double>(workload.batch_size)),
                   std::log10(static_cast<double>(workload.params())),
                   std::log10(static_cast<double>(workload.steps_per_epoch())));
 }

@@ -42,8 +42,7 @@ double square(double x) { return x * x; }
 
 /// The network with its sizes.
 std::string network_text(const Workload& workload) {
-  return fmt::format("{} {} {} {}", workload.network, workload.depth.value_or(0), workload.base_filters.value_or(0),
-                     shape_text(workload.input));
+  return fmt::format("{} {}", workload.network, shape_text(workload.input));
 }
 
 /// Rows of each network in each setting, so many of each, spread over the order that they come in.
@@ -61,12 +60,14 @@ std::vector<const AggregateRow*> spread_over(const std::vector<std::vector<const
 
 std::vector<const AggregateRow*> thinned(std::span<const AggregateRow> rows) {
   std::map<std::pair<std::string, std::string>, std::vector<const AggregateRow*>> by_cell;
-  for (const AggregateRow& row : rows) by_cell[{group_text(row.workload), row.workload.network}].push_back(&row);
+  for (const AggregateRow& row : rows)
+    by_cell[{group_text(row.workload), std::string(row.workload.network.family())}].push_back(&row);
   std::vector<std::vector<const AggregateRow*>> cells;
   for (auto& [name, cell] : by_cell) {
     std::stable_sort(cell.begin(), cell.end(), [](const AggregateRow* a, const AggregateRow* b) {
       const Workload &x = a->workload, &y = b->workload;
-      return std::tie(x.batch_size, x.depth, x.base_filters) < std::tie(y.batch_size, y.depth, y.base_filters);
+      return std::tuple(x.batch_size, x.depth(), x.base_filters()) <
+             std::tuple(y.batch_size, y.depth(), y.base_filters());
     });
     cells.push_back(std::move(cell));
   }

@@ -164,17 +164,4 @@ void add_resnets(std::vector<ZooEntry>& zoo) {
   for (std::size_t row = 0; row < regnets.size(); ++row) zoo.push_back({regnets[row].name, build_regnet, row});
 }
 
-void build_cifar_cnn(NetworkBuilder& b, int depth, std::int64_t base_filters) {
-  LayerId x = b.images();
-  for (int block = 0; block < depth; ++block) {
-    b.enter(fmt::format("block{}", block));
-    x = b.relu(b.conv(x, "conv1", base_filters << block, {3, 1, 1}, true));
-    x = b.relu(b.conv(x, "conv2", base_filters << block, {3, 1, 1}, true));
-    x = b.max_pool(x, {2, 2});
-  }
-  b.enter("");
-  x = b.relu(b.linear(b.flatten(x), "dense1", 128));
-  b.linear(x, "dense2", b.classes());
-}
-
 }  // namespace perfpred

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "network/zoo/cifar_cnn.h"
 #include "text/nearest_name.h"
 #include "text/parse.h"
 
@@ -39,7 +40,7 @@ const ZooEntry& zoo_entry(std::string_view name) {
   if (found != zoo().end() && found->name == name) return *found;
   NearestName nearest{std::string(name)};
   for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
-  nearest.offer("cifar_cnn", "cifar_cnn");
+  nearest.offer(std::string(cifar_cnn_family), cifar_cnn_family);
   nearest.offer("transformer", transformer_example);
   nearest.offer("lstm", recurrent_example);
   nearest.offer("gru", fmt::format("{},cell=gru", recurrent_example));
@@ -54,7 +55,7 @@ std::string canonical_network(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  if (!states_sizes(lower)) return lower;
+  if (!states_sizes(lower) || is_cifar_cnn(lower)) return lower;
   try {
     return is_transformer(lower) ? parse_transformer(lower).name : parse_recurrent(lower).name;
   } catch (const InputError&) {
@@ -62,7 +63,9 @@ std::string canonical_network(std::string_view name) {
   }
 }
 
-bool states_sizes(std::string_view network) { return is_transformer(network) || is_recurrent(network); }
+bool states_sizes(std::string_view network) {
+  return is_transformer(network) || is_recurrent(network) || (is_cifar_cnn(network) && network != cifar_cnn_family);
+}
 
 std::span<const std::string_view> zoo_networks() {
   static const std::vector<std::string_view> names = [] {
@@ -74,7 +77,7 @@ std::span<const std::string_view> zoo_networks() {
 }
 
 TrainingData usual_data(std::string_view network) {
-  if (network == "cifar_cnn") return {{3, 32, 32}, 10, cifar_images};
+  if (is_cifar_cnn(network)) return {{3, 32, 32}, 10, cifar_images};
   if (is_transformer(network)) return {{512}, parse_transformer(network).words, token_sequences};
   if (is_recurrent(network)) return {{35}, parse_recurrent(network).words, token_sequences};  // Zaremba et al. 2014
   const ZooEntry& entry = zoo_entry(network);
@@ -87,6 +90,8 @@ void build_zoo_network(NetworkBuilder& builder, std::string_view name) {
     build_transformer(builder, parse_transformer(name));
   } else if (is_recurrent(name)) {
     build_recurrent(builder, parse_recurrent(name));
+  } else if (is_cifar_cnn(name)) {
+    build_cifar_cnn(builder, name);
   } else {
     const ZooEntry& entry = zoo_entry(name);
     entry.build(builder, entry.row);

@@ -47,12 +47,10 @@ void add_vision_transformers(std::vector<ZooEntry>& zoo);  ///< ConvNeXt, ViT
 void add_windowed_networks(std::vector<ZooEntry>& zoo);    ///< Swin, MaxViT
 void add_language_models(std::vector<ZooEntry>& zoo);      ///< BERT, GPT-2, Llama and its like
 
-void build_cifar_cnn(NetworkBuilder& builder, int depth, std::int64_t base_filters);
-
 inline constexpr std::string_view transformer_example = "transformer:layers=12,hidden=768,heads=12,vocab=30522";
 inline constexpr std::string_view recurrent_example = "lstm:layers=2,hidden=650,vocab=10000";
 
-/// Whether a name states sizes: `transformer:...` or `lstm:...`.
+/// Whether a name states sizes: `cifar_cnn:...`, `transformer:...` or `lstm:...`.
 [[nodiscard]] bool states_sizes(std::string_view network);
 
 /// A transformer of words: `transformer:layers=12,hidden=768,heads=12,vocab=30522` and options (docs/networks.md).

@@ -92,12 +92,32 @@ std::string padding_text(std::int64_t padding) {
   return padding == same_padding ? "same" : padding == 0 ? "valid" : std::to_string(padding);
 }
 
-/// The text of a column other than a size; empty where the type lacks it.
-struct LayerText {
-  std::string_view column;
-  std::string (*get)(const LayerCase& layer);
-  void (*set)(LayerCase& layer, std::string_view text, const ValuePlace& place);
-};
+using LayerColumn = Column<LayerCase>;
+
+/// A size, of the types that have it.
+LayerColumn size_column(std::string_view name) {
+  return {name,
+          [name](C& c, std::string_view t, const ValuePlace& p) {
+            const LayerSize* size = size_of_column(c.type, name);
+            if (size == nullptr || (t.empty() && size->low == size->high)) return;
+            c.*(size->member) = parse_positive_integer(t, p);
+          },
+          [name](const C& c) {
+            const LayerSize* size = size_of_column(c.type, name);
+            return size == nullptr ? std::string() : std::to_string(c.*(size->member));
+          },
+          false, name == "batch_size"};
+}
+
+/// A column that only the types have for which `get` gives a text; an empty text is the default.
+LayerColumn option_column(std::string_view name, std::string (*get)(const C& layer),
+                          void (*set)(C& layer, std::string_view text, const ValuePlace& place)) {
+  return {name,
+          [get, set](C& c, std::string_view t, const ValuePlace& p) {
+            if (!t.empty() && !get(c).empty()) set(c, t, p);
+          },
+          get, true};
+}
 
 template <class Words>
 std::string parse_word(const Words& words, std::string_view text, const ValuePlace& place) {
@@ -107,42 +127,72 @@ std::string parse_word(const Words& words, std::string_view text, const ValuePla
   return std::string(text);
 }
 
-const std::array<LayerText, 10> texts = {{
-    {"variant", [](const C& c) { return c.variant; },
-     [](C& c, std::string_view t, const ValuePlace& p) { c.variant = parse_word(form_of(c.type).variants, t, p); }},
-    {"padding", [](const C& c) { return has_padding(c.type) ? padding_text(c.padding) : std::string(); },
-     [](C& c, std::string_view t, const ValuePlace& p) {
-       c.padding = t == "same" ? same_padding : t == "valid" ? 0 : parse_integer(t, p);
-       if (c.padding < same_padding || c.padding > (std::int64_t{1} << 20)) throw_bad_value(p, t, "a padding");
-     }},
-    {"bias", [](const C& c) { return form_of(c.type).weighted ? flag(c.bias) : std::string(); },
-     [](C& c, std::string_view t, const ValuePlace& p) { c.bias = parse_flag(t, p); }},
-    {"num_kv_heads",
-     [](const C& c) {
-       return c.type == LayerType::attention ? std::to_string(c.num_kv_heads == 0 ? c.num_heads : c.num_kv_heads)
-                                             : std::string();
-     },
-     [](C& c, std::string_view t, const ValuePlace& p) {
-       const std::int64_t heads = parse_positive_integer(t, p);
-       c.num_kv_heads = heads == c.num_heads ? 0 : heads;
-     }},
-    {"bidirectional", [](const C& c) { return c.type == LayerType::rnn ? flag(c.bidirectional) : std::string(); },
-     [](C& c, std::string_view t, const ValuePlace& p) { c.bidirectional = parse_flag(t, p); }},
-    {"activation", [](const C& c) { return form_of(c.type).weighted ? c.activation : std::string(); },
-     [](C& c, std::string_view t, const ValuePlace& p) { c.activation = parse_word(layer_activations, t, p); }},
-    {"optimizer", [](const C& c) { return std::string(to_string(c.optimizer)); },
-     [](C& c, std::string_view t, const ValuePlace&) { c.optimizer = parse_optimizer(t); }},
-    {"input_gradient", [](const C& c) { return flag(c.input_gradient); },
-     [](C& c, std::string_view t, const ValuePlace& p) { c.input_gradient = parse_flag(t, p); }},
-    {"backward", [](const C& c) { return flag(c.backward); },
-     [](C& c, std::string_view t, const ValuePlace& p) { c.backward = parse_flag(t, p); }},
-    {"precision", [](const C& c) { return std::string(to_string(c.precision)); },
-     [](C& c, std::string_view t, const ValuePlace&) { c.precision = parse_precision(t); }},
-}};
+/// The columns other than sizes, but `layer`.
+Columns<C> option_columns() {
+  return {
+      option_column(
+          "variant", [](const C& c) { return c.variant; },
+          [](C& c, std::string_view t, const ValuePlace& p) {
+            c.variant = parse_word(form_of(c.type).variants, t, p);
+          }),
+      option_column(
+          "padding", [](const C& c) { return has_padding(c.type) ? padding_text(c.padding) : std::string(); },
+          [](C& c, std::string_view t, const ValuePlace& p) {
+            c.padding = t == "same" ? same_padding : t == "valid" ? 0 : parse_integer(t, p);
+            if (c.padding < same_padding || c.padding > (std::int64_t{1} << 20)) throw_bad_value(p, t, "a padding");
+          }),
+      option_column(
+          "bias", [](const C& c) { return form_of(c.type).weighted ? flag(c.bias) : std::string(); },
+          [](C& c, std::string_view t, const ValuePlace& p) { c.bias = parse_flag(t, p); }),
+      option_column(
+          "num_kv_heads",
+          [](const C& c) {
+            return c.type == LayerType::attention ? std::to_string(c.num_kv_heads == 0 ? c.num_heads : c.num_kv_heads)
+                                                  : std::string();
+          },
+          [](C& c, std::string_view t, const ValuePlace& p) {
+            const std::int64_t heads = parse_positive_integer(t, p);
+            c.num_kv_heads = heads == c.num_heads ? 0 : heads;
+          }),
+      option_column(
+          "bidirectional", [](const C& c) { return c.type == LayerType::rnn ? flag(c.bidirectional) : std::string(); },
+          [](C& c, std::string_view t, const ValuePlace& p) { c.bidirectional = parse_flag(t, p); }),
+      option_column(
+          "activation", [](const C& c) { return form_of(c.type).weighted ? c.activation : std::string(); },
+          [](C& c, std::string_view t, const ValuePlace& p) { c.activation = parse_word(layer_activations, t, p); }),
+      option_column(
+          "optimizer", [](const C& c) { return std::string(to_string(c.optimizer)); },
+          [](C& c, std::string_view t, const ValuePlace&) { c.optimizer = parse_optimizer(t); }),
+      option_column(
+          "input_gradient", [](const C& c) { return flag(c.input_gradient); },
+          [](C& c, std::string_view t, const ValuePlace& p) { c.input_gradient = parse_flag(t, p); }),
+      option_column(
+          "backward", [](const C& c) { return flag(c.backward); },
+          [](C& c, std::string_view t, const ValuePlace& p) { c.backward = parse_flag(t, p); }),
+      option_column(
+          "precision", [](const C& c) { return std::string(to_string(c.precision)); },
+          [](C& c, std::string_view t, const ValuePlace&) { c.precision = parse_precision(t); }),
+  };
+}
 
-const LayerText* text_of_column(std::string_view column) {
-  const auto* found = std::find_if(texts.begin(), texts.end(), [&](const LayerText& t) { return t.column == column; });
-  return found == texts.end() ? nullptr : found;
+Columns<C> make_columns() {
+  Columns<C> columns = {{"layer",
+                         [](C& c, std::string_view t, const ValuePlace&) {
+                           c.type = parse_layer_type(t);
+                           const auto variants = form_of(c.type).variants;
+                           if (!variants.empty()) c.variant = variants.front();
+                         },
+                         [](const C& c) { return std::string(to_string(c.type)); }, true, true}};
+  const Columns<C> options = option_columns();
+  columns.push_back(options.front());  // the variant
+  for (const LayerForm& form : forms) {
+    for (const LayerSize& size : form.sizes) {
+      const auto same = [&size](const LayerColumn& column) { return column.name == size.column; };
+      if (std::none_of(columns.begin(), columns.end(), same)) columns.push_back(size_column(size.column));
+    }
+  }
+  columns.insert(columns.end(), options.begin() + 1, options.end());
+  return columns;
 }
 
 [[noreturn]] void refuse(const LayerCase& layer, std::string_view what) {
@@ -193,67 +243,13 @@ void check_layer(const LayerCase& layer) {
   if (layer.precision == Precision::unknown) refuse(layer, "precision unknown cannot be measured");
 }
 
-const std::vector<std::string>& layer_columns() {
-  static const std::vector<std::string> columns = [] {
-    std::vector<std::string> all = {"layer", "variant"};
-    const auto add = [&all](std::string_view column) {
-      if (std::find(all.begin(), all.end(), column) == all.end()) all.emplace_back(column);
-    };
-    for (const LayerForm& form : forms) {
-      for (const LayerSize& size : form.sizes) add(size.column);
-    }
-    for (const LayerText& text : texts) add(text.column);
-    return all;
-  }();
+const Columns<LayerCase>& layer_columns() {
+  static const Columns<C> columns = make_columns();
   return columns;
 }
 
-std::vector<std::string> layer_fields(const LayerCase& layer) {
-  std::vector<std::string> fields;
-  for (const std::string& column : layer_columns()) {
-    if (column == "layer") {
-      fields.emplace_back(to_string(layer.type));
-    } else if (const LayerText* text = text_of_column(column)) {
-      fields.push_back(text->get(layer));
-    } else if (const LayerSize* size = size_of_column(layer.type, column)) {
-      fields.push_back(std::to_string(layer.*(size->member)));
-    } else {
-      fields.emplace_back();
-    }
-  }
-  return fields;
-}
-
-std::string layer_key(const LayerCase& layer) { return fmt::format("{}", fmt::join(layer_fields(layer), ",")); }
-
-LayerReader::LayerReader(const CsvReader& csv) {
-  for (const std::string& column : layer_columns()) {
-    const bool needed = column == "layer" || column == "batch_size";
-    columns_.push_back(needed ? csv.required(column) : csv.optional(column));
-  }
-}
-
-LayerCase LayerReader::read(const CsvReader& csv) const {
-  LayerCase layer;
-  try {
-    layer.type = parse_layer_type(csv.text(columns_.front()));
-    if (!form_of(layer.type).variants.empty()) layer.variant = form_of(layer.type).variants.front();
-    for (const CsvColumn& column : columns_) {
-      const std::string_view text = csv.text(column);
-      if (const LayerText* known = text_of_column(column.name)) {
-        if (!text.empty() && !known->get(layer).empty()) known->set(layer, text, csv.place(column.name));
-      } else if (const LayerSize* size = size_of_column(layer.type, column.name)) {
-        if (!text.empty() || size->low != size->high) layer.*(size->member) = csv.positive_integer(column);
-      }
-    }
-    check_layer(layer);
-  } catch (const InputError& error) {
-    const std::string prefix = csv.place("").prefix();
-    const std::string what = error.what();
-    if (what.starts_with(prefix)) throw;
-    throw InputError(prefix + what);
-  }
-  return layer;
+std::string layer_key(const LayerCase& layer) {
+  return fmt::format("{}", fmt::join(fields_of(layer_columns(), layer), ","));
 }
 
 }  // namespace perfpred

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/csv.h"
+#include "text/column.h"
 
 namespace perfpred {
 
@@ -89,20 +89,8 @@ struct LayerForm {
 void check_layer(const LayerCase& layer);
 
 /// Columns that say which layer it is: names of torch.nn's arguments. Fields that a type does not have are empty.
-[[nodiscard]] const std::vector<std::string>& layer_columns();
-[[nodiscard]] std::vector<std::string> layer_fields(const LayerCase& layer);
+[[nodiscard]] const Columns<LayerCase>& layer_columns();
 /// The fields as one text: equal texts mean the same layer.
 [[nodiscard]] std::string layer_key(const LayerCase& layer);
-
-/// Reads these columns of a table.
-class LayerReader {
- public:
-  explicit LayerReader(const CsvReader& csv);  ///< @throws InputError if the table lacks `layer` or `batch_size`
-  /// The layer of this row. @throws InputError, `file:line: ...`, if it is not a layer
-  [[nodiscard]] LayerCase read(const CsvReader& csv) const;
-
- private:
-  std::vector<CsvColumn> columns_;
-};
 
 }  // namespace perfpred

@@ -21,46 +21,70 @@ namespace {
 
 constexpr double ms = 1e3;
 
-struct TimeColumn {
-  std::string_view name;
-  std::optional<double> LayerRow::*member;
-  double unit;
-};
-
-constexpr std::array<TimeColumn, 10> times = {{{"forward_ms", &LayerRow::forward_sec, ms},
-                                               {"backward_ms", &LayerRow::backward_sec, ms},
-                                               {"optimizer_ms", &LayerRow::optimizer_sec, ms},
-                                               {"host_ms", &LayerRow::host_sec, ms},
-                                               {"low_ms", &LayerRow::low_sec, ms},
-                                               {"high_ms", &LayerRow::high_sec, ms},
-                                               {"step_ms", &LayerRow::step_sec, ms},
-                                               {"min_ms", &LayerRow::min_sec, ms},
-                                               {"max_ms", &LayerRow::max_sec, ms},
-                                               {"threads", &LayerRow::threads, 1}}};
-constexpr std::size_t times_before_device = 6;
 constexpr std::array<std::string_view, 4> outcomes = {"ok", "oom", "failed", "untrusted"};
 
 std::string key_of(const LayerRow& row) { return layer_key(row.layer) + '|' + row.device; }
 
-std::vector<LayerRow> read(CsvReader& csv) {
-  const LayerReader reader(csv);
-  const CsvColumn device = csv.required("device"), outcome = csv.required("outcome"), note = csv.optional("note");
-  std::array<CsvColumn, times.size()> columns;
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    columns[i] = times[i].name == "forward_ms" ? csv.required(times[i].name) : csv.optional(times[i].name);
+/// A positive number, written with six digits.
+/// @param unit  of the column, of which the row has one
+Column<LayerRow> number(std::string_view name, std::optional<double> LayerRow::*member, double unit = ms) {
+  Column<LayerRow> column = number_column(
+      name, member,
+      [unit](std::string_view text, const ValuePlace& place) { return parse_positive(text, place) / unit; },
+      name == "forward_ms");
+  column.get = [member, unit](const LayerRow& row) {
+    return row.*member ? fmt::format("{:.6g}", *(row.*member) * unit) : std::string();
+  };
+  return column;
+}
+
+void read_outcome(LayerRow& row, std::string_view text, const ValuePlace& place) {
+  if (std::find(outcomes.begin(), outcomes.end(), text) == outcomes.end()) {
+    throw_bad_value(place, text, "ok, oom, failed or untrusted");
   }
+  row.outcome = text;
+}
+
+Columns<LayerRow> make_columns() {
+  using R = LayerRow;
+  Columns<R> columns;
+  Column<R> precision;
+  for (const Column<LayerCase>& column : layer_columns()) {
+    Column<R> of_layer = column_of<R, LayerCase>(&R::layer, column);
+    column.name == "precision" ? precision = std::move(of_layer) : columns.emplace_back(std::move(of_layer));
+  }
+  const Columns<R> own = {
+      number("forward_ms", &R::forward_sec),
+      number("backward_ms", &R::backward_sec),
+      number("optimizer_ms", &R::optimizer_sec),
+      number("host_ms", &R::host_sec),
+      number("low_ms", &R::low_sec),
+      number("high_ms", &R::high_sec),
+      {"device", [](R& r, std::string_view t, const ValuePlace&) { r.device = canonical_device(t); },
+       [](const R& r) { return r.device; }, true, true},
+      precision,
+      {"outcome", read_outcome, [](const R& r) { return r.outcome; }, true, true},
+      number("step_ms", &R::step_sec),
+      number("min_ms", &R::min_sec),
+      number("max_ms", &R::max_sec),
+      number("threads", &R::threads, 1),
+      text_column("note", &R::note)};
+  columns.insert(columns.end(), own.begin(), own.end());
+  return columns;
+}
+
+std::vector<LayerRow> read(CsvReader& csv) {
+  const TableReader<LayerRow> table(csv, layer_row_columns());
   std::vector<LayerRow> rows;
   while (csv.next()) {
     LayerRow row;
-    row.layer = reader.read(csv);
-    row.device = canonical_device(csv.text(device));
-    row.outcome = csv.text(outcome);
-    row.note = csv.text(note);
-    if (std::find(outcomes.begin(), outcomes.end(), row.outcome) == outcomes.end()) {
-      throw_bad_value(csv.place("outcome"), row.outcome, "ok, oom, failed or untrusted");
-    }
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      if (!csv.text(columns[i]).empty()) row.*times[i].member = csv.positive(columns[i]) / times[i].unit;
+    try {
+      table.read(csv, row);
+      check_layer(row.layer);
+    } catch (const InputError& error) {
+      const std::string prefix = csv.place("").prefix(), what = error.what();
+      if (what.starts_with(prefix)) throw;
+      throw InputError(prefix + what);
     }
     if (row.outcome == "ok" && !row.forward_sec) throw_bad_value(csv.place("forward_ms"), "", "positive");
     rows.push_back(std::move(row));
@@ -70,32 +94,9 @@ std::vector<LayerRow> read(CsvReader& csv) {
 
 }  // namespace
 
-const std::vector<std::string>& layer_row_columns() {
-  static const std::vector<std::string> columns = [] {
-    std::vector<std::string> all = layer_columns();
-    std::erase(all, "precision");  // beside the device
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      if (i == times_before_device) all.insert(all.end(), {"device", "precision", "outcome"});
-      all.emplace_back(times[i].name);
-    }
-    all.emplace_back("note");
-    return all;
-  }();
+const Columns<LayerRow>& layer_row_columns() {
+  static const Columns<LayerRow> columns = make_columns();
   return columns;
-}
-
-std::vector<std::string> layer_row_fields(const LayerRow& row) {
-  std::vector<std::string> fields = layer_fields(row.layer);
-  fields.pop_back();  // the precision
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    if (i == times_before_device) {
-      fields.insert(fields.end(), {row.device, std::string(to_string(row.layer.precision)), row.outcome});
-    }
-    const auto& value = row.*times[i].member;
-    fields.push_back(value ? fmt::format("{:.6g}", *value * times[i].unit) : std::string());
-  }
-  fields.push_back(row.note);
-  return fields;
 }
 
 std::vector<LayerRow> read_layer_rows(const std::string& path) {
@@ -110,11 +111,12 @@ LayerRecorder::LayerRecorder(std::string path) : path_(std::move(path)) {
   const bool there = ::stat(path_.c_str(), &status) == 0;
   const bool regular = !there || S_ISREG(status.st_mode);
   bool empty = true;
+  const std::vector<std::string> header = names_of(layer_row_columns());
   if (there && regular && status.st_size > 0) {
     std::string text = read_file(path_);
-    const bool cut_off_header = csv_line(layer_row_columns()).starts_with(text);
+    const bool cut_off_header = csv_line(header).starts_with(text);
     const std::string_view head = std::string_view(text).substr(0, size_up_to_header(text));
-    if (!cut_off_header && (head.empty() || CsvReader::from_text(path_, head).header() != layer_row_columns())) {
+    if (!cut_off_header && (head.empty() || CsvReader::from_text(path_, head).header() != header)) {
       throw InputError(fmt::format("{}: is not a table of layers; name a file that does not exist", path_));
     }
     text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
@@ -127,7 +129,7 @@ LayerRecorder::LayerRecorder(std::string path) : path_(std::move(path)) {
   }
   fd_ = ::open(path_.c_str(), regular ? O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC : O_WRONLY | O_CLOEXEC, 0666);
   if (fd_ < 0) throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
-  if (empty) write_all(fd_, csv_line(layer_row_columns()), path_);
+  if (empty) write_all(fd_, csv_line(header), path_);
 }
 
 LayerRecorder::~LayerRecorder() {
@@ -141,7 +143,7 @@ void LayerRecorder::remember(const LayerRow& row) {
 }
 
 void LayerRecorder::append(const LayerRow& row) {
-  write_all(fd_, csv_line(layer_row_fields(row)), path_);
+  write_all(fd_, csv_line(fields_of(layer_row_columns(), row)), path_);
   remember(row);
 }
 

@@ -24,8 +24,8 @@ struct LayerRow {
   std::string note;                         ///< why it failed
 };
 
-[[nodiscard]] const std::vector<std::string>& layer_row_columns();
-[[nodiscard]] std::vector<std::string> layer_row_fields(const LayerRow& row);
+/// The table of layers.csv. Setting a column does not check that it fits the others: read_layer_rows() does.
+[[nodiscard]] const Columns<LayerRow>& layer_row_columns();
 
 /// @throws InputError, `file:line: ...`, for a table without layers or with a value that is not one
 [[nodiscard]] std::vector<LayerRow> read_layer_rows(const std::string& path);

@@ -24,8 +24,9 @@ void append_new(std::vector<Value>& values, const Value& value) {
 }
 
 std::string network_text(const Workload& workload) {
-  if (!workload.depth) return workload.network;
-  return fmt::format("{} d{} f{}", workload.network, *workload.depth, workload.base_filters.value_or(0));
+  const auto depth = workload.depth();
+  if (!depth) return workload.network;
+  return fmt::format("{} d{} f{}", workload.network.family(), *depth, workload.base_filters().value_or(0));
 }
 
 /// A CPU whose model is not named: "cpu", "CPU" or nothing.

@@ -30,7 +30,6 @@ Workload pt2_workload(const std::string& path) {
   }
   Workload workload;
   workload.network = pt2_name(path);
-  workload.depth = workload.base_filters = std::nullopt;
   workload.batch_size = sizes.front().example;
   workload.input.clear();
   for (std::size_t axis = 1; axis < sizes.size(); ++axis) workload.input.push_back(sizes[axis].example);

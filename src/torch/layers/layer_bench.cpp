@@ -68,12 +68,12 @@ LayerBenchResult bench_layers(std::span<const LayerCase> layers, const std::stri
 
 std::string layer_row_json(const LayerRow& row) {
   nlohmann::ordered_json json;
-  const std::vector<std::string> fields = layer_row_fields(row);
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const auto number = nlohmann::ordered_json::parse(fields[i], nullptr, false);
-    json[layer_row_columns()[i]] = fields[i].empty()    ? nlohmann::ordered_json(nullptr)
-                                   : number.is_number() ? number
-                                                        : nlohmann::ordered_json(fields[i]);
+  for (const Column<LayerRow>& column : layer_row_columns()) {
+    const std::string text = column.get(row);
+    const auto number = nlohmann::ordered_json::parse(text, nullptr, false);
+    json[std::string(column.name)] = text.empty()         ? nlohmann::ordered_json(nullptr)
+                                     : number.is_number() ? number
+                                                          : nlohmann::ordered_json(text);
   }
   return json.dump();
 }

@@ -291,8 +291,8 @@ std::optional<Run> Collector::Impl::measure(const Job& job, RunLogWriter& log, c
 
 RunLogWriter Collector::Impl::open_log(const Workload& workload) const {
   if (options.log_dir.empty()) return {};
-  std::string name_of_log = workload.network;
-  if (workload.depth) name_of_log += fmt::format("_d{}_f{}", *workload.depth, *workload.base_filters);
+  std::string name_of_log(workload.network.family());
+  if (const auto depth = workload.depth()) name_of_log += fmt::format("_d{}_f{}", *depth, *workload.base_filters());
   std::string stamp = utc_now();
   std::erase_if(stamp, [](char c) { return c == '-' || c == ':'; });
   name_of_log = fmt::format("{}_{}_b{}.jsonl", stamp, name_of_log, workload.batch_size);
