@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step as a device executes it. Expected operators are those that LibTorch's sources call (docs/counting.md).
+// A step as a device executes it. Expected operators are those that LibTorch's sources call (docs/guides/counting.md).
 #include <perfpred/executed_step.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/workload.h>

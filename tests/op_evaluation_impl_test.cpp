@@ -410,7 +410,7 @@ class ReferenceOps : public ::testing::Test {
   std::string folder_;
 };
 
-// Bounds are at most 15 % above what docs/optime.md reports.
+// Bounds are at most 15 % above what docs/results/operators.md reports.
 TEST_F(ReferenceOps, DevicesSeen) {
   const OpEvaluation result = evaluate_ops_seen(read_op_folder(folder_ + "/neusight"));
   expect_errors(result, {{"linear", 0.119},

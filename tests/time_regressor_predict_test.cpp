@@ -396,8 +396,8 @@ TEST(TimeRegressor, AHybridKnowsFromADeviceFileThatADeviceIsACpu) {
     return rows;
   };
   const auto predicted = [&](std::optional<int> threads, const DeviceCatalogue& known) {
-    Workload asked = rows_of(threads).front().workload;
-    asked.base_filters = 20;  // a CPU's registers hold 32 of these channels, a GPU's units 24
+    // A CPU's registers hold 32 of these channels, a GPU's units 24.
+    const Workload asked = with_field(rows_of(threads).front().workload, "base_filters", "20");
     return TimeRegressor::fit(rows_of(threads), {.devices = known}).predict(asked).time_sec.p50;
   };
   const double by_file = predicted({}, devices), by_threads = predicted(4, {}), as_gpu = predicted({}, {});

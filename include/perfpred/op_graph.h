@@ -26,7 +26,7 @@ enum class DataType : std::uint8_t { f32, f16, bf16, f64, i64, i32, i16, f8, c64
 [[nodiscard]] PERFPRED_API std::string_view to_string(DataType type);
 
 /// What an operator does: LibTorch's names without overloads and without the underscore of in-place forms.
-/// The rules for FLOPs and bytes are in docs/counting.md.
+/// The rules for FLOPs and bytes are in docs/guides/counting.md.
 enum class OpKind : std::uint16_t {
   unknown,
   convolution,
@@ -186,7 +186,7 @@ class PERFPRED_API OpGraph {
   /// Adds the name of an operator that its kind does not say. @returns its index, for Op::name
   std::int32_t add_op_name(std::string name);
 
-  /// Appends an operator; its FLOPs and bytes follow from its kind and (unchecked) operands (docs/counting.md).
+  /// Appends an operator; its FLOPs and bytes follow from its kind and (unchecked) operands (docs/guides/counting.md).
   /// @param layer       index into layer_names(), or -1
   /// @param outputs     may hold no_tensor for those that were not requested
   /// @param transposed  a transposed convolution: FLOPs follow from the image's elements, not the result's; of other

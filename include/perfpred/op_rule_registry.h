@@ -17,7 +17,7 @@ using OpCount = std::function<double(std::span<const Shape> inputs, std::span<co
 /// @throws InputError if the name has no namespace or `flops` is null. Steps whose counts are not 0..1e18 are refused
 PERFPRED_API void register_op(const std::string& name, OpCount flops, OpCount bytes = {});
 
-/// Registers the rules of a text file, one a line (docs/counting.md):
+/// Registers the rules of a text file, one a line (docs/guides/counting.md):
 /// `mylib::attention  flops = 4 * in0 * in1[-2]  bytes = 2 * (in0 + in1 + in2 + out0)`
 /// @throws InputError with file and line for what is not a rule; nothing is registered then
 PERFPRED_API void register_ops(const std::string& path);

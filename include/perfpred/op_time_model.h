@@ -32,10 +32,10 @@ struct StepTime {
 /// All const members may be called from any number of threads.
 class PERFPRED_API OpTimeModel {
  public:
-  /// @param ops_dir  gpus.csv and op_*.csv (docs/optime.md); may be empty where there are layers
+  /// @param ops_dir  gpus.csv and op_*.csv (docs/formats.md); may be empty where there are layers
   /// @param steps    tables of measured training steps, a runs_agg.csv among them or not; empty: efficiencies of
   ///                 convolutions and normalisations are those that the library carries
-  /// @param layers   table of measured layers (docs/layers.md): the devices in it get rates of their own; empty: none
+  /// @param layers   table of measured layers (docs/formats.md): the devices in it get rates of their own; empty: none
   /// @param devices  those that layers may be of, besides this machine's CPU
   /// @throws InputError with file and line for a folder or table that cannot be read or has too few rows
   [[nodiscard]] static OpTimeModel fit(const std::string& ops_dir, const std::vector<std::string>& steps = {},

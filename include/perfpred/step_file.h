@@ -10,7 +10,7 @@
 
 namespace perfpred {
 
-/// A step that `perfpred.capture` recorded in Python (docs/step_file.md). Immutable; copies share what was read.
+/// A step that `perfpred.capture` recorded in Python (docs/guides/capture.md). Immutable; copies share what was read.
 class PERFPRED_API StepFile {
  public:
   /// @throws InputError naming the file and the operator or tensor that is wrong

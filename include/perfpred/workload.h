@@ -78,9 +78,9 @@ struct PERFPRED_API Workload {
   [[nodiscard]] std::int64_t params() const;
 
   /// The operators of one training step (forward, loss, backward, optimizer; include op_graph.h) as the torch component
-  /// executes them in the second or a later step (docs/counting.md). @throws InputError as params(), or for a network
-  /// of a file whose graph is not known (add_graphs() in step_file.h) or is of another input, precision or attention. A
-  /// captured step has its own input, classes and optimizer: those of the workload mean nothing
+  /// executes them in the second or a later step (docs/guides/counting.md). @throws InputError as params(), or for a
+  /// network of a file whose graph is not known (add_graphs() in step_file.h) or is of another input, precision or
+  /// attention. A captured step has its own input, classes and optimizer: those of the workload mean nothing
   [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches

@@ -15,7 +15,8 @@ namespace perfpred {
 
 struct Workload;
 
-/// What a layer computes; N is the batch. Every kind is a fixed sequence of LibTorch operators (docs/counting.md).
+/// What a layer computes; N is the batch. Every kind is a fixed sequence of LibTorch operators
+/// (docs/guides/counting.md).
 enum class LayerKind : std::uint8_t {
   input,         ///< images NxCxHxW, or token numbers NxS
   conv2d,        ///< weight [out, in/groups, kh, kw], bias [out]

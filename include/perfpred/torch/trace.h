@@ -58,8 +58,8 @@ class PERFPRED_API StepTracer {
   StepTracer(StepTracer&&) noexcept;
   StepTracer& operator=(StepTracer&&) noexcept;
 
-  /// The second or a later step of training, parameters updated by fused kernels (docs/counting.md). Operators of
-  /// unknown kind are in the graph with their name and bytes. Inputs get no gradient.
+  /// The second or a later step of training, parameters updated by fused kernels (docs/guides/counting.md). Operators
+  /// of unknown kind are in the graph with their name and bytes. Inputs get no gradient.
   /// @throws InputError that names the operator if its inputs do not fit each other; for another loss than the cross
   ///                    entropy if the network returns one itself
   [[nodiscard]] OpGraph trace(std::span<const InputSpec> inputs, Optimizer optimizer, const Loss& loss = {});
