@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs on steps that perfpred.capture recorded.
 #include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
 #include <perfpred/time_regressor.h>
 
 #include <fmt/format.h>

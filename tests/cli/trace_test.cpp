@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-trace as a user runs it.
 #include <perfpred/device.h>
+#include <perfpred/executed_step.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
