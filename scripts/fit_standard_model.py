@@ -22,11 +22,12 @@ REFERENCE = os.environ["PERFPRED_REFERENCE_DIR"]
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 OUT = os.path.join(DATA, "standard_ops.json")
 OWN = os.path.join(DATA, "nvidia_h200", "runs_agg.csv")
+NOT_OF_STEPS = ("op_conv.csv", "op_elementwise.csv")  # classes that no prediction of a step asks for
 
 with tempfile.TemporaryDirectory() as folder:
     for part in ("neusight", "modern_ops"):
         for file in os.listdir(os.path.join(REFERENCE, part)):
-            if file.startswith("op_"):
+            if file.startswith("op_") and file not in NOT_OF_STEPS:
                 shutil.copy(os.path.join(REFERENCE, part, file), folder)
     write(os.path.join(folder, "gpus.csv"),
           csv_rows(REFERENCE, "neusight", "gpus.csv") + csv_rows(REFERENCE, "modern_ops", "gpus.csv"))

@@ -253,8 +253,9 @@ TEST(LayerCase, TheInputsGradientIsAnOperatorOfItsOwn) {
     const auto step = layer_step(c, DeviceKind::gpu);
     double flops = 0;
     for (std::size_t i = 0; i < step.own.size(); ++i) {
-      if (step.own[i] && step.graph.ops()[i].phase == Phase::backward && is_conv_or_matmul(step.graph.ops()[i].kind)) {
-        flops += step.graph.ops()[i].flops;
+      if (step.own[i] && step.executed.graph().ops()[i].phase == Phase::backward &&
+          is_conv_or_matmul(step.executed.graph().ops()[i].kind)) {
+        flops += step.executed.graph().ops()[i].flops;
       }
     }
     return flops;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
 #include <perfpred/error.h>
+#include <perfpred/executed_step.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 

@@ -207,7 +207,7 @@ TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
   const auto learn = [&](std::size_t max_rows) {
     HybridConstants constants;
     constants.max_rows = max_rows;
-    LearnResult result = fit_hybrid({rows, {}, 0}, constants)->learn(more, std::vector<double>(more.size(), 0));
+    LearnResult result = fit_hybrid({rows, {}}, constants)->learn(more, std::vector<double>(more.size(), 0));
     for (const auto& reason : result.rejected) EXPECT_EQ(reason, std::nullopt);
     return result;
   };

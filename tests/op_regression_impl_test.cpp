@@ -35,8 +35,8 @@ using testing::step_sec;
 
 /// Seconds of an epoch as the op model alone expects them.
 double op_sec(const Workload& workload) {
-  const OpGraph step = workload.graph();
   const Device device = DeviceCatalogue().find(workload.device);
+  const ExecutedStep step = execute(workload.graph(), device.kind);
   const StepAnswer answer = OpModelAccess::predict(
       OpTimeModel::standard(), {step, device, workload.precision, false, {workload.network, workload.input.back()}});
   return answer.time.sec.p50 * static_cast<double>(workload.train_images) / static_cast<double>(workload.batch_size);

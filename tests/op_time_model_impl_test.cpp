@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -199,6 +200,28 @@ TEST_F(OpModel, AnswersForAnyNetworkOnAnyDevice) {
       EXPECT_NE(time.provenance, Provenance::runs);
     }
   }
+}
+
+/// NVIDIA's data sheet of an A100: 312 TFLOP/s in bf16, 19.5 in fp32, so that 2 * 8192^3 FLOPs take 3.5 or 56 ms at
+/// least.
+TEST(StandardModel, AProductIsTimedInTheTypeOfItsOwnOperands) {
+  OpGraph step;
+  const auto multiply = [&](std::int64_t size, DataType type) {
+    const auto square = [&] { return step.add_tensor({size, size}, type, TensorRole::activation); };
+    step.add_op(OpKind::mm, Phase::forward, -1, std::array{square(), square()}, std::array{square()});
+  };
+  multiply(8192, DataType::bf16);
+  for (int i = 0; i < 2; ++i) multiply(16, DataType::f32);
+  const auto seconds = [&](Precision precision) {
+    return OpTimeModel::standard().predict(step, DeviceCatalogue().find("A100-SXM4-40GB"), precision).device_sec;
+  };
+  const double in_half = seconds(Precision::bf16), in_single = seconds(Precision::fp32);
+  EXPECT_GT(in_half, 2 * std::pow(8192, 3) / 312e12);
+  EXPECT_LT(in_half, 0.02);
+  EXPECT_NEAR(in_single / in_half, 1, 0.1);  // whatever most products of the step are
+  step = {};
+  multiply(8192, DataType::f32);
+  EXPECT_GT(seconds(Precision::bf16), 2 * std::pow(8192, 3) / 19.5e12);
 }
 
 TEST_F(OpModel, AStepIsNoFasterThanItsRoofline) {

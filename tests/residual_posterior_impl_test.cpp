@@ -165,8 +165,8 @@ TEST(ResidualPosterior, AModelOfManyRowsAnswersLearnsAndIsReadBack) {
   }
   HybridConstants constants;
   constants.search_rows = 60;
-  const std::unique_ptr<RegressorModel> model = fit_hybrid({rows, {}, 0}, constants);
-  const std::unique_ptr<RegressorModel> read = hybrid_kind.load(model->to_json());
+  const std::unique_ptr<RegressorModel> model = fit_hybrid({rows, {}}, constants);
+  const std::unique_ptr<RegressorModel> read = hybrid_kind.load(model->to_json(), DeviceKind::gpu);
   std::vector<Workload> asked;
   for (const int batch : {100, 333, 512}) asked.push_back(Workload::cifar_cnn(3, 32, batch));
   std::vector<Quantiles> answers(asked.size());

@@ -303,7 +303,7 @@ class RooflineStudyTest : public ::testing::Test {
   }
   static IterationSummary summary(std::vector<TimedSteps> rows) { return {std::move(rows), {}, {}}; }
   static StudyDevices named(std::map<std::string, std::string> names) {
-    return {DeviceCatalogue(), std::move(names), std::nullopt};
+    return {DeviceCatalogue(), std::move(names), std::nullopt, {}};
   }
 
   static AggregateRow row(const std::string& device, Precision precision, double epoch_sec) {

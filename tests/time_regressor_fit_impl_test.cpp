@@ -65,7 +65,7 @@ TEST(TimeRegressor, DropsBadLabelsOutsideTheSampleToo) {
   HybridConstants constants;
   constants.search_rows = 50;  // of 108
   std::set<std::string> dropped;
-  for (const RejectedRun& row : fit_hybrid({rows, {}, 0}, constants)->dropped()) dropped.insert(row.key);
+  for (const RejectedRun& row : fit_hybrid({rows, {}}, constants)->dropped()) dropped.insert(row.key);
   EXPECT_EQ(dropped, bad);
 }
 
@@ -144,7 +144,7 @@ TEST(TimeRegressor, EpochsShowTheNoiseUntilRepeatsDo) {
         rows.back().avg_time_std = 0.005 * *rows.back().avg_time_mean;
       }
     }
-    const auto model = fit_hybrid({rows, {}, 0}, {});
+    const auto model = fit_hybrid({rows, {}}, {});
     return std::sqrt(dynamic_cast<const HybridModel&>(*model).kernel.noise2());
   };
   EXPECT_GT(run_noise(0.03, false), 2 * run_noise(std::nullopt, false));

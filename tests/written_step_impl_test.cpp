@@ -50,7 +50,8 @@ void expect_same(const OpGraph& read, const OpGraph& step) {
   for (const bool caching : {false, true}) {
     TrainingJob job;
     job.caching_allocator = caching;
-    EXPECT_EQ(estimate_memory(execute(read, DeviceKind::other), job).peak_bytes, estimate_memory(step, job).peak_bytes);
+    EXPECT_EQ(estimate_memory(execute(read, DeviceKind::other), job).peak_bytes,
+              estimate_memory(execute(step, DeviceKind::other), job).peak_bytes);
   }
 }
 
