@@ -292,6 +292,11 @@ class Recurrence {
   std::vector<StepKernel> kernels_;
 };
 
+/// Whether an operator adds a convolution's bias, or sums its gradient (ExecutedStep). Its time is in the convolution's
+/// efficiencies: timed apart, it spoils what a probe of three networks says of a machine (docs/notes/optime.md, Biases of
+/// convolutions).
+bool is_of_bias(const Op& op) { return !op.dispatched && (op.kind == OpKind::add || op.kind == OpKind::sum); }
+
 /// Whether an operator has nothing to compute, and no sizes that its time could follow from.
 bool is_empty(const OpGraph& step, const Op& op) {
   const auto in = step.inputs(op), out = step.outputs(op);
@@ -308,6 +313,7 @@ std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
   kernels.reserve(step.ops().size() + step.ops().size() / 4);
   for (std::uint32_t i = 0; i < step.ops().size(); ++i) {
     const Op& op = step.ops()[i];
+    if (is_of_bias(op)) continue;
     StepKernel kernel;
     kernel.group = group_of(op.kind);
     kernel.op = i;
