@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string_view>
 #include <vector>
 
+#include "step/layer_rules.h"
+#include "step/op_traits.h"
 #include "step/step_builder.h"
 
 namespace perfpred {
@@ -299,4 +302,24 @@ TEST(Shape, RefusesWhatIsNoShape) {
 }
 
 }  // namespace
+TEST(OpTraits, EachNameOfLibTorchHasOneKind) {
+  EXPECT_EQ(kind_of_name("_convolution"), OpKind::convolution);
+  EXPECT_EQ(kind_of_name("addbmm"), OpKind::baddbmm);
+  EXPECT_EQ(kind_of_name("_scaled_dot_product_flash_attention_for_cpu_backward"), OpKind::attention_backward);
+  EXPECT_EQ(kind_of_name("zeros_like"), OpKind::fill);
+  EXPECT_EQ(kind_of_name("relu"), OpKind::relu);
+  EXPECT_EQ(kind_of_name("abs"), OpKind::other);  // the first and the last of a list's words
+  EXPECT_EQ(kind_of_name("lcm"), OpKind::other);
+  for (const std::string_view name : {"", " ", "zeros_lik", "eros_like", "unknown", "other"}) {
+    EXPECT_EQ(kind_of_name(name), OpKind::unknown) << name;
+    EXPECT_FALSE(computes_nothing(name)) << name;
+  }
+  EXPECT_TRUE(computes_nothing("empty"));
+  EXPECT_TRUE(computes_nothing("transpose"));
+}
+
+TEST(LayerRules, EveryKindOfLayerHasItsOwn) {
+  for (std::size_t i = 0; i < layer_kinds; ++i) EXPECT_EQ(rule_of(static_cast<LayerKind>(i)).kind, LayerKind(i));
+}
+
 }  // namespace perfpred

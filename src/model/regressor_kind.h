@@ -76,15 +76,15 @@ class RegressorModel {
 /// line in the table in regressor_kind.cpp.
 struct RegressorKind {
   std::string_view name;
-  bool uses_validation;  ///< otherwise validation rows are fitted on like the others
-  bool learns;           ///< from observed runs
+  bool uses_validation = false;  ///< otherwise validation rows are fitted on like the others
+  bool learns = false;           ///< from observed runs
   /// Fewest rows that it is fitted on in a group that the op model can predict, too. With so many rows of `cifar_cnn`
   /// it is fitted on these and predicts `cifar_cnn`; else, with so many rows in all, it is fitted on all of them and
   /// predicts only for devices without known rates. 0: fitted on all rows, it predicts all their networks.
-  std::size_t family_rows;
-  std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table);
+  std::size_t family_rows = 0;
+  std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table) = nullptr;
   /// @param device  that the rows ran on
-  std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model, DeviceKind device);
+  std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model, DeviceKind device) = nullptr;
 };
 
 extern const RegressorKind ann_kind, boosting_kind, forest_kind, hybrid_kind, linear_kind;

@@ -111,8 +111,8 @@ struct Layer {
   std::int64_t groups = 1;
   std::int32_t index = 0, count = 0;  ///< chunk; count: rnn, attention
   double value = 0;                   ///< probability, constant, or a normalisation's epsilon
-  Shape output;
-  std::string name;  ///< as in torchvision's state dictionary: "layer1.0.conv1"
+  Shape output = {};
+  std::string name = {};  ///< as in torchvision's state dictionary: "layer1.0.conv1"
 };
 
 /// Shapes of what a layer learns: weight, then bias. Of an rnn for each layer and direction: weights of its input and

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace perfpred {
 
@@ -25,16 +26,20 @@ void NetworkBuilder::enter(std::string_view prefix) {
 }
 
 Layer& NetworkBuilder::add_layer(LayerKind kind, std::string_view name, std::initializer_list<LayerId> inputs) {
-  Layer& layer = network_.layers.emplace_back();
-  layer.kind = kind;
+  append({.kind = kind}, name, inputs);
+  return network_.layers.back();
+}
+
+LayerId NetworkBuilder::append(Layer layer, std::string_view name, std::initializer_list<LayerId> inputs) {
   layer.name.reserve(prefix_.size() + name.size());
   layer.name = prefix_;
   layer.name += name;
   layer.first_input = static_cast<std::uint32_t>(network_.edges.size());
   layer.input_count = static_cast<std::uint32_t>(inputs.size());
+  if (layer.output.rank() == 0 && inputs.size() > 0) layer.output = shape(*inputs.begin());
   network_.edges.insert(network_.edges.end(), inputs.begin(), inputs.end());
-  if (inputs.size() > 0) layer.output = shape(*inputs.begin());
-  return layer;
+  network_.layers.push_back(std::move(layer));
+  return last();
 }
 
 std::int64_t NetworkBuilder::windows(std::int64_t size, const Window& window, bool ceil_mode,
@@ -59,8 +64,7 @@ LayerId NetworkBuilder::images() {
   }
   const Shape batch = {batch_size_, input_[0], input_[1], input_[2]};
   static_cast<void>(batch.numel());  // refuses what is too large before sizes are added up
-  add_layer(LayerKind::input, "input", {}).output = batch;
-  return last();
+  return append({.kind = LayerKind::input, .output = batch}, "input", {});
 }
 
 LayerId NetworkBuilder::words() {
@@ -70,8 +74,7 @@ LayerId NetworkBuilder::words() {
   network_.tokens = true;
   const Shape batch = {batch_size_, input_[0]};
   static_cast<void>(batch.numel());
-  add_layer(LayerKind::input, "input", {}).output = batch;
-  return last();
+  return append({.kind = LayerKind::input, .output = batch}, "input", {});
 }
 
 LayerId NetworkBuilder::words_of(std::int64_t vocabulary) {
@@ -105,55 +108,50 @@ LayerId NetworkBuilder::same_conv(LayerId x, std::string_view name, std::int64_t
 }
 
 LayerId NetworkBuilder::batch_norm(LayerId x, std::string_view name, double epsilon) {
-  Layer& layer = add_layer(LayerKind::batch_norm, name, {x});
-  layer.in_channels = layer.out_channels = layer.output[1];
-  layer.value = epsilon;
-  return last();
+  const std::int64_t channels = shape(x)[1];
+  return append({.kind = LayerKind::batch_norm, .in_channels = channels, .out_channels = channels, .value = epsilon},
+                name, {x});
 }
 
 LayerId NetworkBuilder::layer_norm(LayerId x, std::string_view name, double epsilon) {
-  Layer& layer = add_layer(LayerKind::layer_norm, name, {x});
-  layer.in_channels = layer.out_channels = layer.output.back();
-  layer.value = epsilon;
-  return last();
+  const std::int64_t channels = shape(x).back();
+  return append({.kind = LayerKind::layer_norm, .in_channels = channels, .out_channels = channels, .value = epsilon},
+                name, {x});
 }
 
 LayerId NetworkBuilder::rms_norm(LayerId x, std::string_view name, double epsilon) {
-  Layer& layer = add_layer(LayerKind::rms_norm, name, {x});
-  layer.in_channels = layer.out_channels = layer.output.back();
-  layer.value = epsilon;
-  return last();
+  const std::int64_t channels = shape(x).back();
+  return append({.kind = LayerKind::rms_norm, .in_channels = channels, .out_channels = channels, .value = epsilon},
+                name, {x});
 }
 
 LayerId NetworkBuilder::linear(LayerId x, std::string_view name, std::int64_t features, bool bias, LayerId tied_to) {
   const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::linear, name, {x});
-  layer.bias = bias;
-  layer.tied_to = tied_to;
-  layer.in_channels = in.back();
-  layer.out_channels = features;
-  layer.output = in.with(in.rank() - 1, features);
-  return last();
+  return append({.kind = LayerKind::linear,
+                 .bias = bias,
+                 .tied_to = tied_to,
+                 .in_channels = in.back(),
+                 .out_channels = features,
+                 .output = in.with(in.rank() - 1, features)},
+                name, {x});
 }
 
 LayerId NetworkBuilder::embedding(LayerId indices, std::string_view name, std::int64_t rows, std::int64_t width) {
   const Shape in = shape(indices);
-  Layer& layer = add_layer(LayerKind::embedding, name, {indices});
-  layer.in_channels = rows;
-  layer.out_channels = width;
-  layer.output = in.rank() == 1 ? Shape{in[0], width} : Shape{in[0], in[1], width};
-  return last();
+  return append({.kind = LayerKind::embedding,
+                 .in_channels = rows,
+                 .out_channels = width,
+                 .output = in.rank() == 1 ? Shape{in[0], width} : Shape{in[0], in[1], width}},
+                name, {indices});
 }
 
 LayerId NetworkBuilder::ids(LayerKind kind, LayerId words) {
   const std::int64_t length = shape(words)[1];
-  add_layer(kind, to_string(kind), {words}).output = {length};
-  return last();
+  return append({.kind = kind, .output = {length}}, to_string(kind), {words});
 }
 
 LayerId NetworkBuilder::activation(LayerKind kind, LayerId x, bool in_place) {
-  add_layer(kind, to_string(kind), {x}).in_place = in_place;
-  return last();
+  return append({.kind = kind, .in_place = in_place}, to_string(kind), {x});
 }
 
 LayerId NetworkBuilder::pool(LayerKind kind, LayerId x, const Window& window, bool ceil_mode) {
@@ -169,37 +167,28 @@ LayerId NetworkBuilder::pool(LayerKind kind, LayerId x, const Window& window, bo
 
 LayerId NetworkBuilder::adaptive_avg_pool(LayerId x, std::int64_t height, std::int64_t width) {
   const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::adaptive_avg_pool, "avgpool", {x});
-  layer.kernel = {height, width};
-  layer.output = {in[0], in[1], height, width};
-  return last();
+  return append(
+      {.kind = LayerKind::adaptive_avg_pool, .kernel = {height, width}, .output = {in[0], in[1], height, width}},
+      "avgpool", {x});
 }
 
 LayerId NetworkBuilder::global_avg_pool(LayerId x) {
   const Shape in = shape(x);
-  add_layer(LayerKind::global_avg_pool, "avgpool", {x}).output = {in[0], in[1], 1, 1};
-  return last();
+  return append({.kind = LayerKind::global_avg_pool, .output = {in[0], in[1], 1, 1}}, "avgpool", {x});
 }
 
 LayerId NetworkBuilder::add(LayerId x, LayerId y, bool in_place) {
-  add_layer(LayerKind::add, "add", {x, y}).in_place = in_place;
-  return last();
+  return append({.kind = LayerKind::add, .in_place = in_place}, "add", {x, y});
 }
 
-LayerId NetworkBuilder::mul(LayerId x, LayerId scale) {
-  add_layer(LayerKind::mul, "mul", {x, scale});
-  return last();
-}
+LayerId NetworkBuilder::mul(LayerId x, LayerId scale) { return append({.kind = LayerKind::mul}, "mul", {x, scale}); }
 
 LayerId NetworkBuilder::with_value(LayerKind kind, LayerId x, double value) {
-  add_layer(kind, to_string(kind), {x}).value = value;
-  return last();
+  return append({.kind = kind, .value = value}, to_string(kind), {x});
 }
 
 LayerId NetworkBuilder::layer_scale(LayerId x, std::string_view name) {
-  Layer& layer = add_layer(LayerKind::layer_scale, name, {x});
-  layer.out_channels = layer.output[1];
-  return last();
+  return append({.kind = LayerKind::layer_scale, .out_channels = shape(x)[1]}, name, {x});
 }
 
 LayerId NetworkBuilder::squeeze_excitation(LayerId x, std::string_view name, std::int64_t squeezed, LayerKind inner,
@@ -228,23 +217,19 @@ LayerId NetworkBuilder::chunk(LayerId x, std::int32_t count) {
   const std::size_t axis = in.rank() == 4 ? 1 : in.rank() - 1;
   const LayerId first = last() + 1;
   for (std::int32_t index = 0; index < count; ++index) {
-    Layer& layer = add_layer(LayerKind::chunk, "chunk", {x});
-    layer.index = index;
-    layer.count = count;
-    layer.output = in.with(axis, in[axis] / count);
+    append({.kind = LayerKind::chunk, .index = index, .count = count, .output = in.with(axis, in[axis] / count)},
+           "chunk", {x});
   }
   return first;
 }
 
 LayerId NetworkBuilder::channel_shuffle(LayerId x, std::int64_t groups) {
-  add_layer(LayerKind::channel_shuffle, "channel_shuffle", {x}).groups = groups;
-  return last();
+  return append({.kind = LayerKind::channel_shuffle, .groups = groups}, "channel_shuffle", {x});
 }
 
 LayerId NetworkBuilder::flatten(LayerId x) {
   const Shape in = shape(x);
-  add_layer(LayerKind::flatten, "flatten", {x}).output = {in[0], in.numel() / in[0]};
-  return last();
+  return append({.kind = LayerKind::flatten, .output = {in[0], in.numel() / in[0]}}, "flatten", {x});
 }
 
 LayerId NetworkBuilder::view(LayerKind kind, LayerId x) {
@@ -274,79 +259,63 @@ LayerId NetworkBuilder::view(LayerKind kind, LayerId x) {
 
 LayerId NetworkBuilder::class_token(LayerId x, std::string_view name) {
   const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::class_token, name, {x});
-  layer.out_channels = in[2];
-  layer.output = in.with(1, in[1] + 1);
-  return last();
+  return append({.kind = LayerKind::class_token, .out_channels = in[2], .output = in.with(1, in[1] + 1)}, name, {x});
 }
 
 LayerId NetworkBuilder::position_embedding(LayerId x, std::string_view name) {
-  Layer& layer = add_layer(LayerKind::position_embedding, name, {x});
-  layer.in_channels = layer.output[1];
-  layer.out_channels = layer.output[2];
-  return last();
+  const Shape& in = shape(x);
+  return append({.kind = LayerKind::position_embedding, .in_channels = in[1], .out_channels = in[2]}, name, {x});
 }
 
 LayerId NetworkBuilder::split_heads(LayerId x, std::int64_t heads) {
   const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::split_heads, "split_heads", {x});
-  layer.groups = heads;
-  layer.output = {in[0] * heads, in[1], in[2] / heads};
-  return last();
+  return append({.kind = LayerKind::split_heads, .groups = heads, .output = {in[0] * heads, in[1], in[2] / heads}},
+                "split_heads", {x});
 }
 
 LayerId NetworkBuilder::merge_heads(LayerId x, std::int64_t heads) {
   const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::merge_heads, "merge_heads", {x});
-  layer.groups = heads;
-  layer.output = {in[0] / heads, in[1], in[2] * heads};
-  return last();
+  return append({.kind = LayerKind::merge_heads, .groups = heads, .output = {in[0] / heads, in[1], in[2] * heads}},
+                "merge_heads", {x});
 }
 
 LayerId NetworkBuilder::matmul(LayerId a, LayerId b, bool transposed) {
   const Shape left = shape(a);
   const Shape right = shape(b);
   const LayerKind kind = transposed ? LayerKind::matmul_transposed : LayerKind::matmul;
-  add_layer(kind, to_string(kind), {a, b}).output = left.with(2, transposed ? right[1] : right[2]);
-  return last();
+  return append({.kind = kind, .output = left.with(2, transposed ? right[1] : right[2])}, to_string(kind), {a, b});
 }
 
 LayerId NetworkBuilder::pad(LayerId x, std::int64_t height, std::int64_t width) {
   const Shape in = shape(x);
-  add_layer(LayerKind::pad, "pad", {x}).output = {in[0], height, width, in[3]};
-  return last();
+  return append({.kind = LayerKind::pad, .output = {in[0], height, width, in[3]}}, "pad", {x});
 }
 
 LayerId NetworkBuilder::crop(LayerId x, std::int64_t height, std::int64_t width) {
   const Shape in = shape(x);
-  add_layer(LayerKind::crop, "crop", {x}).output = {in[0], height, width, in[3]};
-  return last();
+  return append({.kind = LayerKind::crop, .output = {in[0], height, width, in[3]}}, "crop", {x});
 }
 
 LayerId NetworkBuilder::roll(LayerId x, std::int64_t rows, std::int64_t columns) {
-  add_layer(LayerKind::roll, "roll", {x}).padding = {rows, columns};
-  return last();
+  return append({.kind = LayerKind::roll, .padding = {rows, columns}}, "roll", {x});
 }
 
 LayerId NetworkBuilder::merge_patches(LayerId x) {
   const Shape in = shape(x);
-  add_layer(LayerKind::merge_patches, "merge_patches", {x}).output = {in[0], in[1] / 2, in[2] / 2, 4 * in[3]};
-  return last();
+  return append({.kind = LayerKind::merge_patches, .output = {in[0], in[1] / 2, in[2] / 2, 4 * in[3]}}, "merge_patches",
+                {x});
 }
 
 LayerId NetworkBuilder::to_windows(LayerId x, std::int64_t size) {
   const Shape in = shape(x);
-  Layer& layer = add_layer(LayerKind::to_windows, "to_windows", {x});
-  layer.kernel = {size, size};
-  layer.output = {in[0] * (in[1] / size) * (in[2] / size), size * size, in[3]};
-  return last();
+  return append({.kind = LayerKind::to_windows,
+                 .kernel = {size, size},
+                 .output = {in[0] * (in[1] / size) * (in[2] / size), size * size, in[3]}},
+                "to_windows", {x});
 }
 
 LayerId NetworkBuilder::from_windows(LayerId x, std::int64_t size, const Shape& image) {
-  Layer& layer = add_layer(LayerKind::from_windows, "from_windows", {x});
-  layer.kernel = {size, size};
-  layer.output = image;
-  return last();
+  return append({.kind = LayerKind::from_windows, .kernel = {size, size}, .output = image}, "from_windows", {x});
 }
 
 LayerId NetworkBuilder::image_windows(LayerId x, std::int64_t size, bool grid) {
@@ -361,52 +330,48 @@ LayerId NetworkBuilder::image_windows(LayerId x, std::int64_t size, bool grid) {
 
 LayerId NetworkBuilder::windows_image(LayerId x, LayerId windows) {
   const Layer made = network_.layers[static_cast<std::size_t>(windows)];
-  Layer& layer = add_layer(LayerKind::windows_image, "windows_image", {x});
-  layer.kernel = made.kernel;
-  layer.stride = made.stride;
-  layer.output = shape(network_.inputs(made)[0]);
-  return last();
+  return append({.kind = LayerKind::windows_image,
+                 .kernel = made.kernel,
+                 .stride = made.stride,
+                 .output = shape(network_.inputs(made)[0])},
+                "windows_image", {x});
 }
 
 LayerId NetworkBuilder::part_windows(LayerId x, std::int64_t count) {
   const Shape in = shape(x);
-  add_layer(LayerKind::part_windows, "part_windows", {x}).output = {in[0] / count, count, in[1], in[2]};
-  return last();
+  return append({.kind = LayerKind::part_windows, .output = {in[0] / count, count, in[1], in[2]}}, "part_windows", {x});
 }
 
 LayerId NetworkBuilder::select_heads(LayerId x, std::int32_t count, std::int64_t heads) {
   const Shape in = shape(x);
   const LayerId first = last() + 1;
   for (std::int32_t index = 0; index < count; ++index) {
-    Layer& layer = add_layer(LayerKind::select_heads, "select_heads", {x});
-    layer.index = index;
-    layer.count = count;
-    layer.groups = heads;
-    layer.output = {in[0] * heads, in[1], in[2] / count / heads};
+    append({.kind = LayerKind::select_heads,
+            .groups = heads,
+            .index = index,
+            .count = count,
+            .output = {in[0] * heads, in[1], in[2] / count / heads}},
+           "select_heads", {x});
   }
   return first;
 }
 
 LayerId NetworkBuilder::relative_position(LayerId scores, std::string_view name, std::int64_t heads,
                                           std::int64_t size) {
-  Layer& layer = add_layer(LayerKind::relative_position, name, {scores});
-  layer.groups = heads;
-  layer.kernel = {size, size};
-  return last();
+  return append({.kind = LayerKind::relative_position, .kernel = {size, size}, .groups = heads}, name, {scores});
 }
 
 LayerId NetworkBuilder::window_mask(LayerId scores, std::int64_t heads, const RolledWindows& windows) {
-  Layer& layer = add_layer(LayerKind::window_mask, "window_mask", {scores});
-  layer.groups = heads;
-  layer.kernel = {windows.size, windows.size};
-  layer.stride = windows.count;
-  layer.padding = windows.shift;
-  return last();
+  return append({.kind = LayerKind::window_mask,
+                 .kernel = {windows.size, windows.size},
+                 .stride = windows.count,
+                 .padding = windows.shift,
+                 .groups = heads},
+                "window_mask", {scores});
 }
 
 LayerId NetworkBuilder::rotary(LayerId x, std::int64_t heads) {
-  add_layer(LayerKind::rotary, "rotary", {x}).groups = heads;
-  return last();
+  return append({.kind = LayerKind::rotary, .groups = heads}, "rotary", {x});
 }
 
 LayerId NetworkBuilder::rnn(LayerId x, std::string_view name, const RnnStyle& style) {

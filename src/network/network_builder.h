@@ -129,7 +129,8 @@ class NetworkBuilder {
   [[nodiscard]] bool has_attention() const { return has_attention_; }  ///< whether attention() was called
 
  private:
-  /// Its output has the shape of its first input until it gets another.
+  /// Adds a layer under a name, behind the prefix. Its output has the shape of its first input unless it has another.
+  LayerId append(Layer layer, std::string_view name, std::initializer_list<LayerId> inputs);
   Layer& add_layer(LayerKind kind, std::string_view name, std::initializer_list<LayerId> inputs);
   [[nodiscard]] LayerId last() const { return static_cast<LayerId>(network_.layers.size()) - 1; }
   [[nodiscard]] std::int64_t windows(std::int64_t size, const Window& window, bool ceil_mode, const Layer& layer) const;

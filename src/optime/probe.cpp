@@ -71,9 +71,8 @@ std::string name_of(const LayerCase& layer) {
 void check_possible(const LayerRow& row, const std::vector<StepKernel>& kernels, const StepDevice& device) {
   double flops = 0;
   for (const StepKernel& kernel : kernels) {
-    const bool direct =
-        kernel.group == StepGroup::product || kernel.group == StepGroup::recurrent ||
-        (kernel.group <= StepGroup::depthwise_weight && !kernel.three_by_three);  // Winograd's needs fewer
+    const bool direct = kernel.group == StepGroup::product || kernel.group == StepGroup::recurrent ||
+                        (is_convolution(kernel.group) && !kernel.three_by_three);  // Winograd's needs fewer
     if (direct) flops += kernel.flops;
   }
   const double peak = std::max(device.matrix.flops, device.conv_flops), sec = *row.step_sec;

@@ -10,12 +10,6 @@ namespace {
 // Exponent p of the roofline's rounded corner; 1.5 and 2.5 times as sharp was without gain (docs/notes/optime.md).
 constexpr double sharpness = 2.5;
 
-bool is_convolution(StepGroup group) { return group <= StepGroup::depthwise_weight; }
-bool is_depthwise(StepGroup group) {
-  return group == StepGroup::depthwise_forward || group == StepGroup::depthwise_input ||
-         group == StepGroup::depthwise_weight;
-}
-
 using P = StepParameters;
 
 /// A group's shares of the bandwidth and of the peak; without the latter its time follows from its bytes.

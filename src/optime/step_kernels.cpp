@@ -2,7 +2,6 @@
 #include "optime/step_kernels.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -12,53 +11,6 @@
 
 namespace perfpred {
 namespace {
-
-/// What a kind is, by its efficiencies; kinds that are not listed are `other`.
-constexpr std::array<std::pair<OpKind, StepGroup>, 37> groups = {{
-    {OpKind::unknown, StepGroup::unknown},
-    {OpKind::custom, StepGroup::unknown},
-    {OpKind::addmm, StepGroup::product},
-    {OpKind::mm, StepGroup::product},
-    {OpKind::bmm, StepGroup::product},
-    {OpKind::baddbmm, StepGroup::product},
-    {OpKind::attention, StepGroup::product},
-    {OpKind::attention_backward, StepGroup::product},
-    {OpKind::rnn, StepGroup::product},
-    {OpKind::rnn_backward, StepGroup::product},
-    {OpKind::batch_norm, StepGroup::batch_norm},
-    {OpKind::batch_norm_backward, StepGroup::batch_norm},
-    {OpKind::relu, StepGroup::elementwise},
-    {OpKind::threshold_backward, StepGroup::elementwise},
-    {OpKind::hardtanh, StepGroup::elementwise},
-    {OpKind::hardtanh_backward, StepGroup::elementwise},
-    {OpKind::hardswish, StepGroup::elementwise},
-    {OpKind::silu, StepGroup::elementwise},
-    {OpKind::gelu, StepGroup::elementwise},
-    {OpKind::gelu_backward, StepGroup::elementwise},
-    {OpKind::sigmoid, StepGroup::elementwise},
-    {OpKind::add, StepGroup::elementwise},
-    {OpKind::sub, StepGroup::elementwise},
-    {OpKind::mul, StepGroup::elementwise},
-    {OpKind::div, StepGroup::elementwise},
-    {OpKind::native_dropout, StepGroup::elementwise},
-    {OpKind::native_dropout_backward, StepGroup::elementwise},
-    {OpKind::cat, StepGroup::rearrangement},
-    {OpKind::copy, StepGroup::rearrangement},
-    {OpKind::select_backward, StepGroup::rearrangement},
-    {OpKind::slice_backward, StepGroup::rearrangement},
-    {OpKind::max_pool2d, StepGroup::pooling},
-    {OpKind::max_pool2d_backward, StepGroup::pooling},
-    {OpKind::avg_pool2d, StepGroup::pooling},
-    {OpKind::avg_pool2d_backward, StepGroup::pooling},
-    {OpKind::adaptive_avg_pool2d, StepGroup::pooling},
-    {OpKind::adaptive_avg_pool2d_backward, StepGroup::pooling},
-}};
-
-StepGroup group_of(OpKind kind) {
-  const auto* found =
-      std::find_if(groups.begin(), groups.end(), [&](const auto& entry) { return entry.first == kind; });
-  return found == groups.end() ? StepGroup::other : found->second;
-}
 
 /// The products that a convolution is, one for each direction (Chetlur et al. 2014). A transposed one is described by
 /// the ordinary convolution with its weight, which goes from its result to its image.
@@ -315,7 +267,7 @@ std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
     const Op& op = step.ops()[i];
     if (is_of_bias(op)) continue;
     StepKernel kernel;
-    kernel.group = group_of(op.kind);
+    kernel.group = traits_of(op.kind).group;
     kernel.op = i;
     kernel.flops = op.flops;
     kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);

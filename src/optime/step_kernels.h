@@ -5,26 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace perfpred {
+#include "step/op_traits.h"
 
-/// Kernels of a training step that share their efficiencies.
-enum class StepGroup : std::uint8_t {
-  conv_forward,
-  conv_input,   ///< gradient of a convolution's input; a transposed convolution computes the same
-  conv_weight,  ///< gradient of its weight
-  depthwise_forward,
-  depthwise_input,
-  depthwise_weight,
-  product,    ///< matrix products and attention
-  recurrent,  ///< a recurrent network's products with its state, one for each position
-  batch_norm,
-  elementwise,
-  rearrangement,
-  pooling,
-  other,    ///< known operators that do a little of everything: by their bytes
-  unknown,  ///< operators whose work is not known: by their bytes, with a wide interval
-};
-inline constexpr std::size_t step_groups = 14;
+namespace perfpred {
 
 /// A kernel of a step. A convolution's backward is two, a recurrent network some for each layer and direction.
 struct StepKernel {

@@ -4,17 +4,10 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 namespace perfpred {
 
-// Rules for operators that were executed and recorded, by a trace or in a step file: LibTorch's names, strided tensors.
-
-/// The kind of an operator of LibTorch. @param name  without namespace, overload and the underscore of in-place forms
-[[nodiscard]] OpKind kind_of_name(std::string_view name);
-
-/// Whether an operator of LibTorch neither computes nor moves anything. @param name  as in kind_of_name()
-[[nodiscard]] bool computes_nothing(std::string_view name);
+// Rules for operators that were executed and recorded, by a trace or in a step file: their tensors are strided.
 
 /// Sizes of a tensor, and the distance in elements between neighbours on each axis.
 struct Strided {

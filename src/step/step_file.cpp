@@ -16,7 +16,7 @@
 
 #include "step/executed_op.h"
 #include "step/op_rules.h"
-#include "step/operands_fit.h"
+#include "step/op_traits.h"
 #include "step/step_dtypes.h"
 #include "text/enum_names.h"
 #include "text/file_hash.h"
@@ -187,8 +187,8 @@ void classify(StepOp& op, bool pointwise) {
   op.lists = name.starts_with(foreach_prefix);
   op.free = computes_nothing(name);
   op.kind = kind_of_name(op.lists ? name.substr(foreach_prefix.size()) : name);
-  const bool elementwise = op.kind >= OpKind::add && op.kind <= OpKind::addcdiv;
-  if (op.lists && !elementwise && op.kind != OpKind::copy && op.kind != OpKind::fill) op.kind = OpKind::other;
+  const bool arithmetic = traits_of(op.kind).family == OpFamily::arithmetic;
+  if (op.lists && !arithmetic && op.kind != OpKind::copy && op.kind != OpKind::fill) op.kind = OpKind::other;
   if (op.kind == OpKind::unknown && pointwise) op.kind = OpKind::other;
   op.name = name;
 }
@@ -314,6 +314,7 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     ops.push_back(std::move(op));
   }
 
+  class GraphBuilder;
   [[nodiscard]] OpGraph graph(std::int64_t batch) const;
 
   [[nodiscard]] double at_batch(const Count& count, std::int64_t batch) const {
@@ -349,109 +350,150 @@ double list_flops(const OpGraph& graph, OpKind kind, std::span<const TensorId> i
 
 }  // namespace
 
+/// A file's step as a graph, at one batch size: its storages, the tensors that own them, all tensors, the operators.
+class StepFile::Content::GraphBuilder {
+ public:
+  GraphBuilder(const Content& file, std::int64_t batch) : file_(file), place_(file.path), batch_(batch) {
+    graph_.reserve(file.layers.size(), file.ops.size(), file.tensors.size());
+    for (const std::string& layer : file.layers) graph_.add_layer(layer);
+    for (const StepTensor& tensor : file.tensors) {
+      sizes_.push_back(tensor.sizes.after(batch - file.batch_size));
+      strides_.push_back(tensor.strides.after(batch - file.batch_size));
+    }
+    add_tensors(storage_bytes());
+    for (std::size_t i = 0; i < file.ops.size(); ++i) {
+      if (!file.ops[i].free) add_op(i);
+      free_after(file.ops[i]);
+    }
+    graph_.set_layout(file.layout);
+  }
+
+  [[nodiscard]] OpGraph take() { return std::move(graph_); }
+
+ private:
+  [[nodiscard]] Strided strided(std::uint32_t i) const {
+    return i == no_tensor ? Strided() : Strided{sizes_[i], strides_[i]};
+  }
+  [[nodiscard]] std::vector<Strided> strided(const std::vector<std::uint32_t>& tensors) const {
+    std::vector<Strided> all;
+    for (const std::uint32_t tensor : tensors) all.push_back(strided(tensor));
+    return all;
+  }
+  [[nodiscard]] std::vector<TensorId> ids(const std::vector<std::uint32_t>& tensors) const {
+    std::vector<TensorId> all;
+    for (const std::uint32_t tensor : tensors) all.push_back(tensor == no_tensor ? no_tensor : ids_[tensor]);
+    return all;
+  }
+
+  /// Bytes at this batch size: a storage grows as much as what its tensors reach.
+  [[nodiscard]] std::vector<double> storage_bytes() const {
+    std::vector<double> bytes(file_.storages.begin(), file_.storages.end());
+    std::vector<double> now(bytes.size()), then(bytes.size());
+    for (std::size_t i = 0; i < file_.tensors.size(); ++i) {
+      const StepTensor& tensor = file_.tensors[i];
+      const std::size_t s = tensor.storage;
+      now[s] = std::max(now[s], extent(sizes_[i], strides_[i], tensor.type));
+      then[s] = std::max(then[s], extent(tensor.sizes.values, tensor.strides.values, tensor.type));
+    }
+    double sum = 0;
+    for (std::size_t s = 0; s < bytes.size(); ++s) {
+      if (then[s] > 0) bytes[s] *= now[s] / then[s];
+      sum += bytes[s];
+    }
+    if (sum > max_bytes) place_.refuse("is together too large for any device");
+    return bytes;
+  }
+
+  /// Of each storage the first tensor that fills it, which owns it; no_tensor where none does.
+  [[nodiscard]] std::vector<std::uint32_t> filling_tensors(const std::vector<double>& bytes) const {
+    std::vector<std::uint32_t> filling(bytes.size(), no_tensor);
+    for (std::uint32_t i = 0; i < file_.tensors.size(); ++i) {
+      const StepTensor& tensor = file_.tensors[i];
+      const std::int64_t numel = strided(i).numel();
+      const double own = static_cast<double>(numel) * static_cast<double>(size_of(tensor.type));
+      const bool fills = std::abs(own - bytes[tensor.storage]) < 0.5 && strided(i).stored().numel() == numel;
+      if (fills && filling[tensor.storage] == no_tensor) filling[tensor.storage] = i;
+    }
+    return filling;
+  }
+
+  /// Adds owners, each before the first tensor of its storage, and views of them. Where no tensor fills a storage, one
+  /// that no operator names owns it.
+  void add_tensors(const std::vector<double>& bytes) {
+    const std::vector<std::uint32_t> filling = filling_tensors(bytes);
+    owners_.assign(bytes.size(), no_tensor);
+    ids_.assign(file_.tensors.size(), no_tensor);
+    for (std::uint32_t i = 0; i < file_.tensors.size(); ++i) {
+      const StepTensor& tensor = file_.tensors[i];
+      TensorId& owner = owners_[tensor.storage];
+      const std::uint32_t whole = filling[tensor.storage];
+      if (owner == no_tensor && whole != no_tensor) {
+        owner = ids_[whole] = graph_.add_tensor(strided(whole).stored(), file_.tensors[whole].type, tensor.role);
+      } else if (owner == no_tensor) {
+        const double elements = bytes[tensor.storage] / static_cast<double>(size_of(tensor.type));
+        owner = graph_.add_tensor(Shape({static_cast<std::int64_t>(elements)}), tensor.type, tensor.role);
+      }
+      if (ids_[i] == no_tensor) ids_[i] = graph_.add_view(owner, strided(i).stored(), tensor.type);
+    }
+  }
+
+  void add_op(std::size_t index) {
+    const StepOp& op = file_.ops[index];
+    const std::vector<TensorId> in = ids(op.inputs), out = ids(op.outputs);
+    for (const auto* operands : {&in, &out}) {
+      for (const TensorId id : *operands) moved_ += id == no_tensor ? 0 : static_cast<double>(graph_.bytes(id));
+    }
+    if (moved_ > max_bytes) place_.refuse("moves more bytes than can be counted");
+    if (!traits_of(op.kind).rule.fits({graph_, in, out})) {
+      place_.at("ops", index).refuse(fmt::format("has not the operands of {}", shown(op.name)));
+    }
+    Op& added = graph_.add_op(op.kind, op.phase, op.layer, in, out, op.transposed, op.causal);
+    if (op.lists) {
+      added.flops = list_flops(graph_, op.kind, in, out);
+    } else if (is_conv_or_matmul(op.kind)) {
+      added.flops *= repetitions(op.kind, strided(op.inputs), strided(op.outputs), op.transposed);
+    }
+    if (op.kind == OpKind::unknown) {
+      if (const auto rule = registered_rule(op.full_name)) count_by(*rule, graph_, added);
+    }
+    if (op.flops) added.flops = file_.at_batch(*op.flops, batch_);
+    if (op.bytes) set_bytes(added, file_.at_batch(*op.bytes, batch_));
+    if (op.lists || traits_of(op.kind).family == OpFamily::unnamed) name(added, op.name);
+  }
+
+  void name(Op& op, const std::string& name) {
+    const auto [known, is_new] = names_.try_emplace(name, static_cast<std::int32_t>(names_.size()));
+    op.name = known->second;
+    if (is_new) graph_.add_op_name(name);
+  }
+
+  /// Frees what the file says after the last operator that was added.
+  void free_after(const StepOp& op) {
+    const std::size_t after = graph_.ops().empty() ? 0 : graph_.ops().size() - 1;
+    for (const std::uint32_t storage : op.frees) {
+      if (owners_[storage] != no_tensor) graph_.set_freed_after(owners_[storage], after);
+    }
+  }
+
+  const Content& file_;
+  Place place_;
+  std::int64_t batch_;
+  OpGraph graph_;
+  std::vector<std::vector<std::int64_t>> sizes_, strides_;  // by index of tensor
+  std::vector<TensorId> owners_, ids_;                      // by index of storage, of tensor
+  std::unordered_map<std::string_view, std::int32_t> names_;
+  double moved_ = 0;  // bytes
+};
+
 OpGraph StepFile::Content::graph(std::int64_t batch) const {
-  const Place place(path);
   if (batch < 1) throw InputError(fmt::format("batch size {} is not positive", batch));
   if (batch != batch_size && !other_batch_size) {
-    place.refuse(
+    Place(path).refuse(
         fmt::format("was captured at batch size {}, not {}; perfpred.combine() joins captures of two sizes, "
                     "which answer for all",
                     batch_size, batch));
   }
-  OpGraph graph;
-  graph.reserve(layers.size(), ops.size(), tensors.size());
-  for (const std::string& layer : layers) graph.add_layer(layer);
-
-  std::vector<std::vector<std::int64_t>> sizes, strides;
-  std::vector<double> extents(storages.size()), extents_then(storages.size());
-  for (const StepTensor& tensor : tensors) {
-    sizes.push_back(tensor.sizes.after(batch - batch_size));
-    strides.push_back(tensor.strides.after(batch - batch_size));
-    double& now = extents[tensor.storage];
-    now = std::max(now, extent(sizes.back(), strides.back(), tensor.type));
-    double& then = extents_then[tensor.storage];
-    then = std::max(then, extent(tensor.sizes.values, tensor.strides.values, tensor.type));
-  }
-  const auto strided = [&](std::uint32_t i) { return i == no_tensor ? Strided() : Strided{sizes[i], strides[i]}; };
-
-  // The tensor that fills its storage owns it. Where none does, one that no operator names.
-  std::vector<TensorId> owners(storages.size(), no_tensor), ids(tensors.size(), no_tensor);
-  std::vector<std::uint32_t> whole(storages.size(), no_tensor);
-  std::vector<double> bytes(storages.size());
-  double all_bytes = 0;
-  for (std::size_t s = 0; s < storages.size(); ++s) {
-    const auto then = static_cast<double>(storages[s]);
-    bytes[s] = extents_then[s] > 0 ? then * (extents[s] / extents_then[s]) : then;
-    all_bytes += bytes[s];
-  }
-  if (all_bytes > max_bytes) place.refuse("is together too large for any device");
-  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-    const StepTensor& tensor = tensors[i];
-    const Strided view = strided(i);
-    const std::int64_t numel = view.numel();
-    const double own = static_cast<double>(numel) * static_cast<double>(size_of(tensor.type));
-    if (whole[tensor.storage] == no_tensor && std::abs(own - bytes[tensor.storage]) < 0.5 &&
-        view.stored().numel() == numel) {
-      whole[tensor.storage] = i;
-    }
-  }
-  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-    const StepTensor& tensor = tensors[i];
-    TensorId& owner = owners[tensor.storage];
-    if (owner == no_tensor) {
-      const std::uint32_t filling = whole[tensor.storage];
-      if (filling != no_tensor) {
-        owner = ids[filling] = graph.add_tensor(strided(filling).stored(), tensors[filling].type, tensor.role);
-      } else {
-        const auto elements =
-            static_cast<std::int64_t>(bytes[tensor.storage] / static_cast<double>(size_of(tensor.type)));
-        owner = graph.add_tensor(Shape({elements}), tensor.type, tensor.role);
-      }
-    }
-    if (ids[i] == no_tensor) ids[i] = graph.add_view(owner, strided(i).stored(), tensor.type);
-  }
-
-  std::unordered_map<std::string_view, std::int32_t> names;
-  double moved = 0;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    const StepOp& op = ops[i];
-    if (!op.free) {
-      std::vector<TensorId> in, out;
-      for (const std::uint32_t tensor : op.inputs) in.push_back(ids[tensor]);
-      for (const std::uint32_t tensor : op.outputs) out.push_back(tensor == no_tensor ? no_tensor : ids[tensor]);
-      for (const TensorId id : in) moved += static_cast<double>(graph.bytes(id));
-      for (const TensorId id : out) moved += id == no_tensor ? 0 : static_cast<double>(graph.bytes(id));
-      if (moved > max_bytes) place.refuse("moves more bytes than can be counted");
-      if (!operands_fit(op.kind, graph, in, out)) {
-        place.at("ops", i).refuse(fmt::format("has not the operands of {}", shown(op.name)));
-      }
-      Op& added = graph.add_op(op.kind, op.phase, op.layer, in, out, op.transposed, op.causal);
-      if (op.lists) {
-        added.flops = list_flops(graph, op.kind, in, out);
-      } else if (is_conv_or_matmul(op.kind)) {
-        std::vector<Strided> inputs, outputs;
-        for (const std::uint32_t tensor : op.inputs) inputs.push_back(strided(tensor));
-        for (const std::uint32_t tensor : op.outputs) outputs.push_back(strided(tensor));
-        added.flops *= repetitions(op.kind, inputs, outputs, op.transposed);
-      }
-      if (op.kind == OpKind::unknown) {
-        if (const auto rule = registered_rule(op.full_name)) count_by(*rule, graph, added);
-      }
-      if (op.flops) added.flops = at_batch(*op.flops, batch);
-      if (op.bytes) set_bytes(added, at_batch(*op.bytes, batch));
-      if (op.lists || op.kind == OpKind::unknown || op.kind == OpKind::other || op.kind == OpKind::custom) {
-        const auto [known, is_new] = names.try_emplace(op.name, static_cast<std::int32_t>(names.size()));
-        added.name = known->second;
-        if (is_new) graph.add_op_name(op.name);
-      }
-    }
-    const std::size_t after = graph.ops().empty() ? 0 : graph.ops().size() - 1;
-    for (const std::uint32_t storage : op.frees) {
-      if (owners[storage] != no_tensor) graph.set_freed_after(owners[storage], after);
-    }
-  }
-  graph.set_layout(layout);
-  return graph;
+  return GraphBuilder(*this, batch).take();
 }
 
 StepFile::StepFile(const std::string& path) : content_(std::make_shared<const Content>(path)) {}

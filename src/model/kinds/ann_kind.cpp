@@ -134,7 +134,6 @@ double AnnNetwork::log_time(const Features& features) const {
   return target_mean + target_scale * static_cast<double>(out);
 }
 
-const RegressorKind ann_kind = {
-    .name = "ann", .uses_validation = true, .learns = false, .family_rows = 0, .fit = fit_ann, .load = load_ann};
+const RegressorKind ann_kind = {.name = "ann", .uses_validation = true, .fit = fit_ann, .load = load_ann};
 
 }  // namespace perfpred

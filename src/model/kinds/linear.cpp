@@ -75,11 +75,6 @@ std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json, DeviceKi
 
 }  // namespace
 
-const RegressorKind linear_kind = {.name = "linear",
-                                   .uses_validation = false,
-                                   .learns = false,
-                                   .family_rows = 0,
-                                   .fit = fit_linear,
-                                   .load = load_linear};
+const RegressorKind linear_kind = {.name = "linear", .fit = fit_linear, .load = load_linear};
 
 }  // namespace perfpred

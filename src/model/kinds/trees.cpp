@@ -123,17 +123,8 @@ double Trees::log_time(const Features& features) const {
   return sum;
 }
 
-const RegressorKind forest_kind = {.name = "forest",
-                                   .uses_validation = false,
-                                   .learns = false,
-                                   .family_rows = 0,
-                                   .fit = fit_forest,
-                                   .load = load_trees};
-const RegressorKind boosting_kind = {.name = "boosting",
-                                     .uses_validation = true,
-                                     .learns = false,
-                                     .family_rows = 0,
-                                     .fit = fit_boosting,
-                                     .load = load_trees};
+const RegressorKind forest_kind = {.name = "forest", .fit = fit_forest, .load = load_trees};
+const RegressorKind boosting_kind = {
+    .name = "boosting", .uses_validation = true, .fit = fit_boosting, .load = load_trees};
 
 }  // namespace perfpred

@@ -5,6 +5,7 @@
 #include <perfpred/error.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "network/network_builder.h"
@@ -15,17 +16,44 @@ namespace {
 
 constexpr std::string_view source_name = "source";
 
-/// What a layer of a network is measured as, and back.
-constexpr std::array<std::pair<LayerKind, std::string_view>, 7> functions = {{{LayerKind::relu, "relu"},
-                                                                              {LayerKind::relu6, "relu6"},
-                                                                              {LayerKind::hardswish, "hardswish"},
-                                                                              {LayerKind::silu, "silu"},
-                                                                              {LayerKind::sigmoid, "sigmoid"},
-                                                                              {LayerKind::tanh, "tanh"},
-                                                                              {LayerKind::gelu, "gelu"}}};
+/// The kind that a network's layers have which are measured as this type and variant.
+struct Counterpart {
+  LayerType type;
+  LayerKind kind;
+  std::string_view variant = {};
+  RnnCell cell = RnnCell::lstm;
+};
+constexpr auto counterparts = std::to_array<Counterpart>({
+    {LayerType::conv2d, LayerKind::conv2d},
+    {LayerType::linear, LayerKind::linear},
+    {LayerType::rnn, LayerKind::rnn, "lstm", RnnCell::lstm},
+    {LayerType::rnn, LayerKind::rnn, "gru", RnnCell::gru},
+    {LayerType::rnn, LayerKind::rnn, "rnn", RnnCell::tanh},
+    {LayerType::attention, LayerKind::attention, "sdpa"},
+    {LayerType::embedding, LayerKind::embedding},
+    {LayerType::layernorm, LayerKind::layer_norm},
+    {LayerType::rmsnorm, LayerKind::rms_norm},
+    {LayerType::positional_encoding, LayerKind::position_embedding, "learned"},
+    {LayerType::batchnorm, LayerKind::batch_norm},
+    {LayerType::pooling, LayerKind::max_pool, "max"},
+    {LayerType::pooling, LayerKind::avg_pool, "avg"},
+    {LayerType::elementwise, LayerKind::add, "add"},
+    {LayerType::elementwise, LayerKind::dropout, "dropout"},
+    {LayerType::elementwise, LayerKind::relu, "relu"},
+    {LayerType::elementwise, LayerKind::relu6, "relu6"},
+    {LayerType::elementwise, LayerKind::hardswish, "hardswish"},
+    {LayerType::elementwise, LayerKind::silu, "silu"},
+    {LayerType::elementwise, LayerKind::sigmoid, "sigmoid"},
+    {LayerType::elementwise, LayerKind::tanh, "tanh"},
+    {LayerType::elementwise, LayerKind::gelu, "gelu"},
+    {LayerType::softmax, LayerKind::softmax},
+});
 
-LayerKind function_named(std::string_view name) {
-  return std::find_if(functions.begin(), functions.end(), [&](const auto& f) { return f.second == name; })->first;
+/// Null for variants that no layer of a network is measured as.
+const Counterpart* counterpart(LayerType type, std::string_view variant) {
+  const auto* const found = std::ranges::find_if(
+      counterparts, [&](const Counterpart& row) { return row.type == type && row.variant == variant; });
+  return found == counterparts.end() ? nullptr : found;
 }
 
 bool is_image(LayerType type) {
@@ -58,9 +86,6 @@ LayerId add_attention(NetworkBuilder& b, LayerId x, const LayerCase& layer) {
   return b.linear(b.attention(q, k, v, {layer.num_heads, false, 0, layer.num_kv_heads}), "out_proj", layer.in);
 }
 
-constexpr std::array<std::pair<RnnCell, std::string_view>, 3> cells = {
-    {{RnnCell::lstm, "lstm"}, {RnnCell::gru, "gru"}, {RnnCell::tanh, "rnn"}}};
-
 LayerCase case_of(LayerType type, std::string_view variant, const Shape& in) {
   LayerCase layer;
   layer.type = type;
@@ -84,74 +109,72 @@ bool is_square(const Layer& layer, const Shape& in) {
 }
 
 std::optional<LayerCase> measurable(const Layer& layer, const Shape& in) {
-  LayerCase found;
-  switch (layer.kind) {
-    case LayerKind::conv2d:
-    case LayerKind::max_pool:
-    case LayerKind::avg_pool:
-      if (!is_square(layer, in)) return std::nullopt;
-      found = layer.kind == LayerKind::conv2d
-                  ? case_of(LayerType::conv2d, {}, in)
-                  : case_of(LayerType::pooling, layer.kind == LayerKind::max_pool ? "max" : "avg", in);
-      found.kernel_size = layer.kernel[0];
-      found.stride = layer.stride[0];
-      found.padding = layer.padding[0];
-      if (found.padding != 0 && 2 * found.padding == found.kernel_size - 1) found.padding = same_padding;
-      if (layer.kind == LayerKind::conv2d) {
-        found.out = layer.out_channels;
-        found.groups = layer.groups;
-        found.bias = layer.bias;
-      }
-      return found;
-    case LayerKind::linear:
-      found = case_of(LayerType::linear, {}, in);
-      found.out = layer.out_channels;
-      found.bias = layer.bias;
-      return found;
-    case LayerKind::batch_norm:
-      if (in.rank() != 4 || in[2] != in[3]) return std::nullopt;
-      return case_of(LayerType::batchnorm, {}, in);
-    case LayerKind::layer_norm:
-      return case_of(LayerType::layernorm, {}, in);
-    case LayerKind::rms_norm:
-      return case_of(LayerType::rmsnorm, {}, in);
-    case LayerKind::rnn: {
-      const auto* cell = std::find_if(cells.begin(), cells.end(), [&](const auto& c) { return c.first == layer.cell; });
-      if (cell == cells.end()) return std::nullopt;
-      found = case_of(LayerType::rnn, cell->second, in);
-      found.out = layer.out_channels;
-      found.num_layers = layer.count;
-      found.bidirectional = layer.groups == 2;
-      return found;
-    }
-    case LayerKind::softmax:
-      return case_of(LayerType::softmax, {}, in);
-    case LayerKind::add:
-      return case_of(LayerType::elementwise, "add", in);
-    case LayerKind::dropout:
-      if (in.rank() < 2) return std::nullopt;
-      return case_of(LayerType::elementwise, "dropout", in);
-    case LayerKind::position_embedding:
-      return case_of(LayerType::positional_encoding, "learned", in);
-    case LayerKind::attention:
-      found = case_of(LayerType::attention, "sdpa", in);
-      found.num_heads = layer.groups;
-      if (layer.count != layer.groups) found.num_kv_heads = layer.count;
-      return found;
-    case LayerKind::embedding:
-      if (in.rank() != 2) return std::nullopt;
-      found = case_of(LayerType::embedding, {}, in);
-      found.seq_len = in[1];
-      found.in = layer.in_channels;
-      found.out = layer.out_channels;
-      return found;
-    default:
-      break;
+  const auto* const row = std::ranges::find_if(
+      counterparts, [&](const Counterpart& r) { return r.kind == layer.kind && r.cell == layer.cell; });
+  if (row == counterparts.end()) return std::nullopt;
+  if (is_image(row->type) ? !is_square(layer, in) : in.rank() < 2) return std::nullopt;
+  LayerCase found = case_of(row->type, row->variant, in);
+  const LayerForm& form = form_of(row->type);
+  const auto has = [&](std::int64_t LayerCase::*size) {
+    return std::ranges::find(form.sizes, size, &LayerSize::member) != form.sizes.end();
+  };
+  if (has(&LayerCase::kernel_size)) {
+    found.kernel_size = layer.kernel[0];
+    found.stride = layer.stride[0];
+    found.padding = layer.padding[0];
+    if (found.padding != 0 && 2 * found.padding == found.kernel_size - 1) found.padding = same_padding;
   }
-  const auto* function =
-      std::find_if(functions.begin(), functions.end(), [&](const auto& f) { return f.first == layer.kind; });
-  if (function == functions.end() || in.rank() < 2) return std::nullopt;
-  return case_of(LayerType::elementwise, function->second, in);
+  if (has(&LayerCase::out)) found.out = layer.out_channels;
+  if (has(&LayerCase::groups)) found.groups = layer.groups;
+  if (form.weighted) found.bias = layer.bias;
+  if (has(&LayerCase::num_layers)) {
+    found.num_layers = layer.count;
+    found.bidirectional = layer.groups == 2;
+  }
+  if (has(&LayerCase::num_heads)) {
+    found.num_heads = layer.groups;
+    if (layer.count != layer.groups) found.num_kv_heads = layer.count;
+  }
+  if (layer.kind == LayerKind::embedding) {  // its input is token numbers
+    found.seq_len = found.in;
+    found.in = layer.in_channels;
+  }
+  return found;
+}
+
+/// Adds the layer behind x. @param padding  on each side @param gradient  of a second input
+LayerId add_layer(NetworkBuilder& b, Network& network, LayerId x, const LayerCase& layer, std::int64_t padding,
+                  bool gradient) {
+  const Counterpart* const same = counterpart(layer.type, layer.variant);
+  switch (layer.type) {
+    case LayerType::conv2d:
+      return b.conv(x, "layer", layer.out, {layer.kernel_size, layer.stride, padding, layer.groups}, layer.bias);
+    case LayerType::linear:
+      return b.linear(x, "layer", layer.out, layer.bias);
+    case LayerType::rnn:
+      return b.rnn(x, "layer", {same->cell, layer.num_layers, layer.out, layer.bidirectional, 0});
+    case LayerType::attention:
+      return add_attention(b, x, layer);
+    case LayerType::embedding:
+      return b.embedding(x, "layer", layer.in, layer.out);
+    case LayerType::layernorm:
+      return b.layer_norm(x, "layer", 1e-5);
+    case LayerType::rmsnorm:
+      return b.rms_norm(x, "layer", 1e-5);
+    case LayerType::positional_encoding:
+      if (layer.variant == "learned") return b.position_embedding(x, "layer");
+      return b.add(x, add_input(b, network, {layer.seq_len, layer.in}, false));
+    case LayerType::batchnorm:
+      return b.batch_norm(x, "layer");
+    case LayerType::pooling:
+      return b.pool(same->kind, x, {layer.kernel_size, layer.stride, padding});
+    case LayerType::elementwise:
+      if (same->kind == LayerKind::dropout) return b.with_value(same->kind, x, 0.1);
+      if (same->kind != LayerKind::add) return b.activation(same->kind, x);
+      return b.add(x, add_input(b, network, b.shape(x), gradient));
+    default:  // softmax
+      return b.view(same->kind, x);
+  }
 }
 
 }  // namespace
@@ -160,64 +183,21 @@ Network network_of(const LayerCase& layer, bool source) {
   check_layer(layer);
   Network network;
   network.name = to_string(layer.type);
+  network.tokens = layer.type == LayerType::embedding;
   const bool uneven = pads_unevenly(layer);
   const std::int64_t pixels = layer.image_size + (uneven ? padded_pixels(layer) : 0);
   const std::int64_t padding = uneven ? 0 : padded_pixels(layer) / 2;
+  const Shape shape = network.tokens         ? Shape{layer.batch_size, layer.seq_len}
+                      : is_image(layer.type) ? Shape{layer.batch_size, layer.in, pixels, pixels}
+                                             : Shape{layer.batch_size, layer.seq_len, layer.in};
+  if (layer.type == LayerType::pooling && 2 * padding > layer.kernel_size) {
+    throw InputError("layer pooling: padding is more than half the kernel");
+  }
+  static_cast<void>(shape.numel());  // throws if it is too large
+  const bool gradient = source && layer.input_gradient && !network.tokens;
   NetworkBuilder b(network, layer.batch_size, {}, layer.variant == "eager" ? Attention::eager : Attention::sdpa);
-  if (layer.type == LayerType::embedding) {
-    network.tokens = true;
-    b.embedding(add_input(b, network, {layer.batch_size, layer.seq_len}, false), "layer", layer.in, layer.out);
-    return network;
-  }
-  const bool gradient = source && layer.input_gradient;
-  const Shape shape = is_image(layer.type) ? Shape{layer.batch_size, layer.in, pixels, pixels}
-                                           : Shape{layer.batch_size, layer.seq_len, layer.in};
-  static_cast<void>(shape.numel());
-  LayerId x = add_input(b, network, shape, gradient);
-  switch (layer.type) {
-    case LayerType::conv2d:
-      x = b.conv(x, "layer", layer.out, {layer.kernel_size, layer.stride, padding, layer.groups}, layer.bias);
-      break;
-    case LayerType::linear:
-      x = b.linear(x, "layer", layer.out, layer.bias);
-      break;
-    case LayerType::rnn: {
-      const auto* cell =
-          std::find_if(cells.begin(), cells.end(), [&](const auto& c) { return c.second == layer.variant; });
-      x = b.rnn(x, "layer", {cell->first, layer.num_layers, layer.out, layer.bidirectional, 0});
-      break;
-    }
-    case LayerType::attention:
-      x = add_attention(b, x, layer);
-      break;
-    case LayerType::layernorm:
-      x = b.layer_norm(x, "layer", 1e-5);
-      break;
-    case LayerType::rmsnorm:
-      x = b.rms_norm(x, "layer", 1e-5);
-      break;
-    case LayerType::positional_encoding:
-      x = layer.variant == "learned" ? b.position_embedding(x, "layer")
-                                     : b.add(x, add_input(b, network, {layer.seq_len, layer.in}, false));
-      break;
-    case LayerType::batchnorm:
-      x = b.batch_norm(x, "layer");
-      break;
-    case LayerType::pooling:
-      if (2 * padding > layer.kernel_size) throw InputError("layer pooling: padding is more than half the kernel");
-      x = b.pool(layer.variant == "max" ? LayerKind::max_pool : LayerKind::avg_pool, x,
-                 {layer.kernel_size, layer.stride, padding});
-      break;
-    case LayerType::elementwise:
-      x = layer.variant == "add"       ? b.add(x, add_input(b, network, shape, gradient))
-          : layer.variant == "dropout" ? b.with_value(LayerKind::dropout, x, 0.1)
-                                       : b.activation(function_named(layer.variant), x);
-      break;
-    default:
-      x = b.view(LayerKind::softmax, x);
-      break;
-  }
-  if (layer.activation != "none") b.activation(function_named(layer.activation), x);
+  const LayerId x = add_layer(b, network, add_input(b, network, shape, gradient), layer, padding, gradient);
+  if (layer.activation != "none") b.activation(counterpart(LayerType::elementwise, layer.activation)->kind, x);
   return network;
 }
 

@@ -80,12 +80,17 @@ void global_average_backward(StepBuilder& step, const Layer&) {
 
 }  // namespace
 
-const LayerRule convolution_rule = {convolution_forward, convolution_backward};
-const LayerRule batch_norm_rule = {batch_norm_forward, batch_norm_backward};
-const LayerRule max_pool_rule = {max_pool_forward, max_pool_backward};
-const LayerRule avg_pool_rule = {average_forward<OpKind::avg_pool2d>, average_backward<OpKind::avg_pool2d_backward>};
-const LayerRule adaptive_avg_pool_rule = {average_forward<OpKind::adaptive_avg_pool2d>,
-                                          average_backward<OpKind::adaptive_avg_pool2d_backward>};
-const LayerRule global_avg_pool_rule = {average_forward<OpKind::mean>, global_average_backward};
+std::span<const LayerRule> image_rules() {
+  static constexpr auto rules = std::to_array<LayerRule>({
+      {LayerKind::conv2d, convolution_forward, convolution_backward},
+      {LayerKind::batch_norm, batch_norm_forward, batch_norm_backward},
+      {LayerKind::max_pool, max_pool_forward, max_pool_backward},
+      {LayerKind::avg_pool, average_forward<OpKind::avg_pool2d>, average_backward<OpKind::avg_pool2d_backward>},
+      {LayerKind::adaptive_avg_pool, average_forward<OpKind::adaptive_avg_pool2d>,
+       average_backward<OpKind::adaptive_avg_pool2d_backward>},
+      {LayerKind::global_avg_pool, average_forward<OpKind::mean>, global_average_backward},
+  });
+  return rules;
+}
 
 }  // namespace perfpred

@@ -120,21 +120,27 @@ void position_embedding_backward(StepBuilder& step, const Layer&) {
 
 }  // namespace
 
-const LayerRule relu_rule = {pointwise_forward<OpKind::relu>, backward_from_output<OpKind::threshold_backward>};
-const LayerRule relu6_rule = {pointwise_forward<OpKind::hardtanh>, backward_from_input<OpKind::hardtanh_backward>};
-const LayerRule hardswish_rule = {pointwise_forward<OpKind::hardswish>,
-                                  backward_from_input<OpKind::hardswish_backward>};
-const LayerRule hardsigmoid_rule = {pointwise_forward<OpKind::hardsigmoid>,
-                                    backward_from_input<OpKind::hardsigmoid_backward>};
-const LayerRule silu_rule = {pointwise_forward<OpKind::silu>, backward_from_input<OpKind::silu_backward>};
-const LayerRule sigmoid_rule = {pointwise_forward<OpKind::sigmoid>, backward_from_output<OpKind::sigmoid_backward>};
-const LayerRule tanh_rule = {pointwise_forward<OpKind::tanh>, backward_from_output<OpKind::tanh_backward>};
-const LayerRule gelu_rule = {pointwise_forward<OpKind::gelu>, backward_from_input<OpKind::gelu_backward>};
-const LayerRule scale_rule = {pointwise_forward<OpKind::mul>, scale_backward};
-const LayerRule add_rule = {add_forward, add_backward};
-const LayerRule mul_rule = {mul_forward, mul_backward};
-const LayerRule dropout_rule = {dropout_forward, dropout_backward};
-const LayerRule layer_scale_rule = {layer_scale_forward, layer_scale_backward};
-const LayerRule position_embedding_rule = {position_embedding_forward, position_embedding_backward};
+std::span<const LayerRule> elementwise_rules() {
+  static constexpr auto rules = std::to_array<LayerRule>({
+      {LayerKind::relu, pointwise_forward<OpKind::relu>, backward_from_output<OpKind::threshold_backward>},
+      {LayerKind::relu6, pointwise_forward<OpKind::hardtanh>, backward_from_input<OpKind::hardtanh_backward>},
+      {LayerKind::hardswish, pointwise_forward<OpKind::hardswish>, backward_from_input<OpKind::hardswish_backward>},
+      {LayerKind::hardsigmoid, pointwise_forward<OpKind::hardsigmoid>,
+       backward_from_input<OpKind::hardsigmoid_backward>},
+      {LayerKind::silu, pointwise_forward<OpKind::silu>, backward_from_input<OpKind::silu_backward>},
+      {LayerKind::sigmoid, pointwise_forward<OpKind::sigmoid>, backward_from_output<OpKind::sigmoid_backward>},
+      {LayerKind::tanh, pointwise_forward<OpKind::tanh>, backward_from_output<OpKind::tanh_backward>},
+      {LayerKind::gelu, pointwise_forward<OpKind::gelu>, backward_from_input<OpKind::gelu_backward>},
+      {LayerKind::gelu_tanh, pointwise_forward<OpKind::gelu>, backward_from_input<OpKind::gelu_backward>},
+      {LayerKind::scale, pointwise_forward<OpKind::mul>, scale_backward},
+      {LayerKind::add, add_forward, add_backward},
+      {LayerKind::mul, mul_forward, mul_backward},
+      {LayerKind::dropout, dropout_forward, dropout_backward},
+      {LayerKind::stochastic_depth, dropout_forward, dropout_backward},
+      {LayerKind::layer_scale, layer_scale_forward, layer_scale_backward},
+      {LayerKind::position_embedding, position_embedding_forward, position_embedding_backward},
+  });
+  return rules;
+}
 
 }  // namespace perfpred

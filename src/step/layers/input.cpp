@@ -21,7 +21,13 @@ void index_buffer_forward(StepBuilder& step, const Layer& layer) {
 
 }  // namespace
 
-const LayerRule input_rule = {input_forward, no_backward};
-const LayerRule index_buffer_rule = {index_buffer_forward, no_backward};
+std::span<const LayerRule> input_rules() {
+  static constexpr auto rules = std::to_array<LayerRule>({
+      {LayerKind::input, input_forward, no_backward},
+      {LayerKind::position_ids, index_buffer_forward, no_backward},
+      {LayerKind::type_ids, index_buffer_forward, no_backward},
+  });
+  return rules;
+}
 
 }  // namespace perfpred

@@ -177,14 +177,19 @@ void attention_backward(StepBuilder& step, const Layer& layer) {
 
 }  // namespace
 
-const LayerRule linear_rule = {linear_forward, linear_backward};
-const LayerRule embedding_rule = {embedding_forward, embedding_backward};
-const LayerRule layer_norm_rule = {layer_norm_forward, layer_norm_backward};
-const LayerRule rms_norm_rule = {rms_norm_forward, rms_norm_backward};
-const LayerRule matmul_rule = {matmul_forward<false>, matmul_backward};
-const LayerRule matmul_transposed_rule = {matmul_forward<true>, matmul_transposed_backward};
-const LayerRule causal_mask_rule = {causal_mask_forward, causal_mask_backward};
-const LayerRule softmax_rule = {softmax_forward, softmax_backward};
-const LayerRule attention_rule = {attention_forward, attention_backward};
+std::span<const LayerRule> matrix_rules() {
+  static constexpr auto rules = std::to_array<LayerRule>({
+      {LayerKind::linear, linear_forward, linear_backward},
+      {LayerKind::embedding, embedding_forward, embedding_backward},
+      {LayerKind::layer_norm, layer_norm_forward, layer_norm_backward},
+      {LayerKind::rms_norm, rms_norm_forward, rms_norm_backward},
+      {LayerKind::matmul, matmul_forward<false>, matmul_backward},
+      {LayerKind::matmul_transposed, matmul_forward<true>, matmul_transposed_backward},
+      {LayerKind::causal_mask, causal_mask_forward, causal_mask_backward},
+      {LayerKind::softmax, softmax_forward, softmax_backward},
+      {LayerKind::attention, attention_forward, attention_backward},
+  });
+  return rules;
+}
 
 }  // namespace perfpred

@@ -115,14 +115,23 @@ void first_token_backward(StepBuilder& step, const Layer&) {
 
 }  // namespace
 
-const LayerRule view_rule = {view_forward, view_backward};
-const LayerRule flatten_rule = {flatten_forward, view_backward};
-const LayerRule concat_rule = {concat_forward, concat_backward};
-const LayerRule chunk_rule = {view_forward, chunk_backward};
-const LayerRule shuffle_rule = {copy_forward, copy_backward};
-const LayerRule split_heads_rule = {split_heads_forward, copy_backward};
-const LayerRule merge_heads_rule = {copy_forward, merge_heads_backward};
-const LayerRule class_token_rule = {class_token_forward, class_token_backward};
-const LayerRule first_token_rule = {view_forward, first_token_backward};
+std::span<const LayerRule> rearrangement_rules() {
+  static constexpr auto rules = std::to_array<LayerRule>({
+      {LayerKind::to_nhwc, view_forward, view_backward},
+      {LayerKind::to_nchw, view_forward, view_backward},
+      {LayerKind::to_tokens, view_forward, view_backward},
+      {LayerKind::join_windows, view_forward, view_backward},
+      {LayerKind::part_windows, view_forward, view_backward},
+      {LayerKind::flatten, flatten_forward, view_backward},
+      {LayerKind::concat, concat_forward, concat_backward},
+      {LayerKind::chunk, view_forward, chunk_backward},
+      {LayerKind::channel_shuffle, copy_forward, copy_backward},
+      {LayerKind::split_heads, split_heads_forward, copy_backward},
+      {LayerKind::merge_heads, copy_forward, merge_heads_backward},
+      {LayerKind::class_token, class_token_forward, class_token_backward},
+      {LayerKind::first_token, view_forward, first_token_backward},
+  });
+  return rules;
+}
 
 }  // namespace perfpred

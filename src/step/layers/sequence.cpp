@@ -87,7 +87,12 @@ void rnn_backward(StepBuilder& step, const Layer& layer) {
 
 }  // namespace
 
-const LayerRule rotary_rule = {rotary_forward, rotary_backward};
-const LayerRule rnn_rule = {rnn_forward, rnn_backward};
+std::span<const LayerRule> sequence_rules() {
+  static constexpr auto rules = std::to_array<LayerRule>({
+      {LayerKind::rotary, rotary_forward, rotary_backward},
+      {LayerKind::rnn, rnn_forward, rnn_backward},
+  });
+  return rules;
+}
 
 }  // namespace perfpred

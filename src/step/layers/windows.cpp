@@ -184,16 +184,21 @@ void window_mask_backward(StepBuilder& step, const Layer&) { step.accumulate_gra
 
 }  // namespace
 
-const LayerRule pad_rule = {pad_forward, pad_backward};
-const LayerRule crop_rule = {crop_forward, crop_backward};
-const LayerRule roll_rule = {roll_forward, roll_backward};
-const LayerRule to_windows_rule = {to_windows_forward, to_windows_backward};
-const LayerRule from_windows_rule = {from_windows_forward, from_windows_backward};
-const LayerRule image_windows_rule = {image_windows_forward, image_windows_backward};
-const LayerRule windows_image_rule = {windows_image_forward, windows_image_backward};
-const LayerRule merge_patches_rule = {merge_patches_forward, merge_patches_backward};
-const LayerRule select_heads_rule = {select_heads_forward, select_heads_backward};
-const LayerRule relative_position_rule = {relative_position_forward, relative_position_backward};
-const LayerRule window_mask_rule = {window_mask_forward, window_mask_backward};
+std::span<const LayerRule> window_rules() {
+  static constexpr auto rules = std::to_array<LayerRule>({
+      {LayerKind::pad, pad_forward, pad_backward},
+      {LayerKind::crop, crop_forward, crop_backward},
+      {LayerKind::roll, roll_forward, roll_backward},
+      {LayerKind::to_windows, to_windows_forward, to_windows_backward},
+      {LayerKind::from_windows, from_windows_forward, from_windows_backward},
+      {LayerKind::image_windows, image_windows_forward, image_windows_backward},
+      {LayerKind::windows_image, windows_image_forward, windows_image_backward},
+      {LayerKind::merge_patches, merge_patches_forward, merge_patches_backward},
+      {LayerKind::select_heads, select_heads_forward, select_heads_backward},
+      {LayerKind::relative_position, relative_position_forward, relative_position_backward},
+      {LayerKind::window_mask, window_mask_forward, window_mask_backward},
+  });
+  return rules;
+}
 
 }  // namespace perfpred

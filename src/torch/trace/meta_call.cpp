@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "step/op_traits.h"
+
 namespace perfpred {
 namespace {
 
@@ -89,7 +91,7 @@ void call_on_stand_ins(const c10::OperatorHandle& op, torch::jit::Stack& stack, 
 /// a step; LibTorch would take microseconds to find that out.
 bool shapes_are_plain(const OpInfo& info, std::span<const at::Tensor> inputs) {
   if (!info.pointwise || inputs.empty() || !inputs[0].is_floating_point()) return false;
-  const bool arithmetic = info.kind >= OpKind::add && info.kind <= OpKind::addcdiv;
+  const bool arithmetic = traits_of(info.kind).family == OpFamily::arithmetic;
   if (!info.in_place && !(arithmetic && inputs[0].is_non_overlapping_and_dense())) return false;
   return std::all_of(inputs.begin() + 1, inputs.end(), [&](const at::Tensor& other) {
     return other.scalar_type() == inputs[0].scalar_type() && other.sizes() == inputs[0].sizes() &&

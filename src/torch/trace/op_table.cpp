@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "step/executed_op.h"
+#include "step/op_traits.h"
 
 namespace perfpred {
 namespace {
@@ -57,7 +57,7 @@ void know_own(OpInfo& info, const c10::FunctionSchema& schema, std::string_view 
   info.shapes = shape_rule(name);
   info.to_copy = name == "_to_copy";
   info.copy_into = name == "copy";
-  info.updates = info.kind >= OpKind::fused_sgd && info.kind <= OpKind::unscale_gradients;
+  info.updates = traits_of(info.kind).family == OpFamily::update;
   if (info.updates) info.written = written_by_update(schema, info.kind);
 }
 
