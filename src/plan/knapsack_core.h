@@ -316,6 +316,16 @@ class Core {
     return (slack >= 0 || open.left) && bound(state.profit, slack, open.gain, open.loss) >= least;
   }
 
+  /// The end of the states that may be flipped. Without a surrogate, the items of a solution stay within the capacity,
+  /// so no state above twice it is needed.
+  [[nodiscard]] auto end_of_flips(const Item<P>& item, bool held) const {
+    if (held || problem_.shift != 0) return states_.cend();
+    return std::upper_bound(states_.cbegin(), states_.cend(), problem_.capacity - item.weight,
+                            [](std::int64_t limit, const State& state) { return limit < state.weight; });
+  }
+
+  [[nodiscard]] bool is_better(const State& state) const { return state.weight <= 0 && state.profit > best_; }
+
   /// Doubles the states: each as it is, and with the item flipped. States that another one dominates, or that no open
   /// item makes better than the best solution, are dropped.
   void step(const Item<P>& item, bool held) {
@@ -333,12 +343,7 @@ class Core {
     auto old = states_.cbegin();
     auto changed = states_.cbegin();
     const auto end = states_.cend();
-    // Without a surrogate: the items of a solution stay within the capacity, so no state above twice it is needed.
-    const auto changed_end =
-        held || problem_.shift != 0
-            ? end
-            : std::upper_bound(old, end, problem_.capacity - item.weight,
-                               [](std::int64_t limit, const State& state) { return limit < state.weight; });
+    const auto changed_end = end_of_flips(item, held);
     next_.resize(2 * states_.size());
     auto out = next_.begin();
     P last_profit = -1;
@@ -351,7 +356,7 @@ class Core {
       fresh ? ++changed : ++old;
       if (next.profit <= last_profit) continue;
       last_profit = next.profit;
-      if (fresh && next.weight <= 0 && next.profit > best_) {
+      if (fresh && is_better(next)) {
         best_ = next.profit;
         better = next;
         least = problem_.scale.above(best_);
