@@ -42,7 +42,7 @@ class ChanceSolver {
     for (int round = 0; round < rounds && !proved() && (round == 0 || !limits_.expired()); ++round) {
       if (!tighten(at, round)) return best_;
     }
-    if (devices_ == 1 && !proved() && !limits_.expired()) branch_and_bound();
+    if (is_knapsack() && !proved() && !limits_.expired()) branch_and_bound();
     if (proved()) {
       best_.status = PlanStatus::optimal;
       best_.upper_bound = best_.value;
@@ -51,20 +51,6 @@ class ChanceSolver {
   }
 
  private:
-  /// The sums of a device's runs.
-  struct Load {
-    double fixed;
-    double random;
-    double variance;
-    Eigen::VectorXd pull;  // covariance of each run with their sum
-  };
-  struct Move {
-    std::size_t job = 0;
-    std::size_t device = 0;
-    std::optional<std::size_t> out;  // the run that leaves the device
-    double gain = 0;
-  };
-
   /// Bounds the value by the tangents at these points, repairs the plan that reaches the bound, and moves the points.
   /// @returns false if there is proved to be no plan
   bool tighten(std::vector<Eigen::VectorXd>& at, int round) {
@@ -200,74 +186,120 @@ class ChanceSolver {
     return places;
   }
 
-  [[nodiscard]] Load load_of(const JobDevices& places, std::size_t device) const {
-    const ChanceTimes& times = times_on(device);
-    const Eigen::VectorXd set = set_on(places, device);
-    Load load{times.fixed.dot(set), times.mean.dot(set), 0, times.covariance * set};
-    load.variance = set.dot(load.pull);
-    return load;
+  void improve(JobDevices places) {
+    if (is_knapsack()) {
+      exchange(places);
+    } else {
+      solve_each(places);
+    }
+    keep(places);
   }
 
-  [[nodiscard]] bool fits_after(const Load& load, const Move& move) const {
-    const ChanceTimes& times = times_on(move.device);
-    const auto i = static_cast<Eigen::Index>(move.job);
+  /// The sums of the runs on one device.
+  struct Load {
+    double fixed;
+    double random;
+    double variance;
+    Eigen::VectorXd pull;  // covariance of each run with their sum
+  };
+
+  /// Whether the load keeps the budget with one run more, less another one. @param out  jobs_: none
+  [[nodiscard]] bool fits(const Load& load, std::size_t in, std::size_t out) const {
+    const ChanceTimes& times = times_[0];
+    const auto i = static_cast<Eigen::Index>(in);
     double fixed = load.fixed + times.fixed[i];
     double random = load.random + times.mean[i];
     double variance = load.variance + 2 * load.pull[i] + times.covariance(i, i);
-    if (move.out) {
-      const auto k = static_cast<Eigen::Index>(*move.out);
+    if (out != jobs_) {
+      const auto k = static_cast<Eigen::Index>(out);
       fixed -= times.fixed[k];
       random -= times.mean[k];
       variance += times.covariance(k, k) - 2 * (load.pull[k] + times.covariance(i, k));
     }
-    return times.needed(fixed, random, variance) <= budget(move.device) * (1 - chance_tolerance);
+    return times.needed(fixed, random, variance) <= budget(0) * (1 - chance_tolerance);
   }
 
-  /// Whether a run may leave the plan: its group has another one, or the run that comes.
-  [[nodiscard]] bool is_spare(std::size_t job, std::size_t comes, const JobDevices& places) const {
-    const auto& group = problem_.group[job];
-    for (std::size_t j = 0; j < jobs_ && group; ++j) {
-      if (j != job && (places[j] || j == comes) && problem_.group[j] == group) return true;
-    }
-    return !group;
-  }
-
-  /// The move to a device that gains the most.
-  void find_move(const JobDevices& places, const Load& load, std::size_t device, Move& best) const {
-    for (std::size_t i = 0; i < jobs_; ++i) {
-      if (places[i] == device || !problem_.jobs[i][device]) continue;
-      Move move{i, device, std::nullopt, value(i, device) - value(i, places[i])};
-      if (move.gain <= best.gain) continue;
-      if (fits_after(load, move)) {
-        best = move;
-        continue;
-      }
-      const double gain = move.gain;
-      for (std::size_t k = 0; k < jobs_; ++k) {
-        if (places[k] != device) continue;
-        move.out = k;
-        move.gain = gain - value(k, device);
-        if (move.gain > best.gain && fits_after(load, move) && is_spare(k, i, places)) best = move;
-      }
-    }
-  }
-
-  /// Adds runs, moves them and exchanges them, one by one, while that helps.
-  void improve(JobDevices places) {
-    std::vector<Load> loads;
-    for (std::size_t d = 0; d < devices_ && !limits_.expired(); ++d) loads.push_back(load_of(places, d));
+  /// On one device: adds runs, or exchanges one for a better one, while that helps.
+  void exchange(JobDevices& places) const {
     while (!limits_.expired()) {
-      Move best;
-      best.gain = chance_tolerance * best_.upper_bound;
-      const double least = best.gain;
-      for (std::size_t d = 0; d < devices_; ++d) find_move(places, loads[d], d, best);
-      if (best.gain <= least) break;
-      const auto from = std::exchange(places[best.job], best.device);
-      if (best.out) places[*best.out].reset();
-      loads[best.device] = load_of(places, best.device);
-      if (from) loads[*from] = load_of(places, *from);
+      const Eigen::VectorXd set = set_on(places, 0);
+      Load load{times_[0].fixed.dot(set), times_[0].mean.dot(set), 0, times_[0].covariance * set};
+      load.variance = set.dot(load.pull);
+      std::size_t in = jobs_;
+      std::size_t out = jobs_;
+      double gain = 0;
+      for (std::size_t i = 0; i < jobs_; ++i) {
+        if (places[i] || !problem_.jobs[i][0] || value(i, 0) <= gain) continue;
+        if (fits(load, i, jobs_)) {
+          gain = value(i, 0);
+          in = i;
+          out = jobs_;
+          continue;
+        }
+        for (std::size_t k = 0; k < jobs_; ++k) {
+          if (!places[k] || value(i, 0) - value(k, 0) <= gain || !fits(load, i, k)) continue;
+          gain = value(i, 0) - value(k, 0);
+          in = i;
+          out = k;
+        }
+      }
+      if (in == jobs_) return;
+      places[in] = 0;
+      if (out != jobs_) places[out].reset();
     }
-    keep(places);
+  }
+
+  /// Solves one device at a time until none gains, over its own runs, the unplaced ones, and those of other devices at
+  /// the value that they would lose there.
+  void solve_each(JobDevices& places) const {
+    for (bool better = true; better;) {
+      better = false;
+      for (std::size_t d = 0; d < devices_ && (d == 0 || !limits_.expired()); ++d) better |= solve_again(d, places);
+      better &= !limits_.expired();
+    }
+  }
+
+  /// Changes the places if the value grows thereby; no group loses its only run. @returns whether it did
+  bool solve_again(std::size_t device, JobDevices& places) const {
+    AssignmentProblem alone{std::vector<PlanJob>(jobs_, PlanJob(1)), {problem_.budgets[device]}, JobGroups(jobs_)};
+    double before = 0;
+    double all = 0;
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      if (!problem_.jobs[j][device]) continue;
+      const double elsewhere = places[j] == device ? 0 : value(j, places[j]);
+      alone.jobs[j][0] = PlanItem{1, std::max(0.0, value(j, device) - elsewhere)};
+      all += alone.jobs[j][0]->value;
+      if (places[j] == device) before += value(j, device);
+    }
+    const bool covered = covers_groups(problem_.group, places);
+    for (const bool keeps_groups : {false, true}) {
+      // Values for the only runs of their groups that outweigh all others.
+      for (std::size_t j = 0; j < jobs_ && keeps_groups; ++j) {
+        if (places[j] != device || !is_alone(places, j)) continue;
+        alone.jobs[j][0]->value += all;
+        before += all;
+      }
+      const std::span<const ChanceTimes> times(&times_on(device), 1);
+      const Assignment found = ChanceSolver(alone, times, limits_.remaining(), max_nodes_).solve();
+      if (found.value <= before * (1 + chance_tolerance)) return false;
+      JobDevices next = places;
+      std::replace(next.begin(), next.end(), std::optional(device), std::optional<std::size_t>());
+      for (std::size_t j = 0; j < jobs_; ++j) {
+        if (found.device[j]) next[j] = device;
+      }
+      if (covered && !covers_groups(problem_.group, next)) continue;
+      places = std::move(next);
+      return true;
+    }
+    return false;
+  }
+
+  /// Whether no other run of its group is placed.
+  [[nodiscard]] bool is_alone(const JobDevices& places, std::size_t job) const {
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      if (j != job && places[j] && problem_.group[j] == problem_.group[job]) return false;
+    }
+    return problem_.group[job].has_value();
   }
 
   void keep(const JobDevices& places) {
@@ -287,7 +319,7 @@ class ChanceSolver {
     tangent_room_ = room(0, tangent_) * (1 + chance_tolerance);
     tangent_ = tangent_.cwiseMax(0);
     for (std::size_t j = 0; j < jobs_; ++j) {
-      if (problem_.jobs[j][0] && (value(j, 0) > 0 || problem_.group[j])) order_.push_back(j);
+      if (problem_.jobs[j][0] && value(j, 0) > 0) order_.push_back(j);
     }
     std::sort(order_.begin(), order_.end(),
               [&](std::size_t a, std::size_t b) { return value(a, 0) * slope(b) > value(b, 0) * slope(a); });
@@ -301,7 +333,7 @@ class ChanceSolver {
   void descend(std::size_t depth, double room, double sum) {
     if (nodes_ >= max_nodes_) return;
     if (++nodes_ % 1024 == 0 && limits_.expired()) nodes_ = max_nodes_;
-    if (sum > best_.value || !best_.found()) keep(current_);
+    if (sum > best_.value) keep(current_);
     if (depth == order_.size()) return;
     double left = room;
     double bound = sum;
@@ -313,7 +345,7 @@ class ChanceSolver {
       left -= slope(order_[k]);
       bound += value(order_[k], 0);
     }
-    if (best_.found() && bound <= best_.value * (1 + chance_tolerance)) return;
+    if (bound <= best_.value * (1 + chance_tolerance)) return;
     const std::size_t job = order_[depth];
     if (slope(job) <= room) {
       current_[job] = 0;

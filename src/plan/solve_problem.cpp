@@ -197,7 +197,9 @@ class ProblemSolver {
   [[nodiscard]] Assignment assigned(const AssignmentProblem& problem, const PlanLimits& limits,
                                     const PlanEffort& effort) const {
     if (request_.objective == PlanObjective::best) return best_run(problem.budgets);
-    return safely_ ? assign_chance(problem, chance_times_, limits, effort.nodes) : assign(problem, limits, effort);
+    if (!safely_) return assign(problem, limits, effort);
+    const bool one_knapsack = problem.budgets.size() == 1 && !has_groups(problem.group);
+    return assign_chance(problem, chance_times_, limits, one_knapsack ? effort.nodes : brief.nodes);
   }
 
   /// The value of the best plan that holds this job on this device; empty if none was found.
@@ -209,10 +211,15 @@ class ProblemSolver {
     }
     if (safely_) {
       // An uncertain time does not leave a certain rest of the budget, so the run gets a value that outweighs all
-      // others.
-      for (const PlanJob& other : problem_.jobs) item.value += other[device]->value;
+      // others; on every device if it is the same run there, so that devices stay alike.
+      const bool alike = chance_times_.size() == 1;
+      double all = 0;
+      for (const PlanJob& other : problem_.jobs) all += other[device]->value;
+      for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
+        if (alike || d == device) problem.jobs[job][d]->value += all;
+      }
       const Assignment with = assigned(problem, limits_.remaining(), brief);
-      if (with.device[job] != device) return std::nullopt;
+      if (!with.device[job] || !(alike || with.device[job] == device)) return std::nullopt;
       double value = 0;
       for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
         if (const auto place = with.device[j]) value += problem_.jobs[j][*place]->value;
