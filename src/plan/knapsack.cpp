@@ -2,7 +2,9 @@
 #include "plan/knapsack.h"
 
 #include <algorithm>
+#include <list>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,8 @@ class DepthFirst {
       profits_.push_back(profits_.back() + item.profit);
       weights_.push_back(weights_.back() + item.weight);
     }
+    lightest_.assign(items_.size() + 1, std::numeric_limits<std::int64_t>::max());
+    for (std::size_t i = items_.size(); i-- > 0;) lightest_[i] = std::min(lightest_[i + 1], items_[i].weight);
   }
 
   /// @returns whether the incumbent is proved
@@ -47,7 +51,7 @@ class DepthFirst {
       const auto end = static_cast<std::size_t>(after - weights_.begin() - 1);
       const P filled = profit + profits_[end] - profits_[at];
       if (filled > best_) keep(at, end, filled);
-      if (end == items_.size()) return;
+      if (end == items_.size() || room < lightest_[at]) return;
       // Keys are rounded: a unit of weight before `end` may be worth 2 less than the key there.
       const Int128 open = room - (weights_[end] - weights_[at]);
       const Int128 bound = problem_.scale.up(filled) + open * items_[end].key + 2 * static_cast<Int128>(room);
@@ -75,6 +79,7 @@ class DepthFirst {
   P best_;                        // incumbent without the fixed part
   std::vector<P> profits_ = {0};  // of the items before
   std::vector<Int128> weights_ = {0};
+  std::vector<std::int64_t> lightest_;  // from an item on
   std::vector<std::uint32_t> taken_;
   std::uint64_t nodes_left_ = 0;
 };
@@ -156,15 +161,36 @@ std::vector<Problem<P>> halves_of(const Problem<P>& problem) {
   return halves;
 }
 
+/// The halves that may hold a better solution than the incumbent; empty if weights are too large to be shifted.
+/// @param bound  becomes the highest of their linear bounds
+template <class P>
+std::optional<std::vector<Problem<P>>> open_halves(const Problem<P>& problem, Incumbent<P>& incumbent,
+                                                   const Limits& limits, P& bound) {
+  constexpr Int128 shiftable = Int128{1} << 50U;
+  Int128 total_weight = 0;
+  for (const Item<P>& item : problem.items) total_weight += item.weight;
+  if (total_weight >= shiftable) return std::nullopt;
+  std::vector<Problem<P>> halves;
+  for (Problem<P>& half : halves_of(problem)) {
+    const P root = Core<P>(half, incumbent, limits).root_bound();
+    if (root <= incumbent.profit) continue;
+    bound = std::max(bound, root);
+    halves.push_back(std::move(half));
+  }
+  return halves;
+}
+
 /// @returns an upper bound on every solution's profit
 template <class P>
 P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
-  // States that a search makes before the next method is tried.
+  // States of a dynamic program, or nodes of a tree, before the next method is tried.
   const std::uint64_t first_states = 4 * problem.items.size() + 5000;
-  constexpr std::size_t small_core = 1000;
-  constexpr std::uint64_t max_nodes = 20'000;
+  constexpr std::size_t small_core = 64;
+  constexpr std::uint64_t small_core_nodes = 20'000;
+  constexpr std::uint64_t second_states = 300'000;
+  constexpr std::size_t medium_core = 1000;
+  constexpr std::uint64_t medium_core_nodes = 2'000'000;
   constexpr auto no_limit = std::numeric_limits<std::uint64_t>::max();
-  constexpr Int128 shiftable = Int128{1} << 50U;
   Core<P> plain(problem, incumbent, limits);
   Progress progress = plain.run(first_states);
   if (progress == Progress::solved) return incumbent.profit;
@@ -173,28 +199,26 @@ P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
 
   // Dynamic programming alone is heading for many states.
   const Problem<P> rest = plain.reduced();
-  if (rest.items.size() <= small_core && DepthFirst<P>(rest, incumbent, limits).run(max_nodes)) return incumbent.profit;
-  Int128 total_weight = 0;
-  for (const Item<P>& item : rest.items) total_weight += item.weight;
-  std::vector<Problem<P>> halves;
+  const auto solved_depth_first = [&](std::size_t max_items, std::uint64_t max_nodes) {
+    return rest.items.size() <= max_items && DepthFirst<P>(rest, incumbent, limits).run(max_nodes);
+  };
+  if (solved_depth_first(small_core, small_core_nodes)) return incumbent.profit;
   P bound = incumbent.profit;
-  if (total_weight < shiftable) {
-    for (Problem<P>& half : halves_of(rest)) {
-      const P root = Core<P>(half, incumbent, limits).root_bound();
-      if (root <= incumbent.profit) continue;
-      bound = std::max(bound, root);
-      halves.push_back(std::move(half));
-    }
-    if (halves.empty()) return incumbent.profit;
-  }
+  std::optional<std::vector<Problem<P>>> halves = open_halves(rest, incumbent, limits, bound);
+  if (halves && halves->empty()) return incumbent.profit;
   const P gap = plain_bound - incumbent.profit;
-  if (halves.empty() || bound - incumbent.profit > gap - (gap >> 3)) {
-    return plain.run(no_limit) == Progress::solved ? incumbent.profit : plain.upper_bound();
+  std::list<Core<P>> searches;
+  std::vector<Core<P>*> open;
+  if (!halves || bound - incumbent.profit > gap - (gap >> 3)) {
+    open.push_back(&plain);
+  } else {
+    for (Problem<P>& half : *halves) open.push_back(&searches.emplace_back(half, incumbent, limits));
   }
+  std::erase_if(open, [](Core<P>* search) { return search->run(second_states) == Progress::solved; });
+  if (open.empty() || solved_depth_first(medium_core, medium_core_nodes)) return incumbent.profit;
   bound = incumbent.profit;
-  for (Problem<P>& half : halves) {
-    Core<P> search(half, incumbent, limits);
-    if (search.run(no_limit) != Progress::solved) bound = std::max(bound, search.upper_bound());
+  for (Core<P>* search : open) {
+    if (search->run(no_limit) != Progress::solved) bound = std::max(bound, search->upper_bound());
   }
   return std::min(std::max(bound, incumbent.profit), plain_bound);
 }
