@@ -93,12 +93,12 @@ struct Relaxed {
 template <class P>
 Relaxed relax(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t shift, std::int64_t cardinality) {
   const auto extra = static_cast<double>(shift);
-  const auto weight = [extra](const Item<P>& item) { return static_cast<double>(item.weight) + extra; };
+  const auto weight = [extra](const Item<P>& item) { return static_cast<double>(item.weight) + extra * item.units; };
   double room = static_cast<double>(capacity) + extra * static_cast<double>(cardinality);
   Relaxed sum;
   const auto add = [&](const Item<P>& item, double part) {
     sum.value += part * static_cast<double>(item.profit);
-    sum.units += part;
+    sum.units += part * item.units;
     room -= part * weight(item);
   };
   const auto heavy = std::partition(items.begin(), items.end(), [&](const Item<P>& item) { return weight(item) <= 0; });
@@ -114,8 +114,15 @@ Relaxed relax(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t s
   return sum;
 }
 
+template <class P>
+std::int64_t units_of(const std::vector<Item<P>>& items) {
+  std::int64_t units = 0;
+  for (const Item<P>& item : items) units += item.units;
+  return units;
+}
+
 /// The whole number that gives about the lowest bound for solutions of at most (sign 1) or at least (sign -1)
-/// `cardinality` items. Any shift gives a valid bound.
+/// `cardinality` units. Any shift gives a valid bound.
 template <class P>
 std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t cardinality, int sign) {
   // The relaxation's units fall as the shift grows.
@@ -126,9 +133,9 @@ std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std:
   if (beyond(0)) return 0;
   std::int64_t heaviest = 0;
   for (const Item<P>& item : items) heaviest = std::max(heaviest, item.weight);
+  const std::int64_t units = units_of(items);
   // The shifts of all items together stay within 59 bits.
-  const std::int64_t largest =
-      std::min(64 * heaviest, (std::int64_t{1} << 59U) / static_cast<std::int64_t>(items.size()));
+  const std::int64_t largest = std::min(64 * heaviest, (std::int64_t{1} << 59U) / units);
   std::int64_t low = 0;
   std::int64_t high = std::min(largest, std::max<std::int64_t>(1, heaviest / 16));
   while (!beyond(high)) {
@@ -146,13 +153,32 @@ std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std:
   return value(low) < value(high) ? sign * low : sign * high;
 }
 
-/// The two halves of a problem: at most, and at least one more than, as many items as its linear relaxation holds, with
+/// Counts units where every profit is the weight plus a small multiple of one number, as with a bonus for each run: a
+/// solution of at most k of these multiples is worth at most the capacity plus k times that number. Elsewhere each item
+/// is one unit.
+template <class P>
+void count_units(std::vector<Item<P>>& items) {
+  constexpr int max_units = 64;
+  P divisor = 0;
+  P largest = 0;
+  for (const Item<P>& item : items) {
+    const P excess = item.profit - item.weight;
+    if (excess < 0) return;
+    largest = std::max(largest, excess);
+    for (P rest = excess; rest != 0;) divisor = std::exchange(rest, divisor % rest);
+  }
+  if (divisor == 0 || divisor * max_units < largest) return;
+  for (Item<P>& item : items) item.units = static_cast<std::int32_t>((item.profit - item.weight) / divisor);
+}
+
+/// The two halves of a problem: at most, and at least one more than, as many units as its linear relaxation holds, with
 /// shifts that make their bounds low.
 template <class P>
-std::vector<Problem<P>> halves_of(const Problem<P>& problem) {
+std::vector<Problem<P>> halves_of(Problem<P> problem) {
+  count_units(problem.items);
   std::vector<Problem<P>> halves(2, problem);
   const auto held = static_cast<std::int64_t>(relax(halves[0].items, problem.capacity, 0, 0).units + 1e-9);
-  if (held >= static_cast<std::int64_t>(problem.items.size())) halves.pop_back();
+  if (held >= units_of(problem.items)) halves.pop_back();
   for (std::size_t i = 0; i < halves.size(); ++i) {
     Problem<P>& half = halves[i];
     half.cardinality = held + static_cast<std::int64_t>(i);

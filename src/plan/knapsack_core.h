@@ -19,7 +19,8 @@ struct Item {
   P profit;
   std::int64_t weight;  // 0 < weight <= capacity
   std::int64_t key;
-  std::uint32_t index;  // into the candidates
+  std::uint32_t index;     // into the candidates
+  std::int32_t units = 1;  // of a problem's cardinality
 };
 
 /// The best solution so far; all searches of a problem share it.
@@ -42,8 +43,8 @@ struct Scale {
 };
 
 /// Max profit with sum of weights <= capacity, plus what is already decided. With a shift, the bounds of the search are
-/// those of a surrogate: `shift` more for the weight of each item, shift * cardinality more capacity. It holds for
-/// solutions of at most (shift > 0) or at least (shift < 0) `cardinality` items.
+/// those of a surrogate: `shift` more for the weight of each unit, shift * cardinality more capacity. It holds for
+/// solutions of at most (shift > 0) or at least (shift < 0) `cardinality` units.
 template <class P>
 struct Problem {
   std::vector<Item<P>> items;
@@ -127,7 +128,7 @@ class Core {
     for (std::size_t i = 0; i < break_; ++i) {
       start.weight += items_[i].weight;
       start.profit += items_[i].profit;
-      ++start.units;
+      start.units += items_[i].units;
     }
     start_ = start;
     break_key_ = break_ < items_.size() ? items_[break_].key : 0;
@@ -227,7 +228,7 @@ class Core {
     P profit;
     std::uint64_t flips;   // of the current block of 64 steps
     std::uint32_t parent;  // flips of earlier blocks
-    std::int32_t units;    // number of items
+    std::int32_t units;    // of all items
   };
   struct Past {
     std::uint64_t flips;
@@ -243,7 +244,9 @@ class Core {
   static constexpr std::size_t block = 64;  // steps whose flips a state holds itself
   static constexpr std::int64_t free = std::numeric_limits<std::int64_t>::max();  // key of an item without weight
 
-  [[nodiscard]] std::int64_t surrogate_weight(const Item<P>& item) const { return item.weight + problem_.shift; }
+  [[nodiscard]] std::int64_t surrogate_weight(const Item<P>& item) const {
+    return item.weight + problem_.shift * item.units;
+  }
 
   /// Keys are profits per weight, times 2^scale, rounded up: as many bits as 64-bit keys and 128-bit bounds hold.
   void set_keys() {
@@ -335,7 +338,7 @@ class Core {
     const auto flipped = [&](State state) {
       state.weight += sign * item.weight;
       state.profit += sign * item.profit;
-      state.units += sign;
+      state.units += sign * item.units;
       state.flips |= bit;
       return state;
     };
