@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "plan/assignment.h"
