@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -188,65 +189,42 @@ class ChanceSolver {
 
   void improve(JobDevices places) {
     if (is_knapsack()) {
-      exchange(places);
+      fill(places);
     } else {
       solve_each(places);
     }
     keep(places);
   }
 
-  /// The sums of the runs on one device.
-  struct Load {
-    double fixed;
-    double random;
-    double variance;
-    Eigen::VectorXd pull;  // covariance of each run with their sum
-  };
-
-  /// Whether the load keeps the budget with one run more, less another one. @param out  jobs_: none
-  [[nodiscard]] bool fits(const Load& load, std::size_t in, std::size_t out) const {
+  /// On one device: adds the most valuable run that fits, while one does.
+  void fill(JobDevices& places) const {
     const ChanceTimes& times = times_[0];
-    const auto i = static_cast<Eigen::Index>(in);
-    double fixed = load.fixed + times.fixed[i];
-    double random = load.random + times.mean[i];
-    double variance = load.variance + 2 * load.pull[i] + times.covariance(i, i);
-    if (out != jobs_) {
-      const auto k = static_cast<Eigen::Index>(out);
-      fixed -= times.fixed[k];
-      random -= times.mean[k];
-      variance += times.covariance(k, k) - 2 * (load.pull[k] + times.covariance(i, k));
+    const Eigen::VectorXd set = set_on(places, 0);
+    double fixed = times.fixed.dot(set);
+    double random = times.mean.dot(set);
+    Eigen::VectorXd pull = times.covariance * set;  // covariance of each run with the sum
+    double variance = set.dot(pull);
+    std::vector<std::size_t> order(jobs_);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
+    for (const std::size_t j : order) {
+      if (places[j] || !(worth(j) > 0) || limits_.expired()) continue;
+      const auto i = static_cast<Eigen::Index>(j);
+      const double with = variance + 2 * pull[i] + times.covariance(i, i);
+      if (times.needed(fixed + times.fixed[i], random + times.mean[i], with) > budget(0) * (1 - chance_tolerance))
+        continue;
+      places[j] = 0;
+      fixed += times.fixed[i];
+      random += times.mean[i];
+      variance = with;
+      pull += times.covariance.col(i);
     }
-    return times.needed(fixed, random, variance) <= budget(0) * (1 - chance_tolerance);
   }
 
-  /// On one device: adds runs, or exchanges one for a better one, while that helps.
-  void exchange(JobDevices& places) const {
-    while (!limits_.expired()) {
-      const Eigen::VectorXd set = set_on(places, 0);
-      Load load{times_[0].fixed.dot(set), times_[0].mean.dot(set), 0, times_[0].covariance * set};
-      load.variance = set.dot(load.pull);
-      std::size_t in = jobs_;
-      std::size_t out = jobs_;
-      double gain = 0;
-      for (std::size_t i = 0; i < jobs_; ++i) {
-        if (places[i] || !problem_.jobs[i][0] || value(i, 0) <= gain) continue;
-        if (fits(load, i, jobs_)) {
-          gain = value(i, 0);
-          in = i;
-          out = jobs_;
-          continue;
-        }
-        for (std::size_t k = 0; k < jobs_; ++k) {
-          if (!places[k] || value(i, 0) - value(k, 0) <= gain || !fits(load, i, k)) continue;
-          gain = value(i, 0) - value(k, 0);
-          in = i;
-          out = k;
-        }
-      }
-      if (in == jobs_) return;
-      places[in] = 0;
-      if (out != jobs_) places[out].reset();
-    }
+  /// On the first device; 0 if the job cannot run there.
+  [[nodiscard]] double worth(std::size_t job) const {
+    const auto& item = problem_.jobs[job][0];
+    return item ? item->value : 0;
   }
 
   /// Solves one device at a time until none gains, over its own runs, the unplaced ones, and those of other devices at
