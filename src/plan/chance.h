@@ -36,7 +36,7 @@ inline constexpr double chance_tolerance = 1e-12;
 
 /// The best plan whose runs keep each device's budget with the wanted probability, with a run of each group. Tangents
 /// of the constraint make a problem with certain costs, whose bound holds here too; its plan is repaired by a smaller
-/// budget and improved: on one device without groups by exchanges, and branch and bound over the best tangent closes
+/// budget and improved: on one device without groups by adding runs, and branch and bound over the best tangent closes
 /// the gap if its tree has at most `max_nodes`; else by solving each device alone, again. A plan counts as optimal if
 /// no other is better by more than chance_tolerance of the value. Runs worth 0 are placed for their group only: where
 /// errors are large such a run may lower what the others need; bound and proof leave that out.
