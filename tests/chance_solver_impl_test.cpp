@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/chance/chance_solver.h"
+#include "plan/chance.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,43 @@
 #include <numeric>
 #include <random>
 
-#include "plan/chance/chance_assignment.h"
-
 namespace perfpred {
 namespace {
 
 constexpr double z_95 = 1.6448536269514722;
+
+/// Runs for one device.
+struct ChanceProblem : ChanceTimes {
+  std::vector<double> values;
+  double budget = 0;  // whole seconds
+};
+
+/// @param problems  one for each device, or one for all devices
+Assignment assign_chance(std::span<const ChanceProblem> problems, std::span<const double> budgets,
+                         const JobGroups& group, const PlanLimits& limits, std::int64_t max_nodes) {
+  AssignmentProblem assignment{std::vector<PlanJob>(group.size(), PlanJob(budgets.size())), {}, group};
+  for (std::size_t d = 0; d < budgets.size(); ++d) {
+    assignment.budgets.push_back(static_cast<std::int64_t>(budgets[d]));
+    for (std::size_t j = 0; j < group.size(); ++j) {
+      assignment.jobs[j][d] = PlanItem{1, problems[problems.size() == 1 ? 0 : d].values[j]};
+    }
+  }
+  const std::vector<ChanceTimes> times(problems.begin(), problems.end());
+  return assign_chance(assignment, times, limits, max_nodes);
+}
+
+Plan solve_chance(const ChanceProblem& problem, const PlanLimits& limits, std::int64_t max_nodes) {
+  const Assignment assignment = assign_chance(std::span(&problem, 1), std::span(&problem.budget, 1),
+                                              JobGroups(problem.values.size()), limits, max_nodes);
+  Plan plan;
+  for (std::size_t j = 0; j < problem.values.size(); ++j) {
+    if (assignment.device[j]) plan.chosen.push_back(j);
+  }
+  plan.value = assignment.value;
+  plan.upper_bound = assignment.upper_bound;
+  plan.optimal = assignment.optimal();
+  return plan;
+}
 
 /// Log-normal times with a common part and parts of their own, as a fitted model has them.
 ChanceProblem random_problem(std::mt19937_64& random, Eigen::Index n, Eigen::MatrixXd* log_covariance = nullptr) {
@@ -33,7 +64,7 @@ ChanceProblem random_problem(std::mt19937_64& random, Eigen::Index n, Eigen::Mat
       problem.covariance(i, k) = problem.mean[i] * problem.mean[k] * std::expm1(logs(i, k));
     }
   }
-  problem.budget = (0.2 + 0.6 * uniform(random)) * (problem.mean.sum() + problem.fixed.sum());
+  problem.budget = std::floor((0.2 + 0.6 * uniform(random)) * (problem.mean.sum() + problem.fixed.sum()));
   if (log_covariance != nullptr) *log_covariance = logs;
   return problem;
 }
@@ -83,10 +114,10 @@ TEST_P(AssignChanceOf, BoundsWhatAllPlacesReach) {
     const bool alike = instance % 2 == 0;
     const auto n = static_cast<Eigen::Index>(2 + random() % 6);
     std::vector<ChanceProblem> problems = {random_problem(random, n)};
-    problems[0].budget /= 2;
+    problems[0].budget = std::floor(problems[0].budget / 2);
     if (!alike) {
       problems.push_back(random_problem(random, n));
-      problems[1].budget /= 2;
+      problems[1].budget = std::floor(problems[1].budget / 2);
     }
     const ChanceProblem& first = problems.front();
     const ChanceProblem& second = problems.back();
@@ -213,7 +244,8 @@ TEST(AssignChance, StopsWithABoundWhenTheTimeIsUp) {
   no_time.time_sec = 0;
   for (int instance = 0; instance < 20; ++instance) {
     const std::vector<ChanceProblem> problem = {random_problem(random, 20)};
-    const std::array budgets = {problem[0].budget, 0.5 * problem[0].budget, 0.1 * problem[0].budget};
+    const std::array budgets = {problem[0].budget, std::floor(0.5 * problem[0].budget),
+                                std::floor(0.1 * problem[0].budget)};
     JobGroups group(20);
     if (instance % 2 == 1) group[0] = group[1] = 0;
     const Assignment stopped = assign_chance(problem, budgets, group, no_time, 100'000);

@@ -356,7 +356,9 @@ TEST(Probe, OtherPrecisionsTeachNoKernelsOfSinglePrecision) {
     }
     learn_probe(state, probe);
     const nlohmann::json after = to_json(state).at("kernels");
-    for (const char* kind : {"linear", "elementwise"}) EXPECT_EQ(after.at(kind), before.at(kind)) << kind;
+    for (const auto& [kind, model] : before.items()) {
+      if (kind != "gemm_bf16") EXPECT_EQ(after.at(kind), model) << kind;
+    }
   }
 }
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "plan/plan_candidates.h"
+#include "plan/plan_problem.h"
 #include "refusal.h"
 #include "sample_rows.h"
 
@@ -41,8 +41,8 @@ std::vector<AggregateRow> made_up_rows(int disturbed) {
   return rows;
 }
 
-TimedRequest safe_request(double confidence, std::size_t devices) {
-  TimedRequest request;
+PlanRequest safe_request(double confidence, std::size_t devices) {
+  PlanRequest request;
   request.devices.assign(devices, {"", 300});
   request.epochs = 20;
   request.confidence = confidence;
@@ -65,8 +65,9 @@ TEST(JointTimes, KnowsTheChanceOfADisturbedRun) {
     const std::vector<AggregateRow> rows = made_up_rows(disturbed);
     const TimeRegressor model = TimeRegressor::fit(rows);
     ASSERT_EQ(model.dropped().size(), static_cast<std::size_t>(disturbed));
-    const std::vector<PlanCandidate> candidates = predicted_candidates(rows, safe_request(0.5, 1), model);
-    const std::vector<JointPrediction> times = joint_times(candidates, model);
+    const PlanProblem problem = to_problem(rows, safe_request(0.9, 1), &model);
+    const std::vector<PlanCandidate>& candidates = problem.candidates;
+    const std::vector<JointPrediction>& times = problem.times;
     ASSERT_EQ(times.size(), 1U);
     for (std::size_t j = 0; j < candidates.size(); ++j) {
       const Quantiles alone = model.predict(candidates[j][0]->workload).time_sec;
@@ -168,31 +169,40 @@ struct MadeUpRun {
   double sec_per_epoch, value;
 };
 
+/// A run, with the cost of one epoch.
+PlannedRun run_of(const Workload& workload, double sec_per_epoch, double value) {
+  PlannedRun run;
+  run.workload = workload;
+  run.cost_sec = whole_seconds(sec_per_epoch);
+  run.value = value;
+  return run;
+}
+
 /// The same runs on each device. @param deviation  of the logarithm of each time, independent
-std::vector<PlanCandidate> made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, TimedRequest& request) {
-  std::vector<PlanCandidate> candidates;
-  JointPrediction times;
+PlanProblem made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, const PlanRequest& request) {
+  PlanProblem problem{request, {}, std::vector<JointPrediction>(1)};
+  JointPrediction& times = problem.times.front();
   times.covariance.resize(runs.size() * runs.size());
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    const PlanOption option{Workload::cifar_cnn(runs[j].depth, 8, 1 << j), runs[j].sec_per_epoch, runs[j].value};
-    candidates.emplace_back(request.devices.size(), option);
+    const double sec = runs[j].sec_per_epoch * static_cast<double>(request.epochs) + request.startup_sec;
+    PlanCandidate& candidate = problem.candidates.emplace_back(
+        request.devices.size(), run_of(Workload::cifar_cnn(runs[j].depth, 8, 1 << j), sec, runs[j].value));
+    for (std::size_t d = 0; d < candidate.size(); ++d) candidate[d]->device = request.devices[d].name;
     times.mean.push_back(std::log(runs[j].sec_per_epoch));
     times.covariance[j * runs.size() + j] = deviation * deviation;
   }
-  request.times = {times};
-  return candidates;
+  return problem;
 }
 
 TEST(PlanRuns, MoreTimeIsWorthNoLess) {
-  TimedRequest request = safe_request(0.51, 1);
+  PlanRequest request = safe_request(0.51, 1);
   set_budget(request, 824);
   request.epochs = 10;
   request.startup_sec = 29.115823520085151;
   request.objective = PlanObjective::cover_depth;
-  const RunPlan plan = plan_candidates(
-      made_up_runs({{1, 9, 9}, {3, 4, 4}, {1, 2, 2}, {1, 5, 5}, {1, 9, 9}, {1, 1, 1}, {2, 8, 8}, {2, 5, 5}},
-                   1.5 * std::sqrt(1.2), request),
-      request);
+  const RunPlan plan =
+      solve(made_up_runs({{1, 9, 9}, {3, 4, 4}, {1, 2, 2}, {1, 5, 5}, {1, 9, 9}, {1, 1, 1}, {2, 8, 8}, {2, 5, 5}},
+                         1.5 * std::sqrt(1.2), request));
   ASSERT_GE(plan.marginal.size(), 5U);
   double before = plan.value;
   for (const LargerBudget& more : plan.marginal) {
@@ -203,31 +213,29 @@ TEST(PlanRuns, MoreTimeIsWorthNoLess) {
 }
 
 TEST(PlanRuns, LossesAreOfTheValuesThemselves) {  // not of sums with a value that no budget holds
-  TimedRequest request = safe_request(0.9, 1);
+  PlanRequest request = safe_request(0.9, 1);
   set_budget(request, 300);
-  const RunPlan plan =
-      plan_candidates(made_up_runs({{1, 10, 0.7}, {1, 10, 0.1}, {1, 1e6, 1e6}}, 0.02, request), request);
+  const RunPlan plan = solve(made_up_runs({{1, 10, 0.7}, {1, 10, 0.1}, {1, 1e6, 1e6}}, 0.02, request));
   ASSERT_EQ(plan.missed.size(), 1U);
   EXPECT_EQ(plan.missed[0].loss, 0.7 - 0.1);
 }
 
 TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
-  TimedRequest request = safe_request(0.999, 1);
+  PlanRequest request = safe_request(0.999, 1);
   set_budget(request, 9753);
   request.epochs = 1;
   request.objective = PlanObjective::cover_depth;
   const double deviation = 1.5 * std::sqrt(1.2);
-  const RunPlan plan = plan_candidates(made_up_runs({{3, 0.46760115461190271, 0},
-                                                     {3, 372.73120026376836, 3},
-                                                     {3, 14.720902796318349, 1},
-                                                     {1, 0.017724849034297361, 3},
-                                                     {1, 7756.9498673867192, 2},
-                                                     {3, 28.585201034215654, 2},
-                                                     {3, 0.062949456883758817, 0},
-                                                     {2, 1.1881092031055525, 0},
-                                                     {1, 2493.95174519495, 3}},
-                                                    deviation, request),
-                                       request);
+  const RunPlan plan = solve(made_up_runs({{3, 0.46760115461190271, 0},
+                                           {3, 372.73120026376836, 3},
+                                           {3, 14.720902796318349, 1},
+                                           {1, 0.017724849034297361, 3},
+                                           {1, 7756.9498673867192, 2},
+                                           {3, 28.585201034215654, 2},
+                                           {3, 0.062949456883758817, 0},
+                                           {2, 1.1881092031055525, 0},
+                                           {1, 2493.95174519495, 3}},
+                                          deviation, request));
   std::set<int> depths;
   for (const PlannedRun& run : plan.runs) depths.insert(*run.workload.depth());
   EXPECT_EQ(depths.size(), 3U);
@@ -238,46 +246,45 @@ TEST(PlanRuns, CoversWithRunsThatAreWorthNothing) {
   request.devices = {{"a", 378}, {"b", 378}};
   request.epochs = 3;
   request.startup_sec = 18.75;
-  const RunPlan nothing = plan_candidates(
-      made_up_runs({{2, 1.16738615243049, 2}, {2, 187.38914611193891, 3}, {2, 0.0097096438175239639, 0}}, deviation,
-                   request),
-      request);
+  const RunPlan nothing = solve(made_up_runs(
+      {{2, 1.16738615243049, 2}, {2, 187.38914611193891, 3}, {2, 0.0097096438175239639, 0}}, deviation, request));
   EXPECT_EQ(nothing.runs.size(), 1U);
+}
+
+/// Jobs of one epoch that cost the same on all devices.
+PlanProblem certain_runs(const std::vector<std::pair<double, double>>& costs_and_values, const PlanRequest& request) {
+  std::vector<MadeUpRun> runs;
+  for (const auto& [sec, value] : costs_and_values) runs.push_back({1, sec, value});
+  return made_up_runs(runs, 1e-4, request);
 }
 
 TEST(PlanRuns, GivesEachDeviceItsBudget) {
   // One run of 60 s fits either device, the other of 100 s one of them only.
-  std::vector<PlanCandidate> candidates;
-  candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 1), 60, 0.6}));
-  candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 2), 100, 0.9}));
-  TimedRequest request;
+  PlanRequest request;
   request.devices = {{"small", 70}, {"large", 110}};
-  const RunPlan plan = plan_candidates(candidates, request);
+  PlanProblem problem = certain_runs({{60, 0.6}, {100, 0.9}}, request);
+  const RunPlan plan = solve(problem);
   EXPECT_EQ(plan.status, PlanStatus::optimal);
   ASSERT_EQ(plan.runs.size(), 2U);
   EXPECT_EQ(plan.runs[0].device, "small");
   EXPECT_EQ(plan.runs[0].cost_sec, 60);
   EXPECT_EQ(plan.runs[1].device, "large");
-  request.devices[1].budget_sec = 0;
-  EXPECT_DOUBLE_EQ(plan_candidates(candidates, request).value, 0.6);
+  problem.request.devices[1].budget_sec = 0;
+  EXPECT_DOUBLE_EQ(solve(problem).value, 0.6);
   // The same with times that are almost certain, shared by both devices.
-  request.devices[1].budget_sec = 110;
-  request.confidence = 0.9;
-  request.times = {{{std::log(60.0), std::log(100.0)}, {1e-8, 0, 0, 1e-8}}};
-  EXPECT_DOUBLE_EQ(plan_candidates(candidates, request).value, 1.5);
-  request.devices[1].budget_sec = 0;
-  EXPECT_DOUBLE_EQ(plan_candidates(candidates, request).value, 0.6);
-  request.objective = PlanObjective::best;
-  EXPECT_DOUBLE_EQ(plan_candidates(candidates, request).value, 0.6);
+  problem.request.devices[1].budget_sec = 110;
+  problem.request.confidence = 0.9;
+  EXPECT_DOUBLE_EQ(solve(problem).value, 1.5);
+  problem.request.devices[1].budget_sec = 0;
+  EXPECT_DOUBLE_EQ(solve(problem).value, 0.6);
+  problem.request.objective = PlanObjective::best;
+  EXPECT_DOUBLE_EQ(solve(problem).value, 0.6);
 }
 
 TEST(PlanRuns, LargerBudgetsAddTheSameTimeToEachDevice) {
-  std::vector<PlanCandidate> candidates;
-  candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 1), 100, 0.6}));
-  candidates.push_back(PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 2), 120, 0.9}));
-  TimedRequest request;
+  PlanRequest request;
   request.devices = {{"a", 80}, {"b", 100}};
-  const RunPlan plan = plan_candidates(candidates, request);
+  const RunPlan plan = solve(certain_runs({{100, 0.6}, {120, 0.9}}, request));
   EXPECT_DOUBLE_EQ(plan.value, 0.6);
   ASSERT_FALSE(plan.marginal.empty());
   for (const LargerBudget& more : plan.marginal) {
@@ -288,19 +295,16 @@ TEST(PlanRuns, LargerBudgetsAddTheSameTimeToEachDevice) {
 }
 
 TEST(PlanRuns, WhereEveryRunIsPlannedThereIsNothingToBuy) {  // though no device could hold them all
-  TimedRequest request;
+  PlanRequest request;
   request.devices = {{"a", 150}, {"b", 150}};
-  const std::vector<PlanCandidate> candidates(2, PlanCandidate(2, PlanOption{Workload::cifar_cnn(1, 8, 1), 100, 1}));
-  const RunPlan plan = plan_candidates(candidates, request);
+  const RunPlan plan = solve(certain_runs({{100, 1}, {100, 1}}, request));
   EXPECT_EQ(plan.runs.size(), 2U);
   EXPECT_TRUE(plan.marginal.empty());
 }
 
 TEST(PlanRuns, WithoutCandidatesThereIsNothingToBuy) {
   for (const double confidence : {0.5, 0.9}) {
-    TimedRequest request = safe_request(confidence, 1);
-    request.times = {JointPrediction()};
-    const RunPlan plan = plan_candidates({}, request);
+    const RunPlan plan = solve(certain_runs({}, safe_request(confidence, 1)));
     EXPECT_EQ(plan.status, PlanStatus::optimal);
     EXPECT_TRUE(plan.runs.empty());
     EXPECT_TRUE(plan.marginal.empty());
@@ -329,27 +333,27 @@ TEST(PlanRuns, RefusesRowsThatNoTableHolds) {
 
 TEST(PlanRuns, RefusesACoverOfNothing) {
   Workload workload = Workload::zoo("resnet18", 32);
-  TimedRequest request = safe_request(0.5, 1);
+  PlanRequest request = safe_request(0.5, 1);
   request.objective = PlanObjective::cover_depth;
-  const std::vector<PlanCandidate> candidates(1, PlanCandidate(1, PlanOption{workload, 1, 1}));
-  EXPECT_THROW((void)plan_candidates(candidates, request), InputError);
+  const PlanProblem problem{request, {PlanCandidate(1, run_of(workload, 1, 1))}};
+  EXPECT_THROW((void)solve(problem), InputError);
 }
 
 TEST(PlanRuns, StopsWhenItIsAsked) {
-  TimedRequest request = safe_request(0.5, 3);
+  PlanRequest request = safe_request(0.5, 3);
   std::vector<PlanCandidate> candidates;
   for (int i = 0; i < 60; ++i) {
     PlanCandidate& candidate = candidates.emplace_back();
     for (int d = 0; d < 3; ++d) {
-      candidate.push_back(
-          PlanOption{Workload::cifar_cnn(1, 8, i + 1), 1.0 + 0.01 * ((7 * i + 5 * d) % 31), 1.0 + 0.01 * i});
+      const double sec = 20 * (1.0 + 0.01 * ((7 * i + 5 * d) % 31));
+      candidate.push_back(run_of(Workload::cifar_cnn(1, 8, i + 1), sec, 1.0 + 0.01 * i));
     }
   }
   set_budget(request, 97);
   std::stop_source source;
   source.request_stop();
   request.limits.stop = source.get_token();
-  const RunPlan stopped = plan_candidates(candidates, request);
+  const RunPlan stopped = solve({request, candidates});
   EXPECT_NE(stopped.status, PlanStatus::infeasible);
   EXPECT_LE(stopped.value, stopped.upper_bound);
   EXPECT_TRUE(stopped.marginal.empty());
@@ -358,10 +362,10 @@ TEST(PlanRuns, StopsWhenItIsAsked) {
 TEST(PlanRuns, KeepsTheReasonWhyATimeIsAGuess) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
-  TimedRequest request = safe_request(0.5, 2);
+  PlanRequest request = safe_request(0.5, 2);
   request.devices[0].name = "Tesla T4";
   request.devices[1].name = "T4";
-  const std::vector<PlanCandidate> candidates = predicted_candidates(rows, request, model);
+  const std::vector<PlanCandidate> candidates = to_problem(rows, request, &model).candidates;
   EXPECT_EQ(candidates.front()[0]->workload.device, candidates.front()[1]->workload.device);  // a name and its alias
   const RunPlan plan = plan_runs(rows, request, model);
   ASSERT_FALSE(plan.runs.empty());
@@ -370,7 +374,7 @@ TEST(PlanRuns, KeepsTheReasonWhyATimeIsAGuess) {
     EXPECT_EQ(run.device, candidates.front()[0]->workload.device);
   }
   request.devices = {{rows.front().workload.device, 300}};
-  EXPECT_EQ(predicted_candidates(rows, request, model).front()[0]->reason, DomainViolation::none);
+  EXPECT_EQ(to_problem(rows, request, &model).candidates.front()[0]->reason, DomainViolation::none);
   request.devices = {{"Foo", 300}};
   EXPECT_THROW((void)plan_runs(rows, request, model), InputError);
 }
@@ -470,16 +474,13 @@ TEST(PlanRuns, ItsParetoFrontHasTheRunsThatNoOtherBeats) {
 TEST(PlanRuns, RefusesAConfidenceWithoutTimes) {
   const std::vector<AggregateRow> rows = made_up_rows(0);
   const TimeRegressor model = TimeRegressor::fit(rows);
-  const std::vector<PlanCandidate> one = predicted_candidates(rows, safe_request(0.5, 1), model);
-  TimedRequest request = safe_request(0.95, 1);
-  EXPECT_THROW((void)plan_candidates(one, request), InputError);
-  request.times = joint_times(one, model);
-  EXPECT_NO_THROW((void)plan_candidates(one, request));
-  request.times[0].covariance.back() = std::nan("");
-  EXPECT_THROW((void)plan_candidates(one, request), InputError);
+  EXPECT_THROW((void)plan_runs(rows, safe_request(0.95, 1)), InputError);
+  PlanProblem problem = to_problem(rows, safe_request(0.95, 1), &model);
+  EXPECT_NO_THROW((void)solve(problem));
+  problem.times[0].covariance.back() = std::nan("");
+  EXPECT_THROW((void)solve(problem), InputError);
   for (const double confidence : {0.2, 0.49, 1.0, std::nan("")}) {
-    request = safe_request(confidence, 1);
-    EXPECT_THROW((void)plan_candidates(one, request), InputError) << confidence;
+    EXPECT_THROW((void)plan_runs(rows, safe_request(confidence, 1), model), InputError) << confidence;
   }
 }
 

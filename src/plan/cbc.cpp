@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "plan/branch_and_cut.h"
 
@@ -19,19 +21,42 @@ struct Row {
   std::vector<double> factors;
 };
 
+/// A job on a device, a column of the program.
+struct Place {
+  std::size_t job;
+  std::size_t device;
+};
+
 void add(Cbc_Model* model, Row& row, char sense, double limit) {
   if (row.columns.empty()) return;
   Cbc_addRow(model, "", static_cast<int>(row.columns.size()), row.columns.data(), row.factors.data(), sense, limit);
+}
+
+/// What a solved model says. @param places  of its columns
+std::optional<CutAnswer> answer_of(Cbc_Model* model, double value, std::span<const Place> places, std::size_t jobs) {
+  CutAnswer answer;
+  if (Cbc_isProvenInfeasible(model) != 0) {
+    answer.upper_bound = value;
+    answer.infeasible = true;
+    return answer;
+  }
+  answer.upper_bound = -Cbc_getBestPossibleObjValue(model);
+  if (!std::isfinite(answer.upper_bound) || std::abs(answer.upper_bound) > 1e100) return std::nullopt;
+  answer.upper_bound = std::max(answer.upper_bound, value);
+  const double* share = Cbc_getColSolution(model);
+  if (share == nullptr) return answer;
+  JobDevices device(jobs);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (share[i] > 0.5) device[places[i].job] = places[i].device;
+  }
+  answer.device = std::move(device);
+  return answer;
 }
 
 std::optional<CutAnswer> solve(const WholeProblem& problem, double value, double seconds) {
   const std::unique_ptr<Cbc_Model, decltype(&Cbc_deleteModel)> owner(Cbc_newModel(), &Cbc_deleteModel);
   Cbc_Model* model = owner.get();
   Cbc_setLogLevel(model, 0);
-  struct Place {
-    std::size_t job;
-    std::size_t device;
-  };
   std::vector<Place> places;
   std::vector<Row> on_device(problem.budgets.size());
   std::map<std::size_t, Row> of_group;
@@ -64,23 +89,7 @@ std::optional<CutAnswer> solve(const WholeProblem& problem, double value, double
   Cbc_setAllowableFractionGap(model, tolerance);
   Cbc_setMaximumSeconds(model, seconds);
   Cbc_solve(model);
-  CutAnswer answer;
-  if (Cbc_isProvenInfeasible(model) != 0) {
-    answer.upper_bound = value;
-    answer.infeasible = true;
-    return answer;
-  }
-  answer.upper_bound = -Cbc_getBestPossibleObjValue(model);
-  if (!std::isfinite(answer.upper_bound) || std::abs(answer.upper_bound) > 1e100) return std::nullopt;
-  answer.upper_bound = std::max(answer.upper_bound, value);
-  const double* share = Cbc_getColSolution(model);
-  if (share == nullptr) return answer;
-  JobDevices device(problem.jobs.size());
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (share[i] > 0.5) device[places[i].job] = places[i].device;
-  }
-  answer.device = std::move(device);
-  return answer;
+  return answer_of(model, value, places, problem.jobs.size());
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include "plan/knapsack.h"
 
 #include <algorithm>
+#include <list>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,8 @@ class DepthFirst {
       profits_.push_back(profits_.back() + item.profit);
       weights_.push_back(weights_.back() + item.weight);
     }
+    lightest_.assign(items_.size() + 1, std::numeric_limits<std::int64_t>::max());
+    for (std::size_t i = items_.size(); i-- > 0;) lightest_[i] = std::min(lightest_[i + 1], items_[i].weight);
   }
 
   /// @returns whether the incumbent is proved
@@ -47,7 +51,7 @@ class DepthFirst {
       const auto end = static_cast<std::size_t>(after - weights_.begin() - 1);
       const P filled = profit + profits_[end] - profits_[at];
       if (filled > best_) keep(at, end, filled);
-      if (end == items_.size()) return;
+      if (end == items_.size() || room < lightest_[at]) return;
       // Keys are rounded: a unit of weight before `end` may be worth 2 less than the key there.
       const Int128 open = room - (weights_[end] - weights_[at]);
       const Int128 bound = problem_.scale.up(filled) + open * items_[end].key + 2 * static_cast<Int128>(room);
@@ -75,6 +79,7 @@ class DepthFirst {
   P best_;                        // incumbent without the fixed part
   std::vector<P> profits_ = {0};  // of the items before
   std::vector<Int128> weights_ = {0};
+  std::vector<std::int64_t> lightest_;  // from an item on
   std::vector<std::uint32_t> taken_;
   std::uint64_t nodes_left_ = 0;
 };
@@ -88,12 +93,12 @@ struct Relaxed {
 template <class P>
 Relaxed relax(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t shift, std::int64_t cardinality) {
   const auto extra = static_cast<double>(shift);
-  const auto weight = [extra](const Item<P>& item) { return static_cast<double>(item.weight) + extra; };
+  const auto weight = [extra](const Item<P>& item) { return static_cast<double>(item.weight) + extra * item.units; };
   double room = static_cast<double>(capacity) + extra * static_cast<double>(cardinality);
   Relaxed sum;
   const auto add = [&](const Item<P>& item, double part) {
     sum.value += part * static_cast<double>(item.profit);
-    sum.units += part;
+    sum.units += part * item.units;
     room -= part * weight(item);
   };
   const auto heavy = std::partition(items.begin(), items.end(), [&](const Item<P>& item) { return weight(item) <= 0; });
@@ -109,8 +114,15 @@ Relaxed relax(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t s
   return sum;
 }
 
+template <class P>
+std::int64_t units_of(const std::vector<Item<P>>& items) {
+  std::int64_t units = 0;
+  for (const Item<P>& item : items) units += item.units;
+  return units;
+}
+
 /// The whole number that gives about the lowest bound for solutions of at most (sign 1) or at least (sign -1)
-/// `cardinality` items. Any shift gives a valid bound.
+/// `cardinality` units. Any shift gives a valid bound.
 template <class P>
 std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t cardinality, int sign) {
   // The relaxation's units fall as the shift grows.
@@ -121,9 +133,9 @@ std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std:
   if (beyond(0)) return 0;
   std::int64_t heaviest = 0;
   for (const Item<P>& item : items) heaviest = std::max(heaviest, item.weight);
+  const std::int64_t units = units_of(items);
   // The shifts of all items together stay within 59 bits.
-  const std::int64_t largest =
-      std::min(64 * heaviest, (std::int64_t{1} << 59U) / static_cast<std::int64_t>(items.size()));
+  const std::int64_t largest = std::min(64 * heaviest, (std::int64_t{1} << 59U) / units);
   std::int64_t low = 0;
   std::int64_t high = std::min(largest, std::max<std::int64_t>(1, heaviest / 16));
   while (!beyond(high)) {
@@ -141,13 +153,32 @@ std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std:
   return value(low) < value(high) ? sign * low : sign * high;
 }
 
-/// The two halves of a problem: at most, and at least one more than, as many items as its linear relaxation holds, with
+/// Counts units where every profit is the weight plus a small multiple of one number, as with a bonus for each run: a
+/// solution of at most k of these multiples is worth at most the capacity plus k times that number. Elsewhere each item
+/// is one unit.
+template <class P>
+void count_units(std::vector<Item<P>>& items) {
+  constexpr int max_units = 64;
+  P divisor = 0;
+  P largest = 0;
+  for (const Item<P>& item : items) {
+    const P excess = item.profit - item.weight;
+    if (excess < 0) return;
+    largest = std::max(largest, excess);
+    for (P rest = excess; rest != 0;) divisor = std::exchange(rest, divisor % rest);
+  }
+  if (divisor == 0 || divisor * max_units < largest) return;
+  for (Item<P>& item : items) item.units = static_cast<std::int32_t>((item.profit - item.weight) / divisor);
+}
+
+/// The two halves of a problem: at most, and at least one more than, as many units as its linear relaxation holds, with
 /// shifts that make their bounds low.
 template <class P>
-std::vector<Problem<P>> halves_of(const Problem<P>& problem) {
+std::vector<Problem<P>> halves_of(Problem<P> problem) {
+  count_units(problem.items);
   std::vector<Problem<P>> halves(2, problem);
   const auto held = static_cast<std::int64_t>(relax(halves[0].items, problem.capacity, 0, 0).units + 1e-9);
-  if (held >= static_cast<std::int64_t>(problem.items.size())) halves.pop_back();
+  if (held >= units_of(problem.items)) halves.pop_back();
   for (std::size_t i = 0; i < halves.size(); ++i) {
     Problem<P>& half = halves[i];
     half.cardinality = held + static_cast<std::int64_t>(i);
@@ -156,15 +187,36 @@ std::vector<Problem<P>> halves_of(const Problem<P>& problem) {
   return halves;
 }
 
+/// The halves that may hold a better solution than the incumbent; empty if weights are too large to be shifted.
+/// @param bound  becomes the highest of their linear bounds
+template <class P>
+std::optional<std::vector<Problem<P>>> open_halves(const Problem<P>& problem, Incumbent<P>& incumbent,
+                                                   const Limits& limits, P& bound) {
+  constexpr Int128 shiftable = Int128{1} << 50U;
+  Int128 total_weight = 0;
+  for (const Item<P>& item : problem.items) total_weight += item.weight;
+  if (total_weight >= shiftable) return std::nullopt;
+  std::vector<Problem<P>> halves;
+  for (Problem<P>& half : halves_of(problem)) {
+    const P root = Core<P>(half, incumbent, limits).root_bound();
+    if (root <= incumbent.profit) continue;
+    bound = std::max(bound, root);
+    halves.push_back(std::move(half));
+  }
+  return halves;
+}
+
 /// @returns an upper bound on every solution's profit
 template <class P>
 P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
-  // States that a search makes before the next method is tried.
+  // States of a dynamic program, or nodes of a tree, before the next method is tried.
   const std::uint64_t first_states = 4 * problem.items.size() + 5000;
-  constexpr std::size_t small_core = 1000;
-  constexpr std::uint64_t max_nodes = 20'000;
+  constexpr std::size_t small_core = 64;
+  constexpr std::uint64_t small_core_nodes = 20'000;
+  constexpr std::uint64_t second_states = 300'000;
+  constexpr std::size_t medium_core = 1000;
+  constexpr std::uint64_t medium_core_nodes = 2'000'000;
   constexpr auto no_limit = std::numeric_limits<std::uint64_t>::max();
-  constexpr Int128 shiftable = Int128{1} << 50U;
   Core<P> plain(problem, incumbent, limits);
   Progress progress = plain.run(first_states);
   if (progress == Progress::solved) return incumbent.profit;
@@ -173,28 +225,26 @@ P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
 
   // Dynamic programming alone is heading for many states.
   const Problem<P> rest = plain.reduced();
-  if (rest.items.size() <= small_core && DepthFirst<P>(rest, incumbent, limits).run(max_nodes)) return incumbent.profit;
-  Int128 total_weight = 0;
-  for (const Item<P>& item : rest.items) total_weight += item.weight;
-  std::vector<Problem<P>> halves;
+  const auto solved_depth_first = [&](std::size_t max_items, std::uint64_t max_nodes) {
+    return rest.items.size() <= max_items && DepthFirst<P>(rest, incumbent, limits).run(max_nodes);
+  };
+  if (solved_depth_first(small_core, small_core_nodes)) return incumbent.profit;
   P bound = incumbent.profit;
-  if (total_weight < shiftable) {
-    for (Problem<P>& half : halves_of(rest)) {
-      const P root = Core<P>(half, incumbent, limits).root_bound();
-      if (root <= incumbent.profit) continue;
-      bound = std::max(bound, root);
-      halves.push_back(std::move(half));
-    }
-    if (halves.empty()) return incumbent.profit;
-  }
+  std::optional<std::vector<Problem<P>>> halves = open_halves(rest, incumbent, limits, bound);
+  if (halves && halves->empty()) return incumbent.profit;
   const P gap = plain_bound - incumbent.profit;
-  if (halves.empty() || bound - incumbent.profit > gap - (gap >> 3)) {
-    return plain.run(no_limit) == Progress::solved ? incumbent.profit : plain.upper_bound();
+  std::list<Core<P>> searches;
+  std::vector<Core<P>*> open;
+  if (!halves || bound - incumbent.profit > gap - (gap >> 3)) {
+    open.push_back(&plain);
+  } else {
+    for (Problem<P>& half : *halves) open.push_back(&searches.emplace_back(half, incumbent, limits));
   }
+  std::erase_if(open, [](Core<P>* search) { return search->run(second_states) == Progress::solved; });
+  if (open.empty() || solved_depth_first(medium_core, medium_core_nodes)) return incumbent.profit;
   bound = incumbent.profit;
-  for (Problem<P>& half : halves) {
-    Core<P> search(half, incumbent, limits);
-    if (search.run(no_limit) != Progress::solved) bound = std::max(bound, search.upper_bound());
+  for (Core<P>* search : open) {
+    if (search->run(no_limit) != Progress::solved) bound = std::max(bound, search->upper_bound());
   }
   return std::min(std::max(bound, incumbent.profit), plain_bound);
 }

@@ -19,7 +19,8 @@ struct Item {
   P profit;
   std::int64_t weight;  // 0 < weight <= capacity
   std::int64_t key;
-  std::uint32_t index;  // into the candidates
+  std::uint32_t index;     // into the candidates
+  std::int32_t units = 1;  // of a problem's cardinality
 };
 
 /// The best solution so far; all searches of a problem share it.
@@ -42,8 +43,8 @@ struct Scale {
 };
 
 /// Max profit with sum of weights <= capacity, plus what is already decided. With a shift, the bounds of the search are
-/// those of a surrogate: `shift` more for the weight of each item, shift * cardinality more capacity. It holds for
-/// solutions of at most (shift > 0) or at least (shift < 0) `cardinality` items.
+/// those of a surrogate: `shift` more for the weight of each unit, shift * cardinality more capacity. It holds for
+/// solutions of at most (shift > 0) or at least (shift < 0) `cardinality` units.
 template <class P>
 struct Problem {
   std::vector<Item<P>> items;
@@ -127,7 +128,7 @@ class Core {
     for (std::size_t i = 0; i < break_; ++i) {
       start.weight += items_[i].weight;
       start.profit += items_[i].profit;
-      ++start.units;
+      start.units += items_[i].units;
     }
     start_ = start;
     break_key_ = break_ < items_.size() ? items_[break_].key : 0;
@@ -227,7 +228,7 @@ class Core {
     P profit;
     std::uint64_t flips;   // of the current block of 64 steps
     std::uint32_t parent;  // flips of earlier blocks
-    std::int32_t units;    // number of items
+    std::int32_t units;    // of all items
   };
   struct Past {
     std::uint64_t flips;
@@ -243,7 +244,9 @@ class Core {
   static constexpr std::size_t block = 64;  // steps whose flips a state holds itself
   static constexpr std::int64_t free = std::numeric_limits<std::int64_t>::max();  // key of an item without weight
 
-  [[nodiscard]] std::int64_t surrogate_weight(const Item<P>& item) const { return item.weight + problem_.shift; }
+  [[nodiscard]] std::int64_t surrogate_weight(const Item<P>& item) const {
+    return item.weight + problem_.shift * item.units;
+  }
 
   /// Keys are profits per weight, times 2^scale, rounded up: as many bits as 64-bit keys and 128-bit bounds hold.
   void set_keys() {
@@ -316,6 +319,16 @@ class Core {
     return (slack >= 0 || open.left) && bound(state.profit, slack, open.gain, open.loss) >= least;
   }
 
+  /// The end of the states that may be flipped. Without a surrogate, the items of a solution stay within the capacity,
+  /// so no state above twice it is needed.
+  [[nodiscard]] auto end_of_flips(const Item<P>& item, bool held) const {
+    if (held || problem_.shift != 0) return states_.cend();
+    return std::upper_bound(states_.cbegin(), states_.cend(), problem_.capacity - item.weight,
+                            [](std::int64_t limit, const State& state) { return limit < state.weight; });
+  }
+
+  [[nodiscard]] bool is_better(const State& state) const { return state.weight <= 0 && state.profit > best_; }
+
   /// Doubles the states: each as it is, and with the item flipped. States that another one dominates, or that no open
   /// item makes better than the best solution, are dropped.
   void step(const Item<P>& item, bool held) {
@@ -325,7 +338,7 @@ class Core {
     const auto flipped = [&](State state) {
       state.weight += sign * item.weight;
       state.profit += sign * item.profit;
-      state.units += sign;
+      state.units += sign * item.units;
       state.flips |= bit;
       return state;
     };
@@ -333,12 +346,7 @@ class Core {
     auto old = states_.cbegin();
     auto changed = states_.cbegin();
     const auto end = states_.cend();
-    // Without a surrogate: the items of a solution stay within the capacity, so no state above twice it is needed.
-    const auto changed_end =
-        held || problem_.shift != 0
-            ? end
-            : std::upper_bound(old, end, problem_.capacity - item.weight,
-                               [](std::int64_t limit, const State& state) { return limit < state.weight; });
+    const auto changed_end = end_of_flips(item, held);
     next_.resize(2 * states_.size());
     auto out = next_.begin();
     P last_profit = -1;
@@ -351,7 +359,7 @@ class Core {
       fresh ? ++changed : ++old;
       if (next.profit <= last_profit) continue;
       last_profit = next.profit;
-      if (fresh && next.weight <= 0 && next.profit > best_) {
+      if (fresh && is_better(next)) {
         best_ = next.profit;
         better = next;
         least = problem_.scale.above(best_);

@@ -146,11 +146,6 @@ RunParser::RunParser(const std::vector<std::string>& header, const std::string& 
     if (required) throw InputError(fmt::format("{}: column \"{}\" is missing", where, name));
     return missing;
   };
-  for (const WorkloadColumn& column : workload_columns()) {
-    workload_.push_back(index_of(column.name, column.mandatory));
-    if (workload_.back() != missing) grouping_.push_back(workload_.back());
-  }
-  texts_.resize(workload_.size());
   for (const Columns<Run>* columns : {&first_columns(), &result_columns(), &our_columns()}) {
     for (const Column<Run>& column : *columns) {
       const std::size_t index = index_of(column.name, column.required);
@@ -159,6 +154,11 @@ RunParser::RunParser(const std::vector<std::string>& header, const std::string& 
       if (column.name == "env") grouping_.push_back(index);
     }
   }
+  for (const WorkloadColumn& column : workload_columns()) {
+    workload_.push_back(index_of(column.name, column.mandatory));
+    if (workload_.back() != missing) grouping_.push_back(workload_.back());
+  }
+  texts_.resize(workload_.size());
 }
 
 const Run& RunParser::parse(std::span<const std::string_view> fields, ValuePlace place) {

@@ -254,5 +254,25 @@ TEST(KnapsackPlanner, RefusesWhatIsNoItem) {
   EXPECT_THROW(KnapsackPlanner(1, limits), InputError);
 }
 
+/// Draws that one method alone leaves open for two seconds or ten; together the methods take some 50 ms.
+TEST(KnapsackPlanner, ProvesHardDrawsInTwoSeconds) {
+  PlanLimits limits;
+  limits.time_sec = 2;
+  const auto expect_proof = [&](KnapsackClass kind, std::size_t n, std::int64_t range, std::uint64_t seed) {
+    const testing::KnapsackInstance instance = testing::make_instance(kind, n, range, seed);
+    const Plan plan = KnapsackPlanner(instance.budget, limits).plan(instance.items);
+    EXPECT_TRUE(plan.optimal) << testing::name(kind) << ", " << n << " items, seed " << seed;
+  };
+  for (const KnapsackClass kind :
+       {KnapsackClass::strongly_correlated, KnapsackClass::inverse_strongly_correlated, KnapsackClass::subset_sum,
+        KnapsackClass::multiple_strongly_correlated, KnapsackClass::profit_ceiling}) {
+    for (std::uint64_t seed = 1; seed <= 15; ++seed) expect_proof(kind, 100, 1'000'000, seed);
+  }
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    expect_proof(KnapsackClass::multiple_strongly_correlated, 10'000, 100'000, seed);
+    expect_proof(KnapsackClass::profit_ceiling, 10'000, 100'000, seed);
+  }
+}
+
 }  // namespace
 }  // namespace perfpred

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "plan/assignment.h"
+#include "plan/chance.h"
+#include "plan/limits.h"
+#include "plan/plan_problem.h"
+#include "statistics/confidence.h"
+
+namespace perfpred {
+namespace {
+
+AssignmentProblem to_assignment_problem(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
+  const bool covers_depth = request.objective == PlanObjective::cover_depth;
+  const bool covers = covers_depth || request.objective == PlanObjective::cover_architecture;
+  AssignmentProblem problem;
+  for (const PlanDevice& device : request.devices) problem.budgets.push_back(device.budget_sec);
+  problem.group.resize(candidates.size());
+  problem.jobs.reserve(candidates.size());
+  std::map<std::pair<int, std::optional<int>>, std::size_t> groups;
+  for (std::size_t j = 0; j < candidates.size(); ++j) {
+    const PlanCandidate& candidate = candidates[j];
+    PlanJob& job = problem.jobs.emplace_back(candidate.size());
+    for (std::size_t d = 0; d < candidate.size(); ++d) {
+      if (!candidate[d]) continue;
+      job[d] = PlanItem{candidate[d]->cost_sec, candidate[d]->value};
+      const Workload& workload = candidate[d]->workload;
+      if (!covers || !workload.depth()) continue;
+      const auto filters = covers_depth ? std::nullopt : std::optional<int>(workload.base_filters());
+      problem.group[j] = groups.emplace(std::pair(*workload.depth(), filters), groups.size()).first->second;
+    }
+  }
+  if (covers && groups.empty() && !candidates.empty()) {
+    throw InputError("no candidate has a depth: there is nothing to cover");
+  }
+  return problem;
+}
+
+/// The jobs outside a plan on the device where they rank highest, by falling value per cost, or by value where a plan
+/// is one run.
+struct Left {
+  std::size_t job;
+  std::size_t device;
+  double rank;
+};
+std::vector<Left> left_out(const AssignmentProblem& problem, const Assignment& plan, PlanObjective objective) {
+  std::vector<Left> left;
+  for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
+    if (plan.device[j]) continue;
+    std::optional<Left> option;
+    for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
+      const auto& item = problem.jobs[j][d];
+      if (!item || item->cost > problem.budgets[d] || !(item->value > 0)) continue;
+      const double per = objective == PlanObjective::best ? 1 : static_cast<double>(item->cost);
+      if (!option || item->value / per > option->rank) option = Left{j, d, item->value / per};
+    }
+    if (option) left.push_back(*option);
+  }
+  std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.rank > b.rank; });
+  return left;
+}
+
+/// What a job takes where it takes the longest, summed.
+std::int64_t cost_of_all(std::span<const PlanJob> jobs) {
+  std::int64_t total = 0;
+  for (const PlanJob& job : jobs) {
+    std::int64_t cost = 0;
+    for (const auto& item : job) cost = std::max(cost, item ? item->cost : 0);
+    total = saturated_sum(total, cost);
+  }
+  return total;
+}
+
+/// max_cost if there is no job.
+std::int64_t cheapest(std::span<const PlanJob> jobs) {
+  std::int64_t cost = max_cost;
+  for (const PlanJob& job : jobs) {
+    for (const auto& item : job) cost = std::min(cost, item ? item->cost : cost);
+  }
+  return cost;
+}
+
+class ProblemSolver {
+ public:
+  explicit ProblemSolver(const PlanProblem& given)
+      : request_(given.request),
+        candidates_(given.candidates),
+        times_(given.times),
+        safely_(request_.confidence > 0.5),
+        limits_(request_.limits),
+        problem_(to_assignment_problem(candidates_, request_)) {
+    // Boole's inequality: each device fails with its share of the probability at most, whatever their errors have in
+    // common.
+    if (safely_) {
+      const bool one_run = request_.objective == PlanObjective::best;
+      const double devices = one_run ? 1 : static_cast<double>(request_.devices.size());
+      const double z = normal_quantile(1 - (1 - request_.confidence) / devices);
+      for (std::size_t k = 0; k < times_.size(); ++k) chance_times_.push_back(to_chance_times(k, z));
+    }
+  }
+
+  RunPlan solve() {
+    RunPlan plan;
+    plan.candidates = candidates_.size();
+    plan.pareto = pareto_front();
+    plan.cover_sec = cheapest_cover(problem_);
+    if (plan.cover_sec > summed(problem_.budgets)) {
+      plan.status = PlanStatus::infeasible;
+      return plan;
+    }
+    const Assignment best = assigned(problem_, request_.limits, thorough);
+    plan.status = best.status;
+    plan.value = best.value;
+    plan.upper_bound = best.upper_bound;
+    for (std::size_t d = 0; d < request_.devices.size(); ++d) {
+      std::int64_t start = 0;
+      for (std::size_t j = 0; j < candidates_.size(); ++j) {
+        if (best.device[j] != d) continue;
+        plan.runs.push_back(*candidates_[j][d]);
+        plan.runs.back().start_sec = start;
+        start += plan.runs.back().cost_sec;
+      }
+      plan.cost_sec += start;
+    }
+    // Without a proof of optimality, differences between plans would be noise of the heuristic.
+    if (plan.status == PlanStatus::optimal) {
+      plan.missed = missed_runs(best);
+      if (plan.runs.size() < candidates_.size()) plan.marginal = larger_budgets(best.value);
+    }
+    return plan;
+  }
+
+ private:
+  /// Log-normal times on a device. A run counts at least with its whole seconds, so that the costs in the schedule keep
+  /// the budget too.
+  [[nodiscard]] ChanceTimes to_chance_times(std::size_t device, double z) const {
+    const auto n = static_cast<Eigen::Index>(candidates_.size());
+    const JointPrediction& joint = times_[device];
+    const auto is_finite = [](double number) { return std::isfinite(number); };
+    if (!std::all_of(joint.mean.begin(), joint.mean.end(), is_finite) ||
+        !std::all_of(joint.covariance.begin(), joint.covariance.end(), is_finite)) {
+      throw InputError("the times hold a value that is not a finite number");
+    }
+    const Eigen::Map<const Eigen::VectorXd> log_mean(joint.mean.data(), n);
+    const Eigen::Map<const Eigen::MatrixXd> log_covariance(joint.covariance.data(), n, n);  // symmetric
+    ChanceTimes times;
+    times.z = z;
+    times.mean =
+        static_cast<double>(request_.epochs) * (log_mean + log_covariance.diagonal() / 2).array().exp().matrix();
+    times.fixed = Eigen::VectorXd::Constant(n, request_.startup_sec);
+    for (Eigen::Index i = 0; i < n; ++i) {
+      const auto cost = static_cast<double>(problem_.jobs[static_cast<std::size_t>(i)][device]->cost);
+      times.fixed[i] = std::max(times.fixed[i], cost - times.mean[i]);
+    }
+    times.covariance = (times.mean * times.mean.transpose()).array() * log_covariance.array().expm1();
+    return times;
+  }
+
+  [[nodiscard]] bool fits(std::size_t job, std::size_t device, std::int64_t budget) const {
+    const PlanItem& item = *problem_.jobs[job][device];
+    if (!safely_) return item.cost <= budget;
+    const ChanceTimes& times = chance_times_[chance_times_.size() == 1 ? 0 : device];
+    const auto i = static_cast<Eigen::Index>(job);
+    return times.needed(times.fixed[i], times.mean[i], times.covariance(i, i)) <= static_cast<double>(budget);
+  }
+
+  /// The run of the highest value; the cheapest of several.
+  [[nodiscard]] Assignment best_run(std::span<const std::int64_t> budgets) const {
+    Assignment best;
+    best.device.resize(problem_.jobs.size());
+    best.status = PlanStatus::optimal;
+    std::optional<std::pair<std::size_t, std::size_t>> place;
+    std::int64_t cost = 0;
+    for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
+      for (std::size_t d = 0; d < budgets.size(); ++d) {
+        const auto& item = problem_.jobs[j][d];
+        if (!item || !(item->value > 0) || !fits(j, d, budgets[d])) continue;
+        if (place && (item->value < best.value || (item->value == best.value && item->cost >= cost))) continue;
+        place = {j, d};
+        best.value = item->value;
+        cost = item->cost;
+      }
+    }
+    if (place) best.device[place->first] = place->second;
+    best.upper_bound = best.value;
+    return best;
+  }
+
+  /// The best assignment by the objective and the confidence of the request. `problem` may have other budgets, and for
+  /// a sum or a cover other values.
+  [[nodiscard]] Assignment assigned(const AssignmentProblem& problem, const PlanLimits& limits,
+                                    const PlanEffort& effort) const {
+    if (request_.objective == PlanObjective::best) return best_run(problem.budgets);
+    if (!safely_) return assign(problem, limits, effort);
+    const bool one_knapsack = problem.budgets.size() == 1 && !has_groups(problem.group);
+    return assign_chance(problem, chance_times_, limits, one_knapsack ? effort.nodes : brief.nodes);
+  }
+
+  /// The value of the best plan that holds this job on this device; empty if none was found.
+  [[nodiscard]] std::optional<double> value_with(std::size_t job, std::size_t device) const {
+    AssignmentProblem problem = problem_;
+    PlanItem& item = *problem.jobs[job][device];
+    if (request_.objective == PlanObjective::best) {
+      return fits(job, device, problem.budgets[device]) ? std::optional(item.value) : std::nullopt;
+    }
+    if (safely_) {
+      // An uncertain time does not leave a certain rest of the budget, so the run gets a value that outweighs all
+      // others; on every device if it is the same run there, so that devices stay alike.
+      const bool alike = chance_times_.size() == 1;
+      double all = 0;
+      for (const PlanJob& other : problem_.jobs) all += other[device]->value;
+      for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
+        if (alike || d == device) problem.jobs[job][d]->value += all;
+      }
+      const Assignment with = assigned(problem, limits_.remaining(), brief);
+      if (!with.device[job] || !(alike || with.device[job] == device)) return std::nullopt;
+      double value = 0;
+      for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
+        if (const auto place = with.device[j]) value += problem_.jobs[j][*place]->value;
+      }
+      return value;
+    }
+    const PlanItem taken = item;
+    problem.budgets[device] -= taken.cost;
+    problem.jobs[job].assign(problem.budgets.size(), std::nullopt);
+    if (const auto covered = problem.group[job]) {
+      std::replace(problem.group.begin(), problem.group.end(), JobGroups::value_type(covered), JobGroups::value_type());
+    }
+    const Assignment rest = assign(problem, limits_.remaining(), brief);
+    return rest.found() ? std::optional(taken.value + rest.value) : std::nullopt;
+  }
+
+  /// The five candidates outside an optimal plan whose inclusion costs it the least value. Empty if the time is up.
+  [[nodiscard]] std::vector<PlannedRun> missed_runs(const Assignment& best) const {
+    constexpr std::size_t max_shown = 5;
+    constexpr std::size_t max_solved = 40;
+    std::vector<Left> left = left_out(problem_, best, request_.objective);
+    if (left.size() > max_solved) left.resize(max_solved);
+    std::vector<PlannedRun> missed;
+    for (const Left& run : left) {
+      const auto with = value_with(run.job, run.device);
+      if (limits_.expired()) return {};
+      if (!with) continue;
+      missed.push_back(*candidates_[run.job][run.device]);
+      missed.back().loss = std::max(0.0, best.value - *with);
+    }
+    std::stable_sort(missed.begin(), missed.end(),
+                     [](const PlannedRun& a, const PlannedRun& b) { return a.loss < b.loss; });
+    if (missed.size() > max_shown) missed.resize(max_shown);
+    return missed;
+  }
+
+  /// Values for larger budgets. The first holds the cheapest run if the request's budgets do not; then come steps of 5
+  /// to 100 per cent, until all candidates fit or the time is up.
+  [[nodiscard]] std::vector<LargerBudget> larger_budgets(double value) const {
+    std::vector<LargerBudget> values;
+    const auto [smallest, largest] = std::minmax_element(problem_.budgets.begin(), problem_.budgets.end());
+    const std::int64_t first_run = cheapest(problem_.jobs);
+    if (first_run == max_cost) return values;
+    const std::int64_t enough = safely_ ? max_cost : cost_of_all(problem_.jobs);
+    if (*smallest >= enough) return values;
+    const std::int64_t max_extra = std::min(enough - *smallest, max_cost - *largest);
+    const auto base = static_cast<double>(std::max(*largest, first_run));
+    for (const double factor : {1.0, 1.05, 1.1, 1.25, 1.5, 2.0}) {
+      const std::int64_t before = values.empty() ? 0 : values.back().extra_sec;
+      const std::int64_t extra = std::min(max_extra, whole_seconds(base * factor) - *largest);
+      if (extra <= before) continue;
+      AssignmentProblem more = problem_;
+      for (std::int64_t& budget : more.budgets) budget += extra;
+      const Assignment assignment = assigned(more, limits_.remaining(), brief);
+      if (limits_.expired()) break;
+      // A plan for a smaller budget keeps this one, too.
+      const double best = std::max(values.empty() ? value : values.back().value, assignment.value);
+      values.push_back({extra, best, 60 * (best - value) / static_cast<double>(extra)});
+    }
+    return values;
+  }
+
+  [[nodiscard]] std::vector<PlannedRun> pareto_front() const {
+    std::vector<PlannedRun> runs;
+    for (const PlanCandidate& candidate : candidates_) {
+      for (const auto& run : candidate) {
+        if (run) runs.push_back(*run);
+      }
+    }
+    std::stable_sort(runs.begin(), runs.end(), [](const PlannedRun& a, const PlannedRun& b) {
+      return a.cost_sec != b.cost_sec ? a.cost_sec < b.cost_sec : a.value > b.value;
+    });
+    std::vector<PlannedRun> front;
+    for (PlannedRun& run : runs) {
+      if (front.empty() || run.value > front.back().value) front.push_back(std::move(run));
+    }
+    return front;
+  }
+
+  const PlanRequest& request_;
+  std::span<const PlanCandidate> candidates_;
+  std::span<const JointPrediction> times_;
+  bool safely_;
+  Limits limits_;
+  AssignmentProblem problem_;
+  std::vector<ChanceTimes> chance_times_;
+};
+
+}  // namespace
+
+RunPlan solve(const PlanProblem& problem) { return ProblemSolver(problem).solve(); }
+
+}  // namespace perfpred
