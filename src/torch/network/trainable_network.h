@@ -8,8 +8,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "torch/device/named_tensors.h"
 
 namespace perfpred {
 
@@ -27,8 +27,8 @@ class TrainableNetwork {
     return of(logits);
   }
   virtual void train(bool on) = 0;
-  [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> parameters() const = 0;
-  [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> buffers() const = 0;
+  [[nodiscard]] virtual NamedTensors parameters() const = 0;
+  [[nodiscard]] virtual NamedTensors buffers() const = 0;
   [[nodiscard]] virtual std::string note() const { return {}; }  ///< what its user should know, in one line
 };
 

@@ -13,12 +13,11 @@
 #include "torch/device/autocast.h"
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
+#include "torch/files/checkpoint.h"
 #include "torch/step/cuda_graph.h"
 
 namespace perfpred {
 namespace {
-
-const std::string network_prefix = "network.";
 
 /// Kernels are chosen and memory is laid out in the first steps; none of that may happen inside a graph.
 constexpr int steps_before_capture = 11;
@@ -198,15 +197,15 @@ std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, const ImageSo
   });
 }
 
-std::vector<std::pair<std::string, at::Tensor>> TrainingStep::network_state() const {
-  std::vector<std::pair<std::string, at::Tensor>> state = network_->parameters();
+NamedTensors TrainingStep::network_state() const {
+  NamedTensors state = network_->parameters();
   for (auto& buffer : network_->buffers()) state.push_back(std::move(buffer));
   return state;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> TrainingStep::state() const {
-  std::vector<std::pair<std::string, at::Tensor>> state;
-  for (const auto& [name, tensor] : network_state()) state.emplace_back(network_prefix + name, tensor);
+NamedTensors TrainingStep::state() const {
+  NamedTensors state;
+  for (const auto& [name, tensor] : network_state()) state.emplace_back(std::string(network_prefix) + name, tensor);
   for (const auto& [name, tensor] : update_->state()) state.emplace_back("optimizer." + name, tensor);
   if (scaler_) {
     for (const auto& [name, tensor] : scaler_->state()) state.emplace_back("scaler." + name, tensor);

@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "torch/data/batch_loader.h"
+#include "torch/device/named_tensors.h"
 #include "torch/network/trainable_network.h"
 #include "torch/step/gradient_scaler.h"
 #include "torch/step/loss.h"
@@ -78,10 +78,10 @@ class TrainingStep {
   [[nodiscard]] bool captured() const;
 
   /// Everything that a later step depends on but random generators: parameters, buffers, optimizer and scaler.
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+  [[nodiscard]] NamedTensors state() const;
 
   /// The network's parameters and buffers under its own names.
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> network_state() const;
+  [[nodiscard]] NamedTensors network_state() const;
 
  private:
   struct Graph;
