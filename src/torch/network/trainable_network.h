@@ -36,7 +36,7 @@ class TrainableNetwork {
 /// @param drawn_on_device  see ModuleOptions
 /// @throws InputError for a network that is not known
 [[nodiscard]] std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device,
-                                                                 std::uint64_t seed, bool drawn_on_device = false);
+                                                                 std::uint64_t seed, bool drawn_on_device);
 
 /// A network saved by torch.export.save(); of several outputs, the first is the logits. One that takes two inputs gives
 /// its loss.

@@ -47,15 +47,13 @@ void check_trainable(const Workload& workload, c10::Device device) {
   if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
 }
 
-TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
-    : TrainingStep((check_trainable(workload, device),
-                    guard_torch([&] { return make_zoo_network(workload, device, options.seed, !options.metrics); })),
-                   workload, device, options) {}
-
-TrainingStep::TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,
-                           const StepOptions& options)
+TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options,
+                           std::unique_ptr<TrainableNetwork> network)
     : workload_(workload), device_(device), options_(options), network_(std::move(network)) {
   check_trainable(workload, device);
+  if (!network_) {
+    network_ = guard_torch([&] { return make_zoo_network(workload, device, options.seed, !options.metrics); });
+  }
   if (network_->gives_loss() && !(options.loss == Loss{}))
     throw InputError("the network returns a loss itself: no other is taken of it");
   apply_precision(workload.precision);

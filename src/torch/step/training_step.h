@@ -39,11 +39,10 @@ struct Metrics {
 /// workload's precision and layout. Nothing in a step waits for the device.
 class TrainingStep {
  public:
+  /// @param network  null: the workload's, of the zoo
   /// @throws InputError for a network, input or precision that the device cannot run
-  TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options);
-  /// The same with a network of the caller's.
-  TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,
-               const StepOptions& options);
+  TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options,
+               std::unique_ptr<TrainableNetwork> network = nullptr);
   ~TrainingStep();
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
