@@ -13,7 +13,41 @@
 #include "torch/device/runtime_device.h"
 #include "torch/layers/probe_measurement.h"
 
+namespace {
+
 using namespace perfpred;
+
+void print_json(const ProbeMeasurement& measured, const ProbeOptions& options, const std::string& out) {
+  const nlohmann::json document = {{"device", measured.probe.device.name},
+                                   {"precision", to_string(options.precision)},
+                                   {"budget_sec", options.budget_sec},
+                                   {"used_sec", measured.used_sec},
+                                   {"host",
+                                    {{"op_sec", measured.op_sec},
+                                     {"forward_sec", *measured.probe.host_sec},
+                                     {"backward_sec", measured.backward_sec}}},
+                                   {"floor_sec", measured.floor_sec},
+                                   {"bytes_per_sec", measured.bytes_per_sec},
+                                   {"layers", measured.probe.layers.size()},
+                                   {"disturbed", measured.disturbed},
+                                   {"left_out", measured.left_out},
+                                   {"out", out}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+void print(const ProbeMeasurement& measured, const ProbeOptions& options, const std::string& out) {
+  fmt::print("device        {}\n", measured.probe.device.name);
+  fmt::print("used          {:.1f} of {:.1f} s\n", measured.used_sec, options.budget_sec);
+  fmt::print("host          {:.2f} us an operator, {:.2f} with autograd, {:.2f} for its gradient\n",
+             measured.op_sec * 1e6, *measured.probe.host_sec * 1e6, measured.backward_sec * 1e6);
+  fmt::print("floor         {:.2f} us between operators that do nothing\n", measured.floor_sec * 1e6);
+  fmt::print("bandwidth     {:.1f} GB/s\n", measured.bytes_per_sec / 1e9);
+  fmt::print("layers        {} measured ({} of them disturbed), {} left out\n", measured.probe.layers.size(),
+             measured.disturbed, measured.left_out);
+  fmt::print("predict with  perfpred-predict --model {} --device \"{}\" ...\n", out, measured.probe.device.name);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   cli::begin_measuring(argv);
@@ -50,33 +84,6 @@ int main(int argc, char** argv) {
     cli::stop_on_signals();
     const auto probed = probe_device(model, options, device_file.catalogue(), out, cli::interrupted);
     if (!probed) throw Error("interrupted");
-    const ProbeMeasurement& measured = *probed;
-    if (json) {
-      const nlohmann::json document = {{"device", measured.probe.device.name},
-                                       {"precision", precision},
-                                       {"budget_sec", options.budget_sec},
-                                       {"used_sec", measured.used_sec},
-                                       {"host",
-                                        {{"op_sec", measured.op_sec},
-                                         {"forward_sec", *measured.probe.host_sec},
-                                         {"backward_sec", measured.backward_sec}}},
-                                       {"floor_sec", measured.floor_sec},
-                                       {"bytes_per_sec", measured.bytes_per_sec},
-                                       {"layers", measured.probe.layers.size()},
-                                       {"disturbed", measured.disturbed},
-                                       {"left_out", measured.left_out},
-                                       {"out", out}};
-      fmt::print("{}\n", document.dump(2));
-      return;
-    }
-    fmt::print("device        {}\n", measured.probe.device.name);
-    fmt::print("used          {:.1f} of {:.1f} s\n", measured.used_sec, options.budget_sec);
-    fmt::print("host          {:.2f} us an operator, {:.2f} with autograd, {:.2f} for its gradient\n",
-               measured.op_sec * 1e6, *measured.probe.host_sec * 1e6, measured.backward_sec * 1e6);
-    fmt::print("floor         {:.2f} us between operators that do nothing\n", measured.floor_sec * 1e6);
-    fmt::print("bandwidth     {:.1f} GB/s\n", measured.bytes_per_sec / 1e9);
-    fmt::print("layers        {} measured ({} of them disturbed), {} left out\n", measured.probe.layers.size(),
-               measured.disturbed, measured.left_out);
-    fmt::print("predict with  perfpred-predict --model {} --device \"{}\" ...\n", out, measured.probe.device.name);
+    (json ? print_json : print)(*probed, options, out);
   });
 }

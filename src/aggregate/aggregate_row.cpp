@@ -84,7 +84,7 @@ Columns<R> reference_columns() {
   return columns;
 }
 
-Columns<R> our_columns() {
+Columns<R> added_columns() {
   Columns<R> columns = {
       {"n_rejected", [](R& r, std::string_view t, const ValuePlace& p) { r.n_rejected = t.empty() ? 0 : count(t, p); },
        [](const R& r) { return std::to_string(r.n_rejected); }},
@@ -99,8 +99,8 @@ Columns<R> our_columns() {
 const Columns<R>& own_columns() {
   static const Columns<R> columns = [] {
     Columns<R> own = reference_columns();
-    const Columns<R> ours = our_columns();
-    own.insert(own.end(), ours.begin(), ours.end());
+    const Columns<R> added = added_columns();
+    own.insert(own.end(), added.begin(), added.end());
     return own;
   }();
   return columns;
@@ -108,7 +108,7 @@ const Columns<R>& own_columns() {
 
 /// All columns, in the order of runs_agg.csv.
 const Columns<R>& aggregate_columns() {
-  static const Columns<R> columns = with_workload(&R::workload, {}, reference_columns(), our_columns());
+  static const Columns<R> columns = with_workload(&R::workload, {}, reference_columns(), added_columns());
   return columns;
 }
 

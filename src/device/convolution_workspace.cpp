@@ -20,7 +20,7 @@ constexpr std::int64_t min_filled_of_weight_gradient = 9;
 constexpr std::int64_t max_window = 14;
 
 /// A convolution's operands by what they are; the gradients are no_tensor in the forward pass or if not requested.
-struct Convolution {
+struct ConvolutionOperands {
   TensorId image = no_tensor;
   TensorId weight = no_tensor;
   TensorId result = no_tensor;  // forward: the output; backward: its gradient
@@ -131,7 +131,7 @@ class Workspace {
   const OpGraph& step_;
   const Op& op_;
   const int threads_;
-  Convolution operands_;
+  ConvolutionOperands operands_;
 };
 
 }  // namespace

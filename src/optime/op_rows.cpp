@@ -87,9 +87,9 @@ std::string known_gpu(const OpFolder& folder, const CsvReader& csv, const CsvCol
 }
 
 /// `B`, `M`, `N`, `K`, `H` as the folder uses them: products are [B, M, N] x [B, N, K]; vectors are B rows of H.
-struct Shapes {
+struct ShapeColumns {
   CsvColumn b, m, n, k, h;
-  Shapes(const CsvReader& csv, bool product)
+  ShapeColumns(const CsvReader& csv, bool product)
       : b(product ? csv.optional("B") : csv.required("B")),
         m(product ? csv.required("M") : csv.optional("M")),
         n(product ? csv.required("N") : csv.optional("N")),
@@ -159,7 +159,7 @@ void read_ops(const std::string& path, KernelClass kind, OpFolder& folder) {
   const CsvColumn gpu = csv.required("gpu"), split = csv.optional("split"), op = csv.optional("op"),
                   time = csv.required("fwd_ms");
   std::optional<ConvShapes> convolutions;
-  std::optional<Shapes> shapes;
+  std::optional<ShapeColumns> shapes;
   if (kind == KernelClass::conv) {
     convolutions.emplace(csv);
   } else {
@@ -230,7 +230,7 @@ std::map<GraphKey, std::vector<StepPart>> read_graphs(const std::string& path) {
   const CsvColumn model = csv.required("model"), mode = csv.required("mode"), option = csv.required("option"),
                   seq = csv.required("seq"), batch = csv.required("batch"), count = csv.required("count"),
                   op = csv.required("op"), moved = csv.required("mem_elems");
-  const Shapes products(csv, true), vectors(csv, false);
+  const ShapeColumns products(csv, true), vectors(csv, false);
   const Node node(csv);
   std::map<GraphKey, std::vector<StepPart>> graphs;
   while (csv.next()) {

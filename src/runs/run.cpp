@@ -30,10 +30,10 @@ Enum parse_word(const std::array<std::string_view, n>& words, std::string_view t
   return static_cast<Enum>(found - words.begin());
 }
 
-int count(std::string_view text, const ValuePlace& place) {
+void read_epochs(Run& run, std::string_view text, const ValuePlace& place) {
   const std::int64_t value = parse_integer(text, place);
   if (value < 0 || value > std::numeric_limits<int>::max()) throw_bad_value(place, text, "a count");
-  return static_cast<int>(value);
+  run.epochs = static_cast<int>(value);
 }
 
 std::string epoch_times_text(const Run& run) {
@@ -64,8 +64,7 @@ const Columns<Run>& first_columns() {
 /// ... and those behind them.
 const Columns<Run>& result_columns() {
   static const Columns<Run> columns = {
-      {"epochs", [](Run& r, std::string_view t, const ValuePlace& p) { r.epochs = count(t, p); },
-       [](const Run& r) { return std::to_string(r.epochs); }, false, true},
+      {"epochs", read_epochs, [](const Run& r) { return std::to_string(r.epochs); }, false, true},
       {"params", [](Run& r, std::string_view t, const ValuePlace& p) { r.params = parse_positive_integer(t, p); },
        [](const Run& r) { return std::to_string(r.params); }, false, true},
       {"epoch_times_json",

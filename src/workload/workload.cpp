@@ -19,8 +19,6 @@
 namespace perfpred {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw InputError(what); }
-
 /// @throws InputError for a product that no tensor may have
 std::int64_t product(std::initializer_list<std::int64_t> sizes) {
   std::int64_t elements = 1;
@@ -147,33 +145,35 @@ namespace {
 /// @throws InputError if sizes are missing, or do not go with the rest
 void check_cifar_cnn(const Workload& w) {
   const CifarCnn network = parse_cifar_cnn(w.network);
-  if (!network.depth) refuse("depth is missing; cifar_cnn needs it");
-  if (!network.base_filters) refuse("base_filters is missing; cifar_cnn needs it");
-  if (w.input.size() != 3) refuse(fmt::format("input {} is not channels x height x width", shape_text(w.input)));
-  if (w.attention == Attention::eager) refuse("network cifar_cnn has no attention that could be eager");
+  if (!network.depth) throw InputError("depth is missing; cifar_cnn needs it");
+  if (!network.base_filters) throw InputError("base_filters is missing; cifar_cnn needs it");
+  if (w.input.size() != 3)
+    throw InputError(fmt::format("input {} is not channels x height x width", shape_text(w.input)));
+  if (w.attention == Attention::eager) throw InputError("network cifar_cnn has no attention that could be eager");
   if (std::min(w.input[1], w.input[2]) >> *network.depth == 0) {
-    refuse(fmt::format("input {} is too small for depth {}", shape_text(w.input), *network.depth));
+    throw InputError(fmt::format("input {} is too small for depth {}", shape_text(w.input), *network.depth));
   }
 }
 
 }  // namespace
 
 void Workload::validate() const {
-  if (network.empty()) refuse("network is missing");
-  if (device.empty()) refuse("device is empty; an unknown one is \"unknown\"");
+  if (network.empty()) throw InputError("network is missing");
+  if (device.empty()) throw InputError("device is empty; an unknown one is \"unknown\"");
   check_ranges(*this);
   if (is_cifar_cnn(network)) check_cifar_cnn(*this);
   const bool has_fused =
       optimizer != Optimizer::none && optimizer != Optimizer::rmsprop && optimizer != Optimizer::adadelta;
   if (optimizer_impl == OptimizerImpl::foreach && !has_fused) {
-    refuse(fmt::format("optimizer_impl foreach has no effect on optimizer {}", to_string(optimizer)));
+    throw InputError(fmt::format("optimizer_impl foreach has no effect on optimizer {}", to_string(optimizer)));
   }
-  if (batch_size == 0) refuse("batch_size is missing or 0");
-  if (batch_size < 0) refuse(fmt::format("batch_size {} is not positive", batch_size));
+  if (batch_size == 0) throw InputError("batch_size is missing or 0");
+  if (batch_size < 0) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
   const double elements =
       std::accumulate(input.begin(), input.end(), static_cast<double>(batch_size), std::multiplies{});
   if (elements > static_cast<double>(Shape::max_numel)) {
-    refuse(fmt::format("a batch of {} samples of {} is too large for any device", batch_size, shape_text(input)));
+    throw InputError(
+        fmt::format("a batch of {} samples of {} is too large for any device", batch_size, shape_text(input)));
   }
 }
 

@@ -64,8 +64,6 @@ WorkloadColumn field(std::string_view name, Value Workload::*member, Parse parse
   return column;
 }
 
-[[noreturn]] void refuse(const std::string& what) { throw InputError(what); }
-
 /// @throws InputError for a text that cannot stand in a key
 void check_text(std::string_view name, std::string_view text) {
   const auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != ';'; };
@@ -78,9 +76,10 @@ void check_text(std::string_view name, std::string_view text) {
 
 void check_input(const Workload& w) {
   if (w.input.empty() || *std::min_element(w.input.begin(), w.input.end()) < 1) {
-    refuse("input is not a list of positive sizes");
+    throw InputError("input is not a list of positive sizes");
   }
-  if (w.input.size() >= Shape::max_rank) refuse(fmt::format("input {} has too many sizes", shape_text(w.input)));
+  if (w.input.size() >= Shape::max_rank)
+    throw InputError(fmt::format("input {} has too many sizes", shape_text(w.input)));
 }
 
 /// @throws InputError for another network than a cifar_cnn
@@ -113,16 +112,18 @@ void check_network(const Workload& w) {
   if (!well_formed) {
     throw_bad_value({{}, 0, "network"}, w.network, fmt::format("of the form {}", cifar_cnn_example));
   }
-  if (depth && (*depth < 1 || *depth > max_depth)) refuse(fmt::format("depth {} is not in 1..{}", *depth, max_depth));
+  if (depth && (*depth < 1 || *depth > max_depth))
+    throw InputError(fmt::format("depth {} is not in 1..{}", *depth, max_depth));
   if (base_filters && (*base_filters < 1 || *base_filters > max_base_filters)) {
-    refuse(fmt::format("base_filters {} is not in 1..{}", *base_filters, max_base_filters));
+    throw InputError(fmt::format("base_filters {} is not in 1..{}", *base_filters, max_base_filters));
   }
 }
 
 /// @throws InputError if fewer than `least`
 void check_least(std::string_view name, std::int64_t value, std::int64_t least) {
   if (value >= least) return;
-  refuse(fmt::format("{} {} is not {}", name, value, least == 1 ? "positive" : fmt::format("at least {}", least)));
+  throw InputError(
+      fmt::format("{} {} is not {}", name, value, least == 1 ? "positive" : fmt::format("at least {}", least)));
 }
 
 std::vector<WorkloadColumn> make_columns() {

@@ -130,8 +130,7 @@ TEST(GeneratedImages, MayLeaveOutWhatIsNotTrainedOn) {
 double accuracy_after(const Workload& workload, const ImageData& data, int epochs,
                       std::unique_ptr<TrainableNetwork> network = nullptr) {
   const StepOptions options{1e-3, 0, {}, 0};
-  TrainingStep step(network ? std::move(network) : make_zoo_network(workload, c10::kCPU, 0), workload, c10::kCPU,
-                    options);
+  TrainingStep step(workload, c10::kCPU, options, std::move(network));
   const LoaderOptions loading{workload.batch_size, c10::kCPU, at::kFloat, Layout::nchw, 1};
   BatchLoader loader(data.shape, loading);
   for (int epoch = 1; epoch <= epochs; ++epoch) {

@@ -52,7 +52,7 @@ StepOptions plain() {
 TEST(TrainingStep, IsTheSoftmaxGradientByHand) {
   Workload workload = Workload::cifar_cnn(1, 1, 2);
   workload.optimizer = Optimizer::sgd;
-  TrainingStep step(std::make_unique<Stub>(), workload, c10::kCPU, plain());
+  TrainingStep step(workload, c10::kCPU, plain(), std::make_unique<Stub>());
   step.run(batch(2));
   // Zero weights, inputs of mean 1: logits 0, loss log 10, gradient 1/10 for every class and -9/10 for the label's.
   const at::Tensor weight = step.network_state().at(0).second;
@@ -68,14 +68,14 @@ TEST(TrainingStep, MixedPrecisionWithAScalerLearnsTheSame) {
     Workload workload = Workload::cifar_cnn(1, 1, 2);
     workload.optimizer = Optimizer::sgd;
     workload.precision = precision;
-    TrainingStep step(std::make_unique<Stub>(), workload, c10::kCPU, plain());
+    TrainingStep step(workload, c10::kCPU, plain(), std::make_unique<Stub>());
     step.run(batch(2));
     EXPECT_NEAR(step.network_state().at(0).second[0].item<double>(), 0.09, 1e-3) << to_string(precision);
   }
 }
 
 TEST(TrainingStep, TellsPhasesAndTheThreadOfBackward) {
-  TrainingStep step(std::make_unique<Stub>(), Workload::cifar_cnn(1, 1, 2), c10::kCPU, plain());
+  TrainingStep step(Workload::cifar_cnn(1, 1, 2), c10::kCPU, plain(), std::make_unique<Stub>());
   std::vector<Phase> phases;
   std::vector<bool> backward;
   step.on_phase([&](Phase phase) { phases.push_back(phase); });
@@ -91,9 +91,9 @@ TEST(TrainingStep, TellsPhasesAndTheThreadOfBackward) {
 TEST(TrainingStep, WithoutMetricsLearnsTheSame) {
   Workload workload = Workload::cifar_cnn(1, 1, 2);
   StepOptions options = plain();
-  TrainingStep with(std::make_unique<Stub>(), workload, c10::kCPU, options);
+  TrainingStep with(workload, c10::kCPU, options, std::make_unique<Stub>());
   options.metrics = false;
-  TrainingStep without(std::make_unique<Stub>(), workload, c10::kCPU, options);
+  TrainingStep without(workload, c10::kCPU, options, std::make_unique<Stub>());
   for (TrainingStep* step : {&with, &without}) step->run(batch(2));
   EXPECT_TRUE(at::equal(with.network_state().at(0).second, without.network_state().at(0).second));
   EXPECT_NEAR(with.take_metrics().loss, std::log(10.0), 1e-6);
@@ -102,8 +102,8 @@ TEST(TrainingStep, WithoutMetricsLearnsTheSame) {
 
 TEST(TrainingStep, ADeviceThatDisappearsAndMemoryThatEndsAreTold) {
   const auto failing = [](std::function<void()> how) {
-    return std::make_unique<TrainingStep>(std::make_unique<Stub>(std::move(how)), Workload::cifar_cnn(1, 1, 2),
-                                          c10::kCPU, plain());
+    return std::make_unique<TrainingStep>(Workload::cifar_cnn(1, 1, 2), c10::kCPU, plain(),
+                                          std::make_unique<Stub>(std::move(how)));
   };
   const c10::SourceLocation here{"forward", __FILE__, __LINE__};
   EXPECT_THROW(failing([here] {

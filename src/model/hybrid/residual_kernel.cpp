@@ -17,10 +17,10 @@ constexpr int max_evaluations = 40;
 constexpr int amplitude = ResidualKernel::inputs, noise = amplitude + 1, rough = noise + 1;
 
 /// Prior of every parameter but the logit of the rough share, whose entries only start and scale the search.
-struct NormalPrior {
+struct ParameterPrior {
   ResidualKernel::Parameters mean, deviation;
 
-  explicit NormalPrior(const KernelPrior& prior) {
+  explicit ParameterPrior(const KernelPrior& prior) {
     mean.setConstant(std::log(prior.length));
     mean[amplitude] = std::log(prior.amplitude);
     mean[noise] = std::log(prior.run_noise);
@@ -101,7 +101,7 @@ double kernel_objective(const ResidualKernel& kernel, const Eigen::MatrixXd& pla
   const Eigen::LLT<Eigen::MatrixXd> factor(kernel.with_noise(covariance, run_noise));
   const Eigen::VectorXd alpha = factor.solve(residuals);
   double objective = 0.5 * residuals.dot(alpha) + Eigen::MatrixXd(factor.matrixL()).diagonal().array().log().sum();
-  const NormalPrior normal(prior);
+  const ParameterPrior normal(prior);
   ResidualKernel::Parameters away = (kernel.theta - normal.mean).cwiseQuotient(normal.deviation);
   away[rough] = 0;
   // A uniform share has the density share (1 - share) of its logit.
@@ -139,7 +139,7 @@ ResidualKernel fit_kernel(const Eigen::MatrixXd& places, const Eigen::VectorXd& 
   nlopt::opt search(nlopt::LD_LBFGS, ResidualKernel::parameters);
   search.set_ftol_abs(1e-3);  // of a log posterior
   search.set_maxeval(max_evaluations);
-  const NormalPrior normal(prior);
+  const ParameterPrior normal(prior);
   const ResidualKernel::Parameters from = start != nullptr ? start->theta : normal.mean;
   const ResidualKernel::Parameters low = normal.mean - 8 * normal.deviation, high = normal.mean + 8 * normal.deviation;
   search.set_lower_bounds({low.data(), low.data() + low.size()});

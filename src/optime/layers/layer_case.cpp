@@ -175,7 +175,7 @@ Columns<C> option_columns() {
   };
 }
 
-Columns<C> make_columns() {
+Columns<C> make_case_columns() {
   Columns<C> columns = {{"layer",
                          [](C& c, std::string_view t, const ValuePlace&) {
                            c.type = parse_layer_type(t);
@@ -244,7 +244,7 @@ void check_layer(const LayerCase& layer) {
 }
 
 const Columns<LayerCase>& layer_columns() {
-  static const Columns<C> columns = make_columns();
+  static const Columns<C> columns = make_case_columns();
   return columns;
 }
 

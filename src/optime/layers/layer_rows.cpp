@@ -21,7 +21,7 @@ namespace {
 
 constexpr double ms = 1e3;
 
-constexpr std::array<std::string_view, 4> outcomes = {"ok", "oom", "failed", "untrusted"};
+constexpr std::array<std::string_view, 4> layer_outcomes = {"ok", "oom", "failed", "untrusted"};
 
 std::string key_of(const LayerRow& row) { return layer_key(row.layer) + '|' + row.device; }
 
@@ -39,13 +39,13 @@ Column<LayerRow> number(std::string_view name, std::optional<double> LayerRow::*
 }
 
 void read_outcome(LayerRow& row, std::string_view text, const ValuePlace& place) {
-  if (std::find(outcomes.begin(), outcomes.end(), text) == outcomes.end()) {
+  if (std::find(layer_outcomes.begin(), layer_outcomes.end(), text) == layer_outcomes.end()) {
     throw_bad_value(place, text, "ok, oom, failed or untrusted");
   }
   row.outcome = text;
 }
 
-Columns<LayerRow> make_columns() {
+Columns<LayerRow> make_layer_columns() {
   using R = LayerRow;
   Columns<R> columns;
   Column<R> precision;
@@ -95,7 +95,7 @@ std::vector<LayerRow> read(CsvReader& csv) {
 }  // namespace
 
 const Columns<LayerRow>& layer_row_columns() {
-  static const Columns<LayerRow> columns = make_columns();
+  static const Columns<LayerRow> columns = make_layer_columns();
   return columns;
 }
 

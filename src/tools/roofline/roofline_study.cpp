@@ -113,13 +113,11 @@ std::shared_ptr<const Roofline> RooflineStudy::roof_of(const std::string& enviro
     return nullptr;
   }
   auto& roof = roofs_[devices_.by_hand ? std::string() : name];
-  if (!roof && devices_.by_hand) roof = std::make_shared<const Roofline>(*devices_.by_hand);
-  if (!roof) {
-    const ResolvedDevice on = devices_.catalogue.resolve(name);
-    if (on.lacks_rates() && devices_.rates) devices_.catalogue.set_cpu(devices_.rates());
-    roof = std::make_shared<const Roofline>(on.rated());
-  }
-  return roof;
+  if (roof) return roof;
+  if (devices_.by_hand) return roof = std::make_shared<const Roofline>(*devices_.by_hand);
+  const ResolvedDevice on = devices_.catalogue.resolve(name);
+  if (on.lacks_rates() && devices_.rates) devices_.catalogue.set_cpu(devices_.rates());
+  return roof = std::make_shared<const Roofline>(on.rated());
 }
 
 bool RooflineStudy::is_known(const std::string& device) const {

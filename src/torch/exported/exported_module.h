@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "torch/device/named_tensors.h"
 #include "torch/exported/exported_graph.h"
 #include "torch/exported/exported_program.h"
 
@@ -27,8 +28,6 @@ struct ExportedModuleOptions {
 /// A network that torch.export.save() wrote, executed and trained as the module that it was exported from.
 class ExportedModule {
  public:
-  using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
   /// @throws InputError, `path: reason`, as read_exported_file(), and for a graph with an operator that is not known
   ExportedModule(const std::string& path, const ExportedModuleOptions& options);
   ~ExportedModule();
@@ -67,7 +66,7 @@ class ExportedModule {
   std::string path_;
   ExportedProgram program_;
   NamedTensors parameters_, buffers_;
-  std::vector<std::pair<std::string, at::Tensor>> values_;   // of the graph's inputs that are no user's
+  NamedTensors values_;                                      // of the graph's inputs that are no user's
   std::vector<std::pair<std::size_t, at::Tensor>> mutated_;  // outputs, and what they are copied to
   std::unique_ptr<const RunnableGraph> graph_;
   RunnableGraph::Mode mode_;

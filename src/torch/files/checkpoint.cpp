@@ -22,7 +22,6 @@ namespace {
 
 constexpr const char* tensors_name = "tensors";
 constexpr const char* format_name = "perfpred checkpoint 1";
-constexpr std::string_view network_prefix = "network.";
 
 const at::Tensor* find(const NamedTensors& tensors, std::string_view name) {
   const auto found = std::find_if(tensors.begin(), tensors.end(), [name](const auto& t) { return t.first == name; });

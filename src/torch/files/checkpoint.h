@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
+
+#include "torch/device/named_tensors.h"
 
 namespace perfpred {
 
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+/// Begins the names of the network's tensors in a checkpoint.
+inline constexpr std::string_view network_prefix = "network.";
 
 /// A training's state between two steps.
 struct Checkpoint {

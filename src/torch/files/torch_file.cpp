@@ -95,7 +95,7 @@ bool has_end(const std::string& path) {
 }
 
 void write_torch_file(const std::vector<std::pair<std::string, std::string>>& texts, const std::string& tensors_name,
-                      const std::vector<std::pair<std::string, at::Tensor>>& tensors, const std::string& path) {
+                      const NamedTensors& tensors, const std::string& path) {
   c10::impl::GenericDict document(c10::StringType::get(), c10::AnyType::get());
   for (const auto& [name, text] : texts) document.insert(c10::IValue(name), c10::IValue(text));
   c10::Dict<std::string, at::Tensor> places;  // sizes and strides, without memory

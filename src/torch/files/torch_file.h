@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "torch/device/named_tensors.h"
+
 namespace perfpred {
 
 /// A value in a file of torch.save(). Only what weights need is kept.
@@ -41,6 +43,6 @@ struct SavedValue::Entry {
 /// A file that Python's torch.load() reads with its defaults. Written whole or not at all.
 /// @throws InputError if no file can be made there, Error if the disk refuses
 void write_torch_file(const std::vector<std::pair<std::string, std::string>>& texts, const std::string& tensors_name,
-                      const std::vector<std::pair<std::string, at::Tensor>>& tensors, const std::string& path);
+                      const NamedTensors& tensors, const std::string& path);
 
 }  // namespace perfpred

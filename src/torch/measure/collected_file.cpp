@@ -38,10 +38,6 @@ CollectedFile::CollectedFile(std::string path) : path_(std::move(path)), name_(p
   gives_loss_ = tracer.inputs().size() == 2;
 }
 
-std::unique_ptr<TrainableNetwork> CollectedFile::load(const Workload& workload, c10::Device device) const {
-  return load_exported(path_, workload, device);
-}
-
 void CollectedFile::write_graphs(std::span<const Workload> workloads, const std::string& folder) const {
   std::map<std::string, Workload> variants;  // by the names of their files; of each the smallest batch
   const Workload* first = nullptr;

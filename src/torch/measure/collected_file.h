@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <c10/core/Device.h>
 #include <perfpred/workload.h>
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-
-#include "torch/network/trainable_network.h"
 
 namespace perfpred {
 
@@ -20,9 +16,6 @@ class CollectedFile {
 
   [[nodiscard]] const std::string& name() const { return name_; }  ///< of a workload that trains it
   [[nodiscard]] std::int64_t params() const { return params_; }    ///< trainable ones
-
-  /// @throws InputError as load_exported()
-  [[nodiscard]] std::unique_ptr<TrainableNetwork> load(const Workload& workload, c10::Device device) const;
 
   /// Does what Collector::write_graphs() says. @param folder  gets a folder `graphs`
   void write_graphs(std::span<const Workload> workloads, const std::string& folder) const;

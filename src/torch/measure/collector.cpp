@@ -39,6 +39,7 @@
 #include "torch/measure/step_measurement.h"
 #include "torch/monitor/device_monitor.h"
 #include "torch/monitor/proc.h"
+#include "torch/network/trainable_network.h"
 #include "torch/train/training_data.h"
 #include "torch/train/training_session.h"
 #include "workload/workload_columns.h"
@@ -241,8 +242,9 @@ bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWr
   const ImageData& images = *guard_torch([&] { return &data_for(workload); });
   run.mem_free_mb = guard_torch([&] { return DeviceMonitor(device).read().mem_free_mb; });
   auto owned = guard_torch([&] {
-    return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs,
-                                             of_file(workload) ? file->load(workload, device) : nullptr);
+    return std::make_unique<TrainingSession>(
+        workload, device, images, job.seed, options.timing == Timing::epochs,
+        of_file(workload) ? load_exported(options.pt2, workload, device) : nullptr);
   });
   return use_until_device_fails(std::move(owned), [&](TrainingSession& session) {
     if (options.timing == Timing::epochs) {

@@ -28,17 +28,13 @@ class ZooNetwork final : public TrainableNetwork {
     return module_.loss(logits, of);
   }
   void train(bool on) override { module_.train(on); }
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
-    return pairs(module_.named_parameters());
-  }
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> buffers() const override {
-    return pairs(module_.named_buffers());
-  }
+  [[nodiscard]] NamedTensors parameters() const override { return pairs(module_.named_parameters()); }
+  [[nodiscard]] NamedTensors buffers() const override { return pairs(module_.named_buffers()); }
 
  private:
   template <class Dict>
-  static std::vector<std::pair<std::string, at::Tensor>> pairs(const Dict& dict) {
-    std::vector<std::pair<std::string, at::Tensor>> list;
+  static NamedTensors pairs(const Dict& dict) {
+    NamedTensors list;
     for (const auto& item : dict) list.emplace_back(item.key(), item.value());
     return list;
   }
@@ -87,10 +83,8 @@ class ExportedNetwork final : public TrainableNetwork {
   }
   [[nodiscard]] bool gives_loss() const override { return module_.inputs().size() == 2; }
   void train(bool on) override { module_.train(on); }
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
-    return module_.parameters();
-  }
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> buffers() const override { return module_.buffers(); }
+  [[nodiscard]] NamedTensors parameters() const override { return module_.parameters(); }
+  [[nodiscard]] NamedTensors buffers() const override { return module_.buffers(); }
   [[nodiscard]] std::string note() const override { return module_.note(); }
 
  private:

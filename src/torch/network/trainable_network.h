@@ -8,8 +8,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "torch/device/named_tensors.h"
 
 namespace perfpred {
 
@@ -27,8 +27,8 @@ class TrainableNetwork {
     return of(logits);
   }
   virtual void train(bool on) = 0;
-  [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> parameters() const = 0;
-  [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> buffers() const = 0;
+  [[nodiscard]] virtual NamedTensors parameters() const = 0;
+  [[nodiscard]] virtual NamedTensors buffers() const = 0;
   [[nodiscard]] virtual std::string note() const { return {}; }  ///< what its user should know, in one line
 };
 
@@ -36,7 +36,7 @@ class TrainableNetwork {
 /// @param drawn_on_device  see ModuleOptions
 /// @throws InputError for a network that is not known
 [[nodiscard]] std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device,
-                                                                 std::uint64_t seed, bool drawn_on_device = false);
+                                                                 std::uint64_t seed, bool drawn_on_device);
 
 /// A network saved by torch.export.save(); of several outputs, the first is the logits. One that takes two inputs gives
 /// its loss.

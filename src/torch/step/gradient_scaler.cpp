@@ -37,8 +37,6 @@ void GradientScaler::update() {
   at::_amp_update_scale_(scale_, growth_, found_inf_, scale_growth, scale_backoff, scale_growth_interval);
 }
 
-std::vector<std::pair<std::string, at::Tensor>> GradientScaler::state() const {
-  return {{"scale", scale_}, {"growth", growth_}};
-}
+NamedTensors GradientScaler::state() const { return {{"scale", scale_}, {"growth", growth_}}; }
 
 }  // namespace perfpred

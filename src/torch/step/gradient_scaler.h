@@ -4,8 +4,9 @@
 #include <c10/core/Device.h>
 
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "torch/device/named_tensors.h"
 
 namespace perfpred {
 
@@ -24,7 +25,7 @@ class GradientScaler {
   void update();  ///< the factor, after the parameters
 
   /// Everything that a later step depends on, by name; the tensors are the live ones.
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+  [[nodiscard]] NamedTensors state() const;
 
  private:
   at::Tensor scale_, growth_, found_inf_;

@@ -150,8 +150,8 @@ void ParameterUpdate::adadelta(double learning_rate, const std::vector<at::Tenso
   at::_foreach_add_(parameters_, update, -learning_rate);
 }
 
-std::vector<std::pair<std::string, at::Tensor>> ParameterUpdate::state() const {
-  std::vector<std::pair<std::string, at::Tensor>> state;
+NamedTensors ParameterUpdate::state() const {
+  NamedTensors state;
   for (std::size_t i = 0; i < first_.size(); ++i) state.emplace_back(fmt::format("first.{}", i), first_[i]);
   for (std::size_t i = 0; i < second_.size(); ++i) state.emplace_back(fmt::format("second.{}", i), second_[i]);
   if (count_.defined()) state.emplace_back("count", count_);

@@ -5,8 +5,9 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "torch/device/named_tensors.h"
 
 namespace perfpred {
 
@@ -29,7 +30,7 @@ class ParameterUpdate {
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
   /// Everything that a later step depends on, by name; the tensors are the live ones.
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+  [[nodiscard]] NamedTensors state() const;
 
  private:
   /// @param found_inf  for a decay of the sums by 1; the gradients are zeros then

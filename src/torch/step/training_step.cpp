@@ -13,12 +13,11 @@
 #include "torch/device/autocast.h"
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
+#include "torch/files/checkpoint.h"
 #include "torch/step/cuda_graph.h"
 
 namespace perfpred {
 namespace {
-
-const std::string network_prefix = "network.";
 
 /// Kernels are chosen and memory is laid out in the first steps; none of that may happen inside a graph.
 constexpr int steps_before_capture = 11;
@@ -48,15 +47,13 @@ void check_trainable(const Workload& workload, c10::Device device) {
   if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
 }
 
-TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options)
-    : TrainingStep((check_trainable(workload, device),
-                    guard_torch([&] { return make_zoo_network(workload, device, options.seed, !options.metrics); })),
-                   workload, device, options) {}
-
-TrainingStep::TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,
-                           const StepOptions& options)
+TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options,
+                           std::unique_ptr<TrainableNetwork> network)
     : workload_(workload), device_(device), options_(options), network_(std::move(network)) {
   check_trainable(workload, device);
+  if (!network_) {
+    network_ = guard_torch([&] { return make_zoo_network(workload, device, options.seed, !options.metrics); });
+  }
   if (network_->gives_loss() && !(options.loss == Loss{}))
     throw InputError("the network returns a loss itself: no other is taken of it");
   apply_precision(workload.precision);
@@ -198,15 +195,15 @@ std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, const ImageSo
   });
 }
 
-std::vector<std::pair<std::string, at::Tensor>> TrainingStep::network_state() const {
-  std::vector<std::pair<std::string, at::Tensor>> state = network_->parameters();
+NamedTensors TrainingStep::network_state() const {
+  NamedTensors state = network_->parameters();
   for (auto& buffer : network_->buffers()) state.push_back(std::move(buffer));
   return state;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> TrainingStep::state() const {
-  std::vector<std::pair<std::string, at::Tensor>> state;
-  for (const auto& [name, tensor] : network_state()) state.emplace_back(network_prefix + name, tensor);
+NamedTensors TrainingStep::state() const {
+  NamedTensors state;
+  for (const auto& [name, tensor] : network_state()) state.emplace_back(std::string(network_prefix) + name, tensor);
   for (const auto& [name, tensor] : update_->state()) state.emplace_back("optimizer." + name, tensor);
   if (scaler_) {
     for (const auto& [name, tensor] : scaler_->state()) state.emplace_back("scaler." + name, tensor);

@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "torch/data/batch_loader.h"
+#include "torch/device/named_tensors.h"
 #include "torch/network/trainable_network.h"
 #include "torch/step/gradient_scaler.h"
 #include "torch/step/loss.h"
@@ -39,11 +39,10 @@ struct Metrics {
 /// workload's precision and layout. Nothing in a step waits for the device.
 class TrainingStep {
  public:
+  /// @param network  null: the workload's, of the zoo
   /// @throws InputError for a network, input or precision that the device cannot run
-  TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options);
-  /// The same with a network of the caller's.
-  TrainingStep(std::unique_ptr<TrainableNetwork> network, const Workload& workload, c10::Device device,
-               const StepOptions& options);
+  TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options,
+               std::unique_ptr<TrainableNetwork> network = nullptr);
   ~TrainingStep();
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
@@ -78,10 +77,10 @@ class TrainingStep {
   [[nodiscard]] bool captured() const;
 
   /// Everything that a later step depends on but random generators: parameters, buffers, optimizer and scaler.
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+  [[nodiscard]] NamedTensors state() const;
 
   /// The network's parameters and buffers under its own names.
-  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> network_state() const;
+  [[nodiscard]] NamedTensors network_state() const;
 
  private:
   struct Graph;

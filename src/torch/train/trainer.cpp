@@ -45,8 +45,7 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   std::unique_ptr<TrainableNetwork> own;
   if (!options_.pt2.empty()) own = load_exported(options_.pt2, workload, device_);
   if (own && !own->note().empty()) data_.notes.push_back(own->note());
-  step_ = own ? std::make_unique<TrainingStep>(std::move(own), workload, device_, step)
-              : std::make_unique<TrainingStep>(workload, device_, step);
+  step_ = std::make_unique<TrainingStep>(workload, device_, step, std::move(own));
   steps_an_epoch_ = workload.steps_per_epoch();
   total_steps_ = steps_an_epoch_ * options_.epochs;
   load_initial_weights();

@@ -8,20 +8,10 @@
 #include "torch/step/parameter_update.h"
 
 namespace perfpred {
-namespace {
-
-TrainingStep made_step(const Workload& workload, c10::Device device, const StepOptions& options,
-                       std::unique_ptr<TrainableNetwork> network) {
-  if (!network) return {workload, device, options};
-  return {std::move(network), workload, device, options};
-}
-
-}  // namespace
 
 TrainingSession::TrainingSession(const Workload& workload, c10::Device device, const ImageData& data,
                                  std::uint64_t seed, bool metrics, std::unique_ptr<TrainableNetwork> network)
-    : step_(made_step(workload, device, {default_learning_rate(workload.optimizer), 0, {}, seed, metrics},
-                      std::move(network))),
+    : step_(workload, device, {default_learning_rate(workload.optimizer), 0, {}, seed, metrics}, std::move(network)),
       loader_(data.shape, loader_options(workload, device, loader_threads(device))),
       images_(*data.train),
       epoch_images_(workload.train_images),
