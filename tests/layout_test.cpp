@@ -237,10 +237,10 @@ TEST(Layout, FewPlacesTurnATextIntoADevice) {
     }
   }
   std::erase_if(calls, [](const auto& room) { return room.second == 0; });
-  EXPECT_THAT(calls, testing::UnorderedElementsAre(testing::Pair("examples", 4), testing::Pair("model", 7),
-                                                   testing::Pair("optime", 9), testing::Pair("plan", 6),
-                                                   testing::Pair("tools", 7), testing::Pair("torch", 4),
-                                                   testing::Pair("workload", 1)));
+  EXPECT_THAT(calls, ::testing::UnorderedElementsAre(::testing::Pair("examples", 4), ::testing::Pair("model", 7),
+                                                     ::testing::Pair("optime", 9), ::testing::Pair("plan", 6),
+                                                     ::testing::Pair("tools", 7), ::testing::Pair("torch", 4),
+                                                     ::testing::Pair("workload", 1)));
 }
 
 /// `x_test.cpp` sees the public interface only, `x_impl_test.cpp` a header of src/, too: a change inside may rewrite
@@ -262,8 +262,8 @@ TEST(Layout, PrivateHeadersExportNothing) {
     if (text_of(root / "src" / source.path).find("PERFPRED_API") != std::string::npos) exporting.insert(source.path);
   }
   EXPECT_THAT(exporting, ::testing::IsSubsetOf(std::set<std::string>{"model/kinds/ann.h", "model/kinds/trees.h",
-                                                                     "plan/branch_and_cut.h",
-                                                                     "step/graph_folder.h", "step/op_rules.h"}));
+                                                                     "plan/branch_and_cut.h", "step/graph_folder.h",
+                                                                     "step/op_rules.h"}));
 }
 
 }  // namespace
