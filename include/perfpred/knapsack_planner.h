@@ -23,8 +23,9 @@ struct Plan {
   std::int64_t cost = 0;            ///< sum of the chosen costs, <= budget
   double value = 0;                 ///< sum of the chosen values, rounded once
   double upper_bound = 0;           ///< no plan within the budget is worth more; equals value if optimal
-  /// Proved in integers, without rounding: nothing better exists. False where 118 bits do not hold the sum of the values
-  /// in one unit (values 1e18 apart with all their digits); value and upper_bound then differ by that rounding only.
+  /// Proved in integers, without rounding: nothing better exists. False where 118 bits do not hold the sum of the
+  /// values in one unit (values 1e18 apart with all their digits); value and upper_bound then differ by that rounding
+  /// only.
   bool optimal = false;
 };
 
@@ -43,7 +44,8 @@ struct PlanLimits {
 /// bits; see Plan::optimal.
 ///
 /// Method: dynamic programming with dominance over a core that grows outwards from the break item (Pisinger, Oper. Res.
-/// 45, 1997), surrogate relaxation with a bound on the number of jobs (Martello, Pisinger, Toth, Manag. Sci. 45, 1999). Worst-case time and memory grow with the budget; see PlanLimits.
+/// 45, 1997), surrogate relaxation with a bound on the number of jobs (Martello, Pisinger, Toth, Manag. Sci. 45, 1999).
+/// Worst-case time and memory grow with the budget; see PlanLimits.
 class PERFPRED_API KnapsackPlanner {
  public:
   /// @param budget  same units as the costs, >= 0; 0 gives the empty plan

@@ -245,8 +245,8 @@ class Recurrence {
 };
 
 /// Whether an operator adds a convolution's bias, or sums its gradient (ExecutedStep). Its time is in the convolution's
-/// efficiencies: timed apart, it spoils what a probe of three networks says of a machine (docs/notes/optime.md, Biases of
-/// convolutions).
+/// efficiencies: timed apart, it spoils what a probe of three networks says of a machine (docs/notes/optime.md, Biases
+/// of convolutions).
 bool is_of_bias(const Op& op) { return !op.dispatched && (op.kind == OpKind::add || op.kind == OpKind::sum); }
 
 /// Whether an operator has nothing to compute, and no sizes that its time could follow from.

@@ -96,8 +96,11 @@ DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
 }
 
 StepAnswer OpPrior::answer(const Workload& workload, const ExecutedStep& step, const Device& device) const {
-  return OpModelAccess::predict(
-      *model_, {step, device, workload.precision, workload.cuda_graph, {std::string(workload.network.family()), workload.input.back()}});
+  return OpModelAccess::predict(*model_, {step,
+                                          device,
+                                          workload.precision,
+                                          workload.cuda_graph,
+                                          {std::string(workload.network.family()), workload.input.back()}});
 }
 
 double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec) const {
