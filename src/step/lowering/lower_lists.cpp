@@ -40,7 +40,7 @@ std::vector<Launch> launches_of(std::span<const std::int64_t> sizes, std::size_t
 }
 
 /// Lists of as many tensors each, one after the other, and what follows them.
-struct Operands {
+struct ListOperands {
   std::vector<TensorId> ids;
   std::size_t lists = 0;
 
@@ -57,7 +57,7 @@ struct Operands {
 };
 
 /// FLOPs and bytes are shared by elements; their sums are those of `whole`.
-void launch(Lowering& lowering, const Op& whole, const Operands& inputs, const Operands& outputs, std::size_t tensors,
+void launch(Lowering& lowering, const Op& whole, const ListOperands& inputs, const ListOperands& outputs, std::size_t tensors,
             std::size_t lists) {
   std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < tensors; ++i) sizes.push_back(lowering.from().numel(outputs.ids[i]));
@@ -139,7 +139,7 @@ std::size_t launch_grouped(Lowering& lowering, std::size_t i) {
   }
   const std::size_t tensors = written.size();
   if (tensors < 2) return 0;
-  Operands inputs{{}, operands};
+  ListOperands inputs{{}, operands};
   for (std::size_t list = 0; list < operands; ++list) {
     for (std::size_t k = i; k < end; ++k) inputs.ids.push_back(step.inputs(ops[k])[list]);
   }
