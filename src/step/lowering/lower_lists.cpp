@@ -57,8 +57,8 @@ struct ListOperands {
 };
 
 /// FLOPs and bytes are shared by elements; their sums are those of `whole`.
-void launch(Lowering& lowering, const Op& whole, const ListOperands& inputs, const ListOperands& outputs, std::size_t tensors,
-            std::size_t lists) {
+void launch(Lowering& lowering, const Op& whole, const ListOperands& inputs, const ListOperands& outputs,
+            std::size_t tensors, std::size_t lists) {
   std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < tensors; ++i) sizes.push_back(lowering.from().numel(outputs.ids[i]));
   std::int64_t all = 0;
