@@ -85,6 +85,7 @@ void check_input(const Workload& w) {
 /// @throws InputError for another network than a cifar_cnn
 CifarCnn cifar_cnn_of(const Workload& workload, const ValuePlace& place) {
   if (!is_cifar_cnn(workload.network)) {
+    if (workload.network.empty()) throw InputError(place.prefix() + "network is missing");
     throw InputError(
         fmt::format("{}network {} has no depth and base_filters", place.prefix(), shown(workload.network)));
   }

@@ -69,6 +69,8 @@ TEST_F(OpPrograms, TrainThenPredict) {
   expect_refused({program("predict"), "--model", model, "--network", "resnet50", "--batch-size", "8"},
                  "--device is missing");
   expect_refused({program("predict"), "--model", model, "--device", "L4", "--batch-size", "8"}, "--network is missing");
+  const std::string nameless = folder_.write("nameless.csv", "depth,base_filters,batch_size\n2,16,32\n");
+  expect_refused({program("predict"), "--configs", nameless, "--device", "L4"}, "nameless.csv:2: network is missing");
   command.back() = "Trainium1";
   command.insert(command.end(), {"--precision", "fp64"});
   expect_refused(command, "has no fp64_tflops");
