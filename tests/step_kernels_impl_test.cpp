@@ -66,6 +66,22 @@ TEST(StepKernels, TheGradientOfAWeightIsAlignedWhateverTheBatch) {
   EXPECT_EQ(unaligned(7), unaligned(8));  // 197 words a picture; all widths are multiples of 8
 }
 
+/// A list of tensors that takes several kernels (docs/guides/counting.md): all of them take time, one is dispatched.
+TEST(StepKernels, EveryKernelOfAnOptimizersListsIsThere) {
+  Workload workload = Workload::zoo("vgg11", 2);
+  workload.optimizer_impl = OptimizerImpl::foreach;
+  const ExecutedStep step = execute(workload.graph(), DeviceKind::gpu);
+  std::size_t executed = 0, kernels = 0, further = 0;
+  for (const Op& op : step.graph().ops()) executed += op.phase == Phase::optimizer && op.kind == OpKind::add ? 1 : 0;
+  for (const StepKernel& kernel : step_kernels(step)) {
+    if (step.graph().ops()[kernel.op].phase != Phase::optimizer || kernel.kind != OpKind::add) continue;
+    ++kernels;
+    further += kernel.dispatched ? 0 : 1;
+  }
+  EXPECT_GT(further, 0U);
+  EXPECT_EQ(kernels, executed);
+}
+
 TEST(StepKernels, AConvolutionIsAProductInEachDirection) {
   // torchvision's ResNet-50: its second convolution is 1x1, 64 to 64 channels, on 56 x 56 pixels.
   const OpGraph written = Workload::zoo("resnet50", 4).graph();

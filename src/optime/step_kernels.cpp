@@ -244,10 +244,12 @@ class Recurrence {
   std::vector<StepKernel> kernels_;
 };
 
-/// Whether an operator adds a convolution's bias, or sums its gradient (ExecutedStep). Its time is in the convolution's
-/// efficiencies: timed apart, it spoils what a probe of three networks says of a machine (docs/notes/optime.md, Biases
-/// of convolutions).
-bool is_of_bias(const Op& op) { return !op.dispatched && (op.kind == OpKind::add || op.kind == OpKind::sum); }
+/// Whether an operator is a further kernel of the convolution before: it adds the bias, or sums its gradient
+/// (ExecutedStep). Its time is in the convolution's efficiencies: timed apart, it spoils what a probe of three networks
+/// says of a machine (docs/notes/optime.md, Biases of convolutions).
+bool is_of_bias(const OpGraph& step, std::size_t i) {
+  return i > 0 && !step.ops()[i].dispatched && is_convolution(step.ops()[i - 1].kind);
+}
 
 /// Whether an operator has nothing to compute, and no sizes that its time could follow from.
 bool is_empty(const OpGraph& step, const Op& op) {
@@ -265,7 +267,7 @@ std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
   kernels.reserve(step.ops().size() + step.ops().size() / 4);
   for (std::uint32_t i = 0; i < step.ops().size(); ++i) {
     const Op& op = step.ops()[i];
-    if (is_of_bias(op)) continue;
+    if (is_of_bias(step, i)) continue;
     StepKernel kernel;
     kernel.group = traits_of(op.kind).group;
     kernel.op = i;
