@@ -147,6 +147,8 @@ void evaluate_model(const Options& given) {
     return;
   }
   print(model.fitted_rows().empty() ? "ops" : model.kind(), evaluation, baselines);  // without runs no kind was fitted
+  constexpr std::size_t listed = 40;  // rows of a table that a person reads
+  if (rows.size() <= listed) fmt::print("{}", errors_text(rows, predictions));
   for (const auto& [reason, n] : outside) {
     fmt::print("outside the model's domain: {} of {} rows ({})\n", n, evaluation.metrics.time.n, reason);
   }

@@ -4,16 +4,20 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "chart_options.h"
 #include "cli.h"
 #include "runs/run_log.h"
+#include "text/files.h"
 #include "tools/plot.h"
+#include "tools/study_report.h"
 
 int main(int argc, char** argv) {
-  perfpred::cli::Program program("plot", "Draws measurements, predictions and plans as PNG and SVG, through gnuplot.",
-                                 "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv --out-dir plots");
+  perfpred::cli::Program program(
+      "plot", "Draws measurements, predictions and plans, through gnuplot, and writes a report of them.",
+      "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv --out-dir plots");
   std::string runs_agg, runs, predictions, sweep, pareto, out_dir = "plots";
   std::vector<std::string> logs;
-  bool json = false;
+  bool json = false, report = false;
   program.add_option("--runs-agg", runs_agg, "runs_agg.csv: accuracy-time, throughput-batch, repeats");
   program.add_option("--runs", runs, "runs.csv: every run of a repeated configuration");
   program.add_option("--predictions", predictions, "predictions.csv of perfpred-evaluate: predicted-measured");
@@ -21,20 +25,27 @@ int main(int argc, char** argv) {
   program.add_option("--sweep", sweep, "predictions.csv of perfpred-predict --sweep: what if");
   program.add_option("--pareto", pareto, "JSON of perfpred-plan --pareto");
   program.add_option("--out-dir", out_dir, "Where the pictures go")->capture_default_str();
+  program.add_flag("--report", report, "Also write report.md: tables and text beside the pictures");
+  const perfpred::cli::ChartOptions charts(program);
   program.add_flag("--json", json, "Print one JSON document");
   return program.run(argc, argv, [&] {
     if (runs_agg.empty() && runs.empty() && predictions.empty() && logs.empty() && sweep.empty() && pareto.empty()) {
       throw perfpred::InputError("nothing to plot: give --runs-agg, --runs, --predictions, --log, --sweep or --pareto");
     }
     using namespace perfpred;
-    Plotter plotter(out_dir);
-    plotter.plot(runs_agg, [&] { plotter.aggregate(read_aggregate(runs_agg)); });
-    plotter.plot(runs, [&] { plotter.repeats(read_runs(runs)); });
-    plotter.plot(predictions, [&] { plotter.predictions(read_predictions(predictions)); });
+    Plotter plotter(out_dir, charts.style());
+    Study study;
+    plotter.plot(runs_agg, [&] { plotter.aggregate(study.rows = read_aggregate(runs_agg)); });
+    plotter.plot(runs, [&] { plotter.repeats(study.runs = read_runs(runs)); });
+    plotter.plot(predictions, [&] { plotter.predictions(study.predictions = read_predictions(predictions)); });
     for (const std::string& log : logs) plotter.plot(log, [&] { plotter.log(read_run_log(log), log); });
-    plotter.plot(sweep, [&] { plotter.sweep(read_predictions(sweep)); });
-    plotter.plot(pareto, [&] { plotter.pareto(read_plan_front(pareto)); });
-    const std::vector<std::string>& files = plotter.files();
+    plotter.plot(sweep, [&] { plotter.sweep(study.sweep = read_predictions(sweep)); });
+    plotter.plot(pareto, [&] { plotter.pareto(study.plan = read_plan_front(pareto)); });
+    std::vector<std::string> files = plotter.files();
+    if (report) {
+      files.push_back(out_dir + "/report.md");
+      write_file(files.back(), study_report(study, plotter.files()));
+    }
     for (const std::string& reason : plotter.left_out()) fmt::print(stderr, "perfpred-plot: warning: {}\n", reason);
     if (json) {
       fmt::print("{}\n", nlohmann::json{{"files", files}}.dump());

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "chart_options.h"
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
@@ -125,12 +126,13 @@ int main(int argc, char** argv) {
   Program program("roofline", "Places measured training steps under the rooflines of their devices.",
                   "perfpred-roofline --iterations log.csv --device \"RTX 4080=RTX 4080 Laptop\" --out-dir report");
   Options given(program);
+  const cli::ChartOptions charts(program);
   return program.run(argc, argv, [&] {
     given.check();
     const RooflineStudy study = study_of(given);
     for (const std::string& warning : study.warnings()) fmt::print(stderr, "perfpred-roofline: warning: {}\n", warning);
     std::vector<std::string> files;
-    if (!given.out_dir.empty()) files = write_roofline_report(study, given.out_dir);
+    if (!given.out_dir.empty()) files = write_roofline_report(study, given.out_dir, charts.style());
     if (given.as_json) {
       fmt::print("{}\n", to_json(study, files).dump());
     } else {

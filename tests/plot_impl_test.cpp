@@ -17,6 +17,7 @@
 #include "temporary_folder.h"
 #include "tools/chart.h"
 #include "tools/plot.h"
+#include "tools/study_report.h"
 #include "tools/workload_labels.h"
 
 namespace perfpred {
@@ -39,6 +40,16 @@ AggregateRow aggregate_row(int depth, int filters, int batch, double sec) {
   row.acc_mean = 0.7;
   row.acc_std = 0.01;
   return row;
+}
+
+perfpred::Run run_of(double sec, const std::string& began = "") {
+  perfpred::Run run;
+  run.workload = Workload::cifar_cnn(2, 16, 32);
+  run.params = run.workload.params();
+  run.timestamp_utc = began;
+  run.avg_time_sec = sec;
+  run.images_per_sec = 50000 / sec;
+  return run;
 }
 
 class PlotTest : public ::testing::Test {
@@ -102,10 +113,7 @@ TEST_F(PlotTest, ThroughputIsOfImagesOrOfSequences) {
 TEST_F(PlotTest, RunsReplaceTheirAggregatesRepeats) {
   Plotter plotter(folder_.path());
   plotter.aggregate(std::vector{aggregate_row(2, 16, 32, 3.5)});
-  perfpred::Run run;
-  run.workload = Workload::cifar_cnn(2, 16, 32);
-  run.avg_time_sec = 3.5;
-  plotter.repeats(std::vector{run, run});
+  plotter.repeats(std::vector{run_of(3.5), run_of(3.5)});
   EXPECT_THAT(stems(plotter.files()), ElementsAre("accuracy_time", "throughput_batch", "repeats"));
 }
 
@@ -121,15 +129,94 @@ TEST_F(PlotTest, OneRowIsEnough) {
 
 TEST_F(PlotTest, RepeatsNeedTwoRuns) {
   Plotter plotter(folder_.path());
-  perfpred::Run run;
-  run.workload = Workload::cifar_cnn(2, 16, 32);
-  run.avg_time_sec = 3.5;
-  std::vector<perfpred::Run> runs = {run};
+  std::vector<perfpred::Run> runs = {run_of(3.5)};
   EXPECT_THAT(testing::refusal([&] { plotter.repeats(runs); }), HasSubstr("no repeats"));
-  run.avg_time_sec = 3.6;
-  runs.push_back(run);
+  runs.push_back(run_of(3.6));
   plotter.repeats(runs);
   expect_pictures(plotter.files(), 1);
+}
+
+TEST_F(PlotTest, ARejectedRunIsNamedAndDoesNotSetTheScale) {
+  std::vector<perfpred::Run> runs = {run_of(3.5, "2026-01-01T00:00:00Z"), run_of(3.52, "2026-01-01T01:00:00Z"),
+                                     run_of(35, "2026-01-01T02:00:00Z")};
+  runs[2].epoch_times = {9, 10, 60};  // its timed epochs disagree
+  Plotter plotter(folder_.path());
+  plotter.repeats(runs);
+  const std::string drawing = testing::slurp(folder_.file("repeats.svg"));
+  EXPECT_THAT(drawing, HasSubstr("+897 %"));  // 35 over the mean of the other two, 3.51
+  EXPECT_THAT(drawing, HasSubstr("rejected run"));
+  EXPECT_THAT(drawing, ::testing::Not(HasSubstr(">200<")));
+}
+
+/// Sixty lines in one legend would hide the plot.
+TEST_F(PlotTest, ManyLinesBecomePanels) {
+  std::vector<AggregateRow> rows;
+  for (int depth = 1; depth <= 5; ++depth) {
+    for (int filters = 4; filters <= 48; filters += 4)
+      rows.push_back(aggregate_row(depth, filters, 32, depth * filters));
+  }
+  Plotter(folder_.path()).aggregate(rows);
+  const std::string drawing = testing::slurp(folder_.file("throughput_batch.svg"));
+  std::size_t axes = 0;
+  for (std::size_t at = drawing.find(">batch size<"); at != std::string::npos;
+       at = drawing.find(">batch size<", at + 1)) {
+    ++axes;
+  }
+  EXPECT_EQ(axes, 10U);  // six of the sixty lines in each
+}
+
+TEST_F(PlotTest, NamesOfPointsDoNotCoverEachOther) {
+  Chart chart;
+  chart.x = chart.y = {.log_base = 10};
+  Series crowd = {.label = "measured"};
+  for (int i = 0; i < 60; ++i)
+    crowd.points.push_back({100 + 0.5 * i, 50.0 + i % 7, {}, {}, "network" + std::to_string(i)});
+  crowd.points.push_back({1000, 1000, {}, {}, "alone"});
+  chart.series = {crowd};
+  draw(chart, folder_.file("crowd"));
+  const std::string drawing = testing::slurp(folder_.file("crowd.svg"));
+  const std::regex text(
+      R"re(translate\(([0-9.]+),([0-9.]+)\)"[^>]*>\s*<text>[^<]*(?:<tspan[^>]*>)?(network[0-9]+|alone))re");
+  std::vector<std::pair<double, double>> places;
+  for (std::sregex_iterator it(drawing.begin(), drawing.end(), text), end; it != end; ++it) {
+    places.emplace_back(std::stod((*it)[1]), std::stod((*it)[2]));
+  }
+  EXPECT_GE(places.size(), 5U);
+  EXPECT_THAT(drawing, HasSubstr("alone"));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const bool apart =
+          std::abs(places[i].first - places[j].first) > 60 || std::abs(places[i].second - places[j].second) > 12;
+      EXPECT_TRUE(apart) << i << " and " << j;
+    }
+  }
+}
+
+TEST_F(PlotTest, AStyleSetsTitleSizeAndFormats) {
+  Plotter plotter(folder_.path(), ChartStyle::parse("My card", "900x600", "png,pdf"));
+  plotter.aggregate(std::vector{aggregate_row(2, 16, 32, 3.5)});
+  const std::string png = testing::slurp(folder_.file("repeats.png"));
+  EXPECT_EQ(png.substr(16, 8), std::string("\0\0\x03\x84\0\0\x02\x58", 8));  // width and height of the header
+  EXPECT_THAT(testing::slurp(folder_.file("repeats.pdf")), StartsWith("%PDF-"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("repeats.svg")));
+  for (const char* size : {"900", "900x", "x600", "10x600", "900x600x2", "9e9x600"}) {
+    EXPECT_THAT(testing::refusal([&] { (void)ChartStyle::parse("", size, "png"); }), HasSubstr("WIDTHxHEIGHT")) << size;
+  }
+  EXPECT_THAT(testing::refusal([] { (void)ChartStyle::parse("", "", "gif"); }), HasSubstr("png, svg, pdf"));
+}
+
+TEST_F(PlotTest, AReportHasTheFiguresOfItsTables) {
+  Study study;
+  for (const int filters : {16, 32, 64}) {
+    for (const int depth : {2, 3}) study.rows.push_back(aggregate_row(depth, filters, 32, depth * filters));
+  }
+  study.plan.planned = {{30, 0.5}, {12, 0.25}};
+  study.plan.front = {{12, 0.25}};
+  const std::string report = study_report(study, {folder_.file("repeats.png"), folder_.file("repeats.svg")});
+  EXPECT_THAT(report, HasSubstr("6 configurations of cifar_cnn"));
+  EXPECT_THAT(report, HasSubstr("| depth | 2 to 3 | 3 | 1.50 | 1.50 .. 1.50 |"));
+  EXPECT_THAT(report, HasSubstr("2 runs are planned: 42 s, value 0.75"));
+  EXPECT_THAT(report, HasSubstr("![repeats](repeats.png)"));
 }
 
 TEST_F(PlotTest, PredictionsNeedMeasuredColumns) {
@@ -142,8 +229,8 @@ TEST_F(PlotTest, PredictionsNeedMeasuredColumns) {
   plotter.predictions(
       read_predictions(folder_.write("measured.csv", header + ",measured_time_sec,measured_images_per_sec\n" + escaped +
                                                          ",2.02,24800\n" + escaped + ",1.98,25100\n")));
-  EXPECT_THAT(stems(plotter.files()), ElementsAre("predicted_time", "predicted_throughput"));
-  expect_pictures(plotter.files(), 2);
+  EXPECT_THAT(stems(plotter.files()), ElementsAre("predicted_time", "predicted_throughput", "predicted_bars"));
+  expect_pictures(plotter.files(), 3);
 }
 
 TEST_F(PlotTest, SweepDiffersInOneField) {

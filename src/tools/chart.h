@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace perfpred {
@@ -27,24 +28,40 @@ struct Series {
   Style style = Style::points;
   std::vector<ChartPoint> points = {};
   std::optional<int> color = {};  ///< one number, one colour and point type; else the next
+  std::string group = {};         ///< series of one group stay together where a chart is split into panels
 };
 
 struct Axis {
-  std::string label = {};                    ///< with its unit
-  double log_base = 0;                       ///< 0: linear
-  std::vector<std::string> categories = {};  ///< texts at 0, 1, 2, ... in place of numbers
+  std::string label = {};                     ///< with its unit
+  double log_base = 0;                        ///< 0: linear
+  std::vector<std::string> categories = {};   ///< texts at 0, 1, 2, ... in place of numbers
+  std::optional<double> low = {}, high = {};  ///< ends of a linear axis that do not follow from the points
+  bool whole = false;                         ///< numbers between integers mean nothing
 };
 
-/// A chart, drawn by gnuplot.
+/// A chart, drawn by gnuplot. One with more labelled series than a legend can hold becomes a grid of panels with common
+/// axes. Names of points never cover each other: one without room is left out.
 struct Chart {
   std::string title;
   Axis x, y;
   std::vector<Series> series;
 };
 
-/// Writes `stem`.png and `stem`.svg, each whole or not at all. @returns both paths
+/// How charts are drawn, whatever they show.
+struct ChartStyle {
+  std::string title = {};  ///< before each chart's own
+  /// Width and height in pixels of a PNG, 300..10000 each; others have these proportions. Empty: 1500 by 1000, more for
+  /// many panels.
+  std::optional<std::pair<int, int>> size = {};
+  std::vector<std::string> formats = {"png", "svg"};  ///< of png, svg, pdf
+
+  /// @param size  `1500x1000`, or empty @param formats  `png,svg,pdf`, or some of these @throws InputError
+  static ChartStyle parse(std::string title, const std::string& size, const std::string& formats);
+};
+
+/// Writes `stem`.png and so on, each whole or not at all. @returns the paths
 /// @throws Error if gnuplot is missing or fails, InputError if no file can be made there
-std::vector<std::string> draw(const Chart& chart, const std::string& stem);
+std::vector<std::string> draw(const Chart& chart, const std::string& stem, const ChartStyle& style = {});
 
 /// A text as the name of a file: letters and digits in lower case, all else as `_`.
 [[nodiscard]] std::string file_stem(const std::string& text);

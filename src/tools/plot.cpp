@@ -11,8 +11,11 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 #include <utility>
 
+#include "statistics/moments.h"
 #include "text/json.h"
 #include "tools/chart.h"
 #include "tools/workload_labels.h"
@@ -28,13 +31,9 @@ struct Quantity {
 constexpr Quantity epoch_time = {"time per epoch", "s"};
 constexpr const char* accuracy_label = "test accuracy (fraction)";
 
-Quantity throughput_of(std::span<const Workload> workloads) { return {"throughput", throughput_unit(workloads)}; }
+Axis accuracy_axis(const char* label) { return {.label = label, .high = 1.0}; }
 
-/// The fields' values; the network if there is no field.
-std::string name_of(const Workload& workload, const WorkloadFields& fields) {
-  const std::string label = label_of(workload, fields);
-  return label.empty() ? std::string(workload.network.family()) : label;
-}
+Quantity throughput_of(std::span<const Workload> workloads) { return {"throughput", throughput_unit(workloads)}; }
 
 void sort_by_x(Series& series) {
   std::stable_sort(series.points.begin(), series.points.end(),
@@ -52,7 +51,10 @@ std::vector<Series> by_architecture(const std::vector<const AggregateRow*>& rows
   for (const AggregateRow* row : rows) {
     const std::string label = name_of(row->workload, fields);
     const auto [at, fresh] = known.emplace(label, all.size());
-    if (fresh) all.push_back({.label = label, .style = Series::Style::lines_points});
+    if (fresh) {
+      const std::string network(row->workload.network.family());
+      all.push_back({.label = label, .style = Series::Style::lines_points, .group = network});
+    }
     all[at->second].points.push_back(point(*row));
   }
   for (Series& series : all) sort_by_x(series);
@@ -116,25 +118,39 @@ Axis sweep_axis(const WorkloadColumn& field, std::span<const PredictionRow> rows
   return axis;
 }
 
-Chart repeats_chart(std::vector<std::string> names, Series runs, Series means) {
+Chart repeats_chart(std::vector<std::string> names, std::vector<Series> series) {
   Chart chart;
   chart.title = "Repeats: spread of the runs of one configuration";
   chart.x = {.categories = std::move(names)};
   chart.y = {.label = "time per epoch against the mean (%)"};
-  runs.label = "one run";
-  means.label = "mean, one standard deviation";
-  means.color = 6;
-  runs.color = 0;
-  chart.series = {std::move(runs), std::move(means)};
+  chart.series = std::move(series);
   return chart;
+}
+
+Series mean_series() { return {.label = "mean, one standard deviation", .color = 6}; }
+
+/// Runs that are left out of the mean must not set the scale: those beyond it stand at its end, with their value.
+void limit_scale(Chart& chart, const Series& kept, const Series& means, Series rejected) {
+  constexpr double room = 1.3, least = 1;  // of the largest deviation; per cent
+  double extent = least;
+  for (const ChartPoint& p : kept.points) extent = std::max(extent, room * std::abs(p.y));
+  for (const ChartPoint& p : means.points) extent = std::max(extent, room * p.high.value_or(0));
+  for (ChartPoint& p : rejected.points) {
+    if (std::abs(p.y) <= extent) continue;
+    p.name = fmt::format("{:+.0f} %", p.y);
+    p.y = std::copysign(extent, p.y);
+  }
+  chart.y.low = -1.1 * extent;
+  chart.y.high = 1.1 * extent;
+  if (!rejected.points.empty()) chart.series.push_back(std::move(rejected));
 }
 
 }  // namespace
 
-Plotter::Plotter(std::string folder) : folder_(std::move(folder)) {}
+Plotter::Plotter(std::string folder, ChartStyle style) : folder_(std::move(folder)), style_(std::move(style)) {}
 
 void Plotter::draw_as(const Chart& chart, const std::string& name) {
-  for (std::string& file : draw(chart, fmt::format("{}/{}", folder_, name))) {
+  for (std::string& file : draw(chart, fmt::format("{}/{}", folder_, name), style_)) {
     if (std::find(files_.begin(), files_.end(), file) == files_.end()) files_.push_back(std::move(file));
   }
 }
@@ -155,7 +171,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     Chart chart;
     chart.title = "Accuracy and time";
     chart.x = {.label = epoch_time.label(), .log_base = 10};
-    chart.y = {.label = accuracy_label};
+    chart.y = accuracy_axis(accuracy_label);
     chart.series = by_architecture(accurate, [](const AggregateRow& row) {
       const double acc = *row.acc_mean, spread = row.acc_std.value_or(0);
       return ChartPoint{*row.avg_time_mean, acc, acc - spread, acc + spread};
@@ -184,47 +200,60 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
   if (repeated.empty()) return;
   const auto fields = differing_fields(workloads, {});
   std::vector<std::string> names;
-  Series means;
+  Series means = mean_series();
   for (const AggregateRow* row : repeated) {
     const double spread = 100 * row->avg_time_std.value_or(0) / *row->avg_time_mean;
     means.points.push_back({static_cast<double>(names.size()), 0, -spread, spread});
     names.push_back(name_of(row->workload, fields));
   }
-  draw_as(repeats_chart(std::move(names), {}, std::move(means)), "repeats");
+  draw_as(repeats_chart(std::move(names), {std::move(means)}), "repeats");
 }
 
 void Plotter::repeats(std::span<const Run> runs) {
+  Aggregator aggregator;
   std::map<std::string, std::vector<const Run*>> by_key;
   std::vector<std::string> order;
   for (const Run& run : runs) {
     if (!run.avg_time_sec) continue;
+    aggregator.add(run);
     auto& group = by_key[run.workload.key()];
     if (group.empty()) order.push_back(run.workload.key());
     group.push_back(&run);
   }
+  std::erase_if(order, [&](const std::string& key) { return by_key[key].size() < 2; });
+  if (order.empty()) throw NoPlot("no configuration was timed more than once: there are no repeats to plot");
+  std::set<std::tuple<std::string, std::string, std::optional<double>>> left_out;
+  aggregator.for_each_rejected(
+      [&](const RejectedRun& run) { left_out.emplace(run.key, run.timestamp_utc, run.avg_time_sec); });
+
   std::vector<Workload> workloads;
-  for (const std::string& key : order) {
-    if (by_key[key].size() > 1) workloads.push_back(by_key[key].front()->workload);
-  }
-  if (workloads.empty()) throw NoPlot("no configuration was timed more than once: there are no repeats to plot");
+  for (const std::string& key : order) workloads.push_back(by_key[key].front()->workload);
   const auto fields = differing_fields(workloads, {});
   std::vector<std::string> names;
-  Series points, means;
-  for (const Workload& workload : workloads) {
-    const auto& group = by_key[workload.key()];
-    const auto n = static_cast<double>(group.size());
-    double mean = 0, squares = 0;
-    for (const Run* run : group) mean += *run->avg_time_sec / n;
+  Series kept = {.label = "one run", .color = 0}, rejected = {.label = "rejected run", .color = 1};
+  Series means = mean_series();
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto& group = by_key[order[i]];
+    const auto is_kept = [&](const Run* run) {
+      return !left_out.contains({order[i], run->timestamp_utc, run->avg_time_sec});
+    };
+    const bool none = std::none_of(group.begin(), group.end(), is_kept);
+    Moments times;
     for (const Run* run : group) {
-      const double off = 100 * (*run->avg_time_sec / mean - 1);
-      squares += off * off;
-      points.points.push_back({static_cast<double>(names.size()) - 0.15, off});
+      if (none || is_kept(run)) times.add(*run->avg_time_sec);
     }
-    const double spread = std::sqrt(squares / (n - 1));
-    means.points.push_back({static_cast<double>(names.size()) + 0.15, 0, -spread, spread});
-    names.push_back(name_of(workload, fields));
+    const auto x = static_cast<double>(i);
+    for (const Run* run : group) {
+      Series& series = none || is_kept(run) ? kept : rejected;
+      series.points.push_back({x - 0.15, 100 * (*run->avg_time_sec / times.mean() - 1)});
+    }
+    const double spread = 100 * times.deviation() / times.mean();
+    means.points.push_back({x + 0.15, 0, -spread, spread});
+    names.push_back(name_of(workloads[i], fields));
   }
-  draw_as(repeats_chart(std::move(names), std::move(points), std::move(means)), "repeats");
+  Chart chart = repeats_chart(std::move(names), {kept, means});
+  limit_scale(chart, kept, means, std::move(rejected));
+  draw_as(chart, "repeats");
 }
 
 void Plotter::predictions(std::span<const PredictionRow> rows) {
@@ -240,6 +269,23 @@ void Plotter::predictions(std::span<const PredictionRow> rows) {
   }
   draw_as(comparison_chart(times, epoch_time), "predicted_time");
   draw_as(comparison_chart(rates, throughput_of(workloads)), "predicted_throughput");
+  constexpr std::size_t max_bars = 40;
+  if (times.size() > max_bars) return;
+  const auto fields = differing_fields(workloads, {});
+  Series measured = {.label = "measured", .style = Series::Style::bars};
+  Series predicted = {.label = "predicted, 90 % interval", .style = Series::Style::bars};
+  Chart bars;
+  bars.title = "Measured and predicted " + std::string(epoch_time.name);
+  bars.y.label = epoch_time.label();
+  for (const PredictionRow& row : rows) {
+    if (!row.measured_time_sec) continue;
+    const auto x = static_cast<double>(bars.x.categories.size());
+    bars.x.categories.push_back(name_of(row.workload, fields));
+    measured.points.push_back({x, *row.measured_time_sec});
+    predicted.points.push_back({x, row.time_sec.p50, row.time_sec.p05, row.time_sec.p95});
+  }
+  bars.series = {std::move(measured), std::move(predicted)};
+  draw_as(bars, "predicted_bars");
 }
 
 void Plotter::log(const RunLog& log, const std::string& name) {
@@ -248,8 +294,8 @@ void Plotter::log(const RunLog& log, const std::string& name) {
   const auto curves = [&](const char* title, const char* label, Measure train, Measure validation, const char* ending) {
     Chart chart;
     chart.title = title;
-    chart.x = {.label = "epoch"};
-    chart.y = {.label = label};
+    chart.x = {.label = "epoch", .whole = true};
+    chart.y = train == &LoggedEpoch::train_acc ? accuracy_axis(label) : Axis{.label = label};
     for (const auto& [measure, text] : {std::pair(train, "training"), std::pair(validation, "validation")}) {
       Series series = {.label = text, .style = Series::Style::lines_points};
       for (const LoggedEpoch& epoch : log.epochs) {

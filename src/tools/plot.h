@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "runs/run_log.h"
+#include "tools/chart.h"
 #include "tools/predictions_file.h"
 
 namespace perfpred {
-
-struct Chart;
 
 /// What `perfpred-plan --pareto --json` says of single runs.
 struct PlanFront {
@@ -34,24 +33,26 @@ class NoPlot : public InputError {
   using InputError::InputError;
 };
 
-/// Draws the tables of the other programs. Every plot is a PNG and an SVG file in one folder, drawn by gnuplot. All
-/// functions throw Error if gnuplot is missing or the disk refuses, InputError if the folder cannot be made.
+/// Draws the tables of the other programs. Every plot is a PNG and an SVG file in one folder, or what the style asks
+/// for, drawn by gnuplot. All functions throw Error if gnuplot is missing or the disk refuses, InputError if the folder
+/// cannot be made.
 class Plotter {
  public:
   /// @param folder  made with the first plot if it is not there
-  explicit Plotter(std::string folder);
+  explicit Plotter(std::string folder, ChartStyle style = {});
 
   /// `accuracy_time` (where accuracies are known), `throughput_batch`, and, if a row has more than one run,
   /// `repeats`: their standard deviation against their mean.
   /// @throws NoPlot if no row has a time
   void aggregate(std::span<const AggregateRow> rows);
 
-  /// `repeats`: every run against the mean of its workload, for workloads with several timed runs. It replaces the plot
-  /// of the same name that aggregate() draws.
+  /// `repeats`: every run against the mean of its workload's runs that an Aggregator keeps, for workloads with several
+  /// timed runs. Rejected runs do not set the scale. It replaces the plot of the same name that aggregate() draws.
   /// @throws NoPlot if no workload has several
   void repeats(std::span<const Run> runs);
 
-  /// `predicted_time` and `predicted_throughput`: predicted against measured, with 90 % intervals.
+  /// `predicted_time` and `predicted_throughput`: predicted against measured, with 90 % intervals; of at most 40 rows
+  /// also `predicted_bars`, side by side.
   /// @throws NoPlot if no row has both measured values
   void predictions(std::span<const PredictionRow> rows);
 
@@ -80,6 +81,7 @@ class Plotter {
   void draw_as(const Chart& chart, const std::string& name);
 
   std::string folder_;
+  ChartStyle style_;
   std::vector<std::string> files_, left_out_;
 };
 

@@ -4,12 +4,15 @@
 #include <perfpred/error.h>
 #include <perfpred/throughput_deriver.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 #include "text/csv.h"
 #include "text/files.h"
 #include "tools/job_answer.h"
+#include "tools/workload_labels.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -68,15 +71,36 @@ void write_predictions(const std::string& path, std::span<const AggregateRow> me
   if (measured.size() != predictions.size()) throw Error("write_predictions: as many predictions as rows are needed");
   AtomicFile file(path);
   std::vector<std::string> names = header();
-  names.insert(names.end(), {"measured_time_sec", "measured_images_per_sec"});
+  names.insert(names.end(), {"measured_time_sec", "measured_images_per_sec", "time_error"});
   file.write(csv_line(names));
   for (std::size_t i = 0; i < measured.size(); ++i) {
     std::vector<std::string> fields = fields_of(measured[i].workload, predictions[i]);
     fields.push_back(number_text(measured[i].avg_time_mean));
     fields.push_back(number_text(measured[i].thr_mean));
+    fields.push_back(number_text(time_error(measured[i], predictions[i])));
     file.write(csv_line(fields));
   }
   file.commit();
+}
+
+std::optional<double> time_error(const AggregateRow& measured, const Prediction& prediction) {
+  if (!measured.avg_time_mean) return std::nullopt;
+  return prediction.time_sec.p50 / *measured.avg_time_mean - 1;
+}
+
+std::string errors_text(std::span<const AggregateRow> measured, std::span<const Prediction> predictions) {
+  std::vector<Workload> workloads;
+  for (const AggregateRow& row : measured) workloads.push_back(row.workload);
+  const WorkloadFields fields = differing_fields(workloads, {});
+  constexpr const char* line = "  {:<48} {:>13} {:>13} {:>9}\n";
+  std::string text = fmt::format(line, "configuration", "measured (s)", "predicted (s)", "error");
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const std::optional<double> error = time_error(measured[i], predictions[i]);
+    if (!error) continue;
+    text += fmt::format(line, name_of(workloads[i], fields), fmt::format("{:.4g}", *measured[i].avg_time_mean),
+                        fmt::format("{:.4g}", predictions[i].time_sec.p50), fmt::format("{:+.1f} %", 100 * *error));
+  }
+  return text;
 }
 
 std::vector<PredictionRow> read_predictions(const std::string& path) {

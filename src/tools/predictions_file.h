@@ -16,9 +16,15 @@ namespace perfpred {
 void write_predictions(const std::string& path, std::span<const Workload> workloads,
                        std::span<const Prediction> predictions);
 
-/// The same with measured_time_sec and measured_images_per_sec at the end; empty where a row has no time.
+/// The same with measured_time_sec, measured_images_per_sec and time_error at the end; empty where a row has no time.
 void write_predictions(const std::string& path, std::span<const AggregateRow> measured,
                        std::span<const Prediction> predictions);
+
+/// (predicted - measured) / measured time; empty for a row without a time.
+[[nodiscard]] std::optional<double> time_error(const AggregateRow& measured, const Prediction& prediction);
+
+/// The error of each measured row, a line each, for people.
+[[nodiscard]] std::string errors_text(std::span<const AggregateRow> measured, std::span<const Prediction> predictions);
 
 /// One row of predictions.csv.
 struct PredictionRow {

@@ -29,7 +29,7 @@ std::string label_of(const Workload& workload, const WorkloadFields& fields) {
   std::vector<std::string> parts;
   for (const WorkloadColumn* field : fields) {
     const std::string value = field->get(workload);
-    if (value.empty()) continue;
+    if (value.empty() || value == "0") continue;  // 0: a flag that is not set
     if (field->name == "base_filters") {
       parts.push_back(value + " filters");
     } else if (field->name == "batch_size") {
@@ -41,6 +41,11 @@ std::string label_of(const Workload& workload, const WorkloadFields& fields) {
     }
   }
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string name_of(const Workload& workload, const WorkloadFields& fields) {
+  const std::string label = label_of(workload, fields);
+  return label.empty() ? std::string(workload.network.family()) : label;
 }
 
 const char* throughput_unit(std::span<const Workload> workloads) {

@@ -19,8 +19,12 @@ using WorkloadFields = std::vector<const WorkloadColumn*>;
 [[nodiscard]] WorkloadFields differing_fields(std::span<const Workload> workloads,
                                               std::initializer_list<std::string_view> ignored);
 
-/// The values of these fields for people: "depth 3, 32 filters, bf16". Empty values are left out.
+/// The values of these fields for people: "depth 3, 32 filters, bf16". Empty values and flags that are not set are left
+/// out.
 [[nodiscard]] std::string label_of(const Workload& workload, const WorkloadFields& fields);
+
+/// The same, or the network if there is no label.
+[[nodiscard]] std::string name_of(const Workload& workload, const WorkloadFields& fields);
 
 /// The unit of throughput: `images/s`, of networks of tokens `sequences/s`, where there are both, or a captured step,
 /// `samples/s`.

@@ -19,7 +19,7 @@ namespace {
 using Points = std::span<const StudyPoint>;
 using PointList = std::vector<const StudyPoint*>;
 
-constexpr std::size_t max_names = 16;  // more would cover each other
+constexpr std::size_t max_names = 40;  // more are clutter, even where they do not cover each other
 constexpr std::size_t max_bars = 40;   // batch scaling shows larger tables
 constexpr int black = 6;               // colour number
 
@@ -205,12 +205,14 @@ std::optional<Chart> bar_chart(Points points, const std::string& title, const st
 Chart batch_scaling_chart(Points points, const std::string& throughput) {
   const bool several = environments_of(points).size() > 1;
   std::vector<std::string> labels;
+  std::map<std::string, std::string> group_of;
   std::map<std::string, std::vector<std::pair<double, double>>> lines;
   for (const StudyPoint& p : points) {
     if (!p.steps) continue;
     const std::string label = fmt::format("{}{}{}{}", several ? p.environment + ", " : "", p.network,
                                           p.setting.empty() ? "" : ", ", p.setting);
     if (!lines.contains(label)) labels.push_back(label);
+    group_of[label] = p.network;
     lines[label].emplace_back(static_cast<double>(p.steps->workload.batch_size), p.steps->images_per_sec);
   }
   Chart chart;
@@ -220,7 +222,7 @@ Chart batch_scaling_chart(Points points, const std::string& throughput) {
   for (const std::string& label : labels) {
     auto& line = lines[label];
     std::sort(line.begin(), line.end());
-    Series series = {.label = label, .style = Series::Style::lines_points};
+    Series series = {.label = label, .style = Series::Style::lines_points, .group = group_of[label]};
     for (const auto& [batch, rate] : line) series.points.push_back({batch, rate});
     chart.series.push_back(std::move(series));
   }
@@ -229,11 +231,11 @@ Chart batch_scaling_chart(Points points, const std::string& throughput) {
 
 }  // namespace
 
-std::vector<std::string> draw_rooflines(Points points, const std::string& folder) {
+std::vector<std::string> draw_rooflines(Points points, const std::string& folder, const ChartStyle& style) {
   std::vector<std::string> files;
   const auto drawn = [&](const std::optional<Chart>& chart, const std::string& name) {
     if (!chart) return;
-    for (std::string& file : draw(*chart, fmt::format("{}/{}", folder, name))) files.push_back(std::move(file));
+    for (std::string& file : draw(*chart, fmt::format("{}/{}", folder, name), style)) files.push_back(std::move(file));
   };
   const std::vector<const Roofline*> roofs = roofs_of(points);
   for (const Roofline* roof : roofs) {

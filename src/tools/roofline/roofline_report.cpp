@@ -7,9 +7,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "text/files.h"
+#include "tools/markdown.h"
 #include "tools/roofline/roofline_plots.h"
 #include "tools/roofline/roofline_tables.h"
 #include "tools/workload_labels.h"
@@ -18,14 +18,6 @@ namespace perfpred {
 namespace {
 
 using Points = std::span<const StudyPoint>;
-
-std::string markdown_row(const std::vector<std::string>& cells) {
-  return fmt::format("| {} |\n", fmt::join(cells, " | "));
-}
-
-std::string markdown_head(const std::vector<std::string>& names) {
-  return markdown_row(names) + markdown_row(std::vector<std::string>(names.size(), "---"));
-}
 
 std::string bound_text(const StudyPoint& point) {
   return point.bound ? fmt::format("{} (margin {:.2f})", to_string(*point.bound), *point.margin) : "unknown";
@@ -121,11 +113,7 @@ std::string report(const RooflineStudy& study, const std::vector<std::string>& p
   if (!environments_of(points).empty()) {
     out += steps_section(points) + speedups_section(points) + best_and_worst_section(points);
   }
-  out += "\n## Plots\n\n";
-  for (const std::string& plot : plots) {
-    const std::filesystem::path path(plot);
-    if (path.extension() == ".png") out += fmt::format("![{}]({})\n\n", path.stem().string(), path.filename().string());
-  }
+  out += "\n## Plots\n\n" + markdown_pictures(plots);
   return out +
          "FLOPs and bytes of a step (forward, loss, backward, optimizer) are counted operator by operator, without "
          "reuse in caches; a multiplication and an addition are 2.\n";
@@ -151,11 +139,12 @@ std::string roofline_text(Points points) {
   return out;
 }
 
-std::vector<std::string> write_roofline_report(const RooflineStudy& study, const std::string& folder) {
+std::vector<std::string> write_roofline_report(const RooflineStudy& study, const std::string& folder,
+                                               const ChartStyle& style) {
   if (study.points().empty()) throw InputError("there is no point to report");
   make_folder(folder);
   std::vector<std::string> files = write_roofline_tables(study.points(), folder);
-  const std::vector<std::string> plots = draw_rooflines(study.points(), folder);
+  const std::vector<std::string> plots = draw_rooflines(study.points(), folder, style);
   files.insert(files.end(), plots.begin(), plots.end());
   files.push_back(folder + "/report.md");
   write_file(files.back(), report(study, plots));
