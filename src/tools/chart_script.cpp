@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "text/parse.h"
@@ -153,6 +154,21 @@ void add_line(std::vector<Box>& taken, const Series& series, const Span& x, cons
   }
 }
 
+/// Room for a text of this width beside a point.
+std::optional<Box> free_place(const Box& mark, double width, const std::vector<Box>& taken, const Canvas& canvas) {
+  for (const double up : {0.0, -1.0, 0.5, 1.0, -2.0, 2.0, -3.0, 3.0}) {  // lines above the point; 0.5: beside it
+    for (const bool right : {true, false}) {
+      const double left = right ? mark.right + 1 : mark.left - 1 - width;
+      const double low =
+          up == 0.5 ? (mark.low + mark.high - canvas.line) / 2 : mark.high - canvas.mark + up * canvas.line;
+      const Box box = {left, low, left + width, low + canvas.line};
+      const bool inside = box.left >= 0 && box.right <= canvas.width && box.low >= 0 && box.high <= canvas.height;
+      if (inside && std::none_of(taken.begin(), taken.end(), [&](const Box& b) { return b.meets(box); })) return box;
+    }
+  }
+  return std::nullopt;
+}
+
 /// Names beside their points, each where it covers neither another name nor a point; those without room are left out.
 std::string name_commands(const std::vector<const Series*>& panel, const Span& x, const Span& y, const Canvas& canvas) {
   std::vector<Box> taken;
@@ -169,24 +185,12 @@ std::string name_commands(const std::vector<const Series*>& panel, const Span& x
   }
   std::string text;
   for (const auto& [point, mark] : named) {
-    const double width = static_cast<double>(point->name.size()) * canvas.letter;
-    bool placed = false;
-    for (const double up : {0.0, -1.0, 0.5, 1.0, -2.0, 2.0, -3.0, 3.0}) {  // lines above the point
-      for (const bool right : {true, false}) {
-        const double left = right ? mark.right + 1 : mark.left - 1 - width;
-        const double low =
-            (up == 0.5 ? (mark.low + mark.high - canvas.line) / 2 : mark.high - canvas.mark + up * canvas.line);
-        const Box box = {left, low, left + width, low + canvas.line};
-        const bool inside = box.left >= 0 && box.right <= canvas.width && box.low >= 0 && box.high <= canvas.height;
-        if (placed || !inside || std::any_of(taken.begin(), taken.end(), [&](const Box& b) { return b.meets(box); })) {
-          continue;
-        }
-        taken.push_back(box);
-        placed = true;
-        text += fmt::format("set label {} at graph {:.4f},{:.4f} left front font ',13'\n", quoted_text(point->name),
-                            left / canvas.width, (low + canvas.line / 2) / canvas.height);
-      }
-    }
+    const std::optional<Box> box =
+        free_place(mark, static_cast<double>(point->name.size()) * canvas.letter, taken, canvas);
+    if (!box) continue;
+    taken.push_back(*box);
+    text += fmt::format("set label {} at graph {:.4f},{:.4f} left front font ',13'\n", quoted_text(point->name),
+                        box->left / canvas.width, (box->low + canvas.line / 2) / canvas.height);
   }
   return text;
 }

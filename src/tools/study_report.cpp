@@ -50,44 +50,48 @@ std::string measured_section(const std::vector<AggregateRow>& rows) {
   return out + "\n";
 }
 
-/// Ratios of times between pairs of configurations that differ in one field only.
+/// Logarithms of ratios of times between pairs of configurations that differ in one field only, by its two values.
+std::map<std::pair<double, double>, std::vector<double>> effects_of(const WorkloadColumn& field,
+                                                                    const std::vector<AggregateRow>& rows) {
+  std::map<std::string, std::map<double, double>> others;  // all other fields, then the field's value: seconds
+  for (const AggregateRow& row : rows) {
+    const std::string value = field.get(row.workload);
+    if (!row.avg_time_mean || value.empty()) continue;
+    std::string rest = row.env;
+    for (const WorkloadColumn& other : workload_columns()) {
+      if (other.name != field.name) rest += '|' + other.get(row.workload);
+    }
+    others[rest].emplace(std::stod(value), *row.avg_time_mean);
+  }
+  std::map<std::pair<double, double>, std::vector<double>> steps;
+  for (const auto& [rest, times] : others) {
+    for (auto from = times.begin(), to = std::next(from); to != times.end(); ++from, ++to) {
+      steps[{from->first, to->first}].push_back(std::log(to->second / from->second));
+    }
+  }
+  return steps;
+}
+
 std::string effects_section(const std::vector<AggregateRow>& rows) {
+  constexpr std::size_t fewest = 3;  // pairs, for a range to mean something
   std::string table;
-  for (const WorkloadColumn& field : workload_columns()) {
-    if (field.name != "depth" && field.name != "base_filters" && field.name != "batch_size") continue;
-    std::map<std::string, std::map<double, double>> others;  // all other fields, then the field's value: seconds
-    for (const AggregateRow& row : rows) {
-      const std::string value = field.get(row.workload);
-      if (!row.avg_time_mean || value.empty()) continue;
-      std::string rest = row.env;
-      for (const WorkloadColumn& other : workload_columns()) {
-        if (other.name != field.name) rest += '|' + other.get(row.workload);
-      }
-      others[rest].emplace(std::stod(value), *row.avg_time_mean);
-    }
-    std::map<std::pair<double, double>, std::vector<double>> steps;  // from, to: logarithms of ratios
-    for (const auto& [rest, times] : others) {
-      for (auto to = times.begin(); to != times.end(); ++to) {
-        if (to == times.begin()) continue;
-        const auto from = std::prev(to);
-        steps[{from->first, to->first}].push_back(std::log(to->second / from->second));
-      }
-    }
-    constexpr std::size_t fewest = 3;  // pairs, for a range to mean something
-    for (const auto& [ends, ratios] : steps) {
+  for (const char* name : {"depth", "base_filters", "batch_size"}) {
+    const auto field = std::find_if(workload_columns().begin(), workload_columns().end(),
+                                    [&](const WorkloadColumn& column) { return column.name == name; });
+    for (const auto& [ends, ratios] : effects_of(*field, rows)) {
       if (ratios.size() < fewest) continue;
       double mean = 0;
       for (const double ratio : ratios) mean += ratio / static_cast<double>(ratios.size());
       const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
-      table += markdown_row({std::string(field.name), fmt::format("{:g} to {:g}", ends.first, ends.second),
-                             std::to_string(ratios.size()), fmt::format("{:.2f}", std::exp(mean)),
+      table += markdown_row({name, fmt::format("{:g} to {:g}", ends.first, ends.second), std::to_string(ratios.size()),
+                             fmt::format("{:.2f}", std::exp(mean)),
                              fmt::format("{:.2f} .. {:.2f}", std::exp(*low), std::exp(*high))});
     }
   }
   if (table.empty()) return "";
   return "## What changes the time\n\nTime per epoch, relative to the same configuration with the smaller value: "
-         "geometric mean over the pairs that differ in nothing else, and range. Steps with fewer than "
-         "three pairs are left out.\n\n" +
+         "geometric mean over the pairs that differ in nothing else, and range. Steps with fewer than three pairs are "
+         "left out.\n\n" +
          markdown_head({"field", "from, to", "pairs", "times", "range"}) + table + "\n";
 }
 
