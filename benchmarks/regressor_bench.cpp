@@ -81,6 +81,7 @@ AnnNetwork random_network(const FeatureTask& task) {
   const auto fill = [&](auto& matrix) {
     matrix = matrix.NullaryExpr(matrix.rows(), matrix.cols(), [&] { return 0.1F * normal(random); });
   };
+  network.input_weights.resize(AnnNetwork::units, task.features.cols());
   fill(network.input_weights);
   fill(network.input_bias);
   fill(network.hidden_weights);

@@ -11,9 +11,10 @@ class AnnOfOneAnswer {
  public:
   static constexpr double sec = 2;
   AnnOfOneAnswer() {
-    set_ann_fitter([](const FeatureTask&) {
+    set_ann_fitter([](const FeatureTask& task) {
       AnnNetwork network;
-      network.input_weights.setZero();
+      network.standardize = Standardizer(task.features);
+      network.input_weights.setZero(AnnNetwork::units, task.features.cols());
       network.input_bias.setZero();
       network.hidden_weights.setZero();
       network.hidden_bias.setZero();

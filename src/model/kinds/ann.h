@@ -8,13 +8,13 @@
 
 namespace perfpred {
 
-/// Multilayer perceptron 5-64-64-1 with ReLU, in single precision, on standardised inputs and target. Matrices are
-/// stored by input: `hidden_weights.col(j)` holds the weights of input j in each unit.
+/// Multilayer perceptron n-64-64-1 on n features with ReLU, in single precision, on standardised inputs and target.
+/// Matrices are stored by input: `hidden_weights.col(j)` holds the weights of input j in each unit.
 struct AnnNetwork {
   static constexpr int units = 64;
   Standardizer standardize;
   double target_mean = 0, target_scale = 1;
-  alignas(64) Eigen::Matrix<float, units, Features::RowsAtCompileTime> input_weights;
+  Eigen::Matrix<float, units, Eigen::Dynamic> input_weights;
   Eigen::Matrix<float, units, 1> input_bias;
   alignas(64) Eigen::Matrix<float, units, units> hidden_weights;
   Eigen::Matrix<float, units, 1> hidden_bias;

@@ -9,8 +9,7 @@
 #include <random>
 
 #include "model/kinds/ann.h"
-#include "model/lognormal.h"
-#include "model/regressor_kind.h"
+#include "model/kinds/feature_regressor.h"
 #include "statistics/confidence.h"
 #include "statistics/vectorized.h"
 #include "text/model_json.h"
@@ -18,15 +17,11 @@
 namespace perfpred {
 namespace {
 
-class AnnModel final : public RegressorModel {
+class AnnFunction final : public FeatureRegressor {
  public:
   AnnNetwork network;
-  double half_width = 0;
 
-  using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph*) const override {
-    return quantiles_about(network.log_time(features_of(workload)), half_width);
-  }
+  [[nodiscard]] double log_time(const Features& features) const override { return network.log_time(features); }
 
   [[nodiscard]] nlohmann::json to_json() const override {
     const auto widened = [](const auto& matrix) { return matrix_json(matrix.template cast<double>()); };
@@ -39,30 +34,34 @@ class AnnModel final : public RegressorModel {
             {"hidden_weights", widened(network.hidden_weights)},
             {"hidden_bias", widened(network.hidden_bias)},
             {"output_weights", widened(network.output_weights)},
-            {"output_bias", network.output_bias},
-            {"half_width", half_width}};
+            {"output_bias", network.output_bias}};
   }
 };
 
-std::unique_ptr<RegressorModel> fit_ann(const TrainingTable& table) {
+/// Early stopping needs its own rows: where there are none, 15 % of the rows become them.
+FeatureTask with_validation(const FeatureTask& task) {
+  if (task.val_log_times.size() > 0) return task;
+  std::vector<Eigen::Index> order(static_cast<std::size_t>(task.log_times.size()));
+  std::iota(order.begin(), order.end(), Eigen::Index{0});
+  std::mt19937_64 random(task.seed);
+  std::shuffle(order.begin(), order.end(), random);
+  const std::size_t count = std::max<std::size_t>(2, order.size() * 15 / 100);
+  const std::span<const Eigen::Index> all = order;
+  FeatureTask part = task.rows(all.first(all.size() - count));
+  FeatureTask held_out = task.rows(all.last(count));
+  part.val_features = std::move(held_out.features);
+  part.val_log_times = std::move(held_out.log_times);
+  return part;
+}
+
+std::unique_ptr<FeatureRegressor> fit_ann(const FeatureTask& given) {
   const AnnFitter fitter = ann_fitter();
   if (fitter == nullptr)
     throw Error("this build cannot fit kind ann: that takes LibTorch, the component torch (enable_ann())");
-  std::vector<AggregateRow> rows = table.rows;
-  std::vector<AggregateRow> val = table.val;
-  if (rows.size() + val.size() < 10) {
-    throw InputError(fmt::format("{} rows are too few for kind ann: it needs 10", rows.size() + val.size()));
-  }
-  if (val.empty()) {  // early stopping needs its own rows
-    std::mt19937_64 random(table.seed);
-    std::shuffle(rows.begin(), rows.end(), random);
-    const std::size_t count = std::max<std::size_t>(2, rows.size() * 15 / 100);
-    val.assign(rows.end() - static_cast<std::ptrdiff_t>(count), rows.end());
-    rows.resize(rows.size() - count);
-  }
-  FeatureTask task{feature_matrix(rows), feature_matrix(val), log_times(rows),
-                   log_times(val),       table.seed,          table.control};
-  auto model = std::make_unique<AnnModel>();
+  const Eigen::Index n = given.log_times.size() + given.val_log_times.size();
+  if (n < 10) throw InputError(fmt::format("{} rows are too few for kind ann: it needs 10", n));
+  const FeatureTask task = with_validation(given);
+  auto model = std::make_unique<AnnFunction>();
   model->network = fitter(task);
   std::vector<double> residuals;
   for (Eigen::Index i = 0; i < task.val_features.rows(); ++i) {
@@ -76,22 +75,22 @@ std::unique_ptr<RegressorModel> fit_ann(const TrainingTable& table) {
   return model;
 }
 
-std::unique_ptr<RegressorModel> load_ann(const nlohmann::json& json, DeviceKind) {
-  auto model = std::make_unique<AnnModel>();
+std::unique_ptr<FeatureRegressor> load_ann(const nlohmann::json& json, Eigen::Index features) {
+  auto model = std::make_unique<AnnFunction>();
   AnnNetwork& network = model->network;
   const auto read = [&](const char* name, auto& matrix) {
     matrix = json_matrix(json, name, matrix.rows(), matrix.cols()).template cast<float>();
   };
-  network.standardize = Standardizer(json);
+  network.standardize = Standardizer(json, features);
   network.target_mean = json_number(json, "target_mean");
   network.target_scale = json_number(json, "target_scale");
+  network.input_weights.resize(AnnNetwork::units, features);
   read("input_weights", network.input_weights);
   read("input_bias", network.input_bias);
   read("hidden_weights", network.hidden_weights);
   read("hidden_bias", network.hidden_bias);
   read("output_weights", network.output_weights);
   network.output_bias = static_cast<float>(json_number(json, "output_bias"));
-  model->half_width = json_non_negative(json, "half_width");
   return model;
 }
 
@@ -128,12 +127,12 @@ PERFPRED_VECTORIZED float perceptron(const float* input, int inputs, const float
 }  // namespace
 
 double AnnNetwork::log_time(const Features& features) const {
-  const Eigen::Matrix<float, Features::RowsAtCompileTime, 1> input = standardize(features).cast<float>();
+  const Eigen::Matrix<float, Eigen::Dynamic, 1, 0, max_features, 1> input = standardize(features).cast<float>();
   const float out = perceptron(input.data(), static_cast<int>(input.size()), input_weights.data(), input_bias.data(),
                                hidden_weights.data(), hidden_bias.data(), output_weights.data(), output_bias);
   return target_mean + target_scale * static_cast<double>(out);
 }
 
-const RegressorKind ann_kind = {.name = "ann", .uses_validation = true, .fit = fit_ann, .load = load_ann};
+const FeatureKind ann_function = {.name = "ann", .uses_validation = true, .fit = fit_ann, .load = load_ann};
 
 }  // namespace perfpred

@@ -20,13 +20,14 @@ Features features_of(const Workload& workload) {
                     "family only",
                     shown(workload.network)));
   }
-  return Features(*depth, *base_filters, std::log2(static_cast<double>(workload.batch_size)),
-                  std::log10(static_cast<double>(workload.params())),
-                  std::log10(static_cast<double>(workload.steps_per_epoch())));
+  return Features{{static_cast<double>(*depth), static_cast<double>(*base_filters),
+                   std::log2(static_cast<double>(workload.batch_size)),
+                   std::log10(static_cast<double>(workload.params())),
+                   std::log10(static_cast<double>(workload.steps_per_epoch()))}};
 }
 
 Eigen::MatrixXd feature_matrix(std::span<const AggregateRow> rows) {
-  Eigen::MatrixXd matrix(static_cast<Eigen::Index>(rows.size()), Features::RowsAtCompileTime);
+  Eigen::MatrixXd matrix(static_cast<Eigen::Index>(rows.size()), static_cast<Eigen::Index>(feature_names.size()));
   Eigen::Index i = 0;
   for (const AggregateRow& row : rows) matrix.row(i++) = features_of(row.workload).transpose();
   return matrix;
@@ -41,6 +42,7 @@ Eigen::VectorXd log_times(std::span<const AggregateRow> rows) {
 
 Standardizer::Standardizer(const Eigen::MatrixXd& features) {
   mean = features.colwise().mean().transpose();
+  inverse_scale = Features::Zero(mean.size());
   for (Eigen::Index column = 0; column < features.cols(); ++column) {
     const Eigen::ArrayXd centred = features.col(column).array() - mean[column];
     const double scale = std::sqrt(centred.square().mean());
@@ -57,8 +59,12 @@ Eigen::MatrixXd Standardizer::design(const Eigen::MatrixXd& features) const {
   return rows;
 }
 
-Standardizer::Standardizer(const nlohmann::json& model)
-    : mean(json_vector(model, "mean", Features::RowsAtCompileTime)),
-      inverse_scale(json_vector(model, "inverse_scale", Features::RowsAtCompileTime)) {}
+Standardizer::Standardizer(const nlohmann::json& model, Eigen::Index features)
+    : mean(json_vector(model, "mean", features)), inverse_scale(json_vector(model, "inverse_scale", features)) {}
+
+FeatureTask FeatureTask::rows(std::span<const Eigen::Index> which) const {
+  const std::vector<Eigen::Index> index(which.begin(), which.end());
+  return {features(index, Eigen::all), Eigen::MatrixXd(0, features.cols()), log_times(index), {}, seed, control};
+}
 
 }  // namespace perfpred

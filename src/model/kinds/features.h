@@ -16,7 +16,8 @@ namespace perfpred {
 /// Inputs of the kinds that have no cost model; defined for the cifar_cnn family only.
 inline constexpr std::array<std::string_view, 5> feature_names = {"depth", "base_filters", "log2_batch_size",
                                                                   "log10_params", "log10_steps_per_epoch"};
-using Features = Eigen::Matrix<double, 5, 1>;
+inline constexpr int max_features = 32;
+using Features = Eigen::Matrix<double, Eigen::Dynamic, 1, 0, max_features, 1>;  ///< one row's inputs
 
 /// @throws InputError if the network is not cifar_cnn
 [[nodiscard]] Features features_of(const Workload& workload);
@@ -26,19 +27,21 @@ using Features = Eigen::Matrix<double, 5, 1>;
 
 /// What fitting on features takes. Kinds that stop early do so by the validation part, which may be empty.
 struct FeatureTask {
-  Eigen::MatrixXd features, val_features;
+  Eigen::MatrixXd features, val_features;  ///< a row each, at most max_features columns
   Eigen::VectorXd log_times, val_log_times;
   std::uint64_t seed = 0;
   FitControl control = {};
+
+  /// Some of the rows, in this order, without a validation part.
+  [[nodiscard]] FeatureTask rows(std::span<const Eigen::Index> which) const;
 };
 
 /// Standardises columns; constant ones become 0.
 struct Standardizer {
-  Features mean = Features::Zero();
-  Features inverse_scale = Features::Zero();
+  Features mean, inverse_scale;
 
   explicit Standardizer(const Eigen::MatrixXd& features);
-  explicit Standardizer(const nlohmann::json& model);  ///< from the fields `mean` and `inverse_scale`
+  Standardizer(const nlohmann::json& model, Eigen::Index features);  ///< from the fields `mean` and `inverse_scale`
   Standardizer() = default;
   [[nodiscard]] Features operator()(const Features& features) const {
     return (features - mean).cwiseProduct(inverse_scale);

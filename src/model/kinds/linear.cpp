@@ -7,74 +7,66 @@
 
 #include <cmath>
 
-#include "model/kinds/features.h"
-#include "model/lognormal.h"
-#include "model/regressor_kind.h"
+#include "model/kinds/feature_regressor.h"
 #include "text/model_json.h"
 
 namespace perfpred {
 namespace {
 
 /// Least squares of log seconds on the standardised features. Constant columns do not enter.
-class LinearModel final : public RegressorModel {
+class LinearFunction final : public FeatureRegressor {
  public:
   Standardizer standardize;
-  Features slope = Features::Zero();
+  Features slope;
   double intercept = 0;
-  double half_width = 0;
 
-  using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph*) const override {
-    return quantiles_about(intercept + slope.dot(standardize(features_of(workload))), half_width);
+  [[nodiscard]] double log_time(const Features& features) const override {
+    return intercept + slope.dot(standardize(features));
   }
 
   [[nodiscard]] nlohmann::json to_json() const override {
     return {{"mean", vector_json(standardize.mean)},
             {"inverse_scale", vector_json(standardize.inverse_scale)},
             {"slope", vector_json(slope)},
-            {"intercept", intercept},
-            {"half_width", half_width}};
+            {"intercept", intercept}};
   }
 };
 
-std::unique_ptr<RegressorModel> fit_linear(const TrainingTable& table) {
-  const Eigen::MatrixXd features = feature_matrix(table.rows);
-  const Eigen::VectorXd times = log_times(table.rows);
-  auto model = std::make_unique<LinearModel>();
-  model->standardize = Standardizer(features);
-  const Eigen::Index n = features.rows();
-  const Eigen::MatrixXd design = model->standardize.design(features);
+std::unique_ptr<FeatureRegressor> fit_linear(const FeatureTask& task) {
+  auto model = std::make_unique<LinearFunction>();
+  model->standardize = Standardizer(task.features);
+  const Eigen::Index n = task.features.rows();
+  const Eigen::MatrixXd design = model->standardize.design(task.features);
   // Minimum norm where columns are constant or depend on one another.
   const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(design);
   if (n <= qr.rank() || n < 3) {
     throw InputError(fmt::format(
         "{} rows are too few for a linear model: it has {} coefficients and needs one row more", n, qr.rank()));
   }
-  const Eigen::VectorXd coefficients = qr.solve(times);
+  const Eigen::VectorXd coefficients = qr.solve(task.log_times);
   model->intercept = coefficients[0];
-  model->slope = coefficients.tail(features.cols());
-  // Leave-one-out residuals in closed form: r / (1 - leverage).
-  const Eigen::VectorXd residuals = times - design * coefficients;
-  const Eigen::MatrixXd hat = design * qr.pseudoInverse();
+  model->slope = coefficients.tail(task.features.cols());
+  // Leave-one-out residuals in closed form: r / (1 - leverage), the diagonal of the hat matrix.
+  const Eigen::VectorXd residuals = task.log_times - design * coefficients;
+  const Eigen::VectorXd leverage = design.cwiseProduct(qr.pseudoInverse().transpose()).rowwise().sum();
   std::vector<double> held_out;
   for (Eigen::Index i = 0; i < n; ++i) {
-    if (hat(i, i) < 1 - 1e-9) held_out.push_back(residuals[i] / (1 - hat(i, i)));
+    if (leverage[i] < 1 - 1e-9) held_out.push_back(residuals[i] / (1 - leverage[i]));
   }
   model->half_width = conformal_half_width(std::move(held_out));
   return model;
 }
 
-std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json, DeviceKind) {
-  auto model = std::make_unique<LinearModel>();
-  model->standardize = Standardizer(json);
-  model->slope = json_vector(json, "slope", Features::RowsAtCompileTime);
+std::unique_ptr<FeatureRegressor> load_linear(const nlohmann::json& json, Eigen::Index features) {
+  auto model = std::make_unique<LinearFunction>();
+  model->standardize = Standardizer(json, features);
+  model->slope = json_vector(json, "slope", features);
   model->intercept = json_number(json, "intercept");
-  model->half_width = json_non_negative(json, "half_width");
   return model;
 }
 
 }  // namespace
 
-const RegressorKind linear_kind = {.name = "linear", .fit = fit_linear, .load = load_linear};
+const FeatureKind linear_function = {.name = "linear", .fit = fit_linear, .load = load_linear};
 
 }  // namespace perfpred

@@ -6,28 +6,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <random>
 
-#include "model/lognormal.h"
-#include "model/regressor_kind.h"
+#include "model/kinds/feature_regressor.h"
 #include "text/model_json.h"
 
 namespace perfpred {
 namespace {
 
-constexpr std::size_t min_rows = 10;
+constexpr Eigen::Index min_rows = 10;
 
-class TreesModel final : public RegressorModel {
+class TreesFunction final : public FeatureRegressor {
  public:
   Trees trees;
-  double half_width = 0;
 
-  using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph*) const override {
-    return quantiles_about(trees.log_time(features_of(workload)), half_width);
-  }
+  [[nodiscard]] double log_time(const Features& features) const override { return trees.log_time(features); }
 
   [[nodiscard]] nlohmann::json to_json() const override {
     std::vector<std::int32_t> features, next;
@@ -37,12 +31,11 @@ class TreesModel final : public RegressorModel {
       values.push_back(node.value);
       next.push_back(node.next);
     }
-    return {{"base", trees.base}, {"roots", trees.roots}, {"features", features},
-            {"values", values},   {"next", next},         {"half_width", half_width}};
+    return {{"base", trees.base}, {"roots", trees.roots}, {"features", features}, {"values", values}, {"next", next}};
   }
 };
 
-std::unique_ptr<RegressorModel> fit_trees(TreesKind kind, const TrainingTable& table) {
+std::unique_ptr<FeatureRegressor> fit_trees(TreesKind kind, const FeatureTask& task) {
   const TreesFitter fitter = trees_fitter();
   if (fitter == nullptr) {
     throw Error(
@@ -50,45 +43,44 @@ std::unique_ptr<RegressorModel> fit_trees(TreesKind kind, const TrainingTable& t
                     "(enable_xgboost())",
                     kind == TreesKind::forest ? "forest" : "boosting"));
   }
-  if (table.rows.size() < min_rows) {
-    throw InputError(fmt::format("{} rows are too few for trees: they need {}", table.rows.size(), min_rows));
-  }
+  const Eigen::Index n = task.features.rows();
+  if (n < min_rows) throw InputError(fmt::format("{} rows are too few for trees: they need {}", n, min_rows));
   constexpr std::size_t folds = 5;
   double fits = 0;
-  const auto grow = [&](const std::vector<AggregateRow>& rows) {
-    table.control.check();
-    table.control.report(fits++ / (folds + 1));
-    return fitter(kind, {feature_matrix(rows), feature_matrix(table.val), log_times(rows), log_times(table.val),
-                         table.seed, FitControl{table.control.stop, nullptr}});
+  const auto grow = [&](FeatureTask part) {
+    task.control.check();
+    task.control.report(fits++ / (folds + 1));
+    part.val_features = task.val_features;
+    part.val_log_times = task.val_log_times;
+    part.control.progress = nullptr;
+    return fitter(kind, part);
   };
-  auto model = std::make_unique<TreesModel>();
-  model->trees = grow(table.rows);
+  auto model = std::make_unique<TreesFunction>();
+  model->trees = grow(task);
   // The interval comes from the errors on rows that five more fits leave out.
-  std::vector<std::size_t> order(table.rows.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::mt19937_64 random(table.seed);
+  std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), Eigen::Index{0});
+  std::mt19937_64 random(task.seed);
   std::shuffle(order.begin(), order.end(), random);
   std::vector<double> residuals;
   for (std::size_t fold = 0; fold < folds; ++fold) {
-    std::vector<AggregateRow> in, out;
-    for (std::size_t i = 0; i < order.size(); ++i) (i % folds == fold ? out : in).push_back(table.rows[order[i]]);
-    const Trees part = grow(in);
-    for (const AggregateRow& row : out)
-      residuals.push_back(std::log(*row.avg_time_mean) - part.log_time(features_of(row.workload)));
+    std::vector<Eigen::Index> in, out;
+    for (std::size_t i = 0; i < order.size(); ++i) (i % folds == fold ? out : in).push_back(order[i]);
+    const Trees part = grow(task.rows(in));
+    for (const Eigen::Index row : out) {
+      residuals.push_back(task.log_times[row] - part.log_time(task.features.row(row).transpose()));
+    }
   }
   model->half_width = conformal_half_width(std::move(residuals));
   return model;
 }
 
-std::unique_ptr<RegressorModel> fit_forest(const TrainingTable& table) { return fit_trees(TreesKind::forest, table); }
-std::unique_ptr<RegressorModel> fit_boosting(const TrainingTable& table) {
-  return fit_trees(TreesKind::boosting, table);
-}
+std::unique_ptr<FeatureRegressor> fit_forest(const FeatureTask& task) { return fit_trees(TreesKind::forest, task); }
+std::unique_ptr<FeatureRegressor> fit_boosting(const FeatureTask& task) { return fit_trees(TreesKind::boosting, task); }
 
-std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json, DeviceKind) {
-  auto model = std::make_unique<TreesModel>();
+std::unique_ptr<FeatureRegressor> load_trees(const nlohmann::json& json, Eigen::Index columns) {
+  auto model = std::make_unique<TreesFunction>();
   model->trees.base = json_number(json, "base");
-  model->half_width = json_non_negative(json, "half_width");
   const std::vector<std::int32_t> features = json_integers(json, "features"), next = json_integers(json, "next");
   const auto count = static_cast<std::int32_t>(features.size());
   const Eigen::VectorXf values = json_vector(json, "values", count).cast<float>();
@@ -97,7 +89,7 @@ std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json, DeviceKin
     const auto at = static_cast<std::size_t>(i);
     const TreeNode node{features[at], values[i], next[at]};
     // Children come after their parent, so every walk ends.
-    if (node.feature >= 0 && (node.feature >= Features::RowsAtCompileTime || node.next <= i || node.next >= count - 1))
+    if (node.feature >= 0 && (node.feature >= columns || node.next <= i || node.next >= count - 1))
       refuse_field("next", "a list of trees");
     model->trees.nodes.push_back(node);
   }
@@ -111,7 +103,7 @@ std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json, DeviceKin
 }  // namespace
 
 double Trees::log_time(const Features& features) const {
-  const Eigen::Matrix<float, Features::RowsAtCompileTime, 1> x = features.cast<float>();
+  const Eigen::Matrix<float, Eigen::Dynamic, 1, 0, max_features, 1> x = features.cast<float>();
   double sum = base;
   for (std::int32_t at : roots) {
     while (nodes[static_cast<std::size_t>(at)].feature >= 0) {
@@ -123,8 +115,8 @@ double Trees::log_time(const Features& features) const {
   return sum;
 }
 
-const RegressorKind forest_kind = {.name = "forest", .fit = fit_forest, .load = load_trees};
-const RegressorKind boosting_kind = {
+const FeatureKind forest_function = {.name = "forest", .fit = fit_forest, .load = load_trees};
+const FeatureKind boosting_function = {
     .name = "boosting", .uses_validation = true, .fit = fit_boosting, .load = load_trees};
 
 }  // namespace perfpred

@@ -22,7 +22,9 @@ constexpr int max_epochs = 4000;
 constexpr int patience = 300;  // epochs without a better validation loss
 
 struct Layers {
-  torch::nn::Linear first{5, AnnNetwork::units};
+  explicit Layers(std::int64_t features) : first(features, AnnNetwork::units) {}
+
+  torch::nn::Linear first;
   torch::nn::Linear second{AnnNetwork::units, AnnNetwork::units};
   torch::nn::Linear last{AnnNetwork::units, 1};
 
@@ -79,7 +81,7 @@ AnnNetwork fit(const FeatureTask& task) {
   const at::Tensor x_val = to_tensor(task.val_features, network.standardize);
   const at::Tensor y_val = to_tensor(task.val_log_times, network.target_mean, network.target_scale);
 
-  Layers layers;
+  Layers layers(task.features.cols());
   torch::optim::Adam adam(layers.parameters(), torch::optim::AdamOptions(3e-3));
   double best = std::numeric_limits<double>::infinity();
   int best_epoch = 0;
@@ -100,6 +102,7 @@ AnnNetwork fit(const FeatureTask& task) {
       for (const at::Tensor& parameter : layers.parameters()) kept.push_back(parameter.detach().clone());
     }
   }
+  network.input_weights.resize(AnnNetwork::units, task.features.cols());
   copy_matrix(kept[0], network.input_weights);
   copy_matrix(kept[1], network.input_bias);
   copy_matrix(kept[2], network.hidden_weights);
