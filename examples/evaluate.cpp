@@ -13,6 +13,7 @@
 #include "evaluate/curve.h"
 #include "evaluate/protocol.h"
 #include "graphs_option.h"
+#include "layer_study_options.h"
 #include "metrics_output.h"
 #include "op_evaluation_output.h"
 #include "prior_option.h"
@@ -78,6 +79,7 @@ struct Options {
   std::vector<std::size_t> sizes = {10, 20, 40, 80};
   int subsets = 30;
   cli::OpEvaluationOptions ops;
+  cli::LayerStudyOption layers;
   cli::PriorOption prior;
   bool json = false;
   CLI::Option *seed_option, *sizes_option;
@@ -91,6 +93,7 @@ struct Options {
         program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
     program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
     ops.add_to(program, {model_option, rows_option});
+    layers.add_to(program, {model_option, rows_option});
     of_graphs = cli::add_graphs_options(program);
     program.add_option(
         "--protocol", protocol,
@@ -190,7 +193,7 @@ void show_protocol(const Options& given, Protocol protocol, const FitOptions& fi
 /// Fits a kind anew, by leaving rows out.
 void evaluate_kind(const Options& given) {
   if (given.runs_agg.empty())
-    throw InputError("give --model and --measured, or --runs-agg, --ops-dir or --steps-train");
+    throw InputError("give --model and --measured, or --runs-agg, --ops-dir, --steps-train or --layers");
   const auto protocol = enumerator_named<Protocol::lono>(given.protocol);
   if (given.protocol.empty()) throw InputError("--protocol is missing: kfold, loao, lodo, lowo, lono or curve");
   if (!protocol && given.protocol != "curve") {
@@ -223,7 +226,10 @@ int main(int argc, char** argv) {
   Options given(program);
   return program.run(argc, argv, [&] {
     cli::enable_kinds();
-    if (given.ops.given()) {
+    if (given.layers.given()) {
+      if (!given.protocol.empty() || !given.out.empty()) throw InputError("--layers goes without --protocol and --out");
+      given.layers.show(given.prior.device_file.catalogue(), given.folds.seed, given.json);
+    } else if (given.ops.given()) {
       evaluate_ops(given);
     } else if (!given.model_file.empty()) {
       evaluate_model(given);

@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "runs/run_log.h"
 #include "text/files.h"
+#include "tools/layer_report.h"
 #include "tools/plot.h"
 #include "tools/study_report.h"
 
@@ -15,7 +16,7 @@ int main(int argc, char** argv) {
   perfpred::cli::Program program(
       "plot", "Draws measurements, predictions and plans, through gnuplot, and writes a report of them.",
       "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv --out-dir plots");
-  std::string runs_agg, runs, predictions, sweep, pareto, out_dir = "plots";
+  std::string runs_agg, runs, predictions, sweep, pareto, layers, out_dir = "plots";
   std::vector<std::string> logs;
   bool json = false, report = false;
   program.add_option("--runs-agg", runs_agg, "runs_agg.csv: accuracy-time, throughput-batch, repeats");
@@ -24,13 +25,16 @@ int main(int argc, char** argv) {
   program.add_option("--log", logs, "Log of a run (may be repeated): loss and accuracy curves");
   program.add_option("--sweep", sweep, "predictions.csv of perfpred-predict --sweep: what if");
   program.add_option("--pareto", pareto, "JSON of perfpred-plan --pareto");
+  program.add_option("--layers", layers, "JSON of perfpred-evaluate --layers: errors by type, inputs and device");
   program.add_option("--out-dir", out_dir, "Where the pictures go")->capture_default_str();
   program.add_flag("--report", report, "Also write report.md: tables and text beside the pictures");
   const perfpred::cli::ChartOptions charts(program);
   program.add_flag("--json", json, "Print one JSON document");
   return program.run(argc, argv, [&] {
-    if (runs_agg.empty() && runs.empty() && predictions.empty() && logs.empty() && sweep.empty() && pareto.empty()) {
-      throw perfpred::InputError("nothing to plot: give --runs-agg, --runs, --predictions, --log, --sweep or --pareto");
+    if (runs_agg.empty() && runs.empty() && predictions.empty() && logs.empty() && sweep.empty() && pareto.empty() &&
+        layers.empty()) {
+      throw perfpred::InputError(
+          "nothing to plot: give --runs-agg, --runs, --predictions, --log, --sweep, --pareto or --layers");
     }
     using namespace perfpred;
     Plotter plotter(out_dir, charts.style());
@@ -41,6 +45,7 @@ int main(int argc, char** argv) {
     for (const std::string& log : logs) plotter.plot(log, [&] { plotter.log(read_run_log(log), log); });
     plotter.plot(sweep, [&] { plotter.sweep(study.sweep = read_predictions(sweep)); });
     plotter.plot(pareto, [&] { plotter.pareto(study.plan = read_plan_front(pareto)); });
+    plotter.plot(layers, [&] { plotter.charts(layer_charts(layers)); });
     std::vector<std::string> files = plotter.files();
     if (report) {
       files.push_back(out_dir + "/report.md");

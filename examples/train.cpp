@@ -14,6 +14,7 @@
 #include "enable_kinds.h"
 #include "evaluate/fit_report.h"
 #include "graphs_option.h"
+#include "layer_study_options.h"
 #include "metrics_output.h"
 #include "optime/layers/layer_rows.h"
 #include "prior_option.h"
@@ -72,7 +73,9 @@ struct Options {
   explicit Options(cli::Program& program) {
     program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate");
     CLI::Option* kind =
-        program.add_option("--kind", fit.kind, "hybrid, linear, ann, forest or boosting; ops: of operators")
+        program
+            .add_option("--kind", fit.kind,
+                        "hybrid, linear, ann, forest or boosting; ops: of operators; layers: of single layers")
             ->capture_default_str();
     CLI::Option* split = program.add_option("--split", split_file, "table that says which row is train, val or test");
     CLI::Option* test = program.add_option("--test-fraction", test_fraction, "rows kept for the test")
@@ -90,7 +93,8 @@ struct Options {
                               "kind ops: tables of measured training steps or runs_agg.csv, in addition; joined by "
                               "commas")
                   ->delimiter(','),
-              program.add_option("--layers", layers, "kind ops: table of measured layers, from perfpred-bench-layers")};
+              program.add_option("--layers", layers,
+                                 "kinds ops and layers: table of measured layers, from perfpred-bench-layers")};
     const std::vector<CLI::Option*> prior_options = prior.add_to(program);
     of_regressors = {split, test, val, seed, features, prior_options[0]};
     of_layers = {prior_options[1]};
@@ -140,6 +144,33 @@ void train_ops(const Options& given) {
     return;
   }
   fmt::print("fitted in {:.3f} s\n", fit_sec);
+}
+
+/// Chooses a kind of regression for each type of measured layer.
+void train_layers(const Options& given) {
+  if (!given.runs_agg.empty() || !given.ops_dir.empty() || !given.steps.empty()) {
+    throw InputError("--kind layers goes with --layers only");
+  }
+  if (given.layers.empty()) throw InputError("--layers is missing");
+  const DeviceCatalogue devices = given.prior.device_file.catalogue();
+  if (!given.features_out.empty()) write_layer_features(given.features_out, read_layer_rows(given.layers), devices);
+  const auto start = std::chrono::steady_clock::now();
+  LayerStudyOptions options;
+  options.seed = given.fit.seed;
+  options.test_fraction = given.test_fraction;
+  options.ablation = options.devices = false;
+  const LayerStudy study = cli::study_of({given.layers}, devices, options);
+  const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!given.out.empty()) study.models.save(given.out);
+  for (const std::string& note : study.notes) fmt::print(stderr, "perfpred-train: {}\n", note);
+  if (!given.json) {
+    fmt::print("{}fitted in {:.3f} s\n", layer_study_text(study), fit_sec);
+    return;
+  }
+  nlohmann::json document = to_json(study);
+  document["kind"] = "layers";
+  document["fit_sec"] = fit_sec;
+  fmt::print("{}\n", document.dump(2));
 }
 
 /// Says what the errors below rest on.
@@ -221,6 +252,8 @@ int main(int argc, char** argv) {
     cli::enable_kinds();
     if (given.fit.kind == "ops") {
       train_ops(given);
+    } else if (given.fit.kind == "layers") {
+      train_layers(given);
     } else {
       train_regressor(given);
     }

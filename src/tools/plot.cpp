@@ -374,6 +374,10 @@ void Plotter::pareto(const PlanFront& plan) {
   draw_as(chart, "pareto");
 }
 
+void Plotter::charts(std::span<const std::pair<std::string, Chart>> named) {
+  for (const auto& [name, chart] : named) draw_as(chart, name);
+}
+
 void Plotter::plot(const std::string& file, const std::function<void()>& draw) {
   if (file.empty()) return;
   try {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runs/run_log.h"
@@ -67,6 +68,9 @@ class Plotter {
 
   /// `pareto`: the Pareto front and the planned runs. @throws NoPlot if there is no front
   void pareto(const PlanFront& plan);
+
+  /// Draws these, each under its name.
+  void charts(std::span<const std::pair<std::string, Chart>> named);
 
   /// Calls `draw`, which plots what is in `file`; nothing if no file is named. A NoPlot becomes a line of left_out().
   void plot(const std::string& file, const std::function<void()>& draw);

@@ -64,7 +64,13 @@ Standardizer::Standardizer(const nlohmann::json& model, Eigen::Index features)
 
 FeatureTask FeatureTask::rows(std::span<const Eigen::Index> which) const {
   const std::vector<Eigen::Index> index(which.begin(), which.end());
-  return {features(index, Eigen::all), Eigen::MatrixXd(0, features.cols()), log_times(index), {}, seed, control};
+  return {features(index, Eigen::all),
+          Eigen::MatrixXd(0, features.cols()),
+          log_times(index),
+          {},
+          seed,
+          control,
+          wants_interval};
 }
 
 }  // namespace perfpred

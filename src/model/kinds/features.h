@@ -31,6 +31,7 @@ struct FeatureTask {
   Eigen::VectorXd log_times, val_log_times;
   std::uint64_t seed = 0;
   FitControl control = {};
+  bool wants_interval = true;  ///< otherwise the half width may stay 0, which saves fits
 
   /// Some of the rows, in this order, without a validation part.
   [[nodiscard]] FeatureTask rows(std::span<const Eigen::Index> which) const;
