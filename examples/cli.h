@@ -17,9 +17,10 @@
 #include <map>
 #include <new>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
+
+#include "text/files.h"
 
 namespace perfpred::cli {
 
@@ -168,9 +169,7 @@ class Program : public CLI::App {
     std::vector<std::string> paths;
     if (const CLI::Option* option = get_option_no_throw(name); option != nullptr) {
       for (const std::string& path : option->results()) {
-        std::error_code error;  // as of /dev/stdout that is a pipe
-        const auto canonical = std::filesystem::weakly_canonical(path, error);
-        paths.push_back(error ? path : canonical.string());
+        paths.push_back(file_behind(path));
       }
     }
     return paths;

@@ -27,12 +27,11 @@ int main(int argc, char** argv) {
   cli::add_graphs_options(program);
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
-    TimeRegressor model = TimeRegressor::load(model_file, device_file.catalogue());
     const std::vector<Run> runs = read_runs(runs_file);
     if (runs.empty()) throw InputError(runs_file + ": holds no run");
-    const std::vector<RejectedRun> rejected = model.observe(runs);
+    const std::vector<RejectedRun> rejected =
+        TimeRegressor::observe_in_file(model_file, runs, out, device_file.catalogue());
     const std::size_t observed = runs.size() - rejected.size();
-    model.save(out);
     if (json) {
       const nlohmann::json document = {{"observed", observed}, {"set_aside", cli::to_json(rejected)}};
       fmt::print("{}\n", document.dump(2));

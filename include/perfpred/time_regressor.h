@@ -112,6 +112,14 @@ class PERFPRED_API TimeRegressor {
   /// @throws InputError if the kind cannot learn from runs
   std::vector<RejectedRun> observe(std::span<const Run> runs);
 
+  /// Corrects a model file: load(), observe() and save(). Processes that correct one file at the same time wait for
+  /// each other, so that none loses what another has observed.
+  /// @param out  of the corrected model, may be the same file
+  /// @returns the rejected runs
+  /// @throws as load(), observe() and save()
+  static std::vector<RejectedRun> observe_in_file(const std::string& path, std::span<const Run> runs,
+                                                  const std::string& out, const DeviceCatalogue& devices = {});
+
   void save(const std::string& path) const;  ///< @throws Error if the file cannot be written
 
   [[nodiscard]] const std::string& kind() const;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 #include <variant>
@@ -425,6 +426,16 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
   const Observation observation(*next, runs, impl_->devices);
   if (observation.changed()) impl_->state.replace(std::move(next));
   return observation.rejected();
+}
+
+std::vector<RejectedRun> TimeRegressor::observe_in_file(const std::string& path, std::span<const Run> runs,
+                                                        const std::string& out, const DeviceCatalogue& devices) {
+  std::optional<FileLock> alone;
+  if (file_behind(out) == file_behind(path)) alone.emplace(path);
+  TimeRegressor model = load(path, devices);
+  std::vector<RejectedRun> rejected = model.observe(runs);
+  model.save(out);
+  return rejected;
 }
 
 void TimeRegressor::save(const std::string& path) const {

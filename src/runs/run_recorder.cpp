@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <perfpred/error.h>
 #include <perfpred/run_recorder.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,28 +68,15 @@ class LockedFile {
     throw Error(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
   }
 
-  /// Opens the file and locks it, again if another process replaced the file before the lock was held.
   void open() {
-    while (true) {
-      struct stat status {};
-      const bool special = ::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
-      fd_ = ::open(path_.c_str(), special ? O_WRONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-      if (fd_ < 0) throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
-      regular_ = !special;
-      if (special) return;
-      while (::flock(fd_, LOCK_EX) != 0) {
-        if (errno == EINTR) continue;
-        const int error = errno;
-        ::close(std::exchange(fd_, -1));
-        throw Error(fmt::format("{}: cannot be locked: {}", path_, std::strerror(error)));
-      }
-      struct stat locked {};
-      if (::fstat(fd_, &locked) == 0 && ::stat(path_.c_str(), &status) == 0 && locked.st_ino == status.st_ino &&
-          locked.st_dev == status.st_dev) {
-        return;
-      }
-      ::close(fd_);
+    struct stat status {};
+    regular_ = ::stat(path_.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
+    if (regular_) {
+      fd_ = open_locked(path_, O_RDWR | O_CREAT | O_APPEND);
+      return;
     }
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
   }
 
   [[nodiscard]] std::size_t size() const {

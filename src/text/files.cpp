@@ -5,16 +5,20 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace perfpred {
@@ -22,26 +26,81 @@ namespace {
 
 constexpr std::size_t buffer_bytes = 1 << 20;
 
-/// A link is followed, so that what it points to is replaced and not the link.
-std::string link_target(const std::string& path) {
-  std::error_code error;
-  const auto target = std::filesystem::canonical(path, error);
-  return error ? path : target.string();
-}
-
 [[noreturn]] void fail(const std::string& path) {
   throw Error(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
 }
 
-/// Opens a new file beside `path`, with the permissions that open() gives it; `name` becomes its name.
+/// Waits for the lock of an open file. @returns false, with errno, if it has none, as on some network file systems
+bool lock(int fd) {
+  while (::flock(fd, LOCK_EX) != 0) {
+    if (errno != EINTR) return false;
+  }
+  return true;
+}
+
+/// Whether the name still means the open file.
+bool has_name(int fd, const std::string& name) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(fd, &opened) == 0 && ::stat(name.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
+}
+
+/// Opens a new file beside `path`, with the permissions that open() gives it, and locks it: the lock says that its
+/// writer lives. `name` becomes its name.
 /// @returns -1, with errno, if that fails
 int open_beside(const std::string& path, std::string& name) {
   static std::atomic<unsigned> counter{0};
   while (true) {
     name = fmt::format("{}.{}-{}.tmp", path, ::getpid(), counter++);
     const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
+    if (fd < 0 && errno != EEXIST) return fd;
+    if (fd < 0) continue;
+    if (!lock(fd) || has_name(fd, name)) return fd;
+    ::close(fd);  // it was taken for one that a killed writer left
   }
+}
+
+/// The process that made a file of open_beside(), from what follows the path in its name: `.PID-N.tmp`.
+std::optional<pid_t> writer_of(std::string_view rest) {
+  constexpr std::string_view end = ".tmp";
+  if (!rest.starts_with('.') || !rest.ends_with(end)) return std::nullopt;
+  rest = rest.substr(1, rest.size() - 1 - std::min(end.size(), rest.size() - 1));
+  std::array<unsigned, 2> numbers{};
+  for (unsigned& number : numbers) {
+    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (error != std::errc()) return std::nullopt;
+    rest.remove_prefix(static_cast<std::size_t>(stop - rest.data()));
+    if (&number == &numbers[0] && !rest.starts_with('-')) return std::nullopt;
+    if (&number == &numbers[0]) rest.remove_prefix(1);
+  }
+  if (!rest.empty() || numbers[0] == 0) return std::nullopt;
+  return static_cast<pid_t>(numbers[0]);
+}
+
+/// Removes what killed writers of this file left beside it. A process that writes one lives here, or, in another
+/// container or on another machine, holds its lock.
+void remove_leftovers(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const std::string name = whole.filename().string();
+  std::error_code unreadable;  // a folder that may be written and not be read: what is there stays
+  for (const auto& entry : std::filesystem::directory_iterator(whole.parent_path(), unreadable)) {
+    const std::string other = entry.path().filename().string();
+    if (!other.starts_with(name)) continue;
+    const auto writer = writer_of(std::string_view(other).substr(name.size()));
+    if (!writer || ::kill(*writer, 0) == 0 || errno != ESRCH) continue;
+    const int fd = ::open(entry.path().c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && has_name(fd, entry.path().string())) ::unlink(entry.path().c_str());
+    ::close(fd);
+  }
+}
+
+/// Whether the file may be replaced. A file without any permission to write is meant to stay, also for root.
+bool may_be_written(const std::string& path, const struct stat& status) {
+  if ((status.st_mode & 0222U) != 0 && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return true;
+  errno = EACCES;
+  return false;
 }
 
 /// The number of an open file that the system has a name for, or -1. Opening the name anew would write from the start
@@ -61,6 +120,19 @@ int descriptor_named(std::string_view path) {
 
 }  // namespace
 
+std::string file_behind(const std::string& path) {
+  constexpr int max_links = 40;  // that Linux follows
+  std::error_code error;         // of a name that cannot be looked up: whoever opens it says why
+  std::filesystem::path file = std::filesystem::absolute(path, error);
+  if (error) return path;
+  for (int links = 0; std::filesystem::is_symlink(file, error); ++links) {
+    if (links == max_links) throw InputError(fmt::format("{}: {}", path, std::strerror(ELOOP)));
+    file = file.parent_path() / std::filesystem::read_symlink(file, error);
+  }
+  const auto whole = std::filesystem::weakly_canonical(file, error);
+  return error ? file.string() : whole.string();
+}
+
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   struct stat status {};
   const bool exists = ::stat(path_.c_str(), &status) == 0;
@@ -70,9 +142,10 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     fd_ = ::fcntl(number, F_DUPFD_CLOEXEC, 0);
   } else if (exists && !S_ISREG(status.st_mode)) {
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
-  } else {
-    path_ = link_target(path_);
-    fd_ = open_beside(path_, temporary_);
+  } else if (!exists || may_be_written(path_, status)) {
+    target_ = file_behind(path_);
+    remove_leftovers(target_);
+    fd_ = open_beside(target_, temporary_);
     if (fd_ >= 0 && exists) ::fchmod(fd_, status.st_mode & 07777U);
   }
   if (fd_ < 0) throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
@@ -102,7 +175,7 @@ void AtomicFile::commit() {
   flush();
   if (!temporary_.empty()) {
     synchronise(fd_, path_);
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_);
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(path_);
   }
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0) fail(path_);
@@ -129,6 +202,29 @@ void read_at(int fd, std::size_t offset, std::size_t size, std::string& to, cons
     offset += static_cast<std::size_t>(got);
   }
   to.resize(filled);
+}
+
+int open_locked(const std::string& path, int flags) {
+  while (true) {
+    const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    if (fd < 0) throw InputError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+    if (!lock(fd)) {
+      const int error = errno;
+      ::close(fd);
+      throw Error(fmt::format("{}: cannot be locked: {}", path, std::strerror(error)));
+    }
+    if (has_name(fd, path)) return fd;
+    ::close(fd);
+  }
+}
+
+FileLock::FileLock(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) fd_ = open_locked(path, O_RDWR);
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void synchronise(int fd, const std::string& path) {

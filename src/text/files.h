@@ -7,11 +7,16 @@
 
 namespace perfpred {
 
-/// An output file that appears whole or not at all: written beside its name, synchronised, renamed by commit(). A name
-/// that exists and is not a regular file (a pipe, /dev/stdout) is written directly.
+/// The one name of the file that a path leads to, which need not exist: absolute, links followed.
+/// @throws InputError for a loop of links
+[[nodiscard]] std::string file_behind(const std::string& path);
+
+/// An output file that appears whole or not at all: written beside its name as `NAME.PID-N.tmp`, synchronised, renamed
+/// by commit(). A link stays, and the file that it leads to is replaced. What writers of this name left that were
+/// killed is removed. A name that exists and is not a regular file (a pipe, /dev/stdout) is written directly.
 class AtomicFile {
  public:
-  /// @throws InputError if no file can be made there
+  /// @throws InputError if no file can be made there, or if there is one that may not be written
   explicit AtomicFile(std::string path);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -23,7 +28,8 @@ class AtomicFile {
  private:
   void flush();
 
-  std::string path_;
+  std::string path_;       // as it was given
+  std::string target_;     // what commit() replaces
   std::string temporary_;  // empty when written directly
   std::string buffer_;
   int fd_ = -1;
@@ -38,6 +44,25 @@ void write_all(int fd, std::string_view text, const std::string& path);
 /// @param path  names the file in the message
 /// @throws InputError if it cannot be read
 void read_at(int fd, std::size_t offset, std::size_t size, std::string& to, const std::string& path);
+
+/// Opens a file and waits until nobody else holds its lock (flock), which goes when the file is closed: the file that
+/// has this name once the lock is held, not one that was replaced meanwhile.
+/// @param flags  of open(), O_CLOEXEC apart
+/// @returns the open file
+/// @throws InputError if it cannot be opened, Error if it cannot be locked
+[[nodiscard]] int open_locked(const std::string& path, int flags);
+
+/// Keeps others from correcting a file while it is read, changed and replaced: open_locked() of a regular file.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path);  ///< @throws as open_locked(), for a file that may not be written, too
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  ~FileLock();
+
+ private:
+  int fd_ = -1;
+};
 
 /// Waits until the disk has what was written to an open file. @throws Error, which names `path`, if it refuses
 void synchronise(int fd, const std::string& path);

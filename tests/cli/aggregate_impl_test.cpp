@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -83,6 +84,18 @@ TEST(AggregateProgram, JsonIsOneDocumentAndFilesAreWritten) {
   ASSERT_TRUE(rejected.next());
   EXPECT_EQ(rejected.text(key), Workload::cifar_cnn(2, 16, 128).key());
   EXPECT_EQ(rejected.positive(sec), 1.5);
+}
+
+TEST(AggregateProgram, OneOutputIsOneHoweverItsNewNameIsSpelled) {
+  const TemporaryFolder folder;
+  const std::string runs = folder.write("runs.csv", good_runs());
+  std::filesystem::create_symlink("o", folder.file("link"));
+  for (const std::string& same : {std::string("./o"), folder.file("o"), std::string("link")}) {
+    const std::string command = "cd " + folder.path() + " && exec " + testing::program("aggregate") +
+                                " --runs runs.csv --out o --rejected " + same;
+    expect_refusal(spawn({"/bin/sh", "-c", command}), 2, "--out and --rejected are the same file");
+  }
+  EXPECT_EQ(folder.entries(), 2U);
 }
 
 TEST(AggregateProgram, PartialAggregatesMergeToTheWhole) {

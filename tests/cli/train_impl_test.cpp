@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-train and perfpred-observe as a user runs them.
 #include <perfpred/aggregator.h>
+#include <perfpred/time_regressor.h>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../made_up_rows.h"
@@ -104,6 +107,27 @@ TEST_F(Train, ARunObservedTwiceIsReported) {
   const Finished nothing = observe("");
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_EQ(nothing.err, "perfpred-observe: " + folder_.file("runs.csv") + ": holds no run\n");
+}
+
+TEST_F(Train, EightThatObserveAtOnceLoseNoRun) {
+  constexpr int processes = 8;
+  const std::string model = folder_.file("model.json");
+  ASSERT_EQ(train({"--runs-agg", table(made_up_rows()), "--out", model}).exit_code, 0);
+  std::vector<std::thread> observers;
+  for (int i = 0; i < processes; ++i) {
+    const Workload workload = run_of(Workload::cifar_cnn(4, 64, 700 + i), 1).workload;
+    const std::string runs =
+        folder_.write(fmt::format("runs{}.csv", i),
+                      csv_line(run_columns()) + csv_line(run_fields(run_of(workload, made_up_time(workload, 0)))));
+    observers.emplace_back([=] {
+      const Finished one = spawn({program("observe"), "--model", model, "--runs", runs, "--out", model});
+      EXPECT_EQ(one.out, "1 runs observed, 0 rejected\n") << one.err;
+    });
+  }
+  for (std::thread& observer : observers) observer.join();
+  const TimeRegressor all = TimeRegressor::load(model);
+  for (int i = 0; i < processes; ++i)
+    EXPECT_TRUE(all.was_fitted_on(run_of(Workload::cifar_cnn(4, 64, 700 + i), 1).workload)) << i;
 }
 
 TEST_F(Train, RunsOnADeviceOfYourOwnAreObservedWithItsFile) {
