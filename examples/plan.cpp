@@ -124,6 +124,7 @@ void print_json(const RunPlan& plan, const PlanRequest& request, const Output& o
                    {"marginal", json::array()},
                    {"missed", json::array()},
                    {"pareto", json::array()},
+                   {"left_out", json::array()},
                    {"price", or_null(output.price(plan))}};
   for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
   for (const LargerBudget& more : plan.marginal) {
@@ -143,6 +144,9 @@ void print_json(const RunPlan& plan, const PlanRequest& request, const Output& o
     row.erase("start_sec");
     document["pareto"].push_back(row);
   }
+  for (const RowLeftOut& row : plan.left_out) {
+    document["left_out"].push_back({{"key", row.key}, {"reason", row.reason}});
+  }
   std::printf("%s\n", document.dump(2).c_str());
 }
 
@@ -157,6 +161,10 @@ void print_text(const RunPlan& plan, const PlanRequest& request, const Output& o
   if (price) std::printf("price %.2f\n", *price);
   print_rows(plan.runs, true);
   print_out_of_domain(plan.runs);
+  if (const std::size_t rows = plan.left_out.size(); rows > 0) {
+    std::printf("%zu row%s cannot be predicted and %s left out; the first, %s: %s\n", rows, rows > 1 ? "s" : "",
+                rows > 1 ? "are" : "is", plan.left_out[0].key.c_str(), plan.left_out[0].reason.c_str());
+  }
   if (!plan.missed.empty()) {
     std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
     for (const PlannedRun& missed : plan.missed) {

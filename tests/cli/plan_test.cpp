@@ -207,6 +207,26 @@ TEST_F(PlanProgram, TakesBudgetsAsClustersWriteThem) {
                  "price_per_hour 1e+308 is too much");
 }
 
+TEST_F(PlanProgram, ARowThatCannotBePredictedIsNamed) {
+  const auto rows = [](const std::string& first, const std::string& second) {
+    return std::string(
+               "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,"
+               "acc_mean,acc_std,device,precision\n") +
+           "2,16,32,1000,1,100,1.0,0,500,0,0.5,0," + first + ",fp32\n2,16,64,1000,1,100,1.0,0,500,0,0.6,0," + second +
+           ",fp32\n";
+  };
+  const std::vector<std::string> predicted = {"--budget-sec", "9:00:00", "--epochs", "1", "--time-source", "predicted"};
+  const json plan = run_json(predicted, rows("T4", "Mine"));
+  EXPECT_EQ(plan["candidates"], 1);
+  ASSERT_EQ(plan["left_out"].size(), 1U);
+  EXPECT_NE(plan["left_out"][0]["key"].get<std::string>().find("batch_size=64"), std::string::npos) << plan;
+  EXPECT_EQ(plan["left_out"][0]["reason"].get<std::string>().rfind("device \"Mine\" is not known", 0), 0U) << plan;
+  const Finished text = run(predicted, rows("T4", "Mine"));
+  EXPECT_NE(text.out.find("1 row cannot be predicted and is left out"), std::string::npos) << text.out;
+  EXPECT_TRUE(run_json(predicted, rows("T4", "L4"))["left_out"].empty());
+  expect_refusal(run(predicted, rows("Yours", "Mine")), 2, "device \"Yours\" is not known");
+}
+
 TEST_F(PlanProgram, TellsALimitFromACoverThatCannotBe) {
   // Every run must be made, and only an exact partition of their times fits: there is one, but no search finds it at
   // once.
