@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "text/files.h"
+#include "text/parse.h"
 
 namespace perfpred::cli {
 
@@ -39,6 +40,15 @@ inline CLI::Validator positive() {
 }
 inline CLI::Validator not_negative() {
   return number_where("a number >= 0", [](double x) { return x >= 0; });
+}
+
+/// Lets an option of a number take a time as parse_seconds() does.
+inline CLI::Option* takes_seconds(CLI::Option* option) {
+  const auto to_seconds = [name = option->get_name()](std::string& text) {
+    text = number_text(parse_seconds(text, {{}, 0, name}));
+    return std::string();
+  };
+  return option->transform(CLI::Validator(to_seconds, ""));
 }
 
 /// Refuses options that have no effect, and says what they are for.

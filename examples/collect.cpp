@@ -121,7 +121,8 @@ struct Request {
     program.add_option("--data", options.data, "folder of CIFAR-10 binary files (default: generated images)");
     program.add_option("--env", options.env, "a tag for the rows");
     program.add_option("--seed", options.seed, "of data, weights and the order of the sweep (default 0)");
-    program.add_option("--time-limit-sec", options.time_limit_sec, "begin no run that would probably end later");
+    cli::takes_seconds(
+        program.add_option("--time-limit-sec", options.time_limit_sec, "begin no run that would probably end later"));
     program.add_option("--out", options.runs_csv, "rows are appended here (default runs.csv)");
     program.lets_overwrite("--configs", "--out");
     program.add_option("--log-dir", options.log_dir, "folder of the runs' logs (default logs)");

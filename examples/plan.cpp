@@ -95,7 +95,8 @@ void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
 /// What the options say about the answer, beside the request.
 struct Output {
   std::string value_of = "acc";
-  std::int64_t budget_sec = 0;  // of each device
+  double given_sec = 0;         // of each device
+  std::int64_t budget_sec = 0;  // costs are whole seconds: so much of it counts
   std::optional<double> price_per_hour;
   bool pareto = false;
   bool as_json = false;
@@ -103,7 +104,9 @@ struct Output {
 
   [[nodiscard]] std::optional<double> price(const RunPlan& plan) const {
     if (!price_per_hour) return std::nullopt;
-    return *price_per_hour * static_cast<double>(plan.cost_sec) / 3600;
+    const double price = *price_per_hour * static_cast<double>(plan.cost_sec) / 3600;
+    if (!std::isfinite(price)) throw InputError(fmt::format("price_per_hour {} is too much", *price_per_hour));
+    return price;
   }
 };
 
@@ -121,6 +124,7 @@ void print_json(const RunPlan& plan, const PlanRequest& request, const Output& o
                    {"marginal", json::array()},
                    {"missed", json::array()},
                    {"pareto", json::array()},
+                   {"left_out", json::array()},
                    {"price", or_null(output.price(plan))}};
   for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
   for (const LargerBudget& more : plan.marginal) {
@@ -140,19 +144,27 @@ void print_json(const RunPlan& plan, const PlanRequest& request, const Output& o
     row.erase("start_sec");
     document["pareto"].push_back(row);
   }
+  for (const RowLeftOut& row : plan.left_out) {
+    document["left_out"].push_back({{"key", row.key}, {"reason", row.reason}});
+  }
   std::printf("%s\n", document.dump(2).c_str());
 }
 
 void print_text(const RunPlan& plan, const PlanRequest& request, const Output& output) {
+  const auto price = output.price(plan);
   const std::size_t n = request.devices.size();
   const std::string proof =
       plan.status == PlanStatus::optimal ? "optimal" : "at most " + rounded_up(plan.upper_bound) + " is possible";
   std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
               static_cast<long long>(plan.cost_sec), n > 1 ? (std::to_string(n) + " x ").c_str() : "",
               static_cast<long long>(output.budget_sec), plan.value, proof.c_str());
-  if (const auto price = output.price(plan)) std::printf("price %.2f\n", *price);
+  if (price) std::printf("price %.2f\n", *price);
   print_rows(plan.runs, true);
   print_out_of_domain(plan.runs);
+  if (const std::size_t rows = plan.left_out.size(); rows > 0) {
+    std::printf("%zu row%s cannot be predicted and %s left out; the first, %s: %s\n", rows, rows > 1 ? "s" : "",
+                rows > 1 ? "are" : "is", plan.left_out[0].key.c_str(), plan.left_out[0].reason.c_str());
+  }
   if (!plan.missed.empty()) {
     std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
     for (const PlannedRun& missed : plan.missed) {
@@ -208,7 +220,9 @@ int main(int argc, char** argv) {
                                                            {"cover-depth", PlanObjective::cover_depth},
                                                            {"cover-architecture", PlanObjective::cover_architecture}};
   program.add_option("--runs-agg", table, "Measured rows: a runs_agg.csv")->required();
-  program.add_option("--budget-sec", output.budget_sec, "Seconds that the plan may take on each device")->required();
+  cli::takes_seconds(program.add_option("--budget-sec", output.given_sec,
+                                        "Time that the plan may take on each device: 3600, 1e4, 2:00:00, 1-12:00:00"))
+      ->required();
   program.add_option("--epochs", request.epochs, "Epochs of each run")->required();
   program.add_option("--min-acc", request.min_acc, "Leave out runs that are less accurate (a fraction)");
   program.add_option("--value", output.value_of, "What a run is worth: acc or thr")
@@ -234,7 +248,8 @@ int main(int argc, char** argv) {
   device_file.add_to(program);
   program.add_option("--price-per-hour", output.price_per_hour, "Of one device, in any currency")
       ->check(cli::not_negative());
-  program.add_option("--time-limit-sec", request.limits.time_sec, "Stop with the best plan so far and an upper bound");
+  cli::takes_seconds(program.add_option("--time-limit-sec", request.limits.time_sec,
+                                        "Stop with the best plan so far and an upper bound"));
   program.add_flag("--pareto", output.pareto, "Also the runs that no cheaper run equals in value");
   program.add_option("--out", output.plan_file, "Write the plan as CSV");
   const std::vector<CLI::Option*> graphs_options = cli::add_graphs_options(program);
@@ -247,6 +262,7 @@ int main(int argc, char** argv) {
     request.catalogue = device_file.catalogue();
     request.value = output.value_of == "acc" ? PlanValue::accuracy : PlanValue::throughput;
     request.objective = objectives.at(objective);
+    output.budget_sec = static_cast<std::int64_t>(output.given_sec);
     request.devices.assign(devices.empty() ? gpus : devices.size(), {"", output.budget_sec});
     for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
     const bool predicted = time_source == "predicted";

@@ -164,7 +164,8 @@ struct Options {
             ->capture_default_str()
             ->check(cli::not_negative()),
         program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(cli::not_negative()),
-        program.add_option("--budget-sec", terms.budget_sec, "seconds; the epochs that fit are shown")
+        cli::takes_seconds(
+            program.add_option("--budget-sec", terms.budget_sec, "seconds or 12:00:00; the epochs that fit are shown"))
             ->check(cli::positive())};
     CLI::Option* json_option = program.add_flag("--json", json, "one JSON document on stdout");
     CLI::Option* sweep_option =

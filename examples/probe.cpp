@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   bool json = false;
   program.add_option("--model", model, "op model that learns the device (default: the standard model)");
   program.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
-  program.add_option("--budget-sec", options.budget_sec, "seconds that the measurements may take")
+  cli::takes_seconds(program.add_option("--budget-sec", options.budget_sec, "time that the measurements may take"))
       ->capture_default_str()
       ->check(cli::positive());
   program.add_option("--network", networks, "whose layers are measured, joined by commas")

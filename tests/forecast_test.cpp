@@ -51,6 +51,13 @@ TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
   terms.epochs = 1e308;
   EXPECT_EQ(testing::refusal([&] { (void)forecast(TimeRegressor::standard(), job, terms); }),
             "epochs 1e+308 are too many");
+  terms = {.price_per_hour = 1e308};
+  EXPECT_EQ(testing::refusal([&] { (void)forecast(TimeRegressor::standard(), job, terms); }),
+            "price_per_hour 1e+308 is too much");
+  job.train_images = 1;  // an epoch takes less than a second
+  terms = {.budget_sec = 1e308};
+  EXPECT_EQ(testing::refusal([&] { (void)forecast(TimeRegressor::standard(), job, terms); }),
+            "budget_sec 1e+308 is too much");
 }
 
 /// ResNet-50 on a T4 by the standard model.

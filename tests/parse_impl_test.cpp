@@ -35,6 +35,31 @@ TEST(Parse, WholeNumbersOnly) {
   }
 }
 
+TEST(Parse, TimesAreSecondsOrClusterTime) {
+  struct Case {
+    const char* text;
+    double seconds;
+  };
+  for (const auto& [text, seconds] :
+       {Case{"3600", 3600}, Case{"0", 0}, Case{"10.5", 10.5}, Case{"3600.0", 3600}, Case{"1e4", 10'000},
+        Case{" 0.25 ", 0.25}, Case{"2:00:00", 7200}, Case{"00:01:30", 90}, Case{"100:00:00", 360'000},
+        Case{"1-00:00:00", 86'400}, Case{"7-23:59:59", 691'199}, Case{"4611686018427387904", 0x1p62}}) {
+    EXPECT_EQ(parse_seconds(text, {}), seconds) << text;
+  }
+  for (const char* text : {"",           "-1",          "nan",       "inf",        "1e308",   "9223372036854775808",
+                           "abc",        "010",         "0x10",      "1:30",       "1:60:00", "1:00:60",
+                           "1:0:00",     "1:00:0",      "::",        ":00:00",     "1::00",   "-1:00:00",
+                           "1-24:00:00", "1-2-3:00:00", "1:00:00.5", "1:00:00:00", "1-00",    "1:-1:00",
+                           "1.5:0:0",    "1:00:00 h",   "1 h"}) {
+    EXPECT_THROW((void)parse_seconds(text, {}), InputError) << text;
+  }
+  EXPECT_THAT(
+      [] {
+        (void)parse_seconds("1h", {{}, 0, "--budget-sec"});
+      },
+      ThrowsMessage<InputError>("--budget-sec \"1h\" is not a time in seconds, HH:MM:SS or D-HH:MM:SS"));
+}
+
 TEST(Parse, Utf8IsWhatTheStandardCallsWellFormed) {
   // Of three bytes: 128 characters take one, 1920 take two, 61440 (surrogates are none) take three.
   std::size_t well_formed = 0;

@@ -62,6 +62,12 @@ struct LargerBudget {
   double value_per_minute = 0;  ///< value gained for each extra minute
 };
 
+/// A row that cannot be predicted.
+struct RowLeftOut {
+  std::string key;  ///< of its workload
+  std::string reason;
+};
+
 /// Which runs to do, where and when, and what lies near that plan.
 struct RunPlan {
   PlanStatus status = PlanStatus::unknown;
@@ -76,6 +82,7 @@ struct RunPlan {
   /// The Pareto front: candidates for which no other costs as little and is worth as much. Cheapest first, whatever
   /// the budget.
   std::vector<PlannedRun> pareto;
+  std::vector<RowLeftOut> left_out;  ///< rows that the model cannot predict on every device of the request
 };
 
 /// The best set of runs for the budgets, assigned to devices, with start times. Times are measured: rows without one
@@ -86,11 +93,11 @@ struct RunPlan {
 ///                    Error, naming the best accuracy, if no row reaches min_acc
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request);
 
-/// The same by a model's median times, whether the rows have times or not; every run may go to every device. A
-/// throughput is that of the median. With a confidence, the joint distribution of the times counts, the noise of single
-/// runs and the chance of disturbed ones included.
-/// @throws as above, and as TimeRegressor::predict; InputError if a device is neither in the rows, nor in the model,
-///         nor in the catalogue
+/// The same by a model's median times, whether the rows have times or not; every run may go to every device. A row that
+/// cannot be predicted is left out. A throughput is that of the median. With a confidence, the joint distribution of
+/// the times counts, the noise of single runs and the chance of disturbed ones included.
+/// @throws as above; as TimeRegressor::predict if no row can be predicted; InputError if a device is neither in the
+///         rows, nor in the model, nor in the catalogue
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request,
                                              const TimeRegressor& model);
 

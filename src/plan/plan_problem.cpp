@@ -113,14 +113,14 @@ class ProblemBuilder {
       if (row.acc_mean) best_acc_ = std::max(best_acc_.value_or(0), *row.acc_mean);
       if (request_.min_acc && !(row.acc_mean && *row.acc_mean >= *request_.min_acc)) continue;
       if (has_value(row)) {
-        add(row.workload, runs_of(row));
+        add(row);
       } else {
         skipped_ = true;
       }
     }
     if (!timed) throw InputError("no row has a time; plan by a model's");
     if (candidates_.empty()) refuse();
-    PlanProblem problem{request_, std::move(candidates_)};
+    PlanProblem problem{request_, std::move(candidates_), {}, std::move(left_out_)};
     if (request_.confidence > 0.5) {
       problem.times = joint_times(problem.candidates, std::max<std::size_t>(1, devices_.size()), *model_);
     }
@@ -130,6 +130,9 @@ class ProblemBuilder {
  private:
   /// Says why there is no candidate, where there is a reason.
   void refuse() const {
+    if (!left_out_.empty()) {
+      throw InputError(fmt::format("{}: {}", left_out_.front().key, left_out_.front().reason));
+    }
     if (request_.min_acc) {
       throw Error(best_acc_
                       ? fmt::format("no run reaches an accuracy of {}; the best has {}", *request_.min_acc, *best_acc_)
@@ -171,14 +174,10 @@ class ProblemBuilder {
     double throughput = row.thr_mean.value_or(0);
     PlannedRun run;
     if (model_ != nullptr) {
-      try {
-        const Prediction prediction = model_->predict(workload);
-        sec = prediction.time_sec.p50;
-        throughput = ThroughputDeriver(workload.train_images).derive(sec);
-        run.reason = prediction.reason;
-      } catch (const InputError& error) {
-        throw InputError(fmt::format("{}: {}", workload.key(), error.what()));
-      }
+      const Prediction prediction = model_->predict(workload);
+      sec = prediction.time_sec.p50;
+      throughput = ThroughputDeriver(workload.train_images).derive(sec);
+      run.reason = prediction.reason;
     }
     if (!(sec > 0) || std::isinf(sec)) {
       throw InputError(fmt::format("{}: {} s an epoch is not a positive number", workload.key(), sec));
@@ -208,9 +207,17 @@ class ProblemBuilder {
     return runs;
   }
 
-  /// @param anywhere  the row's workload
-  void add(Workload anywhere, PlanCandidate runs) {
+  void add(const AggregateRow& row) {
+    PlanCandidate runs;
+    try {
+      runs = runs_of(row);
+    } catch (const InputError& error) {
+      if (model_ == nullptr) throw;
+      left_out_.push_back({row.workload.key(), error.what()});
+      return;
+    }
     if (named_) {
+      Workload anywhere = row.workload;
       anywhere.device.clear();
       anywhere.threads.reset();
       std::vector<std::size_t>& alike = places_[anywhere.key()];
@@ -237,6 +244,7 @@ class ProblemBuilder {
   std::vector<std::string> devices_;  // full names; empty if devices have no name
   std::vector<PlanCandidate> candidates_;
   std::map<std::string, std::vector<std::size_t>> places_;  // by key without device and threads
+  std::vector<RowLeftOut> left_out_;
   std::optional<double> best_acc_;
   bool skipped_ = false;  // a row without a value
 };

@@ -20,6 +20,7 @@ struct PlanProblem {
   /// and the probability of a disturbed run included. One entry for each device, or one for all devices if every
   /// candidate is the same run on each.
   std::vector<JointPrediction> times = {};
+  std::vector<RowLeftOut> left_out = {};  ///< rows that are no candidate
 };
 
 /// max(1, round(seconds)), ties to even; the largest cost there is for seconds that exceed it.

@@ -311,6 +311,10 @@ class ProblemSolver {
 
 }  // namespace
 
-RunPlan solve(const PlanProblem& problem) { return ProblemSolver(problem).solve(); }
+RunPlan solve(const PlanProblem& problem) {
+  RunPlan plan = ProblemSolver(problem).solve();
+  plan.left_out = problem.left_out;
+  return plan;
+}
 
 }  // namespace perfpred

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace perfpred {
 namespace {
@@ -25,6 +26,33 @@ double checked_number(std::string_view text, const ValuePlace& place, std::strin
   const auto value = whole_number<double>(text);
   if (!value || !std::isfinite(*value) || !accept(*value)) throw_bad_value(place, text, expected);
   return *value;
+}
+
+/// The digits must be no more than `most_digits`, and the number at most `most`.
+std::optional<double> clock_part(std::string_view digits, std::size_t most_digits, std::int64_t most) {
+  const bool is_digits = std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const auto value = whole_number<std::int64_t>(digits);
+  if (!is_digits || !value || digits.size() > most_digits || *value > most) return std::nullopt;
+  return static_cast<double>(*value);
+}
+
+/// Of `[D-]HH:MM:SS`.
+std::optional<double> clock_seconds(std::string_view text) {
+  constexpr std::size_t any_digits = 12;
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  const std::size_t dash = text.find('-');
+  const bool has_days = dash != std::string_view::npos;
+  const auto days = has_days ? clock_part(text.substr(0, dash), any_digits, any) : 0;
+  if (has_days) text.remove_prefix(dash + 1);
+  const std::size_t minute = text.find(':') + 1;
+  const std::size_t second = text.find(':', minute) + 1;
+  if (minute == 0 || second != minute + 3) return std::nullopt;
+  const auto hours = has_days ? clock_part(text.substr(0, minute - 1), 2, 23)
+                              : clock_part(text.substr(0, minute - 1), any_digits, any);
+  const auto minutes = clock_part(text.substr(minute, 2), 2, 59);
+  const auto seconds = text.size() == second + 2 ? clock_part(text.substr(second), 2, 59) : std::nullopt;
+  if (!days || !hours || !minutes || !seconds) return std::nullopt;
+  return ((*days * 24 + *hours) * 60 + *minutes) * 60 + *seconds;
 }
 
 }  // namespace
@@ -114,6 +142,18 @@ std::int64_t parse_integer(std::string_view text, const ValuePlace& place) {
 std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place) {
   const auto value = whole_number<std::int64_t>(text);
   if (!value || *value <= 0) throw_bad_value(place, text, "a positive integer");
+  return *value;
+}
+
+double parse_seconds(std::string_view text, const ValuePlace& place) {
+  const std::string_view body = trimmed(text);
+  const bool is_octal = body.size() > 1 && body[0] == '0' && body[1] >= '0' && body[1] <= '9';  // to some readers
+  const auto value = body.find(':') != std::string_view::npos ? clock_seconds(body)
+                     : is_octal                               ? std::nullopt
+                                                              : whole_number<double>(body);
+  if (!value || !(*value >= 0 && *value < 0x1p63)) {
+    throw_bad_value(place, text, "a time in seconds, HH:MM:SS or D-HH:MM:SS");
+  }
   return *value;
 }
 

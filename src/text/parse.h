@@ -38,6 +38,10 @@ struct ValuePlace {
 [[nodiscard]] std::int64_t parse_integer(std::string_view text, const ValuePlace& place);
 [[nodiscard]] std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place);
 
+/// A span of time: seconds (`3600`, `1.5`, `1e4`), or as clusters write it: `HH:MM:SS` of any number of hours,
+/// `D-HH:MM:SS`. At least 0, below 2^63.
+[[nodiscard]] double parse_seconds(std::string_view text, const ValuePlace& place);
+
 /// `1` or `0`, without blanks.
 [[nodiscard]] bool parse_flag(std::string_view text, const ValuePlace& place);
 

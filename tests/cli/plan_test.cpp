@@ -189,6 +189,44 @@ TEST_F(PlanProgram, TakesExtremeBudgets) {
   EXPECT_EQ(run_json({"--budget-sec", "4611686018427387904", "--epochs", "10", "--gpus", "3"})["n"], 4);
 }
 
+TEST_F(PlanProgram, TakesBudgetsAsClustersWriteThem) {
+  const auto budget = [&](const char* text) {
+    return run_json({"--budget-sec", text, "--epochs", "10"})["budget_sec"];
+  };
+  EXPECT_EQ(budget("10.5"), 10);  // costs are whole seconds
+  EXPECT_EQ(budget("3600.0"), 3600);
+  EXPECT_EQ(budget("1e4"), 10'000);
+  EXPECT_EQ(budget("2:00:00"), 7200);
+  EXPECT_EQ(budget("1-00:00:00"), 86'400);
+  for (const char* text : {"1e308", "1:30", "2h"}) {
+    expect_refusal(run({"--budget-sec", text, "--epochs", "10"}), 2,
+                   std::string("--budget-sec \"") + text + "\" is not a time in seconds, HH:MM:SS or D-HH:MM:SS");
+  }
+  EXPECT_EQ(run_json({"--budget-sec", "9", "--epochs", "1", "--time-limit-sec", "0:00:10"})["optimal"], true);
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--price-per-hour", "1e308"}), 2,
+                 "price_per_hour 1e+308 is too much");
+}
+
+TEST_F(PlanProgram, ARowThatCannotBePredictedIsNamed) {
+  const auto rows = [](const std::string& first, const std::string& second) {
+    return std::string(
+               "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,"
+               "acc_mean,acc_std,device,precision\n") +
+           "2,16,32,1000,1,100,1.0,0,500,0,0.5,0," + first + ",fp32\n2,16,64,1000,1,100,1.0,0,500,0,0.6,0," + second +
+           ",fp32\n";
+  };
+  const std::vector<std::string> predicted = {"--budget-sec", "9:00:00", "--epochs", "1", "--time-source", "predicted"};
+  const json plan = run_json(predicted, rows("T4", "Mine"));
+  EXPECT_EQ(plan["candidates"], 1);
+  ASSERT_EQ(plan["left_out"].size(), 1U);
+  EXPECT_NE(plan["left_out"][0]["key"].get<std::string>().find("batch_size=64"), std::string::npos) << plan;
+  EXPECT_EQ(plan["left_out"][0]["reason"].get<std::string>().rfind("device \"Mine\" is not known", 0), 0U) << plan;
+  const Finished text = run(predicted, rows("T4", "Mine"));
+  EXPECT_NE(text.out.find("1 row cannot be predicted and is left out"), std::string::npos) << text.out;
+  EXPECT_TRUE(run_json(predicted, rows("T4", "L4"))["left_out"].empty());
+  expect_refusal(run(predicted, rows("Yours", "Mine")), 2, "device \"Yours\" is not known");
+}
+
 TEST_F(PlanProgram, TellsALimitFromACoverThatCannotBe) {
   // Every run must be made, and only an exact partition of their times fits: there is one, but no search finds it at
   // once.
@@ -317,13 +355,13 @@ TEST_F(PlanProgram, WritesThePlan) {
 
 TEST_F(PlanProgram, SaysWhatIsWrong) {
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--min-acc", "0.99"}), 1, "the best has 0.95");
-  expect_refusal(run({"--budget-sec", "-1", "--epochs", "10"}), 2, "budget -1 s is negative");
+  expect_refusal(run({"--budget-sec", "-1", "--epochs", "10"}), 2, "--budget-sec \"-1\"");
   expect_refusal(run({"--budget-sec", "abc", "--epochs", "10"}), 2, "abc");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "0"}), 2, "0 epochs");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--startup-sec", "nan"}), 2, "--startup-sec");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--value", "gold"}), 2, "gold");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--time-limit-sec", "-1", "--gpus", "2"}), 2,
-                 "time limit -1");
+                 "--time-limit-sec \"-1\"");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--price-per-hour", "-1"}), 2,
                  "--price-per-hour: -1 is not a number >= 0");
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--confidence", "0.9"}), 2, "needs predicted times");
