@@ -9,6 +9,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from perfpred.capture.place import is_meta
 from perfpred.capture.recorder import tensors_in
 
 
@@ -58,7 +59,8 @@ class Hooks:
             ):
                 run = getattr(place, name)
                 stack.callback(setattr, place, name, run)
-                setattr(place, name, self._backward_of(run))
+                with_memory = self.recorder.execute or not name.startswith("_")
+                setattr(place, name, self._backward_of(run if with_memory else self._on_device(run)))
             self._open = stack.pop_all()
         return self
 
@@ -104,6 +106,14 @@ class Hooks:
         finally:
             self.recorder.phase = before
 
+    def _on_device(self, run):
+        """Gradients that a backward pass begins with have no memory, as all that follow."""
+
+        def without_memory(tensors, gradients, *rest, **kwargs):
+            return run(tensors, tuple(self.recorder.without_memory(g) for g in gradients), *rest, **kwargs)
+
+        return without_memory
+
     def _backward_of(self, run):
         def backward(*args, **kwargs):
             if self._backward == 0:
@@ -144,7 +154,7 @@ class Hooks:
             if recorder.recording:
                 recorder.note_tensor(parameter)  # one that no operator uses has memory, too
         for buffer in module.buffers():
-            if buffer.is_meta or recorder.execute:
+            if is_meta(buffer) or recorder.execute:
                 recorder.set_role(buffer, "buffer")
         if not any(module is known for known in self._networks):
             self._networks.append(module)
@@ -177,7 +187,7 @@ class Hooks:
         for tensor in tensors:
             if self.batch_size is None and tensor.dim() > 0:
                 self.batch_size = tensor.shape[0]
-            if (tensor.is_meta or self.recorder.execute) and tensor.is_leaf:
+            if (is_meta(tensor) or self.recorder.execute) and tensor.is_leaf:
                 self.recorder.name_input(tensor)
 
     def name_gradients(self):
@@ -199,7 +209,7 @@ class Hooks:
         for state in optimizer.state.values():
             for value in state.values() if isinstance(state, dict) else ():
                 for tensor in tensors_in(value):
-                    if tensor.dim() > 0 or tensor.is_meta:
+                    if tensor.dim() > 0 or is_meta(tensor):
                         self.recorder.set_role(tensor, "optimizer_state")
 
     def _before_step(self, optimizer, args, kwargs):
