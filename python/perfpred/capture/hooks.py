@@ -41,6 +41,7 @@ class Hooks:
         self._tried = set()
         self._saved_states = []
         self._updated = {}  # optimizers that the step used
+        self._cleared = set()  # parameters whose gradients the program has cleared since it used them
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -61,6 +62,9 @@ class Hooks:
                 stack.callback(setattr, place, name, run)
                 with_memory = self.recorder.execute or not name.startswith("_")
                 setattr(place, name, self._backward_of(run if with_memory else self._on_device(run)))
+            for kind in (torch.optim.Optimizer, torch.nn.Module):
+                stack.callback(setattr, kind, "zero_grad", kind.zero_grad)
+                kind.zero_grad = self._clearing(kind.zero_grad)
             self._open = stack.pop_all()
         return self
 
@@ -197,6 +201,32 @@ class Hooks:
                 if parameter.grad is not None:
                     self.recorder.set_role(parameter.grad, "gradient")
 
+    def _clearing(self, zero_grad):
+        """A zero_grad() that knows of the gradients of the step before, which are in memory until then. The first step of
+        a program has none: they are made up.
+        """
+
+        def clear(owner, *args, **kwargs):
+            parameters = _parameters_of(owner) if isinstance(owner, torch.optim.Optimizer) else list(owner.parameters())
+            keeps = not kwargs.get("set_to_none", args[0] if args else True)
+            if self.recorder.recording and not self.recorder.execute:
+                self._remember_gradients([p for p in parameters if p.requires_grad], keeps)
+            self._cleared.update(id(p) for p in parameters)
+            return zero_grad(owner, *args, **kwargs)
+
+        return clear
+
+    def _remember_gradients(self, parameters, keeps):
+        recorder = self.recorder
+        made_up = keeps or recorder.ops  # what is cleared before all else was never there
+        for parameter in parameters:
+            if parameter.grad is None and made_up and id(parameter) not in self._cleared:
+                with recorder.unrecorded():
+                    parameter.grad = torch.empty_like(parameter)
+            if parameter.grad is not None and made_up:
+                recorder.set_role(parameter.grad, "gradient")
+                recorder.note_tensor(parameter.grad)
+
     # ---- optimizers ----
 
     def _name_training(self, optimizer):
@@ -245,19 +275,19 @@ class Hooks:
 
     def _try_step(self, optimizer):
         """Makes the optimizer's state, so that the step that is recorded is like all later ones."""
-        recording, self.recorder.recording = self.recorder.recording, False
         self._trying = True
         try:
-            optimizer.step()
+            with self.recorder.unrecorded():
+                optimizer.step()
         finally:
             self._trying = False
-            self.recorder.recording = recording
 
     def _after_step(self, optimizer, args, kwargs):
         if self._trying:
             return
         self._name_training(optimizer)
         self._updated[id(optimizer)] = optimizer
+        self._cleared.difference_update(id(p) for p in _parameters_of(optimizer))
         self.stepped = True
 
     def restore_optimizers(self):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the operators that PyTorch executes, with the tensors that they read and write."""
 
+import contextlib
 import os
 import sys
 import weakref
@@ -114,6 +115,14 @@ class Recorder(TorchDispatchMode):
         self._storage_ids = {}
         self._named = set()  # storages of which it was said what they are for
         self._watchers = {}
+
+    @contextlib.contextmanager
+    def unrecorded(self):
+        before, self.recording = self.recording, False
+        try:
+            yield
+        finally:
+            self.recording = before
 
     # ---- what hooks tell ----
 
@@ -250,6 +259,10 @@ class Recorder(TorchDispatchMode):
             whole = self._stand_ins[key][0]
             result = torch.empty(0, dtype=tensor.dtype, device="meta")
             return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def release(self, tensor):
+        """Forgets the stand-in of a tensor of the host, which nothing but the program holds from now on."""
+        self._stand_ins.pop(storage_of(tensor)._cdata, None)
 
     def remove_memory(self, tensor):
         """Lets a leaf of the host have no memory from now on, so that its gradient needs none."""

@@ -168,6 +168,9 @@ class capture:
                 self._restore()
                 raise CaptureError(f"a parameter is in use and cannot be replaced for the capture: {error}") from error
             recorder.swapped.append((tensor, made))
+        for _, original in recorder.swapped:
+            if original.grad is not None:
+                recorder.release(original.grad)  # it is gone when the step clears it
 
     def _restore(self):
         self.session.hooks.restore_optimizers()
