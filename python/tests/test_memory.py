@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is in memory beside the tensors that a step computes."""
 
+import json
 import unittest
 
 import torch
 from torch import nn
 
-from captures import Captures, of_role
+from captures import Captures, Scripts, of_role
 
 
 class Gradients(Captures):
@@ -60,6 +61,52 @@ class Gradients(Captures):
         self.assertEqual(names[:2], ["aten::zero_"] * 2)
         self.assertEqual(names.count("aten::add_"), 2)
         self.assertIsNone(model.weight.grad)
+
+
+class Accumulation(Scripts):
+    """min.py of a bug report: a network with a wide result, so that each batch's logits are seen in memory."""
+
+    SCRIPT = """
+        import sys
+        import torch
+        import torch.nn.functional as F
+        accumulated, batch = int(sys.argv[1]), int(sys.argv[2])
+        model = torch.nn.Linear(64, 10000).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for i in range(2 * accumulated):
+            x, y = torch.randn(256, 64, device="cuda"), torch.zeros(256, dtype=torch.long, device="cuda")
+            if i == batch:
+                x, y = x[:7], y[:7]
+            (F.cross_entropy(model(x), y) / accumulated).backward()
+            if (i + 1) % accumulated == 0:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+
+    def answers(self, accumulated, odd_batch=-1):
+        code, said = self.run_script(self.SCRIPT, [str(accumulated), str(odd_batch)])
+        self.assertEqual(code, 0, said)
+        with open(self.path) as file:
+            document = json.load(file)
+        return document, self.inspected("--step", self.path, "--device", "A100-SXM4-80GB")
+
+    def test_one_batch_stands_for_all(self):
+        two, more = (self.answers(count) for count in (2, 5))
+        self.assertEqual([d["accumulate"] for d, _ in (two, more)], [2, 5])
+        self.assertEqual(len(two[0]["ops"]), len(more[0]["ops"]))
+        self.assertEqual(len(two[0]["storages"]), len(more[0]["storages"]))
+        self.assertEqual(two[1]["memory"], more[1]["memory"])
+        for phase, ratio in (("forward", 2.5), ("loss", 2.5), ("backward", 2.5), ("optimizer", 1)):
+            of_two, of_five = (answer["phases"][phase]["flops"] for _, answer in (two, more))
+            self.assertEqual(of_five, of_two * ratio, phase)
+
+    def test_batches_that_differ_are_all_recorded(self):
+        for odd in (0, 1, 3):
+            document, answer = self.answers(4, odd)
+            self.assertEqual(document["batches"], 4)
+            self.assertEqual(answer["phases"]["forward"]["flops"], 2 * (3 * 256 + 7) * 64 * 10000)
+            self.assertNotIn("accumulate", document)
 
 
 if __name__ == "__main__":

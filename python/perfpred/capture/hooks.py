@@ -9,6 +9,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from perfpred.capture.batches import Batches
 from perfpred.capture.place import is_meta
 from perfpred.capture.recorder import tensors_in
 
@@ -34,6 +35,8 @@ class Hooks:
         self._networks = []  # modules that were called from outside of modules
         self._calls = {}  # how often the step called each network that it trains
         self._backward_passes = 0
+        self.accumulated = Batches(recorder)
+        self._ended_backward = False  # since the last forward pass
         self._modules = []  # that are being called: the layer to return to
         self._names = {}
         self._backward = 0
@@ -76,6 +79,7 @@ class Hooks:
         self.batch_size = None
         self._calls.clear()
         self._backward_passes = 0
+        self.accumulated.restart()
         self._updated.clear()
 
     def left_out(self):
@@ -130,14 +134,20 @@ class Hooks:
             finally:
                 self._backward -= 1
                 self.recorder.layer = layer
+                if self._backward == 0:
+                    self._ended_backward = True
+                    self.accumulated.end_backward()
 
         return backward
 
     def _count_backward_pass(self):
         """Gradients that are added to no others begin a new sum: a second pass on the same batch, as SAM and LBFGS do it."""
-        if not any(p.grad is not None for network in self._called() for p in network.parameters()):
+        if not self._has_gradients():
             self._backward_passes = 0
         self._backward_passes += 1
+
+    def _has_gradients(self):
+        return any(p.grad is not None for network in self._called() for p in network.parameters())
 
     # ---- modules ----
 
@@ -171,6 +181,9 @@ class Hooks:
         if trains:
             self.before_forward()
             self.stepped = False
+            if self._ended_backward and not self._updated and not self.recorder.execute and self._has_gradients():
+                self.accumulated.begin_next()
+            self._ended_backward = False
             self._calls[id(module)] = self._calls.get(id(module), 0) + 1
         if recorder.phase == "loss":  # between two networks
             for op in reversed(recorder.ops):

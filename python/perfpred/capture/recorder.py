@@ -92,6 +92,7 @@ class Recorder(TorchDispatchMode):
         self.recording = False
         self.on_host = False  # a loader makes a batch: whatever it does is done on the host
         self.spares_host = False  # leaves tensors of the host that it did not make as they are
+        self.compare = None  # is called with operators that are not recorded
         self.phase = "forward"
         self.layer = -1
         self.layers = []
@@ -377,6 +378,8 @@ class Recorder(TorchDispatchMode):
             self.known.follow(op, args, kwargs, result, changed)
         if self.recording and not schema.view:
             self._record(op, schema, mapped, mapped_kwargs, result)
+        elif self.compare is not None and not schema.view:
+            self.compare(schema, result)
         on_host = schema.in_place and isinstance(args[0], torch.Tensor) and not is_meta(args[0])
         return args[0] if on_host else result
 
@@ -431,6 +434,8 @@ class Recorder(TorchDispatchMode):
             self.known.follow(op, args, kwargs, result)
         if self.recording and on_device and isinstance(result, torch.Tensor):
             self._record(op, schema, args, kwargs, result)
+        elif self.compare is not None and on_device and isinstance(result, torch.Tensor):
+            self.compare(schema, result)
         return result
 
 

@@ -83,7 +83,7 @@ class Session:
 
     def document(self, batch_size=None):
         self.hooks.name_gradients()
-        return step_file.document(self.recorder, batch_size or self.hooks.batch_size, self.hooks.batches)
+        return step_file.document(self.recorder, batch_size or self.hooks.batch_size, self.hooks)
 
 
 class capture:
