@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A captured step, and what is in it. With the program perfpred-inspect in PERFPRED_INSPECT counts are compared, too."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import tempfile
+import textwrap
 import unittest
 
 import perfpred
+from perfpred.capture.__main__ import main
 
 
 class Captures(unittest.TestCase):
@@ -29,6 +33,23 @@ class Captures(unittest.TestCase):
         done = subprocess.run([program, *arguments, "--json"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
+
+
+class Scripts(Captures):
+    """Runs SCRIPT, or another text."""
+
+    def write_script(self, text=None):
+        script = os.path.join(self.folder.name, "train.py")
+        with open(script, "w") as file:
+            file.write(textwrap.dedent(text or self.SCRIPT).lstrip())
+        return script
+
+    def run_script(self, text=None, arguments=(), options=(), out=None):
+        """In this process, as that is quicker. Returns the exit code and what was said."""
+        said, printed = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
+            code = main(["--out", out or self.path, *options, self.write_script(text), *arguments])
+        return code, said.getvalue()
 
 
 def shapes(document, op, key="inputs"):

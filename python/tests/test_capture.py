@@ -157,7 +157,7 @@ class Roles(Captures):
             optimizer.step()
 
         document = self.captured(accumulating)
-        self.assertEqual((document["batch_size"], document["batches"]), (8, 4))
+        self.assertEqual((document["batch_size"], document["accumulate"]), (8, 4))
         self.assertNotIn("batches", self.captured(sharpness_aware))
         self.assertNotIn("batches", self.captured(adversarial))
 

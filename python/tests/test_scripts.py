@@ -16,12 +16,12 @@ from torch import nn
 import perfpred
 from perfpred.capture.__main__ import main
 
-from captures import Captures
+from captures import Captures, Scripts
 
 PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-class Scripts(Captures):
+class Untouched(Scripts):
     SCRIPT = """
         import argparse
         import torch
@@ -65,22 +65,9 @@ class Scripts(Captures):
             print(f"{step} {loss.item():.3f} {loss:.3f}", loss.detach().cpu().tolist())
         """
 
-    def write_script(self, text=None):
-        script = os.path.join(self.folder.name, "train.py")
-        with open(script, "w") as file:
-            file.write(textwrap.dedent(text or self.SCRIPT).lstrip())
-        return script
-
     def line_of(self, text):
         lines = textwrap.dedent(self.SCRIPT).lstrip().splitlines()
         return "train.py:" + str(1 + next(i for i, line in enumerate(lines) if text in line))
-
-    def run_script(self, text=None, arguments=(), options=(), out=None):
-        """In this process, as that is quicker. Returns the exit code and what was said."""
-        said, printed = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
-            code = main(["--out", out or self.path, *options, self.write_script(text), *arguments])
-        return code, said.getvalue()
 
     def test_an_untouched_script(self):
         command = [sys.executable, "-m", "perfpred.capture", "--out", self.path, "--steps", "2", self.write_script()]
@@ -90,10 +77,10 @@ class Scripts(Captures):
         with open(self.path) as file:
             document = json.load(file)
         names = [op["name"] for op in document["ops"]]
-        self.assertEqual(names.count("aten::convolution"), 2)  # accumulates the gradients of two batches
+        self.assertEqual(names.count("aten::convolution"), 1)  # accumulates the gradients of two batches
         self.assertEqual(names.count("aten::_foreach_norm"), 1)
         self.assertIn("aten::_foreach_lerp_", names[names.index("aten::_foreach_addcdiv_") :])  # the average
-        self.assertEqual((document["batch_size"], document["batches"]), (8, 2))
+        self.assertEqual((document["batch_size"], document["accumulate"]), (8, 2))
         self.assertNotIn("aten::uniform_", names)
 
     def test_options_may_follow_the_script(self):

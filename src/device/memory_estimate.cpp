@@ -76,6 +76,7 @@ class Replay {
     now_ += estimate.loader;
     for (int step = 0; step < 2; ++step) {  // the first step makes the optimizer's state
       next_free_ = 0;
+      if (!graph_.frees().empty()) make_gradients_of_step_before();
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
     }
@@ -197,13 +198,26 @@ class Replay {
       const TensorId storage = graph_.tensors()[id].storage;
       if (last_use_[storage] != i || !alive_[storage] || held_[storage]) return;
       const TensorRole role = graph_.tensors()[storage].role;
-      if (role == TensorRole::activation || role == TensorRole::temporary) free(storage);
+      const bool recorded = role == TensorRole::gradient && !graph_.frees().empty();
+      if (role == TensorRole::activation || role == TensorRole::temporary || recorded) free(storage);
     };
     for (const TensorId id : graph_.inputs(op)) release(id);
     for (const TensorId id : graph_.outputs(op)) release(id);
     if (is_second_factor(i)) release(first_factor(i));
     for (; next_free_ < graph_.frees().size() && graph_.frees()[next_free_].first == i; ++next_free_) {
       release(graph_.frees()[next_free_].second);  // not an operand, as autograd's saved tensors
+    }
+  }
+
+  /// Gradients that no operator of a recorded step makes: the step clears them or adds to them.
+  void make_gradients_of_step_before() {
+    for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
+      const Tensor& tensor = graph_.tensors()[id];
+      if (tensor.role != TensorRole::gradient || tensor.storage != id || alive_[id]) continue;
+      const auto names = [&](TensorId other) { return other != no_tensor && graph_.tensors()[other].storage == id; };
+      const bool made =
+          first_use_[id] != never && std::ranges::none_of(graph_.inputs(graph_.ops()[first_use_[id]]), names);
+      if (!made) allocate(id);
     }
   }
 

@@ -30,6 +30,7 @@ using nlohmann::json;
 constexpr double max_bytes = 4e18;  // sums of bytes stay below 2^63
 constexpr std::int64_t max_size = Shape::max_numel;
 constexpr std::int64_t max_batches = 1'000'000;
+constexpr std::int64_t max_executed = 50'000'000;  // operators of a step, those of repeated batches included
 
 /// Sizes of a tensor's axes, or its strides, at the batch size of the file, and what each grows by with a sample.
 struct Axes {
@@ -197,7 +198,7 @@ void classify(StepOp& op, bool pointwise) {
 
 struct __attribute__((visibility("hidden"))) StepFile::Content {
   std::string path, name;
-  std::int64_t batch_size = 0, batches = 1;
+  std::int64_t batch_size = 0, batches = 1, accumulate = 1;
   std::optional<std::int64_t> other_batch_size;
   Precision precision = Precision::unknown;
   Layout layout = Layout::nchw;
@@ -214,6 +215,9 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     batch_size = integer(member(document, "batch_size", place), place.in("batch_size"), 1, max_size);
     if (document.contains("batches")) {
       batches = integer(document["batches"], place.in("batches"), 1, max_batches);
+    }
+    if (document.contains("accumulate")) {
+      accumulate = integer(document["accumulate"], place.in("accumulate"), 1, max_batches);
     }
     if (document.contains("other_batch_size")) {
       other_batch_size = integer(document["other_batch_size"], place.in("other_batch_size"), 1, max_size);
@@ -235,6 +239,9 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     for (std::size_t i = 0; i < all_tensors.size(); ++i) read_tensor(all_tensors[i], place.at("tensors", i));
     const json& all_ops = list(document, "ops", place);
     if (all_ops.empty()) place.in("ops").refuse("is empty");
+    if (static_cast<std::int64_t>(all_ops.size()) * accumulate > max_executed) {
+      place.in("accumulate").refuse(fmt::format("makes more than {} operators", max_executed));
+    }
     for (std::size_t i = 0; i < all_ops.size(); ++i) read_op(all_ops[i], place.at("ops", i));
     (void)graph(batch_size);  // finds what does not fit
     layout = layout_of_images();
@@ -361,11 +368,18 @@ class StepFile::Content::GraphBuilder {
       strides_.push_back(tensor.strides.after(batch - file.batch_size));
     }
     add_tensors(storage_bytes());
-    for (std::size_t i = 0; i < file.ops.size(); ++i) {
-      if (!file.ops[i].free) add_op(i);
-      free_after(file.ops[i]);
-    }
+    for (std::int64_t repeat = 1; repeat < file.accumulate; ++repeat) add_ops(false);
+    add_ops(true);
     graph_.set_layout(file.layout);
+  }
+
+  /// @param update  whether the optimizer's are among them; without, those of one batch of several
+  void add_ops(bool update) {
+    for (std::size_t i = 0; i < file_.ops.size(); ++i) {
+      if (!update && file_.ops[i].phase == Phase::optimizer) continue;
+      if (!file_.ops[i].free) add_op(i);
+      free_after(file_.ops[i]);
+    }
   }
 
   [[nodiscard]] OpGraph take() { return std::move(graph_); }
@@ -500,7 +514,7 @@ StepFile::StepFile(const std::string& path) : content_(std::make_shared<const Co
 
 const std::string& StepFile::name() const { return content_->name; }
 std::int64_t StepFile::batch_size() const { return content_->batch_size; }
-std::int64_t StepFile::batches() const { return content_->batches; }
+std::int64_t StepFile::batches() const { return content_->batches * content_->accumulate; }
 Precision StepFile::precision() const { return content_->precision; }
 Layout StepFile::layout() const { return content_->layout; }
 

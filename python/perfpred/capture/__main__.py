@@ -85,11 +85,12 @@ def _loaders_of(size):
         kind.__init__ = init
 
 
-def _run(options, size):
+def _run(options, size, records_all=False):
     """The document of one step at a batch size; None for the script's own."""
     told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
     session = Session(options.execute, told)
     recorder, hooks = session.recorder, session.hooks
+    hooks.accumulated.skips = options.updates == 1 and not records_all
     updates, wanted = 0, options.steps * options.updates
 
     def before_forward():
@@ -135,6 +136,9 @@ def _run(options, size):
         made = "no training step" if finished == 0 else f"{finished} of {options.steps} training steps"
         reason = "; an optimizer of torch.optim ends a step" if finished == 0 else ""
         raise CaptureError(f"{options.script}: made {made}{reason}")
+    if hooks.accumulated.differ:
+        told("the batches of the step differ: runs again, to record them all")
+        return _run(options, size, records_all=True)
     return session.document(size)
 
 
@@ -160,7 +164,8 @@ def main(arguments=None):
             file=sys.stderr,
         )
         return FAILED
-    batches = f", {document['batches']} batches a step" if "batches" in document else ""
+    count = document.get("accumulate", document.get("batches", 1))
+    batches = f", {count} batches a step" if count > 1 else ""
     print(
         f"wrote {options.out}: {len(document['ops'])} operators, batch size {document['batch_size']}{batches}",
         file=sys.stderr,

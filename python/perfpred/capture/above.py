@@ -8,6 +8,8 @@ includes that key.
 
 import torch
 
+from perfpred.capture.place import META, is_meta
+
 _KEY = torch._C.DispatchKey.AutocastIPU
 _BELOW = torch._C._dispatch_keyset_full_after(_KEY)
 _KEYSET = torch._C.DispatchKeySet(_KEY)
@@ -35,20 +37,19 @@ _LOSSES = """cross_entropy_loss nll_loss_nd nll_loss nll_loss2d mse_loss l1_loss
 
 _libraries = []
 _on_loss = None  # makes a context manager; the session sets it
-_without_memory = None  # puts stand-ins in the place of tensors of the host; the session sets it
+_recorder = None  # puts stand-ins in the place of tensors of the host, knows where tensors are; the session sets it
 _cast_weights = {}  # a parameter and its cast, each once, as in LibTorch; until autocast ends
 
 
-def above_autograd(on_loss, without_memory):
+def above_autograd(on_loss, recorder):
     """While this context manager is active, operators of this thread choose what they choose for CUDA.
 
     on_loss: makes a context manager that is entered while a loss is computed.
-    without_memory: gives an argument, with stand-ins for tensors of the host.
     """
-    global _on_loss, _without_memory
+    global _on_loss, _recorder
     if not _libraries:
         _register()
-    _on_loss, _without_memory = on_loss, without_memory
+    _on_loss, _recorder = on_loss, recorder
     include = torch._C._dispatch_tls_local_include_set().add(_KEY)
     exclude = torch._C._dispatch_tls_local_exclude_set().remove(_KEY)
     return torch._C._ForceDispatchKeyGuard(include, exclude)
@@ -126,17 +127,24 @@ def _as_loss(op, kernel):
     return marked
 
 
-def _is_cuda(device):
-    return isinstance(device, torch.device) and device.type == "cuda"
-
-
 def _to_kernel(op):
-    """Tensors go to the meta device instead of CUDA."""
+    """Tensors go to the meta device instead of CUDA. One without memory that goes there says so from then on."""
 
-    def kernel(keys, *args, **kwargs):
-        args = [torch.device("meta") if _is_cuda(v) else v for v in args]
-        kwargs = {name: torch.device("meta") if _is_cuda(v) else v for name, v in kwargs.items()}
-        return op.redispatch(keys & _BELOW, *args, **kwargs)
+    def kernel(keys, tensor, *args, **kwargs):
+        places = _recorder.places
+        if op._overloadname == "other":
+            like, *args = args if args else (kwargs.pop("other"),)
+            args = [places.of(like), like.dtype, *args]
+            return torch.ops.aten.to.device(tensor, *args, **kwargs)
+        device = next((v for v in (*args, *kwargs.values()) if isinstance(v, torch.device)), None)
+        if device is None or device.type == "meta":  # LibTorch's own word for tensors without memory
+            return op.redispatch(keys & _BELOW, tensor, *args, **kwargs)
+        if device.type == "cuda" or places.of(tensor).type == device.type and is_meta(tensor):
+            args = [META if isinstance(v, torch.device) else v for v in args]
+            kwargs = {name: META if isinstance(v, torch.device) else v for name, v in kwargs.items()}
+        result = op.redispatch(keys & _BELOW, tensor, *args, **kwargs)
+        places.put(result, device)
+        return result
 
     return kernel
 
@@ -193,8 +201,8 @@ def _recurrent_kernel(op):
     packed = op._overloadname == "data"
 
     def kernel(keys, *args, **kwargs):
-        args = [_without_memory(v) for v in args]
-        if not args[0].is_meta:
+        args = [_recorder.without_memory(v) for v in args]
+        if not is_meta(args[0]):
             return op.redispatch(keys & _BELOW, *args, **kwargs)
         x, rest = args[0], args[2 if packed else 1 :]
         states, weights, _, layers, dropout, train, bidirectional, *batch_first = rest
@@ -234,7 +242,7 @@ class _RmsNorm(torch.autograd.Function):
 
 def _rms_norm_kernel(op):
     def kernel(keys, x, shape, weight=None, eps=None):
-        if not x.is_meta:
+        if not is_meta(x):
             return op.redispatch(keys & _BELOW, x, shape, weight, eps)
         with below_autograd():
             return _RmsNorm.apply(x, weight, len(shape))
@@ -246,7 +254,7 @@ def _dropout_kernel(op):
     """CUDA: aten/src/ATen/native/Dropout.cpp, dropout() with is_fused_kernel_acceptable()."""
 
     def kernel(keys, tensor, p, train):
-        if tensor.is_meta and train and 0 < p < 1 and tensor.numel() > 0:
+        if is_meta(tensor) and train and 0 < p < 1 and tensor.numel() > 0:
             return torch.native_dropout(tensor, p, train)[0]
         return op.redispatch(keys & _BELOW, tensor, p, train)
 
@@ -301,7 +309,7 @@ def _attention_kernel(op):
     widest_head = 256  # of flash and memory-efficient attention
 
     def kernel(keys, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **kwargs):
-        fits = query.is_meta and query.dim() == 4 and query.dtype != torch.float64 and query.shape[-1] <= widest_head
+        fits = is_meta(query) and query.dim() == 4 and query.dtype != torch.float64 and query.shape[-1] <= widest_head
         if not fits or kwargs.get("scale") == 0:
             arguments = (query, key, value, attn_mask, dropout_p, is_causal)
             return op.redispatch(keys & _BELOW, *arguments, **kwargs)

@@ -10,8 +10,10 @@ import torch._dynamo  # reads what is replaced here when a dispatch mode first i
 import torch.utils.checkpoint
 
 from perfpred.capture import above, alone
+from perfpred.capture.place import CUDA, is_meta
 
 _MEMORY = 80 * 2**30
+_base = torch._C.TensorBase
 
 
 class _Nothing:
@@ -50,7 +52,7 @@ def _of_optimizers(kinds):
             yield place, name, _says(kinds)
 
 
-def _replacements():
+def _replacements(recorder):
     nothing = _says(None)
     cuda = torch.cuda
     for name, value in {
@@ -91,7 +93,7 @@ def _replacements():
     yield torch.amp.autocast_mode, "amp_definitely_not_available", _says(False)
     yield torch, "clear_autocast_cache", above.clear_cast_weights
 
-    kinds = ["cuda", "meta"]
+    kinds = ["cuda", "cpu", "meta"]
     yield from _of_optimizers(kinds)
     for name in "adadelta adagrad adam adamax asgd nadam radam rmsprop rprop".split():
         yield importlib.import_module(f"torch.optim.{name}"), "_get_capturable_supported_devices", _says(kinds)
@@ -104,6 +106,18 @@ def _replacements():
     yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
     yield torch.Tensor, "pin_memory", lambda self, *args: self
     yield torch.Tensor, "is_pinned", _says(True)
+    for name, value in recorder.places.properties():
+        yield torch.Tensor, name, value
+    yield torch.Tensor, "requires_grad", property(_base.requires_grad.__get__, _requires_grad(recorder))
+    yield torch.Tensor, "requires_grad_", _requires_grad(recorder, _base.requires_grad_)
+    torch.utils._device._device_constructors()  # finds them by what they are now
+    context = torch.utils._device.DeviceContext
+    yield context, "__torch_function__", recorder.places.in_context(context.__torch_function__)
+    for name in """empty full ones rand randn tensor zeros empty_like full_like ones_like rand_like randn_like
+        zeros_like""".split():
+        yield torch, name, _with_gradient(recorder.places.made_on_meta(getattr(torch, name)))
+    yield torch.autograd, "Variable", _Variable
+    yield torch, "Generator", _Generator
     for name, made in (("numpy", _numpy), ("tolist", _tolist), ("__format__", _format)):
         yield torch.Tensor, name, made(getattr(torch.Tensor, name))
 
@@ -127,8 +141,8 @@ def _replaced(replacements):
 
 
 @contextlib.contextmanager
-def pretended_cuda():
-    with _replaced(_replacements()):
+def pretended_cuda(recorder):
+    with _replaced(_replacements(recorder)):
         try:
             yield
         finally:
@@ -139,6 +153,56 @@ def pretended_cuda():
 def optimizers_of_cuda():
     """While this context manager is active, updates on a CPU are those that CUDA's optimizers choose by default."""
     return _replaced(_of_optimizers(["cpu", "cuda"]))
+
+
+class _OfGenerators(type(torch.Generator)):
+    def __instancecheck__(cls, value):
+        return isinstance(value, cls.__base__)
+
+
+class _Generator(torch.Generator, metaclass=_OfGenerators):
+    """A generator of the host, which says where the program wants it."""
+
+    def __new__(cls, device="cpu"):
+        made = super().__new__(cls, "cpu")
+        made._device = CUDA if torch.device(device).type == "cuda" else torch.device(device)
+        return made
+
+    def __init__(self, device="cpu"):
+        pass
+
+    device = property(lambda self: self._device)
+
+
+class _OfVariables(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, torch.Tensor)
+
+
+class _Variable(metaclass=_OfVariables):
+    """torch.autograd.Variable: an alias that may be asked for a gradient."""
+
+    def __new__(cls, data, requires_grad=False, volatile=None):
+        return data.detach().requires_grad_(requires_grad)
+
+
+def _requires_grad(recorder, method=_base.requires_grad.__set__):
+    """Tensors of the host whose gradient is asked for give up their memory, as all have none that depend on parameters."""
+
+    def made(tensor, requires_grad=True):
+        if requires_grad:
+            recorder.remove_memory(tensor)
+        return method(tensor, requires_grad)
+
+    return made
+
+
+def _with_gradient(make):
+    def made(*args, requires_grad=False, **kwargs):
+        result = make(*args, **kwargs)
+        return result.requires_grad_() if requires_grad else result
+
+    return made
 
 
 def _restored(restore):
@@ -190,21 +254,21 @@ def _zeros(tensor):
 
 def _numpy(method):
     def made(self, *args, **kwargs):
-        return method(_zeros(self) if self.is_meta else self, *args, **kwargs)
+        return method(_zeros(self) if is_meta(self) else self, *args, **kwargs)
 
     return made
 
 
 def _tolist(method):
     def made(self):
-        return method(_zeros(self) if self.is_meta else self)
+        return method(_zeros(self) if is_meta(self) else self)
 
     return made
 
 
 def _format(method):
     def made(self, spec):
-        if self.is_meta and self.dim() == 0:
+        if is_meta(self) and self.dim() == 0:
             return self.item().__format__(spec)
         return method(self, spec)
 

@@ -9,6 +9,8 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from perfpred.capture.batches import Batches
+from perfpred.capture.place import is_meta
 from perfpred.capture.recorder import tensors_in
 
 
@@ -33,6 +35,8 @@ class Hooks:
         self._networks = []  # modules that were called from outside of modules
         self._calls = {}  # how often the step called each network that it trains
         self._backward_passes = 0
+        self.accumulated = Batches(recorder)
+        self._ended_backward = False  # since the last forward pass
         self._modules = []  # that are being called: the layer to return to
         self._names = {}
         self._backward = 0
@@ -40,6 +44,7 @@ class Hooks:
         self._tried = set()
         self._saved_states = []
         self._updated = {}  # optimizers that the step used
+        self._cleared = set()  # parameters whose gradients the program has cleared since it used them
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -58,7 +63,11 @@ class Hooks:
             ):
                 run = getattr(place, name)
                 stack.callback(setattr, place, name, run)
-                setattr(place, name, self._backward_of(run))
+                with_memory = self.recorder.execute or not name.startswith("_")
+                setattr(place, name, self._backward_of(run if with_memory else self._on_device(run)))
+            for kind in (torch.optim.Optimizer, torch.nn.Module):
+                stack.callback(setattr, kind, "zero_grad", kind.zero_grad)
+                kind.zero_grad = self._clearing(kind.zero_grad)
             self._open = stack.pop_all()
         return self
 
@@ -70,6 +79,7 @@ class Hooks:
         self.batch_size = None
         self._calls.clear()
         self._backward_passes = 0
+        self.accumulated.restart()
         self._updated.clear()
 
     def left_out(self):
@@ -104,6 +114,14 @@ class Hooks:
         finally:
             self.recorder.phase = before
 
+    def _on_device(self, run):
+        """Gradients that a backward pass begins with have no memory, as all that follow."""
+
+        def without_memory(tensors, gradients, *rest, **kwargs):
+            return run(tensors, tuple(self.recorder.without_memory(g) for g in gradients), *rest, **kwargs)
+
+        return without_memory
+
     def _backward_of(self, run):
         def backward(*args, **kwargs):
             if self._backward == 0:
@@ -116,14 +134,20 @@ class Hooks:
             finally:
                 self._backward -= 1
                 self.recorder.layer = layer
+                if self._backward == 0:
+                    self._ended_backward = True
+                    self.accumulated.end_backward()
 
         return backward
 
     def _count_backward_pass(self):
         """Gradients that are added to no others begin a new sum: a second pass on the same batch, as SAM and LBFGS do it."""
-        if not any(p.grad is not None for network in self._called() for p in network.parameters()):
+        if not self._has_gradients():
             self._backward_passes = 0
         self._backward_passes += 1
+
+    def _has_gradients(self):
+        return any(p.grad is not None for network in self._called() for p in network.parameters())
 
     # ---- modules ----
 
@@ -144,7 +168,7 @@ class Hooks:
             if recorder.recording:
                 recorder.note_tensor(parameter)  # one that no operator uses has memory, too
         for buffer in module.buffers():
-            if buffer.is_meta or recorder.execute:
+            if is_meta(buffer) or recorder.execute:
                 recorder.set_role(buffer, "buffer")
         if not any(module is known for known in self._networks):
             self._networks.append(module)
@@ -157,6 +181,9 @@ class Hooks:
         if trains:
             self.before_forward()
             self.stepped = False
+            if self._ended_backward and not self._updated and not self.recorder.execute and self._has_gradients():
+                self.accumulated.begin_next()
+            self._ended_backward = False
             self._calls[id(module)] = self._calls.get(id(module), 0) + 1
         if recorder.phase == "loss":  # between two networks
             for op in reversed(recorder.ops):
@@ -177,7 +204,7 @@ class Hooks:
         for tensor in tensors:
             if self.batch_size is None and tensor.dim() > 0:
                 self.batch_size = tensor.shape[0]
-            if (tensor.is_meta or self.recorder.execute) and tensor.is_leaf:
+            if (is_meta(tensor) or self.recorder.execute) and tensor.is_leaf:
                 self.recorder.name_input(tensor)
 
     def name_gradients(self):
@@ -186,6 +213,32 @@ class Hooks:
             for parameter in network.parameters():
                 if parameter.grad is not None:
                     self.recorder.set_role(parameter.grad, "gradient")
+
+    def _clearing(self, zero_grad):
+        """A zero_grad() that knows of the gradients of the step before, which are in memory until then. The first step of
+        a program has none: they are made up.
+        """
+
+        def clear(owner, *args, **kwargs):
+            parameters = _parameters_of(owner) if isinstance(owner, torch.optim.Optimizer) else list(owner.parameters())
+            keeps = not kwargs.get("set_to_none", args[0] if args else True)
+            if self.recorder.recording and not self.recorder.execute:
+                self._remember_gradients([p for p in parameters if p.requires_grad], keeps)
+            self._cleared.update(id(p) for p in parameters)
+            return zero_grad(owner, *args, **kwargs)
+
+        return clear
+
+    def _remember_gradients(self, parameters, keeps):
+        recorder = self.recorder
+        made_up = keeps or recorder.ops  # what is cleared before all else was never there
+        for parameter in parameters:
+            if parameter.grad is None and made_up and id(parameter) not in self._cleared:
+                with recorder.unrecorded():
+                    parameter.grad = torch.empty_like(parameter)
+            if parameter.grad is not None and made_up:
+                recorder.set_role(parameter.grad, "gradient")
+                recorder.note_tensor(parameter.grad)
 
     # ---- optimizers ----
 
@@ -199,7 +252,7 @@ class Hooks:
         for state in optimizer.state.values():
             for value in state.values() if isinstance(state, dict) else ():
                 for tensor in tensors_in(value):
-                    if tensor.dim() > 0 or tensor.is_meta:
+                    if tensor.dim() > 0 or is_meta(tensor):
                         self.recorder.set_role(tensor, "optimizer_state")
 
     def _before_step(self, optimizer, args, kwargs):
@@ -235,19 +288,19 @@ class Hooks:
 
     def _try_step(self, optimizer):
         """Makes the optimizer's state, so that the step that is recorded is like all later ones."""
-        recording, self.recorder.recording = self.recorder.recording, False
         self._trying = True
         try:
-            optimizer.step()
+            with self.recorder.unrecorded():
+                optimizer.step()
         finally:
             self._trying = False
-            self.recorder.recording = recording
 
     def _after_step(self, optimizer, args, kwargs):
         if self._trying:
             return
         self._name_training(optimizer)
         self._updated[id(optimizer)] = optimizer
+        self._cleared.difference_update(id(p) for p in _parameters_of(optimizer))
         self.stepped = True
 
     def restore_optimizers(self):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the operators that PyTorch executes, with the tensors that they read and write."""
 
+import contextlib
 import os
 import sys
 import weakref
@@ -9,9 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from perfpred.capture.above import below_autograd
+from perfpred.capture.place import HOST, META, Places, is_meta, storage_of, swap
 from perfpred.capture.values import KnownValues, tensors_in
-
-_META = torch.device("meta")
 
 # Tensors that a program makes on the host with at most so many elements have values. Larger ones have none, so that
 # weights take no memory.
@@ -92,6 +92,7 @@ class Recorder(TorchDispatchMode):
         self.recording = False
         self.on_host = False  # a loader makes a batch: whatever it does is done on the host
         self.spares_host = False  # leaves tensors of the host that it did not make as they are
+        self.compare = None  # is called with operators that are not recorded
         self.phase = "forward"
         self.layer = -1
         self.layers = []
@@ -99,6 +100,8 @@ class Recorder(TorchDispatchMode):
         self._made = {}  # storages on the host that were made here
         self._stand_ins = {}  # of tensors of the host, by their storage
         self.known = KnownValues()
+        self.places = Places()
+        self.swapped = []  # tensors of the program that have no memory while they are captured, and what they stood for
         self._roles = {}  # by storage: what is known of it before it is used
         self._layer_of_node = {}
         self._layer_ids = {}
@@ -114,6 +117,14 @@ class Recorder(TorchDispatchMode):
         self._named = set()  # storages of which it was said what they are for
         self._watchers = {}
 
+    @contextlib.contextmanager
+    def unrecorded(self):
+        before, self.recording = self.recording, False
+        try:
+            yield
+        finally:
+            self.recording = before
+
     # ---- what hooks tell ----
 
     def layer_id(self, name):
@@ -124,7 +135,7 @@ class Recorder(TorchDispatchMode):
 
     def set_role(self, tensor, role):
         """Says what a tensor is for; before or after operators use it."""
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         key = storage._cdata
         if key in self._storage_ids:
             self.storages[self._storage_ids[key]]["role"] = role
@@ -144,14 +155,14 @@ class Recorder(TorchDispatchMode):
 
     def name_input(self, tensor):
         """Says that a tensor was given to the network, unless it is known what it is for."""
-        index = self._storage_ids.get(tensor.untyped_storage()._cdata)
+        index = self._storage_ids.get(storage_of(tensor)._cdata)
         if index is not None and self.storages[index]["role"] == "buffer" and index not in self._named:
             self.set_role(tensor, "input")
 
     # ---- tensors of the file ----
 
     def _storage_id(self, tensor, is_output):
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         key = storage._cdata
         known = self._storage_ids.get(key)
         if known is not None:
@@ -211,7 +222,7 @@ class Recorder(TorchDispatchMode):
             values = values[1:]
         if schema.name.startswith("aten::mkldnn_rnn_layer"):  # states have three axes, as those of other networks have
             values[5:7] = [state.unsqueeze(0) for state in values[5:7]]
-        inputs = [t for v in values for t in tensors_in(v) if t.dim() > 0 or t.is_meta or self.execute]
+        inputs = [t for v in values for t in tensors_in(v) if t.dim() > 0 or is_meta(t) or self.execute]
         entry = {
             "name": schema.name,
             "inputs": [self._tensor_id(t) for t in inputs],
@@ -237,7 +248,7 @@ class Recorder(TorchDispatchMode):
         """A tensor without memory in place of one of the host. Tensors that share memory share it there, too."""
         if tensor.layout != torch.strided:
             raise CaptureError(f"{user_line()}: sparse tensors are not captured")
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         key = storage._cdata
         with _disable_current_modes():  # neither is an operator of the program
             if key not in self._stand_ins:
@@ -245,18 +256,32 @@ class Recorder(TorchDispatchMode):
                 self.set_role(made, self._role_on_host(tensor))
                 self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
                 self.known.learn_storage(made, tensor)
+                self.places.put(made, tensor.device)
             whole = self._stand_ins[key][0]
             result = torch.empty(0, dtype=tensor.dtype, device="meta")
             return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
 
+    def release(self, tensor):
+        """Forgets the stand-in of a tensor of the host, which nothing but the program holds from now on."""
+        self._stand_ins.pop(storage_of(tensor)._cdata, None)
+
+    def remove_memory(self, tensor):
+        """Lets a leaf of the host have no memory from now on, so that its gradient needs none."""
+        if self.on_host or is_meta(tensor) or tensor.layout != torch.strided or tensor.requires_grad or not tensor.is_leaf:
+            return
+        made = self.stand_in(tensor)
+        swap(tensor, made)
+        if self.spares_host:
+            self.swapped.append((tensor, made))
+
     def without_memory(self, value):
         """An argument of an operator, with stand-ins for the tensors of the host in it."""
         if isinstance(value, torch.Tensor):
-            return value if value.is_meta or value.dim() == 0 else self.stand_in(value)
+            return value if is_meta(value) or value.dim() == 0 else self.stand_in(value)
         if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
             return [self.without_memory(v) for v in value]
         if isinstance(value, torch.device):
-            return _META
+            return META
         return value
 
     def _value(self, tensor):
@@ -293,10 +318,14 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        with below_autograd():
-            if self.execute:
-                return self._run(op, args, kwargs)
-            return self._run_without_memory(op, args, kwargs)
+        self.places.truthful += 1
+        try:
+            with below_autograd():
+                if self.execute:
+                    return self._run(op, args, kwargs)
+                return self._run_without_memory(op, args, kwargs)
+        finally:
+            self.places.truthful -= 1
 
     def _run(self, op, args, kwargs):
         schema = _schema_of(op)
@@ -314,7 +343,7 @@ class Recorder(TorchDispatchMode):
         tensors = [t for v in (*args, *kwargs.values()) for t in tensors_in(v)]
         if not tensors:
             return self._make(op, schema, args, kwargs)
-        has_meta = any(t.is_meta for t in tensors)
+        has_meta = any(is_meta(t) for t in tensors)
         device = kwargs.get("device")
         if not has_meta and (device is None or device.type == "cpu") and not self._must_spare(schema, args):
             return self._on_host(op(*args, **kwargs))  # the program computes on the host
@@ -323,36 +352,44 @@ class Recorder(TorchDispatchMode):
             return answered[0]
         if schema.name == "aten::_to_copy":
             source = args[0]
-            if not source.is_meta:  # the loader's copy to the device
-                copy = self._executed(op, self._map(args), {**kwargs, "device": _META})
+            if not is_meta(source):  # the loader's copy to the device
+                copy = self._executed(op, self._map(args), {**kwargs, "device": META})
                 if source.dim() > 0:
                     self.set_role(copy, self._role_on_host(source))
                 self.known.learn(copy, source.to(copy.dtype))
                 return copy
             if device is not None and device.type == "cpu" and kwargs.get("dtype") in (None, source.dtype):
-                return torch.empty_like(source)  # a copy to the host
-        if schema.name == "aten::copy_" and not (args[0].is_meta and args[1].is_meta):
-            if args[0].is_meta and args[1].dim() > 0:
+                copy = torch.empty_like(source)  # to the host
+                self.places.put(copy, HOST)
+                return copy
+        if schema.name == "aten::copy_" and not (is_meta(args[0]) and is_meta(args[1])):
+            if is_meta(args[0]) and args[1].dim() > 0:
                 self.set_role(args[0], "input")
                 self.known.forget(args[0])
             return args[0]
         mapped, mapped_kwargs = self._map(args), {name: self.without_memory(v) for name, v in kwargs.items()}
         result = self._executed(op, mapped, mapped_kwargs)
+        if isinstance(device, torch.device) and device != META:
+            self.places.put(result, device)
+        elif not schema.view:
+            self.places.follow(tensors, tensors_in(result))
         if not schema.view:
             changed = [args[0], result] if schema.in_place or schema.written else None
             self.known.follow(op, args, kwargs, result, changed)
         if self.recording and not schema.view:
             self._record(op, schema, mapped, mapped_kwargs, result)
-        on_host = schema.in_place and isinstance(args[0], torch.Tensor) and not args[0].is_meta
+        elif self.compare is not None and not schema.view:
+            self.compare(schema, result)
+        on_host = schema.in_place and isinstance(args[0], torch.Tensor) and not is_meta(args[0])
         return args[0] if on_host else result
 
     def _on_host(self, result):
         """Remembers that tensors were made here."""
         if self.spares_host:
             for tensor in tensors_in(result):
-                storage = tensor.untyped_storage()
+                storage = storage_of(tensor)
                 key = storage._cdata
-                if not tensor.is_meta and key not in self._made:
+                if not is_meta(tensor) and key not in self._made:
                     self._made[key] = weakref.ref(storage, lambda _, key=key: self._made.pop(key, None))
         return result
 
@@ -364,7 +401,7 @@ class Recorder(TorchDispatchMode):
         return changed is not None and changed.dim() > 0 and changed.untyped_storage()._cdata not in self._made
 
     def _role_on_host(self, tensor):
-        key = tensor.untyped_storage()._cdata
+        key = storage_of(tensor)._cdata
         if key in self._roles:
             return self._roles[key][0]
         return "buffer" if isinstance(tensor, torch.nn.Parameter) else "input"
@@ -386,14 +423,19 @@ class Recorder(TorchDispatchMode):
         on_device = device is not None and device.type != "cpu"
         kwargs = {name: v for name, v in kwargs.items() if name != "pin_memory"}
         if schema.device and on_device:
-            kwargs["device"] = _META
+            kwargs["device"] = META
         elif schema.device and _elements(args) > (1 if self.recording and schema.random else _LARGEST_WITH_VALUES):
-            kwargs = {**kwargs, "device": _META}
+            kwargs = {**kwargs, "device": META}
         result = self._on_host(op(*args, **kwargs))
+        if not on_device:
+            for made in tensors_in(result):
+                self.places.put(made, HOST)
         if on_device:
             self.known.follow(op, args, kwargs, result)
         if self.recording and on_device and isinstance(result, torch.Tensor):
             self._record(op, schema, args, kwargs, result)
+        elif self.compare is not None and on_device and isinstance(result, torch.Tensor):
+            self.compare(schema, result)
         return result
 
 

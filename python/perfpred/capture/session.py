@@ -11,6 +11,7 @@ from perfpred.capture import step_file
 from perfpred.capture.above import above_autograd
 from perfpred.capture.cuda import optimizers_of_cuda, pretended_cuda
 from perfpred.capture.hooks import Hooks
+from perfpred.capture.place import is_meta, swap
 from perfpred.capture.recorder import CaptureError, Recorder
 
 __all__ = ["CaptureError", "Session", "capture"]
@@ -23,7 +24,7 @@ def _parameters_without_memory(recorder):
     new = kind.__new__
 
     def made(cls, data=None, requires_grad=True):
-        if type(data) in (torch.Tensor, kind) and not data.is_meta:
+        if type(data) in (torch.Tensor, kind) and not is_meta(data):
             data = recorder.stand_in(data.detach())
         return new(cls, data, requires_grad)
 
@@ -54,15 +55,6 @@ def _loaders_on_host(recorder):
         kind.__next__ = following
 
 
-def _swap(tensor, other):
-    """Exchanges what two names of tensors stand for. torch.utils.swap_tensors() does the same, but refuses tensors to which
-    there are weak references, as nn.LSTM has them: they are to follow the name here.
-    """
-    tensor.__class__, other.__class__ = other.__class__, tensor.__class__
-    tensor.__dict__, other.__dict__ = other.__dict__, tensor.__dict__
-    torch._C._swap_tensor_impl(tensor, other)
-
-
 class Session:
     """Everything that records, switched on and off together."""
 
@@ -76,8 +68,8 @@ class Session:
             if self.recorder.execute:
                 stack.enter_context(optimizers_of_cuda())
             else:
-                stack.enter_context(pretended_cuda())
-                stack.enter_context(above_autograd(self.hooks.loss, self.recorder.without_memory))
+                stack.enter_context(pretended_cuda(self.recorder))
+                stack.enter_context(above_autograd(self.hooks.loss, self.recorder))
                 stack.enter_context(_parameters_without_memory(self.recorder))
                 stack.enter_context(_loaders_on_host(self.recorder))
             stack.enter_context(self.hooks)
@@ -91,7 +83,7 @@ class Session:
 
     def document(self, batch_size=None):
         self.hooks.name_gradients()
-        return step_file.document(self.recorder, batch_size or self.hooks.batch_size, self.hooks.batches)
+        return step_file.document(self.recorder, batch_size or self.hooks.batch_size, self.hooks)
 
 
 class capture:
@@ -120,7 +112,6 @@ class capture:
     def __enter__(self):
         step_file.check_writable(self.path)
         self.session = Session(self.execute, self._tell)
-        self._swapped = []
         if not self.execute:
             self._remove_memory()
         try:
@@ -162,7 +153,7 @@ class capture:
             elif issubclass(kind, torch.Tensor) and thing.requires_grad and thing.is_leaf:
                 found[id(thing)] = thing
         for tensor in found.values():
-            if tensor.is_meta:
+            if is_meta(tensor):
                 continue
             made = recorder.stand_in(tensor)
             if isinstance(tensor, torch.nn.Parameter):
@@ -172,15 +163,19 @@ class capture:
             if tensor.grad is not None:
                 made.grad = recorder.stand_in(tensor.grad)
             try:
-                _swap(tensor, made)
+                swap(tensor, made)
             except RuntimeError as error:
                 self._restore()
                 raise CaptureError(f"a parameter is in use and cannot be replaced for the capture: {error}") from error
-            self._swapped.append((tensor, made))
+            recorder.swapped.append((tensor, made))
+        for _, original in recorder.swapped:
+            if original.grad is not None:
+                recorder.release(original.grad)  # it is gone when the step clears it
 
     def _restore(self):
         self.session.hooks.restore_optimizers()
-        for tensor, original in self._swapped:
+        swapped = self.session.recorder.swapped
+        while swapped:
+            tensor, original = swapped.pop()
             tensor.grad = None
-            _swap(tensor, original)
-        self._swapped = []
+            swap(tensor, original)

@@ -29,35 +29,56 @@ def _precision(recorder):
     return {(False, False): "fp32", (True, True): "tf32", (True, False): "default"}.get(tf32, "unknown")
 
 
-def document(recorder, batch_size, batches=1):
-    """What the file says, as a dictionary. batches: of batch_size, whose gradients the step accumulates."""
+def _kept(recorder, ops):
+    """Operators, and the tensors and storages of which they or the program's state make use, numbered anew."""
+    used = {i for op in ops for key in ("inputs", "outputs") for i in op[key] if i is not None}
+    state = ("parameter", "buffer", "gradient", "optimizer_state")
+    tensors = [i for i, t in enumerate(recorder.tensors) if i in used or recorder.storages[t[0]]["role"] in state]
+    storages = sorted({recorder.tensors[i][0] for i in tensors})
+    new_tensor, new_storage = ({old: new for new, old in enumerate(old_ids)} for old_ids in (tensors, storages))
+    renumbered = []
+    for op in ops:
+        op = {**op, **{key: [None if i is None else new_tensor[i] for i in op[key]] for key in ("inputs", "outputs")}}
+        frees = [new_storage[s] for s in op.pop("frees", ()) if s in new_storage]
+        renumbered.append({**op, "frees": frees} if frees else op)
+    kept = [(new_storage[s], *rest) for s, *rest in (recorder.tensors[i] for i in tensors)]
+    return renumbered, kept, [recorder.storages[s] for s in storages]
+
+
+def document(recorder, batch_size, hooks):
+    """What the file says, as a dictionary."""
     if not recorder.ops:
         raise CaptureError("no operator was executed: there is no training step")
     if not any(op["phase"] == "backward" for op in recorder.ops):
         raise CaptureError("no backward pass was executed: there is no training step")
     if not batch_size:
         raise CaptureError("the batch size is not known: no module was called with a tensor; name it (batch_size=...)")
+    folded = hooks.accumulated.folded(recorder.ops)
+    ops, tensors, storages = recorder.ops, recorder.tensors, recorder.storages
+    if folded is not None:
+        ops, tensors, storages = _kept(recorder, folded)
+    batches = {"accumulate": hooks.accumulated.count} if folded is not None else {"batches": hooks.batches}
     tensors = [
         {
             "sizes": list(sizes),
             "strides": list(strides),
             "dtype": str(dtype).partition(".")[2],
             "storage": storage,
-            "role": recorder.storages[storage]["role"],
+            "role": storages[storage]["role"],
         }
-        for storage, dtype, sizes, strides in recorder.tensors
+        for storage, dtype, sizes, strides in tensors
     ]
     return {
         "format": 1,
         "torch": torch.__version__,
         "precision": _precision(recorder),
         "batch_size": batch_size,
-        **({"batches": batches} if batches > 1 else {}),
+        **{key: count for key, count in batches.items() if count > 1},
         "layers": recorder.layers,
         "values": recorder.values,
-        "storages": [{"bytes": s["bytes"]} for s in recorder.storages],
+        "storages": [{"bytes": s["bytes"]} for s in storages],
         "tensors": tensors,
-        "ops": recorder.ops,
+        "ops": ops,
     }
 
 

@@ -9,6 +9,8 @@ import weakref
 
 import torch
 
+from perfpred.capture.place import is_meta
+
 _LARGEST = 2**20  # elements
 _LIKE = ("ones_like", "zeros_like", "full_like", "new_ones", "new_zeros", "new_full")  # of a tensor's shape alone
 _HOST = torch.device("cpu")
@@ -67,7 +69,7 @@ class KnownValues:
 
     def value(self, tensor):
         """A tensor of the host with the same values; None if they are not known."""
-        if not tensor.is_meta:
+        if not is_meta(tensor):
             return tensor
         known = self._hosts.get(tensor.untyped_storage()._cdata)
         host = None if known is None else known[0]()
