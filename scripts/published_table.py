@@ -30,6 +30,8 @@ IN_GB = {"pytorch/torchtitan", "pytorch/torchtune", "modelscope/ms-swift", "Flag
 # What a source's programs do that its rows do not repeat: (source, word of the row's model) -> fields.
 RECIPES = [
     ("pytorch/torchtune", "lora", {"adapter_targets": "all"}),  # recipes: q, v, output and MLP
+    ("pytorch/torchtune", "", {"optimizer_impl": "fused"}),
+    ("Lightning-AI/litgpt", "lora", {"adapter_targets": "q+v"}),  # its defaults
     ("NVIDIA/DeepLearningExamples", "", {"loader": "included"}),
     ("huggingface/optimum-habana", "", {"loader": "included"}),
     ("mlcommons/training_results_v5.0", "", {"loader": "included"}),
@@ -79,7 +81,9 @@ UNMAPPABLE = [  # methods, layouts and programs that no field of a workload says
 SOFTWARE = [(r"xla", "xla"), (r"tensorflow", "tensorflow"), (r"mxnet", "mxnet"), (r"paddle", "paddle"),
             (r"\bjax\b|flax", "jax"), (r"pytorch|torch", "pytorch")]
 
-DEFAULTS = {"weights": "as_precision", "adapter": "", "checkpoint": "none", "accumulate": "1", "compiled": "0",
+PACKED = ("nf4", "int8", "int4")  # types of frozen weights
+
+DEFAULTS = {"attention": "sdpa", "optimizer_impl": "fused", "weights": "as_precision", "adapter": "", "checkpoint": "none", "accumulate": "1", "compiled": "0",
             "software": "pytorch", "loader": "none", "loss": "whole", "padding": "packed"}
 
 
@@ -140,7 +144,7 @@ class Programs:
     def device(self, text):
         """The catalogue's name. A variant that the text leaves open is the one of servers (SXM)."""
         bare = re.sub(r"\(.*?\)", "", text).strip()
-        if re.search(r"not stated", text):
+        if bare.startswith("not stated"):
             likely = re.search(r"\((\S+) likely\)", text)
             if not likely:
                 raise Unmapped("device not stated")
@@ -185,6 +189,9 @@ def network_of(row):
             names += [f"{family}{version}_{kind}", f"{family}_{kind}_{size}", f"{family}_{size}"]
     return text, list(dict.fromkeys(re.sub(r"_+$", "", name) for name in names if name))
 
+
+# Software before PyTorch 2.0's fused attention, or before transformers used it (4.36, end of 2023).
+WRITTEN_OUT = re.compile(r"\b20(1\d|2[0-2])\b|pytorch-?1\.|PyTorch 1\.|TensorFlow 1")
 
 IS_TEXT = re.compile(r"llama|mistral|mixtral|qwen|gemma|falcon|phi|stablelm|baichuan|chatglm|glm|yi|gpt|bert|bloom|mpt|"
                      r"zephyr|moe|opt-|pythia|t5|transformer|lora|xl base")
@@ -279,64 +286,81 @@ def additions(rows):
         yield notes
 
 
-def request_of(row, notes, programs, memory):
-    """The request of a row. @throws Unmapped"""
+def network_and_input(row, programs, memory):
+    """@throws Unmapped"""
+    text, names = network_of(row)
+    sized = {}
+    if row["image_size"].isdigit() and not IS_TEXT.search(text):
+        sized["input"] = f"3x{row['image_size']}x{row['image_size']}"
+    elif IS_TEXT.search(text):
+        length = sequence_of(row, memory)
+        if not length:
+            raise Unmapped("unknown_length")
+        sized["input"] = length
+    known = [name for name in names if not programs.knows_network(name, sized)]
+    if not known:
+        raise Unmapped(f"unknown network {text}")
+    return {"network": known[0], **sized}
+
+
+def accumulation_of(row):
+    micro_steps = number(row["accumulate"])
+    whole = re.fullmatch(r"\d+", row["global_batch"])
+    if micro_steps is None and whole:
+        micro_steps = int(whole.group()) / number(row["batch_per_gpu"])
+    return str(max(1, round(micro_steps or 1)))
+
+
+def program_of(row, notes):
+    """What executes the step: software, torch.compile, attention written out or fused."""
+    framework = row["framework"].lower()
+    software = framework + (" xla" if notes.startswith("XLA") else "")
+    fields = {"software": next((name for pattern, name in SOFTWARE if re.search(pattern, software)), "pytorch")}
+    may_be_eager = "eager or compiled" in framework
+    fields["compiled"] = "1" if "compile" in f"{framework} {notes.lower()}" and not may_be_eager else "0"
+    old = WRITTEN_OUT.search(row["framework"]) or row["source"].startswith("NVIDIA/DeepLearningExamples")
+    if IS_TEXT.search(row["model"].lower()) and (old or "flash attention off" in notes):
+        fields["attention"] = "eager"
+    return fields
+
+
+def refuse_unmappable(row, notes, memory):
+    """@throws Unmapped"""
     if row["gpus"] != "1":
         raise Unmapped("several GPUs")
     words = " ".join((row["model"], row["framework"], row["precision"], row["optimizer"], notes)).lower()
     for pattern, reason in UNMAPPABLE:
         if re.search(pattern, words):
             raise Unmapped(reason)
-    batch = number(row["batch_per_gpu"])
-    if not batch:
+    if not number(row["batch_per_gpu"]):
         raise Unmapped("unknown batch")
     if not memory and not number(row["ms_per_step"]):
         raise Unmapped("unknown time")
-    text, names = network_of(row)
-    request = {}
-    if row["image_size"].isdigit() and not IS_TEXT.search(text):
-        request["input"] = f"3x{row['image_size']}x{row['image_size']}"
-    elif IS_TEXT.search(text):
-        length = sequence_of(row, memory)
-        if not length:
-            raise Unmapped("unknown_length")
-        request["input"] = length
-    known = [name for name in names if not programs.knows_network(name, request)]
-    if not known:
-        raise Unmapped(f"unknown network {text}")
-    request["network"] = known[0]
-    request["device"] = programs.device(row["gpu"])
-    request["batch_size"] = int(batch)
-    request.update(precision_of(row))
+
+
+def request_of(row, notes, programs, memory):
+    """The request of a row, an object of a workload's fields. @throws Unmapped"""
+    refuse_unmappable(row, notes, memory)
+    request = network_and_input(row, programs, memory)
+    request.update(device=programs.device(row["gpu"]), batch_size=int(number(row["batch_per_gpu"])),
+                   optimizer=optimizer_of(row, notes), accumulate=accumulation_of(row), **precision_of(row),
+                   **program_of(row, notes))
     targets = "attention"
     for source, word, fields in RECIPES:
         if row["source"].startswith(source) and word in row["model"].lower():
             targets = fields.get("adapter_targets", targets)
             request.update({name: value for name, value in fields.items() if name != "adapter_targets"})
-    request["optimizer"] = optimizer_of(row, notes)
     request["adapter"] = adapter_of(row, targets)
-    if request["weights"] in ("nf4", "int8", "int4") and not request["adapter"]:
+    if request["weights"] in PACKED and not request["adapter"]:
         request["weights"] = "as_precision"
+    if request["optimizer"] in ("adam", "adamw") and "fused" not in row["optimizer"].lower():
+        request.setdefault("optimizer_impl", "foreach")  # PyTorch's default
     if row["layout"] in ("nchw", "nhwc"):
         request["layout"] = row["layout"]
     if re.match(r"(true|yes)", row["activation_checkpointing"].lower()):
         request["checkpoint"] = "all"
-    accumulate = number(row["accumulate"])
-    whole = re.match(r"\d+", row["global_batch"])
-    if accumulate is None and whole and "fsdp" not in row["global_batch"]:
-        accumulate = int(whole.group()) / batch
-    if accumulate and accumulate > 1:
-        request["accumulate"] = str(round(accumulate))
-    if re.search(r"compile", f"{row['framework']} {notes}".lower()) and "eager or compiled" not in row["framework"]:
-        request["compiled"] = "1"
-    elif "eager or compiled" in row["framework"]:
-        request["compiled"] = "0"
     if "chunked cross entropy" in notes:
         request["loss"] = "chunked"
-    if re.search(r"flash attention off", notes):
-        request["attention"] = "eager"
-    software = f"{row['framework']} {'xla' if notes.startswith('XLA') else ''}".lower()
-    request["software"] = next((name for pattern, name in SOFTWARE if re.search(pattern, software)), "pytorch")
     if memory and request["software"] != "pytorch":
         raise Unmapped("software that reserves the whole card")
     return known_fields(request, programs.fields)
@@ -355,7 +379,7 @@ def known_fields(request, fields):
 def method_of(request, row):
     adapter = request.get("adapter", "").split(":")[0]
     if adapter:
-        return ("q" if request.get("weights") in ("nf4", "int8", "int4") else "") + adapter
+        return ("q" if request.get("weights") in PACKED else "") + adapter
     return "full" if IS_TEXT.search(row["model"].lower()) else "train"
 
 
@@ -499,9 +523,22 @@ def print_memory_verdicts(rows, scored, asked):
         print(f"{'ran out of memory' if oom else 'fitted'}, called {verdict}: {count}")
 
 
-def leave_models(field, rows):
-    """A standard model without each group of rows needs a fit for each: fit_standard_model.py makes them."""
-    sys.exit(f"--leave {field}: the standard model holds no published rows of this build's fit; run without --leave")
+def calibrate_without(rows, field):
+    """Sets each row's upper bound to what the other groups of `field` say: the distance from the expected value to the
+    bound is scaled so that 95 % of their rows lie below."""
+    def position(row):
+        return (row["measured_gb"] - row["predicted_gb"]) / (row["upper_gb"] - row["predicted_gb"])
+
+    kept = [row for row in rows if row["measured_gb"] and row["predicted_gb"] and row["upper_gb"]]
+    scales = {}
+    for group in {row[field] for row in kept}:
+        others = sorted(position(row) for row in kept if row[field] != group)
+        if others:
+            scales[group] = others[min(len(others) - 1, math.ceil(0.95 * len(others)) - 1)]
+    for row in kept:
+        scale = scales.get(row[field], 1.0)
+        row["upper_gb"] = row["predicted_gb"] + scale * (row["upper_gb"] - row["predicted_gb"])
+    return scales
 
 
 def main():
@@ -522,6 +559,12 @@ def main():
     cases = [case for case in cases if "error" not in case]
     units = units_by_rows(cases) if given.memory else {}
     out = [out_row(case, units) for case in cases]
+    if given.leave and not given.memory:
+        sys.exit("--leave without --memory: the standard model of this build is fitted on no row of such a table")
+    if given.leave:
+        scales = calibrate_without(out, {"device": "gpu"}.get(given.leave, given.leave))
+        print(f"upper bounds calibrated without each {given.leave}, scaled by", end=" ")
+        print(", ".join(f"{scale:.2f}" for scale in sorted(set(scales.values()))))
     scored = print_groups(out, given.memory)
     if given.memory:
         asked = sum(1 for row in rows if row["gpus"] == "1" and number(row["peak_memory_gb"]))
