@@ -88,6 +88,7 @@ class Replay {
     now_ += estimate.loader;
     for (int step = 0; step < 2; ++step) {  // the first step makes the optimizer's state
       next_free_ = 0;
+      if (graph_.repeats() > 1) make_gradients();
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
     }
@@ -239,6 +240,14 @@ class Replay {
     if (is_second_factor(i)) release(first_factor(i));
     for (; next_free_ < graph_.frees().size() && graph_.frees()[next_free_].first == i; ++next_free_) {
       release(graph_.frees()[next_free_].second);  // not an operand, as autograd's saved tensors
+    }
+  }
+
+  /// Of the batches before, whose sums later ones are added to.
+  void make_gradients() {
+    for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
+      const Tensor& tensor = graph_.tensors()[id];
+      if (tensor.role == TensorRole::gradient && tensor.storage == id && !alive_[id]) allocate(id);
     }
   }
 

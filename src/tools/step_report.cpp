@@ -42,7 +42,7 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
 
 std::map<std::string, OpTotals> StepReport::kinds() const {
   std::map<std::string, OpTotals> kinds;
-  for (const Op& op : step.graph().ops()) kinds[std::string(step.graph().name(op))] += op;
+  for (const Op& op : step.graph().ops()) kinds[std::string(step.graph().name(op))].add(op, step.graph().times(op));
   return kinds;
 }
 
