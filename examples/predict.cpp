@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <unordered_map>
 
@@ -19,6 +20,7 @@
 #include "tools/job_answer.h"
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
+#include "tools/prices.h"
 #include "tools/workload_labels.h"
 #include "workload_options.h"
 
@@ -27,6 +29,28 @@ using namespace perfpred;
 namespace {
 
 nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
+
+nlohmann::json memory_json(const Forecast& job) {
+  if (!job.memory) return nullptr;
+  const auto bound = [](const MemoryBound& bytes) {
+    return nlohmann::json{{"p50", bytes.p50}, {"upper", bytes.upper}};
+  };
+  return {{"tensors", bound(job.memory->tensors)},
+          {"reserved", bound(job.memory->reserved)},
+          {"device", bound(job.memory->device)},
+          {"usable", or_null(job.usable_bytes)}};
+}
+
+nlohmann::json advice_json(const std::vector<FitAdvice>& advice) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const FitAdvice& one : advice) {
+    list.push_back({{"change", one.change},
+                    {"memory_bytes", one.memory_bytes},
+                    {"time_factor", one.time_factor},
+                    {"verdict", to_string(one.verdict)}});
+  }
+  return list;
+}
 
 nlohmann::json to_json(const JobAnswer& answer) {
   const Forecast& job = answer.job;
@@ -39,8 +63,14 @@ nlohmann::json to_json(const JobAnswer& answer) {
                          {"images_per_sec", to_json(job.images_per_sec)},
                          {"total_sec", to_json(job.total_sec)},
                          {"price", job.price ? to_json(*job.price) : nlohmann::json()},
-                         {"memory_bytes", or_null(job.memory_bytes)},
-                         {"fits", or_null(job.fits)},
+                         {"memory_bytes", job.memory ? nlohmann::json(job.memory->peak_bytes) : nlohmann::json()},
+                         {"memory", memory_json(job)},
+                         {"largest_batch", or_null(job.largest_batch)},
+                         {"fit_advice", advice_json(answer.advice)},
+                         {"verdict", job.verdict ? nlohmann::json(to_string(*job.verdict)) : nlohmann::json()},
+                         {"fits", job.verdict ? nlohmann::json(*job.verdict == MemoryVerdict::fits) : nlohmann::json()},
+                         {"tokens_per_sec", job.tokens_per_sec ? to_json(*job.tokens_per_sec) : nlohmann::json()},
+                         {"mfu", or_null(job.mfu)},
                          {"bound", job.bound ? nlohmann::json(to_string(*job.bound)) : nlohmann::json()},
                          {"breakdown", breakdown.empty() ? nlohmann::json() : breakdown},
                          {"step_sec", to_json(job.step_sec)},
@@ -49,9 +79,47 @@ nlohmann::json to_json(const JobAnswer& answer) {
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)}};
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
+  if (!answer.currency.empty()) json["currency"] = answer.currency;
   if (answer.knows_epoch) return json;
   for (const char* key : {"time_sec", "total_sec", "price"}) json[key] = nullptr;
   return json;
+}
+
+std::string gigabytes(std::int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / 1e9); }
+
+/// Seconds as people say them: s, min, h or days.
+std::string duration(double sec) {
+  constexpr double minute = 60, hour = 3600, day = 86'400;
+  if (sec < 2 * minute) return fmt::format("{:.4g} s", sec);
+  if (sec < 2 * hour) return fmt::format("{:.1f} min", sec / minute);
+  return sec < 2 * day ? fmt::format("{:.1f} h", sec / hour) : fmt::format("{:.1f} days", sec / day);
+}
+
+void print_memory(const Forecast& job) {
+  fmt::print("  {:<12} {:>12} GB  (95 %: below {})", "memory", gigabytes(job.memory->device.p50),
+             gigabytes(job.memory->device.upper));
+  if (job.usable_bytes) fmt::print(" of {} GB", gigabytes(*job.usable_bytes));
+  if (job.verdict) {
+    fmt::print(", {}", *job.verdict == MemoryVerdict::fits        ? "fits"
+                       : *job.verdict == MemoryVerdict::only_just ? "may or may not fit"
+                                                                  : "does not fit");
+  }
+  fmt::print("\n");
+  if (job.largest_batch) fmt::print("  {:<12} {:>12}\n", "largest batch", *job.largest_batch);
+}
+
+void print_advice(const std::vector<FitAdvice>& advice) {
+  if (advice.empty()) return;
+  std::size_t width = 0;
+  for (const FitAdvice& one : advice) width = std::max(width, one.change.size());
+  fmt::print("  what would take less, or has more:\n");
+  for (const FitAdvice& one : advice) {
+    fmt::print("    {:<{}} {:>8} GB  {:>5.2f} x the time{}\n", one.change, width, gigabytes(one.memory_bytes),
+               one.time_factor,
+               one.verdict == MemoryVerdict::fits        ? ", fits"
+               : one.verdict == MemoryVerdict::only_just ? ", may or may not fit"
+                                                         : "");
+  }
 }
 
 void print(const JobAnswer& answer) {
@@ -63,18 +131,19 @@ void print(const JobAnswer& answer) {
   line("step", job.step_sec, "s");
   if (answer.knows_epoch) line("epoch", job.prediction.time_sec, "s");
   line("throughput", job.images_per_sec, throughput_unit(std::span(&answer.workload, 1)));
-  if (answer.knows_epoch) line("total", job.total_sec, "s");
-  if (job.price) line("price", *job.price, "");
-  if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
-  if (job.memory_bytes) {
-    fmt::print("  {:<12} {:>12.1f} MB{}\n", "memory", static_cast<double>(*job.memory_bytes) / 1e6,
-               !job.fits   ? ""
-               : *job.fits ? ", fits"
-                           : ", does not fit");
+  if (job.tokens_per_sec) line("", *job.tokens_per_sec, "tokens/s");
+  if (answer.knows_epoch) {
+    fmt::print("  {:<12} {:>14}  (90 %: {} .. {})\n", "total", duration(job.total_sec.p50), duration(job.total_sec.p05),
+               duration(job.total_sec.p95));
   }
+  if (job.price) line("price", *job.price, answer.currency.c_str());
+  if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
+  if (job.memory) print_memory(job);
   if (job.bound) fmt::print("  {:<12} {:>12}\n", "bound by", to_string(*job.bound));
+  if (job.mfu) fmt::print("  {:<12} {:>12.1f} % of the peak FLOP/s\n", "utilisation", 100 * *job.mfu);
   std::size_t width = 0;
   for (const TimeTerm& term : job.breakdown) width = std::max(width, term.op.size());
+  if (!job.breakdown.empty()) fmt::print("  where the time goes:\n");
   for (const TimeTerm& term : job.breakdown) {
     fmt::print("    {:<{}} {:>10.4g} s {:>6.1f} %\n", term.op, width, term.sec,
                100 * term.sec / job.prediction.time_sec.p50);
@@ -82,26 +151,58 @@ void print(const JobAnswer& answer) {
   fmt::print("  {:<12} {:>12}\n", "rests on", to_string(job.prediction.provenance));
   if (job.unknown_bytes > 0) fmt::print("  unknown operators move {:.1f} % of the bytes\n", 100 * job.unknown_bytes);
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
+  print_advice(answer.advice);
 }
 
+const char* fit_text(const Forecast& job) {
+  if (!job.verdict) return "";
+  return *job.verdict == MemoryVerdict::fits        ? "fits"
+         : *job.verdict == MemoryVerdict::only_just ? "may not fit"
+                                                    : "does not fit";
+}
+
+/// One line for each answer: time, throughput, memory and price. Columns that no answer fills are left out.
 void print_table(const std::vector<Workload>& workloads, const std::vector<JobAnswer>& answers,
                  const std::string& field) {
-  const bool budget = answers.front().job.epochs_in_budget.has_value();
-  fmt::print("{:>14} {:>12} {:>25} {:>12} {:>10} {}{}\n", field, answers.front().knows_epoch ? "epoch s" : "step s",
-             "90 % interval", throughput_unit(workloads), "memory MB", budget ? "  epochs " : "", " outside");
+  const auto any = [&](auto has) { return std::any_of(answers.begin(), answers.end(), has); };
+  const bool tokens = any([](const JobAnswer& answer) { return answer.job.tokens_per_sec.has_value(); });
+  const bool price = any([](const JobAnswer& answer) { return answer.job.price.has_value(); });
+  const bool budget = any([](const JobAnswer& answer) { return answer.job.epochs_in_budget.has_value(); });
+  std::size_t width = std::max<std::size_t>(field.size(), 14);
+  for (const JobAnswer& answer : answers) width = std::max(width, field_text(answer.workload, field).size());
+  fmt::print("{:>{}} {:>12} {:>25} {:>12}{} {:>10} {:>10} {:<12}{}{} outside\n", field, width,
+             answers.front().knows_epoch ? "epoch s" : "step s", "90 % interval", throughput_unit(workloads),
+             tokens ? fmt::format(" {:>12}", "tokens/s") : "", "memory GB", "of GB", "verdict",
+             price ? fmt::format(" {:>10}", "price") : "", budget ? fmt::format(" {:>8}", "epochs") : "");
   for (const JobAnswer& answer : answers) {
     const Forecast& job = answer.job;
     const Quantiles& sec = job.prediction.time_sec;
-    fmt::print("{:>14} {:>12.4g} {:>25} {:>12.4g} {:>10} {} {}{}\n", field_text(answer.workload, field), sec.p50,
-               fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
-               job.memory_bytes ? fmt::format("{:.1f}", static_cast<double>(*job.memory_bytes) / 1e6) : "",
-               budget ? fmt::format("{:>8.0f}", job.epochs_in_budget->p50) : "", to_string(job.prediction.reason),
-               job.fits.value_or(true) ? "" : " does not fit");
+    const auto cell = [](bool shown, const auto& value, const char* format) {
+      return shown ? fmt::format(fmt::runtime(format), value ? value->p50 : std::nan("")) : std::string();
+    };
+    fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {:<12}{}{} {}\n", field_text(answer.workload, field),
+               width, sec.p50, fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
+               cell(tokens, job.tokens_per_sec, " {:>12.4g}"), job.memory ? gigabytes(job.memory->peak_bytes) : "",
+               job.usable_bytes ? gigabytes(*job.usable_bytes) : "", fit_text(job),
+               cell(price, job.price, " {:>10.4g}"), cell(budget, job.epochs_in_budget, " {:>8.0f}"),
+               to_string(job.prediction.reason));
   }
 }
 
+/// What is asked of a job besides its workload.
+struct AskedTerms {
+  JobTerms job;
+  std::optional<std::int64_t> train_tokens;
+  Prices prices;
+
+  /// @throws InputError as with_tokens()
+  [[nodiscard]] Workload applied_to(const Workload& workload) const {
+    return train_tokens ? with_tokens(workload, *train_tokens) : workload;
+  }
+};
+
 /// The answer to one request, an object of workload fields. @throws InputError
-std::string answer_line(TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms,
+std::string answer_line(TimeRegressor& model, const ModelRequests& requests, const AskedTerms& terms,
                         const std::string& line) {
   const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
   if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
@@ -110,14 +211,14 @@ std::string answer_line(TimeRegressor& model, const ModelRequests& requests, con
     fields.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
   }
   const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
-  const Workload workload = requests.of_fields(fields);
+  const Workload workload = terms.applied_to(requests.of_fields(fields));
   cli::give_rates(model, workload);
-  return to_json(answer_job(model, workload, terms, images_given)).dump();
+  return to_json(answer_job(model, workload, terms.job, images_given, terms.prices)).dump();
 }
 
 /// One request a line; one answer a line, an object with `error` for a bad request. A line that was answered before
 /// gets the same answer at once.
-void answer_lines(TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms) {
+void answer_lines(TimeRegressor& model, const ModelRequests& requests, const AskedTerms& terms) {
   constexpr std::size_t max_known = 100'000;
   std::unordered_map<std::string, std::string> known;
   std::string line;
@@ -138,10 +239,10 @@ void answer_lines(TimeRegressor& model, const ModelRequests& requests, const Job
 }
 
 struct Options {
-  std::string model_file, configs, out, sweep, step;
+  std::string model_file, configs, out, sweep, step, price_file;
   cli::WorkloadOptions asked;
   cli::DeviceFile device_file;
-  JobTerms terms;
+  AskedTerms terms;
   bool json = false, jsonl = false;
   std::vector<CLI::Option*> of_terms;
 
@@ -157,16 +258,23 @@ struct Options {
     CLI::Option* out_option =
         program.add_option("--out", out, "predictions.csv; of --configs it goes to standard output without");
     of_terms = {
-        program.add_option("--epochs", terms.epochs, "epochs of the job")
+        program.add_option("--epochs", terms.job.epochs, "epochs of the job")
             ->capture_default_str()
             ->check(cli::positive()),
-        program.add_option("--startup-sec", terms.startup_sec, "before the first timed epoch")
+        program.add_option("--startup-sec", terms.job.startup_sec, "before the first timed epoch")
             ->capture_default_str()
             ->check(cli::not_negative()),
-        program.add_option("--price-per-hour", terms.price_per_hour, "of the device")->check(cli::not_negative()),
-        cli::takes_seconds(
-            program.add_option("--budget-sec", terms.budget_sec, "seconds or 12:00:00; the epochs that fit are shown"))
+        program.add_option("--price-per-hour", terms.job.price_per_hour, "of the device")->check(cli::not_negative()),
+        cli::takes_seconds(program.add_option("--budget-sec", terms.job.budget_sec,
+                                              "seconds or 12:00:00; the epochs that fit are shown"))
             ->check(cli::positive())};
+    program.add_option("--train-tokens", terms.train_tokens, "tokens an epoch, in place of --train-images")
+        ->check(CLI::PositiveNumber);
+    program.add_option("--prices", price_file, "table of prices: device, price_per_hour, currency");
+    program
+        .add_option("--reserved-by-others", terms.job.reserved_by_others,
+                    "of the device's memory, bytes or as 1500MB, 2GiB: a desktop's or a neighbour's")
+        ->transform(CLI::AsSizeValue(true));
     CLI::Option* json_option = program.add_flag("--json", json, "one JSON document on stdout");
     CLI::Option* sweep_option =
         program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128")
@@ -186,7 +294,7 @@ struct Options {
       if (option->count() == 0) continue;
       if (table_only()) throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
       const bool in_budget =
-          option->get_name() == "--budget-sec" || (terms.budget_sec && option->get_name() == "--startup-sec");
+          option->get_name() == "--budget-sec" || (terms.job.budget_sec && option->get_name() == "--startup-sec");
       if (!sweep.empty() && !json && !in_budget)
         throw InputError(option->get_name() + " changes nothing in the table of --sweep; add --json");
     }
@@ -205,7 +313,7 @@ void answer_table(const Options& given, TimeRegressor& model, const ModelRequest
   std::vector<Prediction> predictions;
   const std::vector<Workload> workloads = requests.of_table(given.configs, [&](const Workload& workload) {
     cli::give_rates(model, workload);
-    predictions.push_back(model.predict(workload));
+    predictions.push_back(model.predict(given.terms.applied_to(workload)));
   });
   write_predictions(given.out.empty() ? "/dev/stdout" : given.out, workloads, predictions);
 }
@@ -215,9 +323,10 @@ void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests
       !given.configs.empty() || given.swept() == "train_images" || is_given(requests.given(), "train_images");
   std::vector<Prediction> predictions;
   std::vector<JobAnswer> answers;
-  const auto answer = [&](const Workload& workload) {
+  const auto answer = [&](const Workload& asked) {
+    const Workload workload = given.terms.applied_to(asked);
     cli::give_rates(model, workload);
-    answers.push_back(answer_job(model, workload, given.terms, images_given));
+    answers.push_back(answer_job(model, workload, given.terms.job, images_given, given.terms.prices));
     if (!answers.back().knows_epoch) given.check_knows_epoch();
     predictions.push_back(answers.back().job.prediction);
   };
@@ -251,6 +360,7 @@ int main(int argc, char** argv) {
     const DeviceCatalogue devices = given.device_file.catalogue();
     TimeRegressor model =
         given.model_file.empty() ? TimeRegressor::standard(devices) : TimeRegressor::load(given.model_file, devices);
+    if (!given.price_file.empty()) given.terms.prices = read_prices(given.price_file, devices);
     if (!given.step.empty()) given.asked.take(add_graph(given.step), given.swept());
     const ModelRequests requests(model, given.asked.fields());
     if (given.jsonl) {

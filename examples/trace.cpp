@@ -78,8 +78,10 @@ NetworkSteps traced_pt2(const Request& request) {
 
 /// Of the file or the network that the request names; nothing if it names none.
 std::optional<NetworkSteps> own_steps(const Request& request) {
-  if (request.fields.find("optimizer_impl") != nullptr) {
-    throw InputError("--optimizer-impl is for perfpred-inspect: a traced update is LibTorch's fused one");
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (!column.of_network || column.name == "attention" || request.fields.find(column.name) == nullptr) continue;
+    throw InputError(fmt::format("{} is for perfpred-inspect: what is traced is what LibTorch trains",
+                                 cli::WorkloadOptions::option_of(column.name)));
   }
   if (request.exported.empty()) {
     if (request.network().empty()) return std::nullopt;

@@ -115,7 +115,13 @@ TEST(TrainingJob, FollowsFromTheDevice) {
   const TrainingJob a100 = TrainingJob::on(catalogue.find("A100-SXM4-80GB")).value();
   EXPECT_TRUE(a100.caching_allocator);
   EXPECT_EQ(a100.matrix_workspace_bytes, (2 * 4096 + 8 * 16) * 1024);  // cuBLAS's ":4096:2:16:8"
-  EXPECT_EQ(a100.context_bytes, 512 * mebibyte);
+  EXPECT_EQ(a100.context_bytes,
+            900'000'000);  // an H200's free memory fell by 860 to 902 MB (data/nvidia_h200/runs.csv)
+  EXPECT_TRUE(a100.cudnn);
+  EXPECT_FALSE(a100.tf32_convolutions);
+  EXPECT_TRUE(TrainingJob::on(catalogue.find("A100-SXM4-80GB"), Precision::default_)->tf32_convolutions);
+  EXPECT_FALSE(TrainingJob::on(catalogue.find("V100-SXM2-16GB"), Precision::default_)->tf32_convolutions);
+  EXPECT_FALSE(TrainingJob::on(catalogue.find("MI300X"))->cudnn);
   EXPECT_EQ(TrainingJob::on(catalogue.find("H200-SXM-141GB"))->matrix_workspace_bytes, 32 * mebibyte);
   EXPECT_EQ(TrainingJob::on(catalogue.find("MI300X"))->matrix_workspace_bytes, 128 * mebibyte);
   Device cpu;
@@ -149,10 +155,15 @@ OpGraph products(bool backward) {
 TEST(TrainingJob, EachThreadThatMultipliesMatricesHasAWorkspace) {
   TrainingJob job = TrainingJob::on(DeviceCatalogue().find("H200-SXM-141GB")).value();
   job.loader_batches = 1;
-  // Matrices of 4 MiB come from segments of 20 MiB, five in each.
-  EXPECT_EQ(estimate_memory(execute(products(false), DeviceKind::other), job).peak_bytes, (512 + 32 + 20) * mebibyte);
-  EXPECT_EQ(estimate_memory(execute(products(true), DeviceKind::other), job).peak_bytes,
-            (512 + 2 * 32 + 20) * mebibyte);
+  job.context_bytes = 0;
+  // Matrices of 4 MiB come from segments of 20 MiB, five in each; what is not a parameter is cut with some waste.
+  const auto reserved = [&](bool backward) {
+    return static_cast<double>(estimate_memory(execute(products(backward), DeviceKind::other), job).peak_bytes) /
+           static_cast<double>(mebibyte);
+  };
+  EXPECT_NEAR(reserved(false), 32 + 20, 0.06 * 48);
+  EXPECT_NEAR(reserved(true), 2 * 32 + 20, 0.06 * 80);
+  EXPECT_GE(reserved(true), 2 * 32 + 20);
   Workload convolutions = Workload::zoo("squeezenet1_1", 2);  // without a linear layer
   convolutions.optimizer = Optimizer::sgd;
   const MemoryEstimate with = estimate_memory(execute(convolutions.graph(), DeviceKind::other), job);
@@ -197,7 +208,8 @@ TEST(MemoryEstimate, LargestBatchIsTheLastThatFits) {
   ASSERT_TRUE(largest.has_value());
   const auto fits = [&](std::int64_t batch) {
     workload.batch_size = batch;
-    return estimate_memory(execute(workload.graph(), DeviceKind::other), TrainingJob::on(device).value()).fits(device);
+    return estimate_memory(execute(workload.graph(), DeviceKind::other), TrainingJob::on(device).value())
+               .verdict(device) == MemoryVerdict::fits;
   };
   EXPECT_TRUE(fits(*largest));
   EXPECT_FALSE(fits(*largest + 1));
@@ -220,10 +232,48 @@ TEST(MemoryEstimate, FusedAttentionKeepsNoPairs) {
 
 TEST(MemoryEstimate, SaysWhenNothingFits) {
   EXPECT_EQ(largest_batch(Workload::zoo("gpt2_xl", 1), device_of(16)), std::nullopt);
-  EXPECT_THROW(static_cast<void>(MemoryEstimate().fits(Device())), InputError);
-  for (const double margin : {-0.01, 3.0, std::nan("")}) {  // a share, not per cent
-    EXPECT_THROW(static_cast<void>(MemoryEstimate().fits(DeviceCatalogue().find("T4"), margin)), InputError) << margin;
+  EXPECT_EQ(MemoryEstimate().verdict(Device()), std::nullopt);
+}
+
+TEST(MemoryEstimate, FitsOnlyIfTheUpperBoundDoes) {
+  Device device = device_of(10);
+  MemoryEstimate estimate;
+  estimate.device = {8'000'000'000, 9'000'000'000};
+  EXPECT_EQ(estimate.verdict(device), MemoryVerdict::fits);
+  EXPECT_EQ(estimate.verdict(device, 1'000'000'000), MemoryVerdict::fits);
+  EXPECT_EQ(estimate.verdict(device, 1'000'000'001), MemoryVerdict::only_just);
+  EXPECT_EQ(estimate.verdict(device, 2'000'000'000), MemoryVerdict::only_just);
+  EXPECT_EQ(estimate.verdict(device, 2'000'000'001), MemoryVerdict::does_not_fit);
+}
+
+/// PyTorch's total_memory: an RTX 4090 has 23.64 GiB, an A100-80GB 79.15 to 79.35, an H200 150,109,880,320 bytes.
+TEST(Device, HasWhatTheDriverLeaves) {
+  const DeviceCatalogue catalogue;
+  constexpr double gibibyte = 1024.0 * 1024 * 1024;
+  const auto usable = [&](const char* name) { return static_cast<double>(*catalogue.find(name).usable_bytes()); };
+  EXPECT_NEAR(usable("RTX 4090"), 23.64 * gibibyte, 0.005 * 24 * gibibyte);
+  EXPECT_NEAR(usable("A100-SXM4-80GB"), 79.2 * gibibyte, 0.01 * 80 * gibibyte);
+  EXPECT_NEAR(usable("H200-SXM-141GB"), 150'109'880'320.0, 0.01 * 150e9);
+  EXPECT_EQ(Device().usable_bytes(), std::nullopt);
+}
+
+/// Peaks on an H200 beside the estimate, every network against a model that it had no part in: the constants of
+/// cudnn_workspace() come from a few networks alone, and no row moves them by more than the bounds below.
+TEST(MemoryEstimate, IsWhatAnH200Holds) {
+  std::vector<double> errors;
+  std::size_t above = 0;
+  for (const perfpred::Run& run : read_runs(PERFPRED_SOURCE_DIR "/data/nvidia_h200/runs.csv")) {
+    SCOPED_TRACE(run.workload.key());
+    const Device device = DeviceCatalogue().find("H200-SXM-141GB");
+    const MemoryEstimate estimate = estimate_memory(execute(run.workload.graph(), DeviceKind::gpu),
+                                                    TrainingJob::on(device, run.workload.precision).value());
+    errors.push_back(std::abs(static_cast<double>(estimate.tensors.p50) / (*run.peak_mem_mb * 1e6) - 1));
+    if (*run.peak_reserved_mb * 1e6 > static_cast<double>(estimate.reserved.upper)) ++above;
   }
+  ASSERT_EQ(errors.size(), 62U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(errors[errors.size() / 2], 0.02);
+  EXPECT_LE(static_cast<double>(above) / 62, 0.08);
 }
 
 /// Compares the peaks of jobs that perfpred-collect measured on a CPU with their estimates.
@@ -240,7 +290,7 @@ void expect_peaks(const std::filesystem::path& table) {
     errors.push_back(std::abs(static_cast<double>(estimate.peak_bytes) / measured - 1));
     Device smaller;
     smaller.mem_gb = 0.9999 * measured / 1e9;
-    EXPECT_FALSE(estimate.fits(smaller)) << estimate.peak_bytes << " bytes estimated, measured " << measured;
+    EXPECT_NE(estimate.verdict(smaller), MemoryVerdict::fits) << estimate.peak_bytes << " bytes, measured " << measured;
   }
   ASSERT_GE(errors.size(), 20U);
   std::sort(errors.begin(), errors.end());

@@ -283,9 +283,9 @@ TEST(TrainingStep, AParameterThatTheLossDoesNotDependOnIsRefused) {
   input.output = {2, 4};
   network.layers = {input, linear(0), linear(1)};
   network.edges = {0, 1};  // one after the other
-  EXPECT_EQ(training_step(network, Optimizer::adam, Precision::fp32).totals(OpKind::fused_adam).ops, 1);
+  EXPECT_EQ(training_step(network, {Optimizer::adam, Precision::fp32}).totals(OpKind::fused_adam).ops, 1);
   network.edges = {0, 0};
-  EXPECT_THROW(static_cast<void>(training_step(network, Optimizer::adam, Precision::fp32)), Error);
+  EXPECT_THROW(static_cast<void>(training_step(network, {Optimizer::adam, Precision::fp32})), Error);
 }
 
 TEST(OpGraph, GradientsMeetWhereANetworkForks) {

@@ -274,7 +274,8 @@ TEST(Workload, AnotherNetworkBringsTheDataItIsUsuallyTrainedOn) {
   EXPECT_EQ(
       testing::refusal([&] { (void)with_field(small, "no such field", "1"); }),
       "field \"no such field\" is not one of network, depth, base_filters, batch_size, input, classes, train_images, "
-      "optimizer, precision, layout, cuda_graph, device, threads, attention, optimizer_impl");
+      "optimizer, precision, layout, cuda_graph, device, threads, attention, optimizer_impl, weights, adapter, "
+      "checkpoint, accumulate, loss, padding");
   const Workload own = with_field(resnet, "network", "torchscript:0123456789ab");
   EXPECT_EQ(own.train_images, resnet.train_images);
 }

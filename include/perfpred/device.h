@@ -3,6 +3,7 @@
 #include <perfpred/vocabulary.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -30,7 +31,9 @@ struct PERFPRED_API Device {
   /// Of the matrix units where there are some, else of the vector units; half precision accumulates in fp32.
   std::optional<double> fp64_tflops, fp32_tflops, tf32_tflops, bf16_tflops, fp16_tflops;
   std::optional<double> fp64_vector_tflops, fp32_vector_tflops, fp16_vector_tflops;
-  std::optional<double> mem_gb;      ///< GB as the vendor counts them
+  std::optional<double> mem_gb;  ///< GB as the vendor counts them
+  std::optional<double>
+      usable_gib;  ///< 2^30 bytes that a program can have (total_memory of PyTorch's device properties)
   std::optional<double> mem_bw_gbs;  ///< 10^9 bytes/s
   std::optional<double> l2_mb;
   std::optional<double> sms;  ///< streaming multiprocessors, compute units, or CPU cores
@@ -47,8 +50,9 @@ struct PERFPRED_API Device {
   /// FLOP/s of everything else: half precision computes in fp32 there.
   [[nodiscard]] std::optional<double> vector_flops(Precision precision) const;
 
-  /// mem_gb * 10^9. Where the vendor's GB is 2^30 bytes, the difference stands for what drivers and ECC take.
-  [[nodiscard]] std::optional<double> memory_bytes() const;
+  /// Bytes that a program can have: usable_gib, else by mem_gb. GPUs' GB are 2^30 bytes; NVIDIA's drivers keep up to
+  /// 1.5 % (23.64 GiB of an RTX 4090's 24), AMD's 0.1 %; others' GB are taken for 10^9 bytes.
+  [[nodiscard]] std::optional<std::int64_t> usable_bytes() const;
 
   /// The CPU of this machine without its rates: its name is the model name that the kernel gives, `cpu` if there is
   /// none; `sms` are the CPUs that this thread may use.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/memory_estimate.h>
 #include <perfpred/prediction.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/vocabulary.h>
@@ -17,6 +18,8 @@ struct JobTerms {
   double startup_sec = 0;                     ///< before the first ordinary epoch, >= 0
   std::optional<double> price_per_hour = {};  ///< of the device, >= 0
   std::optional<double> budget_sec = {};      ///< > 0
+  std::int64_t reserved_by_others = 0;        ///< bytes of the device's memory that other programs hold, >= 0
+  bool find_largest_batch = false;            ///< takes some ten times as long as the rest of a forecast
 };
 
 /// Time, price and memory of a job before it is launched.
@@ -28,8 +31,16 @@ struct Forecast {
   std::optional<Quantiles> epochs_in_budget;  ///< whole epochs; p05 is the number for a slow run
   /// Peak of the job (memory_estimate.h). A device that the catalogue does not know is taken for a CPU if the workload
   /// has threads, else for a GPU. Empty where it is not known how the device allocates memory.
-  std::optional<std::int64_t> memory_bytes;
-  std::optional<bool> fits;  ///< empty where the catalogue does not know the device's memory
+  std::optional<MemoryEstimate> memory;
+  std::optional<std::int64_t> usable_bytes;  ///< of the device's memory, less what others hold; empty if unknown
+  std::optional<MemoryVerdict> verdict;      ///< empty where one of the two is
+  /// That fits, if the terms ask for it; 0 if none does. Empty where it is not known, as of a step that was captured at
+  /// one batch size.
+  std::optional<std::int64_t> largest_batch;
+  std::optional<Quantiles> tokens_per_sec;  ///< of networks whose samples are sequences
+  /// Model FLOPs utilisation (Chowdhery et al. 2022): FLOPs of convolutions and matrix products a second, of the
+  /// expected step, beside the device's peak in the precision; empty where that is not known.
+  std::optional<double> mfu;
   /// What limits the steps: the largest part of a hybrid's breakdown; `launch` if the op model's device waits for its
   /// host more than half of the time; else the roofline's bound; empty if the device's peaks are not known.
   std::optional<Bound> bound;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 namespace perfpred {
 
@@ -20,48 +21,66 @@ struct PERFPRED_API TrainingJob {
   std::int64_t matrix_workspace_bytes = 0;  ///< >= 0, of one handle of the matrix library; forward and backward have
                                             ///< one each
   std::int64_t context_bytes = 0;           ///< of the driver, >= 0
+  bool cudnn = false;                       ///< convolutions have workspaces as cuDNN takes them on a GPU
+  bool tf32_convolutions = false;           ///< those of fp32 operands are computed in TF32
 
   /// A job on this device with LibTorch's own settings, one thread for each core of a CPU: workspaces of cuBLAS are
   /// 8,519,680 bytes, on Hopper and Blackwell 32 MiB; of hipBLAS 32 MiB, on CDNA3 128 MiB; the context of a GPU's
-  /// driver is an allowance of 512 MiB.
+  /// driver with the libraries is an allowance of 900 MB.
   /// @returns nothing for an accelerator that is neither GPU nor CPU: how it gets memory is not known
-  [[nodiscard]] static std::optional<TrainingJob> on(const Device& device);
+  [[nodiscard]] static std::optional<TrainingJob> on(const Device& device, Precision precision = Precision::fp32);
 };
+
+/// Bytes: what is expected, and a bound that 95 of 100 jobs stay below.
+struct MemoryBound {
+  std::int64_t p50 = 0;
+  std::int64_t upper = 0;
+};
+
+/// Whether a job fits a device: the upper bound of what the device shows is within what a program can have; only the
+/// expected value is; or neither.
+enum class MemoryVerdict { fits, only_just, does_not_fit };
+
+[[nodiscard]] PERFPRED_API std::string_view to_string(MemoryVerdict verdict);
 
 /// Memory that a training job holds at its peak, in bytes, found by replaying the life of every tensor of two steps:
 /// an activation lives from the operator that makes it to the last that reads it; gradients until they are cleared
 /// before the next step; parameters, buffers, optimizer state and the loader's batches always; the logits and the loss
-/// to the end of the step. Validation holds less than training: it keeps no activations. Workspaces of cuDNN are not
-/// included.
+/// to the end of the step. Validation holds less than training: it keeps no activations.
 struct PERFPRED_API MemoryEstimate {
-  std::int64_t peak_bytes = 0;   ///< the sum of what follows
+  std::int64_t peak_bytes = 0;   ///< expected on the device: the sum of what follows
   std::int64_t parameters = 0;   ///< and buffers
   std::int64_t gradients = 0;    ///< those that exist at the peak
   std::int64_t optimizer = 0;    ///< its state
   std::int64_t activations = 0;  ///< the batch, what is kept for the backward pass, temporaries
   std::int64_t loader = 0;       ///< batches loaded ahead
-  std::int64_t workspace = 0;    ///< CPU: oneDNN's copies; GPU: of matrix libraries, and unused bytes of the allocator
-  std::int64_t context = 0;      ///< of the driver
+  std::int64_t workspace = 0;    ///< CPU: oneDNN's copies; GPU: of libraries, and unused bytes of the allocator
+  std::int64_t context = 0;      ///< of the driver and libraries
 
-  /// @param margin  share of the device's memory that must stay free, 0..1
-  /// @throws InputError if the memory size of `device` is unknown, or the margin out of range
-  [[nodiscard]] bool fits(const Device& device, double margin = 0.03) const;
+  MemoryBound tensors;   ///< most that live tensors and workspaces hold (torch.cuda.max_memory_allocated)
+  MemoryBound reserved;  ///< most that PyTorch's allocator keeps (torch.cuda.max_memory_reserved); CPU: tensors
+  MemoryBound device;    ///< with the driver's context and libraries: what nvidia-smi shows; CPU: tensors
+
+  /// @param reserved_by_others  bytes of the device that other programs hold
+  /// @returns nothing if the memory size of `on` is not known
+  [[nodiscard]] std::optional<MemoryVerdict> verdict(const Device& on, std::int64_t reserved_by_others = 0) const;
 };
 
 /// @throws InputError if the job has no thread, no batch or negative bytes
 [[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job);
 
-/// The largest batch size at which a job fits a device; nothing if not even one sample does.
+/// The largest batch size whose verdict is `fits`; nothing if not even one sample's is.
 /// @param step  gives the step of a batch of this size, as execute() takes it
-/// @param margin  share of the device's memory that must stay free, 0..1
-/// @throws InputError as `step` and MemoryEstimate::fits() do, or if memory does not grow with the batch size
+/// @param reserved_by_others  bytes of the device that other programs hold
+/// @throws InputError as `step` does, if the memory size of the device is unknown or memory does not grow with the
+/// batch
 [[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(
     const std::function<OpGraph(std::int64_t batch)>& step, const TrainingJob& job, const Device& device,
-    double margin = 0.03);
+    std::int64_t reserved_by_others = 0);
 
 /// The same for a workload, on a device for which TrainingJob::on() has an answer; Workload::threads, if set, counts.
 /// @throws InputError also if TrainingJob::on() has none
 [[nodiscard]] PERFPRED_API std::optional<std::int64_t> largest_batch(Workload workload, const Device& device,
-                                                                     double margin = 0.03);
+                                                                     std::int64_t reserved_by_others = 0);
 
 }  // namespace perfpred

@@ -162,7 +162,8 @@ struct PERFPRED_API OpTotals {
   std::int64_t bytes_written = 0;
   [[nodiscard]] std::int64_t bytes() const { return bytes_read + bytes_written; }
   [[nodiscard]] double intensity() const;  ///< FLOPs a byte; 0 without bytes
-  OpTotals& operator+=(const Op& op);
+  OpTotals& operator+=(const Op& op) { return add(op, 1); }
+  OpTotals& add(const Op& op, std::int64_t times);  ///< as often as it is executed
 };
 
 /// One training step: its operators in the order of execution, and the tensors that they read and write.
@@ -210,6 +211,12 @@ class PERFPRED_API OpGraph {
   void set_layout(Layout layout) { layout_ = layout; }
   [[nodiscard]] Layout layout() const { return layout_; }
 
+  /// How often the operators of forward pass, loss and backward pass are executed before the update, each time with
+  /// another batch, >= 1: the graph has them once. Above 1, gradients exist from one batch to the next.
+  void set_repeats(std::int64_t repeats) { repeats_ = repeats; }
+  [[nodiscard]] std::int64_t repeats() const { return repeats_; }
+  [[nodiscard]] std::int64_t times(const Op& op) const { return op.phase == Phase::optimizer ? 1 : repeats_; }
+
   /// Allocates room, so that a graph of about this size is not moved while it grows.
   void reserve(std::size_t layer_count, std::size_t op_count, std::size_t tensor_count);
 
@@ -248,6 +255,7 @@ class PERFPRED_API OpGraph {
   std::vector<Shape> shapes_;
   std::vector<std::pair<std::size_t, TensorId>> frees_;
   Layout layout_ = Layout::nchw;
+  std::int64_t repeats_ = 1;
 };
 
 }  // namespace perfpred

@@ -11,8 +11,28 @@ namespace perfpred {
 /// `bf16` and `fp16` are automatic mixed precision (fp16 with a gradient scaler).
 enum class Precision { fp32, tf32, bf16, fp16, fp64, unknown, default_ };
 
-/// `sgd` has no momentum, `nesterov` has momentum 0.9.
-enum class Optimizer { none, sgd, nesterov, adam, adamw, adagrad, adadelta, rmsprop };
+/// `sgd` has no momentum, `nesterov` and `momentum` have momentum 0.9. `adam8bit` and `adamw8bit` are those of
+/// bitsandbytes, with states of a byte an element; `paged_adamw8bit` keeps them in unified memory, which the driver
+/// moves to the host where the device's is full. `adafactor` is that of transformers, `muon` and `lion` those of their
+/// papers.
+enum class Optimizer {
+  none,
+  sgd,
+  nesterov,
+  adam,
+  adamw,
+  adagrad,
+  adadelta,
+  rmsprop,
+  adam8bit,
+  adamw8bit,
+  paged_adamw8bit,
+  adafactor,
+  lion,
+  muon,
+  lamb,
+  momentum
+};
 
 /// How an optimizer goes through the parameters: `fused`, one kernel that does the whole update; `foreach`, PyTorch's
 /// default, a kernel for each of its arithmetic operations.
@@ -25,6 +45,18 @@ enum class Layout { nchw, nhwc };
 /// the device has it; `eager` multiplies, masks and normalises the matrix of all pairs in operators of their own.
 enum class Attention { sdpa, eager };
 
+/// Type of the parameters. `as_precision`: single precision, cast by autocast under `bf16` and `fp16`. `bf16`, `fp16`:
+/// parameters, gradients and optimizer states are in that type. `nf4` (Dettmers et al. 2023), `int8` (Dettmers et al.
+/// 2022), `int4` (GPTQ, Frantar et al. 2022): those of the blocks' projections are packed, and all are frozen.
+enum class Weights { as_precision, bf16, fp16, nf4, int8, int4 };
+
+/// How a language model's head computes the loss: `whole`, from the logits of all positions; `chunked`, of some
+/// positions at a time, whose gradients are computed at once (Hsu et al. 2024).
+enum class LossForm { whole, chunked };
+
+/// What fills the sequences of a batch: `packed`, words alone; `padded`, also padding, which attention masks.
+enum class Padding { packed, padded };
+
 /// Part of a training step.
 enum class Phase { forward, loss, backward, optimizer };
 
@@ -36,6 +68,9 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API std::string_view to_string(Layout layout);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Attention attention);
 [[nodiscard]] PERFPRED_API std::string_view to_string(OptimizerImpl impl);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Weights weights);
+[[nodiscard]] PERFPRED_API std::string_view to_string(LossForm loss);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Padding padding);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Phase phase);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Bound bound);
 
@@ -45,5 +80,8 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);                 ///< @copydoc parse_precision
 [[nodiscard]] PERFPRED_API Attention parse_attention(std::string_view text);           ///< @copydoc parse_precision
 [[nodiscard]] PERFPRED_API OptimizerImpl parse_optimizer_impl(std::string_view text);  ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Weights parse_weights(std::string_view text);               ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API LossForm parse_loss_form(std::string_view text);            ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Padding parse_padding(std::string_view text);               ///< @copydoc parse_precision
 
 }  // namespace perfpred

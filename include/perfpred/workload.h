@@ -34,6 +34,19 @@ class PERFPRED_API DeviceName : public std::string {
   DeviceName(const char* name) : DeviceName(std::string_view(name)) {}
 };
 
+/// The adapter that is trained in place of a network's own parameters, which are frozen: `lora:r=16,targets=all`; empty
+/// if there is none. Kinds are `lora`, `dora`, `adalora`, `ia3` (without `r`) and `adapter` (two layers of `r` units
+/// after attention and after the MLP: Houlsby et al. 2019, without targets), as peft and adapters make them; targets
+/// `all` (projections of the blocks), `attention` (its four), or some of them, as `q+v`. A string that is spelled
+/// canonically when it is assigned.
+class PERFPRED_API AdapterName : public std::string {
+ public:
+  AdapterName() = default;
+  AdapterName(std::string_view name);
+  AdapterName(const std::string& name) : AdapterName(std::string_view(name)) {}
+  AdapterName(const char* name) : AdapterName(std::string_view(name)) {}
+};
+
 /// What is trained: a network with its hyper-parameters, the batch, the data's shape and size, and how and where it
 /// runs. A value type; two workloads are the same if and only if their keys are equal. By default the smallest
 /// `cifar_cnn`.
@@ -52,6 +65,12 @@ struct PERFPRED_API Workload {
   std::optional<int> threads;     ///< CPU threads; empty on a GPU
   Attention attention = Attention::sdpa;                ///< `eager` only for networks that have attention
   OptimizerImpl optimizer_impl = OptimizerImpl::fused;  ///< `foreach` only for optimizers that have a fused kernel, too
+  Weights weights = Weights::as_precision;
+  AdapterName adapter;          ///< only for transformers; packed weights (nf4, int8, int4) need one
+  std::int64_t checkpoint = 0;  ///< every k-th block of a transformer is computed anew in the backward pass; 0: none
+  std::int64_t accumulate = 1;  ///< batches whose gradients one update uses, >= 1
+  LossForm loss = LossForm::whole;    ///< `chunked` only for language models
+  Padding padding = Padding::packed;  ///< `padded` only for networks of words
 
   /// A member of the CIFAR-10 CNN family: `depth` blocks of two 3x3 convolutions (base_filters * 2^block channels),
   /// each with ReLU, then 2x2 max pooling; dense 128 with ReLU; dense 10.
@@ -69,7 +88,7 @@ struct PERFPRED_API Workload {
   [[nodiscard]] static Workload zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input = {});
 
   /// This workload trained as `other` is: with its device, threads, precision, optimizer and its implementation,
-  /// layout, attention and CUDA graph.
+  /// layout, attention and CUDA graph, weights, adapter and the fields after it.
   [[nodiscard]] Workload trained_like(const Workload& other) const;
 
   /// Trainable parameters.
@@ -84,7 +103,8 @@ struct PERFPRED_API Workload {
   [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches
-  /// (StepFile::batches()). @throws InputError for a batch_size below 1, and as StepFile for a captured step
+  /// (StepFile::batches()), times `accumulate`. @throws InputError for a batch_size below 1, and as StepFile for a
+  /// captured step
   [[nodiscard]] std::int64_t steps_per_epoch() const;
 
   /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. `;attention=eager`

@@ -72,6 +72,7 @@ const Columns<Device>& columns() {
       number("fp32_vector_tflops", &Device::fp32_vector_tflops, 1000),
       number("fp16_vector_tflops", &Device::fp16_vector_tflops, 1000),
       number("mem_gb", &Device::mem_gb, 2000),
+      number("usable_gib", &Device::usable_gib, 2000),
       number("mem_bw_gbs", &Device::mem_bw_gbs, 100000),
       number("l2_mb", &Device::l2_mb, 10000),
       number("sms", &Device::sms, 10000),
@@ -199,7 +200,15 @@ std::optional<double> Device::vector_flops(Precision precision) const {
   return scaled(precision == Precision::fp64 ? fp64_vector_tflops : fp32_vector_tflops, tera);
 }
 
-std::optional<double> Device::memory_bytes() const { return scaled(mem_gb, 1e9); }
+std::optional<std::int64_t> Device::usable_bytes() const {
+  constexpr double gibibyte = 1024.0 * 1024 * 1024, gigabyte = 1e9;
+  const auto bytes = [](double amount, double unit) { return static_cast<std::int64_t>(amount * unit); };
+  if (usable_gib) return bytes(*usable_gib, gibibyte);
+  if (!mem_gb) return std::nullopt;
+  if (kind == DeviceKind::gpu && vendor == "NVIDIA") return bytes(*mem_gb * 0.985, gibibyte);
+  if (kind == DeviceKind::gpu && vendor == "AMD") return bytes(*mem_gb * 0.999, gibibyte);
+  return bytes(*mem_gb, gigabyte);
+}
 
 DeviceKind ResolvedDevice::kind(bool has_threads) const {
   if (device != nullptr) return device->kind;

@@ -19,6 +19,14 @@ constexpr std::int64_t min_filled_of_weight_gradient = 9;
 /// Rows and columns of the widest window for which oneDNN has kernels of its own.
 constexpr std::int64_t max_window = 14;
 
+/// The fewest channels that cuDNN 9.19 convolves by Winograd's algorithm on an H200: networks of 64 have its workspace,
+/// those of 16 and 32 have none (docs/notes/counting.md).
+constexpr std::int64_t min_winograd_channels = 64;
+
+/// The backward pass' workspace beside the forward pass': 1.0 to 1.4 in VGG-16, ResNet-18, AlexNet and the CIFAR
+/// family.
+constexpr double backward_winograd = 1.3;
+
 /// A convolution's operands by what they are; the gradients are no_tensor in the forward pass or if not requested.
 struct ConvolutionOperands {
   TensorId image = no_tensor;
@@ -28,17 +36,27 @@ struct ConvolutionOperands {
   TensorId weight_gradient = no_tensor;
 };
 
+ConvolutionOperands operands_of(const OpGraph& step, const Op& op) {
+  const auto inputs = step.inputs(op);
+  const auto outputs = step.outputs(op);
+  if (op.kind == OpKind::convolution) return {inputs[0], inputs[1], outputs[0], no_tensor, no_tensor};
+  return {inputs[1], inputs[2], inputs[0], outputs[0], outputs[1]};
+}
+
+/// Whether an operator convolves images: of sounds and volumes, workspaces are not known.
+bool convolves_images(const OpGraph& step, const Op& op) {
+  constexpr std::size_t image_rank = 4;
+  if (!is_convolution(op.kind)) return false;
+  const auto is_image = [&](TensorId id) { return step.shape(id).rank() == image_rank && step.numel(id) > 0; };
+  const auto operands =
+      step.inputs(op).first(std::min<std::size_t>(step.inputs(op).size(), op.kind == OpKind::convolution ? 2 : 3));
+  return std::all_of(operands.begin(), operands.end(), is_image);
+}
+
 class Workspace {
  public:
-  Workspace(const OpGraph& step, const Op& op, int threads) : step_(step), op_(op), threads_(threads) {
-    const auto inputs = step.inputs(op);
-    const auto outputs = step.outputs(op);
-    if (op.kind == OpKind::convolution) {
-      operands_ = {inputs[0], inputs[1], outputs[0], no_tensor, no_tensor};
-    } else {
-      operands_ = {inputs[1], inputs[2], inputs[0], outputs[0], outputs[1]};
-    }
-  }
+  Workspace(const OpGraph& step, const Op& op, int threads)
+      : step_(step), op_(op), threads_(threads), operands_(operands_of(step, op)) {}
 
   [[nodiscard]] std::int64_t peak() const {
     if (is_native()) return native();
@@ -137,12 +155,31 @@ class Workspace {
 }  // namespace
 
 std::int64_t convolution_workspace(const OpGraph& step, const Op& op, int threads) {
-  constexpr std::size_t image_rank = 4;  // of sounds and volumes it is not known
-  const auto is_image = [&](TensorId id) { return step.shape(id).rank() == image_rank && step.numel(id) > 0; };
-  const auto operands =
-      step.inputs(op).first(std::min<std::size_t>(step.inputs(op).size(), op.kind == OpKind::convolution ? 2 : 3));
-  const bool images = is_convolution(op.kind) && std::all_of(operands.begin(), operands.end(), is_image);
-  return images ? Workspace(step, op, threads).peak() : 0;
+  return convolves_images(step, op) ? Workspace(step, op, threads).peak() : 0;
+}
+
+std::int64_t cudnn_workspace(const OpGraph& step, const Op& op, bool matrix_units) {
+  if (!convolves_images(step, op)) return 0;
+  const ConvolutionOperands operands = operands_of(step, op);
+  const Shape &image = step.shape(operands.image), &window = step.shape(operands.weight),
+              &result = step.shape(operands.result);
+  const DataType type = step.tensors()[operands.image].type;
+  if (window[1] != image[1] || type == DataType::f64) return 0;  // grouped: kernels without workspace
+  if (type != DataType::f32 || matrix_units) {
+    std::int64_t copies = 0;
+    for (const TensorId id : {operands.image, operands.result}) {
+      if (!is_permuted_image(step, id)) copies += step.bytes(id);
+    }
+    return copies;
+  }
+  const bool winograd = window[2] == 3 && window[3] == 3 && image[2] == result[2] && image[3] == result[3] &&
+                        std::min(image[1], result[1]) >= min_winograd_channels;
+  if (!winograd) return 0;
+  constexpr std::int64_t outputs = 4, tile = 6;  // F(4x4, 3x3)
+  const std::int64_t tiles = image[0] * ((result[2] + outputs - 1) / outputs) * ((result[3] + outputs - 1) / outputs);
+  const std::int64_t numbers = tile * tile * (tiles * (image[1] + result[1]) + image[1] * result[1]);
+  const double bytes = static_cast<double>(numbers * size_of(type));
+  return static_cast<std::int64_t>(op.kind == OpKind::convolution ? bytes : backward_winograd * bytes);
 }
 
 }  // namespace perfpred

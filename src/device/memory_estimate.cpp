@@ -12,6 +12,7 @@
 #include "device/caching_allocator.h"
 #include "device/convolution_workspace.h"
 #include "step/padded_row.h"
+#include "text/enum_names.h"
 
 namespace perfpred {
 namespace {
@@ -19,11 +20,22 @@ namespace {
 constexpr std::size_t roles = 7;
 constexpr std::int64_t max_samples = std::int64_t{1} << 40;  // of a step
 
-double usable_bytes(const Device& device, double margin) {
-  const std::optional<double> memory = device.memory_bytes();
-  if (!memory) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
-  if (!(margin >= 0 && margin <= 1)) throw InputError(fmt::format("margin {} is not in 0..1", margin));
-  return *memory * (1 - margin);
+/// How far a job's memory lies from the estimate, as shares of what is not parameters or optimizer state: these are
+/// known to the byte. Calibrated on jobs of others and of an H200 (docs/notes/memory.md).
+struct MemoryErrors {
+  double expected;  ///< median of (measured - estimated) / variable
+  double upper;     ///< what 95 of 100 jobs stay below
+};
+constexpr MemoryErrors tensor_errors = {0.01, 0.10};
+constexpr MemoryErrors reserved_errors = {0.04, 0.30};
+constexpr MemoryErrors cpu_errors = {0, 0.05};
+
+/// Of the driver's context and libraries on a GPU: the least and the most that was seen beside PyTorch.
+constexpr std::int64_t usual_context_bytes = 900'000'000;  // an H200's with cuBLAS and cuDNN loaded
+constexpr std::int64_t context_upper_bytes = 1'600'000'000;
+
+std::int64_t plus_share(std::int64_t bytes, double share, std::int64_t variable) {
+  return bytes + static_cast<std::int64_t>(share * static_cast<double>(variable));
 }
 
 /// What oneDNN holds while it computes a layer of an LSTM in one direction: its weights transposed, in the backward
@@ -62,8 +74,8 @@ class Replay {
   }
 
   MemoryEstimate run() {
-    if (caching_) allocate_matrix_workspaces();
     MemoryEstimate estimate;
+    if (caching_) allocate_matrix_workspaces();
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       const Tensor& tensor = graph_.tensors()[id];
       if (!is_permanent(tensor.role) || tensor.storage != id) continue;
@@ -76,7 +88,11 @@ class Replay {
     now_ += estimate.loader;
     for (int step = 0; step < 2; ++step) {  // the first step makes the optimizer's state
       next_free_ = 0;
-      if (!graph_.frees().empty()) make_gradients_of_step_before();
+      if (!graph_.frees().empty()) {
+        make_gradients_of_step_before();
+      } else if (graph_.repeats() > 1) {
+        make_gradients();
+      }
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
     }
@@ -86,10 +102,24 @@ class Replay {
     estimate.optimizer = at_peak(TensorRole::optimizer_state);
     estimate.activations =
         at_peak(TensorRole::input) + at_peak(TensorRole::activation) + at_peak(TensorRole::temporary);
-    estimate.workspace = caching_ ? memory_.reserved() - peak_ : workspace_at_peak_;
+    const std::int64_t held =
+        estimate.parameters + estimate.gradients + estimate.optimizer + estimate.activations + estimate.loader;
+    const std::int64_t fixed = estimate.parameters + estimate.optimizer;
+    const MemoryErrors& of_tensors = caching_ ? tensor_errors : cpu_errors;
+    const std::int64_t variable = peak_ - fixed;
+    estimate.tensors = {plus_share(peak_, of_tensors.expected, variable),
+                        plus_share(peak_, of_tensors.upper, variable)};
+    estimate.reserved = estimate.tensors;
+    if (caching_) {
+      const std::int64_t reserved = memory_.reserved(), cut = reserved - fixed;
+      estimate.reserved = {plus_share(reserved, reserved_errors.expected, cut),
+                           plus_share(reserved, reserved_errors.upper, cut)};
+    }
+    estimate.workspace = estimate.reserved.p50 - held;
     estimate.context = job_.context_bytes;
-    estimate.peak_bytes = estimate.parameters + estimate.gradients + estimate.optimizer + estimate.activations +
-                          estimate.loader + estimate.workspace + estimate.context;
+    estimate.peak_bytes = estimate.reserved.p50 + estimate.context;
+    estimate.device = {estimate.peak_bytes,
+                       estimate.reserved.upper + std::max(estimate.context, caching_ ? context_upper_bytes : 0)};
     return estimate;
   }
 
@@ -157,7 +187,9 @@ class Replay {
       const bool multiplies = std::any_of(graph_.ops().begin(), graph_.ops().end(), [phase](const Op& op) {
         return op.phase == phase && is_conv_or_matmul(op.kind) && !is_convolution(op.kind);
       });
-      if (multiplies) static_cast<void>(memory_.allocate(job_.matrix_workspace_bytes));
+      if (!multiplies) continue;
+      static_cast<void>(memory_.allocate(job_.matrix_workspace_bytes));
+      now_ += job_.matrix_workspace_bytes;
     }
   }
 
@@ -184,6 +216,13 @@ class Replay {
     std::copy(bytes_, bytes_ + roles, bytes_at_peak_);
   }
 
+  /// The bytes that a GPU's libraries take while an operator runs; they come from the allocator and go back to it.
+  std::int64_t take_workspace(const Op& op) {
+    const std::int64_t bytes = job_.cudnn ? cudnn_workspace(graph_, op, job_.tf32_convolutions) : 0;
+    if (bytes > 0) memory_.free(memory_.allocate(bytes));
+    return bytes;
+  }
+
   void execute(std::size_t i) {
     const Op& op = graph_.ops()[i];
     if (!caching_) note(convolution_workspace(graph_, op, job_.threads));
@@ -192,7 +231,7 @@ class Replay {
     };
     for (const TensorId id : graph_.inputs(op)) make(id);  // made in place: its operator is the first to name it
     for (const TensorId id : graph_.outputs(op)) make(id);
-    note(caching_ ? 0 : rnn_workspace(graph_, op));
+    note(caching_ ? take_workspace(op) : rnn_workspace(graph_, op));
     const auto release = [&](TensorId id) {
       if (id == no_tensor) return;
       const TensorId storage = graph_.tensors()[id].storage;
@@ -221,6 +260,14 @@ class Replay {
     }
   }
 
+  /// Of the batches before, whose sums later ones are added to.
+  void make_gradients() {
+    for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
+      const Tensor& tensor = graph_.tensors()[id];
+      if (tensor.role == TensorRole::gradient && tensor.storage == id && !alive_[id]) allocate(id);
+    }
+  }
+
   void free_after_step() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       const TensorRole role = graph_.tensors()[id].role;
@@ -245,11 +292,17 @@ class Replay {
 
 }  // namespace
 
-bool MemoryEstimate::fits(const Device& device, double margin) const {
-  return static_cast<double>(peak_bytes) <= usable_bytes(device, margin);
+std::string_view to_string(MemoryVerdict verdict) { return enumerator_name_of<MemoryVerdict::does_not_fit>(verdict); }
+
+std::optional<MemoryVerdict> MemoryEstimate::verdict(const Device& on, std::int64_t reserved_by_others) const {
+  const std::optional<std::int64_t> usable = on.usable_bytes();
+  if (!usable) return std::nullopt;
+  const std::int64_t left = *usable - reserved_by_others;
+  if (device.upper <= left) return MemoryVerdict::fits;
+  return device.p50 <= left ? MemoryVerdict::only_just : MemoryVerdict::does_not_fit;
 }
 
-std::optional<TrainingJob> TrainingJob::on(const Device& device) {
+std::optional<TrainingJob> TrainingJob::on(const Device& device, Precision precision) {
   TrainingJob job;
   switch (device.kind) {
     case DeviceKind::cpu:
@@ -257,7 +310,9 @@ std::optional<TrainingJob> TrainingJob::on(const Device& device) {
       return job;
     case DeviceKind::gpu:
       job.caching_allocator = true;
-      job.context_bytes = 512 * mebibyte;
+      job.context_bytes = usual_context_bytes;
+      job.cudnn = device.vendor != "AMD";
+      job.tf32_convolutions = device.tf32_tflops && precision != Precision::fp32;
       if (device.vendor == "AMD") {  // parseChosenWorkspaceSize in ATen/cuda/CublasHandlePool.cpp
         job.matrix_workspace_bytes = (device.arch == "CDNA3" ? 128 : 32) * mebibyte;
       } else {
@@ -278,32 +333,45 @@ MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job)
 }
 
 std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step,
-                                          const TrainingJob& job, const Device& device, double margin) {
-  const double limit = usable_bytes(device, margin);
-  const auto fits = [&](std::int64_t batch) {
-    return static_cast<double>(estimate_memory(execute(step(batch), device.kind), job).peak_bytes) <= limit;
+                                          const TrainingJob& job, const Device& device,
+                                          std::int64_t reserved_by_others) {
+  const std::optional<std::int64_t> usable = device.usable_bytes();
+  if (!usable) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
+  const std::int64_t limit = *usable - reserved_by_others;
+  const auto bytes = [&](std::int64_t batch) {
+    return estimate_memory(execute(step(batch), device.kind), job).device.upper;
   };
   std::int64_t low = 0, high = 1;  // the first fits, the second does not
-  for (; fits(high); high *= 2) {
+  std::int64_t at_low = 0, at_high = bytes(high);
+  for (; at_high <= limit; at_high = bytes(high)) {
     if (high > max_samples) throw InputError("the memory of the step does not grow with its batch size");
+    // Memory is nearly a line over the batch: one step beyond where it would reach the limit, at most 64 times as far.
+    const double slope = low > 0 ? static_cast<double>(at_high - at_low) / static_cast<double>(high - low) : 0;
+    const double ahead = slope > 0 ? static_cast<double>(limit - at_high) / slope + 1 : static_cast<double>(high);
     low = high;
+    at_low = at_high;
+    high += static_cast<std::int64_t>(std::clamp(ahead, 1.0, 64.0 * static_cast<double>(high)));
   }
   while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
+    const double share = static_cast<double>(limit - at_low) / static_cast<double>(at_high - at_low);
+    const auto guess = low + static_cast<std::int64_t>(share * static_cast<double>(high - low));
+    const std::int64_t next = low == 0 ? low + (high - low) / 2 : std::clamp(guess, low + 1, high - 1);
+    const std::int64_t at_next = bytes(next);
+    (at_next <= limit ? low : high) = next;
+    (at_next <= limit ? at_low : at_high) = at_next;
   }
   return low > 0 ? std::optional(low) : std::nullopt;
 }
 
-std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, double margin) {
-  std::optional<TrainingJob> job = TrainingJob::on(device);
+std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, std::int64_t reserved_by_others) {
+  std::optional<TrainingJob> job = TrainingJob::on(device, workload.precision);
   if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
   if (workload.threads) job->threads = *workload.threads;
   const auto step = [&](std::int64_t batch) {
     workload.batch_size = batch;
     return workload.graph();
   };
-  return largest_batch(step, *job, device, margin);
+  return largest_batch(step, *job, device, reserved_by_others);
 }
 
 }  // namespace perfpred

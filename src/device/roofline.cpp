@@ -81,15 +81,18 @@ StepLimits Roofline::limits(const ExecutedStep& executed, Precision precision) c
   for (const Op& op : step.ops()) {
     const double compute = op.flops / rate_of(op);
     const double memory = static_cast<double>(op.bytes_read + op.bytes_written) / bandwidth();
-    limits.compute_sec += compute;
-    limits.memory_sec += memory;
-    limits.time_sec += std::max({compute, memory, launch});
+    const auto times = static_cast<double>(step.times(op));
+    limits.compute_sec += times * compute;
+    limits.memory_sec += times * memory;
+    limits.time_sec += times * std::max({compute, memory, launch});
+    limits.launch_sec = limits.launch_sec.value_or(0) + times * launch;
   }
   std::vector<std::pair<double, Bound>> sums = {{limits.compute_sec, Bound::compute},
                                                 {limits.memory_sec, Bound::memory}};
   if (device_.launch_us) {
-    limits.launch_sec = launch * static_cast<double>(step.ops().size());
     sums.emplace_back(*limits.launch_sec, Bound::launch);
+  } else {
+    limits.launch_sec.reset();
   }
   std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   limits.bound = sums[0].second;

@@ -29,6 +29,7 @@ void check(const JobTerms& terms) {
   check_term("startup_sec", terms.startup_sec, true);
   check_term("price_per_hour", terms.price_per_hour, true);
   check_term("budget_sec", terms.budget_sec, false);
+  if (terms.reserved_by_others < 0) throw InputError("reserved_by_others is negative");
 }
 
 Quantiles scaled(const Quantiles& q, double factor, double offset = 0) {
@@ -88,14 +89,38 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
   return job;
 }
 
-/// Memory, and the bound where the breakdown did not say it.
-void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload) {
+/// FLOP/s at which the device multiplies in the precision; `default` convolves in TF32.
+std::optional<double> peak_of(const ExecutedStep& step, const Device& device, Precision precision) {
+  const bool convolves = std::any_of(step.graph().ops().begin(), step.graph().ops().end(),
+                                     [](const Op& op) { return is_convolution(op.kind); });
+  return convolves ? device.convolution_flops(precision) : device.matrix_flops(precision);
+}
+
+/// @returns nothing for a step whose batch size cannot change
+std::optional<std::int64_t> find_largest_batch(const Workload& workload, const Device& device,
+                                               std::int64_t reserved_by_others) {
+  try {
+    return largest_batch(workload, device, reserved_by_others).value_or(0);
+  } catch (const InputError&) {
+    return std::nullopt;  // a step that was captured at one batch size says so
+  }
+}
+
+/// Memory, utilisation, and the bound where the breakdown did not say it.
+void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload,
+                const JobTerms& terms) {
   const ExecutedStep step = execute(neutral, device.kind);
-  if (std::optional<TrainingJob> training = TrainingJob::on(device)) {
+  if (std::optional<TrainingJob> training = TrainingJob::on(device, workload.precision)) {
     training->threads = workload.threads.value_or(training->threads);
-    const MemoryEstimate memory = estimate_memory(step, *training);
-    job.memory_bytes = memory.peak_bytes;
-    if (device.mem_gb) job.fits = memory.fits(device);
+    job.memory = estimate_memory(step, *training);
+    job.verdict = job.memory->verdict(device, terms.reserved_by_others);
+    if (job.verdict) {
+      job.usable_bytes = *device.usable_bytes() - terms.reserved_by_others;
+      if (terms.find_largest_batch) job.largest_batch = find_largest_batch(workload, device, terms.reserved_by_others);
+    }
+  }
+  if (const std::optional<double> peak = peak_of(step, device, workload.precision)) {
+    job.mfu = neutral.totals().conv_matmul_flops / job.step_sec.p50 / *peak;
   }
   if (job.bound) return;
   if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
@@ -123,7 +148,10 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   } else if (device.device != nullptr) {
     on = *device.device;
   }
-  add_limits(job, step, on, workload);
+  if (workload.input.size() == 1) {
+    job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(workload.input.front()));
+  }
+  add_limits(job, step, on, workload, terms);
   return job;
 }
 

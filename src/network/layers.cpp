@@ -5,9 +5,17 @@
 
 namespace perfpred {
 
-std::string_view to_string(LayerKind kind) { return enumerator_name_of<LayerKind::attention>(kind); }
+std::string_view to_string(LayerKind kind) { return enumerator_name_of<last_layer_kind>(kind); }
 
 std::int64_t gates(RnnCell cell) { return cell == RnnCell::lstm ? 4 : cell == RnnCell::gru ? 3 : 1; }
+
+namespace {
+
+bool has_vector(LayerKind kind) {
+  return kind == LayerKind::rms_norm || kind == LayerKind::unit_scale || kind == LayerKind::weight_norm;
+}
+
+}  // namespace
 
 LayerParameters Network::parameters(const Layer& layer) {
   LayerParameters parameters;
@@ -24,9 +32,6 @@ LayerParameters Network::parameters(const Layer& layer) {
     case LayerKind::batch_norm:
     case LayerKind::layer_norm:
       add({layer.out_channels});
-      add({layer.out_channels});
-      break;
-    case LayerKind::rms_norm:
       add({layer.out_channels});
       break;
     case LayerKind::rnn: {
@@ -56,14 +61,16 @@ LayerParameters Network::parameters(const Layer& layer) {
       add({(2 * layer.kernel[0] - 1) * (2 * layer.kernel[1] - 1), layer.groups});
       break;
     default:
+      if (has_vector(layer.kind)) add({layer.out_channels});
       break;
   }
   return parameters;
 }
 
-std::int64_t Network::params() const {
+std::int64_t Network::params(bool frozen) const {
   std::int64_t total = 0;
   for (const Layer& layer : layers) {
+    if (layer.frozen != frozen) continue;
     const LayerParameters own = parameters(layer);
     for (std::size_t i = 0; i < own.count; ++i) total += own[i].numel();
   }

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace perfpred {
@@ -85,8 +86,16 @@ enum class LayerKind : std::uint8_t {
                 ///< dropout between layers with probability `value`; weights and biases of torch.nn.LSTM
   attention,    ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads of q, `count` of k and v;
                 ///< `causal`; dropout with probability `value`
+  // From here on: counted, not executed by the torch component.
+  to_float,     ///< in single precision, whatever autocast does
+  to_adapter,   ///< in the type of the adapter's parameters
+  unit_scale,   ///< times weight [last]
+  weight_norm,  ///< DoRA's: times weight [out] over the norms of the rows, `in_channels` long, of a linear layer's
+                ///< weight to which the layers four and three before, of `index` units, are added
 };
-inline constexpr std::size_t layer_kinds = static_cast<std::size_t>(LayerKind::attention) + 1;  // the last one
+inline constexpr std::size_t executed_layer_kinds = static_cast<std::size_t>(LayerKind::attention) + 1;
+inline constexpr LayerKind last_layer_kind = LayerKind::weight_norm;
+inline constexpr std::size_t layer_kinds = static_cast<std::size_t>(last_layer_kind) + 1;
 
 /// What an rnn computes at a position.
 enum class RnnCell : std::uint8_t { lstm, gru, tanh, relu };
@@ -97,10 +106,12 @@ enum class RnnCell : std::uint8_t { lstm, gru, tanh, relu };
 /// One layer with the shape it gives. Attributes that its kind does not have keep their defaults.
 struct Layer {
   LayerKind kind = LayerKind::input;
-  bool bias = false;       ///< conv2d, linear
-  bool in_place = false;   ///< activations, add, dropout: the input's memory is overwritten
-  bool ceil_mode = false;  ///< max_pool
-  bool causal = false;     ///< attention: of each position to itself and earlier ones
+  bool bias = false;        ///< conv2d, linear
+  bool in_place = false;    ///< activations, add, dropout: the input's memory is overwritten
+  bool ceil_mode = false;   ///< max_pool
+  bool causal = false;      ///< attention: of each position to itself and earlier ones
+  bool frozen = false;      ///< what it learns has no gradient
+  bool projection = false;  ///< linear: of a transformer's block; its weight may be packed
   RnnCell cell = RnnCell::lstm;
   std::uint32_t first_input = 0;
   std::uint32_t input_count = 0;
@@ -141,15 +152,19 @@ class Network {
   std::string name;
   std::int64_t classes = 0;  ///< of tokens: the size of the vocabulary
   bool tokens = false;       ///< the input is token numbers, and every token has a label
+  bool padded = false;       ///< attention masks padding
+  bool adapted = false;      ///< an adapter is trained in place of all else
   std::vector<Layer> layers;
   std::vector<std::int32_t> edges;  ///< inputs of all layers, each an index into layers
   std::optional<AuxiliaryHead> auxiliary;
+  std::vector<std::pair<std::int32_t, std::int32_t>> blocks;  ///< of a transformer: their first and last layers
+  std::int32_t head = -1;  ///< of a language model: the linear layer that gives the logits; what follows is elementwise
 
   [[nodiscard]] std::span<const std::int32_t> inputs(const Layer& layer) const {
     return std::span(edges).subspan(layer.first_input, layer.input_count);
   }
   [[nodiscard]] static LayerParameters parameters(const Layer& layer);  ///< none for a weight that is tied
-  [[nodiscard]] std::int64_t params() const;                            ///< trainable parameters
+  [[nodiscard]] std::int64_t params(bool frozen = false) const;         ///< trainable parameters, or those that are not
 };
 
 /// The network of a workload.

@@ -17,8 +17,9 @@ std::int64_t multiple_of(double width, std::int64_t divisor) {
   return static_cast<double>(rounded) < 0.9 * width ? rounded + divisor : rounded;
 }
 
-NetworkBuilder::NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input, Attention attention)
-    : network_(network), batch_size_(batch_size), input_(input), attention_(attention) {}
+NetworkBuilder::NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input, Attention attention,
+                               Adapter adapter)
+    : network_(network), batch_size_(batch_size), input_(input), attention_(attention), adapter_(std::move(adapter)) {}
 
 void NetworkBuilder::enter(std::string_view prefix) {
   prefix_ = prefix;
@@ -36,6 +37,7 @@ LayerId NetworkBuilder::append(Layer layer, std::string_view name, std::initiali
   layer.name += name;
   layer.first_input = static_cast<std::uint32_t>(network_.edges.size());
   layer.input_count = static_cast<std::uint32_t>(inputs.size());
+  layer.frozen = adapter_.kind != AdapterKind::none;
   if (layer.output.rank() == 0 && inputs.size() > 0) layer.output = shape(*inputs.begin());
   network_.edges.insert(network_.edges.end(), inputs.begin(), inputs.end());
   network_.layers.push_back(std::move(layer));
@@ -134,6 +136,65 @@ LayerId NetworkBuilder::linear(LayerId x, std::string_view name, std::int64_t fe
                  .out_channels = features,
                  .output = in.with(in.rank() - 1, features)},
                 name, {x});
+}
+
+LayerId NetworkBuilder::projection(LayerId x, std::string_view name, std::int64_t features, bool bias,
+                                   std::uint8_t which) {
+  const bool adapts = (adapter_.targets & which) != 0;
+  if (adapts && adapter_.kind == AdapterKind::ia3 && (which & Projection::down) != 0) x = adapter_scale(x, name);
+  const LayerId base = linear(x, name, features, bias);
+  network_.layers.back().projection = true;
+  if (!adapts) return base;
+  if (adapter_.kind != AdapterKind::ia3) return lora(base, x, name, features);
+  return (which & (Projection::key | Projection::value)) != 0 ? adapter_scale(base, name) : base;
+}
+
+LayerId NetworkBuilder::head(LayerId x, std::string_view name, std::int64_t words, bool bias, LayerId tied_to) {
+  const LayerId logits = linear(x, name, words, bias, tied_to);
+  network_.head = logits;
+  return logits;
+}
+
+LayerId NetworkBuilder::adapter_linear(LayerId x, std::string_view name, std::string_view own, std::int64_t features,
+                                       bool bias) {
+  const LayerId id = linear(x, fmt::format("{}.{}", name, own), features, bias);
+  network_.layers.back().frozen = false;
+  network_.adapted = true;
+  return id;
+}
+
+/// IA3 (Liu et al. 2022), peft's tuners/ia3/layer.py: a learned factor for each unit.
+LayerId NetworkBuilder::adapter_scale(LayerId x, std::string_view name) {
+  const LayerId id =
+      append({.kind = LayerKind::unit_scale, .out_channels = shape(x).back()}, fmt::format("{}.ia3_l", name), {x});
+  network_.layers.back().frozen = false;
+  network_.adapted = true;
+  return id;
+}
+
+/// peft's tuners/lora/layer.py without dropout: x is cast to the adapter's type, and B(A(x)) times a constant is added.
+/// DoRA (tuners/lora/dora.py) multiplies both by a learned magnitude over the norm of the whole weight's rows, AdaLoRA
+/// (tuners/adalora/layer.py) A by learned singular values.
+LayerId NetworkBuilder::lora(LayerId base, LayerId x, std::string_view name, std::int64_t features) {
+  const LayerId a = adapter_linear(view(LayerKind::to_adapter, x), name, "lora_A", adapter_.rank);
+  const LayerId values = adapter_.kind == AdapterKind::adalora ? adapter_scale(a, fmt::format("{}.lora_E", name)) : a;
+  const LayerId b = adapter_linear(values, name, "lora_B", features);
+  const LayerId scaled = with_value(LayerKind::scale, b, 1);
+  if (adapter_.kind != AdapterKind::dora) return add(base, scaled);
+  const LayerId merged = add(base, scaled);
+  Layer& layer = add_layer(LayerKind::weight_norm, fmt::format("{}.lora_magnitude", name), {merged});
+  layer.in_channels = shape(x).back();
+  layer.out_channels = features;
+  layer.index = static_cast<std::int32_t>(adapter_.rank);
+  layer.frozen = false;
+  return last();
+}
+
+/// Houlsby et al. 2019, as the package adapters has it (`double_seq_bn`): down, ReLU, up, and the input added.
+LayerId NetworkBuilder::bottleneck(LayerId x, std::string_view name) {
+  if (adapter_.kind != AdapterKind::adapter) return x;
+  const LayerId inner = activation(LayerKind::relu, adapter_linear(x, name, "adapter_down", adapter_.rank, true));
+  return add(adapter_linear(inner, name, "adapter_up", shape(x).back(), true), x);
 }
 
 LayerId NetworkBuilder::embedding(LayerId indices, std::string_view name, std::int64_t rows, std::int64_t width) {

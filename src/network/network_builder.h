@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "network/adapter.h"
 #include "network/layers.h"
 
 namespace perfpred {
@@ -53,7 +54,8 @@ struct RnnStyle {
 class NetworkBuilder {
  public:
   /// @param input  one sample: channels, height, width; or the sequence length
-  NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input, Attention attention);
+  NetworkBuilder(Network& network, std::int64_t batch_size, const Shape& input, Attention attention,
+                 Adapter adapter = {});
 
   /// Starts names with `prefix` (and a dot) until the next call; empty: no prefix.
   void enter(std::string_view prefix);
@@ -69,6 +71,15 @@ class NetworkBuilder {
   LayerId layer_norm(LayerId x, std::string_view name, double epsilon);
   LayerId rms_norm(LayerId x, std::string_view name, double epsilon);
   LayerId linear(LayerId x, std::string_view name, std::int64_t features, bool bias = true, LayerId tied_to = -1);
+  /// A linear layer of a transformer's block, with what the adapter puts on it.
+  /// @param which  Projections
+  LayerId projection(LayerId x, std::string_view name, std::int64_t features, bool bias, std::uint8_t which);
+  /// The head of a language model: a linear layer that gives logits of words.
+  LayerId head(LayerId x, std::string_view name, std::int64_t words, bool bias, LayerId tied_to);
+  /// What a bottleneck adapter puts behind attention and behind the MLP; else x.
+  LayerId bottleneck(LayerId x, std::string_view name);
+  void begin_block() { block_ = last() + 1; }
+  void end_block() { network_.blocks.emplace_back(block_, last()); }
   LayerId embedding(LayerId indices, std::string_view name, std::int64_t rows, std::int64_t width);
   LayerId ids(LayerKind kind, LayerId words);  ///< position_ids, type_ids
   LayerId activation(LayerKind kind, LayerId x, bool in_place = false);
@@ -132,6 +143,11 @@ class NetworkBuilder {
   /// Adds a layer under a name, behind the prefix. Its output has the shape of its first input unless it has another.
   LayerId append(Layer layer, std::string_view name, std::initializer_list<LayerId> inputs);
   Layer& add_layer(LayerKind kind, std::string_view name, std::initializer_list<LayerId> inputs);
+  /// Of the adapter, trained; @returns it, with its own name behind that of its layer
+  LayerId adapter_linear(LayerId x, std::string_view name, std::string_view own, std::int64_t features,
+                         bool bias = false);
+  LayerId adapter_scale(LayerId x, std::string_view name);
+  LayerId lora(LayerId base, LayerId x, std::string_view name, std::int64_t features);
   [[nodiscard]] LayerId last() const { return static_cast<LayerId>(network_.layers.size()) - 1; }
   [[nodiscard]] std::int64_t windows(std::int64_t size, const Window& window, bool ceil_mode, const Layer& layer) const;
 
@@ -139,6 +155,8 @@ class NetworkBuilder {
   std::int64_t batch_size_;
   Shape input_;
   Attention attention_;
+  Adapter adapter_;
+  LayerId block_ = 0;
   bool has_attention_ = false;
   std::string prefix_;
 };

@@ -294,7 +294,7 @@ LayerRates read_layer_rates(const nlohmann::json& json) {
 }
 
 /// Numbers in the units of devices.csv.
-constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 16> device_rates = {{
+constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 17> device_rates = {{
     {"fp64_tflops", &Device::fp64_tflops},
     {"fp32_tflops", &Device::fp32_tflops},
     {"tf32_tflops", &Device::tf32_tflops},
@@ -305,6 +305,7 @@ constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 16
     {"fp16_vector_tflops", &Device::fp16_vector_tflops},
     {"mem_bw_gbs", &Device::mem_bw_gbs},
     {"mem_gb", &Device::mem_gb},
+    {"usable_gib", &Device::usable_gib},
     {"l2_mb", &Device::l2_mb},
     {"sms", &Device::sms},
     {"boost_mhz", &Device::boost_mhz},

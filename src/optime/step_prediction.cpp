@@ -197,9 +197,22 @@ void time_others(const OpModelState& state, const StepQuestion& asked, bool is_l
   }
 }
 
-StepClocks clocks_of(const Rates& rates, const StepFormula& formula, const std::vector<StepKernel>& kernels,
-                     const KernelTimes& times) {
-  const StepClocks clocks = formula.clocks(kernels, times.sec);
+/// Of a step with several batches: each further one takes as long as the slower clock.
+StepClocks clocks_of(const OpGraph& step, const Rates& rates, const StepFormula& formula,
+                     const std::vector<StepKernel>& kernels, const KernelTimes& times) {
+  StepClocks clocks = formula.clocks(kernels, times.sec);
+  if (step.repeats() > 1) {
+    const auto update = static_cast<std::size_t>(
+        std::find_if(kernels.begin(), kernels.end(),
+                     [&](const StepKernel& kernel) { return step.ops()[kernel.op].phase == Phase::optimizer; }) -
+        kernels.begin());
+    const StepClocks batch =
+        formula.clocks(std::span(kernels).first(update), std::span<const double>(times.sec).first(update));
+    const auto more = static_cast<double>(step.repeats() - 1);
+    clocks.device_sec += more * batch.device_sec;
+    clocks.host_sec += more * batch.host_sec;
+    clocks.total_sec += more * std::max(batch.device_sec, batch.host_sec);
+  }
   return rates.one_clock() ? StepClocks{clocks.device_sec, clocks.device_sec, 0} : clocks;
 }
 
@@ -217,7 +230,8 @@ double half_width(const Rates& rates, const StepClocks& clocks, const std::vecto
     host_width = std::max({host_width, log_with(hosts.slowest), -log_with(hosts.fastest)});
   }
   const double of_kernels = std::inner_product(times.sec.begin(), times.sec.end(), times.width.begin(), 0.0);
-  return std::hypot(clocks.device_sec > 0 ? on_device * of_kernels / clocks.device_sec : 0, host_width, label_noise);
+  const double kernels_sec = std::accumulate(times.sec.begin(), times.sec.end(), 0.0);
+  return std::hypot(kernels_sec > 0 ? on_device * of_kernels / kernels_sec : 0, host_width, label_noise);
 }
 
 /// The worst provenance among the kernels that take most of the time.
@@ -242,7 +256,7 @@ std::vector<TimeTerm> costliest(const OpGraph& step, const std::vector<StepKerne
     const std::string_view name = step.name(step.ops()[kernels[i].op]);
     auto term = std::find_if(terms.begin(), terms.end(), [&](const TimeTerm& other) { return other.op == name; });
     if (term == terms.end()) term = terms.insert(term, TimeTerm{std::string(name)});
-    term->sec += times.sec[i];
+    term->sec += times.sec[i] * static_cast<double>(step.times(step.ops()[kernels[i].op]));
   }
   std::sort(terms.begin(), terms.end(), [](const TimeTerm& a, const TimeTerm& b) { return a.sec > b.sec; });
   if (terms.size() > shown_ops) terms.resize(shown_ops);
@@ -268,7 +282,7 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   const StepFormula formula = rates.formula(rates.machine.effects.host);
   KernelTimes times = kernel_times(state.kernels, step, rates, formula, kernels);
   time_others(state, asked, is_learned, kernels, times);
-  const StepClocks clocks = clocks_of(rates, formula, kernels, times);
+  const StepClocks clocks = clocks_of(step, rates, formula, kernels, times);
   const double width = half_width(rates, clocks, kernels, times);
 
   std::vector<std::size_t> longest_first(kernels.size());

@@ -195,7 +195,7 @@ StepOrReason captured_step(const AskedStep& asked) {
 
 /// The zoo's step: networks of text have their usual number of words.
 StepOrReason zoo_step(const AskedStep& asked) {
-  const auto update = enumerator_named<Optimizer::rmsprop>(asked.optimizer.empty() ? "none" : asked.optimizer);
+  const auto update = enumerator_named<Optimizer::momentum>(asked.optimizer.empty() ? "none" : asked.optimizer);
   Unscored reason = Unscored::unknown_network;
   try {
     Workload workload = Workload::zoo(asked.network, asked.batch);

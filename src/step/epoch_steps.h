@@ -24,7 +24,7 @@ struct EpochSteps {
 };
 
 [[nodiscard]] inline EpochSteps epoch_steps(const Workload& workload) {
-  const std::int64_t samples = workload.batch_size * batches_per_step(workload.network);
+  const std::int64_t samples = workload.batch_size * batches_per_step(workload);
   return {samples, workload.train_images / samples, workload.train_images % samples};
 }
 

@@ -68,9 +68,9 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
   return std::nullopt;
 }
 
-std::int64_t batches_per_step(const std::string& network) {
-  if (!is_captured_step(network)) return 1;
-  const auto file = find_graph(network);
+std::int64_t batches_per_step(const Workload& workload) {
+  if (!is_captured_step(workload.network)) return workload.accumulate;
+  const auto file = find_graph(workload.network);
   return file ? file->batches() : 1;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/op_graph.h>
 #include <perfpred/step_file.h>
+#include <perfpred/workload.h>
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +16,8 @@ namespace perfpred {
 [[nodiscard]] PERFPRED_API std::optional<StepFile> find_graph(const std::string& network,
                                                               const std::string& variant = {});
 
-/// Batches whose gradients a step accumulates: StepFile::batches() of a captured step whose file is known, else 1.
-[[nodiscard]] PERFPRED_API std::int64_t batches_per_step(const std::string& network);
+/// Batches whose gradients a step accumulates: StepFile::batches() of a captured step whose file is known, else
+/// Workload::accumulate.
+[[nodiscard]] PERFPRED_API std::int64_t batches_per_step(const Workload& workload);
 
 }  // namespace perfpred

@@ -19,12 +19,24 @@ namespace perfpred {
 namespace {
 
 template <class Predicate>
-OpTotals totals_if(std::span<const Op> ops, const Predicate& counts) {
+OpTotals totals_if(const OpGraph& graph, const Predicate& counts) {
   OpTotals totals;
-  for (const Op& op : ops) {
-    if (counts(op)) totals += op;
+  for (const Op& op : graph.ops()) {
+    if (counts(op)) totals.add(op, graph.times(op));
   }
   return totals;
+}
+
+/// @throws InputError for a field that says how a network of the zoo is built and trained, which a file's has its own
+/// of
+void check_of_file(const Workload& workload) {
+  for (const WorkloadColumn& column : workload_columns()) {
+    const bool idle = column.usual && column.of_network && column.get(workload) != column.usual;
+    if (idle) {
+      throw InputError(fmt::format("network {} is a file's: {} {} has no effect on it", shown(workload.network),
+                                   column.name, column.get(workload)));
+    }
+  }
 }
 
 }  // namespace
@@ -42,12 +54,13 @@ bool is_conv_or_matmul(OpKind kind) {
 
 double OpTotals::intensity() const { return bytes() > 0 ? flops / static_cast<double>(bytes()) : 0; }
 
-OpTotals& OpTotals::operator+=(const Op& op) {
-  ++ops;
-  flops += op.flops;
-  if (is_conv_or_matmul(op.kind)) conv_matmul_flops += op.flops - op.cell_flops;
-  bytes_read += op.bytes_read;
-  bytes_written += op.bytes_written;
+OpTotals& OpTotals::add(const Op& op, std::int64_t times) {
+  const auto factor = static_cast<double>(times);
+  ops += times;
+  flops += op.flops * factor;
+  if (is_conv_or_matmul(op.kind)) conv_matmul_flops += (op.flops - op.cell_flops) * factor;
+  bytes_read += op.bytes_read * times;
+  bytes_written += op.bytes_written * times;
   return *this;
 }
 
@@ -141,15 +154,15 @@ std::string_view OpGraph::layer_name(const Op& op) const {
 }
 
 OpTotals OpGraph::totals() const {
-  return totals_if(ops_, [](const Op&) { return true; });
+  return totals_if(*this, [](const Op&) { return true; });
 }
 
 OpTotals OpGraph::totals(Phase phase) const {
-  return totals_if(ops_, [phase](const Op& op) { return op.phase == phase; });
+  return totals_if(*this, [phase](const Op& op) { return op.phase == phase; });
 }
 
 OpTotals OpGraph::totals(OpKind kind) const {
-  return totals_if(ops_, [kind](const Op& op) { return op.kind == kind; });
+  return totals_if(*this, [kind](const Op& op) { return op.kind == kind; });
 }
 
 std::int64_t OpGraph::params() const {
@@ -184,12 +197,13 @@ std::int64_t Workload::params() const {
 std::int64_t Workload::steps_per_epoch() const {
   if (batch_size < 1) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
   const auto parts = [](std::int64_t all, std::int64_t part) { return all / part + (all % part != 0 ? 1 : 0); };
-  return parts(parts(train_images, batch_size), batches_per_step(network));
+  return parts(parts(train_images, batch_size), batches_per_step(*this));
 }
 
 OpGraph Workload::graph() const {
   if (!is_file_network(network)) {
-    return training_step(build_network(*this), optimizer, precision, optimizer_impl, layout);
+    return training_step(build_network(*this),
+                         {optimizer, precision, optimizer_impl, layout, weights, checkpoint, accumulate, loss});
   }
   const std::string variant = fmt::format("{}_{}", to_string(optimizer), to_string(precision));
   if (const auto file = find_graph(network, variant)) {
@@ -204,8 +218,7 @@ OpGraph Workload::graph() const {
     if (captured && file->layout() != layout) {
       refuse(fmt::format("was captured in {}, not in {}", to_string(file->layout()), to_string(layout)));
     }
-    if (attention == Attention::eager) refuse("is a file's: attention eager has no effect on it");
-    if (optimizer_impl == OptimizerImpl::foreach) refuse("is a file's: optimizer_impl foreach has no effect on it");
+    check_of_file(*this);
     if (const auto sample = file->sample(); !captured && !sample.empty() && sample != input) {
       refuse(fmt::format("takes input {}, not {}", shape_text(sample), shape_text(input)));
     }

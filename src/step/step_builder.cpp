@@ -11,15 +11,33 @@
 
 namespace perfpred {
 
-/// ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format: results of doubles are never channels-last.
-StepBuilder::StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl,
-                         Layout layout)
-    : network_(network), optimizer_(optimizer), impl_(impl), states_(network.layers.size()) {
-  if (precision == Precision::fp64) parameter_type_ = DataType::f64;
-  half_ = precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
-  mixed_ = precision == Precision::fp16 || precision == Precision::bf16;
-  scaled_ = precision == Precision::fp16;
-  if (precision != Precision::fp64) graph_.set_layout(layout);
+namespace {
+
+DataType stored_type(const StepStyle& style) {
+  if (style.weights == Weights::bf16) return DataType::bf16;
+  if (style.weights == Weights::fp16) return DataType::f16;
+  return style.precision == Precision::fp64 ? DataType::f64 : DataType::f32;
+}
+
+bool is_half(Precision precision) { return precision == Precision::fp16 || precision == Precision::bf16; }
+
+}  // namespace
+
+/// ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format: results of doubles are never channels-last. A gradient
+/// scaler does not take gradients in fp16 (torch/amp/grad_scaler.py). Adapters are in single precision under autocast,
+/// as peft makes them (autocast_adapter_dtype); without it all is in the type of the weights.
+StepBuilder::StepBuilder(const Network& network, const StepStyle& style)
+    : network_(network), style_(style), states_(network.layers.size()) {
+  const DataType stored = stored_type(style);
+  half_ = style.precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
+  mixed_ = is_half(style.precision) && (network.adapted || size_of(stored) > 2);
+  packs_ = style.weights >= Weights::nf4;
+  trained_type_ = mixed_ ? DataType::f32 : stored;
+  parameter_type_ = trained_type_;
+  frozen_type_ = packs_ && mixed_ ? half_ : stored;
+  scaled_ = style.precision == Precision::fp16 && trained_type_ == DataType::f32;
+  if (style.precision != Precision::fp64) graph_.set_layout(style.layout);
+  graph_.set_repeats(style.accumulate);
   reserve();
   for (const Layer& layer : network.layers) graph_.add_layer(layer.name);
   declare_tensors();
@@ -30,8 +48,9 @@ void StepBuilder::reserve() {
   std::size_t parameters = 0;
   for (const Layer& layer : network_.layers) parameters += Network::parameters(layer).count;
   const std::size_t layers = states_.size();
-  const std::size_t update_ops = optimizer_ == Optimizer::adadelta ? 11 : optimizer_ == Optimizer::rmsprop ? 5 : 0;
-  const std::size_t update_tensors = optimizer_ >= Optimizer::adam ? 2 : 1;
+  const Optimizer optimizer = style_.optimizer;
+  const std::size_t update_ops = optimizer == Optimizer::adadelta ? 11 : optimizer == Optimizer::rmsprop ? 5 : 0;
+  const std::size_t update_tensors = optimizer >= Optimizer::adam ? 2 : 1;
   graph_.reserve(layers, layers * 4 + parameters * update_ops, layers * 5 + parameters * (2 + update_tensors));
   parameters_.reserve(parameters);
 }
@@ -43,63 +62,165 @@ void StepBuilder::declare_tensors() {
     found_inf_ = graph_.add_tensor({}, DataType::f32, TensorRole::buffer);
   }
   parameters_of_layer_.assign(states_.size(), {-1, -1});
+  weights_of_layer_.assign(states_.size(), {no_tensor, no_tensor});
   buffers_.assign(states_.size(), {no_tensor, no_tensor, no_tensor});
   for (std::size_t i = 0; i < states_.size(); ++i) {
-    const Layer& layer = network_.layers[i];
-    const LayerParameters own = Network::parameters(layer);
-    const std::size_t skip = layer.tied_to >= 0 ? 1 : 0;
-    if (skip == 1) parameters_of_layer_[i][0] = parameters_of_layer_[static_cast<std::size_t>(layer.tied_to)][0];
-    for (std::size_t p = 0; p < own.count; ++p) {
-      if (p + skip < 2) parameters_of_layer_[i][p + skip] = static_cast<std::int32_t>(parameters_.size());
-      parameters_.push_back(graph_.add_tensor(own[p], parameter_type_, TensorRole::parameter));
-    }
-    if (layer.kind == LayerKind::batch_norm) {
-      for (std::size_t k = 0; k < 2; ++k) {
-        buffers_[i][k] = graph_.add_tensor({layer.out_channels}, parameter_type_, TensorRole::buffer);
-      }
-      buffers_[i][2] = graph_.add_tensor({}, DataType::i64, TensorRole::buffer);
-    } else if (layer.kind == LayerKind::relative_position) {
-      const std::int64_t positions = layer.output[1];
-      buffers_[i][0] = graph_.add_tensor({positions * positions}, DataType::i64, TensorRole::buffer);
-    } else if (layer.kind == LayerKind::window_mask) {
-      const Shape mask = {layer.stride[0] * layer.stride[1], 1, layer.output[1], layer.output[2]};
-      buffers_[i][0] = graph_.add_tensor(mask, parameter_type_, TensorRole::buffer);
-    } else if (layer.kind == LayerKind::causal_mask && mask_ == no_tensor) {
-      mask_ = graph_.add_tensor({layer.output[1], layer.output[2]}, DataType::u8, TensorRole::buffer);
-    } else if (layer.kind == LayerKind::rotary && rotations_[0] == no_tensor) {
-      for (TensorId& table : rotations_) {
-        table =
-            graph_.add_tensor({layer.output[1], layer.output[2] / layer.groups}, parameter_type_, TensorRole::buffer);
-      }
-    }
+    declare_weights(i);
+    declare_buffers(i);
   }
   gradients_.assign(parameters_.size(), no_tensor);
+  if (style_.accumulate == 1) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    gradients_[i] = graph_.add_like(parameters_[i], TensorRole::gradient);
+  }
+}
+
+void StepBuilder::declare_weights(std::size_t i) {
+  const Layer& layer = network_.layers[i];
+  const LayerParameters own = Network::parameters(layer);
+  const std::size_t skip = layer.tied_to >= 0 ? 1 : 0;
+  if (skip == 1) {
+    const auto tied = static_cast<std::size_t>(layer.tied_to);
+    parameters_of_layer_[i][0] = parameters_of_layer_[tied][0];
+    weights_of_layer_[i][0] = weights_of_layer_[tied][0];
+    if (parameters_of_layer_[i][0] >= 0) ++uses_[static_cast<std::size_t>(parameters_of_layer_[i][0])];
+  }
+  for (std::size_t p = 0; p < own.count; ++p) {
+    if (p == 0 && is_packed(layer)) {
+      declare_packed(i, own[p]);
+      continue;
+    }
+    const TensorRole role = layer.frozen ? TensorRole::buffer : TensorRole::parameter;
+    const TensorId tensor = graph_.add_tensor(own[p], layer.frozen ? frozen_type_ : trained_type_, role);
+    if (p + skip < 2) weights_of_layer_[i].at(p + skip) = tensor;
+    if (layer.frozen) continue;
+    if (p + skip < 2) parameters_of_layer_[i].at(p + skip) = static_cast<std::int32_t>(parameters_.size());
+    parameters_.push_back(tensor);
+    uses_.push_back(1);
+    is_hidden_matrix_.push_back(p == 0 && layer.kind == LayerKind::linear &&
+                                static_cast<std::int32_t>(i) != network_.head);
+  }
+}
+
+/// bitsandbytes: 4-bit numbers with a scale for each 64, which are 8-bit numbers with a scale for each 256 (double
+/// quantisation, as in the paper); 8-bit numbers with a scale for each row. GPTQ (as AutoGPTQ and GPTQModel store it):
+/// 4-bit numbers, for each 128 of a row a scale and a zero, and for each column its group.
+void StepBuilder::declare_packed(std::size_t i, const Shape& weight) {
+  constexpr std::int64_t nf4_block = 64, nf4_scales_block = 256, gptq_group = 128;
+  const std::int64_t numbers = weight.numel();
+  const auto parts = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
+  const auto buffer = [&](std::int64_t count, DataType type) {
+    return graph_.add_tensor({count}, type, TensorRole::buffer);
+  };
+  if (style_.weights == Weights::nf4) {
+    const std::int64_t scales = parts(numbers, nf4_block);
+    buffers_[i] = {buffer(parts(numbers, 2), DataType::u8), buffer(scales, DataType::u8),
+                   buffer(parts(scales, nf4_scales_block), DataType::f32)};
+  } else if (style_.weights == Weights::int8) {
+    buffers_[i] = {buffer(numbers, DataType::u8), buffer(weight[0], DataType::f32), no_tensor};
+  } else {
+    const std::int64_t groups = parts(weight[1], gptq_group) * weight[0];
+    buffers_[i] = {buffer(parts(numbers, 2), DataType::u8), buffer(parts(5 * groups, 4), DataType::f16),
+                   buffer(weight[1], DataType::i32)};
+  }
+}
+
+void StepBuilder::declare_buffers(std::size_t i) {
+  const Layer& layer = network_.layers[i];
+  if (layer.kind == LayerKind::batch_norm) {
+    for (std::size_t k = 0; k < 2; ++k) {
+      buffers_[i].at(k) = graph_.add_tensor({layer.out_channels}, parameter_type_, TensorRole::buffer);
+    }
+    buffers_[i][2] = graph_.add_tensor({}, DataType::i64, TensorRole::buffer);
+  } else if (layer.kind == LayerKind::relative_position) {
+    const std::int64_t positions = layer.output[1];
+    buffers_[i][0] = graph_.add_tensor({positions * positions}, DataType::i64, TensorRole::buffer);
+  } else if (layer.kind == LayerKind::window_mask) {
+    const Shape mask = {layer.stride[0] * layer.stride[1], 1, layer.output[1], layer.output[2]};
+    buffers_[i][0] = graph_.add_tensor(mask, parameter_type_, TensorRole::buffer);
+  } else if (layer.kind == LayerKind::causal_mask && mask_ == no_tensor) {
+    mask_ = graph_.add_tensor({layer.output[1], layer.output[2]}, DataType::u8, TensorRole::buffer);
+  } else if (layer.kind == LayerKind::rotary && rotations_[0] == no_tensor) {
+    for (TensorId& table : rotations_) {
+      table = graph_.add_tensor({layer.output[1], layer.output[2] / layer.groups}, parameter_type_, TensorRole::buffer);
+    }
+  }
+}
+
+void StepBuilder::run_forward(std::int32_t layer) {
+  layer_ = layer;
+  LayerState& s = state();
+  s.needs_gradient = is_trained(0) || is_trained(1);
+  for (const std::int32_t i : network_.inputs(this->layer())) s.needs_gradient |= state_of(i).needs_gradient;
+  rule_of(this->layer().kind).forward(*this, this->layer());
 }
 
 OpGraph StepBuilder::build() {
   const auto count = static_cast<std::int32_t>(states_.size());
-  for (layer_ = 0; layer_ < count; ++layer_) {
-    LayerState& s = state();
-    s.needs_gradient = parameters_of_layer_[static_cast<std::size_t>(layer_)][0] >= 0;
-    for (const std::int32_t i : network_.inputs(layer())) s.needs_gradient |= state_of(i).needs_gradient;
-    rule_of(layer().kind).forward(*this, layer());
+  const bool chunked = style_.loss == LossForm::chunked;
+  for (std::int32_t layer = 0; layer < (chunked ? network_.head : count); ++layer) {
+    run_forward(layer);
+    if (layer == 0 && network_.padded) mask_padding();
   }
   layer_ = -1;
-  loss();
-  for (layer_ = count - 1; layer_ >= 0; --layer_) {
-    if (state().gradient == no_tensor) continue;
-    rule_of(layer().kind).backward(*this, layer());
-    release_grad(state().gradient);
-  }
-  layer_ = -1;
+  chunked ? chunked_loss() : loss();
+  run_backward();
   if (std::find(gradients_.begin(), gradients_.end(), no_tensor) != gradients_.end()) {
     throw Error("network " + network_.name + " has a parameter that its loss does not depend on");
   }
   if (scaled_) unscale_gradients();
   phase_ = Phase::optimizer;
-  add_optimizer_update(*this, optimizer_, impl_);
+  add_optimizer_update(*this, style_.optimizer, style_.impl);
   if (scaled_) add_op(OpKind::update_scale, {scale_, growth_, found_inf_}, {scale_});
   return std::move(graph_);
+}
+
+void StepBuilder::run_backward() {
+  auto block = static_cast<std::int64_t>(network_.blocks.size()) - 1;
+  for (layer_ = static_cast<std::int32_t>(states_.size()) - 1; layer_ >= 0; --layer_) {
+    if (block >= 0 && layer_ == network_.blocks[static_cast<std::size_t>(block)].second) {
+      const auto [first, last] = network_.blocks[static_cast<std::size_t>(block)];
+      if (style_.checkpoint > 0 && block % style_.checkpoint == 0) compute_anew(first, last);
+      --block;
+    }
+    if (state().gradient == no_tensor) continue;
+    rule_of(layer().kind).backward(*this, layer());
+    release_grad(state().gradient);
+  }
+  layer_ = -1;
+}
+
+/// torch.utils.checkpoint without reentrance: up to the last operator that keeps something, and of a product, whose
+/// operands are kept, without it.
+void StepBuilder::compute_anew(std::int32_t first, std::int32_t last) {
+  const auto keeps_nothing = [](LayerKind kind) {
+    return kind == LayerKind::add || kind == LayerKind::scale || kind == LayerKind::to_float ||
+           kind == LayerKind::to_adapter;
+  };
+  std::int32_t stop = last;
+  while (stop > first && keeps_nothing(network_.layers[static_cast<std::size_t>(stop)].kind)) --stop;
+  for (std::int32_t layer = first; layer <= stop; ++layer) {
+    skips_products_ = layer == stop;
+    LayerState& s = state_of(layer);
+    const TensorId output = s.output;
+    LayerState anew;
+    anew.gradient = s.gradient;
+    anew.strided = s.strided;
+    s = std::move(anew);
+    run_forward(layer);
+    if (layer == stop) s.output = output;
+  }
+  skips_products_ = false;
+  layer_ = last;
+}
+
+/// transformers' masking_utils.py: from which words are padding, for each sample the pairs of positions that see each
+/// other.
+void StepBuilder::mask_padding() {
+  const Shape words = shape(state_of(0).output);
+  const TensorId real = graph_.add_tensor(words, DataType::i64, TensorRole::input);
+  padding_mask_ = new_tensor({words[0], 1, words[1], words[1]}, DataType::u8);
+  add_other("bitwise_and", {real}, padding_mask_);
 }
 
 // ---- Tensors and operators ----
@@ -112,6 +233,7 @@ TensorId StepBuilder::transposed(TensorId id) {
 
 void StepBuilder::add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs,
                          bool causal) {
+  if (skips_products_ && (kind == OpKind::mm || kind == OpKind::addmm)) return;
   graph_.add_op(kind, phase_, layer_, inputs, outputs, false, causal);
 }
 
@@ -120,11 +242,18 @@ void StepBuilder::add_op(OpKind kind, std::initializer_list<TensorId> inputs, st
 }
 
 void StepBuilder::add_other(std::string_view name, std::initializer_list<TensorId> inputs, TensorId output) {
+  add_update(name, std::span(inputs.begin(), inputs.size()), {&output, 1});
+}
+
+Op& StepBuilder::add_update(std::string_view name, std::span<const TensorId> inputs,
+                            std::span<const TensorId> outputs) {
   const auto names = graph_.op_names();
   const auto found = std::find(names.begin(), names.end(), name);
   const auto known = static_cast<std::int32_t>(found - names.begin());
   const std::int32_t index = found != names.end() ? known : graph_.add_op_name(std::string(name));
-  graph_.add_op(OpKind::other, phase_, layer_, std::span(inputs.begin(), inputs.size()), {&output, 1}).name = index;
+  Op& op = graph_.add_op(OpKind::other, phase_, layer_, inputs, outputs);
+  op.name = index;
+  return op;
 }
 
 TensorId StepBuilder::apply(OpKind kind, std::initializer_list<TensorId> inputs) {
@@ -157,10 +286,29 @@ TensorId StepBuilder::read_input(std::size_t i, DataType compute) {
   return id;
 }
 
+DataType StepBuilder::weight_type() const {
+  const Layer& own = layer();
+  const bool frozen = own.tied_to >= 0 ? network_.layers[static_cast<std::size_t>(own.tied_to)].frozen : own.frozen;
+  return frozen ? frozen_type_ : trained_type_;
+}
+
 void StepBuilder::read_weights(DataType compute) {
-  const auto& own = parameters_of_layer_[static_cast<std::size_t>(layer_)];
+  const auto& own = weights_of_layer_[static_cast<std::size_t>(layer_)];
   for (std::size_t p = 0; p < 2; ++p) {
-    if (own[p] >= 0) state().weights[p] = cast(parameters_[static_cast<std::size_t>(own[p])], compute);
+    if (own.at(p) != no_tensor) state().weights.at(p) = cast(own.at(p), compute);
+  }
+  unpack_weight(compute);
+}
+
+void StepBuilder::unpack_weight(DataType compute) {
+  if (!is_packed(layer())) return;
+  const TensorId weight = state().weights[0] = new_tensor(Network::parameters(layer())[0], compute);
+  const auto& packed = buffers();
+  if (skips_products_) return;
+  if (packed[2] == no_tensor) {
+    add_other("dequantize", {packed[0], packed[1]}, weight);
+  } else {
+    add_other("dequantize", {packed[0], packed[1], packed[2]}, weight);
   }
 }
 
@@ -178,9 +326,11 @@ StepBuilder::CrossEntropy StepBuilder::cross_entropy(std::int32_t layer) {
   const Shape& given = entropy.logits;
   if (given.rank() != 2) logits = view(logits, {given.numel() / given.back(), given.back()});
   entropy.raw = apply(OpKind::log_softmax, {logits});  // in the logits' type, whatever autocast does elsewhere
-  entropy.log_probabilities = cast(entropy.raw, parameter_type_);
-  entropy.loss = new_tensor({}, parameter_type_);
-  entropy.total_weight = new_tensor({}, parameter_type_);
+  const DataType given_type = type(entropy.raw);
+  const DataType computed = given_type == DataType::f32 ? given_type : parameter_type_;
+  entropy.log_probabilities = cast(entropy.raw, computed);
+  entropy.loss = new_tensor({}, computed);
+  entropy.total_weight = new_tensor({}, computed);
   add_op(OpKind::nll_loss, {entropy.log_probabilities, labels_}, {entropy.loss, entropy.total_weight});
   return entropy;
 }
@@ -208,7 +358,7 @@ void StepBuilder::loss() {
 
   phase_ = Phase::backward;
   const TensorId root = scaled_ ? apply(OpKind::mul, {loss, scale_}) : loss;
-  TensorId one = new_tensor({}, parameter_type_);
+  TensorId one = new_like(root);
   add_op(OpKind::fill, {root}, {one});
   if (scaled_) one = apply(OpKind::mul, {one, scale_});
   differentiate(own, one);
@@ -249,9 +399,15 @@ bool StepBuilder::can_overwrite(TensorId gradient) const {
 
 void StepBuilder::accumulate_parameter_grad(std::size_t which, TensorId gradient) {
   const auto& own = parameters_of_layer_[static_cast<std::size_t>(layer_)];
-  const std::int32_t index = which < own.size() ? own[which] : own[0] + static_cast<std::int32_t>(which);
-  TensorId& sum = gradients_[static_cast<std::size_t>(index)];
-  gradient = cast(gradient, parameter_type_);
+  const std::int32_t index = which < own.size() ? own.at(which) : own[0] + static_cast<std::int32_t>(which);
+  if (index < 0) return;
+  add_parameter_grad(static_cast<std::size_t>(index), cast(gradient, trained_type_));
+}
+
+/// Gradients of one step are those of the parameter's uses, summed; of several they are added to what there is.
+void StepBuilder::add_parameter_grad(std::size_t index, TensorId gradient) {
+  if (sums_.size() <= index) sums_.resize(parameters_.size(), no_tensor);
+  TensorId& sum = sums_[index];
   if (sum == no_tensor) {
     sum = gradient;
   } else if (const TensorId first = sum; graph_.tensors()[first].storage == first) {
@@ -261,18 +417,23 @@ void StepBuilder::accumulate_parameter_grad(std::size_t which, TensorId gradient
     add_op(OpKind::add, {first, gradient}, {sum});
     graph_.set_role(graph_.tensors()[first].storage, TensorRole::temporary);
   }
-  graph_.set_role(graph_.tensors()[sum].storage, TensorRole::gradient);
+  if (style_.accumulate == 1) {
+    graph_.set_role(graph_.tensors()[sum].storage, TensorRole::gradient);
+    gradients_[index] = sum;
+  } else if (--uses_[index] == 0) {
+    add_op(OpKind::add, {gradients_[index], sum}, {gradients_[index]});
+  }
 }
 
 void StepBuilder::add_backward_op(OpKind kind, std::initializer_list<TensorId> inputs, bool has_bias) {
   const LayerState& s = state();
   const TensorId of_input = input_needs_gradient(0) ? new_like(s.inputs[0]) : no_tensor;
-  const TensorId of_weight = new_like(s.weights[0]);
-  const TensorId of_bias = has_bias ? new_like(s.weights[1]) : no_tensor;
+  const TensorId of_weight = is_trained(0) ? new_like(s.weights[0]) : no_tensor;
+  const TensorId of_bias = has_bias && is_trained(1) ? new_like(s.weights[1]) : no_tensor;
   add_op(kind, inputs, {of_input, of_weight, of_bias});
   if (of_input != no_tensor) accumulate_grad(0, of_input);
-  accumulate_parameter_grad(0, of_weight);
-  if (has_bias) accumulate_parameter_grad(1, of_bias);
+  if (of_weight != no_tensor) accumulate_parameter_grad(0, of_weight);
+  if (of_bias != no_tensor) accumulate_parameter_grad(1, of_bias);
 }
 
 /// Divides all gradients by the loss scale.
@@ -287,9 +448,6 @@ void StepBuilder::unscale_gradients() {
   add_op(OpKind::unscale_gradients, read, written);
 }
 
-OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl,
-                      Layout layout) {
-  return StepBuilder(network, optimizer, precision, impl, layout).build();
-}
+OpGraph training_step(const Network& network, const StepStyle& style) { return StepBuilder(network, style).build(); }
 
 }  // namespace perfpred

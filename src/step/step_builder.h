@@ -14,6 +14,18 @@
 
 namespace perfpred {
 
+/// How a network is trained.
+struct StepStyle {
+  Optimizer optimizer = Optimizer::adam;
+  Precision precision = Precision::fp32;
+  OptimizerImpl impl = OptimizerImpl::fused;
+  Layout layout = Layout::nchw;
+  Weights weights = Weights::as_precision;
+  std::int64_t checkpoint = 0;  ///< every k-th block is computed anew; 0: none
+  std::int64_t accumulate = 1;
+  LossForm loss = LossForm::whole;
+};
+
 /// What a layer's forward pass keeps for its backward pass.
 struct LayerState {
   TensorId output = no_tensor;
@@ -30,7 +42,7 @@ struct LayerState {
 /// Layer rules (layer_rules.h) call it for the current layer.
 class StepBuilder {
  public:
-  StepBuilder(const Network& network, Optimizer optimizer, Precision precision, OptimizerImpl impl, Layout layout);
+  StepBuilder(const Network& network, const StepStyle& style);
 
   /// The whole step. To be called once.
   [[nodiscard]] OpGraph build();
@@ -62,20 +74,34 @@ class StepBuilder {
   /// An operator of one FLOP an element that has no kind of its own.
   void add_other(std::string_view name, std::initializer_list<TensorId> inputs, TensorId output);
 
+  /// The update of a parameter by one kernel that has no kind of its own.
+  Op& add_update(std::string_view name, std::span<const TensorId> inputs, std::span<const TensorId> outputs);
+
   /// An operator with one new result, shaped as its first input.
   TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs);
   /// The same with a result of another shape.
   TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs, const Shape& shape);
   TensorId sum_to(TensorId id, const Shape& shape);
 
-  // Autocast. Matrix products and convolutions compute in the half type under mixed precision; operators that are
+  // Types. Matrix products and convolutions compute in the half type under mixed precision; operators that are
   // sensitive to rounding compute in the parameters' type.
   [[nodiscard]] DataType compute_type() const { return mixed_ ? half_ : parameter_type_; }
   [[nodiscard]] DataType parameter_type() const { return parameter_type_; }
+  /// Of the current layer's weight; of one that is packed what it is unpacked to.
+  [[nodiscard]] DataType weight_type() const;
+  [[nodiscard]] DataType trained_type() const { return trained_type_; }
+  /// In which the current layer multiplies.
+  [[nodiscard]] DataType product_type() const { return mixed_ ? half_ : weight_type(); }
+  [[nodiscard]] DataType wider(DataType a, DataType b) const { return a == b ? a : parameter_type_; }
   TensorId cast(TensorId id, DataType to);
   TensorId read_input(std::size_t i, DataType compute);  ///< input i in this type, kept in LayerState::inputs
   TensorId read_input(std::size_t i = 0) { return read_input(i, type(input(i))); }
-  void read_weights(DataType compute);  ///< parameters in this type, kept in LayerState::weights
+  void unpack_weight(DataType compute);  ///< of the current layer, if it is packed
+  void read_weights(DataType compute);   ///< parameters in this type, kept in LayerState::weights
+  /// Whether the current layer's weight (0) or bias (1) has a gradient.
+  [[nodiscard]] bool is_trained(std::size_t which = 0) const {
+    return parameters_of_layer_[static_cast<std::size_t>(layer_)].at(which) >= 0;
+  }
   void read_all_weights(DataType compute, std::vector<TensorId>& read);  ///< an rnn's, appended
 
   // Autograd.
@@ -94,12 +120,15 @@ class StepBuilder {
   /// Whether convolutions make such images.
   [[nodiscard]] bool channels_last() const { return graph_.layout() == Layout::nhwc; }
   [[nodiscard]] TensorId causal_mask() const { return mask_; }
+  [[nodiscard]] TensorId padding_mask() const { return padding_mask_; }
   [[nodiscard]] const std::array<TensorId, 2>& rotations() const { return rotations_; }  ///< cosines, sines
   void set_labels(TensorId labels) { labels_ = labels; }
 
   // What the optimizer's update needs (optimizer_update.cpp).
   [[nodiscard]] const std::vector<TensorId>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<TensorId>& gradients() const { return gradients_; }  ///< of the parameters
+  /// Whether a parameter is the weight of a linear layer other than the head.
+  [[nodiscard]] const std::vector<bool>& is_hidden_matrix() const { return is_hidden_matrix_; }
   [[nodiscard]] bool scales_loss() const { return scaled_; }
   [[nodiscard]] TensorId found_inf() const { return found_inf_; }
 
@@ -112,6 +141,16 @@ class StepBuilder {
 
   void reserve();
   void declare_tensors();
+  void declare_weights(std::size_t i);
+  void declare_buffers(std::size_t i);
+  [[nodiscard]] bool is_packed(const Layer& layer) const { return layer.frozen && layer.projection && packs_; }
+  void declare_packed(std::size_t i, const Shape& weight);
+  void mask_padding();
+  void run_forward(std::int32_t layer);
+  void run_backward();
+  void compute_anew(std::int32_t first, std::int32_t last);
+  void chunked_loss();
+  void add_parameter_grad(std::size_t index, TensorId gradient);
   /// A mean cross entropy: the layer whose output it is of, and what its gradient is computed from.
   struct CrossEntropy {
     std::int32_t layer = 0;
@@ -129,33 +168,38 @@ class StepBuilder {
   [[nodiscard]] bool can_overwrite(TensorId gradient) const;
 
   const Network& network_;
-  const Optimizer optimizer_;
-  const OptimizerImpl impl_;
+  const StepStyle style_;
   OpGraph graph_;
   std::vector<LayerState> states_;
   std::vector<TensorId> parameters_;
   std::vector<TensorId> gradients_;                               // of the parameters
-  std::vector<std::array<std::int32_t, 2>> parameters_of_layer_;  // indices into parameters_, -1: none
+  std::vector<TensorId> sums_;                                    // of the parameters: gradients of this batch
+  std::vector<std::array<std::int32_t, 2>> parameters_of_layer_;  // indices into parameters_, -1: none, or frozen
+  std::vector<std::array<TensorId, 2>> weights_of_layer_;         // trained or frozen
+  std::vector<int> uses_;                                         // of each parameter: gradients that are to come
   std::vector<std::array<TensorId, 3>> buffers_;  // running mean, variance, number of batches; row numbers; a mask
-  std::vector<int> retained_;                     // by storage: layers that still need it as a gradient
+  std::vector<bool> is_hidden_matrix_;
+  std::vector<int> retained_;  // by storage: layers that still need it as a gradient
   TensorId labels_ = no_tensor;
-  TensorId mask_ = no_tensor;
+  TensorId mask_ = no_tensor, padding_mask_ = no_tensor;
   std::array<TensorId, 2> rotations_ = {no_tensor, no_tensor};
   TensorId scale_ = no_tensor, growth_ = no_tensor, found_inf_ = no_tensor;  // of the gradient scaler
   std::int32_t layer_ = -1;
   Phase phase_ = Phase::forward;
-  DataType parameter_type_ = DataType::f32;
+  DataType parameter_type_ = DataType::f32;  // of what is sensitive to rounding
+  DataType trained_type_ = DataType::f32, frozen_type_ = DataType::f32;
   DataType half_ = DataType::f16;
   bool mixed_ = false;
   bool scaled_ = false;
+  bool packs_ = false;           // frozen projections
+  bool skips_products_ = false;  // the last layer that is computed anew keeps its operands, not its result
 };
 
 /// Appends the optimizer's update of all parameters: fused as ParameterUpdate of the torch component executes it,
-/// foreach as torch.optim does.
+/// foreach as torch.optim does; of other packages' optimizers what those execute.
 void add_optimizer_update(StepBuilder& step, Optimizer optimizer, OptimizerImpl impl);
 
 /// The operators of one training step. @throws InputError if a tensor is larger than any device
-[[nodiscard]] OpGraph training_step(const Network& network, Optimizer optimizer, Precision precision,
-                                    OptimizerImpl impl = OptimizerImpl::fused, Layout layout = Layout::nchw);
+[[nodiscard]] OpGraph training_step(const Network& network, const StepStyle& style);
 
 }  // namespace perfpred

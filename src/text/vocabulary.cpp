@@ -30,16 +30,19 @@ Enum parse(const std::array<std::string_view, n>& names, std::string_view what, 
 }  // namespace
 
 std::string_view to_string(Precision precision) { return precisions.at(static_cast<std::size_t>(precision)); }
-std::string_view to_string(Optimizer optimizer) { return enumerator_name_of<Optimizer::rmsprop>(optimizer); }
+std::string_view to_string(Optimizer optimizer) { return enumerator_name_of<Optimizer::momentum>(optimizer); }
 std::string_view to_string(Layout layout) { return enumerator_name_of<Layout::nhwc>(layout); }
 std::string_view to_string(OptimizerImpl impl) { return enumerator_name_of<OptimizerImpl::foreach>(impl); }
 std::string_view to_string(Attention attention) { return enumerator_name_of<Attention::eager>(attention); }
+std::string_view to_string(Weights weights) { return enumerator_name_of<Weights::int4>(weights); }
+std::string_view to_string(LossForm loss) { return enumerator_name_of<LossForm::chunked>(loss); }
+std::string_view to_string(Padding padding) { return enumerator_name_of<Padding::padded>(padding); }
 std::string_view to_string(Phase phase) { return enumerator_name_of<Phase::optimizer>(phase); }
 std::string_view to_string(Bound bound) { return enumerator_name_of<Bound::data>(bound); }
 
 Precision parse_precision(std::string_view text) { return parse<Precision>(precisions, "precision", text); }
 Optimizer parse_optimizer(std::string_view text) {
-  return parse<Optimizer>(enumerator_names<Optimizer::rmsprop>, "optimizer", text);
+  return parse<Optimizer>(enumerator_names<Optimizer::momentum>, "optimizer", text);
 }
 OptimizerImpl parse_optimizer_impl(std::string_view text) {
   return parse<OptimizerImpl>(enumerator_names<OptimizerImpl::foreach>, "optimizer_impl", text);
@@ -47,6 +50,15 @@ OptimizerImpl parse_optimizer_impl(std::string_view text) {
 Layout parse_layout(std::string_view text) { return parse<Layout>(enumerator_names<Layout::nhwc>, "layout", text); }
 Attention parse_attention(std::string_view text) {
   return parse<Attention>(enumerator_names<Attention::eager>, "attention", text);
+}
+Weights parse_weights(std::string_view text) {
+  return parse<Weights>(enumerator_names<Weights::int4>, "weights", text);
+}
+LossForm parse_loss_form(std::string_view text) {
+  return parse<LossForm>(enumerator_names<LossForm::chunked>, "loss", text);
+}
+Padding parse_padding(std::string_view text) {
+  return parse<Padding>(enumerator_names<Padding::padded>, "padding", text);
 }
 
 }  // namespace perfpred

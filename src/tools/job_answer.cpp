@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/job_answer.h"
 
+#include <perfpred/error.h>
 #include <perfpred/throughput_deriver.h>
 
 #include "step/epoch_steps.h"
@@ -27,9 +28,28 @@ std::vector<std::string> unknown_fields(const Workload& workload, bool images_gi
   return unknown;
 }
 
-JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const JobTerms& terms, bool images_given) {
-  JobAnswer answer = {workload, images_given || !is_captured_step(workload.network), forecast(model, workload, terms),
-                      key_without(workload, unknown_fields(workload, images_given))};
+Workload with_tokens(Workload workload, std::int64_t train_tokens) {
+  if (workload.input.size() != 1) {
+    throw InputError("train_tokens is for networks of sequences; --train-images says how many samples an epoch has");
+  }
+  workload.train_images = (train_tokens + workload.input.front() - 1) / workload.input.front();
+  return workload;
+}
+
+JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const JobTerms& asked, bool images_given,
+                     const Prices& prices) {
+  JobTerms terms = asked;
+  terms.find_largest_batch = true;
+  const auto price = prices.find(workload.device);
+  if (!terms.price_per_hour && price != prices.end()) terms.price_per_hour = price->second.per_hour;
+  JobAnswer answer = {workload,
+                      images_given || !is_captured_step(workload.network),
+                      forecast(model, workload, terms),
+                      key_without(workload, unknown_fields(workload, images_given)),
+                      {},
+                      {}};
+  if (!asked.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
+  answer.advice = fit_advice(model, workload, terms, answer.job, prices);
   if (answer.knows_epoch) return answer;
   Forecast& job = answer.job;
   const double share = job.step_sec.p50 / job.prediction.time_sec.p50;

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "tools/fit_advice.h"
+#include "tools/prices.h"
+
 namespace perfpred {
 
 /// The fields of a captured step (network `step:...`) that the step file does not say; its workload holds stand-ins
@@ -20,10 +23,16 @@ struct JobAnswer {
   bool knows_epoch = true;  ///< total_sec, price and epochs_in_budget mean nothing otherwise
   Forecast job;
   std::string key;  ///< the workload's, empty in its unknown fields
+  std::vector<FitAdvice> advice;
+  std::string currency;  ///< of the price; empty if it is not known
 };
 
+/// A workload of as many samples an epoch as hold so many tokens. @throws InputError if its samples are no sequences
+[[nodiscard]] Workload with_tokens(Workload workload, std::int64_t train_tokens);
+
+/// @param prices  of devices where the terms have none
 /// @throws InputError as forecast()
 [[nodiscard]] JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
-                                   bool images_given);
+                                   bool images_given, const Prices& prices = {});
 
 }  // namespace perfpred

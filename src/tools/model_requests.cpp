@@ -72,6 +72,9 @@ std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const 
   std::vector<SweptField> fields = given_;
   if (!sweep.empty()) {
     std::vector<SweptField> swept = {parse_sweep(sweep)};
+    if (swept.front().name == "device" && swept.front().values == std::vector<std::string>{"all"}) {
+      swept.front().values = all_gpus();
+    }
     name_devices(swept);
     if (is_given(given_, swept.front().name)) {
       throw InputError(fmt::format("{} is swept and given as an option, too", swept.front().name));
@@ -102,6 +105,19 @@ std::vector<Workload> ModelRequests::of_table(const std::string& path,
 Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {
   name_devices(fields);
   return fill_workload(unsized_, given_, fields);
+}
+
+std::vector<std::string> ModelRequests::all_gpus() const {
+  const auto precision =
+      std::find_if(given_.rbegin(), given_.rend(), [](const SweptField& field) { return field.name == "precision"; });
+  std::vector<std::string> names;
+  for (const Device& device : model_.devices().devices()) {
+    const Precision asked =
+        precision == given_.rend() ? model_.example().precision : parse_precision(precision->values.front());
+    const bool computes = device.matrix_flops(asked) && device.mem_bw_gbs;
+    if (device.kind == DeviceKind::gpu && computes) names.push_back(device.name);
+  }
+  return names;
 }
 
 std::string ModelRequests::device(const std::string& asked) const {

@@ -20,7 +20,8 @@ class ModelRequests {
   /// @param given  fields of all requests, one value each
   ModelRequests(const TimeRegressor& model, std::vector<SweptField> given);
 
-  /// The workload of the given fields, or one for each value of `field=value,value,...`.
+  /// The workload of the given fields, or one for each value of `field=value,value,...`; `device=all` means all GPUs
+  /// of the catalogue that compute in the given precision.
   /// @throws InputError if a field is missing that nothing tells, or is swept and given; as sweep_workloads()
   [[nodiscard]] std::vector<Workload> of_options(const std::string& sweep) const;
 
@@ -34,6 +35,7 @@ class ModelRequests {
   [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
 
  private:
+  [[nodiscard]] std::vector<std::string> all_gpus() const;  ///< that compute in the given precision
   [[nodiscard]] std::string device(const std::string& asked) const;
   void name_devices(std::vector<SweptField>& fields) const;
 

@@ -24,11 +24,12 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
     answer.largest_batch_unknown = "how the device allocates memory is unknown";
     return answer;
   }
-  if (!device.mem_gb) {
+  const std::optional<MemoryVerdict> verdict = report.memory->verdict(device);
+  if (!verdict) {
     answer.largest_batch_unknown = "the device's memory size is unknown";
     return answer;
   }
-  answer.fits = report.memory->fits(device);
+  answer.fits = *verdict == MemoryVerdict::fits;
   try {
     answer.largest_batch = largest_batch(network.step, *job, device);
   } catch (const InputError& error) {  // a file that was traced may hold its batch size
@@ -41,7 +42,7 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
 
 std::map<std::string, OpTotals> StepReport::kinds() const {
   std::map<std::string, OpTotals> kinds;
-  for (const Op& op : step.graph().ops()) kinds[std::string(step.graph().name(op))] += op;
+  for (const Op& op : step.graph().ops()) kinds[std::string(step.graph().name(op))].add(op, step.graph().times(op));
   return kinds;
 }
 
@@ -57,7 +58,7 @@ StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Pre
                        const std::optional<Device>& device) {
   ExecutedStep step = execute(network.step(batch_size), device ? device->kind : DeviceKind::other);
   StepReport report{network.network, batch_size, std::move(step), {}, {}};
-  const std::optional<TrainingJob> job = device ? TrainingJob::on(*device) : TrainingJob();
+  const std::optional<TrainingJob> job = device ? TrainingJob::on(*device, precision) : TrainingJob();
   if (job) report.memory = estimate_memory(report.step, *job);
   if (device) report.device = ask(*device, job, report, network, precision);
   return report;

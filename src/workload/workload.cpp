@@ -50,6 +50,14 @@ std::string_view NetworkName::family() const {
 }
 DeviceName::DeviceName(std::string_view name) : std::string(canonical_device(name)) {}
 
+AdapterName::AdapterName(std::string_view name) : std::string(name) {
+  try {
+    assign(parse_adapter(name).name);
+  } catch (const InputError&) {
+    assign(name);  // validate() says what is wrong
+  }
+}
+
 Workload Workload::cifar_cnn(int depth, int base_filters, std::int64_t batch) {
   Workload workload;
   workload.network = CifarCnn{depth, base_filters}.name();
@@ -87,6 +95,24 @@ Workload Workload::trained_like(const Workload& other) const {
   return workload;
 }
 
+namespace {
+
+/// @throws InputError for a field that has no effect on this network
+void check_fits(const Workload& workload, const Network& network, bool has_attention) {
+  const auto refuse = [&](std::string_view what) {
+    throw InputError(fmt::format("network {} has no {}", shown(network.name), what));
+  };
+  if (workload.attention == Attention::eager && !has_attention) refuse("attention that could be eager");
+  if (!workload.adapter.empty() && !network.adapted) {
+    refuse(fmt::format("projections that adapter {} is for", workload.adapter));
+  }
+  if (workload.checkpoint > 0 && network.blocks.empty()) refuse("blocks that checkpoint could compute anew");
+  if (workload.loss == LossForm::chunked && network.head < 0) refuse("head over words, which loss chunked is for");
+  if (network.padded && (!network.tokens || !has_attention)) refuse("attention over words, which padding is for");
+}
+
+}  // namespace
+
 Network build_network(const Workload& workload) {
   workload.validate();
   Network network;
@@ -94,11 +120,11 @@ Network build_network(const Workload& workload) {
   network.classes = workload.classes;
   network.layers.reserve(256);
   network.edges.reserve(256);
-  NetworkBuilder builder(network, workload.batch_size, Shape(workload.input), workload.attention);
+  NetworkBuilder builder(network, workload.batch_size, Shape(workload.input), workload.attention,
+                         parse_adapter(workload.adapter));
   build_zoo_network(builder, workload.network);
-  if (workload.attention == Attention::eager && !builder.has_attention()) {
-    throw InputError(fmt::format("network {} has no attention that could be eager", shown(network.name)));
-  }
+  network.padded = workload.padding == Padding::padded;
+  check_fits(workload, network, builder.has_attention());
   return network;
 }
 
@@ -130,9 +156,10 @@ Workload Workload::from_key(std::string_view key) {
     field.remove_prefix(column.name.size() + 1);
     if (!field.empty()) column.set(workload, field, {{}, 0, column.name});
     const std::string value = column.get(workload);
-    const bool differs = column.name == "network"  ? value != NetworkName(field)
-                         : column.name == "device" ? field.empty()
-                                                   : value != field || field == column.usual;
+    const bool differs = column.name == "network"   ? value != NetworkName(field)
+                         : column.name == "device"  ? field.empty()
+                         : column.name == "adapter" ? value != AdapterName(field) || field.empty()
+                                                    : value != field || field == column.usual;
     if (differs) throw_bad_value({{}, 0, "key"}, key, "a workload key");
   }
   if (!rest.empty() || key.ends_with(';')) throw_bad_value({{}, 0, "key"}, key, "a workload key");
@@ -150,8 +177,24 @@ void check_cifar_cnn(const Workload& w) {
   if (w.input.size() != 3)
     throw InputError(fmt::format("input {} is not channels x height x width", shape_text(w.input)));
   if (w.attention == Attention::eager) throw InputError("network cifar_cnn has no attention that could be eager");
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (!column.of_transformers || column.get(w) == column.usual) continue;
+    throw InputError(fmt::format("{} is for transformers, which cifar_cnn is not", column.name));
+  }
   if (std::min(w.input[1], w.input[2]) >> *network.depth == 0) {
     throw InputError(fmt::format("input {} is too small for depth {}", shape_text(w.input), *network.depth));
+  }
+}
+
+/// @throws InputError for types of parameters that go neither with the adapter nor with the precision
+void check_weights(const Workload& w) {
+  const bool packed = w.weights >= Weights::nf4;
+  if (packed && w.adapter.empty()) {
+    throw InputError(fmt::format("weights {} are frozen: without an adapter nothing is trained (--adapter lora:r=16)",
+                                 to_string(w.weights)));
+  }
+  if (w.precision == Precision::fp64 && w.weights != Weights::as_precision) {
+    throw InputError(fmt::format("weights {} and precision fp64 contradict each other", to_string(w.weights)));
   }
 }
 
@@ -163,10 +206,11 @@ void Workload::validate() const {
   check_ranges(*this);
   if (is_cifar_cnn(network)) check_cifar_cnn(*this);
   const bool has_fused =
-      optimizer != Optimizer::none && optimizer != Optimizer::rmsprop && optimizer != Optimizer::adadelta;
+      optimizer != Optimizer::none && (optimizer < Optimizer::adadelta || optimizer == Optimizer::momentum);
   if (optimizer_impl == OptimizerImpl::foreach && !has_fused) {
     throw InputError(fmt::format("optimizer_impl foreach has no effect on optimizer {}", to_string(optimizer)));
   }
+  check_weights(*this);
   if (batch_size == 0) throw InputError("batch_size is missing or 0");
   if (batch_size < 0) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
   const double elements =

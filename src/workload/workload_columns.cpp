@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "network/adapter.h"
 #include "network/zoo/cifar_cnn.h"
 #include "network/zoo/zoo.h"
 
@@ -37,6 +38,7 @@ std::string written(const std::string& value) { return value; }
 std::string written(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
 std::string written(bool value) { return value ? "1" : "0"; }
 std::string written(std::int64_t value) { return std::to_string(value); }
+std::string written(const AdapterName& value) { return value; }
 std::string written(const std::vector<std::int64_t>& value) { return shape_text(value); }
 template <class Word>
 requires std::is_enum_v<Word> std::string written(Word value) { return std::string(to_string(value)); }
@@ -127,10 +129,69 @@ void check_least(std::string_view name, std::int64_t value, std::int64_t least) 
       fmt::format("{} {} is not {}", name, value, least == 1 ? "positive" : fmt::format("at least {}", least)));
 }
 
-std::vector<WorkloadColumn> make_columns() {
+/// 0 for none.
+std::int64_t parse_checkpoint(std::string_view text, const ValuePlace& place) {
+  if (text == "none") return 0;
+  return text == "all" ? 1 : parse_positive_integer(text, place);
+}
+
+std::string checkpoint_text(const Workload& w) {
+  return w.checkpoint == 0 ? "none" : w.checkpoint == 1 ? "all" : written(w.checkpoint);
+}
+
+/// The same column, whose values are these words.
+WorkloadColumn in_words(WorkloadColumn column, std::string (*text)(const Workload& workload)) {
+  column.get = text;
+  column.is_text = true;
+  return column;
+}
+
+/// Fields that keys have only where they differ from their default.
+std::vector<WorkloadColumn> rarer_columns() {
   using W = Workload;
   using Why = DomainViolation;
   return {
+      field("attention", &W::attention, parse_attention,
+            "of transformers: sdpa (PyTorch's fused kernels) or eager (written out)",
+            {.usual = "sdpa", .how = Why::other_layout, .of_network = true}),
+      field("optimizer_impl", &W::optimizer_impl, parse_optimizer_impl,
+            "fused (one kernel for the update) or foreach (PyTorch's default: one for each operation)",
+            {.usual = "fused", .how = Why::other_optimizer, .of_network = true}),
+      field("weights", &W::weights, parse_weights,
+            "type of the parameters: as_precision, bf16, fp16 (with gradients and states), or packed and frozen: nf4, "
+            "int8, int4",
+            {.usual = "as_precision", .how = Why::other_precision, .of_network = true}),
+      field("adapter", &W::adapter, [](std::string_view t) { return AdapterName(parse_adapter(t).name); },
+            "trained in place of the network: lora:r=16,targets=attention (or all, q+v), dora, adalora, ia3, adapter",
+            {.usual = "",
+             .how = Why::other_optimizer,
+             .of_transformers = true,
+             .of_network = true,
+             .check = [](const W& w) { (void)parse_adapter(w.adapter); }}),
+      in_words(field("checkpoint", &W::checkpoint, parse_checkpoint,
+                     "blocks that are computed anew in the backward pass: none, all, or every k-th as a number",
+                     {.usual = "none",
+                      .how = Why::other_layout,
+                      .of_transformers = true,
+                      .of_network = true,
+                      .check = [](const W& w) { check_least("checkpoint", w.checkpoint, 0); }}),
+               checkpoint_text),
+      field("accumulate", &W::accumulate, parse_positive_integer, "batches whose gradients one update uses",
+            {.usual = "1",
+             .how = Why::other_optimizer,
+             .of_network = true,
+             .check = [](const W& w) { check_least("accumulate", w.accumulate, 1); }}),
+      field("loss", &W::loss, parse_loss_form, "of language models: whole, or chunked (some positions at a time)",
+            {.usual = "whole", .how = Why::other_layout, .of_transformers = true, .of_network = true}),
+      field("padding", &W::padding, parse_padding, "of sequences: packed, or padded (attention masks the padding)",
+            {.usual = "packed", .how = Why::other_layout, .of_transformers = true, .of_network = true}),
+  };
+}
+
+std::vector<WorkloadColumn> make_columns() {
+  using W = Workload;
+  using Why = DomainViolation;
+  std::vector<WorkloadColumn> columns = {
       field({"network", set_network, [](const W& w) { return std::string(w.network.family()); }, true},
             "of the zoo, or cifar_cnn, transformer:..., lstm:...", {.check = check_network}),
       field({"depth", set_size<&CifarCnn::depth>, [](const W& w) { return written(w.depth()); }}, "blocks of cifar_cnn",
@@ -154,13 +215,9 @@ std::vector<WorkloadColumn> make_columns() {
             {.how = Why::other_device, .check = [](const W& w) { check_text("device", w.device); }}),
       field("threads", &W::threads, positive_int, "CPU threads",
             {.how = Why::other_device, .check = [](const W& w) { check_least("threads", w.threads.value_or(1), 1); }}),
-      field("attention", &W::attention, parse_attention,
-            "of transformers: sdpa (PyTorch's fused kernels) or eager (written out)",
-            {.usual = "sdpa", .how = Why::other_layout}),
-      field("optimizer_impl", &W::optimizer_impl, parse_optimizer_impl,
-            "fused (one kernel for the update) or foreach (PyTorch's default: one for each operation)",
-            {.usual = "fused", .how = Why::other_optimizer}),
   };
+  for (WorkloadColumn& column : rarer_columns()) columns.push_back(std::move(column));
+  return columns;
 }
 
 }  // namespace

@@ -35,6 +35,8 @@ struct FieldTraits {
   bool mandatory = false;     ///< measured tables must have it, and have it first
   bool of_step = false;       ///< a captured step decides it
   bool of_cifar_cnn = false;  ///< other networks do not have it
+  bool of_transformers = false;
+  bool of_network = false;  ///< says how a network of the zoo is built and trained; a file's step has its own
   /// Refuses a value that is out of range whatever the others are. @throws InputError as Workload::validate()
   void (*check)(const Workload& workload) = nullptr;
 };

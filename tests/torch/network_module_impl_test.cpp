@@ -219,7 +219,7 @@ TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {
       for (int hundredth = -100; hundredth < 100; ++hundredth) {  // of an octave beyond what was needed
         Device device;
         device.mem_gb = measured / 1e9 * std::exp2(hundredth / 100.0);
-        const bool enough = hundredth >= 0, fits = memory.fits(device);
+        const bool enough = hundredth >= 0, fits = memory.verdict(device) == MemoryVerdict::fits;
         EXPECT_TRUE(enough || !fits) << name << ", batch " << batch << ", " << hundredth;
         if (enough && !fits) ++refused;
       }

@@ -72,7 +72,7 @@ void StepShape::add_cifar_cnn(const Workload& workload) {
 
 void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
   const auto batch = static_cast<double>(workload.batch_size);
-  const double step_samples = batch * static_cast<double>(batches_per_step(workload.network));
+  const double step_samples = batch * static_cast<double>(batches_per_step(workload) / graph.repeats());
   std::vector<bool> is_cast(graph.tensors().size());  // by storage: of parameters, in mixed precision
   const auto is_parameter = [&](TensorId id) {
     const Tensor& tensor = graph.tensors()[id];

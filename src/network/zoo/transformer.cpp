@@ -92,12 +92,17 @@ void build_vit(NetworkBuilder& b, std::size_t row) {
   x = b.position_embedding(b.class_token(x, "class_token"), "encoder.pos_embedding");
   for (int layer = 0; layer < spec.layers; ++layer) {
     b.enter(fmt::format("encoder.layers.encoder_layer_{}", layer));
-    const LayerId all = b.linear(b.layer_norm(x, "ln_1", 1e-6), "self_attention.in_proj", 3 * spec.hidden);
+    b.begin_block();
+    const LayerId all = b.projection(b.layer_norm(x, "ln_1", 1e-6), "self_attention.in_proj", 3 * spec.hidden, true,
+                                     Projection::attention_in);
     const LayerId q = b.chunk(all, 3);
     const LayerId mixed = b.attention(q, q + 1, q + 2, {spec.heads, false, 0});
-    x = b.add(b.linear(mixed, "self_attention.out_proj", spec.hidden), x);
-    const LayerId y = b.linear(b.layer_norm(x, "ln_2", 1e-6), "mlp.0", spec.inner);
-    x = b.add(x, b.linear(b.activation(LayerKind::gelu, y), "mlp.3", spec.hidden));
+    const LayerId out = b.projection(mixed, "self_attention.out_proj", spec.hidden, true, Projection::mixed);
+    x = b.add(b.bottleneck(out, "self_attention"), x);
+    const LayerId y = b.projection(b.layer_norm(x, "ln_2", 1e-6), "mlp.0", spec.inner, true, Projection::up);
+    const LayerId z = b.projection(b.activation(LayerKind::gelu, y), "mlp.3", spec.hidden, true, Projection::down);
+    x = b.add(x, b.bottleneck(z, "mlp"));
+    b.end_block();
   }
   b.enter("");
   x = b.view(LayerKind::first_token, b.layer_norm(x, "encoder.ln", 1e-6));
@@ -158,19 +163,24 @@ void build_bert(NetworkBuilder& b, std::size_t row) {
   x = b.with_value(LayerKind::dropout, b.layer_norm(x, "LayerNorm", epsilon), drop);
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     b.enter(fmt::format("bert.encoder.layer.{}", layer));
-    const LayerId q = b.linear(x, "attention.self.query", hidden);
-    const LayerId k = b.linear(x, "attention.self.key", hidden);
-    const LayerId v = b.linear(x, "attention.self.value", hidden);
-    LayerId y = b.linear(b.attention(q, k, v, {heads, false, drop}), "attention.output.dense", hidden);
+    b.begin_block();
+    const LayerId q = b.projection(x, "attention.self.query", hidden, true, Projection::query);
+    const LayerId k = b.projection(x, "attention.self.key", hidden, true, Projection::key);
+    const LayerId v = b.projection(x, "attention.self.value", hidden, true, Projection::value);
+    const LayerId out = b.attention(q, k, v, {heads, false, drop});
+    LayerId y =
+        b.bottleneck(b.projection(out, "attention.output.dense", hidden, true, Projection::mixed), "attention.output");
     x = b.layer_norm(b.add(b.with_value(LayerKind::dropout, y, drop), x), "attention.output.LayerNorm", epsilon);
-    y = b.activation(LayerKind::gelu, b.linear(x, "intermediate.dense", 4 * hidden));
-    y = b.with_value(LayerKind::dropout, b.linear(y, "output.dense", hidden), drop);
+    y = b.activation(LayerKind::gelu, b.projection(x, "intermediate.dense", 4 * hidden, true, Projection::up));
+    y = b.with_value(LayerKind::dropout,
+                     b.bottleneck(b.projection(y, "output.dense", hidden, true, Projection::down), "output"), drop);
     x = b.layer_norm(b.add(y, x), "output.LayerNorm", epsilon);
+    b.end_block();
   }
   b.enter("cls.predictions");
   x = b.activation(LayerKind::gelu, b.linear(x, "transform.dense", hidden));
   x = b.layer_norm(x, "transform.LayerNorm", epsilon);
-  b.linear(x, "decoder", vocabulary, true, table);
+  b.head(x, "decoder", vocabulary, true, table);
 }
 
 /// Names of a decoder's layers.
@@ -200,12 +210,17 @@ class Decoder {
     x = dropped(x);
     for (std::int64_t layer = 0; layer < spec_.layers; ++layer) {
       b_.enter(fmt::format("{}.{}", names_.block, layer));
-      const LayerId y = b_.linear(attention(norm(x, names_.first_norm)), names_.out, spec_.hidden, spec_.bias);
-      x = b_.add(dropped(y), x);
-      x = b_.add(x, dropped(b_.linear(inner(norm(x, names_.second_norm)), names_.down, spec_.hidden, spec_.bias)));
+      b_.begin_block();
+      const LayerId y =
+          b_.projection(attention(norm(x, names_.first_norm)), names_.out, spec_.hidden, spec_.bias, Projection::mixed);
+      x = b_.add(dropped(b_.bottleneck(y, names_.out)), x);
+      const LayerId z =
+          b_.projection(inner(norm(x, names_.second_norm)), names_.down, spec_.hidden, spec_.bias, Projection::down);
+      x = b_.add(x, dropped(b_.bottleneck(z, names_.down)));
+      b_.end_block();
     }
     b_.enter("");
-    b_.linear(norm(x, names_.last_norm), "lm_head", spec_.words, false, spec_.tied ? table : -1);
+    b_.head(norm(x, names_.last_norm), "lm_head", spec_.words, false, spec_.tied ? table : -1);
   }
 
  private:
@@ -221,13 +236,14 @@ class Decoder {
   [[nodiscard]] LayerId attention(LayerId x) {
     const AttentionStyle style = {spec_.heads, spec_.causal, spec_.dropout ? drop : 0, spec_.kv_heads};
     if (!spec_.rotary && spec_.kv_heads == spec_.heads) {
-      const LayerId q = b_.chunk(b_.linear(x, "attn.c_attn", 3 * spec_.hidden, spec_.bias), 3);
+      const LayerId q =
+          b_.chunk(b_.projection(x, "attn.c_attn", 3 * spec_.hidden, spec_.bias, Projection::attention_in), 3);
       return b_.attention(q, q + 1, q + 2, style);
     }
     const std::int64_t width = spec_.hidden / spec_.heads * spec_.kv_heads;
-    LayerId q = b_.linear(x, "self_attn.q_proj", spec_.hidden, spec_.bias);
-    LayerId k = b_.linear(x, "self_attn.k_proj", width, spec_.bias);
-    const LayerId v = b_.linear(x, "self_attn.v_proj", width, spec_.bias);
+    LayerId q = b_.projection(x, "self_attn.q_proj", spec_.hidden, spec_.bias, Projection::query);
+    LayerId k = b_.projection(x, "self_attn.k_proj", width, spec_.bias, Projection::key);
+    const LayerId v = b_.projection(x, "self_attn.v_proj", width, spec_.bias, Projection::value);
     if (spec_.rotary) {
       q = b_.rotary(q, spec_.heads);
       k = b_.rotary(k, spec_.kv_heads);
@@ -237,10 +253,12 @@ class Decoder {
 
   [[nodiscard]] LayerId inner(LayerId x) {
     if (!spec_.gated) {
-      return b_.activation(LayerKind::gelu_tanh, b_.linear(x, names_.inner, spec_.inner, spec_.bias));
+      return b_.activation(LayerKind::gelu_tanh,
+                           b_.projection(x, names_.inner, spec_.inner, spec_.bias, Projection::up));
     }
-    const LayerId gate = b_.activation(LayerKind::silu, b_.linear(x, names_.gate, spec_.inner, spec_.bias));
-    return b_.mul(gate, b_.linear(x, names_.inner, spec_.inner, spec_.bias));
+    const LayerId gated =
+        b_.activation(LayerKind::silu, b_.projection(x, names_.gate, spec_.inner, spec_.bias, Projection::gate));
+    return b_.mul(gated, b_.projection(x, names_.inner, spec_.inner, spec_.bias, Projection::up));
   }
 
   NetworkBuilder& b_;

@@ -202,7 +202,7 @@ Network network_of(const LayerCase& layer, bool source) {
 }
 
 LayerStep layer_step(const LayerCase& layer, DeviceKind device) {
-  LayerStep step{execute(training_step(network_of(layer, true), layer.optimizer, layer.precision), device), {}};
+  LayerStep step{execute(training_step(network_of(layer, true), {layer.optimizer, layer.precision}), device), {}};
   const OpGraph& graph = step.executed.graph();
   for (const Op& op : graph.ops()) {
     const bool update = op.phase == Phase::optimizer;

@@ -34,7 +34,7 @@ void add_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
   const TensorId x = s.inputs[0] = step.input(0);
   const TensorId y = s.inputs[1] = step.input(1);
-  const DataType wider = step.type(x) == step.type(y) ? step.type(x) : step.parameter_type();
+  const DataType wider = step.wider(step.type(x), step.type(y));
   const bool in_place = layer.in_place && step.type(x) == wider;
   s.output = in_place ? step.view(x, layer.output) : step.new_tensor(layer.output, wider);
   step.add_op(OpKind::add, {x, y}, {s.output});
@@ -67,6 +67,68 @@ void mul_backward(StepBuilder& step, const Layer& layer) {
   step.accumulate_grad(1, second == layer.output ? product : step.sum_to(product, second));
 }
 
+template <bool adapter>
+void cast_forward(StepBuilder& step, const Layer&) {
+  step.state().output = step.cast(step.input(0), adapter ? step.trained_type() : DataType::f32);
+}
+
+/// Types are those of autograd's results: accumulate_grad() casts.
+void cast_backward(StepBuilder& step, const Layer&) {
+  step.accumulate_grad(0, step.state().gradient, step.state().strided);
+}
+
+void unit_scale_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const TensorId x = step.read_input();
+  step.read_weights(step.weight_type());
+  s.output = step.new_tensor(layer.output, step.wider(step.type(x), step.weight_type()));
+  step.add_op(OpKind::mul, {x, s.weights[0]}, {s.output});
+}
+
+void unit_scale_backward(StepBuilder& step, const Layer& layer) {
+  const LayerState& s = step.state();
+  const TensorId gx = step.new_tensor(layer.output, step.type(s.gradient));
+  step.add_op(OpKind::mul, {s.gradient, s.weights[0]}, {gx});
+  if (step.is_trained()) {
+    const Shape units = step.shape(s.weights[0]);
+    step.accumulate_parameter_grad(0, step.sum_to(step.apply(OpKind::mul, {s.gradient, s.inputs[0]}), units));
+  }
+  step.accumulate_grad(0, gx);
+}
+
+/// peft's tuners/lora/dora.py: the norms of the rows of W + B A, which have no gradient; B A as the product of the
+/// identity with both.
+void weight_norm_forward(StepBuilder& step, const Layer& layer) {
+  LayerState& s = step.state();
+  const DataType type = step.trained_type();
+  const Shape square = {layer.in_channels, layer.in_channels}, whole = {layer.in_channels, layer.out_channels};
+  const TensorId identity = step.new_tensor(square, type);
+  step.add_op(OpKind::fill, {}, {identity});
+  const TensorId a = step.transposed(step.later_state(-4).weights[0]),
+                 b = step.transposed(step.later_state(-3).weights[0]);
+  const TensorId inner = step.new_tensor({layer.in_channels, layer.index}, type), added = step.new_tensor(whole, type);
+  step.add_op(OpKind::mm, {identity, a}, {inner});
+  step.add_op(OpKind::mm, {inner, b}, {added});
+  const TensorId sum = step.apply(OpKind::add, {step.apply(OpKind::mul, {added}), added});
+  const TensorId norms = step.new_tensor({layer.out_channels}, type);
+  step.add_other("linalg_vector_norm", {sum}, norms);
+  step.read_weights(type);
+  s.saved[0] = step.apply(OpKind::div, {s.weights[0], norms});
+  const TensorId x = step.read_input();
+  s.output = step.new_tensor(layer.output, step.wider(step.type(x), type));
+  step.add_op(OpKind::mul, {x, s.saved[0]}, {s.output});
+}
+
+void weight_norm_backward(StepBuilder& step, const Layer& layer) {
+  const LayerState& s = step.state();
+  const TensorId gx = step.new_tensor(layer.output, step.type(s.gradient));
+  step.add_op(OpKind::mul, {s.gradient, s.saved[0]}, {gx});
+  const Shape units = step.shape(s.saved[0]);
+  const TensorId of_factor = step.sum_to(step.apply(OpKind::mul, {s.gradient, s.inputs[0]}), units);
+  step.accumulate_parameter_grad(0, step.apply(OpKind::div, {of_factor}));
+  step.accumulate_grad(0, gx);
+}
+
 /// Also stochastic depth, which draws one number a sample.
 void dropout_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
@@ -86,8 +148,8 @@ void dropout_backward(StepBuilder& step, const Layer&) {
 void layer_scale_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
   const TensorId x = step.read_input();
-  step.read_weights(step.parameter_type());
-  s.output = step.new_tensor(layer.output, step.parameter_type());
+  step.read_weights(step.weight_type());
+  s.output = step.new_tensor(layer.output, step.wider(step.type(x), step.weight_type()));
   step.add_op(OpKind::mul, {s.weights[0], x}, {s.output});
 }
 
@@ -104,8 +166,8 @@ void layer_scale_backward(StepBuilder& step, const Layer&) {
 void position_embedding_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
   const TensorId x = step.read_input();
-  step.read_weights(step.parameter_type());
-  s.output = step.new_tensor(layer.output, step.parameter_type());
+  step.read_weights(step.weight_type());
+  s.output = step.new_tensor(layer.output, step.wider(step.type(x), step.weight_type()));
   step.add_op(OpKind::add, {x, s.weights[0]}, {s.output});
 }
 
@@ -133,6 +195,10 @@ std::span<const LayerRule> elementwise_rules() {
       {LayerKind::gelu, pointwise_forward<OpKind::gelu>, backward_from_input<OpKind::gelu_backward>},
       {LayerKind::gelu_tanh, pointwise_forward<OpKind::gelu>, backward_from_input<OpKind::gelu_backward>},
       {LayerKind::scale, pointwise_forward<OpKind::mul>, scale_backward},
+      {LayerKind::to_float, cast_forward<false>, cast_backward},
+      {LayerKind::to_adapter, cast_forward<true>, cast_backward},
+      {LayerKind::unit_scale, unit_scale_forward, unit_scale_backward},
+      {LayerKind::weight_norm, weight_norm_forward, weight_norm_backward},
       {LayerKind::add, add_forward, add_backward},
       {LayerKind::mul, mul_forward, mul_backward},
       {LayerKind::dropout, dropout_forward, dropout_backward},

@@ -11,14 +11,14 @@ namespace {
 /// The input's rows are flattened into one matrix.
 void linear_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
-  step.read_weights(step.compute_type());
-  TensorId x = step.read_input(0, step.compute_type());
+  step.read_weights(step.product_type());
+  TensorId x = step.read_input(0, step.product_type());
   const Shape in = step.shape(x);
   const bool folded = in.rank() != 2;
   if (folded) x = s.inputs[0] = step.view(x, {in.numel() / in.back(), in.back()});
   const TensorId weight = step.transposed(s.weights[0]);
   const Shape rows = step.shape(x);
-  const TensorId y = step.new_tensor({rows[0], layer.out_channels}, step.compute_type());
+  const TensorId y = step.new_tensor({rows[0], layer.out_channels}, step.product_type());
   if (layer.bias) {
     step.add_op(OpKind::addmm, {s.weights[1], x, weight}, {y});
   } else {
@@ -36,23 +36,26 @@ void linear_backward(StepBuilder& step, const Layer& layer) {
   if (s.strided && given[0] > 1) g = step.apply(OpKind::copy, {g});
   if (given.rank() != 2) g = step.view(g, {rows[0], layer.out_channels});
   if (step.input_needs_gradient(0)) {
+    step.unpack_weight(step.type(s.weights[0]));
     TensorId gx = step.new_tensor(rows, step.type(g));
     step.add_op(OpKind::mm, {g, s.weights[0]}, {gx});
     if (given.rank() != 2) gx = step.view(gx, given.with(given.rank() - 1, layer.in_channels));
     step.accumulate_grad(0, gx);
   }
-  const TensorId gw = step.new_tensor({layer.out_channels, layer.in_channels}, step.type(g));
-  step.add_op(OpKind::mm, {step.transposed(g), x}, {gw});
-  // A view, which a second gradient is not added to in place.
-  step.accumulate_parameter_grad(0, layer.tied_to >= 0 ? step.view(gw, {layer.out_channels, layer.in_channels}) : gw);
-  if (layer.bias) step.accumulate_parameter_grad(1, step.sum_to(g, {layer.out_channels}));
+  if (step.is_trained(0)) {
+    const TensorId gw = step.new_tensor({layer.out_channels, layer.in_channels}, step.type(g));
+    step.add_op(OpKind::mm, {step.transposed(g), x}, {gw});
+    // A view, which a second gradient is not added to in place.
+    step.accumulate_parameter_grad(0, layer.tied_to >= 0 ? step.view(gw, {layer.out_channels, layer.in_channels}) : gw);
+  }
+  if (layer.bias && step.is_trained(1)) step.accumulate_parameter_grad(1, step.sum_to(g, {layer.out_channels}));
 }
 
 void embedding_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
-  step.read_weights(step.parameter_type());
+  step.read_weights(step.weight_type());
   s.inputs[0] = step.input(0);
-  s.output = step.new_tensor(layer.output, step.parameter_type());
+  s.output = step.new_tensor(layer.output, step.weight_type());
   step.add_op(OpKind::embedding, {s.weights[0], s.inputs[0]}, {s.output});
 }
 
@@ -156,7 +159,11 @@ void attention_forward(StepBuilder& step, const Layer& layer) {
   s.saved[1] = step.new_tensor({queries[0], queries[1], queries[2]}, step.parameter_type());
   std::vector<TensorId> results = {s.saved[0], s.saved[1]};
   if (layer.value > 0) results.push_back(s.saved[2] = step.new_tensor({2}, DataType::i64));
-  step.add_op(OpKind::attention, s.inputs, results, layer.causal);
+  if (step.padding_mask() == no_tensor) {
+    step.add_op(OpKind::attention, s.inputs, results, layer.causal);
+  } else {
+    step.add_op(OpKind::attention, std::array{s.inputs[0], s.inputs[1], s.inputs[2], step.padding_mask()}, results);
+  }
   s.output = step.view(s.saved[0], layer.output);
 }
 
@@ -166,9 +173,11 @@ void attention_backward(StepBuilder& step, const Layer& layer) {
   const Shape queries = step.shape(q);
   std::vector<TensorId> read = {step.view(s.gradient, queries), q, k, v, s.saved[0], s.saved[1]};
   if (s.saved[2] != no_tensor) read.push_back(s.saved[2]);
+  const bool masked = step.padding_mask() != no_tensor;
+  if (masked) read.push_back(step.padding_mask());
   std::array<TensorId, 3> gradients{};
   for (std::size_t i = 0; i < 3; ++i) gradients[i] = step.new_like(s.inputs[i]);
-  step.add_op(OpKind::attention_backward, read, gradients, layer.causal);
+  step.add_op(OpKind::attention_backward, read, gradients, layer.causal && !masked);
   for (std::size_t i = 0; i < 3; ++i) {
     const Shape given = step.shape(step.input(i));
     step.accumulate_grad(i, step.view(gradients[i], given));

@@ -92,8 +92,8 @@ void merge_heads_backward(StepBuilder& step, const Layer& layer) {
 void class_token_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
   const TensorId x = step.read_input();  // joining promotes the type by itself
-  step.read_weights(step.parameter_type());
-  s.output = step.new_tensor(layer.output, step.parameter_type());
+  step.read_weights(step.weight_type());
+  s.output = step.new_tensor(layer.output, step.wider(step.type(x), step.weight_type()));
   step.add_op(OpKind::cat, {s.weights[0], x}, {s.output});
 }
 

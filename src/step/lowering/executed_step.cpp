@@ -96,6 +96,7 @@ Lowering::Lowering(const OpGraph& step)
     to_.set_role(made, tensor.role);
   }
   to_.set_layout(step.layout());
+  to_.set_repeats(step.repeats());
   for (const std::string& name : step.layer_names()) to_.add_layer(name);
   for (const std::string& name : step.op_names()) to_.add_op_name(name);
   const auto is_image = [&](TensorId id) { return id != no_tensor && step.shape(id).rank() == 4; };

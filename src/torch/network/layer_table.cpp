@@ -4,6 +4,8 @@
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+#include <perfpred/error.h>
 
 #include <array>
 #include <cmath>
@@ -449,11 +451,14 @@ static_assert([] {  // every kind, in order, with one way to compute it
     const LayerBehaviour& row = behaviours[i];
     if (row.kind != static_cast<LayerKind>(i) || (row.run == nullptr) == (row.parts == nullptr)) return false;
   }
-  return behaviours.size() == layer_kinds;
+  return behaviours.size() == executed_layer_kinds;
 }());
 
 }  // namespace
 
-const LayerBehaviour& behaviour_of(LayerKind kind) { return behaviours.at(static_cast<std::size_t>(kind)); }
+const LayerBehaviour& behaviour_of(LayerKind kind) {
+  if (static_cast<std::size_t>(kind) < behaviours.size()) return behaviours.at(static_cast<std::size_t>(kind));
+  throw InputError(fmt::format("layers \"{}\" can be predicted, not trained", to_string(kind)));
+}
 
 }  // namespace perfpred

@@ -53,6 +53,7 @@ struct LayerBehaviour {
   std::vector<at::Tensor> (*parts)(const LayerCall& call) = nullptr;
 };
 
+/// @throws InputError for a kind that is not executed
 [[nodiscard]] const LayerBehaviour& behaviour_of(LayerKind kind);
 
 }  // namespace perfpred

@@ -1,0 +1,584 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Asks perfpred for the rows of a table of published trainings and compares times, or with --memory peaks of memory.
+
+    scripts/published_table.py TABLE.csv --bin build/release/bin [--memory] [--leave source|device|network] [--json F]
+
+A row becomes a request by the words of its source: the rules and names below say what they mean. A row that they do not
+cover is counted with the reason. --leave asks a standard model that was fitted without the row's group (with --memory:
+bounds that were calibrated without it).
+"""
+import argparse
+import collections
+import csv
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+GB = 1e9
+GIB = float(2**30)
+
+# Sources whose memory the table gives in 10^9 bytes, as its description says. The unit of others follows from rows.
+IN_GB = {"pytorch/torchtitan", "pytorch/torchtune", "modelscope/ms-swift", "FlagOpen/FlagPerf",
+         "foundation-model-stack/fms-acceleration"}
+
+# What a source's programs do that its rows do not repeat: (source, word of the row's model) -> fields.
+RECIPES = [
+    ("pytorch/torchtune", "lora", {"adapter_targets": "all"}),  # recipes: q, v, output and MLP
+    ("pytorch/torchtune", "", {"optimizer_impl": "fused"}),
+    ("Lightning-AI/litgpt", "lora", {"adapter_targets": "q+v"}),  # its defaults
+    ("NVIDIA/DeepLearningExamples", "", {"loader": "included"}),
+    ("huggingface/optimum-habana", "", {"loader": "included"}),
+    ("mlcommons/training_results_v5.0", "", {"loader": "included"}),
+    ("facebookresearch/detectron2", "", {"loader": "included"}),
+    ("xiaoran007/GPU-Insights", "", {"classes": "10"}),
+]
+
+# Names that no rule makes; keys without anything but letters and digits.
+NETWORKS = {
+    "resnet50for3x32x32": "cifar_resnet50",
+    "bertlarge": "bert_large", "bertbase": "bert_base", "bert": "bert_large",
+    "biobertbase": "bert_base",
+    "resnet50v15": "resnet50",
+    "resnext10132x4d": "resnext101_32x4d",
+    "mobilenetv2": "mobilenet_v2",
+    "vithugepatch14": "vit_h_14", "vitgiantpatch14dinov2": "vit_giant_14_dinov2",
+    "vitbasepatch16": "vit_b_16", "vitlargepatch16": "vit_l_16",
+    "swinbasepatch4window7": "swin_b",
+    "gpt2xl": "gpt2_xl",
+}
+
+# Families that publish one size, version or tune of a network under several names.
+SAME = [
+    (r"openbuddy-zephyr", "mistral"), (r"zephyr", "mistral"), (r"codellama", "llama-2"), (r"llamaguard", "llama-2"),
+    (r"meta-llama", "llama"), (r"baichuan2", "baichuan-2"), (r"chatglm3", "chatglm-3"), (r"^llama-(7|13|30|65)b", r"llama-2-\1b"),
+    (r"tiny-?llama\b(?!-1)", "tinyllama-1.1b"), (r"tiny-?llama-1\.1b", "tinyllama-1.1b"),
+    (r"stablelm-base-alpha", "stablelm-alpha"), (r"phi-1\.5 1\.3b", "phi-1.5"),
+    (r"phi-3-mini-4k", "phi-3-mini"), (r"qwen-(\d)_(\d)b", r"qwen-\1.\2b"),
+]
+
+# What follows the name of a network in a model's text.
+METHODS = re.compile(
+    r"[\s,]+(qlora|lora\+?|rslora|dora|adalora|adapter|ia3|full|pretrain\w*|finetun\w*|fine-tune|classification|"
+    r"llamapro|galore|lisa\d*|run_\w+|speedrun|sft|none|scattermoe|\(phase).*$")
+TUNES = re.compile(r"[-_](chat|instruct|it|hf|uncased|cased|base|v0\.\d|whole-word-masking|in2[12]k|224)(?![a-z0-9])")
+
+UNMAPPABLE = [  # methods, layouts and programs that no field of a workload says
+    (r"galore", "method galore"), (r"\blisa\d*\b", "method lisa"), (r"llamapro", "method llamapro"),
+    (r"boft|c3a|deft|delora|fourierft|frod|glora|gralora|\bhra\b|lily|ln_tuning|loha|lokr|\bmiss\b|\boft\b|peanut|"
+     r"psoft|vera|randlora|\broad\b|shira|vblora|waveft", "method of peft without a field"),
+    (r"offload", "offloading"), (r"optimizer (fused )?in backward", "optimizer in backward"),
+    (r"thunder", "software thunder"), (r"transformer engine layer", "software transformer engine"),
+    (r"scattermoe", "software scattermoe"), (r"speedrun", "custom network"), (r"\bfp8\b", "precision fp8"),
+    (r"4-bit rank-1|(ao|lpmm) 4-bit", "optimizer of 4 bits"), (r"novograd", "optimizer novograd"),
+]
+
+SOFTWARE = [(r"xla", "xla"), (r"tensorflow", "tensorflow"), (r"mxnet", "mxnet"), (r"paddle", "paddle"),
+            (r"\bjax\b|flax", "jax"), (r"pytorch|torch", "pytorch")]
+
+PACKED = ("nf4", "int8", "int4")  # types of frozen weights
+
+DEFAULTS = {"attention": "sdpa", "optimizer_impl": "fused", "weights": "as_precision", "adapter": "", "checkpoint": "none", "accumulate": "1", "compiled": "0",
+            "software": "pytorch", "loader": "none", "loss": "whole", "padding": "packed"}
+
+
+class Unmapped(Exception):
+    """Why a row has no request."""
+
+
+def key_of(text):
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+class Programs:
+    """The programs of one build, and what they know."""
+
+    def __init__(self, folder):
+        self.predict = os.path.join(folder, "perfpred-predict")
+        usage = subprocess.run([self.predict, "--help"], check=True, capture_output=True, text=True).stdout
+        self.fields = {name.replace("-", "_") for name in re.findall(r"^\s+--([a-z0-9-]+)", usage, re.M)}
+        listed = subprocess.run([os.path.join(folder, "perfpred-devices"), "--json"], check=True, capture_output=True,
+                                text=True).stdout
+        self.devices = {}
+        self.aliases = collections.defaultdict(set)
+        for row in json.loads(listed)["devices"]:
+            self.devices[row["name"]] = row
+            aliases = row["aliases"]
+            names = [row["name"]] + (aliases.split("|") if isinstance(aliases, str) else list(aliases or []))
+            for name in names:
+                self.aliases[key_of(name)].add(row["name"])
+        self.network_errors = {}
+
+    def answers(self, requests, model=None):
+        """One answer for each request, an object of a workload's fields."""
+        if not requests:
+            return []
+        command = [self.predict, "--jsonl"] + (["--model", model] if model else [])
+        text = "".join(json.dumps(request) + "\n" for request in requests)
+        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        if len(answers) != len(requests):
+            sys.exit(f"{self.predict}: {len(answers)} answers to {len(requests)} requests: {done.stderr.strip()[:500]}")
+        return answers
+
+    def knows_network(self, name, size):
+        """Empty, or why the binary has no such network."""
+        if name not in self.network_errors:
+            request = {"network": name, "device": next(iter(self.devices)), "batch_size": 1, **size}
+            error = self.answers([request])[0].get("error", "")
+            self.network_errors[name] = error if "not known" in error else ""
+        return self.network_errors[name]
+
+    def device(self, text):
+        """The catalogue's name. A variant that the text leaves open is the one of servers (SXM)."""
+        bare = re.sub(r"\(.*?\)", "", text).strip()
+        if bare.startswith("not stated"):
+            likely = re.search(r"\((\S+) likely\)", text)
+            if not likely:
+                raise Unmapped("device not stated")
+            bare = likely.group(1)
+        edition = re.search(r"\((\d+) GB edition\)", text)
+        size = edition or re.search(r"-(\d+)GB\b", bare)
+        for name in (bare, re.sub(r"-\d+GB\b", "", bare), re.sub(r"-\d+GB\b", "", bare.replace("-", " "))):
+            found = self.aliases.get(key_of(name), set())
+            if size:
+                found = {device for device in found if self.memory_is(device, float(size.group(1)))}
+            servers = {device for device in found if "SXM" in device} or found
+            if found:
+                return min(servers)
+        raise Unmapped("unknown device")
+
+    def memory_is(self, device, size):
+        memory = self.devices[device].get("mem_gb")
+        return memory is None or abs(float(memory) / size - 1) < 0.1
+
+
+def network_of(row):
+    """The name without its method, and perfpred's possible names of it."""
+    text = re.sub(r"\(.*$", "", row["model"].lower()).strip()
+    text = METHODS.sub("", " " + text).strip()
+    text = text.split("/")[-1]
+    for pattern, name in SAME:
+        text = re.sub(pattern, name, text)
+    text = TUNES.sub("", TUNES.sub("", text))
+    if key_of(text) in NETWORKS:
+        return text, [NETWORKS[key_of(text)]]
+    names = [re.sub(r"[-\s]", "_", text)]
+    sized = re.fullmatch(r"([a-z]+)[-_ ]?v?(\d+(?:\.\d+)?)?[-_ ]?(alpha|mini|small|medium)?[-_ ]?(\d+x)?(\d+(?:\.\d+)?)?(b|m)?",
+                         text)
+    if sized:
+        family, version, kind, experts, size, unit = (part or "" for part in sized.groups())
+        size = experts + size + unit
+        tail = "_".join(part for part in (kind, size) if part)
+        names += [f"{family}{version}_{tail}", f"{family}_{version}_{tail}", f"{family}{version}", f"{family}_{version}"]
+        if not version:
+            names += [f"{family}1_{tail}"]
+        if kind:
+            names += [f"{family}{version}_{kind}", f"{family}_{kind}_{size}", f"{family}_{size}"]
+    return text, list(dict.fromkeys(re.sub(r"_+$", "", name) for name in names if name))
+
+
+# Software before PyTorch 2.0's fused attention, or before transformers used it (4.36, end of 2023).
+WRITTEN_OUT = re.compile(r"\b20(1\d|2[0-2])\b|pytorch-?1\.|PyTorch 1\.|TensorFlow 1")
+
+IS_TEXT = re.compile(r"llama|mistral|mixtral|qwen|gemma|falcon|phi|stablelm|baichuan|chatglm|glm|yi|gpt|bert|bloom|mpt|"
+                     r"zephyr|moe|opt-|pythia|t5|transformer|lora|xl base")
+
+
+def sequence_of(row, memory):
+    """Tokens of a sample: for memory the longest, for time the mean."""
+    stated = re.match(r"(<=)?\s*(\d+)", row["seq_len"])
+    if memory:
+        return stated.group(2) if stated else None
+    mean = number(row["tokens_per_sample"])
+    if mean:
+        return str(round(mean))
+    if not stated or stated.group(1):
+        raise Unmapped("unknown_length")
+    return stated.group(2)
+
+
+def precision_of(row):
+    """precision and weights"""
+    text = row["precision"].lower()
+    everything = f"{row['model']} {row['precision']}".lower()
+    weights = "as_precision"
+    if re.search(r"gptq.*int8|int8.*gptq|int8", everything):
+        weights = "int8"
+    elif re.search(r"gptq|int4 gptq", everything):
+        weights = "int4"
+    elif re.search(r"nf4|qlora|int4 bnb|bnb", everything):
+        weights = "nf4"
+    if re.search(r"tf32 (in|where)", text):
+        precision = "default" if "cudnn" in text else "tf32"
+    elif "tf32" in text:
+        precision = "tf32"
+    elif "bf16" in text and "fp16 or" not in text:
+        precision = "bf16"
+    elif "fp16" in text:
+        precision = "fp16"
+    elif "fp32" in text:
+        precision = "fp32"
+    else:
+        raise Unmapped("unknown precision")
+    mixed = re.search(r"amp|mixed", text)
+    if weights == "as_precision" and precision in ("bf16", "fp16") and not mixed:
+        weights = precision  # parameters in that type, not autocast
+    return {"precision": precision, "weights": weights}
+
+
+def optimizer_of(row, notes):
+    text = row["optimizer"].lower()
+    if re.search(r"8-bit adamw|paged 8-bit", notes.lower()):
+        return "paged_adamw8bit" if "paged" in notes.lower() else "adamw8bit"
+    if re.search(r"8-bit|fp8", text):
+        return "adamw8bit" if "adamw" in text else "adam8bit"
+    if text in ("", "see recipe"):
+        if IS_TEXT.search(row["model"].lower()):
+            return "adamw"  # how they are trained everywhere
+        return "momentum"  # images: SGD with momentum
+    for name in ("adafactor", "lion", "muon", "lamb", "rmsprop", "adagrad", "adadelta"):
+        if name in text:
+            return name
+    if "adamw" in text:
+        return "adamw"
+    if "adam" in text:
+        return "adam"
+    if "sgd" in text:
+        return "sgd" if "no momentum" in text else "momentum"
+    raise Unmapped("unknown optimizer")
+
+
+def adapter_of(row, targets):
+    text = f"{row['model']} {row['notes']}".lower()
+    name = re.search(r"\b(qlora|lora|rslora|dora|adalora|ia3|adapter)\b", row["model"].lower().replace("lora+", "lora"))
+    if not name:
+        return ""
+    name = {"qlora": "lora", "rslora": "lora"}.get(name.group(1), name.group(1))
+    rank = re.search(r"\br=?(\d+)\b", row["model"].lower())
+    if re.search(r"all linear layers|lora\+? r\d+ all|q k v o", text) or row["model"].lower().endswith(" all"):
+        targets = "attention" if "q k v o" in text else "all"
+    sizes = [] if name in ("ia3", "adapter") else [f"r={rank.group(1) if rank else 8}", f"targets={targets}"]
+    return name + (":" + ",".join(sizes) if sizes else "")
+
+
+def additions(rows):
+    """Notes of rows, with those of the rows before where each row adds to the one before."""
+    added = collections.defaultdict(list)
+    for row in rows:
+        notes = row["notes"]
+        if "each row adds to the one before" in notes:
+            group = added[row["source"], network_of(row)[0], row["gpu"]]
+            group.append(notes)
+            notes = "; ".join(group)
+        yield notes
+
+
+def network_and_input(row, programs, memory):
+    """@throws Unmapped"""
+    text, names = network_of(row)
+    sized = {}
+    if row["image_size"].isdigit() and not IS_TEXT.search(text):
+        sized["input"] = f"3x{row['image_size']}x{row['image_size']}"
+    elif IS_TEXT.search(text):
+        length = sequence_of(row, memory)
+        if not length:
+            raise Unmapped("unknown_length")
+        sized["input"] = length
+    known = [name for name in names if not programs.knows_network(name, sized)]
+    if not known:
+        raise Unmapped(f"unknown network {text}")
+    return {"network": known[0], **sized}
+
+
+def accumulation_of(row):
+    micro_steps = number(row["accumulate"])
+    whole = re.fullmatch(r"\d+", row["global_batch"])
+    if micro_steps is None and whole:
+        micro_steps = int(whole.group()) / number(row["batch_per_gpu"])
+    return str(max(1, round(micro_steps or 1)))
+
+
+def program_of(row, notes):
+    """What executes the step: software, torch.compile, attention written out or fused."""
+    framework = row["framework"].lower()
+    software = framework + (" xla" if notes.startswith("XLA") else "")
+    fields = {"software": next((name for pattern, name in SOFTWARE if re.search(pattern, software)), "pytorch")}
+    may_be_eager = "eager or compiled" in framework
+    fields["compiled"] = "1" if "compile" in f"{framework} {notes.lower()}" and not may_be_eager else "0"
+    old = WRITTEN_OUT.search(row["framework"]) or row["source"].startswith("NVIDIA/DeepLearningExamples")
+    if IS_TEXT.search(row["model"].lower()) and (old or "flash attention off" in notes):
+        fields["attention"] = "eager"
+    return fields
+
+
+def refuse_unmappable(row, notes, memory):
+    """@throws Unmapped"""
+    if row["gpus"] != "1":
+        raise Unmapped("several GPUs")
+    words = " ".join((row["model"], row["framework"], row["precision"], row["optimizer"], notes)).lower()
+    for pattern, reason in UNMAPPABLE:
+        if re.search(pattern, words):
+            raise Unmapped(reason)
+    if not number(row["batch_per_gpu"]):
+        raise Unmapped("unknown batch")
+    if not memory and not number(row["ms_per_step"]):
+        raise Unmapped("unknown time")
+
+
+def request_of(row, notes, programs, memory):
+    """The request of a row, an object of a workload's fields. @throws Unmapped"""
+    refuse_unmappable(row, notes, memory)
+    request = network_and_input(row, programs, memory)
+    request.update(device=programs.device(row["gpu"]), batch_size=int(number(row["batch_per_gpu"])),
+                   optimizer=optimizer_of(row, notes), accumulate=accumulation_of(row), **precision_of(row),
+                   **program_of(row, notes))
+    targets = "attention"
+    for source, word, fields in RECIPES:
+        if row["source"].startswith(source) and word in row["model"].lower():
+            targets = fields.get("adapter_targets", targets)
+            request.update({name: value for name, value in fields.items() if name != "adapter_targets"})
+    request["adapter"] = adapter_of(row, targets)
+    if request["weights"] in PACKED and not request["adapter"]:
+        request["weights"] = "as_precision"
+    if request["optimizer"] in ("adam", "adamw") and "fused" not in row["optimizer"].lower():
+        request.setdefault("optimizer_impl", "foreach")  # PyTorch's default
+    if row["layout"] in ("nchw", "nhwc"):
+        request["layout"] = row["layout"]
+    if re.match(r"(true|yes)", row["activation_checkpointing"].lower()):
+        request["checkpoint"] = "all"
+    if "chunked cross entropy" in notes:
+        request["loss"] = "chunked"
+    if memory and request["software"] != "pytorch":
+        raise Unmapped("software that reserves the whole card")
+    return known_fields(request, programs.fields)
+
+
+def known_fields(request, fields):
+    kept = {}
+    for name, value in request.items():
+        if name in fields:
+            kept[name] = value
+        elif value != DEFAULTS.get(name):
+            raise Unmapped(f"field {name}")
+    return kept
+
+
+def method_of(request, row):
+    adapter = request.get("adapter", "").split(":")[0]
+    if adapter:
+        return ("q" if request.get("weights") in PACKED else "") + adapter
+    return "full" if IS_TEXT.search(row["model"].lower()) else "train"
+
+
+def ask_time(programs, cases):
+    """Milliseconds of what ms_per_step times: a micro step or a whole one."""
+    steps = 1000
+    requests = []
+    for case in cases:
+        micro = int(case["request"].get("accumulate", 1))
+        samples = case["request"]["batch_size"] * micro
+        requests.append({**case["request"], "train_images": samples * steps})
+    for case, answer in zip(cases, programs.answers(requests)):
+        if "error" in answer:
+            case["error"] = answer["error"]
+            continue
+        micro = int(case["request"].get("accumulate", 1)) if case["row"]["step_is"] == "micro" else 1
+        time = answer["time_sec"]
+        for name, quantile in (("predicted_ms", "p50"), ("p05_ms", "p05"), ("p95_ms", "p95")):
+            case[name] = time[quantile] / steps / micro * 1e3
+        case["verdict"] = answer.get("verdict")
+
+
+MEMORY_KINDS = {"tensors": "tensors", "reserved": "reserved", "device": "device", "unknown": "reserved"}
+
+
+def ask_memory(programs, cases):
+    for case, answer in zip(cases, programs.answers([case["request"] for case in cases])):
+        if "error" in answer:
+            case["error"] = answer["error"]
+            continue
+        kind = MEMORY_KINDS[case["row"]["memory_kind"] or "unknown"]
+        memory = answer.get("memory")
+        if memory:
+            case["predicted_bytes"] = memory[kind]["p50"]
+            case["upper_bytes"] = memory[kind]["upper"]
+            case["usable_bytes"] = memory["usable"]
+        else:
+            case["predicted_bytes"] = answer["memory_bytes"]
+        case["verdict"] = answer.get("verdict") or ("fits" if answer.get("fits") else "does_not_fit")
+
+
+def units_by_rows(cases):
+    """Bytes of a GB of each source that does not say: 2^30 where that explains its rows better, and none of them is then
+    larger than its card."""
+    units = {}
+    groups = collections.defaultdict(list)
+    for case in cases:
+        measured = number(case["row"]["peak_memory_gb"])
+        if measured and case.get("predicted_bytes"):
+            groups[case["row"]["source"].split(" ")[0]].append((case, measured))
+    for source, group in groups.items():
+        errors = {unit: statistics.median(abs(case["predicted_bytes"] / (gb * unit) - 1) for case, gb in group)
+                  for unit in (GB, GIB)}
+        too_large = any(gb * GIB > case.get("usable_bytes", math.inf) for case, gb in group)
+        units[source] = GB if source in IN_GB or too_large else min(errors, key=errors.get)
+    return units
+
+
+def table_rows(path):
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
+
+
+def map_rows(rows, programs, memory):
+    cases, unmapped = [], collections.Counter()
+    for line, (row, notes) in enumerate(zip(rows, additions(rows)), start=2):
+        oom = row["throughput"] == "OOM"
+        if memory and not (number(row["peak_memory_gb"]) or oom):
+            continue
+        if not memory and oom:
+            continue
+        try:
+            cases.append({"line": line, "row": row, "oom": oom, "request": request_of(row, notes, programs, memory)})
+        except Unmapped as reason:
+            unmapped[str(reason)] += 1
+            if memory and oom and row["gpus"] == "1":
+                unmapped["(of these, one GPU and out of memory)"] += 1
+    return cases, unmapped
+
+
+def out_row(case, units):
+    row, request = case["row"], case["request"]
+    unit = units.get(row["source"].split(" ")[0], GB)
+    measured = number(row["peak_memory_gb"])
+    bytes_of = {name: case[f"{name}_bytes"] / GB if f"{name}_bytes" in case else None for name in ("predicted", "upper")}
+    return {"line": case["line"], "source": row["source"], "network": request["network"],
+            "method": method_of(request, row), "gpu": request["device"], "gpus": 1,
+            "measured_ms": number(row["ms_per_step"]), "predicted_ms": case.get("predicted_ms"),
+            "p05_ms": case.get("p05_ms"), "p95_ms": case.get("p95_ms"),
+            "memory_kind": row["memory_kind"] or None, "measured_gb": measured * unit / GB if measured else None,
+            "predicted_gb": bytes_of["predicted"], "upper_gb": bytes_of["upper"], "oom": case["oom"],
+            "verdict": case.get("verdict")}
+
+
+def summary(errors, covered, widths):
+    """n, median |error|, mean |error|, bias, coverage, median width"""
+    size = [abs(error) for error in errors]
+    coverage = f"{statistics.fmean(covered):9.3f}" if covered else f"{'':9}"
+    width = f"{statistics.median(widths):9.2f}" if widths else f"{'':9}"
+    return (f"{len(errors):5} {statistics.median(size):8.3f} {statistics.fmean(size):8.3f} "
+            f"{statistics.median(errors):+8.3f} {coverage} {width}")
+
+
+def print_groups(rows, memory):
+    """Errors are predicted / measured - 1; coverage is of p05..p95, or of the upper bound; width is p95/p05, or
+    upper / measured."""
+    def numbers(group):
+        errors, covered, widths = [], [], []
+        for row in group:
+            if memory:
+                errors.append(row["predicted_gb"] / row["measured_gb"] - 1)
+                if row["upper_gb"] is not None:
+                    covered.append(row["measured_gb"] <= row["upper_gb"])
+                    widths.append(row["upper_gb"] / row["measured_gb"])
+            else:
+                errors.append(row["predicted_ms"] / row["measured_ms"] - 1)
+                covered.append(row["p05_ms"] <= row["measured_ms"] <= row["p95_ms"])
+                widths.append(row["p95_ms"] / row["p05_ms"])
+        return summary(errors, covered, widths)
+
+    value = "measured_gb" if memory else "measured_ms"
+    scored = [row for row in rows if row[value] and row["predicted_gb" if memory else "predicted_ms"]]
+    head = ("upper holds", "upper/m.") if memory else ("coverage", "p95/p05")
+    print(f"{'':62} {'n':>5} {'median':>8} {'mean':>8} {'bias':>8} {head[0]:>9} {head[1]:>9}")
+    for names in (("source", "network", "method", "gpu"), ("source",), ("method",), ("memory_kind",), ()):
+        groups = collections.defaultdict(list)
+        for row in scored:
+            groups[" ".join(str(row[name]) for name in names) or "all"].append(row)
+        for name in sorted(groups):
+            print(f"{name[:62]:62} {numbers(groups[name])}")
+        print()
+    return scored
+
+
+def print_memory_verdicts(rows, scored, asked):
+    within = statistics.fmean(abs(row["predicted_gb"] / row["measured_gb"] - 1) <= 0.2 for row in scored) if scored else 0
+    print(f"rows on one GPU: {asked}, answered: {len(scored)} ({len(scored) / max(1, asked):.3f})")
+    print(f"within 20 %: {within:.3f}")
+    verdicts = collections.Counter((row["oom"], row["verdict"]) for row in rows if row["verdict"])
+    for (oom, verdict), count in sorted(verdicts.items()):
+        print(f"{'ran out of memory' if oom else 'fitted'}, called {verdict}: {count}")
+
+
+def calibrate_without(rows, field):
+    """Sets each row's upper bound to what the other groups of `field` say: the distance from the expected value to the
+    bound is scaled so that 95 % of their rows lie below."""
+    def position(row):
+        return (row["measured_gb"] - row["predicted_gb"]) / (row["upper_gb"] - row["predicted_gb"])
+
+    kept = [row for row in rows if row["measured_gb"] and row["predicted_gb"] and row["upper_gb"]]
+    scales = {}
+    for group in {row[field] for row in kept}:
+        others = sorted(position(row) for row in kept if row[field] != group)
+        if others:
+            scales[group] = others[min(len(others) - 1, math.ceil(0.95 * len(others)) - 1)]
+    for row in kept:
+        scale = scales.get(row[field], 1.0)
+        row["upper_gb"] = row["predicted_gb"] + scale * (row["upper_gb"] - row["predicted_gb"])
+    return scales
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("table")
+    parser.add_argument("--bin", required=True, help="folder of the programs")
+    parser.add_argument("--memory", action="store_true", help="peaks of memory in place of times")
+    parser.add_argument("--leave", choices=("source", "device", "network"), help="fit without each group of rows")
+    parser.add_argument("--json", help="write rows and counts to this file")
+    given = parser.parse_args()
+    rows = table_rows(given.table)
+    programs = Programs(given.bin)
+    cases, unmapped = map_rows(rows, programs, given.memory)
+    (ask_memory if given.memory else ask_time)(programs, cases)
+    for case in cases:
+        if "error" in case:
+            unmapped[f"refused: {case['error']}"] += 1
+    cases = [case for case in cases if "error" not in case]
+    units = units_by_rows(cases) if given.memory else {}
+    out = [out_row(case, units) for case in cases]
+    if given.leave and not given.memory:
+        sys.exit("--leave without --memory: the standard model of this build is fitted on no row of such a table")
+    if given.leave:
+        scales = calibrate_without(out, {"device": "gpu"}.get(given.leave, given.leave))
+        print(f"upper bounds calibrated without each {given.leave}, scaled by", end=" ")
+        print(", ".join(f"{scale:.2f}" for scale in sorted(set(scales.values()))))
+    scored = print_groups(out, given.memory)
+    if given.memory:
+        asked = sum(1 for row in rows if row["gpus"] == "1" and number(row["peak_memory_gb"]))
+        print_memory_verdicts(out, scored, asked)
+        for source, unit in sorted(units.items()):
+            print(f"{source}: GB of {'10^9' if unit == GB else '2^30'} bytes")
+    print("unmapped:")
+    for reason, count in unmapped.most_common():
+        print(f"  {count:5} {reason}")
+    if given.json:
+        with open(given.json, "w") as file:
+            json.dump({"rows": out, "unmapped": dict(unmapped)}, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

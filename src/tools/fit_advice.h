@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/forecast.h>
+#include <perfpred/workload.h>
+
+#include <string>
+#include <vector>
+
+#include "tools/prices.h"
+
+namespace perfpred {
+
+/// A change of a job that takes less memory or a larger device.
+struct FitAdvice {
+  std::string change;             ///< fields and their values joined by `;`: `checkpoint=all;optimizer=adamw8bit`
+  std::int64_t memory_bytes = 0;  ///< expected on the device
+  double time_factor = 1;         ///< of an epoch, beside the job as it was asked
+  MemoryVerdict verdict = MemoryVerdict::does_not_fit;
+};
+
+/// What would make a job fit its device: the largest batch, with accumulation where the network has it; checkpointing,
+/// an 8-bit optimizer, LoRA, QLoRA, each alone and then one after the other until the job fits; and the cheapest device
+/// that takes it as it is, without prices the one of the least memory. Changes that a network cannot have, and those
+/// that save nothing, are left out. Empty where the job fits or its memory is not known.
+/// @param job  of the workload, with its largest batch
+[[nodiscard]] std::vector<FitAdvice> fit_advice(const TimeRegressor& model, const Workload& workload,
+                                                const JobTerms& terms, const Forecast& job, const Prices& prices);
+
+}  // namespace perfpred

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+
+#include <map>
+#include <string>
+
+namespace perfpred {
+
+struct Price {
+  double per_hour = 0;   ///< of one device, >= 0
+  std::string currency;  ///< empty if the table does not say
+};
+
+/// Prices of devices by their names in the catalogue.
+using Prices = std::map<std::string, Price, std::less<>>;
+
+/// A table with the columns `device`, `price_per_hour` and, if there is one, `currency`. A name that several devices
+/// share is the price of each of them.
+/// @throws InputError with file and line for a device that is not known or that appears twice, a price below 0, or a
+/// second currency
+[[nodiscard]] Prices read_prices(const std::string& path, const DeviceCatalogue& devices);
+
+}  // namespace perfpred
