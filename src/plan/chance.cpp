@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "plan/limits.h"
@@ -23,27 +23,21 @@ class ChanceSolver {
         limits_(given),
         max_nodes_(max_nodes),
         jobs_(problem.jobs.size()),
-        devices_(problem.budgets.size()),
-        grouped_(has_groups(problem.group)) {
+        devices_(problem.budgets.size()) {
     best_.device.resize(jobs_);
-    best_.status = grouped_ ? PlanStatus::unknown : PlanStatus::feasible;
-    for (const PlanJob& job : problem.jobs) {
-      double most = 0;
-      for (const auto& item : job) most = std::max(most, item ? item->value : 0);
-      best_.upper_bound += most;
-    }
+    best_.status = has_groups(problem.group) ? PlanStatus::unknown : PlanStatus::feasible;
+    for (std::size_t j = 0; j < jobs_; ++j) best_.upper_bound += most_value(j);
   }
 
   Assignment solve() {
     improve(best_.device);
-    if (grouped_) improve(tight_cover());
     // Tangents at the solutions that they lead to, and at their running mean.
     std::vector<Eigen::VectorXd> at(times_.size(), Eigen::VectorXd::Ones(static_cast<Eigen::Index>(jobs_)));
-    const int rounds = is_knapsack() ? 30 : 8;
+    const int rounds = devices_ == 1 ? 30 : 8;
     for (int round = 0; round < rounds && !proved() && (round == 0 || !limits_.expired()); ++round) {
       if (!tighten(at, round)) return best_;
     }
-    if (is_knapsack() && !proved() && !limits_.expired()) branch_and_bound();
+    if (!proved() && !limits_.expired()) search();
     if (proved()) {
       best_.status = PlanStatus::optimal;
       best_.upper_bound = best_.value;
@@ -52,16 +46,33 @@ class ChanceSolver {
   }
 
  private:
+  struct Group {
+    int undecided = 0;
+    int placed = 0;
+    double cheapest = HUGE_VAL;  // share
+  };
+  /// A run in the search.
+  struct Branch {
+    std::size_t job;
+    std::vector<double> share;  // of each device's room that it takes along the tangent; infinite where it cannot run
+    double least_share;
+    double value;  // where it is worth the most
+    Group* group = nullptr;
+    std::size_t position = 0;  // in the order of decisions
+  };
+
   /// Bounds the value by the tangents at these points, repairs the plan that reaches the bound, and moves the points.
   /// @returns false if there is proved to be no plan
   bool tighten(std::vector<Eigen::VectorXd>& at, int round) {
-    AssignmentProblem linear = linearised(at);
+    std::vector<Eigen::VectorXd> slopes;
+    for (std::size_t k = 0; k < times_.size(); ++k) slopes.push_back(times_[k].slopes(at[k]));
+    AssignmentProblem linear = linearised(slopes);
     const Assignment relaxed = assign(linear, limits_.remaining(), brief);
     if (relaxed.status == PlanStatus::infeasible && !best_.found()) {
       best_ = relaxed;
       return false;
     }
-    if (relaxed.upper_bound < best_.upper_bound || tangent_.size() == 0) tangent_ = times_[0].slopes(at[0]);
+    if (relaxed.upper_bound < best_.upper_bound || tangents_.empty()) tangents_ = std::move(slopes);
     best_.upper_bound = std::min(best_.upper_bound, relaxed.upper_bound);
     improve(repaired(linear, relaxed.device));
     for (std::size_t k = 0; k < at.size(); ++k) {
@@ -71,19 +82,26 @@ class ChanceSolver {
     return true;
   }
 
-  [[nodiscard]] bool is_knapsack() const { return devices_ == 1 && !grouped_; }
-  [[nodiscard]] const ChanceTimes& times_on(std::size_t device) const {
-    return times_.size() == 1 ? times_.front() : times_[device];
+  /// What a device has, where all may have the same.
+  template <class List>
+  static const auto& of(const List& list, std::size_t device) {
+    return list[list.size() == 1 ? 0 : device];
   }
+  [[nodiscard]] const ChanceTimes& times_on(std::size_t device) const { return of(times_, device); }
   [[nodiscard]] double budget(std::size_t device) const { return static_cast<double>(problem_.budgets[device]); }
   [[nodiscard]] double value(std::size_t job, std::optional<std::size_t> device) const {
     return device ? problem_.jobs[job][*device]->value : 0;
   }
+  [[nodiscard]] double most_value(std::size_t job) const {
+    double most = 0;
+    for (const auto& item : problem_.jobs[job]) most = std::max(most, item ? item->value : 0);
+    return most;
+  }
   [[nodiscard]] bool proved() const {
     return best_.found() && best_.value >= best_.upper_bound * (1 - chance_tolerance);
   }
-  [[nodiscard]] double needed(const JobDevices& places, std::size_t device) const {
-    return times_on(device).needed(set_on(places, device));
+  [[nodiscard]] bool fits(const JobDevices& places, std::size_t device) const {
+    return times_on(device).needed(set_on(places, device)) <= budget(device);
   }
 
   [[nodiscard]] Eigen::VectorXd set_on(const JobDevices& places, std::size_t device) const {
@@ -101,25 +119,24 @@ class ChanceSolver {
     return round < jumps ? solution : Eigen::VectorXd(0.7 * at + 0.3 * solution);
   }
 
-  /// What a set needs along a tangent is at most this: runs with a negative slope cost nothing, their slack is added.
-  [[nodiscard]] double room(std::size_t device, const Eigen::VectorXd& slopes) const {
-    return budget(device) - slopes.cwiseMin(0).sum();
+  /// The share of a device's room that a run takes along a tangent. What a set needs is at most the room: runs with a
+  /// negative slope cost nothing, their slack is added.
+  [[nodiscard]] double share(std::size_t job, std::size_t device, const Eigen::VectorXd& slope) const {
+    if (!problem_.jobs[job][device] || problem_.budgets[device] <= 0) return HUGE_VAL;
+    const double room = budget(device) - slope.cwiseMin(0).sum();
+    return std::max(0.0, slope[static_cast<Eigen::Index>(job)]) / room * (1 - chance_tolerance);
   }
 
   /// Costs along the tangents, rounded down to a share of the room: still a relaxation.
-  [[nodiscard]] AssignmentProblem linearised(const std::vector<Eigen::VectorXd>& at) const {
-    const double steps = is_knapsack() ? 0x1p40 : 0x1p16;  // few steps keep packing cheap
+  [[nodiscard]] AssignmentProblem linearised(const std::vector<Eigen::VectorXd>& slopes) const {
+    const double steps = devices_ == 1 ? 0x1p40 : 0x1p16;  // few steps keep packing cheap
     AssignmentProblem linear{std::vector<PlanJob>(jobs_, PlanJob(devices_)), {}, problem_.group};
-    std::vector<Eigen::VectorXd> slopes;
-    for (std::size_t k = 0; k < times_.size(); ++k) slopes.push_back(times_[k].slopes(at[k]));
     for (std::size_t d = 0; d < devices_; ++d) {
       // A run whose slope is below one step counts as one: as many steps more hold them all.
       linear.budgets.push_back(static_cast<std::int64_t>(steps) + static_cast<std::int64_t>(jobs_));
-      const Eigen::VectorXd& slope = slopes[slopes.size() == 1 ? 0 : d];
-      for (std::size_t j = 0; j < jobs_ && problem_.budgets[d] > 0; ++j) {
-        const double cost =
-            std::max(0.0, slope[static_cast<Eigen::Index>(j)]) / room(d, slope) * steps * (1 - chance_tolerance);
-        if (!problem_.jobs[j][d] || cost > 2 * steps) continue;
+      for (std::size_t j = 0; j < jobs_; ++j) {
+        const double cost = share(j, d, of(slopes, d)) * steps;
+        if (cost > 2 * steps) continue;
         linear.jobs[j][d] = PlanItem{std::max<std::int64_t>(1, static_cast<std::int64_t>(cost)), value(j, d)};
       }
     }
@@ -133,7 +150,7 @@ class ChanceSolver {
     for (int i = 0; i < tries && (i == 0 || !limits_.expired()); ++i) {
       double most = 0;
       for (std::size_t d = 0; d < devices_; ++d) {
-        if (problem_.budgets[d] > 0) most = std::max(most, needed(places, d) / budget(d));
+        if (problem_.budgets[d] > 0) most = std::max(most, times_on(d).needed(set_on(places, d)) / budget(d));
       }
       if (most <= 1) return places;
       for (std::int64_t& steps : linear.budgets) {
@@ -142,7 +159,7 @@ class ChanceSolver {
       places = assign(linear, limits_.remaining(), brief).device;
     }
     for (std::size_t d = 0; d < devices_; ++d) {
-      while (needed(places, d) > budget(d)) {
+      while (!fits(places, d)) {
         std::optional<std::size_t> worst;
         double least = 0;
         for (std::size_t j = 0; j < jobs_; ++j) {
@@ -158,126 +175,22 @@ class ChanceSolver {
     return places;
   }
 
-  /// A run of each group: group after group, the run and device that take the smallest share of a budget.
-  [[nodiscard]] JobDevices tight_cover() const {
-    JobDevices places(jobs_);
-    std::set<std::size_t> open;
-    for (const auto& group : problem_.group) {
-      if (group) open.insert(*group);
-    }
-    for (const std::size_t group : open) {
-      std::pair<std::size_t, std::size_t> best;
-      double least = 0;
-      bool found = false;
-      for (std::size_t j = 0; j < jobs_; ++j) {
-        for (std::size_t d = 0; d < devices_ && problem_.group[j] == group; ++d) {
-          if (!problem_.jobs[j][d]) continue;
-          places[j] = d;
-          const double needs = needed(places, d);
-          places[j].reset();
-          if (needs > budget(d) || (found && needs / budget(d) >= least)) continue;
-          least = needs / budget(d);
-          best = {j, d};
-          found = true;
-        }
-      }
-      if (!found) return JobDevices(jobs_);
-      places[best.first] = best.second;
-    }
-    return places;
-  }
-
+  /// Adds the most valuable run that fits a device, while one does, and keeps the plan.
   void improve(JobDevices places) {
-    if (is_knapsack()) {
-      fill(places);
-    } else {
-      solve_each(places);
+    std::vector<std::pair<std::size_t, std::size_t>> options;  // job, device
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      for (std::size_t d = 0; d < devices_ && !places[j]; ++d) {
+        if (problem_.jobs[j][d] && value(j, d) > 0) options.emplace_back(j, d);
+      }
+    }
+    std::stable_sort(options.begin(), options.end(),
+                     [&](const auto& a, const auto& b) { return value(a.first, a.second) > value(b.first, b.second); });
+    for (const auto& [job, device] : options) {
+      if (places[job]) continue;
+      places[job] = device;
+      if (!fits(places, device)) places[job].reset();
     }
     keep(places);
-  }
-
-  /// On one device: adds the most valuable run that fits, while one does.
-  void fill(JobDevices& places) const {
-    const ChanceTimes& times = times_[0];
-    const Eigen::VectorXd set = set_on(places, 0);
-    double fixed = times.fixed.dot(set);
-    double random = times.mean.dot(set);
-    Eigen::VectorXd pull = times.covariance * set;  // covariance of each run with the sum
-    double variance = set.dot(pull);
-    std::vector<std::size_t> order(jobs_);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
-    for (const std::size_t j : order) {
-      if (places[j] || !(worth(j) > 0) || limits_.expired()) continue;
-      const auto i = static_cast<Eigen::Index>(j);
-      const double with = variance + 2 * pull[i] + times.covariance(i, i);
-      if (times.needed(fixed + times.fixed[i], random + times.mean[i], with) > budget(0) * (1 - chance_tolerance))
-        continue;
-      places[j] = 0;
-      fixed += times.fixed[i];
-      random += times.mean[i];
-      variance = with;
-      pull += times.covariance.col(i);
-    }
-  }
-
-  /// On the first device; 0 if the job cannot run there.
-  [[nodiscard]] double worth(std::size_t job) const {
-    const auto& item = problem_.jobs[job][0];
-    return item ? item->value : 0;
-  }
-
-  /// Solves one device at a time until none gains, over its own runs, the unplaced ones, and those of other devices at
-  /// the value that they would lose there.
-  void solve_each(JobDevices& places) const {
-    for (bool better = true; better;) {
-      better = false;
-      for (std::size_t d = 0; d < devices_ && (d == 0 || !limits_.expired()); ++d) better |= solve_again(d, places);
-      better &= !limits_.expired();
-    }
-  }
-
-  /// Changes the places if the value grows thereby; no group loses its only run. @returns whether it did
-  bool solve_again(std::size_t device, JobDevices& places) const {
-    AssignmentProblem alone{std::vector<PlanJob>(jobs_, PlanJob(1)), {problem_.budgets[device]}, JobGroups(jobs_)};
-    double before = 0;
-    double all = 0;
-    for (std::size_t j = 0; j < jobs_; ++j) {
-      if (!problem_.jobs[j][device]) continue;
-      const double elsewhere = places[j] == device ? 0 : value(j, places[j]);
-      alone.jobs[j][0] = PlanItem{1, std::max(0.0, value(j, device) - elsewhere)};
-      all += alone.jobs[j][0]->value;
-      if (places[j] == device) before += value(j, device);
-    }
-    const bool covered = covers_groups(problem_.group, places);
-    for (const bool keeps_groups : {false, true}) {
-      // Values for the only runs of their groups that outweigh all others.
-      for (std::size_t j = 0; j < jobs_ && keeps_groups; ++j) {
-        if (places[j] != device || !is_alone(places, j)) continue;
-        alone.jobs[j][0]->value += all;
-        before += all;
-      }
-      const std::span<const ChanceTimes> times(&times_on(device), 1);
-      const Assignment found = ChanceSolver(alone, times, limits_.remaining(), max_nodes_).solve();
-      if (found.value <= before * (1 + chance_tolerance)) return false;
-      JobDevices next = places;
-      std::replace(next.begin(), next.end(), std::optional(device), std::optional<std::size_t>());
-      for (std::size_t j = 0; j < jobs_; ++j) {
-        if (found.device[j]) next[j] = device;
-      }
-      if (covered && !covers_groups(problem_.group, next)) continue;
-      places = std::move(next);
-      return true;
-    }
-    return false;
-  }
-
-  /// Whether no other run of its group is placed.
-  [[nodiscard]] bool is_alone(const JobDevices& places, std::size_t job) const {
-    for (std::size_t j = 0; j < jobs_; ++j) {
-      if (j != job && places[j] && problem_.group[j] == problem_.group[job]) return false;
-    }
-    return problem_.group[job].has_value();
   }
 
   void keep(const JobDevices& places) {
@@ -285,52 +198,93 @@ class ChanceSolver {
     for (std::size_t j = 0; j < jobs_; ++j) sum += value(j, places[j]);
     if ((best_.found() && sum <= best_.value) || !covers_groups(problem_.group, places)) return;
     for (std::size_t d = 0; d < devices_; ++d) {
-      if (needed(places, d) > budget(d)) return;
+      if (!fits(places, d)) return;
     }
     best_.device = places;
     best_.value = sum;
     best_.status = PlanStatus::feasible;
   }
 
-  /// Depth first, best value for the slope first; Dantzig's bound on the tangent.
-  void branch_and_bound() {
-    tangent_room_ = room(0, tangent_) * (1 + chance_tolerance);
-    tangent_ = tangent_.cwiseMax(0);
+  void make_branches() {
     for (std::size_t j = 0; j < jobs_; ++j) {
-      if (problem_.jobs[j][0] && value(j, 0) > 0) order_.push_back(j);
+      Branch branch{j, {}, HUGE_VAL, most_value(j)};
+      if (const auto& group = problem_.group[j]) branch.group = &groups_[*group];
+      for (std::size_t d = 0; d < devices_; ++d) {
+        branch.share.push_back(share(j, d, of(tangents_, d)));
+        branch.least_share = std::min(branch.least_share, branch.share.back());
+      }
+      if (std::isinf(branch.least_share) || (branch.value <= 0 && branch.group == nullptr)) continue;
+      if (branch.group != nullptr) {
+        ++branch.group->undecided;
+        branch.group->cheapest = std::min(branch.group->cheapest, branch.least_share);
+      }
+      by_ratio_.push_back(std::move(branch));
     }
-    std::sort(order_.begin(), order_.end(),
-              [&](std::size_t a, std::size_t b) { return value(a, 0) * slope(b) > value(b, 0) * slope(a); });
-    current_.resize(jobs_);
-    descend(0, tangent_room_, 0);
-    if (nodes_ < max_nodes_) best_.upper_bound = best_.value;
+    std::stable_sort(by_ratio_.begin(), by_ratio_.end(), [](const Branch& a, const Branch& b) {
+      return a.value * b.least_share > b.value * a.least_share;
+    });
+    for (Branch& branch : by_ratio_) order_.push_back(&branch);
+    std::stable_partition(order_.begin(), order_.end(), [](const Branch* branch) {
+      return branch->group != nullptr && branch->least_share == branch->group->cheapest;
+    });
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i]->position = i;
   }
 
-  [[nodiscard]] double slope(std::size_t job) const { return tangent_[static_cast<Eigen::Index>(job)]; }
+  /// Depth first over the places of runs: those that cover the groups at the least cost, then the best value for the
+  /// slope. Dantzig's bound on the tangents of all devices together.
+  void search() {
+    make_branches();
+    room_.assign(devices_, 1 + chance_tolerance);
+    uncovered_ = groups_.size();
+    current_.resize(jobs_);
+    descend(0, 0);
+    if (nodes_ >= max_nodes_) return;
+    best_.upper_bound = best_.value;
+    if (!best_.found()) best_.status = PlanStatus::infeasible;
+  }
 
-  void descend(std::size_t depth, double room, double sum) {
+  void descend(std::size_t depth, double sum) {
     if (nodes_ >= max_nodes_) return;
     if (++nodes_ % 1024 == 0 && limits_.expired()) nodes_ = max_nodes_;
-    if (sum > best_.value) keep(current_);
-    if (depth == order_.size()) return;
-    double left = room;
-    double bound = sum;
-    for (std::size_t k = depth; k < order_.size(); ++k) {
-      if (slope(order_[k]) > left) {
-        bound += value(order_[k], 0) * left / slope(order_[k]);
-        break;
-      }
-      left -= slope(order_[k]);
-      bound += value(order_[k], 0);
+    if (uncovered_ == 0 && (!best_.found() || sum > best_.value)) keep(current_);
+    if (depth == order_.size() || !is_promising(depth, sum)) return;
+    const Branch& branch = *order_[depth];
+    if (branch.group != nullptr) --branch.group->undecided;
+    for (std::size_t d = 0; d < devices_; ++d) {
+      if (branch.share[d] > room_[d]) continue;
+      place(branch, d, 1);
+      descend(depth + 1, sum + value(branch.job, d));
+      place(branch, d, -1);
     }
-    if (bound <= best_.value * (1 + chance_tolerance)) return;
-    const std::size_t job = order_[depth];
-    if (slope(job) <= room) {
-      current_[job] = 0;
-      descend(depth + 1, room - slope(job), sum + value(job, 0));
-      current_[job].reset();
+    const bool coverable = branch.group == nullptr || branch.group->placed + branch.group->undecided > 0;
+    if (coverable) descend(depth + 1, sum);
+    if (branch.group != nullptr) ++branch.group->undecided;
+  }
+
+  /// @param sign  1 puts the run there, -1 takes it back
+  void place(const Branch& branch, std::size_t device, int sign) {
+    current_[branch.job] = sign > 0 ? std::optional(device) : std::nullopt;
+    room_[device] -= sign * branch.share[device];
+    if (branch.group == nullptr) return;
+    const bool was_covered = branch.group->placed > 0;
+    branch.group->placed += sign;
+    if (was_covered != (branch.group->placed > 0)) sign > 0 ? --uncovered_ : ++uncovered_;
+  }
+
+  [[nodiscard]] bool is_promising(std::size_t depth, double sum) const {
+    return !best_.found() || bound(depth, sum) > best_.value * (1 + chance_tolerance);
+  }
+
+  /// The sum with what the runs that are not decided yet add at most.
+  [[nodiscard]] double bound(std::size_t depth, double sum) const {
+    double left = std::accumulate(room_.begin(), room_.end(), 0.0);
+    for (const Branch& branch : by_ratio_) {
+      if (branch.position < depth) continue;
+      if (branch.least_share > left) return sum + branch.value * left / branch.least_share;
+      left -= branch.least_share;
+      sum += branch.value;
     }
-    descend(depth + 1, room, sum);
+    return sum;
   }
 
   const AssignmentProblem& problem_;
@@ -339,11 +293,13 @@ class ChanceSolver {
   std::int64_t max_nodes_;
   std::size_t jobs_;
   std::size_t devices_;
-  bool grouped_;
   Assignment best_;
-  Eigen::VectorXd tangent_;  // the first device's with the lowest bound
-  double tangent_room_ = 0;
-  std::vector<std::size_t> order_;
+  std::vector<Eigen::VectorXd> tangents_;  // those with the lowest bound, as times_
+  std::vector<Branch> by_ratio_;
+  std::vector<Branch*> order_;
+  std::map<std::size_t, Group> groups_;
+  std::size_t uncovered_ = 0;
+  std::vector<double> room_;  // of each device, as a share
   JobDevices current_;
   std::int64_t nodes_ = 0;
 };

@@ -36,10 +36,9 @@ inline constexpr double chance_tolerance = 1e-12;
 
 /// The best plan whose runs keep each device's budget with the wanted probability, with a run of each group. Tangents
 /// of the constraint make a problem with certain costs, whose bound holds here too; its plan is repaired by a smaller
-/// budget and improved: on one device without groups by adding runs, and branch and bound over the best tangent closes
-/// the gap if its tree has at most `max_nodes`; else by solving each device alone, again. A plan counts as optimal if
-/// no other is better by more than chance_tolerance of the value. Runs worth 0 are placed for their group only: where
-/// errors are large such a run may lower what the others need; bound and proof leave that out.
+/// budget and filled; branch and bound over the best tangents closes the gap if its tree has at most `max_nodes`. A
+/// plan counts as optimal if no other is better by more than chance_tolerance of the value. Runs worth 0 are placed for
+/// their group only: where errors are large such a run may lower what the others need; bound and proof leave that out.
 /// @param problem  its costs are not looked at
 /// @param times    of the jobs, in their order, on each device, or once if they are the same on all
 [[nodiscard]] Assignment assign_chance(const AssignmentProblem& problem, std::span<const ChanceTimes> times,

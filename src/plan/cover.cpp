@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "plan/assignment.h"
 
@@ -151,7 +152,30 @@ class CoverSolver {
 
 std::optional<Chosen> solve_cover(std::span<const Candidate> candidates, const JobGroups& group, std::int64_t budget,
                                   const Limits& limits) {
-  return CoverSolver(candidates, group, budget, limits).solve();
+  std::map<std::size_t, int> members;
+  for (const Candidate& candidate : candidates) {
+    if (group[candidate.job]) ++members[*group[candidate.job]];
+  }
+  // The only candidate of a group is chosen.
+  Chosen only;
+  std::vector<Candidate> rest;
+  for (const Candidate& candidate : candidates) {
+    if (!group[candidate.job] || members[*group[candidate.job]] > 1) {
+      rest.push_back(candidate);
+      continue;
+    }
+    if (candidate.cost > budget) return std::nullopt;
+    budget -= candidate.cost;
+    only.profit += candidate.profit;
+    only.jobs.push_back(candidate.job);
+  }
+  const bool covers = only.jobs.size() < members.size();
+  auto chosen = covers ? CoverSolver(rest, group, budget, limits).solve() : solve_knapsack(rest, budget, limits);
+  if (!chosen) return chosen;
+  chosen->profit += only.profit;
+  chosen->bound += only.profit;
+  chosen->jobs.insert(chosen->jobs.end(), only.jobs.begin(), only.jobs.end());
+  return chosen;
 }
 
 }  // namespace perfpred

@@ -188,55 +188,35 @@ class MultiDeviceSolver {
     return solve_cover(candidates, group, problem_.budgets[d], limits_).value_or(Chosen());
   }
 
-  /// Places a job of each group where there is most room, after removing the least profitable jobs that are not the
-  /// only ones of their groups. Returns whether all groups are covered.
+  /// Where a group has no job, keeps one job of each other group and places one of this where most room is left.
+  /// @returns whether all groups are covered
   bool cover(JobDevices& device) const {
+    if (covers_groups(problem_.group, device)) return true;
     std::vector<std::int64_t> room = problem_.budgets;
-    std::vector<int> placed(problem_.groups);
+    std::vector<bool> covered(problem_.groups);
     for (std::size_t j = 0; j < device.size(); ++j) {
       if (!device[j]) continue;
-      room[*device[j]] -= at(j, *device[j]).cost;
-      if (problem_.group[j]) ++placed[*problem_.group[j]];
+      if (!problem_.group[j] || covered[*problem_.group[j]]) {
+        device[j].reset();
+      } else {
+        covered[*problem_.group[j]] = true;
+        room[*device[j]] -= at(j, *device[j]).cost;
+      }
     }
-    for (std::size_t g = 0; g < placed.size(); ++g) {
-      std::vector<std::pair<std::int64_t, JobDevices::value_type::value_type>> options;  // room left, place
-      for (std::size_t j = 0; j < device.size() && placed[g] == 0; ++j) {
-        if (problem_.group[j] != g) continue;
-        for (std::size_t d = 0; d < devices_; ++d) {
-          if (problem_.jobs[j][d]) options.emplace_back(room[d] - at(j, d).cost, j * devices_ + d);
+    for (std::size_t g = 0; g < covered.size(); ++g) {
+      std::optional<std::pair<std::size_t, std::size_t>> best;
+      std::int64_t most = -1;
+      for (std::size_t j = 0; j < device.size() && !covered[g]; ++j) {
+        for (std::size_t d = 0; d < devices_ && problem_.group[j] == g; ++d) {
+          if (!problem_.jobs[j][d] || room[d] - at(j, d).cost <= most) continue;
+          most = room[d] - at(j, d).cost;
+          best = {j, d};
         }
       }
-      std::stable_sort(options.begin(), options.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-      for (const auto& [left, place] : options) {
-        const std::size_t d = place % devices_;
-        const Candidate& item = at(place / devices_, d);
-        if (!make_room(d, item.cost, device, room, placed)) continue;
-        device[item.job] = d;
-        room[d] -= item.cost;
-        ++placed[g];
-        break;
-      }
+      if (best) device[best->first] = best->second;
+      if (best) room[best->second] = most;
     }
     return covers_groups(problem_.group, device);
-  }
-
-  /// Removes the least profitable jobs that are not the only ones of their groups from a device until a cost fits.
-  bool make_room(std::size_t d, std::int64_t cost, JobDevices& device, std::vector<std::int64_t>& room,
-                 std::vector<int>& placed) const {
-    std::vector<Candidate> spare = problem_.candidates_on(d);
-    std::erase_if(spare, [&](const Candidate& item) { return device[item.job] != d; });
-    std::sort(spare.begin(), spare.end(), better_ratio);
-    for (; room[d] < cost && !spare.empty(); spare.pop_back()) {
-      const std::size_t job = spare.back().job;
-      const auto& group = problem_.group[job];
-      if (group && placed[*group]-- == 1) {
-        placed[*group] = 1;
-        continue;
-      }
-      device[job].reset();
-      room[d] += spare.back().cost;
-    }
-    return room[d] >= cost;
   }
 
   /// The jobs that a device can run, by profits less the prices plus the bonuses.

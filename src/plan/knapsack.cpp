@@ -6,14 +6,382 @@
 #include <numeric>
 #include <optional>
 #include <utility>
-#include <vector>
-
-#include "plan/knapsack_core.h"
 
 namespace perfpred {
 namespace {
 
-using namespace knapsack;
+/// An item of the integer problem.
+template <class P>
+struct Item {
+  P profit;
+  std::int64_t weight;     // 0 < weight <= capacity
+  std::int64_t key;        // profit per weight in fixed point
+  std::uint32_t index;     // into the candidates
+  std::int32_t units = 1;  // of a problem's cardinality
+};
+
+/// The best solution so far; all searches of a problem share it.
+template <class P>
+struct Incumbent {
+  P profit = 0;
+  std::vector<std::uint32_t> chosen;
+};
+
+/// Fixed point: profits times 2^bits.
+struct Scale {
+  int bits = 0;
+
+  /// Not below the profit.
+  [[nodiscard]] Int128 up(Int128 profit) const { return bits >= 0 ? profit << bits : (profit >> -bits) + 1; }
+  /// Not below the scaled value.
+  [[nodiscard]] Int128 back(Int128 value) const { return bits >= 0 ? value >> bits : (value + 1) << -bits; }
+  /// A solution is worth more than a profit only if its scaled bound is at least this.
+  [[nodiscard]] Int128 above(Int128 profit) const { return bits >= 0 ? (profit + 1) << bits : (profit >> -bits) + 1; }
+};
+
+/// Max profit with sum of weights <= capacity, plus what is already decided. With a shift, the bounds of the search are
+/// those of a surrogate: `shift` more for the weight of each unit, shift * cardinality more capacity. It holds for
+/// solutions of at most (shift > 0) or at least (shift < 0) `cardinality` units.
+template <class P>
+struct Problem {
+  std::vector<Item<P>> items;
+  std::int64_t capacity = 0;
+  P fixed_profit = 0;
+  std::vector<std::uint32_t> fixed = {};  // items that every better solution holds
+  std::int64_t shift = 0;
+  std::int64_t cardinality = 0;
+  Scale scale = {};  // of the keys
+};
+
+enum class Progress { solved, growing, stopped };
+
+/// Dynamic programming over the expanding core of one problem, which grows outwards from the break item, the first that
+/// does not fit if items are taken by falling key (sources: KnapsackPlanner).
+template <class P>
+class Core {
+ public:
+  Core(Problem<P>& problem, Incumbent<P>& incumbent, const Limits& limits)
+      : problem_(problem),
+        items_(problem.items),
+        incumbent_(incumbent),
+        limits_(limits),
+        best_(incumbent.profit - problem.fixed_profit),
+        start_{-problem.capacity, 0, 0, root, 0} {
+    set_keys();
+    // Where the surrogate cannot tell, the problem itself can: solutions then start near the capacity.
+    std::sort(items_.begin(), items_.end(), [shift = problem.shift](const Item<P>& a, const Item<P>& b) {
+      if (a.key != b.key) return a.key > b.key;
+      return shift > 0 ? a.weight < b.weight : shift < 0 && a.weight > b.weight;
+    });
+    Int128 room = static_cast<Int128>(problem.capacity) + static_cast<Int128>(problem.shift) * problem.cardinality;
+    for (const Item<P>& item : items_) {
+      if (item.key != free && surrogate_weight(item) > room) break;
+      room -= surrogate_weight(item);
+      start_ = flipped(start_, item, 1);
+      ++break_;
+    }
+    left_ = right_ = break_;
+    break_key_ = break_ < items_.size() ? items_[break_].key : 0;
+    states_ = {start_};
+    if (is_better(start_)) keep_best(start_);
+  }
+
+  /// Runs until nothing better can exist (solved), a limit is met (stopped), or the run has made more than `max_work`
+  /// states (growing).
+  Progress run(std::uint64_t max_work) {
+    best_ = std::max<P>(best_, incumbent_.profit - problem_.fixed_profit);  // another search may have found more
+    constexpr std::uint64_t work_per_look = 10'000;  // reading the clock takes as long as a short step
+    std::uint64_t work = 0;
+    std::uint64_t look_after = 0;
+    std::uint64_t complete_after = 0;
+    Progress progress = Progress::solved;
+    while (!states_.empty() && progress == Progress::solved) {
+      skip_settled();
+      if (left_ == 0 && right_ == items_.size()) {
+        states_.clear();
+        break;
+      }
+      if (states_.size() >= complete_at_ && work >= complete_after) {
+        complete_after = work + 4 * complete_states();  // as much work as the steps since the last time, at most
+        complete_at_ = states_.size() + states_.size() / 2;
+      }
+      const bool looks = work >= look_after;
+      if (looks) look_after = work + work_per_look;
+      if (work > max_work) {
+        progress = Progress::growing;
+      } else if ((looks && limits_.expired()) || memory_is_short()) {
+        progress = Progress::stopped;
+      } else {
+        work += 1 + states_.size();
+        const bool held = next_is_held();
+        step(held ? items_[--left_] : items_[right_++], held);
+      }
+    }
+    publish();
+    return progress;
+  }
+
+  /// No solution of this problem, fixed part included, is worth more, unless it is the incumbent.
+  [[nodiscard]] P upper_bound() const {
+    const Slopes open = slopes();
+    P most = best_;
+    for (const State& state : states_) {
+      if (slack_of(state) < 0 && !open.left) continue;
+      most = std::max<P>(
+          most, static_cast<P>(problem_.scale.back(bound(state.profit, slack_of(state), open.gain, open.loss))));
+    }
+    return most + problem_.fixed_profit;
+  }
+
+  /// The linear bound of the whole problem.
+  [[nodiscard]] P root_bound() const {
+    return static_cast<P>(problem_.scale.back(bound(start_.profit, slack_of(start_), break_key_, lower(break_key_)))) +
+           problem_.fixed_profit;
+  }
+
+  /// The problem without items whose choice is settled by their bound, and without surrogate.
+  [[nodiscard]] Problem<P> reduced() const {
+    Problem<P> rest{{}, problem_.capacity, problem_.fixed_profit, problem_.fixed, 0, 0, problem_.scale};
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      const Item<P>& item = items_[i];
+      const bool held = i < break_;
+      if (!settled(item, held)) {
+        rest.items.push_back(item);
+      } else if (held) {
+        rest.fixed.push_back(item.index);
+        rest.fixed_profit += item.profit;
+        rest.capacity -= item.weight;
+      }
+    }
+    std::erase_if(rest.items, [&](const Item<P>& item) { return item.weight > rest.capacity; });
+    return rest;
+  }
+
+ private:
+  /// The items of the break solution, but for the flipped ones.
+  struct State {
+    std::int64_t weight;  // minus the capacity: feasible when <= 0
+    P profit;
+    std::uint64_t flips;   // of the current block of 64 steps
+    std::uint32_t parent;  // flips of earlier blocks
+    std::int32_t units;    // of all items
+  };
+  struct Past {
+    std::uint64_t flips;
+    std::uint32_t parent;
+  };
+  /// What a unit of slack may gain, and a unit of overweight costs at least; whether there is an item to take out.
+  struct Slopes {
+    std::int64_t gain;
+    std::int64_t loss;
+    bool left;
+  };
+  static constexpr std::uint32_t root = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::size_t block = 64;  // steps whose flips a state holds itself
+  static constexpr std::int64_t free = std::numeric_limits<std::int64_t>::max();  // key of an item without weight
+
+  [[nodiscard]] std::int64_t surrogate_weight(const Item<P>& item) const {
+    return item.weight + problem_.shift * item.units;
+  }
+
+  /// Keys are profits per weight, times 2^scale, rounded up: as many bits as 64-bit keys and 128-bit bounds hold.
+  void set_keys() {
+    P total = 0;
+    int& scale = problem_.scale.bits;
+    scale = 122;
+    for (const Item<P>& item : items_) {
+      total += item.profit;
+      if (surrogate_weight(item) > 0) {
+        scale = std::min(scale, 60 - bits_of(item.profit) + bits_of(surrogate_weight(item)));
+      }
+    }
+    scale = std::min(scale, 122 - bits_of(total));
+    for (Item<P>& item : items_) {
+      const std::int64_t weight = surrogate_weight(item);
+      item.key = weight > 0 ? static_cast<std::int64_t>((problem_.scale.up(item.profit) + weight - 1) / weight) : free;
+    }
+  }
+
+  /// Not above the profit per weight of an item with this key, or a larger one.
+  [[nodiscard]] static std::int64_t lower(std::int64_t key) { return std::max<std::int64_t>(0, key - 2); }
+
+  [[nodiscard]] std::int64_t slack_of(const State& state) const {
+    return problem_.shift * (problem_.cardinality - state.units) - state.weight;
+  }
+  [[nodiscard]] Int128 bound(const P& profit, std::int64_t slack, std::int64_t gain, std::int64_t loss) const {
+    return problem_.scale.up(profit) + static_cast<Int128>(slack) * (slack >= 0 ? gain : loss);
+  }
+
+  /// Whether no better solution has this item in another state than the break solution.
+  [[nodiscard]] bool settled(const Item<P>& item, bool held) const {
+    const int sign = held ? -1 : 1;
+    const std::int64_t slack = slack_of(start_) - sign * surrogate_weight(item);
+    return bound(start_.profit + sign * item.profit, slack, break_key_, lower(break_key_)) <
+           problem_.scale.above(best_);
+  }
+
+  void skip_settled() {
+    while (right_ < items_.size() && settled(items_[right_], false)) ++right_;
+    while (left_ > 0 && settled(items_[left_ - 1], true)) --left_;
+  }
+
+  [[nodiscard]] Slopes slopes() const {
+    Slopes open{right_ < items_.size() ? items_[right_].key : 0, 0, left_ > 0 && items_[left_ - 1].key != free};
+    if (open.left) open.loss = lower(items_[left_ - 1].key);
+    return open;
+  }
+
+  [[nodiscard]] bool promising(const State& state, const Slopes& open, Int128 least) const {
+    const std::int64_t slack = slack_of(state);
+    return (slack >= 0 || open.left) && bound(state.profit, slack, open.gain, open.loss) >= least;
+  }
+
+  /// The end of the states that may be flipped. Without a surrogate, the items of a solution stay within the capacity,
+  /// so no state above twice it is needed.
+  [[nodiscard]] auto end_of_flips(const Item<P>& item, bool held) const {
+    if (held || problem_.shift != 0) return states_.cend();
+    return std::upper_bound(states_.cbegin(), states_.cend(), problem_.capacity - item.weight,
+                            [](std::int64_t limit, const State& state) { return limit < state.weight; });
+  }
+
+  [[nodiscard]] bool is_better(const State& state) const { return state.weight <= 0 && state.profit > best_; }
+
+  static State flipped(State state, const Item<P>& item, int sign, std::uint64_t bit = 0) {
+    state.weight += sign * item.weight;
+    state.profit += sign * item.profit;
+    state.units += sign * item.units;
+    state.flips |= bit;
+    return state;
+  }
+
+  /// From either side in turn.
+  bool next_is_held() {
+    take_left_ = !take_left_;
+    return right_ == items_.size() || (left_ > 0 && !take_left_);
+  }
+
+  /// Doubles the states: each as it is, and with the item flipped. States that another one dominates, or that no open
+  /// item makes better than the best solution, are dropped.
+  void step(const Item<P>& item, bool held) {
+    skip_settled();
+    const std::uint64_t bit = std::uint64_t{1} << (steps_.size() % block);
+    steps_.push_back(item.index);
+    const int sign = held ? -1 : 1;
+    const Slopes open = slopes();
+    auto old = states_.cbegin();
+    auto changed = states_.cbegin();
+    const auto end = states_.cend();
+    const auto changed_end = end_of_flips(item, held);
+    next_.resize(2 * states_.size());
+    auto out = next_.begin();
+    P last_profit = -1;
+    std::optional<State> better;
+    Int128 least = problem_.scale.above(best_);
+    while (old != end || changed != changed_end) {
+      const State state = changed != changed_end ? flipped(*changed, item, sign, bit) : *old;
+      const bool fresh = changed != changed_end && (old == end || comes_first(state, *old));
+      const State& next = fresh ? state : *old;
+      fresh ? ++changed : ++old;
+      if (next.profit <= last_profit) continue;
+      last_profit = next.profit;
+      if (fresh && is_better(next)) {
+        best_ = next.profit;
+        better = next;
+        least = problem_.scale.above(best_);
+      }
+      if (promising(next, open, least)) *out++ = next;
+    }
+    next_.resize(static_cast<std::size_t>(out - next_.begin()));
+    states_.swap(next_);
+    if (better) keep_best(*better);
+    if (steps_.size() % block == 0) new_block();
+  }
+
+  /// Adds to each state one open item, or takes one out, that makes it feasible. Items from all over: those near the
+  /// break item have nearly its weight where profits follow weights. @returns how many items it tried
+  std::size_t complete_states() {
+    const auto try_item = [&](const Item<P>& item, int sign) {
+      const auto place = std::upper_bound(states_.begin(), states_.end(), -sign * item.weight,
+                                          [](std::int64_t most, const State& state) { return most < state.weight; });
+      if (place == states_.begin() || std::prev(place)->profit + sign * item.profit <= best_) return;
+      keep_best(*std::prev(place));
+      best_ += sign * item.profit;
+      best_flips_.push_back(item.index);
+    };
+    for (std::size_t i = right_; i < items_.size(); ++i) try_item(items_[i], 1);
+    for (std::size_t i = left_; i-- > 0;) try_item(items_[i], -1);
+    return left_ + items_.size() - right_;
+  }
+
+  static bool comes_first(const State& a, const State& b) {
+    if (a.weight != b.weight) return a.weight < b.weight;
+    return a.profit != b.profit ? a.profit > b.profit : a.units < b.units;
+  }
+
+  void keep_best(const State& state) {
+    best_ = state.profit;
+    improved_ = true;
+    best_flips_.clear();
+    std::size_t first = steps_.size() - steps_.size() % block;  // of the state's own flips
+    Past past{state.flips, state.parent};
+    while (true) {
+      for (std::size_t bit = 0; past.flips != 0; ++bit, past.flips >>= 1U) {
+        if ((past.flips & 1U) != 0) best_flips_.push_back(steps_[first + bit]);
+      }
+      if (past.parent == root) return;
+      past = history_[past.parent];
+      first -= block;
+    }
+  }
+
+  void new_block() {
+    for (State& state : states_) {
+      history_.push_back({state.flips, state.parent});
+      state.parent = static_cast<std::uint32_t>(history_.size() - 1);
+      state.flips = 0;
+    }
+  }
+
+  [[nodiscard]] bool memory_is_short() const {
+    const std::size_t next = std::max(next_.capacity(), 2 * states_.size());
+    const std::size_t bytes = (states_.capacity() + next) * sizeof(State) + 2 * history_.capacity() * sizeof(Past);
+    return bytes > limits_.memory_bytes || history_.size() + states_.size() >= root;
+  }
+
+  /// Makes the best solution the incumbent if this search found it.
+  void publish() {
+    if (!std::exchange(improved_, false)) return;
+    incumbent_.profit = best_ + problem_.fixed_profit;
+    incumbent_.chosen = problem_.fixed;
+    std::sort(best_flips_.begin(), best_flips_.end());
+    std::vector<std::uint32_t> held;
+    for (std::size_t i = 0; i < break_; ++i) held.push_back(items_[i].index);
+    std::sort(held.begin(), held.end());
+    std::set_symmetric_difference(held.begin(), held.end(), best_flips_.begin(), best_flips_.end(),
+                                  std::back_inserter(incumbent_.chosen));
+  }
+
+  Problem<P>& problem_;
+  std::vector<Item<P>>& items_;  // best key first
+  Incumbent<P>& incumbent_;
+  const Limits& limits_;
+  P best_;  // incumbent without the fixed part; may be negative
+  bool improved_ = false;
+
+  State start_;            // the break solution
+  std::size_t break_ = 0;  // the items before are in it
+  std::int64_t break_key_ = 0;
+
+  std::size_t left_ = 0;  // the items before, and those from the right one on, are still open
+  std::size_t right_ = 0;
+  bool take_left_ = false;
+  std::vector<std::uint32_t> steps_;  // index of each item that was stepped over
+  std::vector<State> states_;         // by rising weight and profit
+  std::vector<State> next_;
+  std::vector<Past> history_;
+  std::size_t complete_at_ = 500;          // states
+  std::vector<std::uint32_t> best_flips_;  // indices that differ from the break solution
+};
 
 /// Depth first over items in order of their keys with Dantzig's bound: faster than dynamic programming where few items
 /// have many different sums. Keys are those without a shift.
@@ -25,13 +393,13 @@ class DepthFirst {
         items_(problem.items),
         incumbent_(incumbent),
         limits_(limits),
-        best_(incumbent.profit - problem.fixed_profit) {
+        best_(incumbent.profit - problem.fixed_profit),
+        lightest_(items_.size() + 1, std::numeric_limits<std::int64_t>::max()) {
     std::sort(items_.begin(), items_.end(), [](const Item<P>& a, const Item<P>& b) { return a.key > b.key; });
     for (const Item<P>& item : items_) {
       profits_.push_back(profits_.back() + item.profit);
       weights_.push_back(weights_.back() + item.weight);
     }
-    lightest_.assign(items_.size() + 1, std::numeric_limits<std::int64_t>::max());
     for (std::size_t i = items_.size(); i-- > 0;) lightest_[i] = std::min(lightest_[i + 1], items_[i].weight);
   }
 
@@ -76,10 +444,10 @@ class DepthFirst {
   std::vector<Item<P>> items_;
   Incumbent<P>& incumbent_;
   const Limits& limits_;
-  P best_;                        // incumbent without the fixed part
-  std::vector<P> profits_ = {0};  // of the items before
-  std::vector<Int128> weights_ = {0};
+  P best_;                              // incumbent without the fixed part
   std::vector<std::int64_t> lightest_;  // from an item on
+  std::vector<P> profits_ = {0};        // of the items before
+  std::vector<Int128> weights_ = {0};
   std::vector<std::uint32_t> taken_;
   std::uint64_t nodes_left_ = 0;
 };
@@ -92,25 +460,36 @@ struct Relaxed {
 
 template <class P>
 Relaxed relax(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t shift, std::int64_t cardinality) {
-  const auto extra = static_cast<double>(shift);
-  const auto weight = [extra](const Item<P>& item) { return static_cast<double>(item.weight) + extra * item.units; };
-  double room = static_cast<double>(capacity) + extra * static_cast<double>(cardinality);
-  Relaxed sum;
-  const auto add = [&](const Item<P>& item, double part) {
-    sum.value += part * static_cast<double>(item.profit);
-    sum.units += part * item.units;
-    room -= part * weight(item);
+  const auto weight = [extra = static_cast<double>(shift)](const Item<P>& item) {
+    return static_cast<double>(item.weight) + extra * item.units;
   };
-  const auto heavy = std::partition(items.begin(), items.end(), [&](const Item<P>& item) { return weight(item) <= 0; });
-  for (auto item = items.begin(); item != heavy; ++item) add(*item, 1);
-  const Break found = find_break(
-      items.begin(), static_cast<std::size_t>(heavy - items.begin()), items.size(), room,
-      [&](const Item<P>& a, const Item<P>& b) {
-        return static_cast<double>(a.profit) * weight(b) > static_cast<double>(b.profit) * weight(a);
-      },
-      weight);
-  for (auto item = heavy; item != items.begin() + static_cast<std::ptrdiff_t>(found.at); ++item) add(*item, 1);
-  if (found.at < items.size()) add(items[found.at], std::max(0.0, room) / weight(items[found.at]));
+  double room = static_cast<double>(capacity) + static_cast<double>(shift) * static_cast<double>(cardinality);
+  Relaxed sum;
+  const auto take = [&](auto from, auto to, double part) {
+    for (; from != to; ++from) {
+      sum.value += part * static_cast<double>(from->profit);
+      sum.units += part * from->units;
+      room -= part * weight(*from);
+    }
+  };
+  auto first = std::partition(items.begin(), items.end(), [&](const Item<P>& item) { return weight(item) <= 0; });
+  auto last = items.end();
+  take(items.begin(), first, 1);
+  while (last - first > 1) {  // the first item that does not fit lies between them
+    const auto middle = first + (last - first) / 2;
+    std::nth_element(first, middle, last, [&](const Item<P>& a, const Item<P>& b) {
+      return static_cast<double>(a.profit) * weight(b) > static_cast<double>(b.profit) * weight(a);
+    });
+    const double half =
+        std::accumulate(first, middle, 0.0, [&](double w, const Item<P>& item) { return w + weight(item); });
+    if (half > room) {
+      last = middle;
+    } else {
+      take(first, middle, 1);
+      first = middle;
+    }
+  }
+  if (first != last) take(first, last, std::clamp(room / weight(*first), 0.0, 1.0));
   return sum;
 }
 
@@ -125,32 +504,28 @@ std::int64_t units_of(const std::vector<Item<P>>& items) {
 /// `cardinality` units. Any shift gives a valid bound.
 template <class P>
 std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t cardinality, int sign) {
+  const auto relaxed = [&](std::int64_t magnitude) { return relax(items, capacity, sign * magnitude, cardinality); };
   // The relaxation's units fall as the shift grows.
   const auto beyond = [&](std::int64_t magnitude) {
-    const double units = relax(items, capacity, sign * magnitude, cardinality).units;
-    return sign > 0 ? units <= static_cast<double>(cardinality) : units >= static_cast<double>(cardinality);
+    return sign * (relaxed(magnitude).units - static_cast<double>(cardinality)) <= 0;
   };
   if (beyond(0)) return 0;
   std::int64_t heaviest = 0;
   for (const Item<P>& item : items) heaviest = std::max(heaviest, item.weight);
-  const std::int64_t units = units_of(items);
   // The shifts of all items together stay within 59 bits.
-  const std::int64_t largest = std::min(64 * heaviest, (std::int64_t{1} << 59U) / units);
+  const std::int64_t largest = std::min(64 * heaviest, (std::int64_t{1} << 59U) / units_of(items));
   std::int64_t low = 0;
   std::int64_t high = std::min(largest, std::max<std::int64_t>(1, heaviest / 16));
   while (!beyond(high)) {
-    if (high >= largest) return sign * high;
+    if (high == largest) return sign * high;
     low = high;
-    high *= 4;
+    high = std::min(largest, 4 * high);
   }
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
     (beyond(middle) ? high : low) = middle;
   }
-  const auto value = [&](std::int64_t magnitude) {
-    return relax(items, capacity, sign * magnitude, cardinality).value;
-  };
-  return value(low) < value(high) ? sign * low : sign * high;
+  return sign * (relaxed(low).value < relaxed(high).value ? low : high);
 }
 
 /// Counts units where every profit is the weight plus a small multiple of one number, as with a bonus for each run: a
@@ -171,36 +546,27 @@ void count_units(std::vector<Item<P>>& items) {
   for (Item<P>& item : items) item.units = static_cast<std::int32_t>((item.profit - item.weight) / divisor);
 }
 
-/// The two halves of a problem: at most, and at least one more than, as many units as its linear relaxation holds, with
-/// shifts that make their bounds low.
+/// A problem is two: solutions of at most as many units as its linear relaxation holds, and of more, each with a shift
+/// that makes its bound low. @returns those that may hold a better solution than the incumbent; empty if weights are
+/// too large to be shifted. @param bound  becomes the highest of their linear bounds
 template <class P>
-std::vector<Problem<P>> halves_of(Problem<P> problem) {
-  count_units(problem.items);
-  std::vector<Problem<P>> halves(2, problem);
-  const auto held = static_cast<std::int64_t>(relax(halves[0].items, problem.capacity, 0, 0).units + 1e-9);
-  if (held >= units_of(problem.items)) halves.pop_back();
-  for (std::size_t i = 0; i < halves.size(); ++i) {
-    Problem<P>& half = halves[i];
-    half.cardinality = held + static_cast<std::int64_t>(i);
-    half.shift = best_shift(half.items, half.capacity, half.cardinality, i == 0 ? 1 : -1);
-  }
-  return halves;
-}
-
-/// The halves that may hold a better solution than the incumbent; empty if weights are too large to be shifted.
-/// @param bound  becomes the highest of their linear bounds
-template <class P>
-std::optional<std::vector<Problem<P>>> open_halves(const Problem<P>& problem, Incumbent<P>& incumbent,
-                                                   const Limits& limits, P& bound) {
+std::optional<std::vector<Problem<P>>> open_halves(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits,
+                                                   P& bound) {
   constexpr Int128 shiftable = Int128{1} << 50U;
   Int128 total_weight = 0;
   for (const Item<P>& item : problem.items) total_weight += item.weight;
   if (total_weight >= shiftable) return std::nullopt;
+  count_units(problem.items);
+  const auto held = static_cast<std::int64_t>(relax(problem.items, problem.capacity, 0, 0).units + 1e-9);
   std::vector<Problem<P>> halves;
-  for (Problem<P>& half : halves_of(problem)) {
-    const P root = Core<P>(half, incumbent, limits).root_bound();
-    if (root <= incumbent.profit) continue;
-    bound = std::max(bound, root);
+  for (const int sign : {1, -1}) {
+    if (sign < 0 && held >= units_of(problem.items)) break;
+    Problem<P> half = problem;
+    half.cardinality = sign > 0 ? held : held + 1;
+    half.shift = best_shift(half.items, half.capacity, half.cardinality, sign);
+    const P linear = Core<P>(half, incumbent, limits).root_bound();
+    if (linear <= incumbent.profit) continue;
+    bound = std::max(bound, linear);
     halves.push_back(std::move(half));
   }
   return halves;
@@ -211,27 +577,20 @@ template <class P>
 P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
   // States of a dynamic program, or nodes of a tree, before the next method is tried.
   const std::uint64_t first_states = 4 * problem.items.size() + 5000;
-  constexpr std::size_t small_core = 64;
-  constexpr std::uint64_t small_core_nodes = 20'000;
+
   constexpr std::uint64_t second_states = 300'000;
-  constexpr std::size_t medium_core = 1000;
-  constexpr std::uint64_t medium_core_nodes = 2'000'000;
-  constexpr auto no_limit = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::size_t small_core = 1000;
+  constexpr std::uint64_t nodes = 2'000'000;
   Core<P> plain(problem, incumbent, limits);
-  Progress progress = plain.run(first_states);
+  const Progress progress = plain.run(first_states);
   if (progress == Progress::solved) return incumbent.profit;
   const P plain_bound = plain.upper_bound();
   if (progress == Progress::stopped) return plain_bound;
 
   // Dynamic programming alone is heading for many states.
   const Problem<P> rest = plain.reduced();
-  const auto solved_depth_first = [&](std::size_t max_items, std::uint64_t max_nodes) {
-    return rest.items.size() <= max_items && DepthFirst<P>(rest, incumbent, limits).run(max_nodes);
-  };
-  if (solved_depth_first(small_core, small_core_nodes)) return incumbent.profit;
   P bound = incumbent.profit;
   std::optional<std::vector<Problem<P>>> halves = open_halves(rest, incumbent, limits, bound);
-  if (halves && halves->empty()) return incumbent.profit;
   const P gap = plain_bound - incumbent.profit;
   std::list<Core<P>> searches;
   std::vector<Core<P>*> open;
@@ -241,10 +600,12 @@ P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
     for (Problem<P>& half : *halves) open.push_back(&searches.emplace_back(half, incumbent, limits));
   }
   std::erase_if(open, [](Core<P>* search) { return search->run(second_states) == Progress::solved; });
-  if (open.empty() || solved_depth_first(medium_core, medium_core_nodes)) return incumbent.profit;
+  if (open.empty()) return incumbent.profit;
+  if (rest.items.size() <= small_core && DepthFirst<P>(rest, incumbent, limits).run(nodes)) return incumbent.profit;
   bound = incumbent.profit;
   for (Core<P>* search : open) {
-    if (search->run(no_limit) != Progress::solved) bound = std::max(bound, search->upper_bound());
+    const bool solved = search->run(std::numeric_limits<std::uint64_t>::max()) == Progress::solved;
+    if (!solved) bound = std::max(bound, search->upper_bound());
   }
   return std::min(std::max(bound, incumbent.profit), plain_bound);
 }
@@ -254,26 +615,16 @@ Chosen solve_in(std::span<const Candidate> candidates, std::int64_t budget, std:
                 const Limits& limits) {
   Problem<P> problem;
   problem.capacity = budget / divisor;
-  Int128 total_weight = 0;
   problem.items.reserve(candidates.size());
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
     if (candidate.profit <= 0 || candidate.cost > budget) continue;
     problem.items.push_back(
         {static_cast<P>(candidate.profit), candidate.cost / divisor, 0, static_cast<std::uint32_t>(i)});
-    total_weight += problem.items.back().weight;
   }
   Incumbent<P> incumbent;
   Chosen chosen;
-  if (total_weight <= problem.capacity) {
-    for (const Item<P>& item : problem.items) {
-      incumbent.profit += item.profit;
-      incumbent.chosen.push_back(item.index);
-    }
-    chosen.bound = incumbent.profit;
-  } else {
-    chosen.bound = solve(std::move(problem), incumbent, limits);
-  }
+  chosen.bound = solve(std::move(problem), incumbent, limits);
   chosen.profit = incumbent.profit;
   for (const std::uint32_t index : incumbent.chosen) chosen.jobs.push_back(candidates[index].job);
   return chosen;
@@ -294,14 +645,21 @@ Int128 share_of(const Candidate& candidate, std::int64_t room) {
 
 Chosen solve_knapsack(std::span<const Candidate> candidates, std::int64_t budget, const Limits& limits) {
   std::int64_t divisor = 0;
-  Int128 total = 0;
+  Int128 profit = 0;
+  Int128 cost = 0;
+  Chosen all;
   for (const Candidate& candidate : candidates) {
     if (candidate.profit <= 0 || candidate.cost > budget) continue;
     if (divisor != 1) divisor = std::gcd(divisor, candidate.cost);
-    total += candidate.profit;
+    profit += candidate.profit;
+    cost += candidate.cost;
+    if (cost <= budget) all.jobs.push_back(candidate.job);
   }
-  if (total == 0) return {};
-  if (bits_of(total) <= 61) return solve_in<std::int64_t>(candidates, budget, divisor, limits);
+  if (cost <= budget) {
+    all.profit = all.bound = profit;
+    return all;
+  }
+  if (bits_of(profit) <= 61) return solve_in<std::int64_t>(candidates, budget, divisor, limits);
   return solve_in<Int128>(candidates, budget, divisor, limits);
 }
 

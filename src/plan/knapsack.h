@@ -36,7 +36,6 @@ class ValueUnit {
   [[nodiscard]] double at_least(Int128 profit) const;
 
  private:
-  [[nodiscard]] double value(Int128 profit, bool upwards) const;
   [[nodiscard]] int dropped_bits() const;
 
   int lowest_ = std::numeric_limits<int>::max();   // exponent of the last bit of any value

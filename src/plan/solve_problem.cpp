@@ -43,28 +43,24 @@ AssignmentProblem to_assignment_problem(std::span<const PlanCandidate> candidate
   return problem;
 }
 
-/// The jobs outside a plan on the device where they rank highest, by falling value per cost, or by value where a plan
-/// is one run.
-struct Left {
-  std::size_t job;
-  std::size_t device;
-  double rank;
-};
-std::vector<Left> left_out(const AssignmentProblem& problem, const Assignment& plan, PlanObjective objective) {
-  std::vector<Left> left;
+/// The jobs outside a plan that may enter it, by falling value per cost on the best device, or by value where a plan is
+/// one run.
+std::vector<std::size_t> jobs_outside(const AssignmentProblem& problem, const Assignment& plan,
+                                      PlanObjective objective) {
+  std::vector<std::pair<double, std::size_t>> ranked;
   for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
-    if (plan.device[j]) continue;
-    std::optional<Left> option;
-    for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
+    double rank = 0;
+    for (std::size_t d = 0; d < problem.budgets.size() && !plan.device[j]; ++d) {
       const auto& item = problem.jobs[j][d];
-      if (!item || item->cost > problem.budgets[d] || !(item->value > 0)) continue;
-      const double per = objective == PlanObjective::best ? 1 : static_cast<double>(item->cost);
-      if (!option || item->value / per > option->rank) option = Left{j, d, item->value / per};
+      if (!item || item->cost > problem.budgets[d]) continue;
+      rank = std::max(rank, item->value / (objective == PlanObjective::best ? 1 : static_cast<double>(item->cost)));
     }
-    if (option) left.push_back(*option);
+    if (rank > 0) ranked.emplace_back(rank, j);
   }
-  std::stable_sort(left.begin(), left.end(), [](const Left& a, const Left& b) { return a.rank > b.rank; });
-  return left;
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::size_t> jobs;
+  for (const auto& [rank, job] : ranked) jobs.push_back(job);
+  return jobs;
 }
 
 /// What a job takes where it takes the longest, summed.
@@ -172,16 +168,16 @@ class ProblemSolver {
   }
 
   /// The run of the highest value; the cheapest of several.
-  [[nodiscard]] Assignment best_run(std::span<const std::int64_t> budgets) const {
+  [[nodiscard]] Assignment best_run(const AssignmentProblem& problem) const {
     Assignment best;
-    best.device.resize(problem_.jobs.size());
+    best.device.resize(problem.jobs.size());
     best.status = PlanStatus::optimal;
     std::optional<std::pair<std::size_t, std::size_t>> place;
     std::int64_t cost = 0;
-    for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
-      for (std::size_t d = 0; d < budgets.size(); ++d) {
-        const auto& item = problem_.jobs[j][d];
-        if (!item || !(item->value > 0) || !fits(j, d, budgets[d])) continue;
+    for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
+      for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
+        const auto& item = problem.jobs[j][d];
+        if (!item || !(item->value > 0) || !fits(j, d, problem.budgets[d])) continue;
         if (place && (item->value < best.value || (item->value == best.value && item->cost >= cost))) continue;
         place = {j, d};
         best.value = item->value;
@@ -193,63 +189,41 @@ class ProblemSolver {
     return best;
   }
 
-  /// The best assignment by the objective and the confidence of the request. `problem` may have other budgets, and for
-  /// a sum or a cover other values.
+  /// The best assignment by the objective and the confidence of the request.
+  /// @param problem  the request's, or with other budgets, with groups or without some jobs
   [[nodiscard]] Assignment assigned(const AssignmentProblem& problem, const PlanLimits& limits,
                                     const PlanEffort& effort) const {
-    if (request_.objective == PlanObjective::best) return best_run(problem.budgets);
+    if (request_.objective == PlanObjective::best) return best_run(problem);
     if (!safely_) return assign(problem, limits, effort);
-    const bool one_knapsack = problem.budgets.size() == 1 && !has_groups(problem.group);
-    return assign_chance(problem, chance_times_, limits, one_knapsack ? effort.nodes : brief.nodes);
+    return assign_chance(problem, chance_times_, limits, problem.budgets.size() == 1 ? effort.nodes : brief.nodes);
   }
 
-  /// The value of the best plan that holds this job on this device; empty if none was found.
-  [[nodiscard]] std::optional<double> value_with(std::size_t job, std::size_t device) const {
+  /// The best plan that holds this job, as far as a short search finds it.
+  [[nodiscard]] Assignment plan_with(std::size_t job) const {
     AssignmentProblem problem = problem_;
-    PlanItem& item = *problem.jobs[job][device];
-    if (request_.objective == PlanObjective::best) {
-      return fits(job, device, problem.budgets[device]) ? std::optional(item.value) : std::nullopt;
+    for (std::size_t j = 0; j < problem.jobs.size() && request_.objective == PlanObjective::best; ++j) {
+      if (j != job) problem.jobs[j].assign(problem.budgets.size(), std::nullopt);
     }
-    if (safely_) {
-      // An uncertain time does not leave a certain rest of the budget, so the run gets a value that outweighs all
-      // others; on every device if it is the same run there, so that devices stay alike.
-      const bool alike = chance_times_.size() == 1;
-      double all = 0;
-      for (const PlanJob& other : problem_.jobs) all += other[device]->value;
-      for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
-        if (alike || d == device) problem.jobs[job][d]->value += all;
-      }
-      const Assignment with = assigned(problem, limits_.remaining(), brief);
-      if (!with.device[job] || !(alike || with.device[job] == device)) return std::nullopt;
-      double value = 0;
-      for (std::size_t j = 0; j < problem_.jobs.size(); ++j) {
-        if (const auto place = with.device[j]) value += problem_.jobs[j][*place]->value;
-      }
-      return value;
-    }
-    const PlanItem taken = item;
-    problem.budgets[device] -= taken.cost;
-    problem.jobs[job].assign(problem.budgets.size(), std::nullopt);
     if (const auto covered = problem.group[job]) {
       std::replace(problem.group.begin(), problem.group.end(), JobGroups::value_type(covered), JobGroups::value_type());
     }
-    const Assignment rest = assign(problem, limits_.remaining(), brief);
-    return rest.found() ? std::optional(taken.value + rest.value) : std::nullopt;
+    problem.group[job] = problem.jobs.size();  // a group of its own
+    return assigned(problem, limits_.remaining(), brief);
   }
 
   /// The five candidates outside an optimal plan whose inclusion costs it the least value. Empty if the time is up.
   [[nodiscard]] std::vector<PlannedRun> missed_runs(const Assignment& best) const {
     constexpr std::size_t max_shown = 5;
     constexpr std::size_t max_solved = 40;
-    std::vector<Left> left = left_out(problem_, best, request_.objective);
-    if (left.size() > max_solved) left.resize(max_solved);
+    std::vector<std::size_t> outside = jobs_outside(problem_, best, request_.objective);
+    if (outside.size() > max_solved) outside.resize(max_solved);
     std::vector<PlannedRun> missed;
-    for (const Left& run : left) {
-      const auto with = value_with(run.job, run.device);
+    for (const std::size_t job : outside) {
+      const Assignment with = plan_with(job);
       if (limits_.expired()) return {};
-      if (!with) continue;
-      missed.push_back(*candidates_[run.job][run.device]);
-      missed.back().loss = std::max(0.0, best.value - *with);
+      if (!with.device[job]) continue;
+      missed.push_back(*candidates_[job][*with.device[job]]);
+      missed.back().loss = std::max(0.0, best.value - with.value);
     }
     std::stable_sort(missed.begin(), missed.end(),
                      [](const PlannedRun& a, const PlannedRun& b) { return a.loss < b.loss; });

@@ -46,24 +46,17 @@ Int128 ValueUnit::whole(double value) const {
   return std::max<std::int64_t>(1, shift > -64 ? binary.mantissa / divisor_ >> -shift : 0);
 }
 
-double ValueUnit::value(Int128 profit, bool upwards) const {
-  if (count_ == 0) return 0;
-  profit *= divisor_;
-  const int dropped = std::max(0, bits_of(profit) - 64);
-  auto leading = static_cast<std::uint64_t>(profit >> dropped);
-  // A last bit that stands for the dropped ones keeps the rounding right.
-  if (static_cast<Int128>(leading) << dropped != profit) leading |= 1U;
-  auto rounded = static_cast<double>(leading);
-  if (upwards && static_cast<Int128>(rounded) < static_cast<Int128>(leading)) {
-    rounded = std::nextafter(rounded, std::numeric_limits<double>::infinity());
-  }
-  return std::ldexp(rounded, lowest_ + dropped_bits() + dropped);
+double ValueUnit::nearest(Int128 profit) const {
+  return count_ == 0 ? 0 : std::ldexp(static_cast<double>(profit * divisor_), lowest_ + dropped_bits());
 }
 
-double ValueUnit::nearest(Int128 profit) const { return value(profit, false); }
-
 double ValueUnit::at_least(Int128 profit) const {
-  return value(exact() ? profit : profit + static_cast<Int128>(count_), true);  // each value lost less than a unit
+  if (count_ == 0) return 0;
+  if (!exact()) profit += static_cast<Int128>(count_);  // each value lost less than a unit
+  profit *= divisor_;
+  auto rounded = static_cast<double>(profit);
+  if (static_cast<Int128>(rounded) < profit) rounded = std::nextafter(rounded, std::numeric_limits<double>::infinity());
+  return std::ldexp(rounded, lowest_ + dropped_bits());
 }
 
 }  // namespace perfpred
