@@ -140,7 +140,7 @@ void print_json(const RunPlan& plan, const PlanRequest& request, const Output& o
     row.erase("start_sec");
     document["pareto"].push_back(row);
   }
-  std::printf("%s\n", document.dump(2).c_str());
+  std::printf("%s\n", dumped(document, 2).c_str());
 }
 
 void print_text(const RunPlan& plan, const PlanRequest& request, const Output& output) {

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "runs/run_log.h"
+#include "text/json.h"
 #include "tools/plot.h"
 
 int main(int argc, char** argv) {
@@ -37,7 +38,7 @@ int main(int argc, char** argv) {
     const std::vector<std::string>& files = plotter.files();
     for (const std::string& reason : plotter.left_out()) fmt::print(stderr, "perfpred-plot: warning: {}\n", reason);
     if (json) {
-      fmt::print("{}\n", nlohmann::json{{"files", files}}.dump());
+      fmt::print("{}\n", dumped(nlohmann::json{{"files", files}}));
     } else {
       for (const std::string& file : files) fmt::print("{}\n", file);
     }
