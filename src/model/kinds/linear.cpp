@@ -53,12 +53,15 @@ std::unique_ptr<RegressorModel> fit_linear(const TrainingTable& table) {
   const Eigen::VectorXd coefficients = qr.solve(times);
   model->intercept = coefficients[0];
   model->slope = coefficients.tail(features.cols());
-  // Leave-one-out residuals in closed form: r / (1 - leverage).
+  // Leave-one-out residuals in closed form: r / (1 - leverage). The leverages are the diagonal of Q Q', where the
+  // columns of Q are an orthonormal basis of the design's: n x rank, where the n x n matrix itself would not fit in
+  // memory.
   const Eigen::VectorXd residuals = times - design * coefficients;
-  const Eigen::MatrixXd hat = design * qr.pseudoInverse();
+  const Eigen::MatrixXd basis = qr.householderQ() * Eigen::MatrixXd::Identity(n, qr.rank());
+  const Eigen::VectorXd leverage = basis.rowwise().squaredNorm();
   std::vector<double> held_out;
   for (Eigen::Index i = 0; i < n; ++i) {
-    if (hat(i, i) < 1 - 1e-9) held_out.push_back(residuals[i] / (1 - hat(i, i)));
+    if (leverage[i] < 1 - 1e-9) held_out.push_back(residuals[i] / (1 - leverage[i]));
   }
   model->half_width = conformal_half_width(std::move(held_out));
   return model;
@@ -67,8 +70,8 @@ std::unique_ptr<RegressorModel> fit_linear(const TrainingTable& table) {
 std::unique_ptr<RegressorModel> load_linear(const nlohmann::json& json, DeviceKind) {
   auto model = std::make_unique<LinearModel>();
   model->standardize = Standardizer(json);
-  model->slope = json_vector(json, "slope", Features::RowsAtCompileTime);
-  model->intercept = json_number(json, "intercept");
+  model->slope = json_logs(json, "slope", Features::RowsAtCompileTime);
+  model->intercept = json_log(json, "intercept");
   model->half_width = json_non_negative(json, "half_width");
   return model;
 }
