@@ -87,7 +87,7 @@ std::unique_ptr<RegressorModel> fit_boosting(const TrainingTable& table) {
 
 std::unique_ptr<RegressorModel> load_trees(const nlohmann::json& json, DeviceKind) {
   auto model = std::make_unique<TreesModel>();
-  model->trees.base = json_number(json, "base");
+  model->trees.base = json_log(json, "base");
   model->half_width = json_non_negative(json, "half_width");
   const std::vector<std::int32_t> features = json_integers(json, "features"), next = json_integers(json, "next");
   const auto count = static_cast<std::int32_t>(features.size());
