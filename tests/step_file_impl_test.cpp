@@ -54,7 +54,7 @@ TEST(StepFile, CountsAsTracedOperatorsAreCounted) {
 TEST(StepFile, NamesCannotCommandATerminal) {
   const TemporaryFolder folder;
   json step = linear_step();
-  step["layers"][0] = "linear\u001b[2J";
+  step["layers"][step["ops"][0]["layer"].get<std::size_t>()] = "linear\u001b[2J";
   step["ops"][4]["name"] = "mylib::\u0007bell";
   const OpGraph graph = StepFile(folder.write("step.json", step.dump())).graph(batch);
   EXPECT_EQ(graph.layer_name(graph.ops()[0]), "linear?[2J");

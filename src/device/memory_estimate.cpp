@@ -265,6 +265,7 @@ MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job)
 
 std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step,
                                           const TrainingJob& job, const Device& device, double margin) {
+  if (!step) throw InputError("largest_batch: the function is empty");
   const double limit = usable_bytes(device, margin);
   const auto fits = [&](std::int64_t batch) {
     return static_cast<double>(estimate_memory(execute(step(batch), device.kind), job).peak_bytes) <= limit;

@@ -73,11 +73,15 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
   if (!std::isfinite(job.total_sec.p95)) throw InputError(fmt::format("epochs {} are too many", terms.epochs));
   if (terms.price_per_hour) job.price = scaled(job.total_sec, *terms.price_per_hour / 3600);
+  if (job.price && !std::isfinite(job.price->p95))
+    throw InputError(fmt::format("price_per_hour {} is too large", *terms.price_per_hour));
   if (terms.budget_sec) {
     const auto within = [&](double epoch_sec) {
       return std::max(0.0, std::floor((*terms.budget_sec - terms.startup_sec) / epoch_sec));
     };
     job.epochs_in_budget = Quantiles{within(epoch.p95), within(epoch.p50), within(epoch.p05)};
+    if (!std::isfinite(job.epochs_in_budget->p95))
+      throw InputError(fmt::format("budget_sec {} is too large", *terms.budget_sec));
   }
   return job;
 }
