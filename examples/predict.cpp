@@ -16,6 +16,7 @@
 #include "device_file.h"
 #include "graphs_option.h"
 #include "text/json.h"
+#include "text/parse.h"
 #include "tools/job_answer.h"
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
@@ -54,6 +55,11 @@ nlohmann::json to_json(const JobAnswer& answer) {
   return json;
 }
 
+/// Of a row without an answer.
+nlohmann::json to_json(const AskedRow& row) {
+  return {{"key", row.workload ? nlohmann::json(row.workload->key()) : nlohmann::json()}, {"error", row.error}};
+}
+
 void print(const JobAnswer& answer) {
   const Forecast& job = answer.job;
   fmt::print("{}\n", answer.key);
@@ -84,15 +90,24 @@ void print(const JobAnswer& answer) {
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
 }
 
-void print_table(const std::vector<Workload>& workloads, const std::vector<JobAnswer>& answers,
+void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optional<JobAnswer>>& answers,
                  const std::string& field) {
-  const bool budget = answers.front().job.epochs_in_budget.has_value();
-  fmt::print("{:>14} {:>12} {:>25} {:>12} {:>10} {}{}\n", field, answers.front().knows_epoch ? "epoch s" : "step s",
+  std::vector<Workload> workloads;
+  for (const AskedRow& row : rows) {
+    if (row.workload) workloads.push_back(*row.workload);
+  }
+  const JobAnswer& first = **std::find_if(answers.begin(), answers.end(), [](const auto& one) { return one; });
+  const bool budget = first.job.epochs_in_budget.has_value();
+  fmt::print("{:>14} {:>12} {:>25} {:>12} {:>10} {}{}\n", field, first.knows_epoch ? "epoch s" : "step s",
              "90 % interval", throughput_unit(workloads), "memory MB", budget ? "  epochs " : "", " outside");
-  for (const JobAnswer& answer : answers) {
-    const Forecast& job = answer.job;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!answers[i]) {
+      fmt::print("{:>14} {}\n", printable(rows[i].text(field)), rows[i].error);
+      continue;
+    }
+    const Forecast& job = answers[i]->job;
     const Quantiles& sec = job.prediction.time_sec;
-    fmt::print("{:>14} {:>12.4g} {:>25} {:>12.4g} {:>10} {} {}{}\n", field_text(answer.workload, field), sec.p50,
+    fmt::print("{:>14} {:>12.4g} {:>25} {:>12.4g} {:>10} {} {}{}\n", rows[i].text(field), sec.p50,
                fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
                job.memory_bytes ? fmt::format("{:.1f}", static_cast<double>(*job.memory_bytes) / 1e6) : "",
                budget ? fmt::format("{:>8.0f}", job.epochs_in_budget->p50) : "", to_string(job.prediction.reason),
@@ -103,16 +118,16 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<JobAn
 /// The answer to one request, an object of workload fields. @throws InputError
 std::string answer_line(TimeRegressor& model, const ModelRequests& requests, const JobTerms& terms,
                         const std::string& line) {
-  const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
+  const nlohmann::json request = parse_json<nlohmann::json>(line);
   if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
   std::vector<SweptField> fields;
   for (const auto& [name, value] : request.items()) {
-    fields.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
+    fields.push_back({name, {value.is_string() ? value.get<std::string>() : dumped(value)}});
   }
   const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
   const Workload workload = requests.of_fields(fields);
   cli::give_rates(model, workload);
-  return to_json(answer_job(model, workload, terms, images_given)).dump();
+  return dumped(to_json(answer_job(model, workload, terms, images_given)));
 }
 
 /// One request a line; one answer a line, an object with `error` for a bad request. A line that was answered before
@@ -131,7 +146,7 @@ void answer_lines(TimeRegressor& model, const ModelRequests& requests, const Job
       }
       fmt::print("{}\n", answer->second);
     } catch (const InputError& error) {
-      fmt::print("{}\n", nlohmann::json{{"error", error.what()}}.dump());
+      fmt::print("{}\n", dumped(nlohmann::json{{"error", error.what()}}));
     }
     std::fflush(stdout);
   }
@@ -200,42 +215,40 @@ struct Options {
   }
 };
 
+void say_unanswered(const std::vector<AskedRow>& rows) {
+  if (const std::string text = unanswered_text(rows); !text.empty()) fmt::print(stderr, "perfpred-predict: {}\n", text);
+}
+
 void answer_table(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
-  std::vector<Prediction> predictions;
-  const std::vector<Workload> workloads = requests.of_table(given.configs, [&](const Workload& workload) {
-    cli::give_rates(model, workload);
-    predictions.push_back(model.predict(workload));
-  });
-  write_predictions(given.out.empty() ? "/dev/stdout" : given.out, workloads, predictions);
+  std::vector<AskedRow> rows = requests.of_table(given.configs);
+  const auto predictions =
+      predict_rows(model, rows, [&](const Workload& workload) { cli::give_rates(model, workload); });
+  write_predictions(given.out.empty() ? "/dev/stdout" : given.out, rows, predictions);
+  say_unanswered(rows);
 }
 
 void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
   const bool images_given =
       !given.configs.empty() || given.swept() == "train_images" || is_given(requests.given(), "train_images");
-  std::vector<Prediction> predictions;
-  std::vector<JobAnswer> answers;
-  const auto answer = [&](const Workload& workload) {
-    cli::give_rates(model, workload);
-    answers.push_back(answer_job(model, workload, given.terms, images_given));
-    if (!answers.back().knows_epoch) given.check_knows_epoch();
-    predictions.push_back(answers.back().job.prediction);
-  };
-  std::vector<Workload> workloads;
-  if (given.configs.empty()) {
-    workloads = requests.of_options(given.sweep);
-    std::for_each(workloads.begin(), workloads.end(), answer);
-  } else {
-    workloads = requests.of_table(given.configs, answer);
+  std::vector<AskedRow> rows =
+      given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
+  const auto answers = answer_rows(model, rows, given.terms, images_given,
+                                   [&](const Workload& workload) { cli::give_rates(model, workload); });
+  std::vector<std::optional<Prediction>> predictions;
+  for (const auto& answer : answers) {
+    if (answer && !answer->knows_epoch) given.check_knows_epoch();
+    predictions.push_back(answer ? std::optional(answer->job.prediction) : std::nullopt);
   }
-  if (!given.out.empty()) write_predictions(given.out, workloads, predictions);
+  if (!given.out.empty()) write_predictions(given.out, rows, predictions);
+  say_unanswered(rows);
   if (given.json) {
     nlohmann::json list = nlohmann::json::array();
-    for (const JobAnswer& one : answers) list.push_back(to_json(one));
-    fmt::print("{}\n", (given.configs.empty() && given.sweep.empty() ? list.front() : list).dump(2));
+    for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(answers[i] ? to_json(*answers[i]) : to_json(rows[i]));
+    fmt::print("{}\n", dumped(given.configs.empty() && given.sweep.empty() ? list.front() : list, 2));
   } else if (!given.sweep.empty()) {
-    print_table(workloads, answers, given.swept());
+    print_table(rows, answers, given.swept());
   } else {
-    print(answers.front());
+    print(*answers.front());
   }
 }
 

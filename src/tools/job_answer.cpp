@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/job_answer.h"
 
+#include <perfpred/error.h>
 #include <perfpred/throughput_deriver.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "step/epoch_steps.h"
 #include "workload/workload_columns.h"
@@ -18,7 +23,44 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
   return key;
 }
 
+/// What `answer` gives for each workload.
+template <class Answer>
+auto answered(std::span<AskedRow> rows, const std::function<void(const Workload&)>& prepare, const Answer& answer) {
+  std::vector<std::optional<decltype(answer(*rows.front().workload))>> answers(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].workload) continue;
+    try {
+      prepare(*rows[i].workload);
+      answers[i] = answer(*rows[i].workload);
+    } catch (const InputError& error) {
+      rows[i].error = rows[i].place + error.what();
+    }
+  }
+  check_some(rows);
+  return answers;
+}
+
 }  // namespace
+
+std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
+                                                  const JobTerms& terms, bool images_given,
+                                                  const std::function<void(const Workload&)>& prepare) {
+  return answered(rows, prepare,
+                  [&](const Workload& workload) { return answer_job(model, workload, terms, images_given); });
+}
+
+std::vector<std::optional<Prediction>> predict_rows(const TimeRegressor& model, std::span<AskedRow> rows,
+                                                    const std::function<void(const Workload&)>& prepare) {
+  return answered(rows, prepare, [&](const Workload& workload) { return model.predict(workload); });
+}
+
+std::string unanswered_text(std::span<const AskedRow> rows) {
+  const auto has_error = [](const AskedRow& row) { return !row.error.empty(); };
+  const auto first = std::find_if(rows.begin(), rows.end(), has_error);
+  if (first == rows.end()) return {};
+  return fmt::format("{} of {} rows have no answer; the first: {}", std::count_if(first, rows.end(), has_error),
+                     rows.size(), first->error);
+}
 
 std::vector<std::string> unknown_fields(const Workload& workload, bool images_given) {
   if (!is_captured_step(workload.network)) return {};

@@ -3,8 +3,13 @@
 #include <perfpred/forecast.h>
 #include <perfpred/workload.h>
 
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "tools/workload_sweep.h"
 
 namespace perfpred {
 
@@ -25,5 +30,20 @@ struct JobAnswer {
 /// @throws InputError as forecast()
 [[nodiscard]] JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
                                    bool images_given);
+
+/// answer_job() of each row that has a workload; nothing for the others and for those that it refuses, whose error says
+/// why.
+/// @param prepare  called before each answer; an InputError of it is the row's, too
+/// @throws InputError, the first error, if no row has an answer
+[[nodiscard]] std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
+                                                                const JobTerms& terms, bool images_given,
+                                                                const std::function<void(const Workload&)>& prepare);
+
+/// The same with the predictions alone, which need no graph where runs answer.
+[[nodiscard]] std::vector<std::optional<Prediction>> predict_rows(const TimeRegressor& model, std::span<AskedRow> rows,
+                                                                  const std::function<void(const Workload&)>& prepare);
+
+/// `2 of 10 rows have no answer; the first: configs.csv:3: ...`; empty if all have one.
+[[nodiscard]] std::string unanswered_text(std::span<const AskedRow> rows);
 
 }  // namespace perfpred

@@ -68,17 +68,15 @@ ModelRequests::ModelRequests(const TimeRegressor& model, std::vector<SweptField>
   }
 }
 
-std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const {
+std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const {
   std::vector<SweptField> fields = given_;
   if (!sweep.empty()) {
-    std::vector<SweptField> swept = {parse_sweep(sweep)};
-    name_devices(swept);
-    if (is_given(given_, swept.front().name)) {
-      throw InputError(fmt::format("{} is swept and given as an option, too", swept.front().name));
+    fields.push_back(parse_sweep(sweep));
+    if (is_given(given_, fields.back().name)) {
+      throw InputError(fmt::format("{} is swept and given as an option, too", fields.back().name));
     }
-    fields.push_back(std::move(swept.front()));
   }
-  std::vector<Workload> workloads = sweep_workloads(bases_, fields);
+  std::vector<AskedRow> rows = sweep_rows(bases_, fields, [this](const std::string& name) { return device(name); });
   if (devices_.empty()) {
     require(fields, "network");
     require(fields, "device");
@@ -90,13 +88,12 @@ std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const 
       require(fields, "base_filters");
     }
   }
-  return workloads;
+  check_some(rows);
+  return rows;
 }
 
-std::vector<Workload> ModelRequests::of_table(const std::string& path,
-                                              const std::function<void(const Workload&)>& use) const {
-  return read_configurations(
-      path, unsized_, given_, [this](const std::string& name) { return device(name); }, use);
+std::vector<AskedRow> ModelRequests::of_table(const std::string& path) const {
+  return configuration_rows(path, unsized_, given_, [this](const std::string& name) { return device(name); });
 }
 
 Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {
