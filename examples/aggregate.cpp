@@ -51,7 +51,7 @@ void print_json(const Aggregator& aggregator, const std::vector<AggregateRow>& r
                        {"timestamp_utc", run.timestamp_utc},
                        {"avg_time_sec", or_null(run.avg_time_sec)},
                        {"reason", run.reason}};
-    fmt::print("{}{}", separator, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}{}", separator, dumped(json));
     separator = ",";
   });
   fmt::print("],\"flagged\":[");
@@ -59,7 +59,7 @@ void print_json(const Aggregator& aggregator, const std::vector<AggregateRow>& r
   for (const AggregateRow& row : rows) {
     if (!row.flags.any()) continue;
     const Json json = {{"key", row.workload.key()}, {"flags", row.flags.text()}};
-    fmt::print("{}{}", separator, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}{}", separator, dumped(json));
     separator = ",";
   }
   fmt::print("]}}\n");

@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "measuring.h"
 #include "optime/layers/layer_sampler.h"
+#include "text/json.h"
 #include "torch/layers/layer_bench.h"
 
 namespace {
@@ -90,10 +91,10 @@ struct Request {
 
 void print_json(const LayerBenchResult& result) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const LayerRow& row : result.rows) rows.push_back(nlohmann::ordered_json::parse(layer_row_json(row)));
+  for (const LayerRow& row : result.rows) rows.push_back(parse_json<nlohmann::ordered_json>(layer_row_json(row)));
   const nlohmann::ordered_json document = {
       {"done", result.done}, {"skipped", result.found}, {"oom", result.oom}, {"failed", result.failed}, {"rows", rows}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", dumped(document, 2));
 }
 
 }  // namespace

@@ -115,15 +115,13 @@ class Program : public CLI::App {
   }
 
   /// Refuses what CLI11 accepts: an empty value (read as 0), NaN (inside every range), a number that is too large (read
-  /// as the largest one), and a leading 0 (read as octal).
+  /// as the largest one), a leading 0 (read as octal), and other digits than decimal ones (0x10).
   void check_numbers() const {
     for (const CLI::Option* option : get_options()) {
       const std::string type = option->get_type_name();
       const bool is_signed = type.rfind("INT", 0) == 0;
       if (type.rfind("FLOAT", 0) == 0) {
-        check(*option, "a finite number", [](const std::string& value) {
-          return !value.empty() && std::isfinite(std::strtod(value.c_str(), nullptr));
-        });
+        check(*option, "a finite number", is_finite);
       } else if (is_signed || type.rfind("UINT", 0) == 0) {
         check(*option, "a whole number in range", is_signed ? is_decimal<std::int64_t> : is_decimal<std::uint64_t>);
       }
@@ -189,6 +187,14 @@ class Program : public CLI::App {
     for (const std::string& value : option.results()) {
       if (!is_good(value)) throw InputError(option.get_name() + " \"" + value + "\" is not " + wanted);
     }
+  }
+
+  static bool is_finite(const std::string& value) {
+    double number = 0;
+    const char* begin = value.data() + (value.starts_with('+') ? 1 : 0);
+    const char* end = value.data() + value.size();
+    const auto [read_to, error] = std::from_chars(begin, end, number);
+    return error == std::errc() && read_to == end && std::isfinite(number);
   }
 
   template <class Integer>

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
                         {"low", or_null(row.low)},
                         {"high", or_null(row.high)}});
       }
-      fmt::print("{}\n", ordered_json{{"rows", list}}.dump(2));
+      fmt::print("{}\n", dumped(ordered_json{{"rows", list}}, 2));
       return;
     }
     fmt::print("{}", comparison_text(rows));

@@ -11,6 +11,8 @@
 #include "catalogue/device_table.h"
 #include "cli.h"
 #include "device_file.h"
+#include "text/json.h"
+#include "text/parse.h"
 
 namespace {
 
@@ -25,7 +27,8 @@ nlohmann::ordered_json to_json(const perfpred::Device& device) {
     } else if (std::find(texts.begin(), texts.end(), column) != texts.end()) {
       row[column] = fields[i];
     } else {
-      row[column] = fields[i].empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json::parse(fields[i]);
+      row[column] =
+          fields[i].empty() ? nlohmann::ordered_json(nullptr) : perfpred::parse_json<nlohmann::ordered_json>(fields[i]);
     }
   }
   return row;
@@ -34,7 +37,8 @@ nlohmann::ordered_json to_json(const perfpred::Device& device) {
 void print(const perfpred::Device& device) {
   const auto fields = perfpred::device_fields(device);
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    fmt::print("{:<20}{}\n", perfpred::device_columns()[i], fields[i].empty() ? "unknown" : fields[i]);
+    fmt::print("{:<20}{}\n", perfpred::device_columns()[i],
+               fields[i].empty() ? "unknown" : perfpred::printable(fields[i]));
   }
 }
 
@@ -75,7 +79,7 @@ int main(int argc, char** argv) {
     if (json) {
       nlohmann::ordered_json document = {{"devices", nlohmann::ordered_json::array()}};
       for (const auto& device : devices) document["devices"].push_back(to_json(device));
-      fmt::print("{}\n", document.dump());
+      fmt::print("{}\n", perfpred::dumped(document));
     } else if (name.empty()) {
       print(devices);
     } else {

@@ -52,7 +52,7 @@ void print_curve(const std::vector<CurvePoint>& curve, bool json) {
                         {"mape_p90", point.mape_p90},
                         {"coverage90", point.coverage90}});
     }
-    fmt::print("{}\n", nlohmann::json{{"curve", points}}.dump(2));
+    fmt::print("{}\n", dumped(nlohmann::json{{"curve", points}}, 2));
     return;
   }
   fmt::print("{:>5}  {:<10} {:>13} {:>10} {:>10}\n", "rows", "selection", "median MAPE %", "p90 %", "covered %");
@@ -146,7 +146,7 @@ void evaluate_model(const Options& given) {
   if (given.json) {
     nlohmann::json document = to_json(evaluation, baselines, seen);
     document["outside"] = outside;
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", dumped(document, 2));
     return;
   }
   print(model.fitted_rows().empty() ? "ops" : model.kind(), evaluation, baselines);  // without runs no kind was fitted
@@ -179,7 +179,7 @@ void show_protocol(const Options& given, Protocol protocol, const FitOptions& fi
                                    {"time", cli::to_json(fold.time)},
                                    {"coverage90", or_null(fold.coverage90)}});
     }
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", dumped(document, 2));
     return;
   }
   print(fit.kind, result.all, result.baselines);

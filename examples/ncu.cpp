@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     if (!out.empty()) perfpred::write_file(out, report.text(label));
     if (as_json) {
       for (const std::string& warning : report.warnings) fmt::print(stderr, "perfpred-ncu: warning: {}\n", warning);
-      fmt::print("{}\n", to_json(report, label).dump());
+      fmt::print("{}\n", perfpred::dumped(to_json(report, label)));
     } else {
       fmt::print("{}", report.text(label));
     }

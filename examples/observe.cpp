@@ -10,6 +10,7 @@
 #include "device_file.h"
 #include "graphs_option.h"
 #include "rejected_output.h"
+#include "text/json.h"
 
 using namespace perfpred;
 
@@ -34,7 +35,7 @@ int main(int argc, char** argv) {
     const std::size_t observed = runs.size() - rejected.size();
     if (json) {
       const nlohmann::json document = {{"observed", observed}, {"set_aside", cli::to_json(rejected)}};
-      fmt::print("{}\n", document.dump(2));
+      fmt::print("{}\n", dumped(document, 2));
       return;
     }
     fmt::print("{} runs observed, {}\n", observed, cli::summary(rejected));

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "evaluate/step_evaluation.h"
 #include "metrics_output.h"
+#include "text/json.h"
 
 namespace perfpred::cli {
 
@@ -132,7 +133,7 @@ class OpEvaluationOptions {
     if (json) {
       nlohmann::json e2e = errors_json(result.end_to_end, true);
       e2e["rows"] = rows;
-      fmt::print("{}\n", nlohmann::json{{"ops", ops}, {"kinds", kinds}, {"e2e", e2e}}.dump(2));
+      fmt::print("{}\n", dumped(nlohmann::json{{"ops", ops}, {"kinds", kinds}, {"e2e", e2e}}, 2));
       return;
     }
     print_total("end to end", result.end_to_end);
@@ -157,7 +158,7 @@ class OpEvaluationOptions {
                                     {"measured_ms", row.sec * 1e3},
                                     {"predicted_ms", step.predicted_sec * 1e3}});
       }
-      fmt::print("{}\n", document.dump(2));
+      fmt::print("{}\n", dumped(document, 2));
       return;
     }
     for (const auto& [gpu, sample] : result.by_gpu) {

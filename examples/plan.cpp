@@ -147,7 +147,7 @@ void print_json(const RunPlan& plan, const PlanRequest& request, const Output& o
   for (const RowLeftOut& row : plan.left_out) {
     document["left_out"].push_back({{"key", row.key}, {"reason", row.reason}});
   }
-  std::printf("%s\n", document.dump(2).c_str());
+  std::printf("%s\n", dumped(document, 2).c_str());
 }
 
 void print_text(const RunPlan& plan, const PlanRequest& request, const Output& output) {

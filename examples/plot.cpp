@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "runs/run_log.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "tools/layer_report.h"
 #include "tools/plot.h"
 #include "tools/study_report.h"
@@ -53,7 +54,7 @@ int main(int argc, char** argv) {
     }
     for (const std::string& reason : plotter.left_out()) fmt::print(stderr, "perfpred-plot: warning: {}\n", reason);
     if (json) {
-      fmt::print("{}\n", nlohmann::json{{"files", files}}.dump());
+      fmt::print("{}\n", dumped(nlohmann::json{{"files", files}}));
     } else {
       for (const std::string& file : files) fmt::print("{}\n", file);
     }

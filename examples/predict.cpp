@@ -17,6 +17,7 @@
 #include "device_file.h"
 #include "graphs_option.h"
 #include "text/json.h"
+#include "text/parse.h"
 #include "tools/job_answer.h"
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
@@ -122,6 +123,11 @@ void print_advice(const std::vector<FitAdvice>& advice) {
   }
 }
 
+/// Of a row without an answer.
+nlohmann::json to_json(const AskedRow& row) {
+  return {{"key", row.workload ? nlohmann::json(row.workload->key()) : nlohmann::json()}, {"error", row.error}};
+}
+
 void print(const JobAnswer& answer) {
   const Forecast& job = answer.job;
   fmt::print("{}\n", answer.key);
@@ -162,26 +168,37 @@ const char* fit_text(const Forecast& job) {
 }
 
 /// One line for each answer: time, throughput, memory and price. Columns that no answer fills are left out.
-void print_table(const std::vector<Workload>& workloads, const std::vector<JobAnswer>& answers,
+void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optional<JobAnswer>>& answers,
                  const std::string& field) {
-  const auto any = [&](auto has) { return std::any_of(answers.begin(), answers.end(), has); };
+  const auto any = [&](auto has) {
+    return std::any_of(answers.begin(), answers.end(), [&](const auto& one) { return one && has(*one); });
+  };
   const bool tokens = any([](const JobAnswer& answer) { return answer.job.tokens_per_sec.has_value(); });
   const bool price = any([](const JobAnswer& answer) { return answer.job.price.has_value(); });
   const bool budget = any([](const JobAnswer& answer) { return answer.job.epochs_in_budget.has_value(); });
+  const bool epoch = any([](const JobAnswer& answer) { return answer.knows_epoch; });
   std::size_t width = std::max<std::size_t>(field.size(), 14);
-  for (const JobAnswer& answer : answers) width = std::max(width, field_text(answer.workload, field).size());
+  std::vector<Workload> workloads;
+  for (const AskedRow& row : rows) {
+    width = std::max(width, row.text(field).size());
+    if (row.workload) workloads.push_back(*row.workload);
+  }
   fmt::print("{:>{}} {:>12} {:>25} {:>12}{} {:>10} {:>10} {:<12}{}{} outside\n", field, width,
-             answers.front().knows_epoch ? "epoch s" : "step s", "90 % interval", throughput_unit(workloads),
+             epoch ? "epoch s" : "step s", "90 % interval", throughput_unit(workloads),
              tokens ? fmt::format(" {:>12}", "tokens/s") : "", "memory GB", "of GB", "verdict",
              price ? fmt::format(" {:>10}", "price") : "", budget ? fmt::format(" {:>8}", "epochs") : "");
-  for (const JobAnswer& answer : answers) {
-    const Forecast& job = answer.job;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!answers[i]) {
+      fmt::print("{:>{}} {}\n", printable(rows[i].text(field)), width, rows[i].error);
+      continue;
+    }
+    const Forecast& job = answers[i]->job;
     const Quantiles& sec = job.prediction.time_sec;
     const auto cell = [](bool shown, const auto& value, const char* format) {
       return shown ? fmt::format(fmt::runtime(format), value ? value->p50 : std::nan("")) : std::string();
     };
-    fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {:<12}{}{} {}\n", field_text(answer.workload, field),
-               width, sec.p50, fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
+    fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {:<12}{}{} {}\n", rows[i].text(field), width, sec.p50,
+               fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
                cell(tokens, job.tokens_per_sec, " {:>12.4g}"), job.memory ? gigabytes(job.memory->peak_bytes) : "",
                job.usable_bytes ? gigabytes(*job.usable_bytes) : "", fit_text(job),
                cell(price, job.price, " {:>10.4g}"), cell(budget, job.epochs_in_budget, " {:>8.0f}"),
@@ -189,31 +206,19 @@ void print_table(const std::vector<Workload>& workloads, const std::vector<JobAn
   }
 }
 
-/// What is asked of a job besides its workload.
-struct AskedTerms {
-  JobTerms job;
-  std::optional<std::int64_t> train_tokens;
-  Prices prices;
-
-  /// @throws InputError as with_tokens()
-  [[nodiscard]] Workload applied_to(const Workload& workload) const {
-    return train_tokens ? with_tokens(workload, *train_tokens) : workload;
-  }
-};
-
 /// The answer to one request, an object of workload fields. @throws InputError
 std::string answer_line(TimeRegressor& model, const ModelRequests& requests, const AskedTerms& terms,
                         const std::string& line) {
-  const nlohmann::json request = nlohmann::json::parse(line, nullptr, false);
+  const nlohmann::json request = parse_json<nlohmann::json>(line);
   if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
   std::vector<SweptField> fields;
   for (const auto& [name, value] : request.items()) {
-    fields.push_back({name, {value.is_string() ? value.get<std::string>() : value.dump()}});
+    fields.push_back({name, {value.is_string() ? value.get<std::string>() : dumped(value)}});
   }
   const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
-  const Workload workload = terms.applied_to(requests.of_fields(fields));
+  const Workload workload = requests.of_fields(fields);
   cli::give_rates(model, workload);
-  return to_json(answer_job(model, workload, terms.job, images_given, terms.prices)).dump();
+  return dumped(to_json(answer_job(model, workload, terms, images_given)));
 }
 
 /// One request a line; one answer a line, an object with `error` for a bad request. A line that was answered before
@@ -232,7 +237,7 @@ void answer_lines(TimeRegressor& model, const ModelRequests& requests, const Ask
       }
       fmt::print("{}\n", answer->second);
     } catch (const InputError& error) {
-      fmt::print("{}\n", nlohmann::json{{"error", error.what()}}.dump());
+      fmt::print("{}\n", dumped(nlohmann::json{{"error", error.what()}}));
     }
     std::fflush(stdout);
   }
@@ -309,44 +314,43 @@ struct Options {
   }
 };
 
+void say_unanswered(const std::vector<AskedRow>& rows) {
+  if (const std::string text = unanswered_text(rows); !text.empty()) fmt::print(stderr, "perfpred-predict: {}\n", text);
+}
+
 void answer_table(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
-  std::vector<Prediction> predictions;
-  const std::vector<Workload> workloads = requests.of_table(given.configs, [&](const Workload& workload) {
-    cli::give_rates(model, workload);
-    predictions.push_back(model.predict(given.terms.applied_to(workload)));
-  });
-  write_predictions(given.out.empty() ? "/dev/stdout" : given.out, workloads, predictions);
+  std::vector<AskedRow> rows = requests.of_table(given.configs);
+  const auto predictions =
+      predict_rows(model, rows, given.terms, [&](const Workload& workload) { cli::give_rates(model, workload); });
+  write_predictions(given.out.empty() ? "/dev/stdout" : given.out, rows, predictions);
+  say_unanswered(rows);
 }
 
 void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
   const bool images_given =
       !given.configs.empty() || given.swept() == "train_images" || is_given(requests.given(), "train_images");
-  std::vector<Prediction> predictions;
-  std::vector<JobAnswer> answers;
-  const auto answer = [&](const Workload& asked) {
-    const Workload workload = given.terms.applied_to(asked);
-    cli::give_rates(model, workload);
-    answers.push_back(answer_job(model, workload, given.terms.job, images_given, given.terms.prices));
-    if (!answers.back().knows_epoch) given.check_knows_epoch();
-    predictions.push_back(answers.back().job.prediction);
-  };
-  std::vector<Workload> workloads;
-  if (given.configs.empty()) {
-    workloads = requests.of_options(given.sweep);
-    std::for_each(workloads.begin(), workloads.end(), answer);
-  } else {
-    workloads = requests.of_table(given.configs, answer);
+  std::vector<AskedRow> rows =
+      given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
+  const auto answers = answer_rows(model, rows, given.terms, images_given,
+                                   [&](const Workload& workload) { cli::give_rates(model, workload); });
+  std::vector<std::optional<Prediction>> predictions;
+  for (const auto& answer : answers) {
+    if (answer && !answer->knows_epoch) given.check_knows_epoch();
+    predictions.push_back(answer ? std::optional(answer->job.prediction) : std::nullopt);
   }
-  if (!given.out.empty()) write_predictions(given.out, workloads, predictions);
+  if (!given.out.empty()) write_predictions(given.out, rows, predictions);
+  say_unanswered(rows);
   if (given.json) {
     nlohmann::json list = nlohmann::json::array();
-    for (const JobAnswer& one : answers) list.push_back(to_json(one));
-    fmt::print("{}\n",
-               (given.configs.empty() && given.sweep.empty() && list.size() == 1 ? list.front() : list).dump(2));
+    for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(answers[i] ? to_json(*answers[i]) : to_json(rows[i]));
+    const bool one = given.configs.empty() && given.sweep.empty() && list.size() == 1;
+    fmt::print("{}\n", dumped(one ? list.front() : list, 2));
   } else if (!given.sweep.empty()) {
-    print_table(workloads, answers, given.swept());
+    print_table(rows, answers, given.swept());
   } else {  // more than one where devices share the name
-    for (const JobAnswer& one : answers) print(one);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (answers[i]) print(*answers[i]);
+    }
   }
 }
 

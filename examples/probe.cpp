@@ -10,6 +10,7 @@
 #include "device_file.h"
 #include "measuring.h"
 #include "optime/probe.h"
+#include "text/json.h"
 #include "torch/device/runtime_device.h"
 #include "torch/layers/probe_measurement.h"
 
@@ -32,7 +33,7 @@ void print_json(const ProbeMeasurement& measured, const ProbeOptions& options, c
                                    {"disturbed", measured.disturbed},
                                    {"left_out", measured.left_out},
                                    {"out", out}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", dumped(document, 2));
 }
 
 void print(const ProbeMeasurement& measured, const ProbeOptions& options, const std::string& out) {

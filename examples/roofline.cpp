@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
     std::vector<std::string> files;
     if (!given.out_dir.empty()) files = write_roofline_report(study, given.out_dir, charts.style());
     if (given.as_json) {
-      fmt::print("{}\n", to_json(study, files).dump());
+      fmt::print("{}\n", dumped(to_json(study, files)));
     } else {
       fmt::print("{}", roofline_text(study.points()));
       for (const std::string& path : files) fmt::print("{}\n", path);

@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "device_file.h"
 #include "step_output.h"
+#include "text/json.h"
 #include "tools/complexity_tables.h"
 #include "tools/ops_file.h"
 #include "tools/workload_sweep.h"
@@ -117,7 +118,7 @@ struct StepRequest {
     }
     const auto files =
         write_complexity_tables(tables, rows, batch_sizes.empty() ? std::vector{batch_size} : batch_sizes);
-    if (json && !own) fmt::print("{}\n", nlohmann::json{{"files", files}}.dump(2));
+    if (json && !own) fmt::print("{}\n", dumped(nlohmann::json{{"files", files}}, 2));
     for (const std::string& file : files) fmt::print(stderr, "wrote {}\n", file);
   }
 
@@ -130,7 +131,7 @@ struct StepRequest {
     }
     if (!ops.empty()) write_ops(report.step.graph(), ops);
     if (json) {
-      fmt::print("{}\n", to_json(report).dump(2));
+      fmt::print("{}\n", dumped(to_json(report), 2));
     } else {
       print_text(report);
     }

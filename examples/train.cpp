@@ -40,7 +40,7 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
     for (const Suggestion& suggestion : suggestions) {
       list.push_back({{"key", suggestion.workload.key()}, {"cost_sec", or_null(suggestion.cost_sec)}});
     }
-    fmt::print("{}\n", nlohmann::json{{"suggested", list}}.dump(2));
+    fmt::print("{}\n", dumped(nlohmann::json{{"suggested", list}}, 2));
     return;
   }
   if (suggestions.empty()) fmt::print("every row of the grid was measured\n");
@@ -140,7 +140,7 @@ void train_ops(const Options& given) {
                                      {"baselines", nlohmann::json::object()},
                                      {"dropped", dropped},
                                      {"fit_sec", fit_sec}};
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", dumped(document, 2));
     return;
   }
   fmt::print("fitted in {:.3f} s\n", fit_sec);
@@ -197,7 +197,7 @@ void print_json(const TimeRegressor& model, const FitReport& report, double fit_
                                    {"unstable", report.unstable},
                                    {"disagree", report.disagree},
                                    {"fit_sec", fit_sec}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", dumped(document, 2));
 }
 
 void print(const FitReport& report, double fit_sec) {

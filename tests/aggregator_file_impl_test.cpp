@@ -57,6 +57,26 @@ TEST(AggregatorFile, LargerThanAPiece) {
   expect_same_as_one_by_one(folder.write("runs.csv", text));
 }
 
+TEST(AggregatorFile, APartialAggregateIsTheSameBytesByHoweverManyThreads) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("runs.csv", csv_of(many_runs(60'000, 17)));
+  std::set<std::string> written;
+  for (const int threads : {1, 2, 2, 3, 8}) {
+    Aggregator file;
+    file.add_file(path, threads);
+    file.write_partial(folder.file("p.json"));
+    written.insert(testing::slurp(folder.file("p.json")));
+  }
+  EXPECT_EQ(written.size(), 1U);
+}
+
+TEST(AggregatorFile, AFileWithoutALineFeedIsRefused) {
+  const TemporaryFolder folder;
+  Aggregator aggregator;
+  EXPECT_THAT([&] { aggregator.add_file(folder.write("runs.csv", std::string(40 << 20, 'x'))); },
+              ThrowsMessage<InputError>(HasSubstr("runs.csv:1: the line is longer than 16 MB")));
+}
+
 TEST(AggregatorFile, HoweverItIsWritten) {
   const TemporaryFolder folder;
   auto runs = many_runs(8'000, 12);

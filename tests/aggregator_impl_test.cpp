@@ -371,6 +371,8 @@ TEST(Aggregator, ADamagedPartialIsToldByFileAndField) {
   EXPECT_THROW((void)Aggregator::read_partial(path), InputError);
 }
 
+TEST(Aggregator, RefusesAnEmptyFunction) { EXPECT_THROW(Aggregator().for_each_rejected(nullptr), InputError); }
+
 TEST(Aggregator, ReferenceCollection) {
   const char* reference = std::getenv("PERFPRED_REFERENCE_DIR");
   if (reference == nullptr) GTEST_SKIP() << "PERFPRED_REFERENCE_DIR is not set";

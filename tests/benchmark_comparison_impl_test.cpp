@@ -86,9 +86,19 @@ TEST(BenchmarkComparison, RefusesOtherFiles) {
   EXPECT_THROW(static_cast<void>(compare_benchmarks(folder.file("missing"), good)), InputError);
   for (const char* bad : {"", "[]", "{}", R"({"benchmarks":[{"real_time":1}]})", R"({"benchmarks":[{"name":"x"}]})",
                           R"({"benchmarks":[{"name":"x","real_time":0}]})",
-                          R"({"benchmarks":[{"name":"x","real_time":1,"time_unit":"h"}]})"}) {
+                          R"({"benchmarks":[{"name":"x","real_time":1,"time_unit":"h"}]})",
+                          R"({"benchmarks":[{"name":"x","real_time":7,"low_ms":1,"high_ms":0}]})",
+                          R"({"benchmarks":[{"name":"x","real_time":7,"low_ms":1,"high_ms":-1}]})",
+                          R"({"benchmarks":[{"name":"x","real_time":7,"low_ms":-1,"high_ms":1}]})"}) {
     EXPECT_THROW(static_cast<void>(compare_benchmarks(folder.write("bad.json", bad), good)), InputError) << bad;
   }
+}
+
+TEST(BenchmarkComparison, NamesCannotCommandATerminal) {
+  ComparedBenchmark row;
+  row.name = "\x1b[2Jb\r\x07\xff";
+  const std::string text = comparison_text({row});
+  EXPECT_NE(text.find("?[2Jb???"), std::string::npos) << text;
 }
 
 TEST(BenchmarkComparison, AResultWithoutRunsIsRefused) {

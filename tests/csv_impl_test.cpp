@@ -146,6 +146,26 @@ TEST(Csv, FieldsAndFilesMayBeLong) {
   }
 }
 
+TEST(Csv, HeadersMayBeWide) {  // in a time that grows with their columns: 300,000 took minutes
+  constexpr int columns = 300'000;
+  std::string header;
+  for (int i = 0; i < columns; ++i) header += "c" + std::to_string(i) + ",";
+  EXPECT_EQ(CsvReader::from_text("t.csv", header + "end\n").header().size(), columns + 1U);
+  EXPECT_THAT([&] { (void)CsvReader::from_text("t.csv", header + "c7\n"); },
+              ThrowsMessage<InputError>("t.csv:1: column \"c7\" appears twice"));
+}
+
+TEST(Csv, OtherEncodingsAndSeparatorsAreNamed) {
+  const std::string utf16(
+      "\xff\xfe"
+      "a\0,\0b\0\n\0",
+      10);
+  EXPECT_THAT([&] { (void)CsvReader::from_text("t.csv", utf16); },
+              ThrowsMessage<InputError>(::testing::StartsWith("t.csv: is UTF-16")));
+  EXPECT_THAT([&] { (void)CsvReader::from_text("t.csv", "depth;batch_size\n1;2\n"); },
+              ThrowsMessage<InputError>("t.csv:1: the columns are separated by semicolons, where commas are expected"));
+}
+
 TEST(Csv, FromText) {
   CsvReader csv = CsvReader::from_text("builtin", "a,b\n1,2");
   ASSERT_TRUE(csv.next());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step as a device executes it. Expected operators are those that LibTorch's sources call (docs/guides/counting.md).
+#include <perfpred/error.h>
 #include <perfpred/executed_step.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/workload.h>
@@ -215,6 +216,19 @@ TEST(ExecutedStep, AFusedUpdateIsAKernelForThirtySixTensors) {  // four lists: p
 }
 
 /// torch/optim: the operators of _multi_tensor_adam and its like, each a kernel on lists; in copies of the parameters.
+TEST(ExecutedStep, AnUpdateThatNoDeviceHoldsIsRefused) {
+  Workload workload = Workload::zoo("resnet50", 8);
+  workload.classes = 1'000'000'000'000;
+  for (const OptimizerImpl how : {OptimizerImpl::fused, OptimizerImpl::foreach}) {
+    workload.optimizer_impl = how;
+    EXPECT_THAT([&] { (void)on_gpu(workload); },
+                ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("too large for any device")));
+  }
+  workload.classes = 100'000'000;  // 819 GB of weights in the last layer
+  workload.optimizer_impl = OptimizerImpl::fused;
+  EXPECT_LT(on_gpu(workload).ops().size(), 20'000U);
+}
+
 TEST(ExecutedStep, ForeachHasAKernelForEachOperation) {
   struct Expected {
     Optimizer optimizer;

@@ -28,6 +28,16 @@ TEST(Forecast, TermsOutOfRangeAreRefused) {
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.budget_sec = 0; }), "budget_sec 0 is not positive");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = HUGE_VAL; }), "epochs inf is not positive");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.price_per_hour = 0; }), "");
+  EXPECT_EQ(refusal([](JobTerms& terms) {
+              terms.epochs = 1e9;
+              terms.price_per_hour = 1.5e308;
+            }),
+            "price_per_hour 1.5e+308 is too large");
+  Workload shortest = Workload::cifar_cnn(3, 32, 128);
+  shortest.train_images = 1;
+  JobTerms terms;
+  terms.budget_sec = 1.5e308;
+  EXPECT_EQ(testing::refusal([&] { (void)forecast(model, shortest, terms); }), "budget_sec 1.5e+308 is too large");
 }
 
 TEST(Forecast, EveryReasonHasItsWord) {

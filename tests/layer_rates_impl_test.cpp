@@ -292,16 +292,41 @@ TEST(LayerRates, AnOpModelFittedOnLayersAloneAnswersForTheirDevice) {
   EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, none)); }),
               HasSubstr("A device with a long name"));
 
-  const std::string disturbed = folder.file("disturbed.csv");
+  const std::string failed = folder.file("failed.csv");
   {
-    LayerRecorder recorder(disturbed);
+    LayerRecorder recorder(failed);
     for (LayerRow row : made_up_layers(1, 8)) {
-      row.outcome = "untrusted";
+      row.outcome = "failed";
       recorder.append(row);
     }
   }
-  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, disturbed)); }),
+  EXPECT_THAT(refusal([&] { static_cast<void>(OpTimeModel::fit({}, {}, failed)); }),
               HasSubstr("layers left out: their outcome is not ok"));
+}
+
+TEST(LayerRates, DisturbedTimesCountWhereALayerHasNoOthers) {
+  const testing::TemporaryFolder folder;
+  const auto fitted = [&](const std::string& name, std::initializer_list<std::pair<const char*, double>> measured) {
+    const std::string path = folder.file(name);
+    LayerRecorder recorder(path);
+    for (const auto& [outcome, factor] : measured) {
+      for (LayerRow row : made_up_layers(1, 60)) {
+        row.outcome = outcome;
+        for (const auto time : {&LayerRow::forward_sec, &LayerRow::backward_sec, &LayerRow::optimizer_sec})
+          if (row.*time) *(row.*time) *= factor;
+        EXPECT_FALSE(recorder.holds(row)) << "a disturbed layer is measured again";
+        recorder.append(row);
+      }
+    }
+    return fit_layers(path, StepModel().parameters, DeviceCatalogue());
+  };
+  const RatesKey key{"T4", Precision::fp32};
+  const auto good = fitted("good.csv", {{"ok", 1}}), both = fitted("both.csv", {{"untrusted", 3}, {"ok", 1}}),
+             alone = fitted("alone.csv", {{"untrusted", 1}});
+  for (const MeasuredDevices* same : {&both, &alone}) EXPECT_EQ(same->rates.at(key).kinds, good.rates.at(key).kinds);
+  EXPECT_THAT(good.notes, ElementsAre());
+  EXPECT_THAT(both.notes, ElementsAre(HasSubstr("120 layers left out: their outcome is not ok")));
+  EXPECT_THAT(alone.notes, ElementsAre(HasSubstr("120 layers have disturbed times only, which count")));
 }
 
 double probed_seconds(const DeviceProbe& probe) {

@@ -72,6 +72,20 @@ std::vector<std::string> arrows_back(const std::vector<Source>& sources, const R
   return arrows;
 }
 
+/// Elsewhere a deep document or a byte that is not UTF-8 would be forgotten.
+TEST(Layout, JsonIsReadAndWrittenInOnePlace) {
+  static const std::regex around(R"(\.dump\(|[jJ]son::parse\(|json_abi\S*::parse\()");
+  for (const char* part : {"src", "examples"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / part)) {
+      const std::string path = fs::relative(entry.path(), root).string();
+      if (!entry.is_regular_file() || path.starts_with("src/torch/") || path == "src/text/json.h") continue;
+      const std::string text = text_of(entry.path());
+      if (text.find("perfpred/torch/") != std::string::npos) continue;  // a program of the torch component
+      EXPECT_FALSE(std::regex_search(text, around)) << path << ": use parse_json, read_json and dumped of text/json.h";
+    }
+  }
+}
+
 TEST(Layout, EveryCoreSourceStandsInARoomOfTheDataFlow) {
   for (const Source& source : sources_below(root / "src")) {
     if (source.path.starts_with("torch/")) continue;

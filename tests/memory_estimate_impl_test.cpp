@@ -230,6 +230,10 @@ TEST(MemoryEstimate, FusedAttentionKeepsNoPairs) {
   EXPECT_NEAR(static_cast<double>(peak(eager) - peak(fused)), layers * 3.0 * pairs, 0.01 * layers * 3 * pairs);
 }
 
+TEST(MemoryEstimate, RefusesAnEmptyFunction) {
+  EXPECT_THROW((void)largest_batch(std::function<OpGraph(std::int64_t)>(), TrainingJob(), Device()), InputError);
+}
+
 TEST(MemoryEstimate, SaysWhenNothingFits) {
   EXPECT_EQ(largest_batch(Workload::zoo("gpt2_xl", 1), device_of(16)), std::nullopt);
   EXPECT_EQ(MemoryEstimate().verdict(Device()), std::nullopt);

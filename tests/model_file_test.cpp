@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -98,13 +99,16 @@ TEST_P(EveryKind, ADamagedFileIsToldByFileAndField) {
     const nlohmann::json good = changed.at(pointer);
     for (const nlohmann::json& other :
          {nlohmann::json(), nlohmann::json("text"), nlohmann::json(-1), nlohmann::json(0.5), nlohmann::json(1e300),
-          nlohmann::json::array(), nlohmann::json::array({1}), nlohmann::json::object()}) {
+          nlohmann::json(400), nlohmann::json::array(), nlohmann::json::array({1}), nlohmann::json::object()}) {
       changed[pointer] = other;
       std::ofstream(file) << changed.dump();
       changed[pointer] = good;
       const std::string complaint = testing::refusal<ModelError>([&] {
         const TimeRegressor model = TimeRegressor::load(file);
-        (void)model.predict(model.example());
+        for (const Workload& workload : {model.example(), Workload::cifar_cnn(5, 48, 777)}) {
+          const Quantiles sec = model.predict(workload).time_sec;
+          EXPECT_TRUE(sec.p05 > 0 && std::isfinite(sec.p95)) << pointer.to_string() << " " << other;
+        }
       });
       const bool of_this_type = good.type() == other.type() || (good.is_number() && other.is_number());
       if (complaint.empty() && (of_this_type || (other.is_null() && may_be_null.contains(name)))) continue;

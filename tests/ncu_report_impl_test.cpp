@@ -226,6 +226,38 @@ TEST_F(NcuReportTest, SaysWhenARangeHasNoBackwardKernels) {
                           "1 of 3 kernels are in no range"));
 }
 
+TEST_F(NcuReportTest, ValuesThatTheProfilerMarksAreMissing) {
+  for (const char* value : {"(!) nan", "nan", "(!) inf", "-inf", "no data", "(!) n/a"}) {
+    std::string text = long_header + kernel(0, "gemm", range("step"), "10.00", "1.50", "500", "1,000,000", "20.00");
+    text.replace(text.rfind("50.00"), 5, value);
+    const NcuReport report = read(text);
+    EXPECT_EQ(report.total.kernels, 1) << value;
+    EXPECT_FALSE(report.total.dram_pct) << value;
+    if (std::string(value).find("n/a") != std::string::npos) continue;
+    EXPECT_THAT(report.warnings, ::testing::Contains(StartsWith("1 values are no numbers (nan, inf or no data)")));
+  }
+}
+
+TEST_F(NcuReportTest, KernelsOfTwoContainersMayHaveOneProcessNumber) {
+  std::string text = "\"Host Name\"," + std::string(long_header);
+  for (const char* host : {"one", "two"}) {
+    std::string rows = kernel(0, "gemm", range("step"), "10.00", "1.50", "500", "1,000,000", "20.00");
+    for (std::size_t at = 0; at < rows.size(); at = rows.find('\n', at) + 1)
+      rows.insert(at, "\"" + std::string(host) + "\",");
+    text += rows;
+  }
+  const NcuReport report = read(text);
+  EXPECT_EQ(report.total.kernels, 2);
+  EXPECT_DOUBLE_EQ(report.total.time_sec, 20e-6);
+  EXPECT_THAT(report.warnings, ::testing::Contains("the totals are those of 2 processes together"));
+}
+
+TEST_F(NcuReportTest, OtherEncodingsAndSeparatorsAreNamed) {
+  EXPECT_THAT(refusal("\"ID\";\"Process ID\";\"Kernel Name\"\n\"0\";\"7\";\"gemm\"\n"),
+              HasSubstr("separated by semicolons"));
+  EXPECT_THAT(refusal(std::string("\xff\xfe\"\0I\0D\0", 8)), HasSubstr("is UTF-16"));
+}
+
 TEST_F(NcuReportTest, MissingMetricsAreNamed) {
   const std::string all = kernel(0, "k", "", "1.5", "1", "0", "0", "0");
   const auto without = [&all](const std::string& metric) {

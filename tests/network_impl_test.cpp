@@ -377,6 +377,7 @@ TEST(Network, IsKnownByTheNamesOfPapersAndLibraries) {
 TEST(Network, NamesTheNetworkThatWasMeant) {
   for (const auto& [typed, meant] :
        {std::pair("resent50", "; did you mean resnet50?"), std::pair("bert", "; did you mean bert_base?"),
+        std::pair("res", "; did you mean resnet18?"), std::pair("vgg", "; did you mean vgg11?"),
         std::pair("efficientnet", "; did you mean efficientnet_b0?"),
         std::pair("lstm", "; did you mean lstm:layers=2,hidden=650,vocab=10000?"),
         std::pair("gru", "; did you mean lstm:layers=2,hidden=650,vocab=10000,cell=gru?"),

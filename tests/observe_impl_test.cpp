@@ -145,6 +145,19 @@ TEST(TimeRegressor, ObservingRejectsARunThatItCannotDescribe) {
   EXPECT_THROW((void)linear.observe(std::vector<perfpred::Run>{run_of(seen, 2)}), InputError);
 }
 
+TEST(TimeRegressor, ATimeStampThatIsNotUtf8IsSavedAndKnownAgain) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload seen = Workload::cifar_cnn(4, 64, 700);
+  std::vector<perfpred::Run> runs = {run_of(seen, made_up_time(seen, 0))};
+  runs[0].timestamp_utc += "\xff";
+  EXPECT_TRUE(model.observe(runs).empty());
+  const std::string file = scratch("not_utf8");
+  model.save(file);
+  TimeRegressor again = TimeRegressor::load(file);
+  std::filesystem::remove(file);
+  for (TimeRegressor* one : {&model, &again}) EXPECT_EQ(one->observe(runs).at(0).reason, "already observed");
+}
+
 TEST(TimeRegressor, ARunObservedTwiceCountsOnce) {
   TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload seen = Workload::cifar_cnn(4, 64, 700);

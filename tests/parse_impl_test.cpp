@@ -30,7 +30,10 @@ TEST(Parse, WholeNumbersOnly) {
   }
   for (const char* text : {"0", "-1", "-0", "nan", "1e-400"}) EXPECT_THROW((void)parse_positive(text, {}), InputError);
   for (const char* text : {"-1", "nan", "-1e-300"}) EXPECT_THROW((void)parse_non_negative(text, {}), InputError);
-  for (const char* text : {"0", "-3", "1.0", "1e3", "9223372036854775808"}) {
+  for (const auto& [text, value] : {std::pair("2.0", 2), {" 128.000 ", 128}})  // of pandas
+    EXPECT_EQ(parse_positive_integer(text, {}), value);
+  EXPECT_EQ(parse_integer("-1.0", {}), -1);
+  for (const char* text : {"0", "-3", "1.5", "1.", ".0", "1.0.0", "1.0e1", "0.0", "1e3", "9223372036854775808"}) {
     EXPECT_THROW((void)parse_positive_integer(text, {}), InputError) << text;
   }
 }

@@ -6,6 +6,7 @@
 #include <perfpred/run_recorder.h>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <functional>
 #include <random>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aggregate/figures.h"
 #include "refusal.h"
 #include "runs/run_log.h"
 #include "runs/run_row.h"
@@ -206,6 +208,37 @@ TEST(ReaderMutation, PartialAggregates) {
       (void)merged.rows();
     });
   }
+}
+
+/// Each number of a partial aggregate replaced: what is still taken gives rows that are written and read back.
+TEST(ReaderMutation, PartialAggregatesThatContradictThemselves) {
+  const TemporaryFolder folder;
+  Aggregator aggregator;
+  aggregator.add_file(folder.write("runs.csv", sample_csv()));
+  aggregator.write_partial(folder.file("p.json"));
+  const nlohmann::json good = nlohmann::json::parse(testing::slurp(folder.file("p.json")));
+  const nlohmann::json flat = good.flatten();
+  int refused = 0;
+  for (const auto& [pointer, value] : flat.items()) {
+    if (!value.is_number()) continue;
+    for (const double other : {0.0, -1.0, 3.0, 1e15, 1e99, 1e308, -1e308}) {
+      nlohmann::json damaged = good;
+      damaged[nlohmann::json::json_pointer(pointer)] = other;
+      const std::string path = folder.write("damaged.json", damaged.dump());
+      const std::string complaint_of = complaint([&] {
+        const auto rows = Aggregator::read_partial(path).rows();
+        for (const AggregateRow& row : rows) check_figures(row, {});
+        write_aggregate(folder.file("agg.csv"), rows);
+        if (!rows.empty()) {
+          ASSERT_EQ(read_aggregate(folder.file("agg.csv")), rows);
+        }
+      });
+      if (complaint_of.empty()) continue;
+      ++refused;
+      EXPECT_EQ(complaint_of.rfind(path, 0), 0U) << pointer << " " << other << ": " << complaint_of;
+    }
+  }
+  EXPECT_GT(refused, 100);
 }
 
 TEST(ReaderMutation, Logs) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 #include <perfpred/run.h>
 
@@ -19,6 +20,7 @@
 namespace perfpred {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -130,6 +132,20 @@ TEST(Run, BadRowsAreToldWithFileLineAndColumn) {
       EXPECT_LT(message.size(), 400U);
     }
   }
+}
+
+TEST(Run, AllMissingColumnsAreNamedAndWhereTheFormatIsDescribed) {
+  const TemporaryFolder folder;
+  const std::string log =
+      folder.write("results.csv", "epoch,time,train/box_loss\n1,12.3,1.25\n");  // of another program
+  EXPECT_THAT(
+      [&] { (void)read_runs(log); },
+      ThrowsMessage<InputError>(
+          log + ":1: column \"timestamp_utc\" is missing, and so are \"framework\", \"depth\", \"base_filters\", "
+                "\"batch_size\", \"epochs\", \"params\", \"epoch_times_json\", \"avg_time_sec\", "
+                "\"images_per_sec\", \"test_acc\"; docs/formats.md describes runs.csv"));
+  EXPECT_THAT([&] { (void)read_aggregate(log); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("\"thr_std\""), HasSubstr("describes runs_agg.csv"))));
 }
 
 TEST(Run, MandatoryColumnsMustBeThere) {

@@ -51,6 +51,16 @@ TEST(StepFile, CountsAsTracedOperatorsAreCounted) {
   EXPECT_EQ(step.name(step.ops()[4]), "mylib::unheard_of");
 }
 
+TEST(StepFile, NamesCannotCommandATerminal) {
+  const TemporaryFolder folder;
+  json step = linear_step();
+  step["layers"][step["ops"][0]["layer"].get<std::size_t>()] = "linear\u001b[2J";
+  step["ops"][4]["name"] = "mylib::\u0007bell";
+  const OpGraph graph = StepFile(folder.write("step.json", step.dump())).graph(batch);
+  EXPECT_EQ(graph.layer_name(graph.ops()[0]), "linear?[2J");
+  EXPECT_EQ(graph.name(graph.ops()[4]), "mylib::?bell");
+}
+
 TEST(StepFile, RefusesOperatorsWithoutWhatTheirTimesFollowFrom) {
   const TemporaryFolder folder;
   for (const char* name : {"aten::_softmax", "aten::native_layer_norm"}) {

@@ -14,6 +14,7 @@
 #include <stop_token>
 
 #include "ann_of_one_answer.h"
+#include "child_process.h"
 #include "made_up_rows.h"
 #include "model/hybrid/hybrid.h"
 #include "model/hybrid/hybrid_model.h"
@@ -34,6 +35,19 @@ TEST(TimeRegressor, LinearIsOrdinaryLeastSquares) {
   }
   const TimeRegressor model = TimeRegressor::fit(rows, {.kind = "linear", .seed = 0});
   EXPECT_NEAR(model.predict(Workload::cifar_cnn(2, 16, 250)).time_sec.p50, 3.0 * std::pow(250, -0.7), 1e-9);
+}
+
+TEST(TimeRegressor, MemoryGrowsWithTheRowsAndNotWithTheirSquare) {
+  if (testing::is_sanitized) GTEST_SKIP() << "sanitizers reserve address space";
+  const auto fit_many = [] {
+    std::vector<AggregateRow> rows;
+    for (int i = 0; i < 20'000; ++i) {  // the square has 3.2 GB
+      const Workload workload = Workload::cifar_cnn(1 + i % 5, 8 + i % 89, 1 + i);
+      rows.push_back(testing::row_of(workload, 1.0 + i % 7));
+    }
+    return testing::leave_address_space(500) && TimeRegressor::fit(rows, {.kind = "linear"}).kind() == "linear" ? 0 : 1;
+  };
+  EXPECT_EQ(testing::exit_code_of(fit_many), 0);
 }
 
 TEST(TimeRegressor, DropsABadLabelAndSaysSo) {

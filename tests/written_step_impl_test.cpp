@@ -268,6 +268,23 @@ class OpRules : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST(WrittenStep, RefusesAnEmptyFunction) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(write_step(folder.file("step.json"), Precision::fp32, {1}, nullptr), InputError);
+  EXPECT_EQ(folder.entries(), 0U);
+}
+
+TEST_F(OpRules, MayHaveAnyNumberOfTerms) {
+  constexpr int terms = 300'000;
+  std::string sum = "1", product = "in0";
+  for (int i = 1; i < terms; ++i) {
+    sum += "+1";
+    product += "*1";
+  }
+  EXPECT_EQ(counted("summed", "mylib::summed flops = " + sum).flops, terms);
+  EXPECT_EQ(counted("multiplied", "mylib::multiplied flops = " + product).flops, 15);
+}
+
 TEST_F(OpRules, AreArithmeticOfElementsAndSizes) {
   const Op op = counted("mixed",
                         "# a comment\n\n"

@@ -5,8 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +24,7 @@ namespace perfpred {
 namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{1} << 20;  // stays in a core's cache
+constexpr std::size_t chunks_of_part = 4;                  // are added up one after the other, by one thread
 
 /// A regular file that is read at offsets.
 class File {
@@ -52,41 +57,73 @@ class File {
 class TableAggregator {
  public:
   TableAggregator(const CsvReader& csv, Aggregator::Label label, const RunSet& earlier)
-      : partial(label), parser_(csv.header(), csv.path() + ":1"), earlier_(earlier) {}
+      : partial_(label), parser_(csv.header(), csv.path() + ":1"), earlier_(earlier) {}
 
   /// @throws InputError at the place if the row is not a run that can be summed
-  void add(std::span<const std::string_view> row, const ValuePlace& place, std::uint64_t offset) {
+  void add(std::span<const std::string_view> row, const ValuePlace& place) {
     const Run& run = parser_.parse(row, place);
-    if (parser_.group() == group_of_.size()) group_of_.push_back(partial.groups.index_of(run.workload, run.env));
+    if (parser_.group() >= group_of_.size()) group_of_.resize(parser_.group() + 1);
+    auto& group = group_of_[parser_.group()];
+    if (!group) group = partial_.groups.index_of(run.workload, run.env);
     try {
-      partial.add(run, group_of_[parser_.group()], earlier_, offset);
+      partial_.add(run, *group, earlier_);
     } catch (const InputError& error) {
       throw InputError(place.prefix() + error.what());
     }
   }
 
-  PartialAggregate partial;
+  /// What was added since this was called last.
+  PartialAggregate take() {
+    group_of_.assign(group_of_.size(), std::nullopt);
+    return std::exchange(partial_, PartialAggregate(partial_.label));
+  }
 
   std::string buffer;                    // of one chunk
   std::vector<std::string_view> fields;  // of one line
 
  private:
+  PartialAggregate partial_;
   RunParser parser_;
-  std::vector<std::size_t> group_of_;  // index of a group of the parser among those of the aggregate
+  std::vector<std::optional<std::size_t>> group_of_;  // index of a group of the parser among those of the aggregate
   const RunSet& earlier_;
 };
 
-/// The lines up to and including the header, or all there is.
+/// The lines up to and including the header, or all there is. @throws InputError, without a place, if they are too long
 std::string head_of(const File& file) {
   std::string text;
   for (std::size_t before = 0;; before = text.size()) {
     file.read(before, chunk_bytes, text);
     const std::size_t size = size_up_to_header(text);
-    if (size == 0 && text.size() != before) continue;
     if (size != 0) text.resize(size);
-    return text;
+    if (size != 0 || text.size() == before) return text;
+    if (text.size() > max_line_bytes) throw InputError("no header");
   }
 }
+
+/// Adds up parts in their order, whoever brings them in whichever: sums are the same bits by however many threads.
+class InOrder {
+ public:
+  explicit InOrder(Aggregator::Label label) : sum_(label) {}
+
+  void add(std::size_t number, PartialAggregate part) {
+    const std::lock_guard lock(mutex_);
+    waiting_.emplace(number, std::move(part));
+    for (auto next = waiting_.begin(); next != waiting_.end() && next->first == done_; next = waiting_.begin()) {
+      sum_.merge(next->second);
+      waiting_.erase(next);
+      ++done_;
+    }
+  }
+
+  /// When all parts are there.
+  PartialAggregate take() { return std::move(sum_); }
+
+ private:
+  std::mutex mutex_;
+  PartialAggregate sum_;
+  std::map<std::size_t, PartialAggregate> waiting_;
+  std::size_t done_ = 0;
+};
 
 /// Reads the rest of the last line, whose beginning the buffer has. @param offset  of the buffer in the file
 void read_to_line_end(const File& file, std::size_t offset, std::string& buffer) {
@@ -117,7 +154,6 @@ void add_chunk(const File& file, std::size_t begin, bool whole, const std::strin
   while (at < end) {
     char* line = buffer.data() + at;
     char* feed = static_cast<char*>(std::memchr(line, '\n', buffer.size() - at));
-    const std::uint64_t place = offset + at;
     at += static_cast<std::size_t>(feed - line) + 1;
     *feed = '\0';
     if (feed != line && feed[-1] == '\r') feed[-1] = '\0';
@@ -125,7 +161,7 @@ void add_chunk(const File& file, std::size_t begin, bool whole, const std::strin
     if (static_cast<std::size_t>(feed - line) >= max_line_bytes || !split_csv_fields(line, table.fields)) {
       throw InputError("not a line of a CSV file");
     }
-    table.add(table.fields, {path, 0, {}}, place);
+    table.add(table.fields, {path, 0, {}});
   }
 }
 
@@ -135,17 +171,17 @@ PartialAggregate aggregate_chunks(const std::string& path, Aggregator::Label lab
   const std::string head = head_of(file);
   const CsvReader csv = CsvReader::from_text(path, head);
   const std::size_t chunks = (file.size() - std::min(head.size(), file.size()) + chunk_bytes - 1) / chunk_bytes;
+  const std::size_t parts = (chunks + chunks_of_part - 1) / chunks_of_part;
   std::vector<TableAggregator> tables;
-  for (std::size_t i = 0; i < thread_count(chunks, threads); ++i) tables.emplace_back(csv, label, earlier);
-  parallel_for(chunks, threads, [&](std::size_t chunk, std::size_t thread) {
-    add_chunk(file, head.size() + chunk * chunk_bytes, chunk == 0, path, tables[thread]);
+  for (std::size_t i = 0; i < thread_count(parts, threads); ++i) tables.emplace_back(csv, label, earlier);
+  InOrder sum(label);
+  parallel_for(parts, threads, [&](std::size_t part, std::size_t thread) {
+    const std::size_t end = std::min(chunks, (part + 1) * chunks_of_part);
+    for (std::size_t chunk = part * chunks_of_part; chunk < end; ++chunk)
+      add_chunk(file, head.size() + chunk * chunk_bytes, chunk == 0, path, tables[thread]);
+    sum.add(part, tables[thread].take());
   });
-  PartialAggregate result = std::move(tables.back().partial);
-  tables.pop_back();
-  for (; !tables.empty(); tables.pop_back()) result.merge(tables.back().partial);
-  std::sort(result.rejected.begin(), result.rejected.end(),
-            [](const auto& a, const auto& b) { return a.place < b.place; });
-  return result;
+  return sum.take();
 }
 
 PartialAggregate aggregate_rows(const std::string& path, Aggregator::Label label, const RunSet& earlier,
@@ -153,12 +189,12 @@ PartialAggregate aggregate_rows(const std::string& path, Aggregator::Label label
   CsvReader csv(path);
   TableAggregator table(csv, label, earlier);
   try {
-    for (std::uint64_t row = 0; csv.next(); ++row) table.add(csv.fields(), csv.place({}), row);
+    while (csv.next()) table.add(csv.fields(), csv.place({}));
   } catch (const InputError& error) {
     if (!csv.cut_off()) throw;
     cut_off = error.what();
   }
-  return std::move(table.partial);
+  return table.take();
 }
 
 }  // namespace

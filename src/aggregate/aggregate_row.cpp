@@ -112,10 +112,23 @@ const Columns<R>& aggregate_columns() {
   return columns;
 }
 
+CsvReader with_all_columns(const std::string& path) {
+  CsvReader csv(path);
+  std::vector<std::string_view> names;
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (column.mandatory) names.push_back(column.name);
+  }
+  for (const Column<R>& column : own_columns()) {
+    if (column.required) names.push_back(column.name);
+  }
+  require_columns(csv.header(), path + ":1", names, "runs_agg.csv");
+  return csv;
+}
+
 class AggregateReader {
  public:
   explicit AggregateReader(const std::string& path)
-      : csv_(path), workload_(csv_, unstated_workload(), true), own_(csv_, own_columns()) {}
+      : csv_(with_all_columns(path)), workload_(csv_, unstated_workload(), true), own_(csv_, own_columns()) {}
 
   [[nodiscard]] bool next() { return csv_.next(); }
 

@@ -66,7 +66,7 @@ Aggregator& Aggregator::operator=(Aggregator&&) noexcept = default;
 void Aggregator::add(const Run& run) {
   check_run(run);
   static const RunSet none;
-  impl_->add(run, impl_->groups.index_of(run.workload, run.env), none, 0);
+  impl_->add(run, impl_->groups.index_of(run.workload, run.env), none);
 }
 
 std::vector<std::string> Aggregator::add_file(const std::string& path, int threads) {
@@ -91,7 +91,7 @@ std::vector<std::string> Aggregator::add_logs(const std::string& folder) {
       continue;
     }
     try {
-      logs.add(*log.run, logs.groups.index_of(log.run->workload, log.run->env), earlier, 0);
+      logs.add(*log.run, logs.groups.index_of(log.run->workload, log.run->env), earlier);
     } catch (const InputError& error) {
       throw InputError(fmt::format("{}: {}", file, error.what()));
     }
@@ -168,6 +168,7 @@ void Aggregator::write_rejected(const std::string& path) const {
 }
 
 void Aggregator::for_each_rejected(const std::function<void(const RejectedRun&)>& call) const {
+  if (!call) throw InputError("for_each_rejected: the function is empty");
   for (const PartialAggregate::Rejected& run : impl_->rejected) {
     call({impl_->groups.all()[run.group].workload.key(), std::string(to_string(run.reason)), run.timestamp_utc,
           run.avg_time_sec});

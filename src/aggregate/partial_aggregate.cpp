@@ -5,6 +5,7 @@
 #include <perfpred/error.h>
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -69,14 +70,33 @@ T as(const Json& json) {
   return json.get<T>();
 }
 
+constexpr std::int64_t max_count = std::int64_t{1} << 53;  // a double holds it, and hundreds of them have a sum
+
 std::int64_t count(const Json& json) {
   if (!json.is_number_integer()) refuse("a count is not an integer");
   const auto value = json.get<std::int64_t>();
   if (value < 0) refuse("a count is negative");
+  if (value > max_count) refuse("a count is too large");
   return value;
 }
 
 DoubleDouble double_double(const Json& json) { return {json.at(0).get<double>(), json.at(1).get<double>()}; }
+
+/// Whether n numbers from min to max can have these sums.
+bool agree(const Moments& moments) {
+  if (moments.n == 0) return moments.max == 0 && moments.sum.high == 0 && moments.sum_of_squares.high == 0;
+  constexpr double rounding = 1e-9, tiny = 1e-290;  // far above those of the sums, which have 106 bits
+  const auto is_between = [](double low, double value, double high) {
+    return value >= low * (1 - rounding) - tiny && value <= high * (1 + rounding) + tiny;
+  };
+  const auto is_part = [](const DoubleDouble& sum) { return std::abs(sum.low) <= rounding * sum.high + tiny; };
+  if (moments.n == 1 && moments.min != moments.max) return false;
+  const auto n = static_cast<double>(moments.n);
+  const double least = moments.min + (moments.max - moments.min) / n, most = moments.max + moments.min - least;
+  const double mean = moments.sum.high / n, square = moments.sum_of_squares.high / n;
+  return is_part(moments.sum) && is_part(moments.sum_of_squares) && is_between(least, mean, most) &&
+         is_between(mean * mean, square, moments.max * moments.max);
+}
 
 Moments moments_of(const Json& json) {
   Moments moments;
@@ -86,6 +106,8 @@ Moments moments_of(const Json& json) {
   moments.min = field(json, "min", as<double>);
   moments.max = field(json, "max", as<double>);
   if (moments.min < 0 || moments.max < moments.min) refuse("min and max are not in order");
+  if (moments.max > max_summable) refuse("max is too large to be summed");
+  if (!agree(moments)) refuse("n, sum, sum_of_squares, min and max contradict one another");
   return moments;
 }
 
@@ -105,7 +127,8 @@ RunGroup group_of(const Json& json) {
   if (group.throughput.n != group.time.n || group.accuracy.n > group.time.n ||
       group.epoch_rel_variance.n > group.time.n)
     refuse("the counts do not agree");
-  if (group.time.n > 0 && !(group.time.min > 0 && group.throughput.min > 0)) refuse("a time is not positive");
+  if (group.time.n > 0 && !(group.time.min >= min_summable && group.throughput.min >= min_summable))
+    refuse("a time is not positive");
   return group;
 }
 
@@ -185,7 +208,7 @@ std::size_t RunSet::place_of(Fingerprint run) const {
   return place;
 }
 
-void PartialAggregate::add(const Run& run, std::size_t group, const RunSet& earlier, std::uint64_t place) {
+void PartialAggregate::add(const Run& run, std::size_t group, const RunSet& earlier) {
   const bool identified = !run.timestamp_utc.empty();
   const Fingerprint print = identified ? fingerprint_of(run, groups[group]) : 0;
   if (identified && earlier.contain(print)) {
@@ -194,7 +217,7 @@ void PartialAggregate::add(const Run& run, std::size_t group, const RunSet& earl
   }
   const auto reason = groups[group].add(run, label);
   ++runs;
-  if (reason) rejected.push_back({group, *reason, run.avg_time_sec, run.timestamp_utc, place});
+  if (reason) rejected.push_back({group, *reason, run.avg_time_sec, run.timestamp_utc});
   if (identified) fingerprints.push_back(print);
 }
 
@@ -219,7 +242,7 @@ void write_partial_json(const std::string& path, const PartialAggregate& partial
                          to_string(partial.label), partial.runs));
   const auto write_element = [&file, first = true](const Json& json) mutable {
     file.write(first ? "\n" : ",\n");
-    file.write(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    file.write(dumped(json));
     first = false;
   };
   auto write_group = write_element;

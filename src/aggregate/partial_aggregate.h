@@ -34,13 +34,12 @@ struct PartialAggregate {
     Rejection reason = Rejection::epochs_disagree;
     std::optional<double> avg_time_sec;
     std::string timestamp_utc;
-    std::uint64_t place = 0;  ///< of the row in its file, to restore the order of rows read in parallel
   };
 
   explicit PartialAggregate(Aggregator::Label l) : label(l) {}
 
   /// Adds a run of a group, unless it is one of the earlier runs. @throws InputError as RunGroup::add does
-  void add(const Run& run, std::size_t group, const RunSet& earlier, std::uint64_t place);
+  void add(const Run& run, std::size_t group, const RunSet& earlier);
   void merge(const PartialAggregate& other);
 
   Aggregator::Label label;

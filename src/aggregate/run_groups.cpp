@@ -9,6 +9,7 @@
 #include <numeric>
 #include <span>
 
+#include "runs/disturbed.h"
 #include "statistics/quantiles.h"
 #include "text/hash.h"
 #include "text/parse.h"
@@ -16,10 +17,9 @@
 namespace perfpred {
 namespace {
 
-constexpr double max_ratio = 1.10;         // of epochs of a run, or of runs of a workload, that agree
-constexpr double diverged_accuracy = 1.2;  // times the accuracy of guessing
-constexpr double min_summable = 1e-100;    // squares between these two are exact in sums
-constexpr double max_summable = 1e100;
+constexpr double max_ratio = 1.10;          // of epochs of a run, or of runs of a workload, that agree
+constexpr double diverged_accuracy = 1.2;   // times the accuracy of guessing
+constexpr double max_epoch_rel_sem = 1e50;  // whose square is summable
 
 /// Of the mean of values that are not negative, over its square; 0 if all of them are 0.
 double relative_variance_of_mean(std::span<const double> values) {
@@ -87,15 +87,15 @@ RunFigures figures_of(const Run& run, Aggregator::Label label) {
 }  // namespace
 
 std::optional<Rejection> RunGroup::add(const Run& run, Aggregator::Label label) {
-  if (run.epoch_rel_sem && *run.epoch_rel_sem > max_summable) {
-    throw_bad_value({{}, 0, "epoch_rel_sem"}, number_text(run.epoch_rel_sem), "at most 1e100");
+  if (run.epoch_rel_sem && *run.epoch_rel_sem > max_epoch_rel_sem) {
+    throw_bad_value({{}, 0, "epoch_rel_sem"}, number_text(run.epoch_rel_sem), "at most 1e50");
   }
   const auto [seconds, images_per_sec, rejection] = figures_of(run, label);
   min_params = min_params == 0 ? run.params : std::min(min_params, run.params);
   max_params = std::max(max_params, run.params);
   if (rejection) ++n_rejected;
   oom = oom || rejection == Rejection::oom;
-  if (!seconds || (rejection && kept)) return rejection;
+  if (!seconds || !counts(rejection.has_value(), kept)) return rejection;
   if (!rejection) keep();
   time.add(*seconds);
   throughput.add(*images_per_sec);

@@ -14,6 +14,9 @@
 
 namespace perfpred {
 
+/// Times and throughputs that can be summed: their squares are exact in sums of twice the precision of a double.
+inline constexpr double min_summable = 1e-100, max_summable = 1e100;
+
 /// Why a run is rejected; `epochs_disagree`: see RejectedRun.
 enum class Rejection { epochs_disagree, oom, failed, interrupted, untrusted };
 

@@ -335,6 +335,7 @@ MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job)
 std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step,
                                           const TrainingJob& job, const Device& device,
                                           std::int64_t reserved_by_others) {
+  if (!step) throw InputError("largest_batch: the function is empty");
   const std::optional<std::int64_t> usable = device.usable_bytes();
   if (!usable) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
   const std::int64_t limit = *usable - reserved_by_others;

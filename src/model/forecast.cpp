@@ -76,7 +76,7 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
   if (terms.price_per_hour) {
     job.price = scaled(job.total_sec, *terms.price_per_hour / 3600);
     if (!std::isfinite(job.price->p95))
-      throw InputError(fmt::format("price_per_hour {} is too much", *terms.price_per_hour));
+      throw InputError(fmt::format("price_per_hour {} is too large", *terms.price_per_hour));
   }
   if (terms.budget_sec) {
     const auto within = [&](double epoch_sec) {
@@ -84,7 +84,7 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
     };
     job.epochs_in_budget = Quantiles{within(epoch.p95), within(epoch.p50), within(epoch.p05)};
     if (!std::isfinite(job.epochs_in_budget->p95))
-      throw InputError(fmt::format("budget_sec {} is too much", *terms.budget_sec));
+      throw InputError(fmt::format("budget_sec {} is too large", *terms.budget_sec));
   }
   return job;
 }

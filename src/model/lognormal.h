@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/error.h>
 #include <perfpred/prediction.h>
 
 #include <algorithm>
@@ -10,9 +11,10 @@
 namespace perfpred {
 
 /// Quantiles of seconds, from the median of their logarithm and the half width of its 90 % interval. Both are clamped
-/// so that the quantiles are finite and positive.
+/// so that the quantiles are finite and positive. @throws ModelError if one is not a number, as of a damaged model
 inline Quantiles quantiles_about(double log_median, double half_width) {
   constexpr double farthest = 350;  // e^700 is a double
+  if (std::isnan(log_median + half_width)) throw ModelError("the model is damaged: it gives no time for this workload");
   const double median = std::exp(std::clamp(log_median, -farthest, farthest));
   const double width = std::exp(std::min(half_width, farthest));
   return {median / width, median, median * width};

@@ -9,6 +9,7 @@
 
 #include "model/model_state.h"
 #include "optime/op_model_state.h"
+#include "text/json.h"
 #include "text/model_json.h"
 #include "text/parse.h"
 #include "workload/workload_json.h"
@@ -39,6 +40,21 @@ std::uint64_t read_id(const nlohmann::json& json, const char* name) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id, 16);
   if (error != std::errc() || end != text.data() + text.size()) refuse_field(name, "a hexadecimal number");
   return id;
+}
+
+void read_networks(const nlohmann::json& networks, Group& group) {
+  for (const auto& item : networks.items()) {
+    const std::string& name = item.key();
+    const nlohmann::json& ranges = json_object(networks, name.c_str());
+    NetworkRows& rows = group.networks[NetworkName(name)];
+    rows.depth = read_range(ranges, "depth");
+    rows.base_filters = read_range(ranges, "base_filters");
+    rows.batch_size = read_range(ranges, "batch_size");
+    rows.sample = read_range(ranges, "sample");
+    const nlohmann::json& modelled = json_field(ranges, "modelled");
+    if (!modelled.is_boolean()) refuse_field("modelled", "true or false");
+    rows.modelled = modelled.get<bool>();
+  }
 }
 
 }  // namespace
@@ -80,7 +96,7 @@ ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& given) 
   const nlohmann::json& format = json_field(json, "format");
   if (format != model_format) {
     throw ModelError(
-        fmt::format("format {} is not known; this build reads format {}", shown(format.dump()), model_format));
+        fmt::format("format {} is not known; this build reads format {}", shown(dumped(format)), model_format));
   }
   ModelState state;
   try {
@@ -102,23 +118,12 @@ ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& given) 
   for (const nlohmann::json& part : groups) {
     Group& group = state.groups.emplace_back();
     group.example = json_workload(part, "example");
-    const nlohmann::json& networks = json_object(part, "networks");
-    for (const auto& item : networks.items()) {
-      const std::string& name = item.key();
-      const nlohmann::json& ranges = json_object(networks, name.c_str());
-      NetworkRows& rows = group.networks[NetworkName(name)];
-      rows.depth = read_range(ranges, "depth");
-      rows.base_filters = read_range(ranges, "base_filters");
-      rows.batch_size = read_range(ranges, "batch_size");
-      rows.sample = read_range(ranges, "sample");
-      const nlohmann::json& modelled = json_field(ranges, "modelled");
-      if (!modelled.is_boolean()) refuse_field("modelled", "true or false");
-      rows.modelled = modelled.get<bool>();
-    }
+    read_networks(json_object(part, "networks"), group);
     if (!json_field(part, "model").is_null())
       group.model = state.kind->load(json_object(part, "model"), kind_on(group.example, devices));
     const auto lacks_model = [&](const auto& network) { return network.second.modelled && !group.model; };
     if (std::any_of(group.networks.begin(), group.networks.end(), lacks_model)) refuse_field("model", "there");
+    if (group.model && group.models(group.example)) (void)group.model->predict(group.example, nullptr);  // if it can
   }
   return state;
 }

@@ -7,6 +7,7 @@
 
 #include "model/lognormal.h"
 #include "text/hash.h"
+#include "text/json.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
 
@@ -51,7 +52,7 @@ bool is_of_other_rows(DomainViolation reason) {
 ModelState without_runs(std::shared_ptr<const OpTimeModel> model) {
   ModelState state;
   state.ops = std::make_shared<const OpRegression>(std::make_shared<const OpPrior>(std::move(model)));
-  state.model_id = fnv1a(state.ops->to_json().dump());
+  state.model_id = fnv1a(dumped(state.ops->to_json()));
   return state;
 }
 

@@ -18,6 +18,7 @@
 #include "model/training_rows.h"
 #include "text/files.h"
 #include "text/hash.h"
+#include "text/json.h"
 #include "text/parse.h"
 #include "workload/moved_workload.h"
 
@@ -129,12 +130,13 @@ class Observation {
 
   /// Whether this is the first time that the run is seen.
   bool is_new(const Run& run, const std::string& key) {
+    const std::string stamp = as_utf8(run.timestamp_utc);  // as a model file holds it
     const auto known = state_.fitted.find(key);
     if (known != state_.fitted.end()) {
       const std::vector<std::string>& observed = known->second.observed;
-      if (std::find(observed.begin(), observed.end(), run.timestamp_utc) != observed.end()) return false;
+      if (std::find(observed.begin(), observed.end(), stamp) != observed.end()) return false;
     }
-    return seen_.emplace(key, run.timestamp_utc).second;
+    return seen_.emplace(key, stamp).second;
   }
 
   /// Gives a run to the model that learns it. Returns why none does.
@@ -167,7 +169,7 @@ class Observation {
     FittedRow& fitted = state_.fitted[key];
     ++fitted.n;
     fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
-    fitted.observed.push_back(run.timestamp_utc);
+    fitted.observed.push_back(as_utf8(run.timestamp_utc));
     group.cover(run.workload, modelled);
     state_.training_set_id += set_id(std::span(&row, 1));
     state_.model_id = fnv1a(fmt::format("{} {} {}", state_.model_id, key, number_text(sec)));
@@ -294,7 +296,7 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
   state->ops = std::make_shared<const OpRegression>(std::move(ops));
   state->training_set_id = set_id(fitted) + set_id(chosen_by);
   state->model_id = fnv1a(fmt::format("{} {} {} {}", options.kind, options.seed, set_id(fitted), set_id(chosen_by)));
-  if (options.prior) state->model_id = fnv1a(state->ops->to_json().dump(), state->model_id);
+  if (options.prior) state->model_id = fnv1a(dumped(state->ops->to_json()), state->model_id);
   return TimeRegressor(std::make_unique<Impl>(std::move(state), options.devices));
 }
 
@@ -303,8 +305,9 @@ TimeRegressor TimeRegressor::standard(const DeviceCatalogue& devices) {
 }
 
 TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue& devices) {
-  const nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, false);
+  const std::string text = read_file(path);
   try {
+    const auto json = parse_json<nlohmann::json>(text);
     return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(json, devices)), devices));
   } catch (const Error& error) {
     throw ModelError(fmt::format("{}: {}", path, error.what()));
@@ -439,7 +442,7 @@ std::vector<RejectedRun> TimeRegressor::observe_in_file(const std::string& path,
 }
 
 void TimeRegressor::save(const std::string& path) const {
-  write_file(path, to_json(*impl_->state.read()).dump(1) + "\n");
+  write_file(path, dumped(to_json(*impl_->state.read()), 1) + "\n");
 }
 
 const std::string& TimeRegressor::kind() const { return impl_->kind_name; }

@@ -13,6 +13,7 @@
 #include "optime/standard_ops.h"
 #include "text/enum_names.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "text/model_json.h"
 #include "text/parse.h"
 
@@ -369,7 +370,7 @@ OpModelState read_op_model(const nlohmann::json& json) {
   if (json_text(json, "kind") != "ops") throw ModelError("field \"kind\" is not \"ops\"");
   if (format != op_model_format) {
     throw ModelError(
-        fmt::format("format {} is not known; this build reads format {}", shown(format.dump()), op_model_format));
+        fmt::format("format {} is not known; this build reads format {}", shown(dumped(format)), op_model_format));
   }
   OpModelState state;
   for (const auto& [name, model] : json_object(json, "kernels").items()) {
@@ -394,11 +395,11 @@ OpModelState read_op_model(const nlohmann::json& json) {
 }
 
 OpModelState load_op_model(const std::string& path) {
-  if (path.empty()) return read_op_model(nlohmann::json::parse(standard_ops));
-  const nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, false);
+  if (path.empty()) return read_op_model(parse_json<nlohmann::json>(standard_ops));
+  const std::string text = read_file(path);
   try {
-    return read_op_model(json);
-  } catch (const ModelError& error) {
+    return read_op_model(parse_json<nlohmann::json>(text));
+  } catch (const Error& error) {
     throw ModelError(fmt::format("{}: {}", path, error.what()));
   }
 }

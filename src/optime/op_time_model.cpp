@@ -13,6 +13,7 @@
 #include "optime/step_prediction.h"
 #include "text/enum_names.h"
 #include "text/files.h"
+#include "text/json.h"
 
 namespace perfpred {
 
@@ -117,7 +118,7 @@ OpTimeModel OpTimeModel::load(const std::string& path) {
   return OpModelAccess::model(load_op_model(path));
 }
 
-void OpTimeModel::save(const std::string& path) const { write_file(path, to_json(impl_->state).dump() + "\n"); }
+void OpTimeModel::save(const std::string& path) const { write_file(path, dumped(to_json(impl_->state)) + "\n"); }
 
 StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision, bool cuda_graph) const {
   return OpModelAccess::predict(*this, {execute(step, device.kind), device, precision, cuda_graph, {}}).time;

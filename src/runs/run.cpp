@@ -111,6 +111,20 @@ const Columns<Run>& our_columns() {
   return columns;
 }
 
+/// In the order of runs.csv.
+const std::vector<std::string_view>& mandatory_columns() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const Column<Run>& column : first_columns()) all.push_back(column.name);
+    for (const WorkloadColumn& column : workload_columns()) {
+      if (column.mandatory) all.push_back(column.name);
+    }
+    for (const Column<Run>& column : result_columns()) all.push_back(column.name);
+    return all;
+  }();
+  return names;
+}
+
 void check(const Run& run, ValuePlace place) {
   if (run.avg_time_sec && *run.avg_time_sec <= 0) {
     place.name = "avg_time_sec";
@@ -137,24 +151,25 @@ const Columns<Run>& run_table() {
 }
 
 RunParser::RunParser(const std::vector<std::string>& header, const std::string& where) : width_(header.size()) {
-  const auto index_of = [&](std::string_view name, bool required) {
-    auto found = std::find(header.begin(), header.end(), name);
-    // The reference collection names this column after its framework.
-    if (name == "framework" && found == header.end()) found = std::find(header.begin(), header.end(), "tf_version");
-    if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
-    if (required) throw InputError(fmt::format("{}: column \"{}\" is missing", where, name));
-    return missing;
+  std::vector<std::string> names = header;
+  // The reference collection names this column after its framework.
+  if (std::find(names.begin(), names.end(), "framework") == names.end())
+    std::replace(names.begin(), names.end(), std::string("tf_version"), std::string("framework"));
+  require_columns(names, where, mandatory_columns(), "runs.csv");
+  const auto index_of = [&names](std::string_view name) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    return found != names.end() ? static_cast<std::size_t>(found - names.begin()) : missing;
   };
   for (const Columns<Run>* columns : {&first_columns(), &result_columns(), &our_columns()}) {
     for (const Column<Run>& column : *columns) {
-      const std::size_t index = index_of(column.name, column.required);
+      const std::size_t index = index_of(column.name);
       if (index == missing) continue;
       rest_.push_back({index, &column});
       if (column.name == "env") grouping_.push_back(index);
     }
   }
   for (const WorkloadColumn& column : workload_columns()) {
-    workload_.push_back(index_of(column.name, column.mandatory));
+    workload_.push_back(index_of(column.name));
     if (workload_.back() != missing) grouping_.push_back(workload_.back());
   }
   texts_.resize(workload_.size());

@@ -29,15 +29,11 @@ constexpr std::array<MeasureKey, 4> measures = {{{"train_loss", &LoggedEpoch::tr
                                                  {"val_loss", &LoggedEpoch::val_loss},
                                                  {"val_acc", &LoggedEpoch::val_acc}}};
 
-/// Bytes that are not UTF-8, as in a driver's or a file's name, become replacement characters instead of an exception.
-/// A loss that is not finite, as of a diverged run, becomes null.
-std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 std::string field_text(const Json& value, const ValuePlace& place) {
   if (value.is_null()) return {};
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number() || value.is_array()) return value.dump();
-  throw_bad_value(place, value.dump(), "a number, a text or a list");
+  if (value.is_number() || value.is_array()) return dumped(value);
+  throw_bad_value(place, dumped(value), "a number, a text or a list");
 }
 
 LoggedEpoch epoch_from_json(const Json& json, ValuePlace place) {
@@ -45,17 +41,17 @@ LoggedEpoch epoch_from_json(const Json& json, ValuePlace place) {
     const auto found = json.find(key);
     if (found == json.end() || found->is_null()) return std::nullopt;
     place.name = key;
-    if (!found->is_number()) throw_bad_value(place, found->dump(), "a number");
+    if (!found->is_number()) throw_bad_value(place, dumped(*found), "a number");
     return found->get<double>();
   };
   LoggedEpoch epoch;
   const auto index = number("epoch");
   if (!index || *index < 1 || *index > 1e9 || *index != std::floor(*index)) {
-    throw_bad_value(place, json.value("epoch", Json()).dump(), "a positive integer");
+    throw_bad_value(place, dumped(json.value("epoch", Json())), "a positive integer");
   }
   epoch.epoch = static_cast<int>(*index);
   const auto sec = number("sec");
-  if (!sec || *sec < 0) throw_bad_value({place.file, place.line, "sec"}, json.value("sec", Json()).dump(), "a time");
+  if (!sec || *sec < 0) throw_bad_value({place.file, place.line, "sec"}, dumped(json.value("sec", Json())), "a time");
   epoch.sec = *sec;
   for (const MeasureKey& measure : measures) epoch.*measure.value = number(measure.key);
   return epoch;
@@ -71,8 +67,18 @@ Run run_from_json(const Json& json, ValuePlace place) {
   return run_from_fields(run_columns(), fields, fmt::format("{}:{}", place.file, place.line));
 }
 
+/// @throws InputError at the place
+Json placed_json(std::string_view line, const ValuePlace& place) {
+  try {
+    return parse_json<Json>(line);
+  } catch (const InputError& error) {
+    throw InputError(place.prefix() + error.what());
+  }
+}
+
 }  // namespace
 
+/// A loss that is not finite, as of a diverged run, becomes null.
 std::string epoch_json(const LoggedEpoch& epoch) {
   Json json = {{"epoch", epoch.epoch}, {"sec", epoch.sec}};
   for (const MeasureKey& measure : measures) json[std::string(measure.key)] = or_null(epoch.*measure.value);
@@ -85,7 +91,7 @@ std::string run_json(const Run& run) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const Column<Run>& column = run_table()[i];
     Json& value = json[std::string(column.name)];
-    value = column.is_text ? Json(fields[i]) : Json::parse(fields[i], nullptr, false);
+    value = column.is_text ? Json(fields[i]) : parse_json<Json>(fields[i]);
     if (value.is_discarded()) value = nullptr;  // empty
   }
   return dumped(json);
@@ -101,7 +107,7 @@ RunLog read_run_log(const std::string& path) {
     const std::string_view line = rest.substr(0, feed);
     rest.remove_prefix(feed == std::string_view::npos ? rest.size() : feed + 1);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = placed_json(line, place);
     if (!json.is_object()) {
       if (feed == std::string_view::npos) break;
       throw InputError(fmt::format("{}:{}: is not a JSON object", path, place.line));

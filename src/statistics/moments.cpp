@@ -81,7 +81,7 @@ void Moments::merge(const Moments& other) {
 double Moments::mean() const { return std::clamp(divided(sum, static_cast<double>(n)).high, min, max); }
 
 double Moments::deviation() const {
-  if (min == max) return 0;
+  if (min == max || n < 2) return 0;
   const auto count = static_cast<double>(n);
   const DoubleDouble expected = divided(square(sum), count);
   DoubleDouble rest = sum_of_squares;

@@ -80,32 +80,35 @@ class RuleLine {
     };
   }
 
+  // However many terms and factors there are, they lie beside each other and not in each other.
   OpCount sum(int depth) {
-    OpCount left = product(depth);
+    std::vector<std::pair<double, OpCount>> terms = {{1.0, product(depth)}};
     while (true) {
       const bool plus = take("+");
-      if (!plus && !take("-")) return left;
-      left = [left = std::move(left), right = product(depth), sign = plus ? 1.0 : -1.0](Shapes in, Shapes out) {
-        return left(in, out) + sign * right(in, out);
-      };
+      if (!plus && !take("-")) break;
+      terms.emplace_back(plus ? 1.0 : -1.0, product(depth));
     }
+    if (terms.size() == 1) return std::move(terms.front().second);
+    return [terms = std::move(terms)](Shapes in, Shapes out) {
+      double total = 0;
+      for (const auto& [sign, term] : terms) total += sign * term(in, out);
+      return total;
+    };
   }
 
   OpCount product(int depth) {
-    OpCount left = factor(depth);
+    std::vector<std::pair<bool, OpCount>> factors = {{false, factor(depth)}};  // and whether it divides
     while (true) {
-      if (take("*")) {
-        left = [left = std::move(left), right = factor(depth)](Shapes in, Shapes out) {
-          return left(in, out) * right(in, out);
-        };
-      } else if (take("/")) {
-        left = [left = std::move(left), right = factor(depth)](Shapes in, Shapes out) {
-          return left(in, out) / right(in, out);
-        };
-      } else {
-        return left;
-      }
+      const bool divides = take("/");
+      if (!divides && !take("*")) break;
+      factors.emplace_back(divides, factor(depth));
     }
+    if (factors.size() == 1) return std::move(factors.front().second);
+    return [factors = std::move(factors)](Shapes in, Shapes out) {
+      double total = 1;
+      for (const auto& [divides, one] : factors) total = divides ? total / one(in, out) : total * one(in, out);
+      return total;
+    };
   }
 
   OpCount factor(int depth) {

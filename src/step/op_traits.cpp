@@ -55,7 +55,8 @@ template <std::size_t left>
 OpFlops product_flops(const Operands& op) {
   const Shape& factor = op.graph.shape(op.in[left]);
   const bool summed = left > 0 && op.graph.shape(op.out[0]).rank() < factor.rank();
-  return {2 * elements(op, op.out[0]) * static_cast<double>((summed ? factor[0] : 1) * factor.back())};
+  return {2 * elements(op, op.out[0]) * static_cast<double>(summed ? factor[0] : 1) *
+          static_cast<double>(factor.back())};
 }
 
 /// Of attention from q [.., positions, width] to k and v: products along the width of k and along that of v, so many of

@@ -96,8 +96,7 @@ std::int64_t integer(const json& value, const Place& place, std::int64_t least, 
       (!value.is_number_unsigned() ||
        value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
   if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
-    place.refuse(fmt::format("{} is not an integer in {}..{}",
-                             shown(value.dump(-1, ' ', true, json::error_handler_t::replace)), least, most));
+    place.refuse(fmt::format("{} is not an integer in {}..{}", shown(dumped(value)), least, most));
   }
   return value.get<std::int64_t>();
 }
@@ -231,7 +230,7 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     if (document.contains("layers")) {
       for (const json& layer : list(document, "layers", place)) {
         if (!layer.is_string()) place.in("layers").refuse("holds what is not text");
-        layers.push_back(layer.get<std::string>());
+        layers.push_back(printable(layer.get<std::string>()));
       }
     }
     read_storages(list(document, "storages", place), place);
@@ -290,8 +289,7 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
 
   void read_op(const json& from, const Place& place) {
     StepOp op;
-    op.name = op.full_name = text(from, "name", place);
-    if (!is_utf8(op.name)) place.in("name").refuse("is not UTF-8");
+    op.name = op.full_name = printable(text(from, "name", place));
     op.flops = count(from, "flops", "flops_growth", place);
     op.bytes = count(from, "bytes", "bytes_growth", place);
     op.phase = static_cast<Phase>(position(from, "phase", place, enumerator_names<Phase::optimizer>));

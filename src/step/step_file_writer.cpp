@@ -12,6 +12,7 @@
 #include "step/step_dtypes.h"
 #include "text/enum_names.h"
 #include "text/files.h"
+#include "text/json.h"
 
 namespace perfpred {
 namespace {
@@ -146,6 +147,7 @@ class StepPair {
 
 void write_step(const std::string& path, Precision precision, const std::vector<std::int64_t>& batch_sizes,
                 const std::function<OpGraph(std::int64_t batch)>& step) {
+  if (!step) throw InputError("write_step: the function is empty");
   if (batch_sizes.empty() || batch_sizes.size() > 2) throw InputError("a step file is written from one step or two");
   const std::int64_t batch = batch_sizes.front(), other = batch_sizes.back();
   if (batch_sizes.size() == 2 && batch == other) throw InputError("the two steps have the same batch size");
@@ -158,7 +160,7 @@ void write_step(const std::string& path, Precision precision, const std::vector<
   file["storages"] = pair.storages();
   file["tensors"] = pair.tensors();
   file["ops"] = pair.ops();
-  write_file(path, file.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  write_file(path, dumped(file));
 }
 
 }  // namespace perfpred

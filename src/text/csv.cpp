@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <unordered_set>
 
 // One reader at a time feeds one consumer here: a second thread would only cost start-up time.
 #define CSV_IO_NO_THREAD
@@ -35,6 +36,11 @@ class Source : public io::ByteSourceBase {
       *added_line_feed_ = true;
     }
     if (filled > 0) last_ = buffer[filled - 1];
+    if (const std::string_view begin(buffer, std::min<std::size_t>(2, static_cast<std::size_t>(filled)));
+        is_first_ && (begin == "\xff\xfe" || begin == "\xfe\xff")) {
+      throw InputError(path_ + ": is UTF-16, as PowerShell writes it; UTF-8 is expected (iconv -f UTF-16 -t UTF-8)");
+    }
+    is_first_ = false;
     if (const void* nul = std::memchr(buffer, '\0', static_cast<std::size_t>(filled))) {
       lines_ += std::count<const char*>(buffer, static_cast<const char*>(nul), '\n');
       throw InputError(fmt::format("{}:{}: holds a NUL byte; this is not a CSV file", path_, lines_ + 1));
@@ -51,6 +57,7 @@ class Source : public io::ByteSourceBase {
   std::string path_;
   std::ptrdiff_t lines_ = 0;
   char last_ = '\n';
+  bool is_first_ = true;
   std::shared_ptr<bool> added_line_feed_ = std::make_shared<bool>(false);
 };
 
@@ -196,11 +203,14 @@ CsvReader CsvReader::from_text(const std::string& name, std::string_view text) {
 
 CsvReader::CsvReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
   if (!impl_->next_fields()) throw InputError(path() + ": is empty; a header line was expected");
+  if (impl_->fields.size() == 1 && impl_->fields.front().find(';') != std::string_view::npos)
+    throw InputError(impl_->here() + "the columns are separated by semicolons, where commas are expected");
+  std::unordered_set<std::string> known;
   for (const std::string_view field : impl_->fields) {
     const std::size_t first = field.find_first_not_of(" \t");
     const std::size_t last = field.find_last_not_of(" \t");
     std::string name(first == std::string_view::npos ? std::string_view() : field.substr(first, last - first + 1));
-    if (!name.empty() && std::find(impl_->header.begin(), impl_->header.end(), name) != impl_->header.end()) {
+    if (!name.empty() && !known.insert(name).second) {
       throw InputError(fmt::format("{}column \"{}\" appears twice", impl_->here(), shown(name)));
     }
     impl_->header.push_back(std::move(name));
@@ -258,6 +268,23 @@ const std::string& CsvReader::path() const { return impl_->lines.path(); }
 bool CsvReader::cut_off() { return impl_->lines.cut_off(); }
 
 const std::vector<std::string>& CsvReader::header() const { return impl_->header; }
+
+void require_columns(std::span<const std::string> header, const std::string& where,
+                     std::span<const std::string_view> names, std::string_view table) {
+  std::string first, others;
+  for (const std::string_view name : names) {
+    if (std::find(header.begin(), header.end(), name) != header.end()) continue;
+    const std::string quoted = fmt::format("\"{}\"", name);
+    if (first.empty()) {
+      first = quoted;
+    } else {
+      others += (others.empty() ? ", and so are " : ", ") + quoted;
+    }
+  }
+  if (first.empty()) return;
+  throw InputError(
+      fmt::format("{}: column {} is missing{}; docs/formats.md describes {}", where, first, others, table));
+}
 
 std::string csv_line(std::span<const std::string> fields) {
   std::string line;

@@ -85,6 +85,14 @@ class CsvReader {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Refuses a table that lacks columns, with the names of all of them.
+/// @param where  `runs.csv:1`
+/// @param names  of mandatory columns
+/// @param table  its heading in docs/formats.md
+/// @throws InputError
+void require_columns(std::span<const std::string> header, const std::string& where,
+                     std::span<const std::string_view> names, std::string_view table);
+
 /// One CSV line with its line feed; fields that need quotes get them. A line break or NUL in a field becomes a blank,
 /// since no reader takes one.
 [[nodiscard]] std::string csv_line(std::span<const std::string> fields);

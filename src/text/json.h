@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "text/files.h"
 #include "text/parse.h"
@@ -25,17 +26,42 @@ inline std::string json_complaint(const nlohmann::json::exception& error) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-/// Reads a JSON file. @tparam Json nlohmann::json or nlohmann::ordered_json
-/// @throws InputError if it cannot be read or is not JSON
+/// JSON as text. Bytes that are not UTF-8, as in the name of a driver, a kernel or a file, become replacement
+/// characters instead of an exception.
+/// @param indent  of each level; -1: one line
+template <class Json>
+[[nodiscard]] std::string dumped(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+inline constexpr int max_json_depth = 100;  ///< of the files and requests that are read
+
+/// @throws InputError if lists and objects are nested deeper: the JSON library writes and copies them by recursion
+void check_json_depth(std::string_view text);
+
+/// Reads a JSON text. @tparam Json nlohmann::json or nlohmann::ordered_json
+/// @returns a discarded value if it is not JSON
+/// @throws InputError as check_json_depth()
+template <class Json>
+[[nodiscard]] Json parse_json(std::string_view text) {
+  check_json_depth(text);
+  return Json::parse(text, nullptr, false);
+}
+
+/// Reads a JSON file.
+/// @throws InputError, which names the file, if it cannot be read, is not JSON or is nested too deep
 template <class Json>
 [[nodiscard]] Json read_json(const std::string& path) {
   const std::string text = read_file(path);
   try {
+    check_json_depth(text);
     return Json::parse(text);
   } catch (const typename Json::parse_error& error) {
     throw InputError(fmt::format("{}: is not JSON (byte {})", path, error.byte));
   } catch (const typename Json::exception& error) {
     throw InputError(fmt::format("{}: {}", path, shown(json_complaint(error))));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", path, error.what()));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace perfpred {
@@ -27,7 +28,10 @@ std::vector<Item> items(const nlohmann::json& object, const char* name, const ch
   return all;
 }
 
-bool is_number(const nlohmann::json& value) { return value.is_number(); }
+/// Larger ones would become infinite where they are multiplied.
+constexpr double max_number = 1e30;
+
+bool is_number(const nlohmann::json& value) { return value.is_number() && std::abs(value.get<double>()) <= max_number; }
 
 }  // namespace
 
@@ -52,8 +56,14 @@ const nlohmann::json& json_objects(const nlohmann::json& object, const char* nam
 
 double json_number(const nlohmann::json& object, const char* name) {
   const nlohmann::json& value = json_field(object, name);
-  if (!value.is_number()) refuse_field(name, "a number");
+  if (!is_number(value)) refuse_field(name, "a number of usual size");
   return value.get<double>();
+}
+
+double json_log(const nlohmann::json& object, const char* name) {
+  const double value = json_number(object, name);
+  if (!(std::abs(value) <= max_abs_log)) refuse_field(name, "a logarithm");
+  return value;
 }
 
 double json_non_negative(const nlohmann::json& object, const char* name) {
@@ -86,13 +96,19 @@ std::vector<std::int32_t> json_integers(const nlohmann::json& object, const char
 }
 
 Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name) {
-  const std::vector<double> values = items<double>(object, name, "a list of numbers", is_number);
+  const std::vector<double> values = items<double>(object, name, "a list of numbers of usual size", is_number);
   return Eigen::Map<const Eigen::VectorXd>(values.data(), static_cast<Eigen::Index>(values.size()));
 }
 
 Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name, Eigen::Index size) {
   Eigen::VectorXd vector = json_vector(object, name);
   if (vector.size() != size) throw ModelError(fmt::format("field \"{}\" has a wrong size", name));
+  return vector;
+}
+
+Eigen::VectorXd json_logs(const nlohmann::json& object, const char* name, Eigen::Index size) {
+  Eigen::VectorXd vector = json_vector(object, name, size);
+  if (!(vector.cwiseAbs().maxCoeff() <= max_abs_log)) refuse_field(name, "a list of logarithms");
   return vector;
 }
 

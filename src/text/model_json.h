@@ -15,6 +15,8 @@ namespace perfpred {
 [[nodiscard]] const nlohmann::json& json_object(const nlohmann::json& object, const char* name);
 [[nodiscard]] const nlohmann::json& json_objects(const nlohmann::json& object, const char* name);  ///< a list of them
 [[nodiscard]] double json_number(const nlohmann::json& object, const char* name);
+inline constexpr double max_abs_log = 350;  ///< of a logarithm whose exponential, squared, is a double
+[[nodiscard]] double json_log(const nlohmann::json& object, const char* name);
 [[nodiscard]] double json_non_negative(const nlohmann::json& object, const char* name);
 [[nodiscard]] std::int64_t json_positive_integer(const nlohmann::json& object, const char* name);
 [[nodiscard]] std::string json_text(const nlohmann::json& object, const char* name);
@@ -22,6 +24,7 @@ namespace perfpred {
 [[nodiscard]] std::vector<std::int32_t> json_integers(const nlohmann::json& object, const char* name);
 [[nodiscard]] Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name);
 [[nodiscard]] Eigen::VectorXd json_vector(const nlohmann::json& object, const char* name, Eigen::Index size);
+[[nodiscard]] Eigen::VectorXd json_logs(const nlohmann::json& object, const char* name, Eigen::Index size);
 [[nodiscard]] Eigen::MatrixXd json_matrix(const nlohmann::json& object, const char* name, Eigen::Index rows,
                                           Eigen::Index cols);
 

@@ -36,10 +36,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 NearestName::NearestName(std::string typed) : typed_(std::move(typed)), limit_(typed_.size() / 3 + 2) {}
 
 void NearestName::offer(std::string_view spelling, std::string_view name) {
+  const bool begins = spelling.starts_with(typed_);
+  // Texts differ by at least the difference of their lengths: a long one is not compared letter by letter.
+  if (!begins && typed_.size() >= spelling.size() + limit_) return;
   const std::size_t distance = edit_distance(typed_, spelling);
-  const bool is_near = distance < limit_ || spelling.starts_with(typed_);
-  if (!is_near || distance >= closest_ || distance >= spelling.size()) return;
-  closest_ = distance;
+  if ((!begins && distance >= limit_) || distance >= spelling.size()) return;
+  const std::pair rank(!begins, distance);
+  if (rank >= closest_) return;
+  closest_ = rank;
   name_ = name;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace perfpred {
 
@@ -14,7 +15,7 @@ namespace perfpred {
 /// Number of letters to insert, delete, replace or swap with a neighbour to turn one text into the other.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Finds the known name that is closest to a mistyped one, or to the beginning of a name.
+/// Finds the known name that is meant: the closest of those that begin with what was typed, else the closest to it.
 class NearestName {
  public:
   explicit NearestName(std::string typed);
@@ -24,7 +25,7 @@ class NearestName {
  private:
   std::string typed_;
   std::size_t limit_;  // only names at a smaller distance count, and those that begin with what was typed
-  std::size_t closest_ = std::string::npos;
+  std::pair<bool, std::size_t> closest_ = {true, std::string::npos};  // whether it begins otherwise; the distance
   std::optional<std::string> name_;
 };
 

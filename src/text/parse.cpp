@@ -21,6 +21,15 @@ std::optional<Number> whole_number(std::string_view text) {
   return value;
 }
 
+/// Also with a fraction of zeros: pandas writes 2.0 for 2 where a column of integers has gaps.
+std::optional<std::int64_t> integer(std::string_view text) {
+  text = trimmed(text);
+  const std::size_t point = text.find('.');
+  const bool is_whole = point != std::string_view::npos && point + 1 < text.size() &&
+                        text.find_first_not_of('0', point + 1) == std::string_view::npos;
+  return whole_number<std::int64_t>(is_whole ? text.substr(0, point) : text);
+}
+
 template <class Accept>
 double checked_number(std::string_view text, const ValuePlace& place, std::string_view expected, Accept accept) {
   const auto value = whole_number<double>(text);
@@ -103,16 +112,26 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string as_utf8(std::string_view text) {
+  std::string utf8(text);
+  if (!is_utf8(text))
+    std::replace_if(
+        utf8.begin(), utf8.end(), [](char c) { return (c & 0x80) != 0; }, '?');
+  return utf8;
+}
+
+std::string printable(std::string_view text) {
+  std::string plain = as_utf8(text);
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  std::replace_if(plain.begin(), plain.end(), is_control, '?');
+  return plain;
+}
+
 std::string shown(std::string_view value) {
   constexpr std::size_t longest = 40;
   std::size_t size = std::min(value.size(), longest);
   while (size < value.size() && size > 0 && (static_cast<unsigned char>(value[size]) & 0xC0U) == 0x80) --size;  // UTF-8
-  std::string text(value.substr(0, size));
-  const bool utf8 = is_utf8(text);
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || (byte > 0x7f && !utf8)) c = '?';
-  }
+  std::string text = printable(value.substr(0, size));
   if (value.size() > size) text += "...";
   return text;
 }
@@ -134,13 +153,13 @@ double parse_non_negative(std::string_view text, const ValuePlace& place) {
 }
 
 std::int64_t parse_integer(std::string_view text, const ValuePlace& place) {
-  const auto value = whole_number<std::int64_t>(text);
+  const auto value = integer(text);
   if (!value) throw_bad_value(place, text, "an integer");
   return *value;
 }
 
 std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place) {
-  const auto value = whole_number<std::int64_t>(text);
+  const auto value = integer(text);
   if (!value || *value <= 0) throw_bad_value(place, text, "a positive integer");
   return *value;
 }

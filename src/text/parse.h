@@ -22,16 +22,21 @@ struct ValuePlace {
 /// InputError `file:line: name "value" is not <expected>`; a long or unprintable value is shortened.
 [[noreturn]] void throw_bad_value(const ValuePlace& place, std::string_view value, std::string_view expected);
 
-/// A value as messages show it: at most 40 characters, with `?` for control characters and for bytes that are not
-/// UTF-8.
+/// A text as a terminal may get it: with `?` for control characters and for bytes that are not UTF-8.
+[[nodiscard]] std::string printable(std::string_view text);
+
+/// A value as messages show it: printable(), at most 40 characters.
 [[nodiscard]] std::string shown(std::string_view value);
 
 [[nodiscard]] bool is_utf8(std::string_view text);
 
+/// The text, or, if it is not UTF-8, with `?` for each byte that is not ASCII.
+[[nodiscard]] std::string as_utf8(std::string_view text);
+
 /// Without blanks and tabs at both ends.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 
-/// The whole text must be the number, correctly rounded; surrounding blanks are allowed.
+/// The whole text must be the number, correctly rounded; surrounding blanks are allowed. `2.0` is an integer.
 [[nodiscard]] double parse_finite(std::string_view text, const ValuePlace& place);
 [[nodiscard]] double parse_positive(std::string_view text, const ValuePlace& place);
 [[nodiscard]] double parse_non_negative(std::string_view text, const ValuePlace& place);

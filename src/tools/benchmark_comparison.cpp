@@ -12,7 +12,8 @@
 
 #include "statistics/confidence.h"
 #include "text/enum_names.h"
-#include "text/files.h"
+#include "text/json.h"
+#include "text/parse.h"
 
 namespace perfpred {
 namespace {
@@ -33,11 +34,22 @@ double unit_in_seconds(const std::string& unit, const std::string& path) {
   if (unit == "us") return 1e-6;
   if (unit == "ms") return 1e-3;
   if (unit == "s") return 1;
-  throw InputError(fmt::format("{}: time unit \"{}\" is not known", path, unit));
+  throw InputError(fmt::format("{}: time unit \"{}\" is not known", path, shown(unit)));
+}
+
+/// Of the logarithm, from the ends of a 95 % interval. @throws InputError for one whose ends are in the wrong order
+std::optional<double> stated_error(const Json& row, const std::string& name, const std::string& path) {
+  if (!row.contains("low_ms") || !row.contains("high_ms")) return std::nullopt;
+  const double low = row["low_ms"].get<double>(), high = row["high_ms"].get<double>();
+  if (!(low >= 0 && high >= low && std::isfinite(high))) {
+    throw InputError(
+        fmt::format("{}: benchmark \"{}\" has an interval from {} to {} ms", path, shown(name), low, high));
+  }
+  return low > 0 ? std::optional(std::log(high / low) / (2 * z95)) : std::nullopt;
 }
 
 std::vector<Times> read_times(const std::string& path) {
-  const Json document = Json::parse(read_file(path), nullptr, false);
+  const Json document = read_json<Json>(path);
   if (!document.is_object() || !document.contains("benchmarks") || !document["benchmarks"].is_array()) {
     throw InputError(fmt::format("{}: is not a JSON result of Google Benchmark", path));
   }
@@ -47,16 +59,14 @@ std::vector<Times> read_times(const std::string& path) {
       if (row.value("run_type", "iteration") != "iteration" || row.value("error_occurred", false)) continue;
       const std::string name = row.value("run_name", row.at("name").get<std::string>());
       const double sec = row.at("real_time").get<double>() * unit_in_seconds(row.value("time_unit", "ns"), path);
-      if (!(sec > 0)) throw InputError(fmt::format("{}: benchmark \"{}\" has no positive time", path, name));
+      if (!(sec > 0)) throw InputError(fmt::format("{}: benchmark \"{}\" has no positive time", path, shown(name)));
       auto found = std::find_if(all.begin(), all.end(), [&name](const Times& t) { return t.name == name; });
       if (found == all.end()) {
         all.push_back({name, {}, std::nullopt});
         found = all.end() - 1;
       }
       found->logs.push_back(std::log(sec));
-      if (row.contains("low_ms") && row.contains("high_ms") && row["low_ms"].get<double>() > 0) {
-        found->known_error = std::log(row["high_ms"].get<double>() / row["low_ms"].get<double>()) / (2 * z95);
-      }
+      if (const auto error = stated_error(row, name, path)) found->known_error = error;
     }
   } catch (const Json::exception&) {
     throw InputError(fmt::format("{}: a benchmark lacks its name or time", path));
@@ -144,12 +154,12 @@ std::vector<ComparedBenchmark> compare_benchmarks(const std::string& old_path, c
 
 std::string comparison_text(const std::vector<ComparedBenchmark>& rows) {
   std::size_t width = 4;
-  for (const ComparedBenchmark& row : rows) width = std::max(width, row.name.size());
+  for (const ComparedBenchmark& row : rows) width = std::max(width, printable(row.name).size());
   std::string text = fmt::format("{:{}}  {:10}  new/old (95 %)\n", "name", width, "verdict");
   for (const ComparedBenchmark& row : rows) {
     const std::string interval = row.low ? fmt::format(" ({:.3f} to {:.3f})", *row.low, *row.high) : "";
     const std::string_view verdict = row.verdict == Verdict::unknown ? "can't tell" : to_string(row.verdict);
-    text += fmt::format("{:{}}  {:10}  {}{}\n", row.name, width, verdict,
+    text += fmt::format("{:{}}  {:10}  {}{}\n", printable(row.name), width, verdict,
                         row.ratio ? fmt::format("{:.3f}", *row.ratio) : "-", interval);
   }
   return text;

@@ -4,6 +4,10 @@
 #include <perfpred/error.h>
 #include <perfpred/throughput_deriver.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "step/epoch_steps.h"
 #include "workload/workload_columns.h"
 
@@ -19,7 +23,45 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
   return key;
 }
 
+/// What `answer` gives for each workload.
+template <class Answer>
+auto answered(std::span<AskedRow> rows, const std::function<void(const Workload&)>& prepare, const Answer& answer) {
+  std::vector<std::optional<decltype(answer(*rows.front().workload))>> answers(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].workload) continue;
+    try {
+      prepare(*rows[i].workload);
+      answers[i] = answer(*rows[i].workload);
+    } catch (const InputError& error) {
+      rows[i].error = rows[i].place + error.what();
+    }
+  }
+  check_some(rows);
+  return answers;
+}
+
 }  // namespace
+
+std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
+                                                  const AskedTerms& terms, bool images_given,
+                                                  const std::function<void(const Workload&)>& prepare) {
+  return answered(rows, prepare,
+                  [&](const Workload& workload) { return answer_job(model, workload, terms, images_given); });
+}
+
+std::vector<std::optional<Prediction>> predict_rows(const TimeRegressor& model, std::span<AskedRow> rows,
+                                                    const AskedTerms& terms,
+                                                    const std::function<void(const Workload&)>& prepare) {
+  return answered(rows, prepare, [&](const Workload& workload) { return model.predict(terms.applied_to(workload)); });
+}
+
+std::string unanswered_text(std::span<const AskedRow> rows) {
+  const auto has_error = [](const AskedRow& row) { return !row.error.empty(); };
+  const auto first = std::find_if(rows.begin(), rows.end(), has_error);
+  if (first == rows.end()) return {};
+  return fmt::format("{} of {} rows have no answer; the first: {}", std::count_if(first, rows.end(), has_error),
+                     rows.size(), first->error);
+}
 
 std::vector<std::string> unknown_fields(const Workload& workload, bool images_given) {
   if (!is_captured_step(workload.network)) return {};
@@ -28,17 +70,19 @@ std::vector<std::string> unknown_fields(const Workload& workload, bool images_gi
   return unknown;
 }
 
-Workload with_tokens(Workload workload, std::int64_t train_tokens) {
+Workload AskedTerms::applied_to(Workload workload) const {
+  if (!train_tokens) return workload;
   if (workload.input.size() != 1) {
     throw InputError("train_tokens is for networks of sequences; --train-images says how many samples an epoch has");
   }
-  workload.train_images = (train_tokens + workload.input.front() - 1) / workload.input.front();
+  workload.train_images = (*train_tokens + workload.input.front() - 1) / workload.input.front();
   return workload;
 }
 
-JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const JobTerms& asked, bool images_given,
-                     const Prices& prices) {
-  JobTerms terms = asked;
+JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const AskedTerms& given, bool images_given) {
+  const Workload workload = given.applied_to(asked);
+  const Prices& prices = given.prices;
+  JobTerms terms = given.job;
   terms.find_largest_batch = true;
   const auto price = prices.find(workload.device);
   if (!terms.price_per_hour && price != prices.end()) terms.price_per_hour = price->second.per_hour;
@@ -48,7 +92,7 @@ JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const
                       key_without(workload, unknown_fields(workload, images_given)),
                       {},
                       {}};
-  if (!asked.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
+  if (!given.job.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
   answer.advice = fit_advice(model, workload, terms, answer.job, prices);
   if (answer.knows_epoch) return answer;
   Forecast& job = answer.job;

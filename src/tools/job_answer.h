@@ -3,11 +3,15 @@
 #include <perfpred/forecast.h>
 #include <perfpred/workload.h>
 
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tools/fit_advice.h"
 #include "tools/prices.h"
+#include "tools/workload_sweep.h"
 
 namespace perfpred {
 
@@ -27,12 +31,34 @@ struct JobAnswer {
   std::string currency;  ///< of the price; empty if it is not known
 };
 
-/// A workload of as many samples an epoch as hold so many tokens. @throws InputError if its samples are no sequences
-[[nodiscard]] Workload with_tokens(Workload workload, std::int64_t train_tokens);
+/// What is asked of a job besides its workload.
+struct AskedTerms {
+  JobTerms job;
+  std::optional<std::int64_t> train_tokens;  ///< an epoch's, in place of its samples
+  Prices prices;                             ///< of devices where the job has none
 
-/// @param prices  of devices where the terms have none
-/// @throws InputError as forecast()
-[[nodiscard]] JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
-                                   bool images_given, const Prices& prices = {});
+  /// A workload of as many samples an epoch as hold so many tokens. @throws InputError if its samples are no sequences
+  [[nodiscard]] Workload applied_to(Workload workload) const;
+};
+
+/// @throws InputError as forecast() and AskedTerms::applied_to()
+[[nodiscard]] JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const AskedTerms& terms,
+                                   bool images_given);
+
+/// answer_job() of each row that has a workload; nothing for the others and for those that it refuses, whose error says
+/// why.
+/// @param prepare  called before each answer; an InputError of it is the row's, too
+/// @throws InputError, the first error, if no row has an answer
+[[nodiscard]] std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
+                                                                const AskedTerms& terms, bool images_given,
+                                                                const std::function<void(const Workload&)>& prepare);
+
+/// The same with the predictions alone, which need no graph where runs answer.
+[[nodiscard]] std::vector<std::optional<Prediction>> predict_rows(const TimeRegressor& model, std::span<AskedRow> rows,
+                                                                  const AskedTerms& terms,
+                                                                  const std::function<void(const Workload&)>& prepare);
+
+/// `2 of 10 rows have no answer; the first: configs.csv:3: ...`; empty if all have one.
+[[nodiscard]] std::string unanswered_text(std::span<const AskedRow> rows);
 
 }  // namespace perfpred

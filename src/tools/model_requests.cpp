@@ -71,40 +71,37 @@ ModelRequests::ModelRequests(const TimeRegressor& model, std::vector<SweptField>
   }
 }
 
-std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const {
+std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const {
   std::vector<SweptField> fields = given_;
   if (!sweep.empty()) {
     check_one_device();
-    std::vector<SweptField> swept = {parse_sweep(sweep)};
-    if (swept.front().name == "device" && swept.front().values == std::vector<std::string>{"all"}) {
-      swept.front().values = all_gpus();
+    SweptField swept = parse_sweep(sweep);
+    if (swept.name == "device" && swept.values == std::vector<std::string>{"all"}) swept.values = all_gpus();
+    if (is_given(given_, swept.name)) {
+      throw InputError(fmt::format("{} is swept and given as an option, too", swept.name));
     }
-    name_devices(swept);
-    if (is_given(given_, swept.front().name)) {
-      throw InputError(fmt::format("{} is swept and given as an option, too", swept.front().name));
-    }
-    fields.push_back(std::move(swept.front()));
+    fields.push_back(std::move(swept));
   }
-  std::vector<Workload> workloads = sweep_workloads(bases_, fields);
-  if (devices_.empty()) {
-    require(fields, "network");
-    require(fields, "device");
+}
+std::vector<AskedRow> rows = sweep_rows(bases_, fields, [this](const std::string& name) { return device(name); });
+if (devices_.empty()) {
+  require(fields, "network");
+  require(fields, "device");
+}
+if (sweep.empty()) {
+  require(fields, "batch_size");
+  if (asked_network(bases_, {&fields}) == "cifar_cnn") {
+    require(fields, "depth");
+    require(fields, "base_filters");
   }
-  if (sweep.empty()) {
-    require(fields, "batch_size");
-    if (asked_network(bases_, {&fields}) == "cifar_cnn") {
-      require(fields, "depth");
-      require(fields, "base_filters");
-    }
-  }
-  return workloads;
+}
+check_some(rows);
+return rows;
 }
 
-std::vector<Workload> ModelRequests::of_table(const std::string& path,
-                                              const std::function<void(const Workload&)>& use) const {
+std::vector<AskedRow> ModelRequests::of_table(const std::string& path) const {
   check_one_device();
-  return read_configurations(
-      path, unsized_, given_, [this](const std::string& name) { return device(name); }, use);
+  return configuration_rows(path, unsized_, given_, [this](const std::string& name) { return device(name); });
 }
 
 Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {

@@ -21,14 +21,14 @@ class ModelRequests {
   /// @param given  fields of all requests, one value each
   ModelRequests(const TimeRegressor& model, std::vector<SweptField> given);
 
-  /// The workload of the given fields, or one for each value of `field=value,value,...`, or for each device that shares
-  /// the given name; `device=all` means all GPUs of the catalogue that compute in the given precision.
-  /// @throws InputError if a field is missing that nothing tells, or is swept and given; as sweep_workloads()
-  [[nodiscard]] std::vector<Workload> of_options(const std::string& sweep) const;
+  /// The workload of the given fields, or one for each value of `field=value,value,...`, as sweep_rows(), or for each
+  /// device that shares the given name; `device=all` means all GPUs of the catalogue that compute in the given
+  /// precision.
+  /// @throws InputError if a field is missing that nothing tells, or is swept and given
+  [[nodiscard]] std::vector<AskedRow> of_options(const std::string& sweep) const;
 
-  /// The workloads of a table, as read_configurations(). A request has to name its sizes.
-  [[nodiscard]] std::vector<Workload> of_table(const std::string& path,
-                                               const std::function<void(const Workload&)>& use) const;
+  /// The rows of a table, as configuration_rows(). A request has to name its sizes.
+  [[nodiscard]] std::vector<AskedRow> of_table(const std::string& path) const;
 
   /// The workload of these fields, one value each, which come before the given ones; it has to name its sizes.
   [[nodiscard]] Workload of_fields(std::vector<SweptField> fields) const;

@@ -54,14 +54,23 @@ Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& c
 
 }  // namespace
 
-void write_predictions(const std::string& path, std::span<const Workload> workloads,
-                       std::span<const Prediction> predictions) {
-  if (workloads.size() != predictions.size())
-    throw Error("write_predictions: as many predictions as workloads are needed");
+void write_predictions(const std::string& path, std::span<const AskedRow> rows,
+                       std::span<const std::optional<Prediction>> predictions) {
+  if (rows.size() != predictions.size()) throw Error("write_predictions: as many predictions as rows are needed");
   AtomicFile file(path);
-  file.write(csv_line(header()));
-  for (std::size_t i = 0; i < workloads.size(); ++i) {
-    file.write(csv_line(fields_of(workloads[i], predictions[i], unknown_fields(workloads[i], true))));
+  std::vector<std::string> names = header();
+  names.emplace_back("error");
+  file.write(csv_line(names));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::vector<std::string> fields;
+    if (const auto& workload = rows[i].workload; workload && predictions[i]) {
+      fields = fields_of(*workload, *predictions[i], unknown_fields(*workload, true));
+    } else {
+      fields = rows[i].texts();
+    }
+    fields.resize(names.size() - 1);
+    fields.push_back(rows[i].error);
+    file.write(csv_line(fields));
   }
   file.commit();
 }
@@ -109,7 +118,7 @@ std::vector<PredictionRow> read_predictions(const std::string& path) {
     return std::array{csv.required(name + "_p05"), csv.required(name + "_p50"), csv.required(name + "_p95")};
   };
   const auto time = quantiles("time_sec"), images = quantiles("images_per_sec");
-  const CsvColumn in_domain = csv.optional("in_domain");
+  const CsvColumn in_domain = csv.optional("in_domain"), error = csv.optional("error");
   const CsvColumn measured_time = csv.optional("measured_time_sec");
   const CsvColumn measured_images = csv.optional("measured_images_per_sec");
   const auto positive_or_empty = [&csv](const CsvColumn& column) {
@@ -118,6 +127,7 @@ std::vector<PredictionRow> read_predictions(const std::string& path) {
   const WorkloadReader workload(csv, unstated_workload());
   std::vector<PredictionRow> rows;
   while (csv.next()) {
+    if (!csv.text(error).empty()) continue;
     rows.push_back({workload.read(csv), read_quantiles(csv, time), read_quantiles(csv, images),
                     csv.text(in_domain) != "false", positive_or_empty(measured_time),
                     positive_or_empty(measured_images)});

@@ -8,15 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "tools/workload_sweep.h"
+
 namespace perfpred {
 
-/// Writes predictions.csv: the workload's fields, the quantiles of seconds per epoch and images/s, in_domain and
-/// reason. What is not known of a captured step stays empty (unknown_fields()).
+/// Writes predictions.csv: the workload's fields, the quantiles of seconds per epoch and images/s, in_domain, reason
+/// and error. What is not known of a captured step stays empty (unknown_fields()). A row without a prediction has its
+/// error.
 /// @throws Error if the sizes differ or the disk refuses, InputError if no file can be made there
-void write_predictions(const std::string& path, std::span<const Workload> workloads,
-                       std::span<const Prediction> predictions);
+void write_predictions(const std::string& path, std::span<const AskedRow> rows,
+                       std::span<const std::optional<Prediction>> predictions);
 
-/// The same with measured_time_sec, measured_images_per_sec and time_error at the end; empty where a row has no time.
+/// The same of measured rows, with measured_time_sec, measured_images_per_sec and time_error, empty where a row has no
+/// time, in place of the error.
 void write_predictions(const std::string& path, std::span<const AggregateRow> measured,
                        std::span<const Prediction> predictions);
 
@@ -34,7 +38,7 @@ struct PredictionRow {
   std::optional<double> measured_time_sec, measured_images_per_sec;
 };
 
-/// All rows of a predictions.csv, with or without the measured columns.
+/// All rows of a predictions.csv but those with an error, with or without the measured columns.
 /// @throws InputError, `file:line: ...`, for a file that cannot be read, lacks a column, has no row or a row that is
 /// no prediction
 [[nodiscard]] std::vector<PredictionRow> read_predictions(const std::string& path);

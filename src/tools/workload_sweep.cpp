@@ -70,20 +70,44 @@ bool lacks(const NetworkName& name, const SweptField& field) {
   return workload_column(field.name).of_cifar_cnn && name.family() != "cifar_cnn";
 }
 
-std::vector<Workload> sweep_network(std::span<const Workload> bases, const NetworkName& name,
-                                    const std::vector<SweptField>& fields) {
-  std::vector<Workload> workloads = {with_network(bases, name)};
+/// The fields of a workload, empty without one, with one of them as it was asked for.
+std::vector<std::string> asked_texts(const Workload* workload, std::string_view field, const std::string& value) {
+  std::vector<std::string> texts;
+  for (const WorkloadColumn& column : workload_columns()) {
+    texts.push_back(column.name == field ? value : workload != nullptr ? column.get(*workload) : "");
+  }
+  return texts;
+}
+
+std::vector<AskedRow> sweep_network(std::span<const Workload> bases, const NetworkName& name,
+                                    const std::vector<SweptField>& fields, const NameOf& name_of) {
+  std::vector<AskedRow> rows;
+  try {
+    rows.push_back({"", with_network(bases, name), {}, ""});
+  } catch (const InputError& error) {
+    return {{"", {}, asked_texts(nullptr, "network", name), error.what()}};
+  }
+  const auto changed = [&](const Workload& workload, const std::string& field, const std::string& value) -> AskedRow {
+    try {
+      const std::string text = field == "device" && name_of ? name_of(value) : value;
+      return {"", with_value(bases, workload, name, field, text, is_given(fields, "threads")), {}, ""};
+    } catch (const InputError& error) {
+      return {"", {}, asked_texts(&workload, field, value), error.what()};
+    }
+  };
   for (const SweptField& field : fields) {
     if (field.name == "network" || field.values.empty() || lacks(name, field)) continue;
-    std::vector<Workload> next;
-    for (const Workload& workload : workloads) {
-      for (const std::string& value : field.values) {
-        next.push_back(with_value(bases, workload, name, field.name, value, is_given(fields, "threads")));
+    std::vector<AskedRow> next;
+    for (AskedRow& row : rows) {
+      if (!row.workload) {
+        next.push_back(std::move(row));
+        continue;
       }
+      for (const std::string& value : field.values) next.push_back(changed(*row.workload, field.name, value));
     }
-    workloads = std::move(next);
+    rows = std::move(next);
   }
-  return workloads;
+  return rows;
 }
 
 /// @throws InputError for a field with several values
@@ -114,6 +138,13 @@ struct GivenField {
                                : fmt::format("{} is given, but no row of {} takes it", field.name, path));
   }
 };
+
+/// The texts of a row, for each column of a workload.
+std::vector<std::string> cells_of(const CsvReader& csv) {
+  std::vector<std::string> cells;
+  for (const WorkloadColumn& column : workload_columns()) cells.emplace_back(csv.text(csv.optional(column.name)));
+  return cells;
+}
 
 }  // namespace
 
@@ -165,7 +196,38 @@ Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptF
   return workload;
 }
 
+std::string AskedRow::text(std::string_view field) const {
+  const std::vector<WorkloadColumn>& columns = workload_columns();
+  const auto found = std::find_if(columns.begin(), columns.end(), [&](const auto& one) { return one.name == field; });
+  return found == columns.end() ? "" : texts().at(static_cast<std::size_t>(found - columns.begin()));
+}
+
+std::vector<std::string> AskedRow::texts() const {
+  return workload ? fields_of(workload_columns(), *workload) : fields;
+}
+
+std::vector<Workload> workloads_of(std::vector<AskedRow> rows) {
+  std::vector<Workload> workloads;
+  workloads.reserve(rows.size());
+  for (AskedRow& row : rows) {
+    if (!row.error.empty()) throw InputError(row.error);
+    workloads.push_back(std::move(*row.workload));
+  }
+  return workloads;
+}
+
+void check_some(std::span<const AskedRow> rows) {
+  const bool all = std::all_of(rows.begin(), rows.end(), [](const AskedRow& row) { return !row.error.empty(); });
+  if (all && !rows.empty()) throw InputError(rows.front().error);
+}
+
 std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std::vector<SweptField>& fields) {
+  return workloads_of(sweep_rows(bases, fields));
+}
+
+std::vector<AskedRow> sweep_rows(std::span<const Workload> bases, const std::vector<SweptField>& fields,
+                                 const NameOf& name_of) {
+  for (const SweptField& field : fields) (void)workload_column(field.name);  // refuses an unknown one
   std::vector<NetworkName> names;
   for (const SweptField& field : fields) {
     if (field.name != "network") continue;
@@ -178,18 +240,20 @@ std::vector<Workload> sweep_workloads(std::span<const Workload> bases, const std
       throw InputError(fmt::format("{} is given, but only cifar_cnn has it", field.name));
     }
   }
-  std::vector<Workload> workloads;
+  std::vector<AskedRow> rows;
   for (const NetworkName& name : names) {
-    const std::vector<Workload> swept = sweep_network(bases, name, fields);
-    workloads.insert(workloads.end(), swept.begin(), swept.end());
+    for (AskedRow& row : sweep_network(bases, name, fields, name_of)) rows.push_back(std::move(row));
   }
-  return workloads;
+  return rows;
 }
 
 std::vector<Workload> read_configurations(const std::string& path, std::span<const Workload> bases,
-                                          const std::vector<SweptField>& fields,
-                                          const std::function<std::string(const std::string&)>& name_of,
-                                          const std::function<void(const Workload&)>& use) {
+                                          const std::vector<SweptField>& fields, const NameOf& name_of) {
+  return workloads_of(configuration_rows(path, bases, fields, name_of));
+}
+
+std::vector<AskedRow> configuration_rows(const std::string& path, std::span<const Workload> bases,
+                                         const std::vector<SweptField>& fields, const NameOf& name_of) {
   check_single(fields);
   CsvReader csv(path);
   const CsvColumn network = csv.optional("network"), device = csv.optional("device");
@@ -198,38 +262,39 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
   std::vector<GivenField> given;
   for (const SweptField& field : fields) given.push_back({field, csv.optional(field.name)});
   const WorkloadReader reader(csv, bases.front());
-  const auto at_this_line = [&csv](const auto& act) {
-    try {
-      act();
-    } catch (const InputError& error) {
-      throw InputError(csv.place("").prefix() + error.what());
-    }
-  };
-  std::vector<Workload> workloads;
-  while (csv.next()) {
+  const auto filled_row = [&] {
     std::vector<SweptField> row;
     if (const std::string_view name = csv.text(network); !name.empty()) row.push_back({"network", {std::string(name)}});
-    Workload filled;
-    NetworkName asked = "";
-    at_this_line([&] {
-      if (const std::string name(csv.text(device)); !name.empty()) {
-        row.push_back({"device", {name_of ? name_of(name) : name}});
-      }
-      filled = fill_workload(bases, fields, row);
-      asked = asked_network(bases, {&fields, &row});
-      if (is_captured_step(filled.network) && !has_images && csv.text(images).empty()) {
-        throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
-      }
-      check_of_step(csv, asked);
-    });
-    workloads.push_back(reader.read(csv, filled));
-    workloads.back().device = filled.device;
+    if (const std::string name(csv.text(device)); !name.empty())
+      row.push_back({"device", {name_of ? name_of(name) : name}});
+    Workload filled = fill_workload(bases, fields, row);
+    const NetworkName asked = asked_network(bases, {&fields, &row});
+    if (is_captured_step(filled.network) && !has_images && csv.text(images).empty()) {
+      throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
+    }
+    check_of_step(csv, asked);
     for (GivenField& field : given) field.see(csv, asked);
-    if (use) at_this_line([&] { use(workloads.back()); });
+    return filled;
+  };
+  std::vector<AskedRow> rows;
+  bool any = false;
+  while (csv.next()) {
+    AskedRow& row = rows.emplace_back();
+    row.place = csv.place("").prefix();
+    try {
+      const Workload filled = filled_row();
+      row.workload = reader.read(csv, filled);
+      row.workload->device = filled.device;
+      any = true;
+    } catch (const InputError& error) {
+      const std::string what = error.what();
+      row.error = what.starts_with(row.place) ? what : row.place + what;
+      row.fields = cells_of(csv);
+    }
   }
-  if (workloads.empty()) throw InputError(path + ": has a header and no row");
-  for (const GivenField& field : given) field.check(path);
-  return workloads;
+  if (rows.empty()) throw InputError(path + ": has a header and no row");
+  if (any) std::for_each(given.begin(), given.end(), [&](const GivenField& field) { field.check(path); });
+  return rows;
 }
 
 }  // namespace perfpred

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,24 +43,53 @@ struct SweptField {
 [[nodiscard]] Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
                                      const std::vector<SweptField>& fields);
 
+/// A row of a table, or a combination of the values of a sweep, and why it is no workload or has no answer.
+struct AskedRow {
+  std::string place;                 ///< `configs.csv:3: `; empty in a sweep
+  std::optional<Workload> workload;  ///< none if there is no such one
+  std::vector<std::string> fields;   ///< as asked, in the order of workload_columns(), where there is no workload
+  std::string error;                 ///< one line, with the place; empty if nothing is wrong
+
+  /// A field as it was asked for.
+  [[nodiscard]] std::string text(std::string_view field) const;
+  /// A field for each column of workload_columns().
+  [[nodiscard]] std::vector<std::string> texts() const;
+};
+
+/// The first error that a row has is thrown. @throws InputError
+[[nodiscard]] std::vector<Workload> workloads_of(std::vector<AskedRow> rows);
+
+/// @throws InputError, the first error, if all rows have one
+void check_some(std::span<const AskedRow> rows);
+
+using NameOf = std::function<std::string(const std::string& device)>;  ///< the device that a text means
+
 /// Every combination of the values, the first field varying slowest; other fields are those of with_network(), or of
 /// the first of `bases` where no network is given, a device's threads as in fill_workload(). depth and base_filters are
 /// swept for `cifar_cnn` only. A network `transformer:layers=2,hidden=64` may come in the pieces into which the commas
 /// of a list cut it.
-/// @throws InputError as fill_workload(), or for a depth or base_filters where no network is a `cifar_cnn`, or one
-/// whose name states another
+/// @param name_of  empty: the device of that name
+/// @returns a row each, also of values and networks that fill_workload() refuses, or whose name states another value
+/// @throws InputError for a depth or base_filters where no network is a `cifar_cnn`
+[[nodiscard]] std::vector<AskedRow> sweep_rows(std::span<const Workload> bases, const std::vector<SweptField>& fields,
+                                               const NameOf& name_of = {});
+
+/// workloads_of() these
 [[nodiscard]] std::vector<Workload> sweep_workloads(std::span<const Workload> bases,
                                                     const std::vector<SweptField>& fields);
 
 /// The configurations of a table, one a row, its columns named as the fields of a key. Missing fields are taken from
 /// `fields` (one value each), then from with_network(), or the first of `bases` where no network is given.
-/// @param name_of  the device that a row's cell means; empty: the one of that name
-/// @param use      called with the workload of each row; its InputErrors get file and line
-/// @throws InputError with file and line for a row that is not a workload; for a field with several values, or one that
-/// is asked for and that no row takes
-[[nodiscard]] std::vector<Workload> read_configurations(
-    const std::string& path, std::span<const Workload> bases, const std::vector<SweptField>& fields,
-    const std::function<std::string(const std::string&)>& name_of = {},
-    const std::function<void(const Workload&)>& use = {});
+/// @param name_of  empty: the device of that name
+/// @throws InputError for a file that is no table, for a field with several values, or one that is asked for and that
+/// no row takes
+[[nodiscard]] std::vector<AskedRow> configuration_rows(const std::string& path, std::span<const Workload> bases,
+                                                       const std::vector<SweptField>& fields,
+                                                       const NameOf& name_of = {});
+
+/// workloads_of() these
+[[nodiscard]] std::vector<Workload> read_configurations(const std::string& path, std::span<const Workload> bases,
+                                                        const std::vector<SweptField>& fields,
+                                                        const NameOf& name_of = {});
 
 }  // namespace perfpred

@@ -51,6 +51,22 @@ TEST(Devices, RefusesUnknownAndSharedNames) {
   expect_refusal(spawn({program("devices"), "--json"}, {}, "/dev/full"), 1, "No space left");
 }
 
+TEST(Json, NamesThatAreNotUtf8AreReplaced) {
+  const TemporaryFolder folder;
+  const std::string devices = folder.write("devices.csv", "name,fp32_tflops,mem_bw_gbs,source\nmine,10,500,caf\xe9\n");
+  EXPECT_EQ(json_of(spawn({program("devices"), "mine", "--devices", devices, "--json"}))["devices"][0]["source"],
+            "caf\xef\xbf\xbd");
+  const std::string report =
+      folder.write("report.csv",
+                   "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n"
+                   "\"0\",\"k\xe9\",\"gpu__time_duration.sum\",\"us\",\"100\"\n"
+                   "\"0\",\"k\xe9\",\"dram__bytes.sum\",\"Mbyte\",\"16\"\n"
+                   "\"0\",\"k\xe9\",\"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum\",\"inst\",\"1\"\n"
+                   "\"0\",\"k\xe9\",\"smsp__sass_thread_inst_executed_op_fmul_pred_on.sum\",\"inst\",\"1\"\n"
+                   "\"0\",\"k\xe9\",\"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum\",\"inst\",\"1\"\n");
+  EXPECT_EQ(json_of(spawn({program("ncu"), report, "--json"}))["by_kernel"][0]["name"], "k\xef\xbf\xbd");
+}
+
 TEST(Plot, NamesTheFilesItDrew) {
   if (std::system("gnuplot --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "gnuplot is not installed";
   const TemporaryFolder folder;

@@ -164,6 +164,7 @@ TEST_F(BadInput, OptionsThatAreNoNumbers) {
     for (const char* option : {"--test-fraction", "--val-fraction", "--seed"})
       expect_refused("train", train, option, value);
   }
+  expect_refused("predict", one, "--epochs", "0x10");
   for (const char* value : {"-1", "0"}) {
     expect_refused("predict", one, "--train-images", value);
     expect_refused("plan", plan, "--gpus", value);

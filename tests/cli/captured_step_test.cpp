@@ -184,9 +184,9 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   const std::string rows_file = folder_.write("c.csv", "network,batch_size\n" + name + ",8\n");
   expect_refusal(spawn(with({"--configs", rows_file})), 2, "c.csv:2: a captured step does not say how many samples");
   EXPECT_EQ(answer(with({"--configs", rows_file, "--train-images", "8000"})), json::array({epoch}));
-  const std::string stated = folder_.write(
-      "stated.csv", "network,batch_size,train_images,input\n" + name + ",8,8000,\n" + name + ",8,8000,3x64x64\n");
-  expect_refusal(spawn(with({"--configs", stated})), 2, "stated.csv:3: input is given; a captured step has its own");
+  const std::string stated =
+      folder_.write("stated.csv", "network,batch_size,train_images,input\n" + name + ",8,8000,3x64x64\n");
+  expect_refusal(spawn(with({"--configs", stated})), 2, "stated.csv:2: input is given; a captured step has its own");
   answer(with({"--configs", rows_file, "--train-images", "8000", "--out", table}));
   EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,8000,,fp32,"));
 }

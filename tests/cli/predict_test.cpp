@@ -81,21 +81,68 @@ TEST_F(PredictProgram, EverySpellingHasOneKeyThroughEveryDoor) {
 }
 
 TEST_F(PredictProgram, DevicesOfATableAreNamedAndCheckedAsOptionsAre) {
-  const std::string table = "network,batch_size,device\nsqueezenet1_1,32,T4\nsqueezenet1_1,32,no such card\n";
+  const std::string table = "network,batch_size,device\nsqueezenet1_1,32,no such card\n";
   const Finished finished = predict({"--configs", folder_->write("devices.csv", table)});
-  expect_refusal(finished, 2, "devices.csv:3: device \"no such card\" is not known");
+  expect_refusal(finished, 2, "devices.csv:2: device \"no such card\" is not known");
 }
 
-TEST_F(PredictProgram, ARowThatCannotBePredictedIsNamed) {
-  for (const auto& [table, message] :
-       {std::pair("network,batch_size,device,precision\nsqueezenet1_1,32,T4,fp32\nsqueezenet1_1,32,T4,bf16\n",
-                  "rows.csv:3: device \"T4\" has no bf16_tflops"),
-        std::pair("network,batch_size,device,threads\nsqueezenet1_1,32,T4,\nsqueezenet1_1,32,T4,4\n",
-                  "rows.csv:3: threads are given")}) {
-    std::vector<std::string> command = {testing::program("predict"), "--configs", folder_->write("rows.csv", table)};
-    expect_refusal(testing::spawn(command), 2, message);
-    command.insert(command.end(), {"--out", folder_->file("p.csv")});
-    expect_refusal(testing::spawn(command), 2, message);
+TEST_F(PredictProgram, ARowWithoutAnAnswerHasItsReasonAndTheOthersTheirAnswers) {
+  for (const auto& [rows, message] :
+       {std::pair("network,batch_size,device,precision\nsqueezenet1_1,32,T4,bf16\nsqueezenet1_1,32,T4,fp32\n",
+                  "rows.csv:2: device \"T4\" has no bf16_tflops"),
+        std::pair("network,batch_size,device,threads\nsqueezenet1_1,32,T4,4\nsqueezenet1_1,32,T4,\n",
+                  "rows.csv:2: threads are given"),
+        std::pair("network,batch_size,device\nsqueezenet1_1,32,no such card\nsqueezenet1_1,32,T4\n",
+                  "rows.csv:2: device \"no such card\" is not known"),
+        std::pair("network,batch_size,device\nsqueezenet1_1,many,T4\nsqueezenet1_1,32,T4\n",
+                  "rows.csv:2: batch_size \"many\" is not a positive integer"),
+        std::pair("network,batch_size,device\nsqueezenet9,32,T4\nsqueezenet1_1,32,T4\n",
+                  "rows.csv:2: network \"squeezenet9\" is not known")}) {
+    const std::string table = folder_->write("rows.csv", rows), out = folder_->file("rows_out.csv");
+    const std::vector<std::string> command = {testing::program("predict"), "--configs", table};
+    const Finished written = testing::spawn({command[0], command[1], command[2], "--out", out});
+    EXPECT_EQ(written.exit_code, 0) << written.err;
+    EXPECT_THAT(written.err, HasSubstr("perfpred-predict: 1 of 2 rows have no answer; the first: "));
+    EXPECT_THAT(written.err, HasSubstr(message));
+    EXPECT_EQ(testing::spawn(command).out, testing::slurp(out));
+    std::vector<std::string> lines;
+    std::ifstream file(out);
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    ASSERT_EQ(lines.size(), 3U);
+    EXPECT_THAT(lines[0], ::testing::EndsWith(",in_domain,reason,error"));
+    EXPECT_THAT(lines[1], AllOf(::testing::StartsWith("squeezenet"), HasSubstr("rows.csv:2: ")));
+    EXPECT_THAT(lines[2], ::testing::EndsWith(",false,other_device,"));
+    const Json list = Json::parse(testing::spawn({command[0], command[1], command[2], "--json"}).out);
+    ASSERT_EQ(list.size(), 2U);
+    EXPECT_THAT(list[0].at("error").get<std::string>(), HasSubstr(message));
+    EXPECT_FALSE(list[1].contains("error"));
+  }
+}
+
+TEST_F(PredictProgram, AValueOfASweepWithoutAnAnswerHasItsReasonAndTheOthersTheirAnswers) {
+  const std::vector<std::string> standard = {testing::program("predict"), "--batch-size", "32"};
+  for (const auto& [field, values, others, message] :
+       {std::tuple("device", "T4,no such card,L4", "--network=resnet18", "device \"no such card\" is not known"),
+        std::tuple("network", "resnet18,squeezenet9,vgg11", "--device=T4", "network \"squeezenet9\" is not known"),
+        std::tuple("precision", "fp32,bf16,fp16", "--device=T4", "has no bf16_tflops"),
+        std::tuple("input", "3x64x64,many,3x32x32", "--device=T4", "input \"many\" is not")}) {
+    std::vector<std::string> command = standard;
+    command.insert(command.end(),
+                   {others, "--sweep", std::string(field) + "=" + values, "--out", folder_->file("s.csv")});
+    if (std::string(others) == "--device=T4" && std::string(field) != "network")
+      command.emplace_back("--network=resnet18");
+    const Finished table = testing::spawn(command);
+    EXPECT_EQ(table.exit_code, 0) << table.err;
+    EXPECT_THAT(table.err, AllOf(HasSubstr("1 of 3 rows have no answer"), HasSubstr(message)));
+    EXPECT_THAT(table.out, HasSubstr(message));
+    const std::string out = testing::slurp(folder_->file("s.csv"));
+    EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 4);
+    command.emplace_back("--json");
+    const Json list = Json::parse(testing::spawn(command).out);
+    ASSERT_EQ(list.size(), 3U);
+    EXPECT_TRUE(list[0].contains("time_sec"));
+    EXPECT_THAT(list[1].at("error").get<std::string>(), HasSubstr(message));
+    EXPECT_TRUE(list[2].contains("time_sec"));
   }
 }
 
@@ -239,8 +286,7 @@ TEST(CpuOfThisMachine, AFolderThatHoldsNothingOfUseIsSaidInALine) {
 }
 
 TEST_F(PredictProgram, ARequestNamesItsSizes) {
-  for (const std::string table : {"network;batch_size\nsqueezenet1_1;32\n", "network,batch_size\ncifar_cnn,32\n",
-                                  "network\nsqueezenet1_1\n", "hello\nworld\n"}) {
+  for (const std::string table : {"network,batch_size\ncifar_cnn,32\n", "network\nsqueezenet1_1\n", "hello\nworld\n"}) {
     const Finished finished = predict({"--configs", folder_->write("sizes.csv", table)});
     EXPECT_EQ(finished.exit_code, 2) << table << finished.out;
     EXPECT_THAT(finished.err, AllOf(HasSubstr("sizes.csv:2"), HasSubstr("is missing")));
@@ -292,7 +338,7 @@ TEST_F(PredictProgram, RefusesOptionsThatWouldHaveNoEffect) {
            {"--jsonl", "--json"},
            {"--configs", table, "--out", folder_->file("p.csv"), "--price-per-hour", "2"},
            {"--sweep", "batch_size=1,2", "--batch-size", "3"},
-           {"--sweep", "device=T4,no such card", "--batch-size", "3"},
+           {"--sweep", "device=no such card,nor this", "--batch-size", "3"},
            {"--batch-size", "3", "--depth", "2"}}) {
     const Finished finished = predict(options);
     EXPECT_EQ(finished.exit_code, 2) << options[0] << ' ' << options[1] << finished.out;

@@ -26,10 +26,10 @@ HybridRow read_row(const nlohmann::json& json) {
   HybridRow row;
   row.key = json_workload(json, "key").key();  // names are canonical in this build
   row.place = array_of<PlaceInput::count>(json, "place");
-  row.log_time = json_number(json, "log_time");
+  row.log_time = json_log(json, "log_time");
   row.noise = json_number(json, "noise");
   if (!(row.noise > 0)) refuse_field("noise", "positive");
-  row.log_physics = json_number(json, "log_physics");
+  row.log_physics = json_log(json, "log_physics");
   return row;
 }
 
@@ -52,9 +52,9 @@ std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json, DeviceKi
   for (const nlohmann::json& row : json_objects(json, "rows")) model->rows.push_back(read_row(row));
   if (model->rows.empty()) refuse_field("rows", "a list of at least one row");
   model->physics = read_physics(json_object(json, "physics"));
-  model->kernel.theta = json_vector(json, "kernel", ResidualKernel::parameters);
+  model->kernel.theta = json_logs(json, "kernel", ResidualKernel::parameters);
   const nlohmann::json& calibration = json_object(json, "calibration");
-  model->calibration = {json_number(calibration, "process_log"), json_number(calibration, "novelty"),
+  model->calibration = {json_log(calibration, "process_log"), json_number(calibration, "novelty"),
                         array_of<left_out_kinds>(calibration, "shares"),
                         array_of<left_out_kinds>(calibration, "quantiles"), json_number(calibration, "most_share")};
   model->usual_noise = json_number(json, "usual_noise");

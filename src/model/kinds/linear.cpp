@@ -46,9 +46,12 @@ std::unique_ptr<FeatureRegressor> fit_linear(const FeatureTask& task) {
   const Eigen::VectorXd coefficients = qr.solve(task.log_times);
   model->intercept = coefficients[0];
   model->slope = coefficients.tail(task.features.cols());
-  // Leave-one-out residuals in closed form: r / (1 - leverage), the diagonal of the hat matrix.
+  // Leave-one-out residuals in closed form: r / (1 - leverage). The leverages are the diagonal of Q Q', where the
+  // columns of Q are an orthonormal basis of the design's: n x rank, where the n x n matrix itself would not fit in
+  // memory.
   const Eigen::VectorXd residuals = task.log_times - design * coefficients;
-  const Eigen::VectorXd leverage = design.cwiseProduct(qr.pseudoInverse().transpose()).rowwise().sum();
+  const Eigen::MatrixXd basis = qr.householderQ() * Eigen::MatrixXd::Identity(n, qr.rank());
+  const Eigen::VectorXd leverage = basis.rowwise().squaredNorm();
   std::vector<double> held_out;
   for (Eigen::Index i = 0; i < n; ++i) {
     if (leverage[i] < 1 - 1e-9) held_out.push_back(residuals[i] / (1 - leverage[i]));
@@ -60,8 +63,8 @@ std::unique_ptr<FeatureRegressor> fit_linear(const FeatureTask& task) {
 std::unique_ptr<FeatureRegressor> load_linear(const nlohmann::json& json, Eigen::Index features) {
   auto model = std::make_unique<LinearFunction>();
   model->standardize = Standardizer(json, features);
-  model->slope = json_vector(json, "slope", features);
-  model->intercept = json_number(json, "intercept");
+  model->slope = json_logs(json, "slope", features);
+  model->intercept = json_log(json, "intercept");
   return model;
 }
 

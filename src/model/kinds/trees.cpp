@@ -81,7 +81,7 @@ std::unique_ptr<FeatureRegressor> fit_boosting(const FeatureTask& task) { return
 
 std::unique_ptr<FeatureRegressor> load_trees(const nlohmann::json& json, Eigen::Index columns) {
   auto model = std::make_unique<TreesFunction>();
-  model->trees.base = json_number(json, "base");
+  model->trees.base = json_log(json, "base");
   const std::vector<std::int32_t> features = json_integers(json, "features"), next = json_integers(json, "next");
   const auto count = static_cast<std::int32_t>(features.size());
   const Eigen::VectorXf values = json_vector(json, "values", count).cast<float>();

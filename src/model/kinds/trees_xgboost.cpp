@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "model/kinds/trees_xgboost.h"
+#include "text/json.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -123,7 +124,7 @@ Trees read_trees(void* booster, std::size_t count) {
   bst_ulong length = 0;
   const char* text = nullptr;
   check(XGBoosterSaveModelToBuffer(booster, R"({"format":"json"})", &length, &text));
-  const nlohmann::json document = nlohmann::json::parse(text, text + length);
+  const nlohmann::json document = parse_json<nlohmann::json>({text, static_cast<std::size_t>(length)});
   const nlohmann::json& learner = document.at("learner");
   Trees trees;
   trees.base = parse_finite(learner.at("learner_model_param").at("base_score").get<std::string>(), {});

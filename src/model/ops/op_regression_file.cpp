@@ -9,18 +9,6 @@
 #include "workload/workload_json.h"
 
 namespace perfpred {
-namespace {
-
-constexpr double max_abs_log = 350;  // of a logarithm whose exponential is a double
-
-double json_log(const nlohmann::json& object, const char* name) {
-  const double value = json_number(object, name);
-  if (!(std::abs(value) <= max_abs_log)) refuse_field(name, "a logarithm of a ratio");
-  return value;
-}
-
-}  // namespace
-
 nlohmann::json OpRegression::to_json() const {
   nlohmann::json rows = nlohmann::json::array();
   for (const OpError& row : rows_) {

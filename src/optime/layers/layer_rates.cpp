@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "catalogue/device_table.h"
 #include "optime/interval_widths.h"
 #include "optime/layers/layer_step.h"
 #include "optime/map_fit.h"
+#include "runs/disturbed.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {
@@ -175,6 +177,22 @@ std::vector<LayerRow> one_row_each(std::span<const LayerRow> rows) {
   return merged;
 }
 
+bool is_disturbed(const LayerRow& row) { return row.outcome == to_string(Outcome::untrusted); }
+
+/// Takes away the rows that do not count, which is their number. @param disturbed  the number of those that count
+std::size_t drop_untimed(std::vector<LayerRow>& rows, std::size_t& disturbed) {
+  std::set<std::string> undisturbed;
+  for (const LayerRow& row : rows) {
+    if (row.outcome == to_string(Outcome::ok)) undisturbed.insert(layer_key(row.layer));
+  }
+  const std::size_t dropped = std::erase_if(rows, [&](const LayerRow& row) {
+    const bool timed = row.outcome == to_string(Outcome::ok) || (is_disturbed(row) && row.forward_sec);
+    return !timed || !counts(is_disturbed(row), undisturbed.contains(layer_key(row.layer)));
+  });
+  disturbed += static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), is_disturbed));
+  return dropped;
+}
+
 /// How many layers do not count, and why, after `before`; empty for none.
 std::string left_out(const std::string& before, std::size_t untimed, std::size_t waiting) {
   std::string text;
@@ -190,7 +208,7 @@ std::string left_out(const std::string& before, std::size_t untimed, std::size_t
 std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind device) {
   std::vector<LayerPart> parts;
   for (const LayerRow& row : rows) {
-    if (row.outcome != "ok") continue;
+    if (row.outcome != to_string(Outcome::ok) && !is_disturbed(row)) continue;
     const LayerStep step = layer_step(row.layer, device);
     const std::vector<StepKernel> kernels = step_kernels(step.executed);
     for (const auto& [phase, sec] :
@@ -254,12 +272,12 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
     groups[{row.device, row.layer.precision}].push_back(std::move(row));
   }
   MeasuredDevices result;
-  std::size_t waiting = 0, untimed = 0;
+  std::size_t waiting = 0, untimed = 0, disturbed = 0;
   for (auto& [key, rows] : groups) {
     const std::string& name = key.device;
     const Device device = device_named(name, catalogue);
     keep_own(result.devices, device);
-    const std::size_t untimed_here = std::erase_if(rows, [](const LayerRow& row) { return row.outcome != "ok"; });
+    const std::size_t untimed_here = drop_untimed(rows, disturbed);
     const std::size_t waiting_here = std::erase_if(rows, [](const LayerRow& row) {
       return row.host_sec && row.step_sec && *row.host_sec > host_bound * *row.step_sec;
     });
@@ -273,6 +291,8 @@ MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
     }
     result.rates[key] = LayerRates::fit(parts, step_device(device, key.precision, StepArithmetic::as_graph), prior);
   }
+  if (disturbed != 0)
+    result.notes.push_back(fmt::format("{}: {} layers have disturbed times only, which count", path, disturbed));
   if (untimed + waiting != 0) result.notes.push_back(left_out(path + ": ", untimed, waiting));
   return result;
 }

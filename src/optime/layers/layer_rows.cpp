@@ -14,6 +14,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runs/disturbed.h"
+#include "text/enum_names.h"
 #include "text/files.h"
 
 namespace perfpred {
@@ -139,7 +141,8 @@ LayerRecorder::~LayerRecorder() {
 bool LayerRecorder::holds(const LayerRow& row) const { return known_.count(key_of(row)) != 0; }
 
 void LayerRecorder::remember(const LayerRow& row) {
-  if (row.outcome == "ok" || row.outcome == "oom") known_.insert(key_of(row));
+  const auto outcome = enumerator_named<Outcome::untrusted>(row.outcome);
+  if (outcome && is_settled(*outcome)) known_.insert(key_of(row));
 }
 
 void LayerRecorder::append(const LayerRow& row) {

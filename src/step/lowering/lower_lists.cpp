@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on lists of tensors, as aten/src/ATen/native/cuda/MultiTensorApply.cuh launches them: a kernel works on at
 // most 320 blocks of 65,536 elements, of at most so many tensors as its arguments have room for.
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -11,6 +15,7 @@ namespace {
 
 constexpr std::int64_t elements_of_block = 65'536;
 constexpr std::int64_t max_blocks = 320;
+constexpr std::int64_t max_elements = std::int64_t{1} << 40;  // 4 TB in single precision, and 50,000 kernels
 constexpr std::array<std::size_t, 5> max_tensors = {110, 64, 48, 36, 30};  // by number of lists
 
 /// One kernel: the tensors from first to last, all or a part of their elements.
@@ -25,11 +30,14 @@ std::vector<Launch> launches_of(std::span<const std::int64_t> sizes, std::size_t
   Launch now;
   std::int64_t blocks = 0;
   for (std::size_t tensor = 0; tensor < sizes.size(); ++tensor) {
-    for (std::int64_t begin = 0; begin < sizes[tensor]; begin += elements_of_block) {
+    for (std::int64_t left = sizes[tensor]; left > 0;) {
       now.last = tensor;
-      now.elements += std::min(elements_of_block, sizes[tensor] - begin);
-      const bool ends = begin + elements_of_block >= sizes[tensor];
-      if (++blocks < max_blocks && !(ends && tensor - now.first + 1 == room)) continue;
+      const std::int64_t taken = std::min((max_blocks - blocks) * elements_of_block, left);
+      now.elements += taken;
+      left -= taken;
+      blocks += (taken + elements_of_block - 1) / elements_of_block;
+      const bool ends = left == 0;
+      if (blocks < max_blocks && !(ends && tensor - now.first + 1 == room)) continue;
       launches.push_back(now);
       now = {tensor + (ends ? 1 : 0), tensor, 0};
       blocks = 0;
@@ -62,7 +70,13 @@ void launch(Lowering& lowering, const Op& whole, const ListOperands& inputs, con
   std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < tensors; ++i) sizes.push_back(lowering.from().numel(outputs.ids[i]));
   std::int64_t all = 0;
-  for (const std::int64_t size : sizes) all += size;
+  for (const std::int64_t size : sizes) {
+    if (size > max_elements - all) {
+      throw InputError(
+          fmt::format("the optimizer updates more than {} elements at once: too large for any device", max_elements));
+    }
+    all += size;
+  }
   std::int64_t done = 0, read = 0, written = 0;
   double flops = 0;
   for (const Launch& part : launches_of(sizes, lists)) {

@@ -27,6 +27,8 @@ struct Iteration {
   double timer_ms, images_per_sec, timestamp;
 };
 
+bool is_next(std::int64_t index, std::int64_t last) { return index > last && index == last + 1; }
+
 struct Group {
   std::string environment;
   Workload workload;
@@ -38,7 +40,7 @@ struct Group {
   Moments timer, wall, timer_beside_wall, logged, all_wall;
 
   void take(const Iteration& iteration, int warmup) {
-    const bool follows = last && iteration.index == last->index + 1 && iteration.timestamp >= last->timestamp;
+    const bool follows = last && is_next(iteration.index, last->index) && iteration.timestamp >= last->timestamp;
     if (!follows) {
       position = 0;
       held.reset();

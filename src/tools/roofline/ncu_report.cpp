@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "text/csv.h"
+#include "text/parse.h"
 #include "tools/roofline/ncu_metrics.h"
 
 namespace perfpred {
@@ -29,9 +30,15 @@ using enum NcuCounter;
 
 constexpr std::size_t at(NcuCounter counter) { return static_cast<std::size_t>(counter); }
 
+/// What the profiler writes where a metric has no value: it marks what it could not compute with "(!) ".
+bool is_no_number(std::string_view value) {
+  constexpr std::string_view mark = "(!)";
+  if (value.starts_with(mark)) value = trimmed(value.substr(mark.size()));
+  return value == "nan" || value == "-nan" || value == "inf" || value == "-inf" || value == "no data";
+}
+
 bool is_missing(std::string_view value) {
-  return value.empty() || value.find("n/a") != std::string_view::npos || value == "nan" || value == "-nan" ||
-         value == "inf";
+  return value.empty() || value.find("n/a") != std::string_view::npos || is_no_number(value);
 }
 
 bool contains_any(std::string text, std::initializer_list<const char*> words) {
@@ -103,8 +110,9 @@ class Reader {
     while (char* line = lines_.next()) take(line);
     finish_launch();
     if (columns_.count == 0) {
-      throw InputError(lines_.path() +
-                       ": is not a CSV of Nsight Compute: no line has the columns \"ID\" and \"Kernel Name\"");
+      throw InputError(
+          fmt::format("{}: is not a CSV of Nsight Compute: no line has the columns \"ID\" and \"Kernel Name\"{}",
+                      lines_.path(), semicolons_ ? "; it is separated by semicolons, where commas are expected" : ""));
     }
     return report();
   }
@@ -113,7 +121,7 @@ class Reader {
   struct Columns {
     std::size_t count = 0, id = 0, kernel = 0;
     bool quoted = true;  // the header; a spreadsheet saves it without quotes
-    std::optional<std::size_t> process, capability, push_pop, start_stop, metric, unit, value;
+    std::optional<std::size_t> host, process, capability, push_pop, start_stop, metric, unit, value;
     std::vector<std::pair<std::size_t, NcuMetric>> wide;
     std::vector<double> wide_factors;  // empty until the row of units
   };
@@ -134,6 +142,7 @@ class Reader {
     const bool quoted = *line == '"';
     const bool plain = !columns_.quoted && (*line == ',' || std::isdigit(static_cast<unsigned char>(*line)) != 0);
     if (columns_.count > 0 && !quoted && !plain) return;  // the profiled program printed this
+    semicolons_ = semicolons_ || (std::strstr(line, "Kernel Name") != nullptr && std::strchr(line, ';') != nullptr);
     if (!split_csv_fields(line, fields_)) {
       if (columns_.count == 0) return;
       fail("a quote is not closed");
@@ -158,15 +167,20 @@ class Reader {
     }
     begin_launch();
     if (columns_.metric) {
-      if (const auto metric = ncu_metric(fields_[*columns_.metric]); metric && !is_missing(fields_[*columns_.value])) {
+      const auto metric = ncu_metric(fields_[*columns_.metric]);
+      if (metric && has_value(*columns_.value))
         add(*metric, fields_[*columns_.value], factor(*metric, fields_[*columns_.unit]));
-      }
       return;
     }
     for (std::size_t i = 0; i < columns_.wide.size(); ++i) {
       const auto& [column, metric] = columns_.wide[i];
-      if (!is_missing(fields_[column])) add(metric, fields_[column], columns_.wide_factors[i]);
+      if (has_value(column)) add(metric, fields_[column], columns_.wide_factors[i]);
     }
+  }
+
+  bool has_value(std::size_t column) {
+    if (is_no_number(fields_[column])) ++no_numbers_;
+    return !is_missing(fields_[column]);
   }
 
   std::optional<Columns> parse_header() const {
@@ -175,6 +189,7 @@ class Reader {
     const std::map<std::string_view, std::optional<std::size_t>*> wanted = {{"ID", &id},
                                                                             {"\xEF\xBB\xBFID", &id},
                                                                             {"Kernel Name", &kernel},
+                                                                            {"Host Name", &columns.host},
                                                                             {"Process ID", &columns.process},
                                                                             {"CC", &columns.capability},
                                                                             {"Metric Name", &columns.metric},
@@ -213,7 +228,9 @@ class Reader {
   }
 
   void begin_launch() {
-    const std::string_view id = fields_[columns_.id], process = field(columns_.process);
+    const std::string_view id = fields_[columns_.id];
+    // Containers may have one number of a process each.
+    const std::string process = fmt::format("{}\n{}", field(columns_.host), field(columns_.process));
     if (launch_.open && launch_.id == id && launch_.process == process) return;
     finish_launch();
     std::uint32_t number = 0;
@@ -221,7 +238,8 @@ class Reader {
     if (error != std::errc{} || end != id.data() + id.size() || number > 1'000'000'000) {
       fail(fmt::format("ID \"{}\" is not the number of a kernel", shown(id)));
     }
-    auto& seen = seen_[std::string(process)];
+    processes_.insert(process);
+    auto& seen = seen_[process];
     if (boost::icl::contains(seen, number)) {
       fail(fmt::format("kernel {} was complete before: the rows of a kernel must follow each other", number));
     }
@@ -375,6 +393,12 @@ class Reader {
   }
 
   void warn_of_counters(std::vector<std::string>& warnings) const {
+    if (processes_.size() > 1)
+      warnings.push_back(fmt::format("the totals are those of {} processes together", processes_.size()));
+    if (no_numbers_ > 0) {
+      warnings.push_back(
+          fmt::format("{} values are no numbers (nan, inf or no data): they count as missing", no_numbers_));
+    }
     if (uncounted_tensor_ > 0) {
       warnings.push_back(
           fmt::format("tensor instructions of {} kernels are not in the FLOPs, because the FLOPs of one depend on its "
@@ -407,8 +431,9 @@ class Reader {
   NamedTotals kernels_, ranges_;
   std::set<std::string> ranges_with_backward_;
   std::array<std::int64_t, ncu_counters> known_{};  // kernels with this counter
-  std::int64_t outside_ranges_ = 0, uncounted_tensor_ = 0;
-  bool any_backward_ = false;
+  std::set<std::string> processes_;                 // with their hosts
+  std::int64_t outside_ranges_ = 0, uncounted_tensor_ = 0, no_numbers_ = 0;
+  bool any_backward_ = false, semicolons_ = false;
 };
 
 std::string percent_or_unknown(const std::optional<double>& value) {
@@ -423,7 +448,7 @@ std::string intensity_text(const NcuTotals& totals) {
 /// A kernel's name without its parameters, which may be 500 characters long.
 std::string short_name(const std::string& name) {
   constexpr std::size_t max_length = 70;
-  return name.size() <= max_length ? name : name.substr(0, max_length - 3) + "...";
+  return printable(name.size() <= max_length ? name : name.substr(0, max_length - 3) + "...");
 }
 
 }  // namespace
@@ -436,7 +461,7 @@ std::optional<double> NcuTotals::arithmetic_intensity() const {
 NcuReport NcuReport::read(const std::string& path, char decimal) { return Reader(path, decimal).run(); }
 
 std::string NcuReport::text(const std::string& label) const {
-  std::string out = label.empty() ? "" : label + "\n";
+  std::string out = label.empty() ? "" : printable(label) + "\n";
   out += fmt::format("kernels    {}\nFLOPs      {:.4e}", total.kernels, total.flops);
   if (total.tensor_flops > 0) out += fmt::format(" ({:.4e} on tensor units)", total.tensor_flops);
   out += fmt::format("\nbytes      {:.4e}", total.bytes);
