@@ -23,7 +23,7 @@ if(TARGET perfpred_torch)
   install(DIRECTORY include/perfpred/torch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/perfpred)
   install(TARGETS perfpred_torch EXPORT perfpred-torch)
   install(EXPORT perfpred-torch FILE perfpred-torch.cmake NAMESPACE perfpred:: DESTINATION ${config_dir})
-  install(FILES cmake/PerfpredFindTorch.cmake cmake/FindTurboJpeg.cmake DESTINATION ${config_dir})
+  install(FILES cmake/PerfpredFindTorch.cmake cmake/PerfpredDataLibraries.cmake DESTINATION ${config_dir})
 endif()
 
 get_property(programs GLOBAL PROPERTY PERFPRED_PROGRAMS)

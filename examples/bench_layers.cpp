@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-bench-layers: times layers alone, one row of layers.csv for each.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -9,6 +11,8 @@
 #include "cli.h"
 #include "measuring.h"
 #include "optime/layers/layer_sampler.h"
+#include "optime/layers/prenet_table.h"
+#include "text/files.h"
 #include "text/json.h"
 #include "torch/layers/layer_bench.h"
 
@@ -32,6 +36,7 @@ struct Request {
   std::size_t count = 1000;
   SamplerOptions sampler;
   LayerTiming timing;
+  std::string prenet_dir;
   bool json = false;
   CLI::Option *optimizer_option = nullptr, *first_layer_option = nullptr;
 
@@ -71,6 +76,8 @@ struct Request {
     program.add_option("--seed", sampler.seed, "of the shapes, weights and inputs")->capture_default_str();
     program.add_option("--out", out, "rows are appended here; layers that it holds are not timed again")
         ->capture_default_str();
+    program.add_option("--prenet-dir", prenet_dir,
+                       "write the layers of --out as PreNeT's tables, too: benchmark_<layer>_<device>_<date>.csv");
     program.add_flag("--json", json, "print one JSON document");
   }
 
@@ -97,6 +104,14 @@ void print_json(const LayerBenchResult& result) {
   fmt::print("{}\n", dumped(document, 2));
 }
 
+void write_prenet(const std::string& table, const std::string& folder) {
+  make_folder(folder);
+  const std::string date = fmt::format("{:%Y%m%d}", fmt::gmtime(std::time(nullptr)));
+  for (const std::string& path : write_prenet_tables(read_layer_rows(table), folder, date)) {
+    fmt::print(stderr, "{} is written\n", path);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,6 +128,7 @@ int main(int argc, char** argv) {
         bench_layers(layers, request.device, request.timing, request.out, show, cli::interrupted);
     fmt::print(stderr, "{} measured ({} of them disturbed), {} there already, {} out of memory, {} failed\n",
                result.done, result.untrusted, result.found, result.oom, result.failed);
+    if (!request.prenet_dir.empty()) write_prenet(request.out, request.prenet_dir);
     if (request.json) print_json(result);
     if (cli::interrupted()) throw Error("interrupted");
   });

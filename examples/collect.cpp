@@ -119,7 +119,7 @@ struct Request {
                        "rows wanted of each configuration, each by a seed of its own (default 1)");
     program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
     program.add_option("--threads", options.threads, "CPU threads (default: all)");
-    program.add_option("--data", options.data, "folder of CIFAR-10 binary files (default: generated images)");
+    program.add_option("--data", options.data, "CIFAR-10: its archive, or a folder (default: generated images)");
     program.add_option("--env", options.env, "a tag for the rows");
     program.add_option("--seed", options.seed, "of data, weights and the order of the sweep (default 0)");
     cli::takes_seconds(

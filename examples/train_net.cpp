@@ -69,7 +69,8 @@ struct Request {
  private:
   void add_data_options(cli::Program& program) {
     program.add_option("--input", options.input, "one image, as 3x224x224 (default: the network's own)");
-    program.add_option("--data", options.data, "cifar10:DIR, imagefolder:DIR, generated (default) or dummy");
+    program.add_option("--data", options.data,
+                       "cifar10:PATH (archive or folder), imagefolder:DIR, generated (default) or dummy");
     program.add_option("--train-images", options.train_images, "of generated and dummy data (default 50000)");
     program.add_option("--classes", options.classes, "of generated and dummy data (default 10)");
     program.add_flag("--skip-corrupt", options.skip_corrupt, "of imagefolder: skip corrupt pictures");
@@ -85,13 +86,16 @@ struct Request {
           program.add_option("--label-smoothing", options.loss.label_smoothing, "default 0")}) {
       option->excludes(evaluate);
     }
-    CLI::Option* out_dir =
-        program.add_option("--out-dir", options.out_dir, "folder of checkpoints: last, best, epoch_N, final");
+    CLI::Option* out_dir = program.add_option("--out-dir", options.out_dir,
+                                              "folder of checkpoints (last, best, epoch_N), final weights and epochs");
     CLI::Option* log_file = program.add_option("--log-file", options.log_file, "CSV with the time of every iteration");
     for (CLI::Option* option :
          {program.add_option("--epochs", options.epochs, "default 1"),
+          program.add_option("--accumulate", options.accumulate,
+                             "batches whose gradients one optimizer step sums up (default 1)"),
           program.add_option("--warmup", options.warmup, "optimizer steps of linear warm-up, then cosine (default 0)"),
-          program.add_option("--max-iters", options.max_iters, "stop after this many steps (default: all)"), out_dir,
+          program.add_option("--max-iters", options.max_iters, "stop after this many optimizer steps (default: all)"),
+          out_dir,
           program
               .add_option("--save-every", options.save_every, "epochs between checkpoints epoch_N (default 0: none)")
               ->needs(out_dir),

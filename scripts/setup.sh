@@ -19,7 +19,7 @@ core_packages=(
   gnuplot-nox
 )
 lint_packages=(clang libclang-rt-dev lld clang-format clang-tidy doxygen) # Clang: for the sanitizers, too
-torch_packages=(libturbojpeg0-dev) # folders of JPEG files
+torch_packages=(libturbojpeg0-dev libpng-dev libwebp-dev libarchive-dev) # pictures, and archives of CIFAR-10
 torch_version=2.11.0
 lizard_version=1.24.3 # counts lines and branches of functions
 toolkit_release=13 # of CUDA; what this LibTorch was built with

@@ -31,6 +31,12 @@ if(python_with_torch)
     set_tests_properties(torch_exported_impl_test gpu_train_net_impl_test PROPERTIES FIXTURES_REQUIRED exported
                          ENVIRONMENT "PERFPRED_PT2_DIR=${exported}")
   endif()
+  if(TARGET perfpred-train-net)
+    add_test(NAME python_load_weights
+             COMMAND ${python_with_torch} -W ignore ${CMAKE_CURRENT_SOURCE_DIR}/torch/load_weights.py
+                     $<TARGET_FILE:perfpred-train-net> ${CMAKE_CURRENT_BINARY_DIR}/load_weights)
+    set_tests_properties(python_load_weights PROPERTIES LABELS torch TIMEOUT 600)
+  endif()
   set_tests_properties(python_capture PROPERTIES
     ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;PERFPRED_INSPECT=$<TARGET_FILE:perfpred-inspect>"
     LABELS python TIMEOUT 600)

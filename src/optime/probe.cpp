@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "catalogue/device_table.h"
@@ -124,6 +125,55 @@ std::vector<Weighted> weighted_layers(const std::string& network, std::int64_t b
   return sorted;
 }
 
+/// A layer's own kernels as a step.
+StepRow step_of(const LayerRow& row, const DeviceProbe& probe, const StepDevice& device) {
+  const LayerStep of_layer = layer_step(row.layer, probe.device.kind);
+  std::vector<StepKernel> kernels = step_kernels(of_layer.executed);
+  std::erase_if(kernels, [&](const StepKernel& kernel) { return !of_layer.own[kernel.op]; });
+  check_possible(row, kernels, device);
+  find_repeats(kernels);
+  StepRow step;
+  step.machine = probe_key(probe.device.name, probe.precision);
+  step.gpu = probe.device.name;
+  step.sec = *row.step_sec;
+  step.whole = false;
+  step.device = device;
+  step.kernels = std::make_shared<const std::vector<StepKernel>>(std::move(kernels));
+  return step;
+}
+
+/// The first layer that is far off what the others say of it, and by which factor.
+std::optional<std::pair<std::size_t, double>> disagreeing(const StepModel& model, const std::vector<StepRow>& steps) {
+  std::vector<double> residuals;
+  for (const StepRow& row : steps) residuals.push_back(std::log(row.sec) - model.predict(row).log_sec);
+  const double middle = median(residuals);
+  const auto found = std::find_if(residuals.begin(), residuals.end(), [middle](double residual) {
+    return std::abs(residual - middle) >= std::log(disagreement);
+  });
+  if (found == residuals.end()) return std::nullopt;
+  return std::pair(static_cast<std::size_t>(found - residuals.begin()), std::exp(*found - middle));
+}
+
+/// Layers that others disturbed and that disagree with the rest are dropped, one at a time.
+void learn_steps(StepModel& model, std::vector<StepRow>& steps, std::vector<const LayerRow*>& layers,
+                 const std::optional<double>& host_sec) {
+  const StepModel before = model;
+  while (true) {
+    if (steps.empty()) throw InputError("the probe is empty: no layer was timed within its budget");
+    model = before;
+    model.probe(steps.front().machine, pointers_to(steps), host_sec);
+    const auto off = disagreeing(model, steps);
+    if (!off) return;
+    const auto at = static_cast<std::ptrdiff_t>(off->first);
+    if (layers[off->first]->outcome != "untrusted") {
+      throw InputError(fmt::format("the probe contradicts itself: {} took {:.3g} times what the other layers say of it",
+                                   name_of(layers[off->first]->layer), off->second));
+    }
+    steps.erase(steps.begin() + at);
+    layers.erase(layers.begin() + at);
+  }
+}
+
 }  // namespace
 
 std::vector<LayerCase> probe_layers(const std::vector<std::string>& networks, std::int64_t batch_size,
@@ -162,45 +212,25 @@ std::vector<LayerCase> probe_layers(const std::vector<std::string>& networks, st
 
 void learn_probe(OpModelState& state, const DeviceProbe& probe) {
   const StepDevice device = step_device(probe.device, probe.precision, StepArithmetic::as_graph);
-  std::vector<OpRow> ops;
   std::vector<StepRow> steps;
   std::vector<const LayerRow*> layers;
   for (const LayerRow& row : probe.layers) {
     if (!row.step_sec) continue;
-    if (const auto kernel = kernel_of(row.layer); kernel && row.forward_sec) {
-      ops.push_back({probe.device.name, row.layer.variant, false, *kernel, *row.forward_sec});
-    }
-    const LayerStep of_layer = layer_step(row.layer, probe.device.kind);
-    std::vector<StepKernel> kernels = step_kernels(of_layer.executed);
-    std::erase_if(kernels, [&](const StepKernel& kernel) { return !of_layer.own[kernel.op]; });
-    check_possible(row, kernels, device);
-    find_repeats(kernels);
-    StepRow step;
-    step.machine = probe_key(probe.device.name, probe.precision);
-    step.gpu = probe.device.name;
-    step.sec = *row.step_sec;
-    step.whole = false;
-    step.device = device;
-    step.kernels = std::make_shared<const std::vector<StepKernel>>(std::move(kernels));
-    steps.push_back(std::move(step));
+    steps.push_back(step_of(row, probe, device));
     layers.push_back(&row);
   }
-  if (steps.empty()) throw InputError("the probe is empty: no layer was timed within its budget");
-
-  state.steps.probe(steps.front().machine, pointers_to(steps), probe.host_sec);
-  std::vector<double> residuals;
-  for (const StepRow& row : steps) residuals.push_back(std::log(row.sec) - state.steps.predict(row).log_sec);
-  const double middle = median(residuals);
-  for (std::size_t i = 0; i < residuals.size(); ++i) {
-    if (std::abs(residuals[i] - middle) < std::log(disagreement)) continue;
-    throw InputError(fmt::format("the probe contradicts itself: {} took {:.3g} times what the other layers say of it",
-                                 name_of(layers[i]->layer), std::exp(residuals[i] - middle)));
-  }
+  learn_steps(state.steps, steps, layers, probe.host_sec);
   Device kept = probe.device;
   std::erase(kept.aliases, "cpu");
   keep_own(state.measured.devices, std::move(kept));
-  // Kernels of a CPU are StepModel's.
-  if (device.matrix.family != KernelFamily::none) state.kernels.probe(device.matrix, pointers_to(ops));
+  if (device.matrix.family == KernelFamily::none) return;  // kernels of a CPU are StepModel's
+  std::vector<OpRow> ops;
+  for (const LayerRow* row : layers) {
+    if (const auto kernel = kernel_of(row->layer); kernel && row->forward_sec) {
+      ops.push_back({probe.device.name, row->layer.variant, false, *kernel, *row->forward_sec});
+    }
+  }
+  state.kernels.probe(device.matrix, pointers_to(ops));
 }
 
 }  // namespace perfpred

@@ -21,9 +21,9 @@ struct DeviceProbe {
 };
 
 /// Learns the device's effects from the probe: of kernels by KernelModel::probe, of steps by StepModel::probe. Few rows
-/// move them little.
-/// @throws InputError for a probe without a timed layer; one that is faster than the device can be; one whose layers
-/// disagree with each other
+/// move them little. A disturbed layer that disagrees with the others is left out.
+/// @throws InputError for a probe without a timed layer; one that is faster than the device can be; one with an
+/// undisturbed layer that disagrees with the others
 void learn_probe(OpModelState& state, const DeviceProbe& probe);
 
 /// Layers of networks that say most about their steps: at most 16 convolutions, linear layers and attentions with the

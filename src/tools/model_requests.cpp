@@ -82,21 +82,20 @@ std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const 
     }
     fields.push_back(std::move(swept));
   }
-}
-std::vector<AskedRow> rows = sweep_rows(bases_, fields, [this](const std::string& name) { return device(name); });
-if (devices_.empty()) {
-  require(fields, "network");
-  require(fields, "device");
-}
-if (sweep.empty()) {
-  require(fields, "batch_size");
-  if (asked_network(bases_, {&fields}) == "cifar_cnn") {
-    require(fields, "depth");
-    require(fields, "base_filters");
+  std::vector<AskedRow> rows = sweep_rows(bases_, fields, [this](const std::string& name) { return device(name); });
+  if (devices_.empty()) {
+    require(fields, "network");
+    require(fields, "device");
   }
-}
-check_some(rows);
-return rows;
+  if (sweep.empty()) {
+    require(fields, "batch_size");
+    if (asked_network(bases_, {&fields}) == "cifar_cnn") {
+      require(fields, "depth");
+      require(fields, "base_filters");
+    }
+  }
+  check_some(rows);
+  return rows;
 }
 
 std::vector<AskedRow> ModelRequests::of_table(const std::string& path) const {

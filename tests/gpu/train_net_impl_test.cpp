@@ -51,8 +51,8 @@ TEST_F(GpuTrainNet, StoppedAndResumedItGoesOn) {
   ASSERT_EQ(whole.epochs.size(), 3U);
   // CUDA adds up in any order, so that losses differ a little.
   EXPECT_NEAR(rest.epochs.back().train_loss / whole.epochs.back().train_loss, 1, 0.05);
-  const NamedTensors a = load_checkpoint(folder.file("whole") + "/final.pt").tensors;
-  const NamedTensors b = load_checkpoint(folder.file("parts") + "/final.pt").tensors;
+  const NamedTensors a = load_weights(folder.file("whole") + "/final.pt");
+  const NamedTensors b = load_weights(folder.file("parts") + "/final.pt");
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].first, b[i].first);

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,6 +15,7 @@
 #include "../refusal.h"
 #include "../temporary_folder.h"
 #include "torch/files/checkpoint.h"
+#include "torch/files/pickle.h"
 
 namespace perfpred {
 namespace {
@@ -88,13 +90,6 @@ TEST(Checkpoint, TensorsWithAnyStridesReadBack) {
   EXPECT_LT(fs::file_size(folder.file("a.pt")), 10'000U);  // of a part, only its own elements
 }
 
-/// A safetensors file: eight bytes of size, lowest first, the header, the data.
-std::string safetensors(const std::string& header, const std::string& data) {
-  std::string bytes(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);
-  return bytes + header + data;
-}
-
 /// Memory that the process has written to, in bytes.
 std::size_t written_memory() {
   std::ifstream status("/proc/self/status");
@@ -105,6 +100,67 @@ std::size_t written_memory() {
     return kilobytes * 1024;
   }
   return 0;
+}
+
+/// A file of torch.save() with this pickle and no tensor.
+/// @param method  ZIP_STORED or ZIP_DEFLATED
+/// @return its path; empty without Python, which makes it
+std::string saved(const TemporaryFolder& folder, const std::string& pickle, const std::string& method) {
+  const std::string name = folder.file("made.pt");
+  const std::string script = folder.write("zip.py",
+                                          "import sys, zipfile\n"
+                                          "with zipfile.ZipFile(sys.argv[1], 'w', zipfile." +
+                                              method +
+                                              ") as file:\n"
+                                              "  file.write(sys.argv[2], 'archive/data.pkl')\n"
+                                              "  file.writestr('archive/version', '3')\n");
+  const std::string command = "python3 " + script + " " + name + " " + folder.write("data.pkl", pickle);
+  return std::system(command.c_str()) == 0 ? name : std::string();
+}
+
+TEST(Checkpoint, BombsAreRefused) {
+  const TemporaryFolder folder;
+  const std::string small = saved(folder, "\x80\x02}.", "ZIP_DEFLATED");
+  if (small.empty()) GTEST_SKIP() << "no python3 to make a zip file";
+  EXPECT_EQ(weights_refusal(small), small + ": holds an empty dictionary, not a state dictionary (names and tensors)");
+  // 100 MB that deflate to 0.1.
+  const std::string large = saved(folder, "\x80\x02" + std::string(100'000'000, 'N') + ".", "ZIP_DEFLATED");
+  const std::size_t before = written_memory();
+  EXPECT_NE(weights_refusal(large).find("is not a whole file of torch.save()"), std::string::npos);
+  EXPECT_LT(written_memory(), before + 20'000'000);
+}
+
+TEST(Checkpoint, PicklesNestedWithoutEndAreRead) {
+  const auto kind = [](const std::string& bytes) { return Pickle(bytes).value().kind; };
+  EXPECT_EQ(kind("\x80\x02)" + std::string(3'000'000, '\x85') + "."), PickleValue::sequence);
+  EXPECT_EQ(kind("\x80\x04" + std::string(3'000'000, ']') + std::string(2'999'999, 'a') + "."), PickleValue::sequence);
+  EXPECT_EQ(perfpred::testing::refusal([&] { kind("\x80\x02" + std::string(10'000'001, 'N') + "."); }),
+            "its pickle has more than 10 million values");
+}
+
+TEST(Checkpoint, ADictionaryThatHoldsAnotherManyTimesIsRefused) {
+  // Four levels of a dictionary whose 1,000 items are all the next one: 10^12 values from 20 KB.
+  const TemporaryFolder folder;
+  std::string pickle = "\x80\x02}q" + std::string(1, '\0');
+  for (char level = 1; level < 5; ++level) {
+    pickle += "}q" + std::string(1, level) + "(";
+    for (int i = 0; i < 1000; ++i) {
+      const std::string key = std::to_string(i);
+      pickle += "X" + std::string(1, static_cast<char>(key.size())) + std::string(3, '\0') + key + "h" +
+                std::string(1, static_cast<char>(level - 1));
+    }
+    pickle += "u";
+  }
+  const std::string path = saved(folder, pickle + ".", "ZIP_STORED");
+  if (path.empty()) GTEST_SKIP() << "no python3 to make a zip file";
+  EXPECT_EQ(weights_refusal(path), path + ": its pickle repeats its values without end");
+}
+
+/// A safetensors file: eight bytes of size, lowest first, the header, the data.
+std::string safetensors(const std::string& header, const std::string& data) {
+  std::string bytes(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);
+  return bytes + header + data;
 }
 
 TEST(Checkpoint, AFileOfWeightsTakesNoMemoryUntilItIsCopied) {
@@ -218,6 +274,9 @@ TEST(Safetensors, DamageIsNamed) {
   one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", "does not lie inside the file");
   one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})", "does not lie inside the file");
   one(R"({"dtype":"F32","shape":[2],"data_offsets":[12,20]})", "does not lie inside the file");
+  one(R"({"dtype":"F32","shape":[0,18446744073709551615],"data_offsets":[0,0]})", "is larger than the file");
+  one(R"({"dtype":"F32","shape":[0,4611686018427387904,4611686018427387904],"data_offsets":[0,0]})",
+      "is larger than the file");
   one(R"({"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]})", "is larger than the file");
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training while somebody sets the system's clock. Alone in its program, because it replaces clock_gettime().
+// Trainings while somebody sets the system's clock, or it stands still. Alone in its program, because it replaces
+// clock_gettime().
 #include <gtest/gtest.h>
+#include <perfpred/torch/collector.h>
 #include <perfpred/torch/net_trainer.h>
 
 #include <sys/syscall.h>
@@ -8,16 +10,21 @@
 
 #include <atomic>
 #include <ctime>
+#include <filesystem>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "../temporary_folder.h"
+#include "runs/run_log.h"
 #include "small_training.h"
 #include "text/csv.h"
 
 namespace {
 
 std::atomic<long> set_back_sec = 0;
+std::atomic<bool> stands_still = false;
 
 }  // namespace
 
@@ -25,6 +32,7 @@ std::atomic<long> set_back_sec = 0;
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
   if (clock == CLOCK_REALTIME) time->tv_sec -= set_back_sec;
+  if (clock == CLOCK_REALTIME && stands_still) *time = {1'800'000'000, 5'000'000};
   return result;
 }
 
@@ -52,6 +60,30 @@ TEST(TrainNet, StampsOfItsIterationsAscendWhenTheClockIsSetBack) {
     before = at;
   }
   EXPECT_EQ(rows, 9);
+}
+
+TEST(Collector, RunsThatBeginInOneMillisecondHaveALogEach) {
+  const testing::TemporaryFolder folder;
+  stands_still = true;
+  CollectOptions options;
+  options.epochs = 2;
+  options.repeats = 3;
+  options.device = "cpu";
+  options.threads = 1;
+  options.runs_csv = folder.file("runs.csv");
+  options.log_dir = folder.file("logs");
+  Workload workload = Workload::cifar_cnn(1, 1, 8);
+  workload.train_images = 16;
+  const CollectResult result = Collector(options).collect(std::span(&workload, 1), nullptr, nullptr);
+  stands_still = false;
+  EXPECT_EQ(result.done, 3);
+  std::set<std::string> logs;
+  for (const auto& item : std::filesystem::directory_iterator(options.log_dir)) {
+    logs.insert(item.path().filename().string());
+    EXPECT_TRUE(read_run_log(item.path().string()).run);
+  }
+  const std::string stem = "20270115T080000.005Z_cifar_cnn_d1_f1_b8";
+  EXPECT_EQ(logs, (std::set<std::string>{stem + ".jsonl", stem + "_2.jsonl", stem + "_3.jsonl"}));
 }
 
 }  // namespace

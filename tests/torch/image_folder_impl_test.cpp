@@ -11,10 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "../refusal.h"
 #include "../temporary_folder.h"
 #include "small_training.h"
 #include "torch/data/image_folder.h"
-#include "torch/data/jpeg.h"
+#include "torch/data/picture_file.h"
 #include "torch/data/resample.h"
 
 namespace perfpred {
@@ -70,6 +71,13 @@ std::string cmyk_jpeg() {
       "35363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a929394"
       "95969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9"
       "eaf2f3f4f5f6f7f8f9faffda000e040100021103110400003f00757b078015ffd9");
+}
+
+/// 2 x 2 pixels: red, green; blue, and 10, 20, 30. This and the pictures below were written by Pillow 12.
+std::string small_png() {
+  return from_hex(
+      "89504e470d0a1a0a0000000d4948445200000002000000020802000000fdd49a730000001649444154789c63f8cfc0c0f09f818181e1"
+      "3f97881c001a58033a82e0ab530000000049454e44ae426082");
 }
 
 /// The small picture without the last bytes of its pixels, but with header and end.
@@ -139,10 +147,89 @@ TEST(Resample, WindowsMayBeginInsidePixelsAndAxesAreApart) {
   EXPECT_NEAR(out[3], at(3.25F + 3.75F, 2.5F + 2.25F), 0.5);
 }
 
+/// The CRC-32 of a chunk (PNG, annex D), highest byte first.
+std::string png_checksum(std::string_view chunk) {
+  std::uint32_t crc = 0xffffffffU;
+  for (const char c : chunk) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1U ^ ((crc & 1U) != 0 ? 0xedb88320U : 0U);
+  }
+  crc = ~crc;
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(crc >> static_cast<unsigned>(shift) & 0xffU);
+  return bytes;
+}
+
+std::vector<int> decoded(const TemporaryFolder& folder, const std::string& bytes) {
+  const Picture picture = PictureFile(folder.write("picture", bytes)).decode();
+  return {picture.rgb.begin(), picture.rgb.end()};
+}
+
+TEST(PictureFile, PngBecomesRgb) {
+  if (!reads(PictureFormat::png)) GTEST_SKIP() << "built without libpng";
+  const TemporaryFolder folder;
+  const std::vector<int> rgb = {255, 0, 0, 0, 255, 0, 0, 0, 255, 10, 20, 30};
+  EXPECT_EQ(decoded(folder, small_png()), rgb);
+  const std::string of_palette = from_hex(
+      "89504e470d0a1a0a0000000d49484452000000020000000202030000000fd8e5b70000000c504c544500ff000a141eff00000000ffbc2a"
+      "b2a10000000c49444154789c636860b8000002540151612651e10000000049454e44ae426082");
+  EXPECT_EQ(decoded(folder, of_palette), rgb);
+  // 200, 100, 50 all transparent; 1, 2, 3 half: what is transparent keeps its colour.
+  const std::string transparent = from_hex(
+      "89504e470d0a1a0a0000000d49484452000000020000000108060000"
+      "00f4227f8a0000001149444154789c63389162c4c0c8c4dc00000a"
+      "c101e5e64269010000000049454e44ae426082");
+  EXPECT_EQ(decoded(folder, transparent), (std::vector<int>{200, 100, 50, 1, 2, 3}));
+  const std::string grey = from_hex(
+      "89504e470d0a1a0a0000000d4948445200000002000000010800000000d14920560000000b49444154789c63e0fc0500010f01044be469"
+      "8d0000000049454e44ae426082");
+  EXPECT_EQ(decoded(folder, grey), (std::vector<int>{9, 9, 9, 250, 250, 250}));
+}
+
+TEST(PictureFile, WebpBecomesRgb) {
+  if (!reads(PictureFormat::webp)) GTEST_SKIP() << "built without libwebp";
+  const TemporaryFolder folder;
+  const std::string lossless = from_hex(
+      "5249464636000000574542505650384c290000002f03c000007f20164cfc6d67d099c2400cc2fc67b4034100c482162d5ab468d1a24547"
+      "44ff0394d31d00");
+  std::vector<int> expected;
+  for (int i = 0; i < 16; ++i) expected.insert(expected.end(), {16 * i, 255 - 16 * i, 8 * i});
+  EXPECT_EQ(decoded(folder, lossless), expected);
+  const std::string lossy = from_hex(
+      "524946463a00000057454250565038202e000000f001009d012a1000100000c01225900274ba01f80004830000fefc6a9fff98257e41bc"
+      "85ffe7a67c12760fad0000");
+  const std::vector<int> even = decoded(folder, lossy);
+  ASSERT_EQ(even.size(), 16U * 16 * 3);
+  for (std::size_t i = 0; i < even.size(); i += 3) {
+    EXPECT_NEAR(even[i], 100, 4);
+    EXPECT_NEAR(even[i + 1], 50, 4);
+    EXPECT_NEAR(even[i + 2], 25, 4);
+  }
+}
+
+TEST(PictureFile, DamageAndBombsAreNamed) {
+  if (!reads(PictureFormat::png)) GTEST_SKIP() << "built without libpng";
+  const TemporaryFolder folder;
+  const auto says = [&](const std::string& bytes) {
+    return perfpred::testing::refusal<Error>([&] { static_cast<void>(decoded(folder, bytes)); });
+  };
+  EXPECT_NE(says("GIF89a").find("picture: is not a JPEG, PNG or WebP picture"), std::string::npos);
+  EXPECT_NE(says(small_png().substr(0, 50)).find("picture: "), std::string::npos);
+  EXPECT_NE(says(small_png().substr(0, 20)).find("picture: "), std::string::npos);
+  std::string large = small_png();  // 100,000 pixels wide and high; the header's checksum is made right
+  large.replace(16, 8, std::string("\0\1\x86\xa0\0\1\x86\xa0", 8));
+  large.replace(29, 4, png_checksum(large.substr(12, 17)));
+  EXPECT_NE(says(large).find("has 100000 x 100000 pixels; at most 178956970 are read"), std::string::npos)
+      << says(large);
+  EXPECT_TRUE(looks_whole(folder.write("whole.png", small_png())));
+  EXPECT_FALSE(looks_whole(folder.write("cut.png", small_png().substr(0, 70))));
+  EXPECT_FALSE(looks_whole(folder.write("other.png", "GIF89a")));
+}
+
 class Pictures : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!reads_jpeg()) GTEST_SKIP() << "built without libjpeg-turbo";
+    if (!reads(PictureFormat::jpeg)) GTEST_SKIP() << "built without libjpeg-turbo";
   }
 
   Pictures() {
@@ -177,6 +264,29 @@ class Pictures : public ::testing::Test {
 };
 
 TEST_F(Pictures, AreTrainedOn) { EXPECT_EQ(run(options_).epochs.size(), 1U); }
+
+TEST_F(Pictures, OfAllFormatsAreTrainedOn) {
+  if (!reads(PictureFormat::png)) GTEST_SKIP() << "built without libpng";
+  for (const char* name : {"d.png", "e.PNG", "f.png", "JPEG by its name.jpg"}) {
+    folder_.write(std::string("train/cat/") + name, small_png());
+  }
+  const auto folder = read_image_folder(folder_.path(), {3, 4, 4}, {});
+  EXPECT_EQ(folder->data.train->size(), 10);
+  EXPECT_EQ(folder->ignored, "");
+  EXPECT_EQ(run(options_).epochs.size(), 1U);
+  std::vector<float> image(3 * 4 * 4);
+  EXPECT_EQ(refusal(), "");
+  EXPECT_THROW(folder->data.train->read(10, 0, Layout::nchw, image), InputError);
+  EXPECT_THROW(static_cast<void>(folder->data.train->label(-1)), InputError);
+  image.pop_back();
+  EXPECT_THROW(folder->data.train->read(0, 0, Layout::nchw, image), InputError);
+}
+
+TEST_F(Pictures, OfImagenetteLieAmongItsOtherFiles) {
+  folder_.write("noisy_imagenette.csv", "path,noisy_labels_0\n");
+  fs::create_directory(folder_.file("train/.ipynb_checkpoints"));
+  EXPECT_EQ(refusal(), "");
+}
 
 TEST_F(Pictures, AllThatAreHeldOutAreScored) {
   folder_.write("val/dog/c.jpeg", cmyk_jpeg());
@@ -250,7 +360,7 @@ TEST_F(Pictures, FoldersThatAreEmptyOrDifferAreRefused) {
   fs::create_directory(folder_.path() + "/train/empty");
   EXPECT_NE(refusal().find("other classes"), std::string::npos);
   fs::create_directory(folder_.path() + "/val/empty");
-  EXPECT_NE(refusal().find("has no JPEG file"), std::string::npos);
+  EXPECT_NE(refusal().find("has no picture (JPEG, PNG or WebP)"), std::string::npos);
   options_.data = "imagefolder:" + folder_.path() + "/missing";
   EXPECT_NE(refusal().find("is not a folder"), std::string::npos);
 }
@@ -321,15 +431,17 @@ TEST_F(Pictures, WholeOnesMayHaveBytesBehindTheEnd) {
 }
 
 TEST_F(Pictures, OtherFilesAreCounted) {
-  for (const char* name : {"x.png", "y.PNG", "notes"}) folder_.write(std::string("train/dog/") + name, "x");
-  folder_.write("val/cat/x.webp", "x");
+  for (const char* name : {"x.gif", "y.GIF", "notes"}) folder_.write(std::string("train/dog/") + name, "x");
+  folder_.write("val/cat/x.txt", "x");
   std::vector<std::string> lines;
   static_cast<void>(run(options_, &lines));
-  EXPECT_TRUE(said(lines, "files that are not JPEG by their names are skipped: 1 without extension, 2 .png, 1 .webp"));
+  EXPECT_TRUE(
+      said(lines, "files that are not pictures by their names are skipped: 1 without extension, 2 .gif, 1 .txt"));
   fs::create_directories(folder_.file("train/owl"));
-  folder_.write("train/owl/a.png", "x");
+  folder_.write("train/owl/a.gif", "x");
   fs::copy(folder_.file("val/cat"), folder_.file("val/owl"));
-  EXPECT_NE(refusal().find("/train/owl: has no JPEG file, only 1 .png"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("/train/owl: has no picture (JPEG, PNG or WebP), only 1 .gif"), std::string::npos)
+      << refusal();
 }
 
 TEST_F(Pictures, CheckingThemCanBeStopped) {

@@ -5,6 +5,7 @@
 #include <perfpred/torch/net_trainer.h>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 
 #include "../cli/spawn.h"
 #include "../refusal.h"
+#include "runs/run_log.h"
 #include "small_training.h"
 #include "text/csv.h"
 #include "tools/roofline/iteration_log.h"
@@ -42,9 +44,14 @@ std::vector<std::int64_t> indices(const std::string& log) {
   return list;
 }
 
+/// Of final.pt the weights, of others all that is in the checkpoint.
+NamedTensors tensors_in(const std::string& path) {
+  return path.ends_with("/final.pt") ? load_weights(path) : load_checkpoint(path).tensors;
+}
+
 void expect_same(const std::string& a, const std::string& b) {
-  const NamedTensors x = load_checkpoint(a).tensors;
-  const NamedTensors y = load_checkpoint(b).tensors;
+  const NamedTensors x = tensors_in(a);
+  const NamedTensors y = tensors_in(b);
   ASSERT_EQ(x.size(), y.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     EXPECT_EQ(x[i].first, y[i].first);
@@ -102,7 +109,8 @@ TEST(TrainNet, KilledAndResumedEndsBitForBitWhereItWouldHave) {
   again.insert(again.end(), {"--resume", last});
   const auto resumed = perfpred::testing::spawn(again);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  expect_same(folder.file("whole") + "/final.pt", folder.file("resumed") + "/final.pt");
+  for (const char* name : {"/final.pt", "/last.pt"})
+    expect_same(folder.file("whole") + name, folder.file("resumed") + name);
 }
 
 TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
@@ -132,7 +140,15 @@ TEST(TrainNet, StoppedInsideAnEpochGoesOnThere) {
   lines.clear();
   const TrainNetResult rest = run(options, &lines);
   EXPECT_TRUE(said(lines, "going on after step 2 of 3 in epoch 2 of 2"));
-  expect_same(folder.file("whole") + "/final.pt", folder.file("parts") + "/final.pt");
+  for (const char* name : {"/final.pt", "/last.pt"})
+    expect_same(folder.file("whole") + name, folder.file("parts") + name);
+  const RunLog log = read_run_log(folder.file("parts") + "/epochs.jsonl");
+  ASSERT_EQ(log.epochs.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(log.epochs[i].epoch, static_cast<int>(i) + 1);
+    EXPECT_EQ(log.epochs[i].val_loss, whole.epochs[i].val_loss);
+    EXPECT_EQ(log.epochs[i].train_acc, whole.epochs[i].train_acc);
+  }
   ASSERT_EQ(rest.epochs.size(), 1U);
   EXPECT_NEAR(rest.epochs[0].train_loss, whole.epochs[1].train_loss, 1e-6);
   EXPECT_EQ(rest.epochs[0].train_acc, whole.epochs[1].train_acc);
@@ -244,6 +260,76 @@ TEST(TrainNet, AFolderWithAnotherTrainingIsRefused) {
   EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(other)); }).find("last.pt: is another training's"),
             std::string::npos);
   EXPECT_EQ(perfpred::testing::slurp(folder.file("last.pt")), before);
+  fs::remove(folder.file("last.pt"));  // what is left cannot be resumed, but is somebody's
+  EXPECT_EQ(perfpred::testing::refusal([&] { static_cast<void>(run(other)); }),
+            folder.file("best.pt") + ": is another training's; name another folder");
+  fs::remove(folder.file("best.pt"));
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(other)); }).find("/final.pt: is another training's"),
+            std::string::npos);
+}
+
+TEST(TrainNet, FinalWeightsAreNoCheckpoint) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small(1, folder.path());
+  static_cast<void>(run(options));
+  const Checkpoint last = load_checkpoint(folder.file("last.pt"));
+  const NamedTensors final = load_weights(folder.file("final.pt"));
+  std::size_t of_network = 0;
+  for (const auto& [name, tensor] : last.tensors) {
+    if (!name.starts_with(network_prefix)) continue;
+    ASSERT_LT(of_network, final.size());
+    EXPECT_EQ(final[of_network].first, name.substr(network_prefix.size()));
+    EXPECT_TRUE(at::equal(final[of_network].second, tensor)) << name;
+    ++of_network;
+  }
+  EXPECT_EQ(final.size(), of_network);
+  options.resume = folder.file("final.pt");
+  options.epochs = 2;
+  EXPECT_NE(
+      perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("not a checkpoint to resume from"),
+      std::string::npos);
+}
+
+TEST(TrainNet, OneUpdateOfSeveralBatchesIsThatOfOneBatchOfTheirImages) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small(1, folder.file("whole"));
+  options.network = "cifar_cnn:depth=2,base_filters=4";  // without batch normalisation, which sees each batch alone
+  options.train_images = 72;                             // updates of 32, 32 and 8 images
+  options.warmup = 2;
+  const TrainNetResult whole = run(options);
+  options.batch_size = 16;
+  options.accumulate = 2;
+  options.out_dir = folder.file("parts");
+  const TrainNetResult parts = run(options);
+  EXPECT_NEAR(parts.epochs.at(0).train_loss, whole.epochs.at(0).train_loss, 1e-4);
+  const NamedTensors a = load_weights(folder.file("whole") + "/final.pt");
+  const NamedTensors b = load_weights(folder.file("parts") + "/final.pt");
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_TRUE(at::allclose(a[i].second, b[i].second, 1e-3, 1e-5)) << a[i].first;
+  }
+  options.resume = options.out_dir + "/last.pt";
+  options.epochs = 2;
+  options.accumulate = 1;
+  EXPECT_NE(perfpred::testing::refusal([&] { static_cast<void>(run(options)); }).find("accumulate 2, not the default"),
+            std::string::npos);
+}
+
+TEST(TrainNet, AnUpdateOfSeveralBatchesIsOneIteration) {
+  const TemporaryFolder folder;
+  TrainNetOptions options = small();
+  options.data = "dummy";
+  options.batch_size = 8;
+  options.accumulate = 4;  // three updates an epoch
+  options.epochs = 3;
+  options.log_file = folder.file("log.csv");
+  static_cast<void>(run(options));
+  EXPECT_EQ(indices(options.log_file), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  const IterationSummary summary = summarise_iterations(std::vector{options.log_file}, 2);
+  ASSERT_EQ(summary.rows.size(), 1U);
+  EXPECT_EQ(summary.rows[0].accumulate, 4);
+  EXPECT_EQ(summary.rows[0].workload.threads, 1);
+  EXPECT_NEAR(summary.rows[0].images_per_sec, 32 / summary.rows[0].mean_ms * 1e3, 1e-6);
 }
 
 TEST(TrainNet, CheckpointsTornByAKilledTrainingGo) {
@@ -252,27 +338,27 @@ TEST(TrainNet, CheckpointsTornByAKilledTrainingGo) {
   static_cast<void>(run(options));
   const std::string whole = perfpred::testing::slurp(folder.file("last.pt"));
   const std::string torn = whole.substr(0, whole.size() / 2);
-  for (const char* name : {"last.pt.a1B2c3", "best.pt.ABCDEF", "epoch_12.pt.000000", "final.pt.zzzzzz"}) {
-    folder.write(name, torn);
-  }
-  folder.write("best.pt.Empty0", "");
-  const std::vector<std::string> others = {"last.pt.part", "weights.pt.a1B2c3", "last.pt.a1B-c3", "epoch_.pt.a1B2c3"};
+  // As a process leaves them that does not exist any more: no process has a number of nine digits.
+  const std::vector<std::string> left = {"last.pt.999999999-0.tmp", "best.pt.999999999-12.tmp",
+                                         "epoch_12.pt.999999999-3.tmp", fmt::format("final.pt.{}-999.tmp", ::getpid())};
+  for (const std::string& name : left) folder.write(name, torn);
+  folder.write("best.pt.999999999-7.tmp", "");
+  const std::vector<std::string> others = {"last.pt.part", "weights.pt.999999999-0.tmp", "last.pt.tmp",
+                                           "epoch_.pt.999999999-0.tmp", fmt::format("last.pt.{}-0.tmp", ::getppid())};
   for (const std::string& name : others) folder.write(name, torn);
-  folder.write("last.pt.backup", whole);  // six letters, but a user's
-  fs::create_directory(folder.file("last.pt.folder"));
+  folder.write("last.pt.backup", whole);
+  fs::create_directory(folder.file("last.pt.999999999-9.tmp"));
   options.evaluate = true;
   static_cast<void>(run(options));
-  EXPECT_TRUE(fs::exists(folder.file("last.pt.a1B2c3")));
+  EXPECT_TRUE(fs::exists(folder.file(left.front())));
   options.evaluate = false;
   options.resume = folder.file("last.pt");
   static_cast<void>(run(options));
-  for (const char* name : {"last.pt.a1B2c3", "best.pt.ABCDEF", "epoch_12.pt.000000", "final.pt.zzzzzz"}) {
-    EXPECT_FALSE(fs::exists(folder.file(name))) << name;
-  }
-  EXPECT_FALSE(fs::exists(folder.file("best.pt.Empty0")));
+  for (const std::string& name : left) EXPECT_FALSE(fs::exists(folder.file(name))) << name;
+  EXPECT_FALSE(fs::exists(folder.file("best.pt.999999999-7.tmp")));
   for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder.file(name))) << name;
   EXPECT_TRUE(fs::exists(folder.file("last.pt.backup")));
-  EXPECT_TRUE(fs::exists(folder.file("last.pt.folder")));
+  EXPECT_TRUE(fs::exists(folder.file("last.pt.999999999-9.tmp")));
 }
 
 TEST(TrainNet, AFinishedTrainingIsHandedOn) {
@@ -420,7 +506,7 @@ TEST(TrainNet, RepeatedIterationsAreLoggedOnce) {
   const std::string device = run(options).device;
   // As a killed training leaves it: two rows of the second epoch, the last in part; and a row of another training.
   std::string text = perfpred::testing::slurp(options.log_file);
-  const std::string rest = ",3x32x32,10,nesterov,fp32,nchw\n";
+  const std::string rest = ",3x32x32,10,nesterov,fp32,nchw,1,1\n";
   text += "x,other,resnet18,32,7,1,32000,5,2" + rest + ",\"" + device + "\",mobilenet_v3_small,32,3,9,3555,6,2" + rest +
           "," + device;
   options.max_iters = std::nullopt;

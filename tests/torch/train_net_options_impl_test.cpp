@@ -162,8 +162,8 @@ TEST(TrainNet, RefusesWhatTrainsNothing) {
 TEST(TrainNet, RefusesOptionsOutOfRange) {
   for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
            [](auto& o) { o.epochs = 0; }, [](auto& o) { o.batch_size = 0; }, [](auto& o) { o.learning_rate = -1; },
-           [](auto& o) { o.loss.label_smoothing = 1.1; }, [](auto& o) { o.workers = 0; },
-           [](auto& o) { o.save_every = 2; }, [](auto& o) { o.data = "mnist"; },
+           [](auto& o) { o.loss.label_smoothing = 1; }, [](auto& o) { o.workers = 0; },
+           [](auto& o) { o.accumulate = 0; }, [](auto& o) { o.save_every = 2; }, [](auto& o) { o.data = "mnist"; },
            [](auto& o) { o.network = "resnet19"; }, [](auto& o) { o.input = "3x"; }, [](auto& o) { o.device = "gpu"; },
            [](auto& o) { o.precision = Precision::tf32; },
            [](auto& o) { o.data = "cifar10:/nowhere", o.train_images.reset(); },
@@ -174,6 +174,12 @@ TEST(TrainNet, RefusesOptionsOutOfRange) {
   }
 }
 
+TEST(TrainNet, EmptyFunctionsAreNotCalled) {
+  TrainNetOptions options = small();
+  options.max_iters = 1;
+  EXPECT_EQ(train_net(options, nullptr, nullptr).epochs.size(), 1U);
+}
+
 TEST(TrainNet, RefusesOptionsThatWouldHaveNoEffect) {
   EXPECT_EQ(says([](auto& o) { o.data = "imagefolder:d", o.train_images.reset(), o.classes = 3; }),
             "classes is for generated and dummy data only");
@@ -181,6 +187,7 @@ TEST(TrainNet, RefusesOptionsThatWouldHaveNoEffect) {
   EXPECT_EQ(says([](auto& o) { o.skip_corrupt = true; }), "skip-corrupt is for imagefolder data only");
   EXPECT_EQ(says([](auto& o) { o.verify = true; }), "verify is for imagefolder data only");
   EXPECT_EQ(says([](auto& o) { o.env = "here"; }), "env needs log_file");
+  EXPECT_EQ(says([](auto& o) { o.evaluate = true, o.accumulate = 2; }), "accumulate is for a training");
   EXPECT_EQ(says([](auto& o) { o.warmup_iters = 1; }), "warmup_iters needs log_file");
   EXPECT_EQ(says([](auto& o) { o.evaluate = o.profile_one_step = true; }),
             "evaluate and profile_one_step exclude each other");
@@ -192,8 +199,8 @@ TEST(TrainNet, RefusesOptionsThatWouldHaveNoEffect) {
     words.insert(words.begin(), program);
     perfpred::testing::expect_refusal(perfpred::testing::spawn(words), 2, line);
   };
-  for (const char* option : {"--lr", "--weight-decay", "--label-smoothing", "--epochs", "--warmup", "--save-every",
-                             "--max-iters", "--warmup-iters"}) {
+  for (const char* option : {"--lr", "--weight-decay", "--label-smoothing", "--epochs", "--accumulate", "--warmup",
+                             "--save-every", "--max-iters", "--warmup-iters"}) {
     refused({"--evaluate", option, "1"}, "--evaluate excludes");
   }
   for (const char* option : {"--epochs", "--warmup", "--out-dir", "--log-file", "--env"}) {

@@ -63,6 +63,24 @@ TEST(TrainingStep, IsTheSoftmaxGradientByHand) {
   EXPECT_DOUBLE_EQ(*metrics.accuracy, 1);  // of equal logits the first
 }
 
+TEST(TrainingStep, GradientsOfSeveralBatchesAreOneUpdate) {
+  for (const Precision precision : {Precision::fp32, Precision::fp16}) {
+    Workload workload = Workload::cifar_cnn(1, 1, 2);
+    workload.optimizer = Optimizer::sgd;
+    workload.precision = precision;
+    TrainingStep step(workload, c10::kCPU, plain(), std::make_unique<Stub>());
+    const auto weight = [&] { return step.network_state().at(0).second[0].item<double>(); };
+    step.run(batch(2), {0.5, true, false});
+    step.run(batch(1), {0.25, false, false});
+    EXPECT_EQ(weight(), 0);
+    step.run(batch(1), {0.25, false, true});
+    EXPECT_NEAR(weight(), 0.09, 1e-3) << to_string(precision);  // as of one batch of four
+    EXPECT_NEAR(step.take_metrics().loss, std::log(10.0), 1e-3);
+    step.run(batch(2), {0.5, true, true});
+    EXPECT_LT(weight(), 0.09 + 0.5 * 0.09);  // the gradients before are gone
+  }
+}
+
 TEST(TrainingStep, MixedPrecisionWithAScalerLearnsTheSame) {
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     Workload workload = Workload::cifar_cnn(1, 1, 2);

@@ -21,7 +21,7 @@ struct CollectOptions {
   int repeats = 1;                       ///< rows wanted of each workload, >= 1; each has weights and order of its own
   std::string device = "auto";           ///< `auto`, `cpu`, `cuda`, `cuda:1`
   std::optional<int> threads;            ///< of a CPU, all by default; not for a GPU
-  std::string data;                      ///< folder of CIFAR-10 files; generated images where empty
+  std::string data;                      ///< CIFAR-10, as read_cifar10() takes it; generated images where empty
   std::string pt2;                       ///< file of torch.export.save() that workloads named pt2_name() train
   std::string env;                       ///< a free tag
   std::uint64_t seed = 0;                ///< of the data, the order of the sweep, and the first row of each workload

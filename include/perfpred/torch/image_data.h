@@ -18,9 +18,11 @@ class PERFPRED_API ImageSource {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual std::int64_t label(std::int64_t index) const = 0;  ///< 0 .. classes - 1
 
-  /// Writes a normalised image: as many values as its shape has. Nothing is checked.
+  /// Writes a normalised image.
   /// @param draw    seed of the random augmentation
   /// @param layout  order of the values: channels x height x width (nchw) or height x width x channels (nhwc)
+  /// @param out     has as many values as the image's shape
+  /// @throws InputError if there is no such image, or `out` has another size
   virtual void read(std::int64_t index, std::uint64_t draw, Layout layout, std::span<float> out) const = 0;
 };
 
@@ -65,10 +67,13 @@ struct ImageData {
   std::shared_ptr<const ImageSource> train, validation, test;
 };
 
-/// CIFAR-10 from its binary files (data_batch_1.bin .. data_batch_5.bin, test_batch.bin), read into memory and verified
-/// (sizes, labels). The last 5,000 training images are the validation part.
-/// @throws InputError naming the file that is missing, too short, too long, or has a label above 9
-[[nodiscard]] PERFPRED_API ImageData read_cifar10(const std::string& folder, const Augmentation& augmentation = {});
+/// CIFAR-10, read into memory and verified (sizes, labels). The last 5,000 training images (a tenth, if there are fewer
+/// than 50,000) are the validation part.
+/// @param path  an archive (cifar-10-python.tar.gz, cifar-10-binary.tar.gz), its unpacked folder, a folder that holds
+///              either, or a folder of pictures of 32 x 32 pixels: train/<class>/ and test/<class>/ (or val/<class>/)
+/// @throws InputError naming the file that is missing, damaged, too short, too long, or has a label above 9; where
+/// nothing is found, also where to get it
+[[nodiscard]] PERFPRED_API ImageData read_cifar10(const std::string& path, const Augmentation& augmentation = {});
 
 /// What generate_images() makes.
 struct GeneratedImages {
@@ -88,12 +93,12 @@ struct GeneratedImages {
 
 enum class ImageParts { all, train };
 
-/// The data that a workload is measured on: CIFAR-10 from `folder`, or generated images if `folder` is empty, as many
-/// as an epoch has but at most 512 MB of them (an epoch then repeats them). Networks of tokens get sequences of random
-/// words.
+/// The data that a workload is measured on: CIFAR-10, or generated images if no path is given, as many as an epoch has
+/// but at most 512 MB of them (an epoch then repeats them). Networks of tokens get sequences of random words.
+/// @param cifar10  path for read_cifar10()
 /// @param parts  `train` saves the time that generating validation and test images takes
-/// @throws InputError if the folder's images do not fit the workload
-[[nodiscard]] PERFPRED_API ImageData images_for(const Workload& workload, const std::string& folder, std::uint64_t seed,
-                                                ImageParts parts = ImageParts::all);
+/// @throws InputError if the images do not fit the workload
+[[nodiscard]] PERFPRED_API ImageData images_for(const Workload& workload, const std::string& cifar10,
+                                                std::uint64_t seed, ImageParts parts = ImageParts::all);
 
 }  // namespace perfpred

@@ -25,9 +25,10 @@ struct TrainNetOptions {
   bool verify = false;                       ///< of `imagefolder`: decode every picture before the first step
   int epochs = 1;
   std::int64_t batch_size = 128;
+  std::int64_t accumulate = 1;  ///< batches whose gradients one update of the parameters sums up
   double learning_rate = 0.1;
   std::int64_t warmup = 0;  ///< optimizer steps in which the rate grows linearly; then it falls as a cosine
-  Loss loss;                ///< of a network that returns logits
+  Loss loss;                ///< of a network that returns logits; label smoothing below 1
   double weight_decay = 5e-4;
   Optimizer optimizer = Optimizer::nesterov;
   Precision precision = Precision::fp32;
@@ -36,15 +37,16 @@ struct TrainNetOptions {
   std::optional<int> threads;  ///< of a CPU
   std::uint64_t seed = 0;
   std::string device = "auto";
-  /// Folder of the checkpoints last.pt, best.pt, epoch_N.pt, final.pt; empty: none. Only a resumed training may go into
-  /// a folder that has a last.pt.
+  /// Folder of the checkpoints last.pt, best.pt, epoch_N.pt, of final.pt (a state dictionary of the weights alone) and
+  /// of epochs.jsonl (the epochs, as in the log of a run); empty: none. Only a resumed training may go into a folder
+  /// that has one of these checkpoints or weights.
   std::string out_dir;
   int save_every = 0;     ///< epochs between the checkpoints epoch_N.pt; 0: none
   std::string resume;     ///< checkpoint to go on from; an evaluation or a profile takes its weights only
   std::string init;       ///< file of the first weights
   bool evaluate = false;  ///< evaluate, do not train
-  std::optional<std::int64_t> max_iters;  ///< stop after this many steps
-  std::int64_t warmup_iters = 0;          ///< first steps that the iteration log leaves out
+  std::optional<std::int64_t> max_iters;  ///< stop after this many updates
+  std::int64_t warmup_iters = 0;          ///< first updates that the iteration log leaves out
   std::string log_file;                   ///< iteration log (CSV)
   std::string env;                        ///< column `env` of the iteration log
   bool profile_one_step = false;
@@ -72,10 +74,11 @@ struct TrainNetResult {
   bool stopped = false;             ///< `stop` returned true
 };
 
-/// Trains a network, or evaluates or profiles it. A training resumed from a checkpoint, also inside an epoch, goes on
-/// bit for bit as if it had not been interrupted; one resumed with more epochs follows the schedule of all of them.
+/// Trains a network, or evaluates or profiles it. Empty functions are not called. A training resumed from a checkpoint,
+/// also inside an epoch, goes on bit for bit as if it had not been interrupted; one resumed with more epochs follows
+/// the schedule of all of them.
 /// @param message  gets lines for the user: the device, progress with the time left, epochs
-/// @param stop     asked after every step, before every batch of an evaluation, and while pictures are checked; if it
+/// @param stop     asked after every update, before every batch of an evaluation, and while pictures are checked; if it
 ///                 returns true, the training ends and last.pt is written
 /// @throws InputError for options, data or checkpoints that do not fit, DeviceError, OutOfMemory
 [[nodiscard]] PERFPRED_API TrainNetResult train_net(

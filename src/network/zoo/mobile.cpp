@@ -19,6 +19,7 @@ struct BlockStyle {
   LayerKind activation;
   bool in_place;
   double epsilon;
+  bool flat = false;  // the projection's convolution and normalisation are modules of the block itself
 };
 
 /// One inverted residual block: expansion by a 1x1 convolution, a depthwise one, squeeze and excitation, projection.
@@ -52,7 +53,9 @@ LayerId inverted_residual(NetworkBuilder& b, LayerId x, std::string_view name, c
   if (block.squeezed > 0) {
     y = b.squeeze_excitation(y, next(), block.squeezed, block.squeeze_activation, block.gate);
   }
-  return conv_norm(b, y, next(), block.out, {}, style.epsilon);
+  if (!style.flat) return conv_norm(b, y, next(), block.out, {}, style.epsilon);
+  y = b.conv(y, next(), block.out, {});
+  return b.batch_norm(y, next(), style.epsilon);
 }
 
 bool has_residual(NetworkBuilder& b, LayerId x, std::int64_t stride, std::int64_t out) {
@@ -81,7 +84,7 @@ constexpr std::array<Stage, 7> mobilenet_v2 = {{
 }};
 
 void build_mobilenet_v2(NetworkBuilder& b, std::size_t) {
-  const BlockStyle style = {LayerKind::relu6, false, 1e-5};  // in place, LibTorch would keep a copy of its input
+  const BlockStyle style = {LayerKind::relu6, false, 1e-5, true};  // in place, LibTorch would keep a copy of its input
   LayerId x = conv_norm_act(b, b.images(), "features.0", 32, {3, 2, 1}, style);
   int number = 1;
   for (const Stage& stage : mobilenet_v2) {

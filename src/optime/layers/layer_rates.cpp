@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <set>
 
@@ -169,7 +170,8 @@ std::vector<LayerRow> one_row_each(std::span<const LayerRow> rows) {
       continue;
     }
     const double count = ++found->second.second;
-    for (const auto time : {&LayerRow::forward_sec, &LayerRow::backward_sec, &LayerRow::optimizer_sec}) {
+    for (const auto time :
+         {&LayerRow::forward_sec, &LayerRow::backward_sec, &LayerRow::optimizer_sec, &LayerRow::step_sec}) {
       std::optional<double>& mean = merged[found->second.first].*time;
       if (mean) *mean += ((row.*time).value_or(*mean) - *mean) / count;
     }
@@ -211,6 +213,14 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
     if (row.outcome != to_string(Outcome::ok) && !is_disturbed(row)) continue;
     const LayerStep step = layer_step(row.layer, device);
     const std::vector<StepKernel> kernels = step_kernels(step.executed);
+    if (!row.forward_sec) {  // the whole step alone is known
+      LayerPart whole;
+      whole.sec = row.step_sec.value();
+      std::copy_if(kernels.begin(), kernels.end(), std::back_inserter(whole.kernels),
+                   [&](const StepKernel& kernel) { return step.own[kernel.op]; });
+      if (!whole.kernels.empty()) parts.push_back(std::move(whole));
+      continue;
+    }
     for (const auto& [phase, sec] :
          {std::pair(Phase::forward, row.forward_sec), std::pair(Phase::backward, row.backward_sec),
           std::pair(Phase::optimizer, row.optimizer_sec)}) {

@@ -15,7 +15,7 @@
 
 namespace perfpred {
 
-/// Kernels of a layer that were timed together: its forward, its backward, or its update.
+/// Kernels of a layer that were timed together: its forward, its backward, its update, or all three.
 struct LayerPart {
   std::vector<StepKernel> kernels;
   double sec = 0;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "optime/layers/prenet_table.h"
 #include "runs/disturbed.h"
 #include "text/enum_names.h"
 #include "text/files.h"
@@ -88,7 +89,8 @@ std::vector<LayerRow> read(CsvReader& csv) {
       if (what.starts_with(prefix)) throw;
       throw InputError(prefix + what);
     }
-    if (row.outcome == "ok" && !row.forward_sec) throw_bad_value(csv.place("forward_ms"), "", "positive");
+    if (row.outcome == "ok" && !row.forward_sec && !row.step_sec)
+      throw_bad_value(csv.place("forward_ms"), "", "positive");
     rows.push_back(std::move(row));
   }
   return rows;
@@ -103,7 +105,13 @@ const Columns<LayerRow>& layer_row_columns() {
 
 std::vector<LayerRow> read_layer_rows(const std::string& path) {
   CsvReader csv(path);
-  std::vector<LayerRow> rows = read(csv);
+  std::vector<LayerRow> rows;
+  if (is_prenet_header(csv.header())) {
+    CsvReader renamed = CsvReader::from_text(path, layers_of_prenet(path));
+    rows = read(renamed);
+  } else {
+    rows = read(csv);
+  }
   if (rows.empty()) throw InputError(fmt::format("{}: no layers", path));
   return rows;
 }

@@ -27,6 +27,7 @@ struct LayerRow {
 /// The table of layers.csv. Setting a column does not check that it fits the others: read_layer_rows() does.
 [[nodiscard]] const Columns<LayerRow>& layer_row_columns();
 
+/// Reads a layers.csv, or a table of PreNeT (prenet_table.h), whose layers may have the time of the whole step alone.
 /// @throws InputError, `file:line: ...`, for a table without layers or with a value that is not one
 [[nodiscard]] std::vector<LayerRow> read_layer_rows(const std::string& path);
 

@@ -32,6 +32,7 @@ bool is_next(std::int64_t index, std::int64_t last) { return index > last && ind
 struct Group {
   std::string environment;
   Workload workload;
+  std::int64_t accumulate = 1;
   std::string place;                           // of its first row
   std::set<std::pair<double, double>> begins;  // timestamp and time of each log's first row
   std::optional<Iteration> last;
@@ -60,7 +61,7 @@ struct Group {
       held.reset();
     }
     const double images = iteration.images_per_sec * iteration.timer_ms / 1e3;
-    const bool partial = images < 0.99 * static_cast<double>(workload.batch_size);
+    const bool partial = images < 0.99 * static_cast<double>(workload.batch_size * accumulate);
     if (position >= warmup && !partial) held = {iteration.timer_ms, wall_ms};
     ++position;
     last = iteration;
@@ -90,7 +91,8 @@ class IterationTable {
     rate_ = csv_.required("imgs_per_sec");
     timestamp_ = csv_.required("timestamp");
     epoch_ = csv_.optional("epoch");
-    settings_ = {csv_.optional("layout")};
+    accumulate_ = csv_.optional("accumulate");
+    settings_ = {csv_.optional("layout"), csv_.optional("threads")};
     for (const char* name : {"input", "classes", "optimizer", "precision"}) {
       settings_.push_back(csv_.optional(name));
       if (!settings_.back().index) missing_columns.insert(name);
@@ -111,7 +113,11 @@ class IterationTable {
     std::string text;
     for (const CsvColumn& column : {env_, device_, network_, batch_size_}) text.append(csv_.text(column)) += '\n';
     for (const CsvColumn& column : settings_) text.append(csv_.text(column)) += '\n';
-    return text;
+    return text.append(csv_.text(accumulate_));
+  }
+
+  [[nodiscard]] std::int64_t accumulate() const {
+    return csv_.text(accumulate_).empty() ? 1 : csv_.positive_integer(accumulate_);
   }
 
   /// @throws InputError with its place for a row that names no workload
@@ -133,21 +139,23 @@ class IterationTable {
 
  private:
   CsvReader csv_;
-  CsvColumn env_, device_, network_, batch_size_, index_, time_, rate_, timestamp_, epoch_;
+  CsvColumn env_, device_, network_, batch_size_, index_, time_, rate_, timestamp_, epoch_, accumulate_;
   std::vector<CsvColumn> settings_;  // the optional columns that describe a workload further
 };
 
 /// The group of a row whose workload this log has not named before. @throws InputError if an earlier log has this run
 Group& group_of(std::deque<Group>& groups, const IterationTable& table, const Iteration& first) {
   const Workload workload = table.workload();
+  const std::int64_t accumulate = table.accumulate();
   const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
-    return group.environment == table.environment() && group.workload == workload;
+    return group.environment == table.environment() && group.workload == workload && group.accumulate == accumulate;
   });
   const bool is_new = same == groups.end();
   Group& group = is_new ? groups.emplace_back() : *same;
   if (is_new) {
     group.environment = table.environment();
     group.workload = workload;
+    group.accumulate = accumulate;
     group.place = table.place();
   }
   group.last.reset();
@@ -160,7 +168,7 @@ Group& group_of(std::deque<Group>& groups, const IterationTable& table, const It
 
 void summarise(const Group& group, int warmup, IterationSummary& summary) {
   const Workload& workload = group.workload;
-  const auto batch = static_cast<double>(workload.batch_size);
+  const auto batch = static_cast<double>(workload.batch_size * group.accumulate);
   if (group.timer.n == 0) {
     throw InputError(fmt::format("{}{}, batch size {}: no iteration is left without the first {} and the last",
                                  group.place, workload.network, workload.batch_size, warmup));
@@ -169,8 +177,8 @@ void summarise(const Group& group, int warmup, IterationSummary& summary) {
       group.wall.n > 0 && group.wall.mean() > max_wall_to_timer * group.timer_beside_wall.mean();
   const Moments& used = unsynchronised ? group.wall : group.timer;
   const std::optional<double> deviation = used.n > 1 ? std::optional(used.deviation()) : std::nullopt;
-  summary.rows.push_back(
-      {group.environment, workload, used.n, used.mean(), deviation, used.min, used.max, batch / used.mean() * 1e3});
+  summary.rows.push_back({group.environment, workload, group.accumulate, used.n, used.mean(), deviation, used.min,
+                          used.max, batch / used.mean() * 1e3});
   if (!unsynchronised) return;
   const double wall_rate = batch / group.all_wall.mean() * 1e3;
   summary.warnings.push_back(fmt::format(

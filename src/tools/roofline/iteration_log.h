@@ -15,6 +15,7 @@ namespace perfpred {
 struct TimedSteps {
   std::string environment;                       ///< a tag such as "lab"; may be empty
   Workload workload;                             ///< `device` as the measurement names it; precision may be unknown
+  std::int64_t accumulate = 1;                   ///< batches of a step, whose gradients one update sums up
   std::int64_t iterations = 0;                   ///< the figures below come from so many steps
   double mean_ms = 0;                            ///< time of a step
   std::optional<double> std_ms, min_ms, max_ms;  ///< std with n - 1; empty where not known
@@ -31,6 +32,7 @@ struct IterationSummary {
 
 /// Sums up iteration logs in one pass and constant memory. The first `warmup` iterations of a run are dropped, and its
 /// last, which may have been a partial batch; so is every other iteration whose imgs_per_sec shows a partial batch.
+/// Rows that differ in `threads` or `accumulate` are of different steps, as those that differ in anything else.
 /// Where the timestamps are more than 2 % further apart than the timer says, the timer did not wait for the device:
 /// then the differences of the timestamps are used, and a warning says so.
 /// @throws InputError, `file:line: ...`, for a file that cannot be read, an unknown network, a number that is not

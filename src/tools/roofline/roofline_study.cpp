@@ -23,10 +23,26 @@ void append_new(std::vector<Value>& values, const Value& value) {
   if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
 }
 
-std::string network_text(const Workload& workload) {
-  const auto depth = workload.depth();
-  if (!depth) return workload.network;
-  return fmt::format("{} d{} f{}", workload.network.family(), *depth, workload.base_filters().value_or(0));
+std::string network_text(const TimedSteps& steps) {
+  const Workload& workload = steps.workload;
+  std::string text = workload.network;
+  if (const auto depth = workload.depth()) {
+    text = fmt::format("{} d{} f{}", workload.network.family(), *depth, workload.base_filters().value_or(0));
+  }
+  return steps.accumulate == 1 ? text : fmt::format("{} x{}", text, steps.accumulate);
+}
+
+struct Work {
+  double flops, bytes;
+};
+
+/// Of a step: an update and, for each batch whose gradients it sums up, the rest.
+Work work_of(const OpGraph& graph, std::int64_t accumulate) {
+  const OpTotals whole = graph.totals();
+  const OpTotals update = graph.totals(Phase::optimizer);
+  const auto more = static_cast<double>(accumulate - 1);
+  return {whole.flops + more * (whole.flops - update.flops),
+          static_cast<double>(whole.bytes()) + more * static_cast<double>(whole.bytes() - update.bytes())};
 }
 
 /// A CPU whose model is not named: "cpu", "CPU" or nothing.
@@ -147,12 +163,12 @@ void RooflineStudy::add_steps(TimedSteps steps) {
   StudyPoint point;
   point.roof = roof_of(steps.environment, steps.workload.device);
   point.precision = steps.workload.precision;
-  point.network = network_text(steps.workload);
+  point.network = network_text(steps);
   const bool known = point.roof && !devices_.by_hand;
   const ExecutedStep step = execute(steps.workload.graph(), known ? point.roof->device().kind : DeviceKind::other);
-  const OpTotals totals = step.graph().totals();
-  point.ai = totals.intensity();
-  point.flops_per_sec = totals.flops / (steps.mean_ms / 1e3);
+  const Work work = work_of(step.graph(), steps.accumulate);
+  point.ai = work.bytes > 0 ? work.flops / work.bytes : 0;
+  point.flops_per_sec = work.flops / (steps.mean_ms / 1e3);
   if (point.roof) {
     put_under_roof(point);
     if (const StepLimits limits = point.roof->limits(step, point.precision); limits.bound == Bound::launch) {
@@ -221,6 +237,7 @@ void RooflineStudy::add(std::span<const AggregateRow> rows) {
         row.n > 1 && row.avg_time_std ? std::optional(*row.avg_time_std * step_ms) : std::optional<double>();
     add_steps({row.env,
                row.workload,
+               1,
                row.steps_per_epoch * row.n,
                *row.avg_time_mean * step_ms,
                deviation,

@@ -13,47 +13,20 @@
 #include <utility>
 
 #include "network/layers.h"
-#include "text/files.h"
+#include "torch/data/image_sets.h"
 #include "torch/data/random.h"
 
 namespace perfpred {
 namespace {
 
-constexpr std::int64_t cifar_file_images = 10'000;
-constexpr std::int64_t cifar_validation_images = 5'000;
-constexpr std::int64_t cifar_image_bytes = 3 * 32 * 32;
-constexpr std::int64_t cifar_classes = 10;
 constexpr std::int64_t max_pool_bytes = 512'000'000;
 
 std::int64_t elements(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// Appends the records of one file: a label byte, then 3 x 32 x 32 bytes.
-void read_cifar_file(const std::string& path, std::vector<std::uint8_t>& pixels, std::vector<std::int32_t>& labels) {
-  constexpr std::size_t record = 1 + cifar_image_bytes;
-  const std::string bytes = read_file(path);
-  if (bytes.size() != record * cifar_file_images) {
-    throw InputError(
-        fmt::format("{}: {} bytes where a CIFAR-10 file has {}", path, bytes.size(), record * cifar_file_images));
-  }
-  for (std::size_t at = 0; at < bytes.size(); at += record) {
-    const auto label = static_cast<std::uint8_t>(bytes[at]);
-    if (label >= cifar_classes) {
-      throw InputError(fmt::format("{}: image {} has label {}; CIFAR-10 has 0 to 9", path, at / record, label));
-    }
-    labels.push_back(label);
-    const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data()) + at + 1;
-    pixels.insert(pixels.end(), begin, begin + cifar_image_bytes);
-  }
-}
-
-ImageSet cifar_set(const std::string& folder, const std::vector<std::string>& names) {
-  auto pixels = std::make_shared<std::vector<std::uint8_t>>();
-  std::vector<std::int32_t> labels;
-  pixels->reserve(names.size() * static_cast<std::size_t>(cifar_file_images * cifar_image_bytes));
-  for (const std::string& name : names) read_cifar_file(folder + "/" + name, *pixels, labels);
-  return {std::move(pixels), std::move(labels), {3, 32, 32}, {0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}};
+void check_index(std::int64_t index, std::int64_t size) {
+  if (index < 0 || index >= size) throw InputError(fmt::format("there is no image {} among {}", index, size));
 }
 
 /// Colour axes along which stripes of a class swing; channels beyond the third repeat.
@@ -128,36 +101,30 @@ class ImageGenerator {
 /// Random words. How long a network of tokens computes does not depend on them.
 class RandomWords final : public ImageSource {
  public:
-  RandomWords(std::int64_t size, std::int64_t words, std::uint64_t seed) : size_(size), words_(words), seed_(seed) {}
+  RandomWords(std::int64_t size, std::vector<std::int64_t> shape, std::int64_t words, std::uint64_t seed)
+      : size_(size), shape_(std::move(shape)), words_(words), seed_(seed) {}
   [[nodiscard]] std::int64_t size() const override { return size_; }
-  [[nodiscard]] std::int64_t label(std::int64_t) const override { return 0; }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override { return check_index(index, size_), 0; }
   void read(std::int64_t index, std::uint64_t, Layout, std::span<float> out) const override {
+    check_read(index, size_, out, shape_);
     Random random(mix(seed_, static_cast<std::uint64_t>(index)));
     for (float& word : out) word = static_cast<float>(random.below(words_));
   }
 
  private:
-  std::int64_t size_, words_;
+  std::int64_t size_;
+  std::vector<std::int64_t> shape_;
+  std::int64_t words_;
   std::uint64_t seed_;
 };
 
 ImageData random_words(const Workload& workload, std::uint64_t seed) {
   const std::int64_t words = build_network(workload).classes;
   const auto part = [&](std::int64_t size, std::uint64_t stream) {
-    return std::make_shared<RandomWords>(size, words, mix(seed, stream));
+    return std::make_shared<RandomWords>(size, workload.input, words, mix(seed, stream));
   };
   constexpr std::int64_t held_out = 64;
   return {"generated", workload.input, words, part(workload.train_images, 1), part(held_out, 2), part(held_out, 3)};
-}
-
-/// The last `validation` images of `training` become the validation part. Parts without images are null.
-ImageData split(std::string name, const ImageSet& training, std::int64_t validation, const ImageSet& test,
-                const std::vector<std::int64_t>& shape, std::int64_t classes, const Augmentation& augmentation) {
-  const auto part = [](const ImageSet& set) { return set.size() > 0 ? std::make_shared<ImageSet>(set) : nullptr; };
-  ImageSet train = training.part(0, training.size() - validation);
-  train.augment(augmentation);
-  return {std::move(name), shape, classes, part(train), part(training.part(training.size() - validation, validation)),
-          part(test)};
 }
 
 /// How an image is shown: mirrored, and moved by so many pixels.
@@ -180,18 +147,38 @@ bool is_below(std::int64_t index, std::int64_t size) { return index >= 0 && inde
 
 }  // namespace
 
+void check_read(std::int64_t index, std::int64_t size, std::span<const float> out,
+                const std::vector<std::int64_t>& shape) {
+  check_index(index, size);
+  if (static_cast<std::int64_t>(out.size()) != elements(shape)) {
+    throw InputError(
+        fmt::format("an image of {} has {} values, not {}", shape_text(shape), elements(shape), out.size()));
+  }
+}
+
 ImageSet::ImageSet(std::shared_ptr<const std::vector<std::uint8_t>> pixels, std::vector<std::int32_t> labels,
                    std::vector<std::int64_t> shape, std::vector<float> mean, std::vector<float> deviation)
     : pixels_(std::move(pixels)), labels_(std::move(labels)), shape_(std::move(shape)) {
+  const bool has_shape = shape_.size() == 3 && *std::min_element(shape_.begin(), shape_.end()) > 0;
+  if (!has_shape || mean.size() != static_cast<std::size_t>(shape_[0]) || deviation.size() != mean.size()) {
+    throw InputError("a set of images needs channels, height and width, and a mean and a deviation of each channel");
+  }
+  if (!pixels_ || static_cast<std::int64_t>(pixels_->size()) != size() * elements(shape_)) {
+    throw InputError(fmt::format("{} images of {} need as many bytes", size(), shape_text(shape_)));
+  }
   for (std::size_t c = 0; c < mean.size(); ++c) {
     scale_.push_back(1 / (255 * deviation[c]));
     offset_.push_back(-mean[c] / deviation[c]);
   }
 }
 
-std::int64_t ImageSet::label(std::int64_t index) const { return labels_.at(static_cast<std::size_t>(index)); }
+std::int64_t ImageSet::label(std::int64_t index) const {
+  check_index(index, size());
+  return labels_[static_cast<std::size_t>(index)];
+}
 
 void ImageSet::read(std::int64_t index, std::uint64_t draw, Layout layout, std::span<float> out) const {
+  check_read(index, size(), out, shape_);
   const auto channels = static_cast<std::size_t>(shape_[0]);
   const std::int64_t height = shape_[1];
   const std::int64_t width = shape_[2];
@@ -228,17 +215,22 @@ void ImageSet::read(std::int64_t index, std::uint64_t draw, Layout layout, std::
 }
 
 ImageSet ImageSet::part(std::int64_t first, std::int64_t count) const {
+  if (first < 0 || count < 0 || first > size() || count > size() - first) {
+    throw InputError(fmt::format("there are no {} images from image {} on among {}", count, first, size()));
+  }
   ImageSet set = *this;
   set.first_ = first_ + first;
   set.labels_.assign(labels_.begin() + first, labels_.begin() + first + count);
   return set;
 }
 
-ImageData read_cifar10(const std::string& folder, const Augmentation& augmentation) {
-  const ImageSet training = cifar_set(
-      folder, {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"});
-  const ImageSet test = cifar_set(folder, {"test_batch.bin"});
-  return split(folder, training, cifar_validation_images, test, {3, 32, 32}, cifar_classes, augmentation);
+ImageData split_images(std::string name, const ImageSet& training, std::int64_t validation, const ImageSet& test,
+                       const std::vector<std::int64_t>& shape, std::int64_t classes, const Augmentation& augmentation) {
+  const auto part = [](const ImageSet& set) { return set.size() > 0 ? std::make_shared<ImageSet>(set) : nullptr; };
+  ImageSet train = training.part(0, training.size() - validation);
+  train.augment(augmentation);
+  return {std::move(name), shape, classes, part(train), part(training.part(training.size() - validation, validation)),
+          part(test)};
 }
 
 ImageData generate_images(const GeneratedImages& what, const Augmentation& augmentation) {
@@ -264,14 +256,14 @@ ImageData generate_images(const GeneratedImages& what, const Augmentation& augme
                     std::vector<float>(channels, 0.25F));
   };
   const ImageSet training = make(what.train + what.validation);
-  return split("generated", training, what.validation, make(what.test), what.shape, what.classes, augmentation);
+  return split_images("generated", training, what.validation, make(what.test), what.shape, what.classes, augmentation);
 }
 
-ImageData images_for(const Workload& workload, const std::string& folder, std::uint64_t seed, ImageParts parts) {
-  if (!folder.empty()) {
-    ImageData data = read_cifar10(folder);
+ImageData images_for(const Workload& workload, const std::string& cifar10, std::uint64_t seed, ImageParts parts) {
+  if (!cifar10.empty()) {
+    ImageData data = read_cifar10(cifar10);
     if (workload.input != data.shape || workload.classes != data.classes) {
-      throw InputError(fmt::format("{}: CIFAR-10 has {} images of {} classes, not {} of {}", folder,
+      throw InputError(fmt::format("{}: CIFAR-10 has {} images of {} classes, not {} of {}", cifar10,
                                    shape_text(data.shape), data.classes, shape_text(workload.input), workload.classes));
     }
     return data;

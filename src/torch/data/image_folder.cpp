@@ -18,7 +18,8 @@
 #include <utility>
 
 #include "statistics/parallel.h"
-#include "torch/data/jpeg.h"
+#include "torch/data/image_sets.h"
+#include "torch/data/picture_file.h"
 #include "torch/data/random.h"
 #include "torch/data/resample.h"
 
@@ -51,7 +52,7 @@ constexpr std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};
 constexpr std::array<float, 3> deviation = {0.229F, 0.224F, 0.225F};
 
 /// torchvision's RandomResizedCrop with its defaults.
-Window random_window(const JpegFile& file, Random& random) {
+Window random_window(const PictureFile& file, Random& random) {
   const auto width = static_cast<float>(file.width());
   const auto height = static_cast<float>(file.height());
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -65,7 +66,7 @@ Window random_window(const JpegFile& file, Random& random) {
   return {(width - side) / 2, (height - side) / 2, side, side};
 }
 
-Window middle_window(const JpegFile& file, std::int64_t height, std::int64_t width) {
+Window middle_window(const PictureFile& file, std::int64_t height, std::int64_t width) {
   const auto whole_width = static_cast<float>(file.width());
   const auto whole_height = static_cast<float>(file.height());
   const float ratio = static_cast<float>(width) / static_cast<float>(height);
@@ -83,28 +84,24 @@ int divisor_for(const Window& window, std::int64_t height, std::int64_t width) {
   return spare >= 8 ? 8 : spare >= 4 ? 4 : spare >= 2 ? 2 : 1;
 }
 
-struct Entry {
-  std::string path;
-  std::int64_t label;
-};
-
-class JpegImages final : public ImageSource {
+class PictureImages final : public ImageSource {
  public:
   /// @param entries   by ascending labels
   /// @param replaced  gets the corrupt pictures that others take the place of; null: they are errors
-  JpegImages(std::vector<Entry> entries, std::vector<std::int64_t> shape, bool random,
-             std::shared_ptr<CorruptPictures> replaced)
+  PictureImages(std::vector<PictureEntry> entries, std::vector<std::int64_t> shape, bool random,
+                std::shared_ptr<CorruptPictures> replaced)
       : entries_(std::move(entries)), shape_(std::move(shape)), random_(random), replaced_(std::move(replaced)) {}
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
   [[nodiscard]] std::int64_t label(std::int64_t index) const override { return entry(index).label; }
 
   void read(std::int64_t index, std::uint64_t draw, Layout layout, std::span<float> out) const override {
+    check_read(index, size(), out, shape_);
     if (!replaced_) {
       read_file(entry(index).path, draw, layout, out);
       return;
     }
-    const auto by_label = [](const Entry& a, const Entry& b) { return a.label < b.label; };
+    const auto by_label = [](const PictureEntry& a, const PictureEntry& b) { return a.label < b.label; };
     const auto [first, last] = std::equal_range(entries_.begin(), entries_.end(), entry(index), by_label);
     const std::int64_t begin = first - entries_.begin();
     const std::int64_t count = last - first;
@@ -122,16 +119,19 @@ class JpegImages final : public ImageSource {
   }
 
  private:
-  [[nodiscard]] const Entry& entry(std::int64_t index) const { return entries_.at(static_cast<std::size_t>(index)); }
+  [[nodiscard]] const PictureEntry& entry(std::int64_t index) const {
+    if (index < 0 || index >= size()) throw InputError(fmt::format("there is no picture {} among {}", index, size()));
+    return entries_[static_cast<std::size_t>(index)];
+  }
 
   void read_file(const std::string& path, std::uint64_t draw, Layout layout, std::span<float> out) const {
     const std::int64_t height = shape_[1];
     const std::int64_t width = shape_[2];
-    const JpegFile file(path);
+    const PictureFile file(path);
     Random random(draw);
     const bool mirrored = random_ && (random.bits() & 1U) != 0;
     Window window = random_ ? random_window(file, random) : middle_window(file, height, width);
-    const int divisor = divisor_for(window, height, width);
+    const int divisor = file.scales() ? divisor_for(window, height, width) : 1;
     for (float* number : {&window.x, &window.y, &window.width, &window.height}) {
       *number /= static_cast<float>(divisor);
     }
@@ -157,7 +157,7 @@ class JpegImages final : public ImageSource {
     if (corrupt_.insert(index).second) replaced_->add(line);
   }
 
-  std::vector<Entry> entries_;
+  std::vector<PictureEntry> entries_;
   std::vector<std::int64_t> shape_;
   bool random_;
   std::shared_ptr<CorruptPictures> replaced_;
@@ -171,9 +171,6 @@ std::string extension_of(const fs::path& path) {
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return extension;
 }
-
-/// Number of files by extension.
-using Extensions = std::map<std::string, std::size_t>;
 
 std::string listed(const Extensions& extensions) {
   std::vector<std::string> parts;
@@ -189,48 +186,10 @@ bool has_folders(const fs::path& folder) {
          std::any_of(fs::directory_iterator(folder), {}, [](const auto& item) { return item.is_directory(); });
 }
 
-std::vector<std::string> class_names(const fs::path& folder) {
-  if (!fs::is_directory(folder)) throw InputError(fmt::format("{}: is not a folder", folder.string()));
-  std::set<std::string> names;
-  for (const auto& item : fs::directory_iterator(folder)) {
-    if (item.is_directory()) names.insert(item.path().filename().string());
-  }
-  if (names.size() < 2) {
-    throw InputError(fmt::format("{}: has {} folders; one for each class is wanted", folder.string(), names.size()));
-  }
-  return {names.begin(), names.end()};
-}
-
-/// @param ignored  gets the files that are not JPEG by their names
-std::vector<Entry> entries_of(const fs::path& folder, const std::vector<std::string>& classes, Extensions& ignored) {
-  std::vector<Entry> entries;
-  for (std::size_t label = 0; label < classes.size(); ++label) {
-    std::vector<std::string> paths;
-    Extensions others;
-    for (const auto& item : fs::directory_iterator(folder / classes[label])) {
-      if (!item.is_regular_file()) continue;
-      const std::string extension = extension_of(item.path());
-      if (extension == ".jpg" || extension == ".jpeg") {
-        paths.push_back(item.path().string());
-      } else {
-        ++others[extension];
-      }
-    }
-    if (paths.empty()) {
-      throw InputError(fmt::format("{}: has no JPEG file{}", (folder / classes[label]).string(),
-                                   others.empty() ? "" : ", only " + listed(others)));
-    }
-    for (const auto& [extension, count] : others) ignored[extension] += count;
-    std::sort(paths.begin(), paths.end());
-    for (std::string& path : paths) entries.push_back({std::move(path), static_cast<std::int64_t>(label)});
-  }
-  return entries;
-}
-
 /// Why a picture cannot be used; empty if it can.
 std::string damage(const std::string& path, bool decode) {
   try {
-    if (decode || !looks_whole(path)) static_cast<void>(JpegFile(path).decode());
+    if (decode || !looks_whole(path)) static_cast<void>(PictureFile(path).decode());
     return {};
   } catch (const Error& error) {
     return error.what();
@@ -238,7 +197,7 @@ std::string damage(const std::string& path, bool decode) {
 }
 
 /// @return the damage of each picture; nothing if options.stop returned true
-std::optional<std::vector<std::string>> check(const std::vector<Entry>& entries, const fs::path& part,
+std::optional<std::vector<std::string>> check(const std::vector<PictureEntry>& entries, const fs::path& part,
                                               const ImageFolderOptions& options) {
   constexpr auto message_every = std::chrono::seconds(5);
   std::vector<std::string> wrong(entries.size());
@@ -260,9 +219,9 @@ std::optional<std::vector<std::string>> check(const std::vector<Entry>& entries,
 
 /// The entries that nothing is wrong with; the others are added to result.skipped.
 /// @throws InputError if they may not be skipped, or none of a class is left
-std::vector<Entry> without(std::vector<Entry> entries, const std::vector<std::string>& wrong, const fs::path& part,
-                           bool may_skip, ImageFolder& result) {
-  std::vector<Entry> kept;
+std::vector<PictureEntry> without(std::vector<PictureEntry> entries, const std::vector<std::string>& wrong,
+                                  const fs::path& part, bool may_skip, ImageFolder& result) {
+  std::vector<PictureEntry> kept;
   std::vector<std::string> refused;
   std::vector<std::size_t> left(result.classes.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -284,29 +243,71 @@ std::vector<Entry> without(std::vector<Entry> entries, const std::vector<std::st
 
 }  // namespace
 
+std::vector<std::string> class_folders(const std::string& folder) {
+  if (!fs::is_directory(folder)) throw InputError(fmt::format("{}: is not a folder", folder));
+  std::set<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const std::string name = item.path().filename().string();
+    if (item.is_directory() && !name.starts_with('.')) names.insert(name);  // Jupyter makes .ipynb_checkpoints
+  }
+  if (names.size() < 2) {
+    throw InputError(fmt::format("{}: has {} folders; one for each class is wanted", folder, names.size()));
+  }
+  return {names.begin(), names.end()};
+}
+
+std::vector<PictureEntry> picture_entries(const std::string& folder, const std::vector<std::string>& classes,
+                                          Extensions& ignored) {
+  std::vector<PictureEntry> entries;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    std::vector<std::string> paths;
+    Extensions others;
+    for (const auto& item : fs::directory_iterator(fs::path(folder) / classes[label])) {
+      if (!item.is_regular_file()) continue;
+      if (is_picture_name(item.path().filename().string())) {
+        paths.push_back(item.path().string());
+      } else {
+        ++others[extension_of(item.path())];
+      }
+    }
+    if (paths.empty()) {
+      throw InputError(fmt::format("{}: has no picture (JPEG, PNG or WebP){}",
+                                   (fs::path(folder) / classes[label]).string(),
+                                   others.empty() ? "" : ", only " + listed(others)));
+    }
+    for (const auto& [extension, count] : others) ignored[extension] += count;
+    std::sort(paths.begin(), paths.end());
+    for (std::string& path : paths) entries.push_back({std::move(path), static_cast<std::int64_t>(label)});
+  }
+  return entries;
+}
+
 std::optional<ImageFolder> read_image_folder(const std::string& folder, const std::vector<std::int64_t>& shape,
                                              const ImageFolderOptions& options) {
-  if (!reads_jpeg()) {
-    throw InputError(fmt::format("{}: this build reads no JPEG files (built without libjpeg-turbo)", folder));
-  }
   if (shape.size() != 3 || shape[0] != 3) {
     throw InputError(fmt::format("{}: pictures have 3 channels, the input is {}", folder, shape_text(shape)));
   }
   const fs::path train = fs::path(folder) / "train";
+  if (!fs::is_directory(train)) {
+    throw InputError(
+        fmt::format("{}: is not a folder; wanted are pictures in {}/train/<class>/ and {}/val/<class>/, as Imagenette "
+                    "(https://github.com/fastai/imagenette) and ImageNet have them",
+                    train.string(), folder, folder));
+  }
   std::vector<fs::path> held_out = {fs::path(folder) / "val"};
   if (const fs::path test = fs::path(folder) / "test"; has_folders(test)) held_out.push_back(test);
   ImageFolder result;
-  result.classes = class_names(train);
+  result.classes = class_folders(train.string());
   for (const fs::path& part : held_out) {
-    if (class_names(part) == result.classes) continue;
+    if (class_folders(part.string()) == result.classes) continue;
     throw InputError(fmt::format("{}: has other classes than {}", part.string(), train.string()));
   }
   if (options.skip_corrupt) result.replaced = std::make_shared<CorruptPictures>();
   Extensions ignored;
   bool stopped = false;
-  const auto images = [&](const fs::path& part, bool is_train) -> std::shared_ptr<JpegImages> {
+  const auto images = [&](const fs::path& part, bool is_train) -> std::shared_ptr<PictureImages> {
     if (stopped) return nullptr;
-    std::vector<Entry> entries = entries_of(part, result.classes, ignored);
+    std::vector<PictureEntry> entries = picture_entries(part.string(), result.classes, ignored);
     if (!is_train || options.train) {
       const auto wrong = check(entries, part, options);
       if (!wrong) {
@@ -315,7 +316,7 @@ std::optional<ImageFolder> read_image_folder(const std::string& folder, const st
       }
       entries = without(std::move(entries), *wrong, part, options.skip_corrupt, result);
     }
-    return std::make_shared<JpegImages>(std::move(entries), shape, is_train, result.replaced);
+    return std::make_shared<PictureImages>(std::move(entries), shape, is_train, result.replaced);
   };
   const auto validation = images(held_out.front(), false);
   const auto training = images(train, true);

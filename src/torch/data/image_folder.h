@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,25 @@
 #include <vector>
 
 namespace perfpred {
+
+/// Number of files by extension.
+using Extensions = std::map<std::string, std::size_t>;
+
+/// A file of a picture in the folder of its class.
+struct PictureEntry {
+  std::string path;
+  std::int64_t label;
+};
+
+/// Names of the folders in a folder, ascending: the classes.
+/// @throws InputError if it is no folder or has fewer than two of them
+[[nodiscard]] std::vector<std::string> class_folders(const std::string& folder);
+
+/// The pictures of each class, by their names, in ascending order.
+/// @param ignored  gets the other files
+/// @throws InputError if a class has no picture
+[[nodiscard]] std::vector<PictureEntry> picture_entries(const std::string& folder,
+                                                        const std::vector<std::string>& classes, Extensions& ignored);
 
 struct ImageFolderOptions {
   int threads = 1;            ///< that check pictures
@@ -37,14 +57,14 @@ struct ImageFolder {
   ImageData data;
   std::vector<std::string> classes;           ///< names of the folders, ascending
   std::vector<std::string> skipped;           ///< corrupt files that were left out, `path: reason`
-  std::string ignored;                        ///< files that are not JPEG by their names: "3 .png, 1 .txt"
+  std::string ignored;                        ///< files that are no pictures by their names: "3 .csv, 1 .txt"
   std::shared_ptr<CorruptPictures> replaced;  ///< found later and replaced by the next picture of their class
 };
 
 /// The first five of the lines and the number of the others, in one line.
 [[nodiscard]] std::string first_few(const std::vector<std::string>& lines);
 
-/// JPEG files in `folder/train/<class>/` and `folder/val/<class>/`. If `folder/test/` has folders,
+/// JPEG, PNG and WebP files in `folder/train/<class>/` and `folder/val/<class>/`. If `folder/test/` has folders,
 /// `folder/test/<class>/` is the test part, else the validation part is.
 ///
 /// Training pictures are varied as torchvision's RandomResizedCrop does (8-100 % of the area, sides 3:4 to 4:3) and
@@ -55,8 +75,8 @@ struct ImageFolder {
 /// picture shows when it is needed: then reading it throws Error or, with `skip_corrupt`, the next picture of its class
 /// takes its place.
 /// @return nothing if `stop` returned true
-/// @throws InputError for folders that are missing, empty or of different classes, for corrupt pictures (with
-/// `skip_corrupt` only if a class keeps none), and in builds without libjpeg-turbo
+/// @throws InputError for folders that are missing, empty or of different classes, and for pictures that are corrupt or
+/// that this build lacks the library for (with `skip_corrupt` only if a class keeps none)
 [[nodiscard]] std::optional<ImageFolder> read_image_folder(const std::string& folder,
                                                            const std::vector<std::int64_t>& shape,
                                                            const ImageFolderOptions& options);

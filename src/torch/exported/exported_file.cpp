@@ -26,12 +26,6 @@ namespace {
 constexpr const char* damaged = "is not a whole file of torch.export.save(): it is cut off or damaged";
 constexpr const char* save_again = "save it with torch.export.save() of PyTorch 2.11";
 
-std::string text_of(TorchArchive& archive, const std::string& record) {
-  if (archive.size(record) > archive.file_size()) throw InputError(damaged);
-  const at::DataPtr bytes = archive.read(record);
-  return {static_cast<const char*>(bytes.get()), archive.size(record)};
-}
-
 /// @throws InputError if torch.export.save() did not write this zip file, or an older version did
 void check_kind(TorchArchive& archive) {
   if (!archive.has("archive_format")) {
@@ -42,11 +36,11 @@ void check_kind(TorchArchive& archive) {
                                                     "torch.export.save(), or record a step of it with perfpred.capture"
                                                   : std::string("is not a file of torch.export.save(); ") + save_again);
   }
-  if (text_of(archive, "archive_format") != "pt2") throw InputError("is an archive of another format than pt2");
+  if (archive.text("archive_format") != "pt2") throw InputError("is an archive of another format than pt2");
   if (!archive.has("models/model.json")) {
     throw InputError(std::string("has no exported program (a compiled package of AOTInductor?); ") + save_again);
   }
-  if (archive.has("byteorder") && text_of(archive, "byteorder") != "little") {
+  if (archive.has("byteorder") && archive.text("byteorder") != "little") {
     throw InputError("was written on a machine of the other byte order");
   }
 }
@@ -104,7 +98,7 @@ class TensorReader {
     auto found = storages_.find(record);
     if (found == storages_.end()) {
       const std::string path = folder_ + record;
-      if (!archive_.has(path) || archive_.size(path) > archive_.file_size()) throw InputError(damaged);
+      if (!archive_.has(path)) throw InputError(damaged);
       const std::size_t size = archive_.size(path);
       c10::Storage made(c10::Storage::use_byte_size_t(), size, archive_.read(path), nullptr, /*resizable=*/false);
       found = storages_.emplace(record, std::move(made)).first;
@@ -134,7 +128,7 @@ std::unordered_map<std::string, at::Tensor> read_tensors(TorchArchive& archive, 
   TensorReader reader(archive, folder);
   std::map<std::string, ExportedPayload> payloads;
   try {
-    payloads = parse_exported_payloads(text_of(archive, config));
+    payloads = parse_exported_payloads(archive.text(config));
   } catch (const InputError& error) {
     throw InputError(error.what() == std::string_view(damaged) ? damaged : fmt::format("{}: {}", config, error.what()));
   }
@@ -163,7 +157,7 @@ ExportedFile read_exported_file(const std::string& path, ExportedWeights weights
     check_kind(archive);
     ExportedFile file;
     try {
-      file.program = parse_exported_program(text_of(archive, "models/model.json"));
+      file.program = parse_exported_program(archive.text("models/model.json"));
     } catch (const InputError& error) {
       throw InputError(std::string_view(error.what()) == damaged_file
                            ? damaged

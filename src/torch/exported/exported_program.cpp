@@ -19,7 +19,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t schema_version = 8;
-constexpr int deepest_graph = 16;
+constexpr int deepest = 16;        // graphs and arguments inside one another
+constexpr int deepest_json = 256;  // lists and objects inside one another; 16 graphs take some 150
 
 [[noreturn]] void refuse(const std::string& reason) { throw InputError(reason); }
 
@@ -106,7 +107,7 @@ ExportedArgument read_argument(const json& value, int depth);
 
 /// `{"as_name": ...}` or a value.
 ExportedArgument read_symbolic(const json& value, int depth) {
-  return value.contains("as_name") ? named(value.at("as_name")) : read_argument(value, depth);
+  return value.contains("as_name") ? named(value.at("as_name")) : read_argument(value, depth + 1);
 }
 
 // Of the members of schema.py's Argument.
@@ -139,7 +140,7 @@ ExportedArgument read_argument(const json& value, int depth) {
       {"as_tensor", read_tensor},
       {"as_tensors", read_list<read_tensor>},
       {"as_nested_tensors", read_list<read_list<read_tensor>>},
-      {"as_optional_tensor", read_argument},
+      {"as_optional_tensor", [](const json& is, int level) { return read_argument(is, level + 1); }},
       {"as_optional_tensors", read_list<read_argument>},
       {"as_int", read_whole},
       {"as_ints", read_list<read_whole>},
@@ -162,6 +163,7 @@ ExportedArgument read_argument(const json& value, int depth) {
       {"as_layout", [](const json& is, int) { return ExportedArgument{layout(is)}; }},
       {"as_device", [](const json& is, int) { return ExportedArgument{device(is)}; }},
       {"as_graph", read_region}};
+  if (depth > deepest) refuse("has arguments inside arguments without end");
   const auto [kind, content] = alternative(value);
   const auto found = readers.find(kind);
   if (found == readers.end()) return {ExportedArgument::Other{kind}};
@@ -189,7 +191,7 @@ ExportedNode read_node(const json& value, int depth) {
 }
 
 ExportedGraph read_graph(const json& value, int depth) {
-  if (depth > deepest_graph) refuse("has graphs inside graphs without end");
+  if (depth > deepest) refuse("has graphs inside graphs without end");
   ExportedGraph graph;
   graph.inputs = read_arguments(value.at("inputs"), depth);
   graph.outputs = read_arguments(value.at("outputs"), depth);
@@ -274,7 +276,10 @@ std::map<std::string, ExportedProgram::Range> read_ranges(const json& values) {
 template <class Read>
 auto parsed(std::string_view text, Read read) {
   try {
-    return read(json::parse(text));
+    return read(json::parse(text, [](int depth, json::parse_event_t, const json&) {
+      if (depth > deepest_json) refuse("has lists inside lists without end");
+      return true;
+    }));
   } catch (const json::parse_error& error) {
     refuse(fmt::format("is not JSON (byte {})", error.byte));
   } catch (const json::exception& error) {

@@ -6,8 +6,11 @@
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <regex>
 #include <string_view>
@@ -51,13 +54,30 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::string& path) {
                    tensors_name, checkpoint.tensors, path);
 }
 
+void save_weights(const NamedTensors& weights, const std::string& path) { write_torch_file({}, {}, weights, path); }
+
+std::vector<std::string> training_files(const std::string& folder) {
+  static const std::regex ours("(last|best|final|epoch_[0-9]+)\\.pt");
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& item : std::filesystem::directory_iterator(folder, missing)) {
+    if (std::string name = item.path().filename().string(); std::regex_match(name, ours)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 void remove_torn_checkpoints(const std::string& folder) {
   namespace fs = std::filesystem;
-  static const std::regex temporary("(last|best|final|epoch_[0-9]+)\\.pt\\.[0-9A-Za-z]{6}");
+  static const std::regex temporary("(last|best|final|epoch_[0-9]+)\\.pt\\.([0-9]{1,9})-[0-9]+\\.tmp");
   for (const auto& item : fs::directory_iterator(folder)) {
-    const bool ours = std::regex_match(item.path().filename().string(), temporary);
-    if (!ours || item.symlink_status().type() != fs::file_type::regular) continue;
-    if (has_end(item.path().string())) continue;  // a copy of the user's may be called last.pt.backup
+    std::smatch parts;
+    const std::string name = item.path().filename().string();
+    if (!std::regex_match(name, parts, temporary)) continue;
+    if (item.symlink_status().type() != fs::file_type::regular) continue;
+    const pid_t writer = std::stoi(parts[2]);
+    // A process that lives may be writing it; this one is not, but may have the number of one that was killed.
+    if (writer != ::getpid() && (::kill(writer, 0) == 0 || errno == EPERM)) continue;
     std::error_code ignored;
     fs::remove(item.path(), ignored);
   }
@@ -68,7 +88,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   const auto text = [&](const char* name) {
     const SavedValue* item = value.find(name);
     if (item == nullptr || !std::holds_alternative<std::string>(item->is)) {
-      throw InputError(fmt::format("{}: is not a checkpoint of this program but {}", path, value.what()));
+      throw InputError(fmt::format("{}: is not a checkpoint to resume from but {}", path, value.what()));
     }
     return std::get<std::string>(item->is);
   };

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "torch/device/named_tensors.h"
 
@@ -23,8 +24,15 @@ struct Checkpoint {
 /// @throws InputError if the file cannot be created, Error if the disk refuses
 void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
 
-/// Removes the half-written checkpoints that a killed training left in its folder: files NAME.pt.XXXXXX, as AtomicFile
-/// names them, without an end record, where NAME is last, best, final or epoch_N.
+/// Writes a state dictionary: Python's torch.load(weights_only=True) gives it, and load_state_dict() takes it.
+/// @throws as save_checkpoint() does
+void save_weights(const NamedTensors& weights, const std::string& path);
+
+/// The files of a training in its folder, by their names: last.pt, best.pt, final.pt and epoch_N.pt, ascending.
+[[nodiscard]] std::vector<std::string> training_files(const std::string& folder);
+
+/// Removes the half-written checkpoints that a killed training left in its folder: files NAME.PID-N.tmp, as AtomicFile
+/// names them, where NAME is one of training_files() and no process PID runs here.
 void remove_torn_checkpoints(const std::string& folder);
 
 /// @throws InputError if the file is missing or is not a checkpoint

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t size_bytes = 8;
 constexpr std::uint64_t max_header_bytes = 100'000'000;  // of the format
+constexpr std::uint64_t max_extent = std::uint64_t{1} << 62U;
 
 std::optional<at::ScalarType> type_of(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> types = {{{"F64", at::kDouble},
@@ -61,10 +63,14 @@ at::Tensor read_tensor(const MappedFile& file, const json& entry, std::uint64_t 
   if (!type) throw InputError(fmt::format("has numbers of type {}", entry["dtype"].dump()));
   std::uint64_t bytes = c10::elementSize(*type);
   std::vector<std::int64_t> shape;
-  for (const std::uint64_t size : numbers(entry, "shape")) {
-    if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > data_size) throw InputError("is larger than the file");
+  for (const std::uint64_t size : numbers(entry, "shape")) {  // an empty tensor has strides, too
+    if (__builtin_mul_overflow(bytes, std::max<std::uint64_t>(size, 1), &bytes) || bytes > max_extent) {
+      throw InputError("is larger than the file");
+    }
     shape.push_back(static_cast<std::int64_t>(size));
   }
+  if (std::count(shape.begin(), shape.end(), 0) > 0) bytes = 0;
+  if (bytes > data_size) throw InputError("is larger than the file");
   const std::vector<std::uint64_t> place = numbers(entry, "data_offsets");
   if (place.size() != 2 || place[0] > place[1] || place[1] > data_size) {
     throw InputError("does not lie inside the file");

@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::uint32_t no_checksum = 0;  // as torch.serialization.set_crc32_options(False) writes it
 
+/// torch.save() does not compress, and weights that somebody else compressed do not shrink by much.
+constexpr std::size_t most_inflation = 4;
+
 class MappedAdapter final : public caffe2::serialize::ReadAdapterInterface {
  public:
   explicit MappedAdapter(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
@@ -38,9 +41,16 @@ TorchArchive::TorchArchive(const std::string& path)
     : file_(MappedFile::open(path)), reader_(std::make_shared<MappedAdapter>(file_)) {}
 
 at::DataPtr TorchArchive::read(const std::string& record) {
+  read_ += size(record);
+  if (read_ > most_inflation * file_->bytes().size()) throw InputError(damaged_file);
   auto [data, size] = reader_.getRecord(record);
   check(record, {static_cast<const char*>(data.get()), size});
   return std::move(data);
+}
+
+std::string TorchArchive::text(const std::string& record) {
+  const at::DataPtr bytes = read(record);
+  return {static_cast<const char*>(bytes.get()), size(record)};
 }
 
 at::DataPtr TorchArchive::map(const std::string& record) {

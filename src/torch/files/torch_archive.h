@@ -27,10 +27,11 @@ class TorchArchive {
 
   [[nodiscard]] bool has(const std::string& record) { return reader_.hasRecord(record); }
   [[nodiscard]] std::size_t size(const std::string& record) { return reader_.getRecordSize(record); }  ///< bytes
-  [[nodiscard]] std::size_t file_size() const { return file_->bytes().size(); }                        ///< bytes
 
-  /// @throws InputError if the record's checksum is wrong, c10::Error if it cannot be read
+  /// @throws InputError if the record's checksum is wrong, or all records read take several times the file's size;
+  /// c10::Error if it cannot be read
   [[nodiscard]] at::DataPtr read(const std::string& record);
+  [[nodiscard]] std::string text(const std::string& record);  ///< @copydoc read
 
   /// The same without a copy in memory, see MappedFile; a record that is compressed or not aligned is copied.
   [[nodiscard]] at::DataPtr map(const std::string& record);
@@ -42,6 +43,7 @@ class TorchArchive {
 
   std::shared_ptr<const MappedFile> file_;
   caffe2::serialize::PyTorchStreamReader reader_;
+  std::size_t read_ = 0;  // bytes, once they are inflated
 };
 
 }  // namespace perfpred

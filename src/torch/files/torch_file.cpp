@@ -74,24 +74,13 @@ SavedValue read_torch_file(const std::string& path) {
     TorchArchive file(path);
     if (!file.has("data.pkl")) throw InputError("is a zip file, but not of torch.save()");
     if (file.has("constants.pkl")) throw InputError("is a TorchScript module: save its state_dict() with torch.save()");
-    const at::DataPtr pickle = file.read("data.pkl");
-    return unpickle({static_cast<const char*>(pickle.get()), file.size("data.pkl")}, file);
+    return unpickle(file.text("data.pkl"), file);
   } catch (const c10::Error& error) {
     if (speaks_of_memory(error.what_without_backtrace())) throw;
     throw InputError(fmt::format("{}: {}", path, damaged_file));
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path, error.what()));
   }
-}
-
-bool has_end(const std::string& path) {
-  constexpr std::string_view end_record = "PK\x05\x06";
-  constexpr std::streamoff end_size = 22;
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, end_record.size()> found{};
-  file.seekg(-end_size, std::ios::end);
-  file.read(found.data(), found.size());
-  return file && std::string_view(found.data(), found.size()) == end_record;
 }
 
 void write_torch_file(const std::vector<std::pair<std::string, std::string>>& texts, const std::string& tensors_name,
@@ -104,14 +93,14 @@ void write_torch_file(const std::vector<std::pair<std::string, std::string>>& te
     const auto host = at::TensorOptions().dtype(tensor.scalar_type());
     places.insert(name, at::from_blob(nullptr, elements.sizes(), elements.strides(), host));
   }
-  document.insert(c10::IValue(tensors_name), c10::IValue(places));
+  if (!tensors_name.empty()) document.insert(c10::IValue(tensors_name), c10::IValue(places));
 
   std::string pickle;
   // Without type tags, which torch.load() accepts only from torch.jit.
   torch::jit::Pickler pickler([&](const char* part, std::size_t size) { pickle.append(part, size); }, nullptr, nullptr,
                               nullptr, nullptr, /*tag_aggregates=*/false);
   pickler.protocol();
-  pickler.pushIValue(document);
+  pickler.pushIValue(tensors_name.empty() ? c10::IValue(places) : c10::IValue(document));
   pickler.stop();
 
   AtomicFile out(path);

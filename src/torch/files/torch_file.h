@@ -37,10 +37,8 @@ struct SavedValue::Entry {
 /// @throws InputError, `path: reason`, for other files and damaged ones
 [[nodiscard]] SavedValue read_torch_file(const std::string& path);
 
-/// Whether the file ends as files of torch.save() do. One that was cut off while it was written does not.
-[[nodiscard]] bool has_end(const std::string& path);
-
-/// A file that Python's torch.load() reads with its defaults. Written whole or not at all.
+/// A file that Python's torch.load() reads with its defaults: a dictionary of these texts and of a dictionary of the
+/// tensors; if `tensors_name` is empty, of the tensors alone. Written whole or not at all.
 /// @throws InputError if no file can be made there, Error if the disk refuses
 void write_torch_file(const std::vector<std::pair<std::string, std::string>>& texts, const std::string& tensors_name,
                       const NamedTensors& tensors, const std::string& path);

@@ -297,7 +297,7 @@ RunLogWriter Collector::Impl::open_log(const Workload& workload) const {
   if (const auto depth = workload.depth()) name_of_log += fmt::format("_d{}_f{}", *depth, *workload.base_filters());
   std::string stamp = utc_now();
   std::erase_if(stamp, [](char c) { return c == '-' || c == ':'; });
-  name_of_log = fmt::format("{}_{}_b{}.jsonl", stamp, name_of_log, workload.batch_size);
+  name_of_log = fmt::format("{}_{}_b{}", stamp, name_of_log, workload.batch_size);
   std::replace_if(
       name_of_log.begin(), name_of_log.end(), [](char c) { return c == '/' || c == ':' || c == ',' || c == '='; }, '-');
   return RunLogWriter(options.log_dir + "/" + name_of_log);
@@ -359,12 +359,15 @@ void Collector::write_graphs(std::span<const Workload> workloads) const {
 
 std::optional<Run> Collector::measure(const Workload& workload, const std::function<bool()>& stop) {
   RunLogWriter no_log;
-  return impl_->measure({impl_->placed(workload), impl_->options.seed}, no_log, stop);
+  const auto never = [] { return false; };
+  return impl_->measure({impl_->placed(workload), impl_->options.seed}, no_log, stop ? stop : never);
 }
 
 CollectResult Collector::collect(std::span<const Workload> workloads,
-                                 const std::function<void(const CollectProgress&)>& progress,
-                                 const std::function<bool()>& stop) {
+                                 const std::function<void(const CollectProgress&)>& tell,
+                                 const std::function<bool()>& ask) {
+  const std::function<void(const CollectProgress&)> progress = tell ? tell : [](const CollectProgress&) {};
+  const std::function<bool()> stop = ask ? ask : [] { return false; };
   for (const Workload& workload : workloads)
     static_cast<void>(impl_->placed(workload));  // refused before files are made
   if (!impl_->options.log_dir.empty()) make_folder(impl_->options.log_dir);

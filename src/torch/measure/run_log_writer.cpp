@@ -14,8 +14,13 @@
 
 namespace perfpred {
 
-RunLogWriter::RunLogWriter(std::string path) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+RunLogWriter::RunLogWriter(const std::string& stem) : path_(stem + ".jsonl") {
+  const auto open = [this] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666); };
+  fd_ = open();
+  for (int number = 2; fd_ < 0 && errno == EEXIST; ++number) {
+    path_ = fmt::format("{}_{}.jsonl", stem, number);
+    fd_ = open();
+  }
   if (fd_ < 0) throw InputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
 }
 

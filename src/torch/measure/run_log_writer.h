@@ -10,8 +10,9 @@ namespace perfpred {
 class RunLogWriter {
  public:
   RunLogWriter() = default;  ///< writes nothing
-  /// @throws InputError if the file cannot be made
-  explicit RunLogWriter(std::string path);
+  /// Makes a new file `stem`.jsonl, or `stem`_2.jsonl, ... where another run has that name.
+  /// @throws InputError if it cannot be made
+  explicit RunLogWriter(const std::string& stem);
   ~RunLogWriter();
   RunLogWriter(const RunLogWriter&) = delete;
   RunLogWriter& operator=(const RunLogWriter&) = delete;

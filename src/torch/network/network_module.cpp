@@ -81,7 +81,9 @@ void NetworkModule::add_tensors(std::size_t index) {
   LayerTensors& own = (*tensors_)[index];
   const auto floats = at::TensorOptions().device(options_.device).dtype(options_.type);
   const LayerParameters parameters = Network::parameters(layer);
-  const std::string path = behaviour.is_parameter ? layer.name : layer.name + ".weight";
+  // torch.nn.MultiheadAttention holds its first projection itself: in_proj_weight, not in_proj.weight.
+  const bool joint = layer.name.ends_with("in_proj");
+  const std::string path = behaviour.is_parameter ? layer.name : layer.name + (joint ? "_weight" : ".weight");
   std::string_view name = path;
   torch::nn::Module* module = parameters.count > 0 ? &module_at(*this, name) : nullptr;
   for (std::size_t i = 0; i < parameters.count; ++i) {
@@ -91,7 +93,8 @@ void NetworkModule::add_tensors(std::size_t index) {
       continue;
     }
     const bool is_bias = i == 1 || (layer.bias && i + 1 == parameters.count);  // a normalisation's comes second
-    (is_bias ? own.bias : own.weight) = module->register_parameter(is_bias ? "bias" : std::string(name), parameter);
+    const char* bias = joint ? "in_proj_bias" : "bias";
+    (is_bias ? own.bias : own.weight) = module->register_parameter(is_bias ? bias : std::string(name), parameter);
   }
   if (layer.kind == LayerKind::rnn && options_.device.is_cuda()) join_weights(layer, own.weights);
   if (layer.kind == LayerKind::linear && layer.tied_to >= 0) {

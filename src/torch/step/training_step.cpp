@@ -99,8 +99,8 @@ Metrics TrainingStep::metrics(const at::Tensor& loss_sum, const at::Tensor& corr
   return metrics;
 }
 
-void TrainingStep::compute(const Batch& batch) {
-  update_->clear_gradients();
+void TrainingStep::compute(const Batch& batch, const UpdateShare& share) {
+  if (share.first) update_->clear_gradients();
   at::Tensor logits;
   at::Tensor loss;
   {
@@ -116,12 +116,9 @@ void TrainingStep::compute(const Batch& batch) {
       torch::autograd::Engine::get_default_engine().queue_callback([this] { on_backward_thread_(false); });
     });
   }
-  std::optional<at::Tensor> found_inf;
-  (scaler_ ? scaler_->scaled(loss) : loss).backward();
-  if (scaler_) found_inf = scaler_->unscale(update_->gradients());
-  end_phase(Phase::backward);
-  update_->step(options_.learning_rate, found_inf);
-  if (scaler_) scaler_->update();
+  const at::Tensor weighted = share.weight == 1 ? loss : loss * share.weight;
+  (scaler_ ? scaler_->scaled(weighted) : weighted).backward();
+  share.last ? update() : end_phase(Phase::backward);
   if (options_.metrics) {
     const at::NoGradGuard no_grad;
     loss_sum_.add_(loss.detach(), options_.loss.sum ? 1 : static_cast<double>(batch.targets.numel()));
@@ -130,26 +127,35 @@ void TrainingStep::compute(const Batch& batch) {
   end_phase(Phase::optimizer);
 }
 
+void TrainingStep::update() {
+  std::optional<at::Tensor> found_inf;
+  if (scaler_) found_inf = scaler_->unscale(update_->gradients());
+  end_phase(Phase::backward);
+  update_->step(options_.learning_rate, found_inf);
+  if (scaler_) scaler_->update();
+}
+
 void TrainingStep::set_learning_rate(double rate) {
   if (captured()) throw Error("a CUDA graph holds the learning rate: it cannot change any more");
   options_.learning_rate = rate;
 }
 
-void TrainingStep::run_eagerly(const Batch& batch) {
+void TrainingStep::run_eagerly(const Batch& batch, const UpdateShare& share) {
   guard_torch([&] {
     samples_ += batch.targets.numel();
     if (!graph_) {
-      compute(batch);
+      compute(batch, share);
       return;
     }
-    graph_->cuda.run([&] { compute(batch); });
+    graph_->cuda.run([&] { compute(batch, share); });
     full_steps_ += batch.targets.size(0) == workload_.batch_size ? 1 : 0;
   });
 }
 
-void TrainingStep::run(const Batch& batch) {
-  if (!graph_ || batch.targets.size(0) != workload_.batch_size || full_steps_ < steps_before_capture) {
-    run_eagerly(batch);
+void TrainingStep::run(const Batch& batch, const UpdateShare& share) {
+  if (!graph_ || !share.first || !share.last || batch.targets.size(0) != workload_.batch_size ||
+      full_steps_ < steps_before_capture) {
+    run_eagerly(batch, share);
     return;
   }
   guard_torch([&] {
@@ -157,7 +163,7 @@ void TrainingStep::run(const Batch& batch) {
     if (!graph_->cuda.captured()) {
       graph_->input = {batch.inputs.clone(), batch.targets.clone()};
       update_->clear_gradients();
-      graph_->cuda.capture([&] { compute(graph_->input); });
+      graph_->cuda.capture([&] { compute(graph_->input, share); });
     }
     graph_->input.inputs.copy_(batch.inputs, /*non_blocking=*/true);
     graph_->input.targets.copy_(batch.targets, /*non_blocking=*/true);

@@ -35,6 +35,12 @@ struct Metrics {
   std::optional<double> accuracy;  ///< empty where the network returns no logits but its loss
 };
 
+/// A batch's place among the batches whose gradients one update sums up.
+struct UpdateShare {
+  double weight = 1;  ///< of its loss in theirs
+  bool first = true, last = true;
+};
+
 /// A network and its optimizer on a device, trained one batch at a time: forward, loss, backward, update, with the
 /// workload's precision and layout. Nothing in a step waits for the device.
 class TrainingStep {
@@ -47,11 +53,12 @@ class TrainingStep {
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
 
+  /// @param share  of an update of several batches; not with a CUDA graph, which holds a whole step
   /// @throws OutOfMemory, DeviceError
-  void run(const Batch& batch);
+  void run(const Batch& batch, const UpdateShare& share = {});
 
   /// The same without replaying or capturing a CUDA graph; counts among the steps that precede the capture.
-  void run_eagerly(const Batch& batch);
+  void run_eagerly(const Batch& batch, const UpdateShare& share = {});
 
   /// @throws Error once a CUDA graph holds the rate
   void set_learning_rate(double rate);
@@ -85,7 +92,8 @@ class TrainingStep {
  private:
   struct Graph;
 
-  void compute(const Batch& batch);
+  void compute(const Batch& batch, const UpdateShare& share);
+  void update();
   void end_phase(Phase phase) const;
   [[nodiscard]] at::Tensor loss(const at::Tensor& logits, const at::Tensor& targets, const Loss& taken) const;
   [[nodiscard]] Metrics metrics(const at::Tensor& loss_sum, const at::Tensor& correct, std::int64_t samples) const;

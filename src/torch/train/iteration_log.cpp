@@ -23,13 +23,14 @@ namespace {
 
 constexpr std::string_view header =
     "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp,epoch,input,classes,optimizer,"
-    "precision,layout";
-constexpr std::size_t columns = 14;
+    "precision,layout,threads,accumulate";
+constexpr std::size_t columns = 16;
 
 }  // namespace
 
-IterationLog::IterationLog(std::string path, std::optional<std::int64_t> go_on_at, std::string env, Workload workload)
-    : path_(std::move(path)), env_(std::move(env)), workload_(std::move(workload)) {
+IterationLog::IterationLog(std::string path, std::optional<std::int64_t> go_on_at, std::string env, Workload workload,
+                           std::int64_t accumulate)
+    : path_(std::move(path)), env_(std::move(env)), workload_(std::move(workload)), accumulate_(accumulate) {
   if (path_.empty()) return;
   if (go_on_at && std::filesystem::is_regular_file(path_) && std::filesystem::file_size(path_) > 0) {
     drop_rows(*go_on_at);
@@ -80,9 +81,10 @@ void IterationLog::add(const Row& row) {
                                      number_text(static_cast<double>(row.images) / row.sec),
                                      fmt::format("{:.6f}", row.ended),
                                      std::to_string(row.epoch)};
-  for (const char* field : {"input", "classes", "optimizer", "precision", "layout"}) {
+  for (const char* field : {"input", "classes", "optimizer", "precision", "layout", "threads"}) {
     fields.push_back(field_text(workload_, field));
   }
+  fields.push_back(std::to_string(accumulate_));
   buffer_ += csv_line(fields);
 }
 

@@ -9,7 +9,8 @@
 namespace perfpred {
 
 /// The per-iteration CSV: env, device, network, batch_size, iter_idx, iter_time_ms, imgs_per_sec, timestamp, epoch, and
-/// what else decides a step's work: input, classes, optimizer, precision, layout.
+/// what else decides a step's work and time: input, classes, optimizer, precision, layout, threads (of a CPU),
+/// accumulate. An iteration is an update, of so many batches.
 class IterationLog {
  public:
   struct Row {
@@ -24,7 +25,8 @@ class IterationLog {
   ///                  iterations of the training. Empty: the file is begun anew.
   /// @param env       a tag for the rows
   /// @throws InputError if the file cannot be written, or if the existing file is not such a log
-  IterationLog(std::string path, std::optional<std::int64_t> go_on_at, std::string env, Workload workload);
+  IterationLog(std::string path, std::optional<std::int64_t> go_on_at, std::string env, Workload workload,
+               std::int64_t accumulate);
   ~IterationLog();
   IterationLog(const IterationLog&) = delete;
   IterationLog& operator=(const IterationLog&) = delete;
@@ -38,6 +40,7 @@ class IterationLog {
   std::string path_;
   std::string env_;
   Workload workload_;
+  std::int64_t accumulate_;
   std::string buffer_;
   int fd_ = -1;
 };

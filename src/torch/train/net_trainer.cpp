@@ -25,6 +25,7 @@ void check_ranges(const TrainNetOptions& options) {
   };
   at_least("epochs", options.epochs, 1);
   at_least("batch-size", static_cast<double>(options.batch_size), 1);
+  at_least("accumulate", static_cast<double>(options.accumulate), 1);
   at_least("lr", options.learning_rate, 0);
   at_least("warmup", static_cast<double>(options.warmup), 0);
   at_least("weight-decay", options.weight_decay, 0);
@@ -36,7 +37,10 @@ void check_ranges(const TrainNetOptions& options) {
   at_least("profile-warmup", options.profile_warmup, 0);
   at_least("profile-iter", options.profile_iter, 1);
   at_least("label-smoothing", options.loss.label_smoothing, 0);
-  if (options.loss.label_smoothing > 1) throw InputError("label-smoothing is above 1");
+  if (options.loss.label_smoothing >= 1) {
+    throw InputError(
+        fmt::format("label-smoothing {} is not below 1: at 1 the labels have no effect", options.loss.label_smoothing));
+  }
 }
 
 /// @throws InputError for options that contradict each other or would have no effect
@@ -44,7 +48,10 @@ void check_combinations(const TrainNetOptions& options) {
   if (options.evaluate && options.profile_one_step)
     throw InputError("evaluate and profile_one_step exclude each other");
   if (!options.resume.empty() && !options.init.empty()) throw InputError("resume and init exclude each other");
-  if (!trains(options)) return;
+  if (!trains(options)) {
+    if (options.accumulate != 1) throw InputError("accumulate is for a training");
+    return;
+  }
   if (options.optimizer == Optimizer::none) throw InputError("optimizer none trains nothing");
   if (options.save_every > 0 && options.out_dir.empty()) throw InputError("save_every needs out_dir");
   if (options.warmup_iters > 0 && options.log_file.empty()) throw InputError("warmup_iters needs log_file");
@@ -53,8 +60,10 @@ void check_combinations(const TrainNetOptions& options) {
 
 }  // namespace
 
-TrainNetResult train_net(const TrainNetOptions& options, const std::function<void(const std::string&)>& message,
-                         const std::function<bool()>& stop) {
+TrainNetResult train_net(const TrainNetOptions& options, const std::function<void(const std::string&)>& tell,
+                         const std::function<bool()>& ask) {
+  const std::function<void(const std::string&)> message = tell ? tell : [](const std::string&) {};
+  const std::function<bool()> stop = ask ? ask : [] { return false; };
   return guard_torch([&] {
     check_ranges(options);
     check_combinations(options);

@@ -22,6 +22,7 @@ namespace perfpred {
 namespace {
 
 constexpr double message_every_sec = 5;
+constexpr const char* epochs_file = "epochs.jsonl";
 
 std::string accuracy_text(const std::optional<double>& accuracy) {
   return accuracy ? fmt::format(", accuracy {:.4f}", *accuracy) : std::string();
@@ -46,7 +47,7 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   if (!options_.pt2.empty()) own = load_exported(options_.pt2, workload, device_);
   if (own && !own->note().empty()) data_.notes.push_back(own->note());
   step_ = std::make_unique<TrainingStep>(workload, device_, step, std::move(own));
-  steps_an_epoch_ = workload.steps_per_epoch();
+  steps_an_epoch_ = steps_per_epoch(options_, workload);
   total_steps_ = steps_an_epoch_ * options_.epochs;
   load_initial_weights();
   if (trains(options_)) prepare_training();
@@ -71,15 +72,17 @@ void Trainer::prepare_training() {
   if (!options_.resume.empty()) resume();
   if (saves()) {
     make_folder(options_.out_dir);
-    if (const std::string last = options_.out_dir + "/last.pt";
-        options_.resume.empty() && std::filesystem::exists(last)) {
-      throw InputError(fmt::format("{}: is another training's; resume from it, or name another folder", last));
+    const std::vector<std::string> others = training_files(options_.out_dir);
+    if (options_.resume.empty() && !others.empty()) {
+      const bool resumable = std::find(others.begin(), others.end(), "last.pt") != others.end();
+      throw InputError(fmt::format("{}/{}: is another training's; {}name another folder", options_.out_dir,
+                                   resumable ? "last.pt" : others.front(), resumable ? "resume from it, or " : ""));
     }
     remove_torn_checkpoints(options_.out_dir);
   }
   if (finished()) return;
   log_.emplace(options_.log_file, options_.resume.empty() ? std::nullopt : std::optional(step()), options_.env,
-               data_.workload);
+               data_.workload, options_.accumulate);
 }
 
 void Trainer::resume() {
@@ -88,6 +91,11 @@ void Trainer::resume() {
   restore(step_->state(), checkpoint.tensors, options_.resume);
   restore_random_state(checkpoint.tensors, device_, options_.resume);
   progress_ = found.progress;
+  const std::filesystem::path epochs = std::filesystem::path(options_.resume).replace_filename(epochs_file);
+  if (saves() && std::filesystem::exists(epochs)) {
+    history_ = read_run_log(epochs.string()).epochs;
+    std::erase_if(history_, [this](const LoggedEpoch& known) { return known.epoch > progress_.epochs; });
+  }
   data_.notes.push_back(progress_.steps > 0
                             ? fmt::format("going on after {}", place())
                             : fmt::format("going on after epoch {} of {}", progress_.epochs, options_.epochs));
@@ -105,6 +113,19 @@ void Trainer::save(const std::string& name) {
   for (auto& state : random_state(device_)) checkpoint.tensors.push_back(std::move(state));
   save_checkpoint(checkpoint, options_.out_dir + "/" + name);
   saved_ = true;
+}
+
+void Trainer::save_epochs() const {
+  std::string text = settings_text(options_, data_.workload) + '\n';
+  for (const LoggedEpoch& epoch : history_) text += epoch_json(epoch) + '\n';
+  write_file(options_.out_dir + '/' + epochs_file, text);
+}
+
+UpdateShare Trainer::share_of(std::int64_t images, std::int64_t before) const {
+  const std::int64_t full = options_.batch_size * options_.accumulate;
+  const std::int64_t whole = std::min(full, data_.workload.train_images - progress_.steps * full);
+  const double weight = options_.loss.sum ? 1 : static_cast<double>(images) / static_cast<double>(whole);
+  return {weight, before == 0, before + images == whole};
 }
 
 void Trainer::announce() {
@@ -160,7 +181,8 @@ void Trainer::test() {
 void Trainer::keep_finished() {
   message_(fmt::format("{}: the training is finished, no epoch is left", options_.resume));
   if (!saves()) return;
-  save("final.pt");
+  save_weights(step_->network_state(), options_.out_dir + "/final.pt");
+  save_epochs();
   save("last.pt");
 }
 
@@ -207,12 +229,14 @@ void Trainer::finish_epoch(const TrainNetEpoch& epoch) {
   const bool best = std::isfinite(epoch.val_loss) && score > progress_.best;
   progress_ = {epoch.epoch, best ? score : progress_.best};
   if (!saves()) return;
+  history_.push_back({epoch.epoch, epoch.sec, epoch.train_loss, epoch.train_acc, epoch.val_loss, epoch.val_acc});
+  save_epochs();
   // last.pt is written last: who resumes from it writes only what comes later.
   if (best) save("best.pt");
   if (options_.save_every > 0 && epoch.epoch % options_.save_every == 0) {
     save(fmt::format("epoch_{}.pt", epoch.epoch));
   }
-  if (finished()) save("final.pt");
+  if (finished()) save_weights(step_->network_state(), options_.out_dir + "/final.pt");
   save("last.pt");
 }
 
@@ -236,14 +260,18 @@ TrainNetEpoch Trainer::train_epoch() {
   synchronize(device_);  // so that the first mark is passed at once, and its time is the host's
   const auto epoch_begin = Clock::now();
   loader_.start(*data_.images.train, data_.workload.train_images,
-                mix(options_.seed, static_cast<std::uint64_t>(done.epoch)), progress_.steps);
+                mix(options_.seed, static_cast<std::uint64_t>(done.epoch)), progress_.steps * options_.accumulate);
   logged_until_ = std::max(logged_until_, time());  // a GPU's clock may be ahead of the host's
   clock.mark();
+  std::int64_t of_update = 0;  // images
   while (const auto batch = loader_.next()) {
-    step_->set_learning_rate(rate());
-    step_->run(*batch);
+    const UpdateShare share = share_of(batch->targets.size(0), of_update);
+    if (share.first) step_->set_learning_rate(rate());
+    step_->run(*batch, share);
+    of_update += batch->targets.size(0);
+    if (!share.last) continue;
     clock.mark();
-    sizes.push_back(batch->targets.size(0));
+    sizes.push_back(std::exchange(of_update, 0));
     images += sizes.back();
     ++progress_.steps;
     ++steps_done_;
@@ -266,14 +294,19 @@ TrainNetEpoch Trainer::train_epoch() {
     progress_.loss_sum += trained.loss * static_cast<double>(images);
     progress_.correct += trained.accuracy.value_or(0) * static_cast<double>(images);
   }
-  const auto seen = static_cast<double>(std::min(progress_.steps * options_.batch_size, data_.workload.train_images));
+  record_means(done);
+  tell_replaced_pictures();
+  return done;
+}
+
+void Trainer::record_means(TrainNetEpoch& done) {
+  const auto seen = static_cast<double>(
+      std::min(progress_.steps * options_.batch_size * options_.accumulate, data_.workload.train_images));
   done.train_loss = progress_.loss_sum / seen;
   if (step_->counts_answers()) done.train_acc = progress_.correct / seen;
   if (!std::isfinite(done.train_loss)) {
     message_(fmt::format("epoch {}: the loss is {}: the training has diverged", done.epoch, done.train_loss));
   }
-  tell_replaced_pictures();
-  return done;
 }
 
 bool Trainer::show_progress() {

@@ -9,7 +9,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "runs/run_log.h"
 #include "torch/data/batch_loader.h"
 #include "torch/step/training_step.h"
 #include "torch/train/iteration_log.h"
@@ -45,10 +47,12 @@ class Trainer {
   void prepare_training();
   void resume();
   void save(const std::string& name);
+  void save_epochs() const;  ///< epochs.jsonl
 
   std::optional<Metrics> evaluate(const ImageSource& part);  ///< nothing if it was stopped
   TrainNetEpoch train_epoch();
-  void keep_finished();  ///< writes the checkpoints of a training that was resumed at its end
+  void record_means(TrainNetEpoch& epoch);  ///< of the images that were trained on
+  void keep_finished();                     ///< writes the checkpoints of a training that was resumed at its end
   void finish_epoch(const TrainNetEpoch& epoch);
   void tell_replaced_pictures();
   bool show_progress();
@@ -61,6 +65,8 @@ class Trainer {
   /// Seconds since 1970; the system's clock is read once, so that setting it does not reverse the order of two times.
   [[nodiscard]] double time() const;
   [[nodiscard]] std::string place() const;
+  /// The share of a batch in its update, of which so many images were seen before.
+  [[nodiscard]] UpdateShare share_of(std::int64_t images, std::int64_t before) const;
   [[nodiscard]] bool out_of_steps() const { return options_.max_iters && steps_done_ >= *options_.max_iters; }
   [[nodiscard]] bool finished() const { return progress_.epochs >= options_.epochs; }
   [[nodiscard]] bool saves() const { return !options_.out_dir.empty(); }
@@ -73,11 +79,12 @@ class Trainer {
   BatchLoader loader_;  // of all parts of the data in turn, with two batches on the device in all
   TrainNetResult result_;
   std::unique_ptr<TrainingStep> step_;
-  std::int64_t steps_an_epoch_ = 0, total_steps_ = 0;
-  std::int64_t steps_done_ = 0;  // by this object
+  std::int64_t steps_an_epoch_ = 0, total_steps_ = 0;  // a step is an update
+  std::int64_t steps_done_ = 0;                        // by this object
   TrainingProgress progress_;
   std::optional<Metrics> validated_;  // with the weights as they are
   std::optional<IterationLog> log_;   // if an epoch is left to train
+  std::vector<LoggedEpoch> history_;  // epochs that the folder of checkpoints knows of
   bool saved_ = false;
   double logged_until_ = 0;  // time() of the last step
   std::chrono::system_clock::time_point made_at_ = std::chrono::system_clock::now();

@@ -86,7 +86,7 @@ bool read_pictures(const TrainNetOptions& options, const std::function<void(cons
   auto folder = read_image_folder(folder_of(options.data, folder_prefix), data.workload.input, reading);
   if (!folder) return false;
   if (!folder->ignored.empty()) {
-    data.notes.push_back(fmt::format("files that are not JPEG by their names are skipped: {}", folder->ignored));
+    data.notes.push_back(fmt::format("files that are not pictures by their names are skipped: {}", folder->ignored));
   }
   if (!folder->skipped.empty()) {
     data.notes.push_back(

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "workload/workload_columns.h"
@@ -25,6 +26,7 @@ json settings_of(const TrainNetOptions& options, const Workload& workload) {
                    {"label_smoothing", options.loss.label_smoothing},
                    {"weight_decay", options.weight_decay},
                    {"seed", options.seed}};
+  if (options.accumulate != 1) settings["accumulate"] = options.accumulate;
   const Loss& loss = options.loss;
   if (loss.sum || loss.kind != LossKind::cross_entropy)
     settings["loss"] = fmt::format("{} of {}", loss.sum ? "sum" : "mean", to_string(loss.kind));
@@ -33,8 +35,10 @@ json settings_of(const TrainNetOptions& options, const Workload& workload) {
 
 /// The first setting that differs between two trainings, with both values; empty if all are equal.
 std::string difference(const json& theirs, const json& ours) {
-  if (theirs.contains("loss") && !ours.contains("loss"))
-    return fmt::format("loss {}, not the default", theirs["loss"].dump());
+  for (const char* key : {"loss", "accumulate"}) {  // which are left out where they are the default
+    if (theirs.contains(key) && !ours.contains(key))
+      return fmt::format("{} {}, not the default", key, theirs[key].dump());
+  }
   for (const auto& [key, value] : ours.items()) {
     const json other = theirs.is_object() && theirs.contains(key) ? theirs[key] : json();
     if (other == value) continue;
@@ -51,7 +55,32 @@ std::string difference(const json& theirs, const json& ours) {
   return {};
 }
 
+/// An object without objects in it; anything else is null.
+json parsed(const std::string& text) {
+  constexpr int flat = 1;
+  bool deep = false;
+  json object = json::parse(
+      text, [&deep](int depth, json::parse_event_t, const json&) { return !(deep |= depth > flat); }, false);
+  return object.is_object() && !deep ? object : json();
+}
+
+/// @throws InputError if the progress of a checkpoint has no such number
+double number_in(const json& progress, const char* key, const std::string& path) {
+  if (!progress.is_object() || !progress.contains(key) || !progress[key].is_number()) {
+    throw InputError(fmt::format("{}: does not say how far it is", path));
+  }
+  return progress[key].get<double>();
+}
+
 }  // namespace
+
+std::int64_t steps_per_epoch(const TrainNetOptions& options, const Workload& workload) {
+  return (workload.steps_per_epoch() + options.accumulate - 1) / options.accumulate;
+}
+
+std::string settings_text(const TrainNetOptions& options, const Workload& workload) {
+  return nlohmann::ordered_json{{"settings", settings_of(options, workload)}}.dump();
+}
 
 Checkpoint checkpoint_of(const TrainNetOptions& options, const Workload& workload, const TrainingProgress& progress) {
   json text = {{"epoch", progress.epochs}, {"best", progress.best}};
@@ -65,7 +94,7 @@ Checkpoint checkpoint_of(const TrainNetOptions& options, const Workload& workloa
 
 Resumption read_progress(const Checkpoint& checkpoint, const TrainNetOptions& options, const Workload& workload,
                          const std::string& path) {
-  const json theirs = json::parse(checkpoint.settings, nullptr, false);
+  const json theirs = parsed(checkpoint.settings);
   json ours = settings_of(options, workload);
   Resumption found;
   found.planned_epochs = options.epochs;
@@ -79,22 +108,19 @@ Resumption read_progress(const Checkpoint& checkpoint, const TrainNetOptions& op
   if (const std::string other = difference(theirs, ours); !other.empty()) {
     throw InputError(fmt::format("{}: was made with {}", path, other));
   }
-  const json text = json::parse(checkpoint.progress, nullptr, false);
-  const auto number = [&](const char* key) {
-    if (!text.is_object() || !text.contains(key) || !text[key].is_number()) {
-      throw InputError(fmt::format("{}: does not say how far it is", path));
-    }
-    return text[key].get<double>();
+  const json text = parsed(checkpoint.progress);
+  const auto number = [&](const char* key) { return number_in(text, key, path); };
+  const auto whole = [&](const char* key, std::int64_t low, std::int64_t high) {
+    const double value = number(key);
+    if (value >= static_cast<double>(low) && value <= static_cast<double>(high))
+      return static_cast<std::int64_t>(value);
+    throw InputError(fmt::format("{}: stands at {} {}, which is not {} to {}", path, key, value, low, high));
   };
   TrainingProgress& progress = found.progress;
-  progress.epochs = static_cast<int>(number("epoch"));
+  progress.epochs = static_cast<int>(whole("epoch", 0, std::numeric_limits<int>::max()));
   progress.best = number("best");
   if (!text.contains("step")) return found;
-  const std::int64_t steps_an_epoch = workload.steps_per_epoch();
-  progress.steps = static_cast<std::int64_t>(number("step"));
-  if (progress.steps < 1 || progress.steps > steps_an_epoch) {
-    throw InputError(fmt::format("{}: stands at step {} of {}", path, progress.steps, steps_an_epoch));
-  }
+  progress.steps = whole("step", 1, steps_per_epoch(options, workload));
   // JSON has no NaN: a diverged loss was written as null.
   progress.loss_sum = text.value("loss_sum", json()).is_null() ? std::nan("") : number("loss_sum");
   progress.correct = number("correct");

@@ -19,6 +19,12 @@ struct TrainingProgress {
   double loss_sum = 0, correct = 0;  ///< over the images of these steps
 };
 
+/// Updates in an epoch; the last one may have fewer batches than the others.
+[[nodiscard]] std::int64_t steps_per_epoch(const TrainNetOptions& options, const Workload& workload);
+
+/// A JSON object with all that decides what a step computes.
+[[nodiscard]] std::string settings_text(const TrainNetOptions& options, const Workload& workload);
+
 /// The texts of a checkpoint; its tensors are left to the caller.
 [[nodiscard]] Checkpoint checkpoint_of(const TrainNetOptions& options, const Workload& workload,
                                        const TrainingProgress& progress);
