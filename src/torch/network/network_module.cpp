@@ -32,6 +32,18 @@ torch::nn::Module& module_at(torch::nn::Module& root, std::string_view& name) {
   return *module;
 }
 
+struct ParameterNames {
+  std::string first;  ///< with the modules that hold it
+  std::string bias;   ///< in the same module
+};
+
+/// torch.nn.MultiheadAttention holds its first projection itself: in_proj_weight, not in_proj.weight.
+ParameterNames parameter_names(const Layer& layer, bool is_parameter) {
+  if (is_parameter) return {layer.name, "bias"};
+  if (layer.name.ends_with("in_proj")) return {layer.name + "_weight", "in_proj_bias"};
+  return {layer.name + ".weight", "bias"};
+}
+
 at::IntArrayRef sizes_of(const Shape& shape) { return {shape.begin(), shape.rank()}; }
 
 at::Tensor new_parameter(const Shape& shape, const at::TensorOptions& options, Layout layout) {
@@ -81,10 +93,8 @@ void NetworkModule::add_tensors(std::size_t index) {
   LayerTensors& own = (*tensors_)[index];
   const auto floats = at::TensorOptions().device(options_.device).dtype(options_.type);
   const LayerParameters parameters = Network::parameters(layer);
-  // torch.nn.MultiheadAttention holds its first projection itself: in_proj_weight, not in_proj.weight.
-  const bool joint = layer.name.ends_with("in_proj");
-  const std::string path = behaviour.is_parameter ? layer.name : layer.name + (joint ? "_weight" : ".weight");
-  std::string_view name = path;
+  const ParameterNames names = parameter_names(layer, behaviour.is_parameter);
+  std::string_view name = names.first;
   torch::nn::Module* module = parameters.count > 0 ? &module_at(*this, name) : nullptr;
   for (std::size_t i = 0; i < parameters.count; ++i) {
     const at::Tensor parameter = new_parameter(parameters[i], floats, options_.layout);
@@ -93,8 +103,7 @@ void NetworkModule::add_tensors(std::size_t index) {
       continue;
     }
     const bool is_bias = i == 1 || (layer.bias && i + 1 == parameters.count);  // a normalisation's comes second
-    const char* bias = joint ? "in_proj_bias" : "bias";
-    (is_bias ? own.bias : own.weight) = module->register_parameter(is_bias ? bias : std::string(name), parameter);
+    (is_bias ? own.bias : own.weight) = module->register_parameter(is_bias ? names.bias : std::string(name), parameter);
   }
   if (layer.kind == LayerKind::rnn && options_.device.is_cuda()) join_weights(layer, own.weights);
   if (layer.kind == LayerKind::linear && layer.tied_to >= 0) {
