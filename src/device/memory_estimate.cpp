@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "device/caching_allocator.h"
@@ -21,7 +22,7 @@ constexpr std::size_t roles = 7;
 constexpr std::int64_t max_samples = std::int64_t{1} << 40;  // of a step
 
 /// How far a job's memory lies from the estimate, as shares of what is not parameters or optimizer state: these are
-/// known to the byte. Calibrated on jobs of others and of an H200 (docs/notes/memory.md).
+/// known to the byte. Calibrated on jobs of others and of an H200 (docs/notes/counting.md).
 struct MemoryErrors {
   double expected;  ///< median of (measured - estimated) / variable
   double upper;     ///< what 95 of 100 jobs stay below
@@ -29,6 +30,9 @@ struct MemoryErrors {
 constexpr MemoryErrors tensor_errors = {0.01, 0.10};
 constexpr MemoryErrors reserved_errors = {0.04, 0.30};
 constexpr MemoryErrors cpu_errors = {0, 0.05};
+constexpr MemoryErrors nf4_errors = {0.3, 0.6};             // more than these
+constexpr MemoryErrors varying_length_errors = {1.2, 2.7};  // of blocks that are kept, more than these
+constexpr double most_kept_blocks = 0.15;                   // of the device's memory, expected
 
 /// Of the driver's context and libraries on a GPU: the least and the most that was seen beside PyTorch.
 constexpr std::int64_t usual_context_bytes = 900'000'000;  // an H200's with cuBLAS and cuDNN loaded
@@ -101,15 +105,17 @@ class Replay {
     const std::int64_t held =
         estimate.parameters + estimate.gradients + estimate.optimizer + estimate.activations + estimate.loader;
     const std::int64_t fixed = estimate.parameters + estimate.optimizer;
+    const MemoryErrors more = caching_ && job_.unpacks_nf4 ? nf4_errors : MemoryErrors{0, 0};
     const MemoryErrors& of_tensors = caching_ ? tensor_errors : cpu_errors;
     const std::int64_t variable = peak_ - fixed;
-    estimate.tensors = {plus_share(peak_, of_tensors.expected, variable),
-                        plus_share(peak_, of_tensors.upper, variable)};
+    estimate.tensors = {plus_share(peak_, of_tensors.expected + more.expected, variable),
+                        plus_share(peak_, of_tensors.upper + more.upper, variable)};
     estimate.reserved = estimate.tensors;
     if (caching_) {
       const std::int64_t reserved = memory_.reserved(), cut = reserved - fixed;
-      estimate.reserved = {plus_share(reserved, reserved_errors.expected, cut),
-                           plus_share(reserved, reserved_errors.upper, cut)};
+      estimate.reserved = {plus_share(reserved, reserved_errors.expected + more.expected, cut),
+                           plus_share(reserved, reserved_errors.upper + more.upper, cut)};
+      if (job_.lengths_vary) keep_blocks(estimate, cut);
     }
     estimate.workspace = estimate.reserved.p50 - held;
     estimate.context = job_.context_bytes;
@@ -155,6 +161,19 @@ class Replay {
       last_use_[storage] = op;
       held_[storage] = false;
     }
+  }
+
+  /// Adds the blocks of other sizes that the allocator keeps where lengths vary. They fill the device at most: what is
+  /// not used is given back before memory runs out.
+  void keep_blocks(MemoryEstimate& estimate, std::int64_t variable) const {
+    const std::int64_t device = job_.device_bytes > 0 ? job_.device_bytes : std::numeric_limits<std::int64_t>::max();
+    const auto add = [device](std::int64_t& bytes, std::int64_t kept, std::int64_t context) {
+      bytes += std::clamp<std::int64_t>(device - context - bytes, 0, kept);
+    };
+    std::int64_t expected = plus_share(0, varying_length_errors.expected, variable);
+    if (job_.device_bytes > 0) expected = std::min(expected, plus_share(0, most_kept_blocks, job_.device_bytes));
+    add(estimate.reserved.p50, expected, job_.context_bytes);
+    add(estimate.reserved.upper, plus_share(0, varying_length_errors.upper, variable), context_upper_bytes);
   }
 
   /// Whether an operator gives the second gradient of a product whose first one the operator before it gave. Autograd
@@ -309,6 +328,16 @@ std::optional<TrainingJob> TrainingJob::on(const Device& device, Precision preci
   return std::nullopt;
 }
 
+std::optional<TrainingJob> TrainingJob::of(const Workload& workload, const Device& device) {
+  std::optional<TrainingJob> job = on(device, workload.precision);
+  if (!job) return job;
+  job->threads = workload.threads.value_or(job->threads);
+  job->lengths_vary = workload.padding == Padding::padded;
+  job->unpacks_nf4 = workload.weights == Weights::nf4;
+  job->device_bytes = device.usable_bytes().value_or(0);
+  return job;
+}
+
 MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job) {
   if (job.threads < 1 || job.loader_batches < 1) throw InputError("a training job has at least one thread and batch");
   if (job.matrix_workspace_bytes < 0 || job.context_bytes < 0) throw InputError("a training job's bytes are negative");
@@ -347,9 +376,8 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
 }
 
 std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, std::int64_t reserved_by_others) {
-  std::optional<TrainingJob> job = TrainingJob::on(device, workload.precision);
+  const std::optional<TrainingJob> job = TrainingJob::of(workload, device);
   if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
-  if (workload.threads) job->threads = *workload.threads;
   const auto step = [&](std::int64_t batch) {
     workload.batch_size = batch;
     return workload.graph();
