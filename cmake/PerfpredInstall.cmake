@@ -7,7 +7,8 @@ set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/perfpred)
 install(DIRECTORY include/perfpred DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         PATTERN torch EXCLUDE PATTERN cbc EXCLUDE PATTERN xgboost EXCLUDE)
 install(FILES ${PROJECT_BINARY_DIR}/generated/perfpred/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/perfpred)
-install(FILES data/devices.csv data/standard_ops.json data/standard_ops.NOTICE DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
+install(FILES data/devices.csv data/devices.NOTICE data/standard_ops.json data/standard_ops.NOTICE
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
 install(TARGETS perfpred_core EXPORT perfpred-core)
 install(EXPORT perfpred-core FILE perfpred-core.cmake NAMESPACE perfpred:: DESTINATION ${config_dir})
 foreach(component IN ITEMS cbc xgboost)

@@ -27,7 +27,10 @@ struct DeviceFile {
   /// @throws InputError for a file that is not a table of devices
   [[nodiscard]] DeviceCatalogue catalogue() const {
     DeviceCatalogue devices;
-    if (!path.empty()) devices.add(path);
+    if (!path.empty()) {
+      for (const std::string& line : devices.add(path))
+        fmt::print(stderr, "{}: {}\n", program_invocation_short_name, line);
+    }
     if (auto cpu = kept_cpu()) devices.set_cpu(std::move(*cpu));
     return devices;
   }

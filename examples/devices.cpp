@@ -15,7 +15,7 @@
 namespace {
 
 nlohmann::ordered_json to_json(const perfpred::Device& device) {
-  constexpr std::array<std::string_view, 5> texts = {"name", "kind", "vendor", "arch", "source"};
+  constexpr std::array<std::string_view, 6> texts = {"name", "kind", "vendor", "arch", "source", "mem_type"};
   nlohmann::ordered_json row;
   const auto fields = perfpred::device_fields(device);
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -40,7 +40,7 @@ void print(const perfpred::Device& device) {
 
 void print(std::span<const perfpred::Device> devices) {
   const auto text = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : "-"; };
-  constexpr auto row = "{:<17}{:>5}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>9}{:>6}\n";
+  constexpr auto row = "{:<29}{:>5}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>9}{:>6}\n";
   fmt::print(row, "name", "year", "fp64", "fp32", "tf32", "bf16", "fp16", "GB", "GB/s", "W");
   for (const perfpred::Device& d : devices) {
     fmt::print(row, d.name, text(d.year), text(d.fp64_tflops), text(d.fp32_tflops), text(d.tf32_tflops),

@@ -340,11 +340,12 @@ void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests
   if (given.json) {
     nlohmann::json list = nlohmann::json::array();
     for (const JobAnswer& one : answers) list.push_back(to_json(one));
-    fmt::print("{}\n", (given.configs.empty() && given.sweep.empty() ? list.front() : list).dump(2));
+    fmt::print("{}\n",
+               (given.configs.empty() && given.sweep.empty() && list.size() == 1 ? list.front() : list).dump(2));
   } else if (!given.sweep.empty()) {
     print_table(workloads, answers, given.swept());
-  } else {
-    print(answers.front());
+  } else {  // more than one where devices share the name
+    for (const JobAnswer& one : answers) print(one);
   }
 }
 

@@ -253,6 +253,8 @@ TEST(Device, HasWhatTheDriverLeaves) {
   const auto usable = [&](const char* name) { return static_cast<double>(*catalogue.find(name).usable_bytes()); };
   EXPECT_NEAR(usable("RTX 4090"), 23.64 * gibibyte, 0.005 * 24 * gibibyte);
   EXPECT_NEAR(usable("A100-SXM4-80GB"), 79.2 * gibibyte, 0.01 * 80 * gibibyte);
+  EXPECT_NEAR(usable("T4"), 14.75 * gibibyte, 0.01 * 16 * gibibyte);
+  EXPECT_NEAR(usable("L4"), 22.17 * gibibyte, 0.01 * 24 * gibibyte);
   EXPECT_NEAR(usable("H200-SXM-141GB"), 150'109'880'320.0, 0.01 * 150e9);
   EXPECT_EQ(Device().usable_bytes(), std::nullopt);
 }

@@ -350,6 +350,30 @@ TEST(Network, RefusesWhatNoDeviceCouldHold) {
   EXPECT_THROW(static_cast<void>(workload.params()), InputError);
 }
 
+TEST(Network, IsKnownByTheNamesOfPapersAndLibraries) {
+  for (const auto& [written, name] : {std::pair("ResNet-50", "resnet50"),
+                                      {"ViT-L/16", "vit_l_16"},
+                                      {"vit-large", "vit_l_16"},
+                                      {"ViT-Base", "vit_b_16"},
+                                      {"MobileNetV3-Large", "mobilenet_v3_large"},
+                                      {"EfficientNet-B0", "efficientnet_b0"},
+                                      {"GPT-2", "gpt2"},
+                                      {"gpt2-xl", "gpt2_xl"},
+                                      {"bert-base-uncased", "bert_base"},
+                                      {"BERT-Large", "bert_large"},
+                                      {"Swin-T", "swin_t"},
+                                      {"swin-tiny", "swin_t"},
+                                      {"DenseNet-121", "densenet121"},
+                                      {"VGG-16", "vgg16"},
+                                      {"ResNeXt-50 (32x4d)", "resnext50_32x4d"},
+                                      {"My_Net", "my_net"},
+                                      {"pt2:0123456789ab", "pt2:0123456789ab"}}) {
+    EXPECT_EQ(canonical_network(written), name) << written;
+  }
+  for (const std::string_view name : zoo_networks()) EXPECT_EQ(canonical_network(name), name);
+  EXPECT_EQ(canonical_network("RegNet-X-16GF"), "regnet-x-16gf");  // or regnet_x_1_6gf
+}
+
 TEST(Network, NamesTheNetworkThatWasMeant) {
   for (const auto& [typed, meant] :
        {std::pair("resent50", "; did you mean resnet50?"), std::pair("bert", "; did you mean bert_base?"),

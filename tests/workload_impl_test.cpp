@@ -216,6 +216,19 @@ TEST(Workload, TwoSpellingsGiveOneKeyThroughEveryDoor) {
   EXPECT_EQ(family, Workload::cifar_cnn(2, 16, 32));
 }
 
+TEST(Precision, HasTheWordsOfPyTorchAndOfTrainers) {
+  for (const auto& [precision, words] : std::vector<std::pair<Precision, std::vector<const char*>>>{
+           {Precision::fp16, {"fp16", "FP16", "amp", "AMP", "mixed", "half", "float16", "torch.float16", "16-mixed"}},
+           {Precision::bf16, {"bf16", "BF16", "bfloat16", "torch.bfloat16", "bf16-mixed"}},
+           {Precision::fp32, {"fp32", "float32", "torch.float32", "single"}},
+           {Precision::tf32, {"tf32", "TF32", "TensorFloat-32"}},
+           {Precision::fp64, {"fp64", "float64", "double"}},
+           {Precision::default_, {"default"}}}) {
+    for (const char* word : words) EXPECT_EQ(parse_precision(word), precision) << word;
+  }
+  for (const char* word : {"", "fp8", "torch", "16", "halfway"}) EXPECT_THROW((void)parse_precision(word), InputError);
+}
+
 TEST(Workload, TheSizesOfACifarCnnMayStandInItsNameOrApart) {
   const Workload expected = Workload::cifar_cnn(3, 32, 64);
   EXPECT_EQ(expected.network, "cifar_cnn:depth=3,base_filters=32");

@@ -40,6 +40,10 @@ struct PERFPRED_API Device {
   std::optional<double> boost_mhz, tdp_w;
   std::optional<double> launch_us;  ///< between the starts of two kernels that do nothing
   std::string source;               ///< of these figures
+  std::string mem_type;             ///< `HBM3`, `GDDR6X`, ...
+  std::optional<double> bus_bits;   ///< width of the memory's bus
+  /// Of the matrix units where there are some: 10^12 operations/s; fp8 accumulates in fp32.
+  std::optional<double> int8_tops, fp8_tflops, fp4_tflops;
 
   /// FLOP/s of matrix products in this precision. A device without TF32 computes `tf32` at its fp32 rate.
   [[nodiscard]] std::optional<double> matrix_flops(Precision precision) const;
@@ -50,8 +54,9 @@ struct PERFPRED_API Device {
   /// FLOP/s of everything else: half precision computes in fp32 there.
   [[nodiscard]] std::optional<double> vector_flops(Precision precision) const;
 
-  /// Bytes that a program can have: usable_gib, else by mem_gb. GPUs' GB are 2^30 bytes; NVIDIA's drivers keep up to
-  /// 1.5 % (23.64 GiB of an RTX 4090's 24), AMD's 0.1 %; others' GB are taken for 10^9 bytes.
+  /// Bytes that a program can have: usable_gib, else by mem_gb. GPUs' GB are 2^30 bytes; NVIDIA's drivers keep 1.5 %
+  /// (23.64 GiB of an RTX 4090's 24 are left), with the error correction of servers' GDDR 7.5 %, AMD's 0.1 %; others'
+  /// GB are taken for 10^9 bytes.
   [[nodiscard]] std::optional<std::int64_t> usable_bytes() const;
 
   /// The CPU of this machine without its rates: its name is the model name that the kernel gives, `cpu` if there is
@@ -85,7 +90,8 @@ struct PERFPRED_API ResolvedDevice {
   /// Whether it is this machine's CPU, whose rates are not known before DeviceCatalogue::set_cpu().
   [[nodiscard]] bool lacks_rates() const;
 
-  /// @throws InputError for an unknown name, listing the nearest and all, or an alias of several devices, listing them
+  /// @throws InputError for an unknown name, listing those of its class (of the same letters before the first digit,
+  /// and that digit), else all, or an alias of several devices, listing them
   [[nodiscard]] const Device& known() const;
 
   /// The device, for those who compute with its rates.
@@ -103,11 +109,13 @@ class PERFPRED_API DeviceCatalogue {
   DeviceCatalogue();
 
   /// Adds the rows of a CSV with the columns of devices.csv; only `name` is mandatory. A row whose name is known
-  /// already replaces that device, whose spelling of the name and aliases stay.
+  /// already replaces that device, whose spelling of the name and aliases stay. An `arch` that is one of the built-in
+  /// catalogue's but for case and punctuation gets its spelling.
+  /// @returns a line for each column of the file that devices.csv does not have, which nothing reads
   /// @throws InputError (`file:line: ...`) for a file that cannot be read, a name twice, a name that is an alias of
   /// another device or has `;`, `cpu` as the name of another kind of device, a value that is not positive or not of a
   /// real device (another unit)
-  void add(const std::string& path);
+  std::vector<std::string> add(const std::string& path);
 
   /// Adds a device, or replaces the one of its name. @throws InputError as above for its name and values
   void add(Device device);
@@ -120,9 +128,11 @@ class PERFPRED_API DeviceCatalogue {
   [[nodiscard]] std::span<const Device> devices() const& { return devices_; }
   std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 
-  /// What a text means: the device with this name or alias, without regard to case, blanks, `-` and `_`. `cpu` and the
-  /// model name of this machine's CPU mean the same device: the row that has one of them, else Device::this_cpu() with
-  /// the rates of set_cpu(). All that reads names of devices asks here.
+  /// What a text means: the device with this name or alias, without regard to case, blanks, `-` and `_`. What vendors
+  /// and drivers write around a name may be there (`NVIDIA GeForce RTX 4090`, `AMD Instinct MI300X`), and the memory at
+  /// its end, which parts devices that share an alias (`Tesla V100 32GB`). `cpu` and the model name of this machine's
+  /// CPU mean the same device: the row that has one of them, else Device::this_cpu() with the rates of set_cpu(). All
+  /// that reads names of devices asks here.
   [[nodiscard]] ResolvedDevice resolve(std::string_view text) const&;
   ResolvedDevice resolve(std::string_view text) && = delete;
 
@@ -144,12 +154,12 @@ class PERFPRED_API DeviceCatalogue {
   using Places = std::vector<std::size_t>;  // in devices_; none: cpu_
 
   void make_index();
-  [[nodiscard]] const Places* places_of(std::string_view text) const;
+  [[nodiscard]] const Places* written_places(std::string_view text) const;
+  [[nodiscard]] Places places_of(std::string_view text) const;
 
   std::vector<Device> devices_;
-  Device cpu_;  // of this machine
-  std::unordered_map<std::string, Places, TextHash, std::equal_to<>>
-      index_;  // by names and aliases, as written and bare
+  Device cpu_;                                                                // of this machine
+  std::unordered_map<std::string, Places, TextHash, std::equal_to<>> index_;  // by names and aliases, bare
 };
 
 /// The one spelling of a device's name, wherever a workload or a row is read: the built-in catalogue's name if exactly

@@ -61,7 +61,8 @@ class PERFPRED_API Shape {
   std::uint8_t rank_ = 0;
 };
 
-/// The one spelling of a network's name: lower case, as networks are matched without regard to case.
+/// The one spelling of a network's name: of the zoo, matched by letters and digits alone (`ViT-L/16`, `ResNet-50`) or
+/// by what it is commonly called (`vit-large`); of others, in lower case.
 [[nodiscard]] PERFPRED_API std::string canonical_network(std::string_view name);
 
 /// Every network of the zoo with fixed hyper-parameters, in alphabetical order.

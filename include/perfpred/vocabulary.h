@@ -74,14 +74,16 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API std::string_view to_string(Phase phase);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Bound bound);
 
-/// @throws InputError, listing the choices, for any other text
+/// Without regard to case, and by other words: `amp`, `mixed`, `half` and `float16` are fp16, `bfloat16` is bf16,
+/// `float32` fp32. @throws InputError, listing the choices, for any other text
 [[nodiscard]] PERFPRED_API Precision parse_precision(std::string_view text);
-[[nodiscard]] PERFPRED_API Optimizer parse_optimizer(std::string_view text);           ///< @copydoc parse_precision
-[[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);                 ///< @copydoc parse_precision
-[[nodiscard]] PERFPRED_API Attention parse_attention(std::string_view text);           ///< @copydoc parse_precision
-[[nodiscard]] PERFPRED_API OptimizerImpl parse_optimizer_impl(std::string_view text);  ///< @copydoc parse_precision
-[[nodiscard]] PERFPRED_API Weights parse_weights(std::string_view text);               ///< @copydoc parse_precision
-[[nodiscard]] PERFPRED_API LossForm parse_loss_form(std::string_view text);            ///< @copydoc parse_precision
-[[nodiscard]] PERFPRED_API Padding parse_padding(std::string_view text);               ///< @copydoc parse_precision
+/// @throws InputError, listing the choices, for any other text
+[[nodiscard]] PERFPRED_API Optimizer parse_optimizer(std::string_view text);
+[[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);                 ///< @copydoc parse_optimizer
+[[nodiscard]] PERFPRED_API Attention parse_attention(std::string_view text);           ///< @copydoc parse_optimizer
+[[nodiscard]] PERFPRED_API OptimizerImpl parse_optimizer_impl(std::string_view text);  ///< @copydoc parse_optimizer
+[[nodiscard]] PERFPRED_API Weights parse_weights(std::string_view text);               ///< @copydoc parse_optimizer
+[[nodiscard]] PERFPRED_API LossForm parse_loss_form(std::string_view text);            ///< @copydoc parse_optimizer
+[[nodiscard]] PERFPRED_API Padding parse_padding(std::string_view text);               ///< @copydoc parse_optimizer
 
 }  // namespace perfpred

@@ -6,8 +6,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "catalogue/device_table.h"
@@ -80,8 +83,25 @@ const Columns<Device>& columns() {
       number("tdp_w", &Device::tdp_w, 10000),
       number("launch_us", &Device::launch_us, 1000),
       text_column("source", &Device::source),
+      text_column("mem_type", &Device::mem_type),
+      number("bus_bits", &Device::bus_bits, 100000),
+      number("int8_tops", &Device::int8_tops, 50000),
+      number("fp8_tflops", &Device::fp8_tflops, 50000),
+      number("fp4_tflops", &Device::fp4_tflops, 100000),
   };
   return all;
+}
+
+/// An architecture with the catalogue's spelling, if it begins as one of the catalogue's but for case and punctuation
+/// (`ampere`, `CDNA 3`): what depends on it compares texts.
+std::string canonical_arch(std::string arch) {
+  const std::string begin = bare(arch);
+  std::string_view longest;
+  for (const Device& device : built_in_devices().devices()) {
+    const std::string known = bare(device.arch);
+    if (known.size() > bare(longest).size() && begin.starts_with(known)) longest = device.arch;
+  }
+  return longest.empty() || arch.starts_with(longest) ? arch : std::string(longest);
 }
 
 /// @throws InputError for a user's device whose name files cannot hold, or means another device
@@ -123,15 +143,18 @@ void check_device(const Device& device) {
 }
 
 /// @param own  the file is the user's: names are checked against the built-in catalogue
-std::vector<Device> read_devices(CsvReader csv, bool own = false) {
+std::vector<Device> read_devices(CsvReader& csv, bool own) {
   const TableReader<Device> table(csv, columns());
   std::vector<Device> devices;
+  std::unordered_set<std::string> names;
   while (csv.next()) {
     Device device;
     table.read(csv, device);
-    if (own) check_name(device, csv.place("name"));
-    const auto same = [&device](const Device& other) { return bare(other.name) == bare(device.name); };
-    if (std::any_of(devices.begin(), devices.end(), same)) {
+    if (own) {
+      check_name(device, csv.place("name"));
+      device.arch = canonical_arch(std::move(device.arch));
+    }
+    if (!names.insert(bare(device.name)).second) {
       throw InputError(fmt::format("{}device \"{}\" appears twice", csv.place("").prefix(), device.name));
     }
     check_balance(device, csv.place(""));
@@ -156,17 +179,108 @@ void put(std::vector<Device>& devices, Device device) {
   *known = std::move(device);
 }
 
-template <class Range>
-std::string listed(const Range& devices) {
+const std::vector<Device>& built_in_rows() {
+  static const std::vector<Device> rows = [] {
+    CsvReader csv = CsvReader::from_text("devices.csv", embedded_devices);
+    return read_devices(csv, false);
+  }();
+  return rows;
+}
+
+/// A line for each column that is none of devices.csv.
+std::vector<std::string> unread_columns(const CsvReader& csv) {
+  std::vector<std::string> lines;
+  for (const std::string& name : csv.header()) {
+    const auto& known = device_columns();
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    NearestName nearest(bare(name));
+    for (const std::string& column : known) nearest.offer(bare(column), column);
+    lines.push_back(fmt::format("{}: column \"{}\" is none of devices.csv and is not read{}", csv.path(), shown(name),
+                                nearest.found() ? fmt::format("; did you mean {}?", *nearest.found()) : ""));
+  }
+  return lines;
+}
+
+std::string listed(std::span<const Device* const> devices) {
   std::vector<std::string_view> names;
-  for (const auto& device : devices) {
-    if constexpr (std::is_pointer_v<std::decay_t<decltype(device)>>) {
-      names.push_back(device->name);
-    } else {
-      names.push_back(device.name);
+  for (const Device* device : devices) names.push_back(device->name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Takes a word that vendors and drivers write before a name from a bare() one. @returns whether there was one
+bool drop_word(std::string_view& name) {
+  for (const std::string_view word : {"nvidia", "amd", "intel", "geforce", "radeon", "tesla", "instinct"}) {
+    if (!name.starts_with(word)) continue;
+    name.remove_prefix(word.size());
+    return true;
+  }
+  return false;
+}
+
+/// A text as bare() has it, without the words around a name.
+std::string plain(std::string_view text) {
+  const std::string name = bare(text);
+  std::string_view rest = name;
+  while (drop_word(rest)) {
+  }
+  return std::string(rest);
+}
+
+/// `A100 80 GB` as name and GB; nothing if the text does not end so.
+std::optional<std::pair<std::string_view, double>> split_memory(std::string_view text) {
+  constexpr std::string_view digits = "0123456789", between = " -_(";
+  if (text.ends_with(')')) text.remove_suffix(1);
+  if (text.size() < 2 || bare(text.substr(text.size() - 2)) != "gb") return std::nullopt;
+  text.remove_suffix(2);
+  text = text.substr(0, text.find_last_not_of(between) + 1);
+  const std::size_t begin = text.find_last_not_of(digits) + 1;
+  const std::string number(text.substr(begin));
+  if (begin == 0 || number.empty() || number.size() > 4 || between.find(text[begin - 1]) == between.npos) return {};
+  return std::pair(text.substr(0, begin), std::stod(number));
+}
+
+/// The name or alias with the letters and digits of a text that is not known: another could be of another device.
+std::optional<std::string> meant_name(std::span<const Device> devices, std::string_view text) {
+  const auto sorted = [](std::string_view name) {
+    std::string letters = plain(name);
+    std::sort(letters.begin(), letters.end());
+    return letters;
+  };
+  const std::string typed = sorted(text);
+  for (const Device& device : devices) {
+    if (sorted(device.name) == typed) return device.name;
+    for (const std::string& alias : device.aliases) {
+      if (sorted(alias) == typed) return alias;
     }
   }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return std::nullopt;
+}
+
+/// The devices of an unknown one's class, by the letters of its name up to the first digit and that digit; else by the
+/// letters; else all.
+std::vector<const Device*> of_class(std::span<const Device> devices, std::string_view text) {
+  const std::string typed = plain(text);
+  const std::size_t letters = std::min(typed.find_first_of("0123456789"), typed.size());
+  std::vector<const Device*> found;
+  for (const std::size_t length : {letters + 1, letters, std::size_t{0}}) {
+    if (length > typed.size() || (length == 0 && !found.empty())) continue;
+    for (const Device& device : devices) {
+      if (plain(device.name).starts_with(typed.substr(0, length))) found.push_back(&device);
+    }
+    if (!found.empty()) break;
+  }
+  return found;
+}
+
+/// The share of the memory that NVIDIA's drivers leave. Cards for servers with GDDR keep their error correction in it:
+/// a T4 has 14.75 of 16 GiB, an L4 22.17 of 24, an L40S 44.52 of 48; others, as an RTX 4090, 23.64 of 24.
+double nvidia_share(const Device& device) {
+  constexpr std::array<std::string_view, 5> without = {"RTX", "GTX", "TITAN", "Quadro", "Jetson"};
+  const bool corrects =
+      device.mem_type.starts_with("GDDR") && std::none_of(without.begin(), without.end(), [&](std::string_view word) {
+        return device.name.find(word) != std::string::npos;
+      });
+  return corrects ? 0.925 : 0.985;
 }
 
 }  // namespace
@@ -205,7 +319,7 @@ std::optional<std::int64_t> Device::usable_bytes() const {
   const auto bytes = [](double amount, double unit) { return static_cast<std::int64_t>(amount * unit); };
   if (usable_gib) return bytes(*usable_gib, gibibyte);
   if (!mem_gb) return std::nullopt;
-  if (kind == DeviceKind::gpu && vendor == "NVIDIA") return bytes(*mem_gb * 0.985, gibibyte);
+  if (kind == DeviceKind::gpu && vendor == "NVIDIA") return bytes(*mem_gb * nvidia_share(*this), gibibyte);
   if (kind == DeviceKind::gpu && vendor == "AMD") return bytes(*mem_gb * 0.999, gibibyte);
   return bytes(*mem_gb, gigabyte);
 }
@@ -222,14 +336,10 @@ const Device& ResolvedDevice::known() const {
   if (origin == DeviceOrigin::ambiguous) {
     throw InputError(fmt::format("device \"{}\" may be any of {}", shown(text), listed(catalogue->candidates(text))));
   }
-  NearestName nearest(bare(text));
-  for (const Device& other : catalogue->devices()) {
-    nearest.offer(bare(other.name), other.name);
-    for (const std::string& alias : other.aliases) nearest.offer(bare(alias), alias);
-  }
-  throw InputError(fmt::format("device \"{}\" is not known{}; known are {}, cpu", shown(text),
-                               nearest.found() ? fmt::format(" (did you mean \"{}\"?)", *nearest.found()) : "",
-                               listed(catalogue->devices())));
+  const auto meant = meant_name(catalogue->devices(), text);
+  throw InputError(fmt::format(
+      "device \"{}\" is not known{}; write a row of it for --device-file, or take one of {}, cpu", shown(text),
+      meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "", listed(of_class(catalogue->devices(), text))));
 }
 
 const Device& ResolvedDevice::rated() const {
@@ -240,20 +350,18 @@ const Device& ResolvedDevice::rated() const {
                   shown(device->name)));
 }
 
-DeviceCatalogue::DeviceCatalogue()
-    : devices_(read_devices(CsvReader::from_text("devices.csv", embedded_devices))), cpu_(Device::this_cpu()) {
-  make_index();
-}
+DeviceCatalogue::DeviceCatalogue() : devices_(built_in_rows()), cpu_(Device::this_cpu()) { make_index(); }
 
 void DeviceCatalogue::make_index() {
   index_.clear();
+  index_.reserve(4 * devices_.size());
   for (std::size_t i = 0; i < devices_.size(); ++i) index_[bare(devices_[i].name)] = {i};
-  const auto names = index_;  // a device's name is no other's alias
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     for (const std::string& alias : devices_[i].aliases) {
-      if (names.contains(bare(alias))) continue;
       Places& places = index_[bare(alias)];
-      if (places.empty() || places.back() != i) places.push_back(i);
+      const bool is_name =
+          !places.empty() && bare(devices_[places.front()].name) == bare(alias);  // is no other's alias
+      if (!is_name && (places.empty() || places.back() != i)) places.push_back(i);
     }
   }
   const std::string model = bare(cpu_.name);
@@ -262,25 +370,19 @@ void DeviceCatalogue::make_index() {
     const auto known = index_.find(other);
     index_.emplace(text, known == index_.end() ? Places() : known->second);
   }
-  const auto add_as_written = [&](const std::string& text) {  // found without making a bare text
-    const auto known = index_.find(bare(text));
-    if (known != index_.end()) index_.emplace(text, Places(known->second));
-  };
-  for (const Device& device : devices_) {
-    add_as_written(device.name);
-    std::for_each(device.aliases.begin(), device.aliases.end(), add_as_written);
-  }
-  add_as_written(cpu_.name);
 }
 
-void DeviceCatalogue::add(const std::string& path) {
-  for (Device& device : read_devices(CsvReader(path), true)) put(devices_, std::move(device));
+std::vector<std::string> DeviceCatalogue::add(const std::string& path) {
+  CsvReader csv(path);
+  for (Device& device : read_devices(csv, true)) put(devices_, std::move(device));
   make_index();
+  return unread_columns(csv);
 }
 
 void DeviceCatalogue::add(Device device) {
   check_device(device);
   check_balance(device, {});
+  device.arch = canonical_arch(std::move(device.arch));
   put(devices_, std::move(device));
   make_index();
 }
@@ -294,29 +396,52 @@ void DeviceCatalogue::set_cpu(Device measured) {
   cpu_ = std::move(measured);
 }
 
-const DeviceCatalogue::Places* DeviceCatalogue::places_of(std::string_view text) const {
-  auto found = index_.find(text);
-  if (found == index_.end()) found = index_.find(bare(text));
+const DeviceCatalogue::Places* DeviceCatalogue::written_places(std::string_view text) const {
+  const auto found = index_.find(bare(text));
   return found == index_.end() ? nullptr : &found->second;
 }
 
+DeviceCatalogue::Places DeviceCatalogue::places_of(std::string_view text) const {
+  const std::string name = bare(text);
+  std::string_view rest = name;
+  if (rest.ends_with("gpu")) rest.remove_suffix(3);
+  do {
+    if (const auto found = index_.find(rest); found != index_.end()) return found->second;
+  } while (drop_word(rest));
+  const auto sized = split_memory(text);
+  if (!sized) return {};
+  const Places* written = written_places(sized->first);
+  Places places = written != nullptr ? *written : places_of(sized->first);
+  std::erase_if(places,
+                [&](std::size_t place) { return devices_[place].mem_gb.value_or(sized->second) != sized->second; });
+  return places;
+}
+
 ResolvedDevice DeviceCatalogue::resolve(std::string_view text) const& {
-  const Places* places = places_of(text);
-  if (places == nullptr) return {this, text, nullptr, DeviceOrigin::unknown};
-  if (places->empty()) return {this, text, &cpu_, DeviceOrigin::this_cpu};
-  if (places->size() > 1) return {this, text, nullptr, DeviceOrigin::ambiguous};
-  return {this, text, &devices_[places->front()], DeviceOrigin::row};
+  const Places* written = written_places(text);
+  if (written != nullptr && written->empty()) return {this, text, &cpu_, DeviceOrigin::this_cpu};
+  const Places other = written != nullptr ? Places() : places_of(text);
+  const Places& places = written != nullptr ? *written : other;
+  if (places.empty()) return {this, text, nullptr, DeviceOrigin::unknown};
+  if (places.size() > 1) return {this, text, nullptr, DeviceOrigin::ambiguous};
+  return {this, text, &devices_[places.front()], DeviceOrigin::row};
 }
 
 std::vector<const Device*> DeviceCatalogue::candidates(std::string_view text) const& {
+  const Places* written = written_places(text);
   std::vector<const Device*> found;
-  if (const Places* places = places_of(text)) {
-    for (const std::size_t place : *places) found.push_back(&devices_[place]);
-  }
+  for (const std::size_t place : written != nullptr ? *written : places_of(text)) found.push_back(&devices_[place]);
   return found;
 }
 
 std::string ResolvedDevice::full_name() const { return text == "unknown" ? "unknown" : known().name; }
+
+std::vector<std::string> full_names(const ResolvedDevice& device) {
+  if (device.origin != DeviceOrigin::ambiguous) return {device.full_name()};
+  std::vector<std::string> names;
+  for (const Device* one : device.catalogue->candidates(device.text)) names.push_back(one->name);
+  return names;
+}
 
 const DeviceCatalogue& built_in_devices() {
   static const DeviceCatalogue catalogue;

@@ -22,6 +22,9 @@ void keep_own(std::vector<Device>& kept, Device device);
 /// The precisions in which matrix products have a known rate there, for messages: `fp64, fp32, tf32, default`.
 [[nodiscard]] std::string peak_precisions(const Device& device);
 
+/// ResolvedDevice::full_name(), or those of all devices that share the name. @throws InputError for an unknown one
+[[nodiscard]] std::vector<std::string> full_names(const ResolvedDevice& device);
+
 /// The first of the names that rows carry that means the device that was asked for: the text itself, or one that
 /// differs only in case and punctuation, or another name of the same device. Nothing if none does.
 [[nodiscard]] std::optional<std::string> find_name(const ResolvedDevice& asked, const std::set<std::string>& names);

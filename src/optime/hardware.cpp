@@ -63,7 +63,7 @@ std::string_view to_string(KernelFamily family) { return enumerator_name_of<Kern
 
 Precision computed_precision(const Device& device, Precision asked) {
   const bool half = asked == Precision::fp16 || (asked == Precision::bf16 && device.kind == DeviceKind::cpu);
-  return half && !device.matrix_flops(asked) ? Precision::fp32 : asked;
+  return half && !device.matrix_flops(asked) && device.matrix_flops(Precision::fp32) ? Precision::fp32 : asked;
 }
 
 double power_share(std::string_view arch, double ghz, double tflops, double watts) {

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "text/enum_names.h"
+#include "text/nearest_name.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -17,6 +19,23 @@ namespace {
 
 // In the order of the enum, whose last name is a word of the language.
 constexpr std::array<std::string_view, 7> precisions = {"fp32", "tf32", "bf16", "fp16", "fp64", "unknown", "default"};
+
+/// Other words for them, as bare() spells them: of PyTorch's types, NumPy's, and of options of trainers.
+constexpr std::array<std::pair<std::string_view, Precision>, 15> precision_words = {{{"amp", Precision::fp16},
+                                                                                     {"mixed", Precision::fp16},
+                                                                                     {"half", Precision::fp16},
+                                                                                     {"float16", Precision::fp16},
+                                                                                     {"ampfp16", Precision::fp16},
+                                                                                     {"16mixed", Precision::fp16},
+                                                                                     {"bfloat16", Precision::bf16},
+                                                                                     {"ampbf16", Precision::bf16},
+                                                                                     {"bf16mixed", Precision::bf16},
+                                                                                     {"float32", Precision::fp32},
+                                                                                     {"single", Precision::fp32},
+                                                                                     {"float", Precision::fp32},
+                                                                                     {"tensorfloat32", Precision::tf32},
+                                                                                     {"float64", Precision::fp64},
+                                                                                     {"double", Precision::fp64}}};
 
 template <class Enum, std::size_t n>
 Enum parse(const std::array<std::string_view, n>& names, std::string_view what, std::string_view text) {
@@ -40,7 +59,15 @@ std::string_view to_string(Padding padding) { return enumerator_name_of<Padding:
 std::string_view to_string(Phase phase) { return enumerator_name_of<Phase::optimizer>(phase); }
 std::string_view to_string(Bound bound) { return enumerator_name_of<Bound::data>(bound); }
 
-Precision parse_precision(std::string_view text) { return parse<Precision>(precisions, "precision", text); }
+Precision parse_precision(std::string_view text) {
+  std::string word = bare(text);
+  if (word.starts_with("torch")) word.erase(0, std::string_view("torch").size());
+  const auto found = std::find_if(precision_words.begin(), precision_words.end(),
+                                  [&word](const auto& known) { return known.first == word; });
+  if (found != precision_words.end()) return found->second;
+  const bool is_name = std::find(precisions.begin(), precisions.end(), word) != precisions.end();
+  return parse<Precision>(precisions, "precision", is_name ? word : text);
+}
 Optimizer parse_optimizer(std::string_view text) {
   return parse<Optimizer>(enumerator_names<Optimizer::momentum>, "optimizer", text);
 }

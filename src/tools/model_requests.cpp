@@ -2,6 +2,7 @@
 #include "tools/model_requests.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <perfpred/device.h>
 #include <perfpred/error.h>
 
@@ -59,7 +60,9 @@ ModelRequests::ModelRequests(const TimeRegressor& model, std::vector<SweptField>
     : model_(model), given_(std::move(given)) {
   const std::vector<AggregateRow> rows = model.fitted_rows();
   for (const AggregateRow& row : rows) devices_.insert(row.workload.device);
-  name_devices(given_);
+  for (SweptField& field : given_) {
+    if (field.name == "device") field.values = devices(field.values.front());
+  }
   bases_ = base_workloads(model.example(), rows);
   unsized_ = bases_;
   for (Workload& base : unsized_) {
@@ -71,6 +74,7 @@ ModelRequests::ModelRequests(const TimeRegressor& model, std::vector<SweptField>
 std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const {
   std::vector<SweptField> fields = given_;
   if (!sweep.empty()) {
+    check_one_device();
     std::vector<SweptField> swept = {parse_sweep(sweep)};
     if (swept.front().name == "device" && swept.front().values == std::vector<std::string>{"all"}) {
       swept.front().values = all_gpus();
@@ -98,11 +102,13 @@ std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const 
 
 std::vector<Workload> ModelRequests::of_table(const std::string& path,
                                               const std::function<void(const Workload&)>& use) const {
+  check_one_device();
   return read_configurations(
       path, unsized_, given_, [this](const std::string& name) { return device(name); }, use);
 }
 
 Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {
+  check_one_device();
   name_devices(fields);
   return fill_workload(unsized_, given_, fields);
 }
@@ -120,10 +126,23 @@ std::vector<std::string> ModelRequests::all_gpus() const {
   return names;
 }
 
-std::string ModelRequests::device(const std::string& asked) const {
+std::vector<std::string> ModelRequests::devices(const std::string& asked) const {
   const ResolvedDevice device = model_.devices().resolve(asked);
-  const auto known = find_name(device, devices_);
-  return known ? *known : device.full_name();
+  if (const auto known = find_name(device, devices_)) return {*known};
+  return full_names(device);
+}
+
+std::string ModelRequests::device(const std::string& asked) const {
+  const std::vector<std::string> names = devices(asked);
+  if (names.size() == 1) return names.front();
+  throw InputError(fmt::format("device \"{}\" may be any of {}", asked, fmt::join(names, ", ")));
+}
+
+void ModelRequests::check_one_device() const {
+  for (const SweptField& field : given_) {
+    if (field.name != "device" || field.values.size() == 1) continue;
+    throw InputError(fmt::format("the device may be any of {}; name one", fmt::join(field.values, ", ")));
+  }
 }
 
 void ModelRequests::name_devices(std::vector<SweptField>& fields) const {

@@ -14,14 +14,15 @@ namespace perfpred {
 
 /// What users ask of a model, as workloads. Fields that a request leaves out are those of the model's example, or of
 /// its rows of the network or device that is asked for. A device is the one that the model or its catalogue has under
-/// the name. Names of devices: @throws InputError as DeviceCatalogue::full_name()
+/// the name. Names of devices: @throws InputError as DeviceCatalogue::full_name(), but for a given one that several
+/// devices share, which of_options() without a sweep takes for all of them
 class ModelRequests {
  public:
   /// @param given  fields of all requests, one value each
   ModelRequests(const TimeRegressor& model, std::vector<SweptField> given);
 
-  /// The workload of the given fields, or one for each value of `field=value,value,...`; `device=all` means all GPUs
-  /// of the catalogue that compute in the given precision.
+  /// The workload of the given fields, or one for each value of `field=value,value,...`, or for each device that shares
+  /// the given name; `device=all` means all GPUs of the catalogue that compute in the given precision.
   /// @throws InputError if a field is missing that nothing tells, or is swept and given; as sweep_workloads()
   [[nodiscard]] std::vector<Workload> of_options(const std::string& sweep) const;
 
@@ -37,11 +38,13 @@ class ModelRequests {
  private:
   [[nodiscard]] std::vector<std::string> all_gpus() const;  ///< that compute in the given precision
   [[nodiscard]] std::string device(const std::string& asked) const;
+  [[nodiscard]] std::vector<std::string> devices(const std::string& asked) const;
+  void check_one_device() const;
   void name_devices(std::vector<SweptField>& fields) const;
 
   const TimeRegressor& model_;
   std::set<std::string> devices_;  // of the model's rows
-  std::vector<SweptField> given_;
+  std::vector<SweptField> given_;  // a device that several share is all of them
   std::vector<Workload> bases_;    // the model's example, one of each other network and one on each other device
   std::vector<Workload> unsized_;  // the same without batch size, depth and base_filters
 };

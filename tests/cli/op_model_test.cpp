@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -143,6 +145,35 @@ TEST_F(OpPrograms, EvaluateSteps) {
   expect_refused({program("evaluate"), "--steps-train", steps, "--protocol", "device", "--probe-networks", "resnet81"},
                  "network \"resnet81\" is not known");
   EXPECT_EQ(answer({program("evaluate"), "--steps-train", steps, "--protocol", "lono"}).at("n"), 12);
+}
+
+TEST_F(OpPrograms, ANameOfSeveralDevicesIsAnsweredForEach) {
+  const std::vector<std::string> ask = {program("predict"), "--network", "resnet50", "--batch-size", "8", "--device"};
+  const auto with = [&ask](std::vector<std::string> more) {
+    more.insert(more.begin(), ask.begin(), ask.end());
+    return more;
+  };
+  const Json answers = answer(with({"H100"}));
+  ASSERT_EQ(answers.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const char* device = std::array{"H100-PCIe-80GB", "H100-SXM5-80GB", "H100-NVL-94GB"}.at(i);
+    EXPECT_EQ(answers.at(i), answer(with({device})));
+    EXPECT_THAT(answers.at(i).at("key"), HasSubstr(device));
+  }
+  const Finished text = spawn(with({"H100"}));
+  EXPECT_THAT(text.out, ::testing::AllOf(HasSubstr("H100-PCIe-80GB"), HasSubstr("H100-SXM5-80GB"), HasSubstr("NVL")));
+  expect_refused({program("predict"), "--network", "resnet50", "--device", "H100", "--sweep", "batch_size=8,16"},
+                 "the device may be any of H100-PCIe-80GB, H100-SXM5-80GB, H100-NVL-94GB; name one");
+}
+
+TEST_F(OpPrograms, APrecisionWithoutAPeakIsTheOneThatIsNamed) {
+  const std::vector<std::string> ask = {program("predict"), "--network", "resnet50",   "--batch-size", "8",
+                                        "--device",         "TPU v4",    "--precision"};
+  for (const char* precision : {"fp16", "fp32"}) {
+    std::vector<std::string> command = ask;
+    command.emplace_back(precision);
+    expect_refused(command, std::string("has no ") + precision + "_tflops; it has peaks for bf16");
+  }
 }
 
 TEST_F(OpPrograms, LeavingOneOutSaysOfWhatItTakesTwo) {

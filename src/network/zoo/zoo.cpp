@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
 
 #include "network/zoo/cifar_cnn.h"
 #include "text/nearest_name.h"
@@ -34,10 +37,46 @@ const std::vector<ZooEntry>& zoo() {
 bool is_transformer(std::string_view name) { return name.starts_with("transformer:"); }
 bool is_recurrent(std::string_view name) { return name.starts_with("lstm:"); }
 
-const ZooEntry& zoo_entry(std::string_view name) {
+const ZooEntry* find(std::string_view name) {
   const auto found = std::lower_bound(zoo().begin(), zoo().end(), name,
                                       [](const ZooEntry& entry, std::string_view key) { return entry.name < key; });
-  if (found != zoo().end() && found->name == name) return *found;
+  return found != zoo().end() && found->name == name ? &*found : nullptr;
+}
+
+/// What people call networks of the zoo, as bare() spells it, beside their names.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> other_names = {
+    {{"bertbasecased", "bert_base"},
+     {"bertbaseuncased", "bert_base"},
+     {"bertlargecased", "bert_large"},
+     {"bertlargeuncased", "bert_large"},
+     {"gpt2small", "gpt2"},
+     {"inception", "inception_v3"},
+     {"resnext50", "resnext50_32x4d"},
+     {"swintiny", "swin_t"},
+     {"swinsmall", "swin_s"},
+     {"swinbase", "swin_b"},
+     {"vitbase", "vit_b_16"},
+     {"vitlarge", "vit_l_16"},
+     {"vithuge", "vit_h_14"},
+     {"wideresnet50", "wide_resnet50_2"},
+     {"wideresnet101", "wide_resnet101_2"}}};
+
+/// The network of the zoo whose name has these letters and digits (`ViT-L/16`), or that is called so; else the name.
+std::string spelt_as_in_zoo(std::string name) {
+  static const std::unordered_map<std::string, std::string_view> names = [] {
+    std::unordered_map<std::string, std::string_view> all(other_names.begin(), other_names.end());
+    for (const ZooEntry& entry : zoo()) {
+      const auto [other, is_new] = all.emplace(bare(entry.name), entry.name);
+      if (!is_new) other->second = "";  // regnet_x_1_6gf and regnet_x_16gf
+    }
+    return all;
+  }();
+  const auto found = names.find(bare(name));
+  return found == names.end() || found->second.empty() ? name : std::string(found->second);
+}
+
+const ZooEntry& zoo_entry(std::string_view name) {
+  if (const ZooEntry* known = find(name)) return *known;
   NearestName nearest{std::string(name)};
   for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
   nearest.offer(std::string(cifar_cnn_family), cifar_cnn_family);
@@ -55,7 +94,8 @@ std::string canonical_network(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  if (!states_sizes(lower) || is_cifar_cnn(lower)) return lower;
+  if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
+  if (!states_sizes(lower)) return spelt_as_in_zoo(std::move(lower));
   try {
     return is_transformer(lower) ? parse_transformer(lower).name : parse_recurrent(lower).name;
   } catch (const InputError&) {
