@@ -57,8 +57,8 @@ NETWORKS = {
 
 # Published sizes of networks that the build may have no name for.
 SIZES = {
-    name: f"transformer:layers={layers},hidden={hidden},heads={heads},kv_heads={kv_heads},vocab={words},"
-          f"mlp_hidden={inner},norm=rms,positions=rotary,mlp=swiglu,bias=0,dropout=0,tied={tied}"
+    name: f"transformer:layers={layers},hidden={hidden},heads={heads},vocab={words},"
+          f"kv_heads={kv_heads},mlp_hidden={inner},norm=rms,positions=rotary,mlp=swiglu,bias=0,dropout=0,tied={tied}"
     for name, layers, hidden, heads, kv_heads, inner, words, tied in (
         ("qwen_1.8b", 24, 2048, 16, 16, 5504, 151936, 0),
         ("qwen_7b", 32, 4096, 32, 32, 11008, 151936, 0),
