@@ -163,7 +163,7 @@ class Programs:
     def knows_network(self, name, size):
         """Empty, or why the binary has no such network."""
         if name not in self.network_errors:
-            request = {"network": name, "device": next(iter(self.devices)), "batch_size": 1, **size}
+            request = {"network": name, "device": "H200", "batch_size": 1, "precision": "fp32", **size}
             error = self.answers([request])[0].get("error", "")
             self.network_errors[name] = error if "not known" in error else ""
         return self.network_errors[name]
