@@ -31,7 +31,9 @@ IN_GB = {"pytorch/torchtitan", "pytorch/torchtune", "modelscope/ms-swift", "Flag
 RECIPES = [
     ("pytorch/torchtune", "lora", {"adapter_targets": "all"}),  # recipes: q, v, output and MLP
     ("pytorch/torchtune", "", {"optimizer_impl": "fused"}),
+    ("modelscope/ms-swift", "", {"attention": "eager"}),  # transformers before 4.36, or the model's own code
     ("Lightning-AI/litgpt", "lora", {"adapter_targets": "q+v"}),  # its defaults
+    ("Lightning-AI/litgpt", "", {"padding": "packed"}),  # trains the longest sample first: lengths leave no blocks behind
     ("NVIDIA/DeepLearningExamples", "", {"loader": "included"}),
     ("huggingface/optimum-habana", "", {"loader": "included"}),
     ("mlcommons/training_results_v5.0", "", {"loader": "included"}),
@@ -47,11 +49,35 @@ NETWORKS = {
     "resnet50v15": "resnet50",
     "resnext10132x4d": "resnext101_32x4d",
     "mobilenetv2": "mobilenet_v2",
-    "vithugepatch14": "vit_h_14", "vitgiantpatch14dinov2": "vit_giant_14_dinov2",
+    "vithugepatch14": "vit_h_14", "vitgiantpatch14dinov2": "dinov2_g14",
     "vitbasepatch16": "vit_b_16", "vitlargepatch16": "vit_l_16",
     "swinbasepatch4window7": "swin_b",
     "gpt2xl": "gpt2_xl",
 }
+
+# Published sizes of networks that the build may have no name for.
+SIZES = {
+    name: f"transformer:layers={layers},hidden={hidden},heads={heads},vocab={words},"
+          f"kv_heads={kv_heads},mlp_hidden={inner},norm=rms,positions=rotary,mlp=swiglu,bias=0,dropout=0,tied={tied}"
+    for name, layers, hidden, heads, kv_heads, inner, words, tied in (
+        ("qwen_1.8b", 24, 2048, 16, 16, 5504, 151936, 0),
+        ("qwen_7b", 32, 4096, 32, 32, 11008, 151936, 0),
+        ("qwen_14b", 40, 5120, 40, 40, 13696, 152064, 0),
+        ("qwen_72b", 80, 8192, 64, 64, 24576, 152064, 0),
+        ("baichuan2_7b", 32, 4096, 32, 32, 11008, 125696, 0),
+        ("baichuan2_13b", 40, 5120, 40, 40, 13696, 125696, 0),
+        ("chatglm3_6b", 28, 4096, 32, 2, 13696, 65024, 0),
+        ("yi_6b", 32, 4096, 32, 4, 11008, 64000, 0),
+        ("yi_34b", 60, 7168, 56, 8, 20480, 64000, 0),
+        ("llama3.2_1b", 16, 2048, 32, 8, 8192, 128256, 1),
+        ("llama3.2_3b", 28, 3072, 24, 8, 8192, 128256, 1),
+        ("llama3.1_8b", 32, 4096, 32, 8, 14336, 128256, 0),
+        ("llama2_70b", 80, 8192, 64, 8, 28672, 32000, 0),
+        ("phi3_mini", 32, 3072, 32, 32, 8192, 32064, 0),
+    )
+}
+SIZES["stablelm_alpha_3b"] = ("transformer:layers=16,hidden=4096,heads=32,vocab=50432,positions=rotary,dropout=0,"
+                              "tied=0")
 
 # Families that publish one size, version or tune of a network under several names.
 SAME = [
@@ -59,14 +85,15 @@ SAME = [
     (r"meta-llama", "llama"), (r"baichuan2", "baichuan-2"), (r"chatglm3", "chatglm-3"), (r"^llama-(7|13|30|65)b", r"llama-2-\1b"),
     (r"tiny-?llama\b(?!-1)", "tinyllama-1.1b"), (r"tiny-?llama-1\.1b", "tinyllama-1.1b"),
     (r"stablelm-base-alpha", "stablelm-alpha"), (r"phi-1\.5 1\.3b", "phi-1.5"),
-    (r"phi-3-mini-4k", "phi-3-mini"), (r"qwen-(\d)_(\d)b", r"qwen-\1.\2b"),
+    (r"phi-3-mini-4k", "phi-3-mini"), (r"qwen-(\d)_(\d)b", r"qwen-\1.\2b"), (r"^gemma2b$", "gemma2-2b"),
+    (r"powermoe-3b", "granite3_3b_a800m"),
 ]
 
 # What follows the name of a network in a model's text.
 METHODS = re.compile(
     r"[\s,]+(qlora|lora\+?|rslora|dora|adalora|adapter|ia3|full|pretrain\w*|finetun\w*|fine-tune|classification|"
     r"llamapro|galore|lisa\d*|run_\w+|speedrun|sft|none|scattermoe|\(phase).*$")
-TUNES = re.compile(r"[-_](chat|instruct|it|hf|uncased|cased|base|v0\.\d|whole-word-masking|in2[12]k|224)(?![a-z0-9])")
+TUNES = re.compile(r"[-_](chat|instruct|it|hf|uncased|cased|v0\.\d|whole-word-masking|in2[12]k|224)(?![a-z0-9])")
 
 UNMAPPABLE = [  # methods, layouts and programs that no field of a workload says
     (r"galore", "method galore"), (r"\blisa\d*\b", "method lisa"), (r"llamapro", "method llamapro"),
@@ -74,7 +101,7 @@ UNMAPPABLE = [  # methods, layouts and programs that no field of a workload says
      r"psoft|vera|randlora|\broad\b|shira|vblora|waveft", "method of peft without a field"),
     (r"offload", "offloading"), (r"optimizer (fused )?in backward", "optimizer in backward"),
     (r"thunder", "software thunder"), (r"transformer engine layer", "software transformer engine"),
-    (r"scattermoe", "software scattermoe"), (r"speedrun", "custom network"), (r"\bfp8\b", "precision fp8"),
+    (r"scattermoe", "software scattermoe"), (r"speedrun", "custom network"), (r"adapter_v2", "method adapter_v2"),
     (r"4-bit rank-1|(ao|lpmm) 4-bit", "optimizer of 4 bits"), (r"novograd", "optimizer novograd"),
 ]
 
@@ -136,7 +163,7 @@ class Programs:
     def knows_network(self, name, size):
         """Empty, or why the binary has no such network."""
         if name not in self.network_errors:
-            request = {"network": name, "device": next(iter(self.devices)), "batch_size": 1, **size}
+            request = {"network": name, "device": "H200", "batch_size": 1, "precision": "fp32", **size}
             error = self.answers([request])[0].get("error", "")
             self.network_errors[name] = error if "not known" in error else ""
         return self.network_errors[name]
@@ -165,29 +192,36 @@ class Programs:
         return memory is None or abs(float(memory) / size - 1) < 0.1
 
 
-def network_of(row):
-    """The name without its method, and perfpred's possible names of it."""
-    text = re.sub(r"\(.*$", "", row["model"].lower()).strip()
-    text = METHODS.sub("", " " + text).strip()
-    text = text.split("/")[-1]
-    for pattern, name in SAME:
-        text = re.sub(pattern, name, text)
-    text = TUNES.sub("", TUNES.sub("", text))
+def names_of(text):
+    """perfpred's possible names of a network that its source calls `text`."""
     if key_of(text) in NETWORKS:
-        return text, [NETWORKS[key_of(text)]]
+        return [NETWORKS[key_of(text)]]
     names = [re.sub(r"[-\s]", "_", text)]
-    sized = re.fullmatch(r"([a-z]+)[-_ ]?v?(\d+(?:\.\d+)?)?[-_ ]?(alpha|mini|small|medium)?[-_ ]?(\d+x)?(\d+(?:\.\d+)?)?(b|m)?",
-                         text)
+    sized = re.fullmatch(r"([a-z]+)[-_ ]?v?(?:(\d+(?:\.\d+)?)(?=[-_ ]))?[-_ ]?(alpha|mini|small|medium)?[-_ ]?"
+                         r"(\d+x)?(\d+(?:\.\d+)?)?(b|m)?", text)
     if sized:
         family, version, kind, experts, size, unit = (part or "" for part in sized.groups())
-        size = experts + size + unit
-        tail = "_".join(part for part in (kind, size) if part)
-        names += [f"{family}{version}_{tail}", f"{family}_{version}_{tail}", f"{family}{version}", f"{family}_{version}"]
-        if not version:
-            names += [f"{family}1_{tail}"]
-        if kind:
-            names += [f"{family}{version}_{kind}", f"{family}_{kind}_{size}", f"{family}_{size}"]
-    return text, list(dict.fromkeys(re.sub(r"_+$", "", name) for name in names if name))
+        tail = "_".join(part for part in (kind, experts + size + unit) if part)
+        names += [f"{family}{version}_{tail}", f"{family}_{version}_{tail}", f"{family}{version}{size}"]
+        names += [f"{family}{version}_{kind}"] if kind else []
+    names = [name.rstrip("_") for name in dict.fromkeys(names) if "__" not in name]
+    return names + [SIZES[name] for name in names if name in SIZES]
+
+
+def network_of(row):
+    """The source's name without its method, and perfpred's possible names of it. Where the notes name a recipe's file,
+    its folder says more than the model's name does."""
+    texts = [METHODS.sub("", " " + re.sub(r"\(.*$", "", row["model"].lower()).strip()).strip().split("/")[-1]]
+    recipe = re.search(r"([\w.-]+)/(?:lora|qlora|full)\.yaml", row["notes"])
+    if recipe:
+        texts.insert(0, recipe.group(1).lower())
+    names = []
+    for i, text in enumerate(texts):
+        for pattern, name in SAME:
+            text = re.sub(pattern, name, text)
+        texts[i] = TUNES.sub("", TUNES.sub("", text))
+        names += names_of(texts[i])
+    return texts[-1], list(dict.fromkeys(names))
 
 
 # Software before PyTorch 2.0's fused attention, or before transformers used it (4.36, end of 2023).
@@ -270,8 +304,9 @@ def adapter_of(row, targets):
     rank = re.search(r"\br=?(\d+)\b", row["model"].lower())
     if re.search(r"all linear layers|lora\+? r\d+ all|q k v o", text) or row["model"].lower().endswith(" all"):
         targets = "attention" if "q k v o" in text else "all"
-    sizes = [] if name in ("ia3", "adapter") else [f"r={rank.group(1) if rank else 8}", f"targets={targets}"]
-    return name + (":" + ",".join(sizes) if sizes else "")
+    if name == "adapter":
+        return "adapter:r=64"  # the usual width of a bottleneck (Houlsby et al. 2019)
+    return f"ia3:targets={targets}" if name == "ia3" else f"{name}:r={rank.group(1) if rank else 8},targets={targets}"
 
 
 def additions(rows):
@@ -290,8 +325,9 @@ def network_and_input(row, programs, memory):
     """@throws Unmapped"""
     text, names = network_of(row)
     sized = {}
-    if row["image_size"].isdigit() and not IS_TEXT.search(text):
-        sized["input"] = f"3x{row['image_size']}x{row['image_size']}"
+    if not IS_TEXT.search(text):
+        size = re.match(r"\d*", row["image_size"]).group() or "224"  # ImageNet's, where none is stated
+        sized["input"] = f"3x{size}x{size}"
     elif IS_TEXT.search(text):
         length = sequence_of(row, memory)
         if not length:
@@ -321,6 +357,8 @@ def program_of(row, notes):
     old = WRITTEN_OUT.search(row["framework"]) or row["source"].startswith("NVIDIA/DeepLearningExamples")
     if IS_TEXT.search(row["model"].lower()) and (old or "flash attention off" in notes):
         fields["attention"] = "eager"
+    if re.match(r"<=", row["seq_len"]):
+        fields["padding"] = "padded"
     return fields
 
 
@@ -332,6 +370,8 @@ def refuse_unmappable(row, notes, memory):
     for pattern, reason in UNMAPPABLE:
         if re.search(pattern, words):
             raise Unmapped(reason)
+    if "fp8" in row["precision"]:
+        raise Unmapped("precision fp8")
     if not number(row["batch_per_gpu"]):
         raise Unmapped("unknown batch")
     if not memory and not number(row["ms_per_step"]):
@@ -350,6 +390,8 @@ def request_of(row, notes, programs, memory):
         if row["source"].startswith(source) and word in row["model"].lower():
             targets = fields.get("adapter_targets", targets)
             request.update({name: value for name, value in fields.items() if name != "adapter_targets"})
+    if "flash attention on" in notes:
+        request["attention"] = "sdpa"
     request["adapter"] = adapter_of(row, targets)
     if request["weights"] in PACKED and not request["adapter"]:
         request["weights"] = "as_precision"

@@ -250,6 +250,26 @@ TEST(MemoryEstimate, FitsOnlyIfTheUpperBoundDoes) {
   EXPECT_EQ(estimate.verdict(device, 2'000'000'001), MemoryVerdict::does_not_fit);
 }
 
+/// Where lengths vary, the allocator keeps blocks, and gives them back before the device is full.
+TEST(MemoryEstimate, VaryingLengthsKeepBlocksUntilTheDeviceIsFull) {
+  const auto ask = [](Padding padding, double gigabytes) {
+    Device device = device_of(gigabytes);
+    Workload workload = Workload::zoo("gpt2", 4);
+    workload.padding = padding;
+    const TrainingJob job = TrainingJob::of(workload, device).value();
+    return estimate_memory(execute(workload.graph(), DeviceKind::gpu), job);
+  };
+  const MemoryEstimate packed = ask(Padding::packed, 80), padded = ask(Padding::padded, 80);
+  EXPECT_GT(padded.reserved.p50, packed.reserved.p50);
+  EXPECT_GT(padded.reserved.upper, packed.reserved.upper);
+  EXPECT_EQ(padded.peak_bytes, padded.parameters + padded.gradients + padded.optimizer + padded.activations +
+                                   padded.loader + padded.workspace + padded.context);
+  const double room = 1.02 * static_cast<double>(packed.device.upper) / 1e9;
+  const MemoryEstimate full = ask(Padding::padded, room);
+  EXPECT_LE(static_cast<double>(full.device.upper), 1.001 * room * 1e9);
+  EXPECT_EQ(full.verdict(device_of(1.001 * room)), MemoryVerdict::fits);
+}
+
 /// PyTorch's total_memory: an RTX 4090 has 23.64 GiB, an A100-80GB 79.15 to 79.35, an H200 150,109,880,320 bytes.
 TEST(Device, HasWhatTheDriverLeaves) {
   const DeviceCatalogue catalogue;
@@ -257,6 +277,8 @@ TEST(Device, HasWhatTheDriverLeaves) {
   const auto usable = [&](const char* name) { return static_cast<double>(*catalogue.find(name).usable_bytes()); };
   EXPECT_NEAR(usable("RTX 4090"), 23.64 * gibibyte, 0.005 * 24 * gibibyte);
   EXPECT_NEAR(usable("A100-SXM4-80GB"), 79.2 * gibibyte, 0.01 * 80 * gibibyte);
+  EXPECT_NEAR(usable("T4"), 14.75 * gibibyte, 0.01 * 16 * gibibyte);
+  EXPECT_NEAR(usable("L4"), 22.17 * gibibyte, 0.01 * 24 * gibibyte);
   EXPECT_NEAR(usable("H200-SXM-141GB"), 150'109'880'320.0, 0.01 * 150e9);
   EXPECT_EQ(Device().usable_bytes(), std::nullopt);
 }

@@ -54,8 +54,9 @@ struct PERFPRED_API Device {
   /// FLOP/s of everything else: half precision computes in fp32 there.
   [[nodiscard]] std::optional<double> vector_flops(Precision precision) const;
 
-  /// Bytes that a program can have: usable_gib, else by mem_gb. GPUs' GB are 2^30 bytes; NVIDIA's drivers keep up to
-  /// 1.5 % (23.64 GiB of an RTX 4090's 24), AMD's 0.1 %; others' GB are taken for 10^9 bytes.
+  /// Bytes that a program can have: usable_gib, else by mem_gb. GPUs' GB are 2^30 bytes; NVIDIA's drivers keep 1.5 %
+  /// (23.64 GiB of an RTX 4090's 24 are left), with the error correction of servers' GDDR 7.5 %, AMD's 0.1 %; others'
+  /// GB are taken for 10^9 bytes.
   [[nodiscard]] std::optional<std::int64_t> usable_bytes() const;
 
   /// The CPU of this machine without its rates: its name is the model name that the kernel gives, `cpu` if there is
@@ -157,9 +158,8 @@ class PERFPRED_API DeviceCatalogue {
   [[nodiscard]] Places places_of(std::string_view text) const;
 
   std::vector<Device> devices_;
-  Device cpu_;  // of this machine
-  std::unordered_map<std::string, Places, TextHash, std::equal_to<>>
-      index_;  // by names and aliases, bare
+  Device cpu_;                                                                // of this machine
+  std::unordered_map<std::string, Places, TextHash, std::equal_to<>> index_;  // by names and aliases, bare
 };
 
 /// The one spelling of a device's name, wherever a workload or a row is read: the built-in catalogue's name if exactly

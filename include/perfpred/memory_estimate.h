@@ -23,12 +23,19 @@ struct PERFPRED_API TrainingJob {
   std::int64_t context_bytes = 0;           ///< of the driver, >= 0
   bool cudnn = false;                       ///< convolutions have workspaces as cuDNN takes them on a GPU
   bool tf32_convolutions = false;           ///< those of fp32 operands are computed in TF32
+  bool lengths_vary = false;      ///< sequences differ from step to step, so the allocator keeps blocks of many sizes
+  bool unpacks_nf4 = false;       ///< bitsandbytes' products keep more for the backward pass than others
+  std::int64_t device_bytes = 0;  ///< that a program can have, >= 0; 0 if that is not known. The allocator gives
+                                  ///< unused blocks back before it runs out of them
 
   /// A job on this device with LibTorch's own settings, one thread for each core of a CPU: workspaces of cuBLAS are
   /// 8,519,680 bytes, on Hopper and Blackwell 32 MiB; of hipBLAS 32 MiB, on CDNA3 128 MiB; the context of a GPU's
   /// driver with the libraries is an allowance of 900 MB.
   /// @returns nothing for an accelerator that is neither GPU nor CPU: how it gets memory is not known
   [[nodiscard]] static std::optional<TrainingJob> on(const Device& device, Precision precision = Precision::fp32);
+
+  /// The same for a workload, with its threads, if they are set, and how its sequences and weights are stored.
+  [[nodiscard]] static std::optional<TrainingJob> of(const Workload& workload, const Device& device);
 };
 
 /// Bytes: what is expected, and a bound that 95 of 100 jobs stay below.

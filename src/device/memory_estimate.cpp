@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "device/caching_allocator.h"
@@ -21,7 +22,7 @@ constexpr std::size_t roles = 7;
 constexpr std::int64_t max_samples = std::int64_t{1} << 40;  // of a step
 
 /// How far a job's memory lies from the estimate, as shares of what is not parameters or optimizer state: these are
-/// known to the byte. Calibrated on jobs of others and of an H200 (docs/notes/memory.md).
+/// known to the byte. Calibrated on jobs of others and of an H200 (docs/notes/counting.md).
 struct MemoryErrors {
   double expected;  ///< median of (measured - estimated) / variable
   double upper;     ///< what 95 of 100 jobs stay below
@@ -29,6 +30,15 @@ struct MemoryErrors {
 constexpr MemoryErrors tensor_errors = {0.01, 0.10};
 constexpr MemoryErrors reserved_errors = {0.04, 0.30};
 constexpr MemoryErrors cpu_errors = {0, 0.05};
+
+/// What bitsandbytes adds: copies that its products keep, as shares of the same; and of the allocator, as shares of the
+/// packed weights, the blocks in which they were loaded before they were packed.
+constexpr MemoryErrors nf4_errors = {0.1, 0.6};
+constexpr MemoryErrors nf4_loading = {0.7, 1.2};
+
+/// Blocks of other sizes that stay in the allocator where lengths vary, as shares of the activations at their peak.
+constexpr MemoryErrors varying_length_errors = {1.2, 2.7};
+constexpr double most_kept_blocks = 0.15;  // of the device's memory, expected
 
 /// Of the driver's context and libraries on a GPU: the least and the most that was seen beside PyTorch.
 constexpr std::int64_t usual_context_bytes = 900'000'000;  // an H200's with cuBLAS and cuDNN loaded
@@ -96,30 +106,8 @@ class Replay {
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
     }
-    const auto at_peak = [this](TensorRole role) { return bytes_at_peak_[static_cast<std::size_t>(role)]; };
-    estimate.parameters = at_peak(TensorRole::parameter) + at_peak(TensorRole::buffer);
-    estimate.gradients = at_peak(TensorRole::gradient);
-    estimate.optimizer = at_peak(TensorRole::optimizer_state);
-    estimate.activations =
-        at_peak(TensorRole::input) + at_peak(TensorRole::activation) + at_peak(TensorRole::temporary);
-    const std::int64_t held =
-        estimate.parameters + estimate.gradients + estimate.optimizer + estimate.activations + estimate.loader;
-    const std::int64_t fixed = estimate.parameters + estimate.optimizer;
-    const MemoryErrors& of_tensors = caching_ ? tensor_errors : cpu_errors;
-    const std::int64_t variable = peak_ - fixed;
-    estimate.tensors = {plus_share(peak_, of_tensors.expected, variable),
-                        plus_share(peak_, of_tensors.upper, variable)};
-    estimate.reserved = estimate.tensors;
-    if (caching_) {
-      const std::int64_t reserved = memory_.reserved(), cut = reserved - fixed;
-      estimate.reserved = {plus_share(reserved, reserved_errors.expected, cut),
-                           plus_share(reserved, reserved_errors.upper, cut)};
-    }
-    estimate.workspace = estimate.reserved.p50 - held;
-    estimate.context = job_.context_bytes;
-    estimate.peak_bytes = estimate.reserved.p50 + estimate.context;
-    estimate.device = {estimate.peak_bytes,
-                       estimate.reserved.upper + std::max(estimate.context, caching_ ? context_upper_bytes : 0)};
+    take_parts(estimate);
+    bound(estimate);
     return estimate;
   }
 
@@ -159,6 +147,69 @@ class Replay {
       last_use_[storage] = op;
       held_[storage] = false;
     }
+  }
+
+  void take_parts(MemoryEstimate& estimate) const {
+    const auto at_peak = [this](TensorRole role) { return bytes_at_peak_[static_cast<std::size_t>(role)]; };
+    estimate.parameters = at_peak(TensorRole::parameter) + at_peak(TensorRole::buffer);
+    estimate.gradients = at_peak(TensorRole::gradient);
+    estimate.optimizer = at_peak(TensorRole::optimizer_state);
+    estimate.activations =
+        at_peak(TensorRole::input) + at_peak(TensorRole::activation) + at_peak(TensorRole::temporary);
+  }
+
+  /// Expected values and upper bounds, from what was replayed.
+  void bound(MemoryEstimate& estimate) const {
+    const std::int64_t fixed = estimate.parameters + estimate.optimizer;
+    const auto raise = [](MemoryBound& bound, const MemoryErrors& errors, std::int64_t bytes) {
+      bound.p50 = plus_share(bound.p50, errors.expected, bytes);
+      bound.upper = plus_share(bound.upper, errors.upper, bytes);
+    };
+    estimate.tensors = {peak_, peak_};
+    raise(estimate.tensors, caching_ ? tensor_errors : cpu_errors, peak_ - fixed);
+    estimate.context = job_.context_bytes;
+    if (!caching_) {
+      estimate.reserved = estimate.tensors;
+    } else {
+      const std::int64_t reserved = memory_.reserved();
+      estimate.reserved = {reserved, reserved};
+      raise(estimate.reserved, reserved_errors, reserved - fixed);
+      if (job_.unpacks_nf4) {
+        raise(estimate.tensors, nf4_errors, peak_ - fixed);
+        raise(estimate.reserved, nf4_errors, peak_ - fixed);
+        raise(estimate.reserved, nf4_loading, packed_bytes());
+      }
+      if (job_.lengths_vary) keep_blocks(estimate);
+    }
+    const std::int64_t held = fixed + estimate.gradients + estimate.activations + estimate.loader;
+    estimate.workspace = estimate.reserved.p50 - held;
+    estimate.peak_bytes = estimate.reserved.p50 + estimate.context;
+    estimate.device = {estimate.peak_bytes,
+                       estimate.reserved.upper + std::max(estimate.context, caching_ ? context_upper_bytes : 0)};
+  }
+
+  /// Of the weights that are packed, with their scales.
+  [[nodiscard]] std::int64_t packed_bytes() const {
+    std::int64_t bytes = 0;
+    for (const Tensor& tensor : graph_.tensors()) {
+      if (tensor.role == TensorRole::buffer && tensor.type == DataType::u8) bytes += tensor.bytes;
+    }
+    return bytes;
+  }
+
+  /// Adds the blocks of other sizes that the allocator keeps where lengths vary. They fill the device at most: what is
+  /// not used is given back before memory runs out.
+  void keep_blocks(MemoryEstimate& estimate) const {
+    const std::int64_t reused = peak_ - peak_before_update_;  // the update has what the passes left
+    const std::int64_t device = job_.device_bytes > 0 ? job_.device_bytes : std::numeric_limits<std::int64_t>::max();
+    const auto add = [device](std::int64_t& bytes, std::int64_t kept, std::int64_t context) {
+      bytes += std::clamp<std::int64_t>(device - context - bytes, 0, kept);
+    };
+    std::int64_t expected = plus_share(-reused, varying_length_errors.expected, activations_at_peak_);
+    const std::int64_t most = plus_share(-reused, varying_length_errors.upper, activations_at_peak_);
+    if (job_.device_bytes > 0) expected = std::min(expected, plus_share(0, most_kept_blocks, job_.device_bytes));
+    add(estimate.reserved.p50, std::max<std::int64_t>(expected, 0), job_.context_bytes);
+    add(estimate.reserved.upper, std::max<std::int64_t>(most, 0), context_upper_bytes);
   }
 
   /// Whether an operator gives the second gradient of a product whose first one the operator before it gave. Autograd
@@ -209,7 +260,13 @@ class Replay {
     now_ -= tensor.bytes;
   }
 
-  void note(std::int64_t workspace) {
+  void note(std::int64_t workspace, Phase phase) {
+    if (phase != Phase::optimizer) {
+      const auto held = [this](TensorRole role) { return bytes_[static_cast<std::size_t>(role)]; };
+      peak_before_update_ = std::max(peak_before_update_, now_ + workspace);
+      activations_at_peak_ =
+          std::max(activations_at_peak_, held(TensorRole::activation) + held(TensorRole::temporary) + workspace);
+    }
     if (now_ + workspace <= peak_) return;
     peak_ = now_ + workspace;
     workspace_at_peak_ = workspace;
@@ -225,13 +282,13 @@ class Replay {
 
   void execute(std::size_t i) {
     const Op& op = graph_.ops()[i];
-    if (!caching_) note(convolution_workspace(graph_, op, job_.threads));
+    if (!caching_) note(convolution_workspace(graph_, op, job_.threads), op.phase);
     const auto make = [&](TensorId id) {
       if (id != no_tensor && !alive_[graph_.tensors()[id].storage]) allocate(graph_.tensors()[id].storage);
     };
     for (const TensorId id : graph_.inputs(op)) make(id);  // made in place: its operator is the first to name it
     for (const TensorId id : graph_.outputs(op)) make(id);
-    note(caching_ ? take_workspace(op) : rnn_workspace(graph_, op));
+    note(caching_ ? take_workspace(op) : rnn_workspace(graph_, op), op.phase);
     const auto release = [&](TensorId id) {
       if (id == no_tensor) return;
       const TensorId storage = graph_.tensors()[id].storage;
@@ -287,6 +344,8 @@ class Replay {
   std::int64_t bytes_at_peak_[roles] = {};
   std::int64_t now_ = 0;
   std::int64_t peak_ = 0;
+  std::int64_t peak_before_update_ = 0;   // of the passes
+  std::int64_t activations_at_peak_ = 0;  // their most
   std::int64_t workspace_at_peak_ = 0;
 };
 
@@ -324,6 +383,16 @@ std::optional<TrainingJob> TrainingJob::on(const Device& device, Precision preci
       break;
   }
   return std::nullopt;
+}
+
+std::optional<TrainingJob> TrainingJob::of(const Workload& workload, const Device& device) {
+  std::optional<TrainingJob> job = on(device, workload.precision);
+  if (!job) return job;
+  job->threads = workload.threads.value_or(job->threads);
+  job->lengths_vary = workload.padding == Padding::padded;
+  job->unpacks_nf4 = workload.weights == Weights::nf4;
+  job->device_bytes = device.usable_bytes().value_or(0);
+  return job;
 }
 
 MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job) {
@@ -365,9 +434,8 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
 }
 
 std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, std::int64_t reserved_by_others) {
-  std::optional<TrainingJob> job = TrainingJob::on(device, workload.precision);
+  const std::optional<TrainingJob> job = TrainingJob::of(workload, device);
   if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
-  if (workload.threads) job->threads = *workload.threads;
   const auto step = [&](std::int64_t batch) {
     workload.batch_size = batch;
     return workload.graph();

@@ -110,8 +110,7 @@ std::optional<std::int64_t> find_largest_batch(const Workload& workload, const D
 void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload,
                 const JobTerms& terms) {
   const ExecutedStep step = execute(neutral, device.kind);
-  if (std::optional<TrainingJob> training = TrainingJob::on(device, workload.precision)) {
-    training->threads = workload.threads.value_or(training->threads);
+  if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device)) {
     job.memory = estimate_memory(step, *training);
     job.verdict = job.memory->verdict(device, terms.reserved_by_others);
     if (job.verdict) {

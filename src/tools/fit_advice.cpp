@@ -95,7 +95,7 @@ class Adviser {
 };
 
 void offer_batches(Adviser& adviser, const Workload& workload, const Forecast& job) {
-  if (!job.largest_batch || *job.largest_batch >= workload.batch_size) return;
+  if (job.largest_batch.value_or(0) == 0 || *job.largest_batch >= workload.batch_size) return;
   const std::string largest = std::to_string(*job.largest_batch);
   adviser.offer({{"batch_size", largest}});
   if (!has_field("accumulate")) return;

@@ -101,6 +101,23 @@ TEST(Fit, AdviceNamesTheLargestBatchAndTheSmallestOrCheapestCard) {
   EXPECT_THAT(predict(resnet50("256", "T4")).out, HasSubstr("device=" + smallest));
 }
 
+TEST(Fit, AJobOfWhichNoSampleFitsIsToldWhatWould) {
+  const std::vector<std::string> llama = {"--network", "llama2_7b", "--batch-size", "1",           "--input",
+                                          "512",       "--device",  "RTX 4090",     "--precision", "bf16"};
+  const Json json = answer(llama);
+  EXPECT_EQ(json.at("verdict"), "does_not_fit");
+  EXPECT_EQ(json.at("largest_batch"), 0);
+  bool fits = false;
+  for (const Json& advice : json.at("fit_advice")) {
+    const std::string change = advice.at("change");
+    if (change.rfind("device=", 0) != 0) {
+      EXPECT_LT(advice.at("memory_bytes"), json.at("memory_bytes")) << change;
+    }
+    fits = fits || (change.find("weights=nf4") != std::string::npos && advice.at("verdict") == "fits");
+  }
+  EXPECT_TRUE(fits) << json.at("fit_advice");
+}
+
 TEST(Fit, PricesAreChecked) {
   const TemporaryFolder folder;
   for (const auto& [text, message] :
