@@ -71,7 +71,7 @@ ModelRequests::ModelRequests(const TimeRegressor& model, std::vector<SweptField>
 std::vector<Workload> ModelRequests::of_options(const std::string& sweep) const {
   std::vector<SweptField> fields = given_;
   if (!sweep.empty()) {
-    std::vector<SweptField> swept = {parse_sweep(sweep)};
+    std::vector<SweptField> swept = {with_configs(parse_sweep(sweep))};
     name_devices(swept);
     if (is_given(given_, swept.front().name)) {
       throw InputError(fmt::format("{} is swept and given as an option, too", swept.front().name));
