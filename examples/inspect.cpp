@@ -32,17 +32,20 @@ int main(int argc, char** argv) {
   cli::StepRequest request;
   std::string file;
   auto* network = request.add_to(program);
-  program.add_option("--step", file, "a step that perfpred.capture recorded")->excludes(network);
+  program.add_option("--step", file, "a step that perfpred.capture recorded")
+      ->excludes(network)
+      ->excludes(program.get_option("--config"));
   cli::add_graphs_options(program);
   return program.run(argc, argv, [&] {
-    if (network->count() == 0 && file.empty() && request.tables.empty()) throw InputError("--network is missing");
+    const bool named = !request.network().empty();
+    if (!named && file.empty() && request.tables.empty()) throw InputError("--network is missing");
     std::optional<NetworkSteps> own;
     Precision precision = request.precision();
     if (!file.empty()) {
       const StepFile step(file);
       own = steps_of_file(step, request);
       precision = step.precision();
-    } else if (network->count() > 0) {
+    } else if (named) {
       const Workload workload = request.workload();
       precision = workload.precision;  // a captured step has its own
       own = steps_of(workload);

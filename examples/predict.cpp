@@ -213,8 +213,9 @@ std::string answer_line(TimeRegressor& model, const ModelRequests& requests, con
   if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
   std::vector<SweptField> fields;
   for (const auto& [name, value] : request.items()) {
-    fields.push_back({name, {value.is_string() ? value.get<std::string>() : dumped(value)}});
+    fields.push_back(with_configs({name, {value.is_string() ? value.get<std::string>() : dumped(value)}}));
   }
+  if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
   const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
   const Workload workload = requests.of_fields(fields);
   cli::give_rates(model, workload);

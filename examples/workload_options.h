@@ -19,6 +19,7 @@ namespace perfpred::cli {
 /// An option for each field of a workload: `--base-filters` for base_filters.
 class WorkloadOptions {
  public:
+  /// Also `--config`, in place of `--network`.
   /// @param without  fields that have no option, or another one
   void add_to(Program& program, const std::set<std::string_view>& without = {}) {
     for (const WorkloadColumn& column : workload_columns()) {
@@ -30,6 +31,15 @@ class WorkloadOptions {
           },
           std::string(column.help));
     }
+    if (without.contains("network")) return;
+    program
+        .add_option_function<std::string>(
+            "--config",
+            [this](const std::string& path) {
+              fields_.push_back(with_configs({"config", {path}}));
+            },
+            "config.json of Hugging Face's transformers, in place of --network")
+        ->excludes(program.get_option("--network"));
   }
 
   /// The same for a sweep from Workload() on: options take several values.

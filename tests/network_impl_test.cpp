@@ -310,7 +310,7 @@ TEST(Network, RefusesWhatDoesNotFit) {
         std::pair("lstm:layers=2,hidden=8,vocab=8,bidirectional=2", "0 or 1")}) {
     expect_name_refused(name, part);
   }
-  expect_refused(Workload::zoo("tinyllama_1.1b", 1, {2049}), "2048 positions");
+  expect_refused(Workload::zoo("gpt2_medium", 1, {1025}), "1024 positions");
   Workload grouped = Workload::zoo("transformer:layers=2,hidden=64,heads=8,vocab=10,kv_heads=2", 1);
   grouped.attention = Attention::eager;
   expect_refused(grouped, "fewer heads of keys");

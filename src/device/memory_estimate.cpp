@@ -127,7 +127,8 @@ class Replay {
         first_use_[storage] = std::min(first_use_[storage], i);
         last_use_[storage] = i;
         if (op.phase == Phase::loss && graph_.frees().empty()) {
-          held_[storage] = held_[storage] || is_result(op, storage, i);
+          const bool is_kept = graph_.tensors()[storage].role != TensorRole::temporary;
+          held_[storage] = held_[storage] || (is_kept && is_result(op, storage, i));
         }
       };
       for (const TensorId id : graph_.inputs(op)) use(id);

@@ -12,7 +12,8 @@ std::int64_t gates(RnnCell cell) { return cell == RnnCell::lstm ? 4 : cell == Rn
 namespace {
 
 bool has_vector(LayerKind kind) {
-  return kind == LayerKind::rms_norm || kind == LayerKind::unit_scale || kind == LayerKind::weight_norm;
+  return kind == LayerKind::rms_norm || kind == LayerKind::unit_scale || kind == LayerKind::weight_norm ||
+         kind == LayerKind::llama_norm || kind == LayerKind::gemma_norm;
 }
 
 }  // namespace
@@ -45,6 +46,10 @@ LayerParameters Network::parameters(const Layer& layer) {
       parameters.count = parameters.in_first * static_cast<std::size_t>(layer.count);
       break;
     }
+    case LayerKind::experts:
+      add({layer.groups, 2 * layer.out_channels, layer.in_channels});
+      add({layer.groups, layer.in_channels, layer.out_channels});
+      break;
     case LayerKind::embedding:
       add({layer.in_channels, layer.out_channels});
       break;

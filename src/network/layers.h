@@ -85,16 +85,25 @@ enum class LayerKind : std::uint8_t {
   rnn,          ///< `count` layers of `cell` over NxSxC, in `groups` directions (1 or 2) of out_channels each;
                 ///< dropout between layers with probability `value`; weights and biases of torch.nn.LSTM
   attention,    ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads of q, `count` of k and v;
-                ///< `causal`; dropout with probability `value`
+                ///< `causal`; dropout with probability `value`; `index` 1: with a mask of all pairs of positions
   // From here on: counted, not executed by the torch component.
-  to_float,     ///< in single precision, whatever autocast does
-  to_adapter,   ///< in the type of the adapter's parameters
-  unit_scale,   ///< times weight [last]
-  weight_norm,  ///< DoRA's: times weight [out] over the norms of the rows, `in_channels` long, of a linear layer's
-                ///< weight to which the layers four and three before, of `index` units, are added
+  to_float,        ///< in single precision, whatever autocast does
+  to_adapter,      ///< in the type of the adapter's parameters
+  unit_scale,      ///< times weight [last]
+  weight_norm,     ///< DoRA's: times weight [out] over the norms of the rows, `in_channels` long, of a linear layer's
+                   ///< weight to which the layers four and three before, of `index` units, are added
+  llama_norm,      ///< over the last axis, by its root mean square, written out in single precision; weight [last]
+  gemma_norm,      ///< the same, the product with 1 + weight also in single precision
+  gelu_new,        ///< gelu_tanh, written out
+  slice,           ///< some of the last axis, a view; its gradient lies in zeros of the whole
+  reshape,         ///< a view of another shape
+  repeat_heads,    ///< NxSx(count*C) to NxSx(groups*C), each head several times, a copy
+  experts,         ///< of NxSxC and scores NxSxgroups: each position goes through `count` of `groups` gated MLPs of
+                   ///< out_channels, weights [groups, 2*out, C] and [groups, C, out]; their sum, weighted
+  token_and_mean,  ///< NxSxC to Nx2C: the first position, and the mean of the others
 };
 inline constexpr std::size_t executed_layer_kinds = static_cast<std::size_t>(LayerKind::attention) + 1;
-inline constexpr LayerKind last_layer_kind = LayerKind::weight_norm;
+inline constexpr LayerKind last_layer_kind = LayerKind::token_and_mean;
 inline constexpr std::size_t layer_kinds = static_cast<std::size_t>(last_layer_kind) + 1;
 
 /// What an rnn computes at a position.
@@ -153,6 +162,7 @@ class Network {
   std::int64_t classes = 0;  ///< of tokens: the size of the vocabulary
   bool tokens = false;       ///< the input is token numbers, and every token has a label
   bool padded = false;       ///< attention masks padding
+  bool own_loss = false;     ///< it gives its loss, not its logits: nothing holds them to the end of the step
   bool adapted = false;      ///< an adapter is trained in place of all else
   std::vector<Layer> layers;
   std::vector<std::int32_t> edges;  ///< inputs of all layers, each an index into layers

@@ -165,8 +165,7 @@ LayerId NetworkBuilder::adapter_linear(LayerId x, std::string_view name, std::st
 
 /// IA3 (Liu et al. 2022), peft's tuners/ia3/layer.py: a learned factor for each unit.
 LayerId NetworkBuilder::adapter_scale(LayerId x, std::string_view name) {
-  const LayerId id =
-      append({.kind = LayerKind::unit_scale, .out_channels = shape(x).back()}, fmt::format("{}.ia3_l", name), {x});
+  const LayerId id = unit_scale(x, fmt::format("{}.ia3_l", name));
   network_.layers.back().frozen = false;
   network_.adapted = true;
   return id;
@@ -309,6 +308,9 @@ LayerId NetworkBuilder::view(LayerKind kind, LayerId x) {
     case LayerKind::first_token:
       layer.output = {in[0], in[2]};
       break;
+    case LayerKind::token_and_mean:
+      layer.output = {in[0], 2 * in[2]};
+      break;
     case LayerKind::join_windows:
       layer.output = {in[0] * in[1], in[2], in[3]};
       break;
@@ -431,8 +433,8 @@ LayerId NetworkBuilder::window_mask(LayerId scores, std::int64_t heads, const Ro
                 "window_mask", {scores});
 }
 
-LayerId NetworkBuilder::rotary(LayerId x, std::int64_t heads) {
-  return append({.kind = LayerKind::rotary, .groups = heads}, "rotary", {x});
+LayerId NetworkBuilder::rotary(LayerId x, std::int64_t heads, std::int64_t turned) {
+  return append({.kind = LayerKind::rotary, .in_channels = turned, .groups = heads}, "rotary", {x});
 }
 
 LayerId NetworkBuilder::rnn(LayerId x, std::string_view name, const RnnStyle& style) {
@@ -451,29 +453,84 @@ LayerId NetworkBuilder::rnn(LayerId x, std::string_view name, const RnnStyle& st
 LayerId NetworkBuilder::attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style) {
   has_attention_ = true;
   const std::int64_t kv_heads = style.kv_heads > 0 ? style.kv_heads : style.heads;
-  if (attention_ == Attention::sdpa) {
+  if (attention_ == Attention::sdpa && !style.capped) {
     const Shape queries = shape(query);
+    const bool masked = style.masked || network_.padded;
+    if (masked && style.repeats_heads && !style.masked && kv_heads != style.heads) {  // no kernel has both
+      AttentionStyle repeated = style;
+      repeated.kv_heads = 0;
+      const LayerId keys = repeat_heads(key, style.heads, kv_heads);
+      return attention(query, keys, repeat_heads(value, style.heads, kv_heads), repeated);
+    }
     Layer& layer = add_layer(LayerKind::attention, "attention", {query, key, value});
     layer.groups = style.heads;
     layer.count = static_cast<std::int32_t>(kv_heads);
-    layer.causal = style.causal;
+    layer.causal = style.causal && !masked;
+    layer.index = masked ? 1 : 0;
     layer.value = style.dropout;
     layer.output = queries;
     return last();
   }
-  if (kv_heads != style.heads) {
+  if (kv_heads == style.heads) return eager_attention(query, key, value, style);
+  if (!style.repeats_heads) {
     throw InputError(
         fmt::format("attention eager: {} has fewer heads of keys than of queries, which only sdpa has", network_.name));
   }
+  const LayerId keys = repeat_heads(key, style.heads, kv_heads);
+  return eager_attention(query, keys, repeat_heads(value, style.heads, kv_heads), style);
+}
+
+LayerId NetworkBuilder::eager_attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style) {
   const LayerId q = split_heads(query, style.heads);
   const LayerId k = split_heads(key, style.heads);
   const LayerId v = split_heads(value, style.heads);
   const auto width = static_cast<double>(shape(q)[2]);
   LayerId scores = with_value(LayerKind::scale, matmul(q, k, true), 1 / std::sqrt(width));
+  if (style.capped) {
+    scores = activation(LayerKind::tanh, with_value(LayerKind::scale, scores, 1));
+    scores = with_value(LayerKind::scale, scores, 1);
+  }
   if (style.causal) scores = view(LayerKind::causal_mask, scores);
   LayerId probabilities = view(LayerKind::softmax, scores);
   if (style.dropout > 0) probabilities = with_value(LayerKind::dropout, probabilities, style.dropout);
   return merge_heads(matmul(probabilities, v, false), style.heads);
+}
+
+LayerId NetworkBuilder::repeat_heads(LayerId x, std::int64_t heads, std::int64_t kv_heads) {
+  const Shape in = shape(x);
+  return append({.kind = LayerKind::repeat_heads,
+                 .groups = heads,
+                 .count = static_cast<std::int32_t>(kv_heads),
+                 .output = in.with(2, in[2] / kv_heads * heads)},
+                "repeat_heads", {x});
+}
+
+LayerId NetworkBuilder::norm(LayerKind kind, LayerId x, std::string_view name, double epsilon) {
+  const std::int64_t width = shape(x).back();
+  return append({.kind = kind, .in_channels = width, .out_channels = width, .value = epsilon}, name, {x});
+}
+
+LayerId NetworkBuilder::unit_scale(LayerId x, std::string_view name) {
+  return append({.kind = LayerKind::unit_scale, .out_channels = shape(x).back()}, name, {x});
+}
+
+LayerId NetworkBuilder::slice(LayerId x, std::int64_t width) {
+  const Shape in = shape(x);
+  return append({.kind = LayerKind::slice, .output = in.with(in.rank() - 1, width)}, "slice", {x});
+}
+
+LayerId NetworkBuilder::reshape(LayerId x, const Shape& shape) {
+  return append({.kind = LayerKind::reshape, .output = shape}, "reshape", {x});
+}
+
+LayerId NetworkBuilder::experts(LayerId x, LayerId scores, std::string_view name, const ExpertStyle& style) {
+  Layer layer{.kind = LayerKind::experts};
+  layer.projection = true;
+  layer.in_channels = shape(x).back();
+  layer.out_channels = style.inner;
+  layer.groups = style.experts;
+  layer.count = static_cast<std::int32_t>(style.chosen);
+  return append(std::move(layer), name, {x, scores});
 }
 
 }  // namespace perfpred

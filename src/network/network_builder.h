@@ -29,8 +29,16 @@ struct Window {
 struct AttentionStyle {
   std::int64_t heads;
   bool causal;
-  double dropout;             ///< of the probabilities; 0: none
-  std::int64_t kv_heads = 0;  ///< of keys and values, a divisor of `heads`; 0: as many
+  double dropout;              ///< of the probabilities; 0: none
+  std::int64_t kv_heads = 0;   ///< of keys and values, a divisor of `heads`; 0: as many
+  bool repeats_heads = false;  ///< attention written out repeats fewer heads of keys; else it is refused
+  bool capped = false;         ///< scores go through tanh: only written out
+  bool masked = false;         ///< by a matrix of all pairs, though it is causal
+};
+
+/// Experts of which each position goes through some.
+struct ExpertStyle {
+  std::int64_t experts, chosen, inner;
 };
 
 /// A roll of an image by rows and columns, and the windows that it is cut into.
@@ -70,6 +78,11 @@ class NetworkBuilder {
   LayerId batch_norm(LayerId x, std::string_view name, double epsilon = 1e-5);
   LayerId layer_norm(LayerId x, std::string_view name, double epsilon);
   LayerId rms_norm(LayerId x, std::string_view name, double epsilon);
+  LayerId norm(LayerKind kind, LayerId x, std::string_view name, double epsilon);  ///< llama_norm, gemma_norm
+  LayerId unit_scale(LayerId x, std::string_view name);
+  LayerId slice(LayerId x, std::int64_t width);
+  LayerId reshape(LayerId x, const Shape& shape);
+  LayerId experts(LayerId x, LayerId scores, std::string_view name, const ExpertStyle& style);
   LayerId linear(LayerId x, std::string_view name, std::int64_t features, bool bias = true, LayerId tied_to = -1);
   /// A linear layer of a transformer's block, with what the adapter puts on it.
   /// @param which  Projections
@@ -78,6 +91,7 @@ class NetworkBuilder {
   LayerId head(LayerId x, std::string_view name, std::int64_t words, bool bias, LayerId tied_to);
   /// What a bottleneck adapter puts behind attention and behind the MLP; else x.
   LayerId bottleneck(LayerId x, std::string_view name);
+  void gives_loss() { network_.own_loss = true; }
   void begin_block() { block_ = last() + 1; }
   void end_block() { network_.blocks.emplace_back(block_, last()); }
   LayerId embedding(LayerId indices, std::string_view name, std::int64_t rows, std::int64_t width);
@@ -125,7 +139,8 @@ class NetworkBuilder {
   LayerId relative_position(LayerId scores, std::string_view name, std::int64_t heads, std::int64_t size);
   LayerId window_mask(LayerId scores, std::int64_t heads, const RolledWindows& windows);
 
-  LayerId rotary(LayerId x, std::int64_t heads);  ///< NxSxC, heads side by side
+  /// NxSxC, heads side by side. @param turned  width of the part of each head that is turned; 0: all of it
+  LayerId rotary(LayerId x, std::int64_t heads, std::int64_t turned = 0);
   LayerId rnn(LayerId x, std::string_view name, const RnnStyle& style);
 
   /// softmax(q k^T / sqrt(width of a head)) v of NxSxC, heads apart: one layer, or written out if attention is eager.
@@ -146,6 +161,8 @@ class NetworkBuilder {
   /// Of the adapter, trained; @returns it, with its own name behind that of its layer
   LayerId adapter_linear(LayerId x, std::string_view name, std::string_view own, std::int64_t features,
                          bool bias = false);
+  LayerId repeat_heads(LayerId x, std::int64_t heads, std::int64_t kv_heads);
+  LayerId eager_attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style);
   LayerId adapter_scale(LayerId x, std::string_view name);
   LayerId lora(LayerId base, LayerId x, std::string_view name, std::int64_t features);
   [[nodiscard]] LayerId last() const { return static_cast<LayerId>(network_.layers.size()) - 1; }

@@ -11,7 +11,7 @@ const LayerRule& rule_of(LayerKind kind) {
   static const auto rules = [] {
     std::array<const LayerRule*, layer_kinds> all{};
     for (const auto& of_file : {input_rules(), image_rules(), matrix_rules(), sequence_rules(), window_rules(),
-                                elementwise_rules(), rearrangement_rules()}) {
+                                elementwise_rules(), rearrangement_rules(), pretrained_rules()}) {
       for (const LayerRule& rule : of_file) all[static_cast<std::size_t>(rule.kind)] = &rule;
     }
     return all;

@@ -19,7 +19,13 @@ DataType stored_type(const StepStyle& style) {
   return style.precision == Precision::fp64 ? DataType::f64 : DataType::f32;
 }
 
-bool is_half(Precision precision) { return precision == Precision::fp16 || precision == Precision::bf16; }
+/// Of the weights of a layer that is packed, together.
+Shape packed_shape(const Layer& layer) {
+  if (layer.kind != LayerKind::experts) return {layer.out_channels, layer.in_channels};
+  return {layer.groups * 3 * layer.out_channels, layer.in_channels};
+}
+
+bool is_mixed(Precision precision) { return precision == Precision::fp16 || precision == Precision::bf16; }
 
 }  // namespace
 
@@ -30,7 +36,7 @@ StepBuilder::StepBuilder(const Network& network, const StepStyle& style)
     : network_(network), style_(style), states_(network.layers.size()) {
   const DataType stored = stored_type(style);
   half_ = style.precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
-  mixed_ = is_half(style.precision) && (network.adapted || size_of(stored) > 2);
+  mixed_ = is_mixed(style.precision) && (network.adapted || size_of(stored) > 2);
   packs_ = style.weights >= Weights::nf4;
   trained_type_ = mixed_ ? DataType::f32 : stored;
   parameter_type_ = trained_type_;
@@ -86,8 +92,8 @@ void StepBuilder::declare_weights(std::size_t i) {
     if (parameters_of_layer_[i][0] >= 0) ++uses_[static_cast<std::size_t>(parameters_of_layer_[i][0])];
   }
   for (std::size_t p = 0; p < own.count; ++p) {
-    if (p == 0 && is_packed(layer)) {
-      declare_packed(i, own[p]);
+    if (is_packed(layer) && own[p].rank() > 1) {
+      if (p == 0) declare_packed(i, packed_shape(layer));
       continue;
     }
     const TensorRole role = layer.frozen ? TensorRole::buffer : TensorRole::parameter;
@@ -141,9 +147,9 @@ void StepBuilder::declare_buffers(std::size_t i) {
   } else if (layer.kind == LayerKind::causal_mask && mask_ == no_tensor) {
     mask_ = graph_.add_tensor({layer.output[1], layer.output[2]}, DataType::u8, TensorRole::buffer);
   } else if (layer.kind == LayerKind::rotary && rotations_[0] == no_tensor) {
-    for (TensorId& table : rotations_) {
-      table = graph_.add_tensor({layer.output[1], layer.output[2] / layer.groups}, parameter_type_, TensorRole::buffer);
-    }
+    const std::int64_t width = layer.in_channels > 0 ? layer.in_channels : layer.output[2] / layer.groups;
+    const DataType type = layer.frozen ? frozen_type_ : trained_type_;  // of the embedding
+    for (TensorId& table : rotations_) table = graph_.add_tensor({layer.output[1], width}, type, TensorRole::buffer);
   }
 }
 
@@ -151,6 +157,8 @@ void StepBuilder::run_forward(std::int32_t layer) {
   layer_ = layer;
   LayerState& s = state();
   s.needs_gradient = is_trained(0) || is_trained(1);
+  // peft's enable_input_require_grads(): checkpoints need an input with a gradient.
+  if (network_.adapted && style_.checkpoint > 0 && this->layer().kind == LayerKind::embedding) s.needs_gradient = true;
   for (const std::int32_t i : network_.inputs(this->layer())) s.needs_gradient |= state_of(i).needs_gradient;
   rule_of(this->layer().kind).forward(*this, this->layer());
 }
@@ -159,8 +167,11 @@ OpGraph StepBuilder::build() {
   const auto count = static_cast<std::int32_t>(states_.size());
   const bool chunked = style_.loss == LossForm::chunked;
   for (std::int32_t layer = 0; layer < (chunked ? network_.head : count); ++layer) {
+    if (network_.head >= 0 && layer > network_.head) phase_ = Phase::loss;
     run_forward(layer);
-    if (layer == 0 && network_.padded) mask_padding();
+    if (layer == network_.head && network_.own_loss) {
+      graph_.set_role(graph_.tensors()[state().output].storage, TensorRole::temporary);
+    }
   }
   layer_ = -1;
   chunked ? chunked_loss() : loss();
@@ -214,13 +225,14 @@ void StepBuilder::compute_anew(std::int32_t first, std::int32_t last) {
   layer_ = last;
 }
 
-/// transformers' masking_utils.py: from which words are padding, for each sample the pairs of positions that see each
-/// other.
-void StepBuilder::mask_padding() {
+/// transformers' masking_utils.py: from which words are padding, made once.
+TensorId StepBuilder::pair_mask() {
+  if (pair_mask_ != no_tensor) return pair_mask_;
   const Shape words = shape(state_of(0).output);
   const TensorId real = graph_.add_tensor(words, DataType::i64, TensorRole::input);
-  padding_mask_ = new_tensor({words[0], 1, words[1], words[1]}, DataType::u8);
-  add_other("bitwise_and", {real}, padding_mask_);
+  pair_mask_ = new_tensor({words[0], 1, words[1], words[1]}, DataType::u8);
+  add_other("bitwise_and", {real}, pair_mask_);
+  return pair_mask_;
 }
 
 // ---- Tensors and operators ----
@@ -302,14 +314,15 @@ void StepBuilder::read_weights(DataType compute) {
 
 void StepBuilder::unpack_weight(DataType compute) {
   if (!is_packed(layer())) return;
-  const TensorId weight = state().weights[0] = new_tensor(Network::parameters(layer())[0], compute);
-  const auto& packed = buffers();
-  if (skips_products_) return;
-  if (packed[2] == no_tensor) {
-    add_other("dequantize", {packed[0], packed[1]}, weight);
-  } else {
-    add_other("dequantize", {packed[0], packed[1], packed[2]}, weight);
+  const LayerParameters own = Network::parameters(layer());
+  std::vector<TensorId> weights, packed;
+  for (std::size_t p = 0; p < own.count && own[p].rank() > 1; ++p) {
+    weights.push_back(state().weights.at(p) = new_tensor(own[p], compute));
   }
+  for (const TensorId part : buffers()) {
+    if (part != no_tensor) packed.push_back(part);
+  }
+  if (!skips_products_) add_update("dequantize", packed, weights);
 }
 
 void StepBuilder::read_all_weights(DataType compute, std::vector<TensorId>& read) {

@@ -120,7 +120,8 @@ class StepBuilder {
   /// Whether convolutions make such images.
   [[nodiscard]] bool channels_last() const { return graph_.layout() == Layout::nhwc; }
   [[nodiscard]] TensorId causal_mask() const { return mask_; }
-  [[nodiscard]] TensorId padding_mask() const { return padding_mask_; }
+  /// Which pairs of positions see each other, a byte each.
+  [[nodiscard]] TensorId pair_mask();
   [[nodiscard]] const std::array<TensorId, 2>& rotations() const { return rotations_; }  ///< cosines, sines
   void set_labels(TensorId labels) { labels_ = labels; }
 
@@ -145,7 +146,6 @@ class StepBuilder {
   void declare_buffers(std::size_t i);
   [[nodiscard]] bool is_packed(const Layer& layer) const { return layer.frozen && layer.projection && packs_; }
   void declare_packed(std::size_t i, const Shape& weight);
-  void mask_padding();
   void run_forward(std::int32_t layer);
   void run_backward();
   void compute_anew(std::int32_t first, std::int32_t last);
@@ -181,7 +181,7 @@ class StepBuilder {
   std::vector<bool> is_hidden_matrix_;
   std::vector<int> retained_;  // by storage: layers that still need it as a gradient
   TensorId labels_ = no_tensor;
-  TensorId mask_ = no_tensor, padding_mask_ = no_tensor;
+  TensorId mask_ = no_tensor, pair_mask_ = no_tensor;
   std::array<TensorId, 2> rotations_ = {no_tensor, no_tensor};
   TensorId scale_ = no_tensor, growth_ = no_tensor, found_inf_ = no_tensor;  // of the gradient scaler
   std::int32_t layer_ = -1;

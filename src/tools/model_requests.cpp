@@ -75,7 +75,7 @@ std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const 
   std::vector<SweptField> fields = given_;
   if (!sweep.empty()) {
     check_one_device();
-    SweptField swept = parse_sweep(sweep);
+    SweptField swept = with_configs(parse_sweep(sweep));
     if (swept.name == "device" && swept.values == std::vector<std::string>{"all"}) swept.values = all_gpus();
     if (is_given(given_, swept.name)) {
       throw InputError(fmt::format("{} is swept and given as an option, too", swept.name));

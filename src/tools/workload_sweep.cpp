@@ -2,6 +2,7 @@
 #include "tools/workload_sweep.h"
 
 #include <perfpred/error.h>
+#include <perfpred/network.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -153,6 +154,13 @@ bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
                      [&](const SweptField& field) { return field.name == name && !field.values.empty(); });
 }
 
+SweptField with_configs(SweptField field) {
+  if (field.name != "config") return field;
+  field.name = "network";
+  for (std::string& value : field.values) value = add_config(value);
+  return field;
+}
+
 Workload with_network(std::span<const Workload> bases, std::string_view network) {
   const NetworkName name = network;
   const auto known =
@@ -256,7 +264,7 @@ std::vector<AskedRow> configuration_rows(const std::string& path, std::span<cons
                                          const std::vector<SweptField>& fields, const NameOf& name_of) {
   check_single(fields);
   CsvReader csv(path);
-  const CsvColumn network = csv.optional("network"), device = csv.optional("device");
+  const CsvColumn network = csv.optional("network"), config = csv.optional("config"), device = csv.optional("device");
   const CsvColumn images = csv.optional("train_images");
   const bool has_images = is_given(fields, "train_images");
   std::vector<GivenField> given;
@@ -265,6 +273,10 @@ std::vector<AskedRow> configuration_rows(const std::string& path, std::span<cons
   const auto filled_row = [&] {
     std::vector<SweptField> row;
     if (const std::string_view name = csv.text(network); !name.empty()) row.push_back({"network", {std::string(name)}});
+    if (const std::string file(csv.text(config)); !file.empty()) {
+      if (!row.empty()) throw InputError("network and config are both given");
+      row.push_back(with_configs({"config", {file}}));
+    }
     if (const std::string name(csv.text(device)); !name.empty())
       row.push_back({"device", {name_of ? name_of(name) : name}});
     Workload filled = fill_workload(bases, fields, row);

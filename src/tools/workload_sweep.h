@@ -29,6 +29,10 @@ struct SweptField {
 /// @throws InputError for a network that is not known
 [[nodiscard]] Workload with_network(std::span<const Workload> bases, std::string_view network);
 
+/// A field `config` as the field `network`: its values, each the path of a config.json, as the names of their networks.
+/// Other fields as they are. @throws InputError as add_config()
+[[nodiscard]] SweptField with_configs(SweptField field);
+
 /// The network that the last of the lists with one asks for, with the sizes that its name states; else that of the
 /// first of `bases`, without sizes.
 [[nodiscard]] NetworkName asked_network(std::span<const Workload> bases,

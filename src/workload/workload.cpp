@@ -122,8 +122,8 @@ Network build_network(const Workload& workload) {
   network.edges.reserve(256);
   NetworkBuilder builder(network, workload.batch_size, Shape(workload.input), workload.attention,
                          parse_adapter(workload.adapter));
-  build_zoo_network(builder, workload.network);
   network.padded = workload.padding == Padding::padded;
+  build_zoo_network(builder, workload.network);
   check_fits(workload, network, builder.has_attention());
   return network;
 }
@@ -204,6 +204,10 @@ void Workload::validate() const {
   if (network.empty()) throw InputError("network is missing");
   if (device.empty()) throw InputError("device is empty; an unknown one is \"unknown\"");
   check_ranges(*this);
+  if (input.empty()) {
+    throw InputError(fmt::format("input is missing: network {} has no usual one (--input 2048 is a sequence length)",
+                                 shown(network)));
+  }
   if (is_cifar_cnn(network)) check_cifar_cnn(*this);
   const bool has_fused =
       optimizer != Optimizer::none && (optimizer < Optimizer::adadelta || optimizer == Optimizer::momentum);

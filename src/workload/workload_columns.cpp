@@ -13,6 +13,7 @@
 
 #include "network/adapter.h"
 #include "network/zoo/cifar_cnn.h"
+#include "network/zoo/pretrained.h"
 #include "network/zoo/zoo.h"
 
 namespace perfpred {
@@ -77,7 +78,8 @@ void check_text(std::string_view name, std::string_view text) {
 }
 
 void check_input(const Workload& w) {
-  if (w.input.empty() || *std::min_element(w.input.begin(), w.input.end()) < 1) {
+  if (w.input.empty()) return;  // while fields are set; validate() refuses it
+  if (*std::min_element(w.input.begin(), w.input.end()) < 1) {
     throw InputError("input is not a list of positive sizes");
   }
   if (w.input.size() >= Shape::max_rank)
@@ -240,7 +242,9 @@ void check_ranges(const Workload& workload) {
   }
 }
 
-bool is_file_network(std::string_view name) { return name.find(':') != std::string_view::npos && !states_sizes(name); }
+bool is_file_network(std::string_view name) {
+  return name.find(':') != std::string_view::npos && !states_sizes(name) && !is_config(name);
+}
 
 bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConvNeXt and ViT as in torchvision; BERT, GPT-2 and Llama with their language-model heads.
+// ConvNeXt and ViT as in torchvision; BERT and GPT-2 with their language-model heads.
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
@@ -125,21 +125,6 @@ const std::array<LanguageSpec, 3> gpts = {{
     {"gpt2_xl", {48, 1600, 25, 50257}, 1024},
 }};
 
-constexpr TransformerSpec llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads,
-                                std::int64_t inner, std::int64_t words) {
-  return {layers, hidden, heads, words, kv_heads, inner, true, true, true, true, false, false, false, {}};
-}
-
-// Sizes as in the papers: Touvron et al. 2023 (Llama 2), Grattafiori et al. 2024 (Llama 3), Jiang et al. 2023 (Mistral,
-// whose attention looks back 4096 positions), Zhang et al. 2024 (TinyLlama); inner widths as in their published models.
-const std::array<LanguageSpec, 5> llamas = {{
-    {"llama2_13b", llama(40, 5120, 40, 40, 13824, 32000), 4096},
-    {"llama2_7b", llama(32, 4096, 32, 32, 11008, 32000), 4096},
-    {"llama3_8b", llama(32, 4096, 32, 8, 14336, 128256), 8192},
-    {"mistral_7b", llama(32, 4096, 32, 8, 14336, 32000), 4096},
-    {"tinyllama_1.1b", llama(22, 2048, 32, 4, 5632, 32000), 2048},
-}};
-
 LayerId words_up_to(NetworkBuilder& b, const LanguageSpec& spec) {
   const LayerId words = b.words_of(spec.sizes.words);
   if (b.shape(words)[1] > spec.positions) {
@@ -189,9 +174,6 @@ struct DecoderNames {
 };
 constexpr DecoderNames gpt_names = {"transformer", "wte",        "transformer.h", "ln_1",       "attn.c_proj",
                                     "ln_2",        "mlp.c_gate", "mlp.c_fc",      "mlp.c_proj", "transformer.ln_f"};
-constexpr DecoderNames llama_names = {
-    "model",         "embed_tokens", "model.layers",  "input_layernorm", "self_attn.o_proj", "post_attention_layernorm",
-    "mlp.gate_proj", "mlp.up_proj",  "mlp.down_proj", "model.norm"};
 
 /// Builds a GPT-2 or a Llama: normalisation before each part. Queries, keys and values come out of one linear layer
 /// as in GPT-2, out of three as in Llama where positions are rotary or heads are grouped.
@@ -271,11 +253,6 @@ void build_gpt(NetworkBuilder& b, std::size_t row) {
   Decoder(b, spec.sizes, gpt_names).build(words_up_to(b, spec), spec.positions);
 }
 
-void build_llama(NetworkBuilder& b, std::size_t row) {
-  const LanguageSpec& spec = llamas[row];
-  Decoder(b, spec.sizes, llama_names).build(words_up_to(b, spec), spec.positions);
-}
-
 }  // namespace
 
 void add_vision_transformers(std::vector<ZooEntry>& zoo) {
@@ -291,7 +268,6 @@ void add_language_models(std::vector<ZooEntry>& zoo) {
   };
   add(berts, build_bert);
   add(gpts, build_gpt);
-  add(llamas, build_llama);
 }
 
 TransformerSpec parse_transformer(std::string_view text) {

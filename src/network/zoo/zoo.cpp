@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "network/zoo/cifar_cnn.h"
+#include "network/zoo/pretrained.h"
 #include "text/nearest_name.h"
 #include "text/parse.h"
 
@@ -79,6 +81,7 @@ const ZooEntry& zoo_entry(std::string_view name) {
   if (const ZooEntry* known = find(name)) return *known;
   NearestName nearest{std::string(name)};
   for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
+  for (const KnownNetwork& known : known_networks()) nearest.offer(known.name, known.name);
   nearest.offer(std::string(cifar_cnn_family), cifar_cnn_family);
   nearest.offer("transformer", transformer_example);
   nearest.offer("lstm", recurrent_example);
@@ -88,12 +91,38 @@ const ZooEntry& zoo_entry(std::string_view name) {
                                nearest.found() ? fmt::format("; did you mean {}?", *nearest.found()) : ""));
 }
 
+/// The description of a network of transformers; nothing for others. @throws InputError for a file that was not given
+std::optional<TransformerDescription> described(std::string_view name) {
+  if (is_config(name)) {
+    if (const TransformerDescription* known = find_config(name)) return *known;
+    throw InputError(fmt::format("network {} is a config.json's that was not given (--config)", shown(name)));
+  }
+  const KnownNetwork* known = find_known_network(name);
+  return known != nullptr ? std::optional(describe(*known)) : std::nullopt;
+}
+
+/// The sequences of networks with longer contexts have no usual length.
+constexpr std::int64_t longest_usual = 8192;
+
+TrainingData usual_data(const TransformerDescription& network, bool of_file) {
+  if (network.patch > 0) {
+    return {
+        {network.channels, network.image, network.image}, std::max<std::int64_t>(network.labels, 2), imagenet_images};
+  }
+  TrainingData data = {{}, network.words, token_sequences};
+  if (!of_file && network.positions <= longest_usual) data.input = {network.positions};
+  return data;
+}
+
 }  // namespace
 
 std::string canonical_network(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (const KnownNetwork* known = lower.find('/') != std::string::npos ? find_known_network(lower) : nullptr) {
+    return std::string(known->name);
+  }
   if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
   if (!states_sizes(lower)) return spelt_as_in_zoo(std::move(lower));
   try {
@@ -120,6 +149,7 @@ TrainingData usual_data(std::string_view network) {
   if (is_cifar_cnn(network)) return {{3, 32, 32}, 10, cifar_images};
   if (is_transformer(network)) return {{512}, parse_transformer(network).words, token_sequences};
   if (is_recurrent(network)) return {{35}, parse_recurrent(network).words, token_sequences};  // Zaremba et al. 2014
+  if (const auto of_transformers = described(network)) return usual_data(*of_transformers, is_config(network));
   const ZooEntry& entry = zoo_entry(network);
   if (entry.tokens) return {{entry.size}, entry.classes, entry.images};
   return {{3, entry.size, entry.size}, entry.classes, entry.images};
@@ -132,6 +162,8 @@ void build_zoo_network(NetworkBuilder& builder, std::string_view name) {
     build_recurrent(builder, parse_recurrent(name));
   } else if (is_cifar_cnn(name)) {
     build_cifar_cnn(builder, name);
+  } else if (const auto of_transformers = described(name)) {
+    build_pretrained(builder, *of_transformers);
   } else {
     const ZooEntry& entry = zoo_entry(name);
     entry.build(builder, entry.row);

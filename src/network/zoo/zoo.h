@@ -45,7 +45,7 @@ void add_branching_networks(std::vector<ZooEntry>& zoo);   ///< GoogLeNet, Incep
 void add_mobile_networks(std::vector<ZooEntry>& zoo);      ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet
 void add_vision_transformers(std::vector<ZooEntry>& zoo);  ///< ConvNeXt, ViT
 void add_windowed_networks(std::vector<ZooEntry>& zoo);    ///< Swin, MaxViT
-void add_language_models(std::vector<ZooEntry>& zoo);      ///< BERT, GPT-2, Llama and its like
+void add_language_models(std::vector<ZooEntry>& zoo);      ///< BERT, GPT-2
 
 inline constexpr std::string_view transformer_example = "transformer:layers=12,hidden=768,heads=12,vocab=30522";
 inline constexpr std::string_view recurrent_example = "lstm:layers=2,hidden=650,vocab=10000";

@@ -129,11 +129,17 @@ void weight_norm_backward(StepBuilder& step, const Layer& layer) {
   step.accumulate_grad(0, gx);
 }
 
-/// Also stochastic depth, which draws one number a sample.
+/// Also stochastic depth, which draws one number a sample. Networks of transformers have PyTorch's kernel for GPUs, as
+/// perfpred.capture records it.
 void dropout_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
   const TensorId x = step.read_input();
   const bool samples = layer.kind == LayerKind::stochastic_depth;
+  if (!samples && step.network().own_loss) {
+    s.output = step.new_tensor(layer.output, step.type(x));
+    s.saved[0] = step.new_tensor(layer.output, DataType::u8);
+    return step.add_op(OpKind::native_dropout, {x}, {s.output, s.saved[0]});
+  }
   s.saved[0] = step.new_tensor(samples ? Shape{layer.output[0], 1, 1, 1} : layer.output, step.type(x));
   step.add_op(OpKind::bernoulli, {s.saved[0]}, {s.saved[0]});
   step.add_op(OpKind::div, {s.saved[0]}, {s.saved[0]});
@@ -142,7 +148,9 @@ void dropout_forward(StepBuilder& step, const Layer& layer) {
 
 void dropout_backward(StepBuilder& step, const Layer&) {
   const LayerState& s = step.state();
-  step.accumulate_grad(0, step.apply(OpKind::mul, {s.gradient, s.saved[0]}), s.strided);
+  const bool in_one = step.type(s.saved[0]) == DataType::u8;
+  step.accumulate_grad(0, step.apply(in_one ? OpKind::native_dropout_backward : OpKind::mul, {s.gradient, s.saved[0]}),
+                       s.strided);
 }
 
 void layer_scale_forward(StepBuilder& step, const Layer& layer) {

@@ -60,6 +60,7 @@ void embedding_forward(StepBuilder& step, const Layer& layer) {
 }
 
 void embedding_backward(StepBuilder& step, const Layer&) {
+  if (!step.is_trained()) return;
   const LayerState& s = step.state();
   const TensorId gw = step.new_like(s.weights[0]);
   step.add_op(OpKind::embedding_backward, {s.gradient, s.inputs[0]}, {gw});
@@ -145,7 +146,8 @@ void softmax_backward(StepBuilder& step, const Layer&) {
   step.accumulate_grad(0, step.apply(OpKind::softmax_backward, {s.gradient, s.output}));
 }
 
-/// Heads are views. Autograd keeps q, k, v, the result, its log-sum-exp and the two numbers that dropout drew from.
+/// Heads are views. A mask becomes what is added to scores. Autograd keeps q, k, v, the result, its log-sum-exp and the
+/// two numbers that dropout drew from.
 void attention_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
   for (std::size_t i = 0; i < 3; ++i) {
@@ -159,11 +161,13 @@ void attention_forward(StepBuilder& step, const Layer& layer) {
   s.saved[1] = step.new_tensor({queries[0], queries[1], queries[2]}, step.parameter_type());
   std::vector<TensorId> results = {s.saved[0], s.saved[1]};
   if (layer.value > 0) results.push_back(s.saved[2] = step.new_tensor({2}, DataType::i64));
-  if (step.padding_mask() == no_tensor) {
-    step.add_op(OpKind::attention, s.inputs, results, layer.causal);
-  } else {
-    step.add_op(OpKind::attention, std::array{s.inputs[0], s.inputs[1], s.inputs[2], step.padding_mask()}, results);
+  std::vector<TensorId> read(s.inputs.begin(), s.inputs.end());
+  if (layer.index == 1) {
+    s.operands = {step.new_tensor(step.shape(step.pair_mask()), step.compute_type())};
+    step.add_other("where", {step.pair_mask()}, s.operands[0]);
+    read.push_back(s.operands[0]);
   }
+  step.add_op(OpKind::attention, read, results, layer.causal);
   s.output = step.view(s.saved[0], layer.output);
 }
 
@@ -173,11 +177,10 @@ void attention_backward(StepBuilder& step, const Layer& layer) {
   const Shape queries = step.shape(q);
   std::vector<TensorId> read = {step.view(s.gradient, queries), q, k, v, s.saved[0], s.saved[1]};
   if (s.saved[2] != no_tensor) read.push_back(s.saved[2]);
-  const bool masked = step.padding_mask() != no_tensor;
-  if (masked) read.push_back(step.padding_mask());
+  read.insert(read.end(), s.operands.begin(), s.operands.end());
   std::array<TensorId, 3> gradients{};
   for (std::size_t i = 0; i < 3; ++i) gradients[i] = step.new_like(s.inputs[i]);
-  step.add_op(OpKind::attention_backward, read, gradients, layer.causal && !masked);
+  step.add_op(OpKind::attention_backward, read, gradients, layer.causal);
   for (std::size_t i = 0; i < 3; ++i) {
     const Shape given = step.shape(step.input(i));
     step.accumulate_grad(i, step.view(gradients[i], given));

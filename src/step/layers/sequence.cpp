@@ -8,36 +8,61 @@
 namespace perfpred {
 namespace {
 
-/// x cos + (-x2, x1) sin, x1 and x2 the halves of a head, which are views.
+Shape turned_part(const Layer& layer) {
+  const std::int64_t turned = layer.in_channels * layer.groups;
+  return turned == 0 || turned == layer.output[2] ? layer.output : layer.output.with(2, turned);
+}
+
+/// x cos + (-x2, x1) sin, x1 and x2 the halves of a head, which are views; of a part of each head, to which the rest is
+/// joined.
 void rotary_forward(StepBuilder& step, const Layer& layer) {
   LayerState& s = step.state();
-  const TensorId x = step.read_input();
+  const TensorId given = step.read_input();
   const auto [cosines, sines] = step.rotations();
-  const Shape half = layer.output.with(2, layer.output[2] / 2);
-  const TensorId straight = step.new_tensor(layer.output, step.parameter_type());
+  const Shape turned_shape = turned_part(layer), half = turned_shape.with(2, turned_shape[2] / 2);
+  const TensorId x = turned_shape == layer.output ? given : step.view(given, turned_shape);
+  const DataType type = step.wider(step.type(x), step.type(cosines));
+  const TensorId straight = step.new_tensor(turned_shape, type);
   step.add_op(OpKind::mul, {x, cosines}, {straight});
   const TensorId negated = step.new_tensor(half, step.type(x));
   step.add_other("neg", {step.view(x, half)}, negated);
-  const TensorId turned = step.new_like(x);
+  const TensorId turned = step.new_tensor(turned_shape, step.type(x));
   step.add_op(OpKind::cat, {negated, step.view(x, half)}, {turned});
-  const TensorId crossed = step.new_tensor(layer.output, step.parameter_type());
+  const TensorId crossed = step.new_tensor(turned_shape, type);
   step.add_op(OpKind::mul, {turned, sines}, {crossed});
   s.output = step.apply(OpKind::add, {straight, crossed});
+  if (x == given) return;
+  const TensorId rest = step.view(given, layer.output.with(2, layer.output[2] - turned_shape[2]));
+  s.output = step.apply(OpKind::cat, {s.output, rest}, layer.output);
 }
 
 void rotary_backward(StepBuilder& step, const Layer& layer) {
   const LayerState& s = step.state();
   const auto [cosines, sines] = step.rotations();
-  const Shape half = layer.output.with(2, layer.output[2] / 2);
-  const TensorId turned = step.cast(step.apply(OpKind::mul, {s.gradient, sines}), step.type(s.inputs[0]));
-  const TensorId negated = step.new_tensor(half, step.type(turned));
+  const DataType type = step.type(s.inputs[0]);
+  const Shape turned_shape = turned_part(layer), half = turned_shape.with(2, turned_shape[2] / 2);
+  const bool whole = turned_shape == layer.output;
+  const TensorId g = whole ? s.gradient : step.view(s.gradient, turned_shape);
+  const TensorId turned = step.cast(step.apply(OpKind::mul, {g, sines}), type);
+  const TensorId negated = step.new_tensor(half, type);
   step.add_other("neg", {step.view(turned, half)}, negated);
-  for (const TensorId part : {negated, step.view(turned, half)}) {
-    const TensorId whole = step.new_like(s.inputs[0]);
-    step.add_op(OpKind::slice_backward, {part}, {whole});
-    step.accumulate_grad(0, whole);
+  std::array<TensorId, 2> parts = {negated, step.view(turned, half)};
+  for (TensorId& part : parts) {
+    const TensorId padded = step.new_tensor(turned_shape, type);
+    step.add_op(OpKind::slice_backward, {part}, {padded});
+    part = padded;
+    if (whole) step.accumulate_grad(0, part);
   }
-  step.accumulate_grad(0, step.apply(OpKind::mul, {s.gradient, cosines}));
+  const TensorId straight = step.apply(OpKind::mul, {g, cosines});
+  if (whole) return step.accumulate_grad(0, straight);
+  for (const TensorId part : {parts[1], step.cast(straight, type)})
+    step.add_op(OpKind::add, {parts[0], part}, {parts[0]});
+  const Shape rest = layer.output.with(2, layer.output[2] - turned_shape[2]);
+  for (const TensorId part : {parts[0], step.view(s.gradient, rest)}) {
+    const TensorId padded = step.new_tensor(layer.output, type);
+    step.add_op(OpKind::slice_backward, {part}, {padded});
+    step.accumulate_grad(0, padded);
+  }
 }
 
 /// What the backward pass needs beside operands and outputs: activated gates, the LSTM's cell state, the part of a

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0
+// What config.json leaves out is as in the configuration classes of transformers 5.24 (configuration_llama.py and its
+// like); of Qwen, Baichuan and ChatGLM as in the code that their authors publish beside the weights.
+#include <perfpred/error.h>
+#include <perfpred/network.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "network/zoo/pretrained.h"
+#include "text/file_hash.h"
+#include "text/files.h"
+#include "text/nearest_name.h"
+#include "text/parse.h"
+
+namespace perfpred {
+namespace {
+
+using Description = TransformerDescription;
+using nlohmann::json;
+
+Description llama(std::int64_t kv_heads = 0, std::int64_t inner = 11008) {
+  Description d;
+  d.layers = 32;
+  d.hidden = 4096;
+  d.heads = 32;
+  d.kv_heads = kv_heads;
+  d.inner = inner;
+  d.words = 32000;
+  d.positions = 2048;
+  return d;
+}
+
+Description qwen2() {
+  Description d = llama(0, 22016);
+  d.words = 151936;
+  d.qkv_bias = true;
+  return d;
+}
+
+Description qwen3() {
+  Description d = llama(0, 22016);
+  d.words = 151936;
+  d.head_dim = 128;
+  d.qk_norm = true;
+  return d;
+}
+
+Description mixture(Description d, std::int64_t experts, std::int64_t top_k, std::int64_t inner) {
+  d.experts = experts;
+  d.top_k = top_k;
+  d.expert_inner = inner;
+  return d;
+}
+
+Description qwen2_moe() {
+  Description d = mixture(qwen2(), 60, 4, 1408);
+  d.layers = 24;
+  d.hidden = 2048;
+  d.heads = 16;
+  d.inner = 5632;
+  d.shared_inner = 5632;
+  d.shared_gate = true;
+  return d;
+}
+
+Description qwen3_moe() {
+  Description d = mixture(qwen3(), 128, 8, 768);
+  d.layers = 24;
+  d.hidden = 2048;
+  d.kv_heads = 4;
+  d.head_dim = 0;
+  d.inner = 6144;
+  return d;
+}
+
+Description granite_moe() {
+  Description d = mixture(llama(), 8, 2, 11008);
+  d.scaled_embedding = d.scaled_residuals = d.scaled_logits = true;
+  return d;
+}
+
+Description gemma(BlockForm form) {
+  Description d;
+  d.norm = LayerKind::gemma_norm;
+  d.activation = LayerKind::gelu_tanh;
+  d.tied = d.scaled_embedding = true;
+  d.head_dim = 256;
+  d.words = 256000;
+  d.positions = 8192;
+  d.form = form;
+  if (form == BlockForm::sequential) {
+    d.layers = 28, d.hidden = 3072, d.heads = 16, d.inner = 24576;
+  } else {
+    d.layers = 26, d.hidden = 2304, d.heads = 8, d.kv_heads = 4, d.inner = 9216;
+  }
+  return d;
+}
+
+Description gemma2() {
+  Description d = gemma(BlockForm::sandwich);
+  d.attention_cap = d.logit_cap = true;
+  return d;
+}
+
+Description gemma3() {
+  Description d = gemma(BlockForm::sandwich);
+  d.words = 262208;
+  d.qk_norm = true;
+  return d;
+}
+
+/// A decoder with layer norms and an MLP without gate.
+Description plain(LayerKind activation, bool bias) {
+  Description d;
+  d.norm = LayerKind::layer_norm;
+  d.activation = activation;
+  d.gated = false;
+  d.qkv_bias = d.out_bias = d.mlp_bias = bias;
+  d.positions = 2048;
+  return d;
+}
+
+Description phi() {
+  Description d = plain(LayerKind::gelu_new, true);
+  d.form = BlockForm::parallel;
+  d.head_bias = true;
+  d.rotary = 0.5;
+  d.layers = 24, d.hidden = 2048, d.heads = 32, d.inner = 8192, d.words = 51200;
+  return d;
+}
+
+Description phi3() {
+  Description d = llama(0, 8192);
+  d.hidden = 3072;
+  d.words = 32064;
+  d.fused_qkv = d.fused_gate_up = true;
+  return d;
+}
+
+Description falcon() {
+  Description d = plain(LayerKind::gelu, false);
+  d.form = BlockForm::parallel;
+  d.fused_qkv = d.tied = d.masked = true;
+  d.layers = 32, d.hidden = 4544, d.heads = 71, d.kv_heads = 1, d.words = 65024;
+  return d;
+}
+
+Description stablelm() {
+  Description d = plain(LayerKind::silu, false);
+  d.gated = true;
+  d.rotary = 0.25;
+  d.layers = 32, d.hidden = 2560, d.heads = 32, d.inner = 6912, d.words = 50304;
+  return d;
+}
+
+Description gpt2() {
+  Description d = plain(LayerKind::gelu_new, true);
+  d.fused_qkv = d.tied = d.learned_positions = true;
+  d.rotary = 0;
+  d.dropout = d.attention_dropout = 0.1;
+  d.layers = 12, d.hidden = 768, d.heads = 12, d.words = 50257, d.positions = 1024;
+  return d;
+}
+
+Description gpt_neox() {
+  Description d = plain(LayerKind::gelu, true);
+  d.form = BlockForm::parallel2;
+  d.fused_qkv = true;
+  d.rotary = 0.25;
+  d.layers = 44, d.hidden = 6144, d.heads = 64, d.inner = 24576, d.words = 50432;
+  return d;
+}
+
+Description bert(std::int64_t words, std::int64_t positions, std::int64_t token_types) {
+  Description d = plain(LayerKind::gelu, true);
+  d.form = BlockForm::post;
+  d.head_bias = d.tied = d.learned_positions = true;
+  d.causal = false;
+  d.rotary = 0;
+  d.dropout = d.attention_dropout = 0.1;
+  d.token_types = token_types;
+  d.layers = 12, d.hidden = 768, d.heads = 12, d.words = words, d.positions = positions;
+  return d;
+}
+
+Description vit(std::int64_t patch) {
+  Description d = plain(LayerKind::gelu, true);
+  d.causal = false;
+  d.rotary = 0;
+  d.patch = patch;
+  d.image = 224;
+  d.layers = 12, d.hidden = 768, d.heads = 12, d.positions = 0;
+  return d;
+}
+
+Description dinov2() {
+  Description d = vit(14);
+  d.unit_scales = d.mean_patches = true;
+  return d;
+}
+
+Description qwen() {
+  Description d = llama();
+  d.words = 151936;
+  d.qkv_bias = d.fused_qkv = true;
+  return d;
+}
+
+Description baichuan() {
+  Description d = llama();
+  d.words = 125696;
+  d.fused_qkv = true;
+  return d;
+}
+
+Description chatglm() {
+  Description d = llama(2, 13696);
+  d.layers = 28;
+  d.words = 65024;
+  d.fused_qkv = d.fused_gate_up = d.qkv_bias = true;
+  d.rotary = 0.5;
+  return d;
+}
+
+const std::array<Architecture, 25>& architecture_rows() {
+  static const std::array<Architecture, 25> rows = {{
+      {"llama", "LlamaForCausalLM", llama()},
+      {"mistral", "MistralForCausalLM", llama(8, 14336)},
+      {"qwen", "QWenLMHeadModel", qwen()},
+      {"qwen2", "Qwen2ForCausalLM", qwen2()},
+      {"qwen3", "Qwen3ForCausalLM", qwen3()},
+      {"baichuan", "BaichuanForCausalLM BaiChuanForCausalLM", baichuan()},
+      {"chatglm", "ChatGLMModel ChatGLMForConditionalGeneration", chatglm()},
+      {"gemma", "GemmaForCausalLM", gemma(BlockForm::sequential)},
+      {"gemma2", "Gemma2ForCausalLM", gemma2()},
+      {"gemma3_text", "Gemma3ForCausalLM", gemma3()},
+      {"gemma3", "Gemma3ForConditionalGeneration", gemma3()},
+      {"phi", "PhiForCausalLM", phi()},
+      {"phi3", "Phi3ForCausalLM", phi3()},
+      {"falcon", "FalconForCausalLM RWForCausalLM", falcon()},
+      {"stablelm", "StableLmForCausalLM", stablelm()},
+      {"gpt2", "GPT2LMHeadModel", gpt2()},
+      {"gpt_neox", "GPTNeoXForCausalLM", gpt_neox()},
+      {"bert", "BertForMaskedLM BertForPreTraining", bert(30522, 512, 2)},
+      {"roberta", "RobertaForMaskedLM XLMRobertaForMaskedLM", bert(50265, 512, 2)},
+      {"vit", "ViTForImageClassification ViTModel", vit(16)},
+      {"dinov2", "Dinov2ForImageClassification Dinov2Model", dinov2()},
+      {"mixtral", "MixtralForCausalLM", mixture(llama(8, 14336), 8, 2, 14336)},
+      {"qwen2_moe", "Qwen2MoeForCausalLM", qwen2_moe()},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", qwen3_moe()},
+      {"granitemoe", "GraniteMoeForCausalLM", granite_moe()},
+  }};
+  return rows;
+}
+
+/// A config.json.
+class Config {
+ public:
+  Config(json object, std::string place) : object_(std::move(object)), place_(std::move(place)) {}
+
+  [[nodiscard]] const json* find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  [[nodiscard]] bool has_null(const char* key) const {
+    const auto found = object_.find(key);
+    return found != object_.end() && found->is_null();
+  }
+  [[nodiscard]] std::string text(const char* key) const {
+    const json* value = find(key);
+    return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+  }
+  [[noreturn]] void refuse(const std::string& what) const { throw InputError(fmt::format("{}: {}", place_, what)); }
+
+  /// Sets a number that one of these keys has, a space between two.
+  void set(std::int64_t& number, std::string_view keys) const {
+    for (std::string_view rest = keys; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(' '), rest.size());
+      const std::string key(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      const json* value = find(key.c_str());
+      if (value == nullptr) continue;
+      constexpr std::int64_t largest = std::int64_t{1} << 30;
+      const bool fits = value->is_number_integer() && *value >= 0 && *value <= largest;
+      if (!fits) refuse(fmt::format("{} {} is not an integer from 0 to {}", key, shown(value->dump()), largest));
+      number = value->get<std::int64_t>();
+      return;
+    }
+  }
+  void set(bool& flag, const char* key) const {
+    const json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) refuse(fmt::format("{} {} is not true or false", key, shown(value->dump())));
+    flag = value->get<bool>();
+  }
+  void set(double& number, const char* key) const {
+    const json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_number() || *value < 0 || *value > 1)
+      refuse(fmt::format("{} {} is not in 0..1", key, shown(value->dump())));
+    number = value->get<double>();
+  }
+
+ private:
+  json object_;
+  std::string place_;
+};
+
+LayerKind activation_of(const Config& config, LayerKind usual) {
+  constexpr std::array<std::pair<std::string_view, LayerKind>, 9> kinds = {{{"silu", LayerKind::silu},
+                                                                            {"swish", LayerKind::silu},
+                                                                            {"gelu", LayerKind::gelu},
+                                                                            {"gelu_new", LayerKind::gelu_new},
+                                                                            {"gelu_fast", LayerKind::gelu_new},
+                                                                            {"gelu_pytorch_tanh", LayerKind::gelu_tanh},
+                                                                            {"relu", LayerKind::relu},
+                                                                            {"tanh", LayerKind::tanh},
+                                                                            {"quick_gelu", LayerKind::gelu_tanh}}};
+  for (const char* key : {"hidden_activation", "hidden_act", "activation_function", "activation"}) {
+    const std::string name = config.text(key);
+    if (name.empty()) continue;
+    const auto* const found =
+        std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.first == name; });
+    if (found == kinds.end()) config.refuse(fmt::format("{} \"{}\" is not known", key, shown(name)));
+    return found->second;
+  }
+  return usual;
+}
+
+/// Sizes, by the names that configurations have for them.
+void read_sizes(const Config& config, Description& d) {
+  config.set(d.layers, "num_hidden_layers n_layer num_layers");
+  config.set(d.hidden, "hidden_size n_embd");
+  config.set(d.heads, "num_attention_heads n_head");
+  if (config.find("num_attention_heads") != nullptr && d.kv_heads > 0 && d.heads % d.kv_heads != 0) d.kv_heads = 0;
+  config.set(d.kv_heads, "num_key_value_heads num_kv_heads multi_query_group_num");
+  config.set(d.head_dim, "head_dim kv_channels");
+  config.set(d.inner, "intermediate_size n_inner ffn_hidden_size");
+  config.set(d.words, "padded_vocab_size vocab_size");
+  config.set(d.positions, "max_position_embeddings n_positions seq_length");
+  config.set(d.experts, "num_local_experts num_experts");
+  config.set(d.top_k, "num_experts_per_tok");
+  config.set(d.expert_inner, "moe_intermediate_size");
+  if (d.experts > 0 && config.find("moe_intermediate_size") == nullptr) config.set(d.expert_inner, "intermediate_size");
+  config.set(d.shared_inner, "shared_expert_intermediate_size");
+  config.set(d.token_types, "type_vocab_size");
+  config.set(d.patch, "patch_size");
+  config.set(d.image, "image_size");
+  config.set(d.channels, "num_channels");
+}
+
+void read_style(const Config& config, Description& d) {
+  d.activation = activation_of(config, d.activation);
+  config.set(d.tied, "tie_word_embeddings");
+  config.set(d.qkv_bias, "attention_bias");
+  config.set(d.out_bias, "attention_bias");
+  config.set(d.mlp_bias, "mlp_bias");
+  config.set(d.qkv_bias, "use_qkv_bias");
+  config.set(d.qkv_bias, "qkv_bias");
+  config.set(d.qkv_bias, "add_qkv_bias");
+  config.set(d.qk_norm, "qk_layernorm");
+  for (const char* key : {"resid_pdrop", "hidden_dropout", "hidden_dropout_prob"}) config.set(d.dropout, key);
+  for (const char* key : {"attn_pdrop", "attention_dropout", "attention_probs_dropout_prob"}) {
+    config.set(d.attention_dropout, key);
+  }
+  for (const char* key : {"rotary_pct", "partial_rotary_factor"}) config.set(d.rotary, key);
+  if (const json* rope = config.find("rope_parameters"); rope != nullptr && rope->is_object()) {
+    Config(*rope, "rope_parameters").set(d.rotary, "partial_rotary_factor");
+  }
+  if (const json* labels = config.find("id2label"); labels != nullptr)
+    d.labels = static_cast<std::int64_t>(labels->size());
+  config.set(d.labels, "num_labels");
+}
+
+/// What only some architectures have.
+void read_particulars(std::string_view type, const Config& config, Description& d) {
+  bool flag = false;
+  if (type == "qwen") {
+    d.inner /= 2;  // of gate and up together
+    d.words = std::max<std::int64_t>(d.words, 1);
+  } else if (type == "falcon") {
+    bool new_form = false, multi_query = true, parallel = true, bias = false;
+    config.set(new_form, "new_decoder_architecture");
+    config.set(multi_query, "multi_query");
+    config.set(parallel, "parallel_attn");
+    config.set(bias, "bias");
+    config.set(flag, "alibi");
+    if (!new_form) d.kv_heads = multi_query ? 1 : d.heads;
+    std::int64_t norms = new_form ? 2 : 1;
+    config.set(norms, "num_ln_in_parallel_attn");
+    d.form = !parallel && !new_form ? BlockForm::sequential : norms == 2 ? BlockForm::parallel2 : BlockForm::parallel;
+    d.qkv_bias = d.out_bias = d.mlp_bias = bias;
+    if (flag) d.rotary = 0;
+  } else if (type == "gpt_neox" || type == "stablelm") {
+    flag = d.form != BlockForm::sequential;
+    config.set(flag, "use_parallel_residual");
+    d.form = !flag ? BlockForm::sequential : type == "gpt_neox" ? BlockForm::parallel2 : BlockForm::parallel;
+  } else if (type == "chatglm") {
+    bool grouped = true;
+    config.set(grouped, "multi_query_attention");
+    if (!grouped) d.kv_heads = 0;
+    config.set(d.mlp_bias, "add_bias_linear");
+    d.out_bias = d.mlp_bias;
+  } else if (type == "baichuan" && d.hidden > 4096) {
+    d.rotary = 0;  // the 13B has ALiBi
+  } else if (type == "dinov2") {
+    std::int64_t ratio = 4;
+    config.set(ratio, "mlp_ratio");
+    d.inner = ratio * d.hidden;
+    config.set(flag, "use_swiglu_ffn");
+    if (flag) {
+      d.inner = (2 * d.inner / 3 + 7) / 8 * 8;
+      d.gated = true;
+      d.activation = LayerKind::silu;
+    }
+  } else if (type.starts_with("gemma2")) {
+    for (const auto& [cap, key] :
+         {std::pair(&d.attention_cap, "attn_logit_softcapping"), std::pair(&d.logit_cap, "final_logit_softcapping")}) {
+      if (config.has_null(key)) *cap = false;
+    }
+  }
+}
+
+void check(const Config& config, const Description& d) {
+  const auto need = [&](std::int64_t number, const char* what) {
+    if (number < 1) config.refuse(fmt::format("{} is missing or 0", what));
+  };
+  need(d.layers, "the number of layers");
+  need(d.hidden, "the hidden size");
+  need(d.heads, "the number of heads");
+  if (d.patch == 0) need(d.words, "the size of the vocabulary");
+  if (d.layers > 10'000) config.refuse(fmt::format("{} layers are too many", d.layers));
+  if (d.head_dim == 0 && d.hidden % d.heads != 0) {
+    config.refuse(fmt::format("hidden size {} is not a multiple of {} heads", d.hidden, d.heads));
+  }
+  if (d.kv_heads > 0 && d.heads % d.kv_heads != 0) {
+    config.refuse(fmt::format("{} heads of keys are no divisor of {} heads", d.kv_heads, d.heads));
+  }
+  if (d.experts > 0 && (d.top_k < 1 || d.top_k > d.experts)) {
+    config.refuse(fmt::format("{} of {} experts are chosen", d.top_k, d.experts));
+  }
+}
+
+const Architecture& architecture_of(const Config& config) {
+  std::vector<std::string> names = {config.text("model_type")};
+  if (const json* listed = config.find("architectures"); listed != nullptr && listed->is_array()) {
+    for (const json& name : *listed) {
+      if (name.is_string()) names.insert(names.begin(), name.get<std::string>());
+    }
+  }
+  std::erase(names, "");
+  if (names.empty()) config.refuse("has neither architectures nor model_type: it is no config.json of a network");
+  NearestName nearest{names.front()};
+  for (const Architecture& row : architectures()) {
+    for (std::string_view rest = row.names; !rest.empty();) {
+      const std::string_view own = rest.substr(0, rest.find(' '));
+      if (own == names.front()) return row;
+      nearest.offer(std::string(own), own);
+      rest.remove_prefix(std::min(own.size() + 1, rest.size()));
+    }
+    if (names.size() == 1 && row.model_type == names.front()) return row;
+    nearest.offer(std::string(row.model_type), row.names.substr(0, row.names.find(' ')));
+  }
+  config.refuse(fmt::format("architecture \"{}\" is not known{}", shown(names.front()),
+                            nearest.found() ? fmt::format("; the nearest is {}", *nearest.found()) : ""));
+}
+
+std::mutex configs_mutex;
+std::map<std::string, TransformerDescription, std::less<>>& configs_read() {
+  static std::map<std::string, TransformerDescription, std::less<>> configs;
+  return configs;
+}
+
+}  // namespace
+
+std::span<const Architecture> architectures() { return architecture_rows(); }
+
+TransformerDescription read_config(std::string_view text, const std::string& place) {
+  json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) throw InputError(place + ": is not a JSON object, or is cut off");
+  const Architecture& architecture = architecture_of(Config(object, place));
+  if (const auto inner = object.find("text_config"); inner != object.end() && inner->is_object()) object = *inner;
+  const Config config(std::move(object), place);
+  TransformerDescription description = architecture.usual;
+  read_sizes(config, description);
+  read_style(config, description);
+  read_particulars(architecture.model_type, config, description);
+  check(config, description);
+  return description;
+}
+
+const TransformerDescription* find_config(std::string_view name) {
+  const std::lock_guard lock(configs_mutex);
+  const auto found = configs_read().find(name);
+  return found == configs_read().end() ? nullptr : &found->second;
+}
+
+std::string add_config(const std::string& path) {
+  TransformerDescription description = read_config(read_file(path), path);
+  const std::string name = "config:" + file_hash(path);
+  const std::lock_guard lock(configs_mutex);
+  configs_read().insert_or_assign(name, description);
+  return name;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transformers as the package transformers builds them (modeling_llama.py and its like, version 5.24).
+#include "network/zoo/pretrained.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+namespace perfpred {
+namespace {
+
+class PretrainedBuilder {
+ public:
+  PretrainedBuilder(NetworkBuilder& b, const TransformerDescription& d)
+      : b_(b),
+        d_(d),
+        width_(d.head_dim > 0 ? d.head_dim : d.hidden / d.heads),
+        kv_heads_(d.kv_heads > 0 ? d.kv_heads : d.heads),
+        inner_(d.inner > 0 ? d.inner : 4 * d.hidden) {}
+
+  void build() {
+    b_.gives_loss();
+    d_.patch > 0 ? build_of_images() : build_of_words();
+  }
+
+ private:
+  static constexpr double norm_epsilon = 1e-6;
+
+  void build_of_words() {
+    const LayerId words = b_.words_of(d_.words);
+    const std::int64_t length = b_.shape(words)[1];
+    if (d_.learned_positions && length > d_.positions) {
+      throw InputError(fmt::format("input {} does not fit the network: it has {} positions", length, d_.positions));
+    }
+    b_.enter("model");
+    const LayerId table = b_.embedding(words, "embed_tokens", d_.words, d_.hidden);
+    LayerId x = scaled(table, d_.scaled_embedding);
+    if (d_.token_types > 0) {
+      x = b_.add(x,
+                 b_.embedding(b_.ids(LayerKind::type_ids, words), "token_type_embeddings", d_.token_types, d_.hidden));
+    }
+    if (d_.learned_positions) {
+      x = b_.add(x, b_.embedding(b_.ids(LayerKind::position_ids, words), "embed_positions", d_.positions, d_.hidden));
+    }
+    if (d_.form == BlockForm::post) x = norm(x, "embed_norm");
+    x = blocks(dropped(x));
+    b_.enter("");
+    if (d_.form != BlockForm::post) x = norm(x, "model.norm");
+    if (d_.form == BlockForm::post) {  // of masked words
+      x = b_.activation(d_.activation, b_.linear(x, "head.transform", d_.hidden));
+      x = norm(x, "head.norm");
+    }
+    x = b_.head(x, "lm_head", d_.words, d_.head_bias, d_.tied ? table : -1);
+    x = scaled(x, d_.scaled_logits);
+    if (d_.logit_cap) x = capped(x);
+    if (d_.causal) b_.view(LayerKind::to_float, x);
+  }
+
+  void build_of_images() {
+    const LayerId images = b_.images();
+    const Shape& given = b_.shape(images);
+    if (given[2] % d_.patch != 0 || given[3] % d_.patch != 0) {
+      throw InputError(fmt::format("input {}x{} does not fit the network: its patches have {} x {} pixels", given[2],
+                                   given[3], d_.patch, d_.patch));
+    }
+    b_.enter("embeddings");
+    LayerId x = b_.conv(images, "projection", d_.hidden, {d_.patch, d_.patch}, true);
+    x = b_.class_token(b_.view(LayerKind::to_tokens, x), "cls_token");
+    x = dropped(b_.position_embedding(x, "position_embeddings"));
+    x = norm(blocks(x), "layernorm");
+    b_.enter("");
+    x = b_.view(d_.mean_patches ? LayerKind::token_and_mean : LayerKind::first_token, x);
+    b_.linear(x, "classifier", b_.classes());
+  }
+
+  LayerId blocks(LayerId x) {
+    for (std::int64_t layer = 0; layer < d_.layers; ++layer) {
+      b_.enter(fmt::format("model.layers.{}", layer));
+      b_.begin_block();
+      x = block(x);
+      b_.end_block();
+    }
+    return x;
+  }
+
+  LayerId block(LayerId x) {
+    switch (d_.form) {
+      case BlockForm::parallel: {
+        const LayerId y = norm(x, "input_layernorm");
+        const LayerId attended = added(attention(y), "attention");
+        return b_.add(b_.add(attended, added(mlp(y), "mlp")), x);
+      }
+      case BlockForm::parallel2: {
+        const LayerId attended = added(attention(norm(x, "input_layernorm")), "attention");
+        return b_.add(b_.add(added(mlp(norm(x, "post_attention_layernorm")), "mlp"), attended), x);
+      }
+      case BlockForm::sandwich:
+        x = b_.add(x, norm(added(attention(norm(x, "input_layernorm")), "attention"), "post_attention_layernorm"));
+        return b_.add(x, norm(added(mlp(norm(x, "pre_feedforward_layernorm")), "mlp"), "post_feedforward_layernorm"));
+      case BlockForm::post:
+        x = norm(b_.add(added(attention(x), "attention"), x), "attention.norm");
+        return norm(b_.add(added(mlp(x), "mlp"), x), "output.norm");
+      case BlockForm::sequential:
+        break;
+    }
+    x = b_.add(x, added(attention(norm(x, "input_layernorm")), "attention"));
+    return b_.add(x, added(mlp(norm(x, "post_attention_layernorm")), "mlp"));
+  }
+
+  /// What attention or the MLP adds.
+  LayerId added(LayerId x, std::string_view part) {
+    x = dropped(b_.bottleneck(x, part));
+    if (d_.unit_scales) x = b_.unit_scale(x, fmt::format("{}.scale", part));
+    return scaled(x, d_.scaled_residuals);
+  }
+
+  LayerId attention(LayerId x) {
+    const std::int64_t queries = d_.heads * width_, keys = kv_heads_ * width_;
+    LayerId q = 0, k = 0, v = 0;
+    if (d_.fused_qkv) {
+      const LayerId all =
+          b_.projection(x, "self_attn.qkv_proj", queries + 2 * keys, d_.qkv_bias, Projection::attention_in);
+      q = b_.slice(all, queries);
+      k = b_.slice(all, keys);
+      v = b_.slice(all, keys);
+    } else {
+      q = b_.projection(x, "self_attn.q_proj", queries, d_.qkv_bias, Projection::query);
+      k = b_.projection(x, "self_attn.k_proj", keys, d_.qkv_bias, Projection::key);
+      v = b_.projection(x, "self_attn.v_proj", keys, d_.qkv_bias, Projection::value);
+    }
+    if (d_.qk_norm) {
+      q = head_norm(q, "self_attn.q_norm");
+      k = head_norm(k, "self_attn.k_norm");
+    }
+    if (d_.rotary > 0) {
+      const auto turned = static_cast<std::int64_t>(static_cast<double>(width_) * d_.rotary);
+      q = b_.rotary(q, d_.heads, turned);
+      k = b_.rotary(k, kv_heads_, turned);
+    }
+    AttentionStyle style = {d_.heads, d_.causal, d_.attention_dropout, kv_heads_};
+    style.repeats_heads = true;
+    style.capped = d_.attention_cap;
+    style.masked = d_.masked;
+    const LayerId mixed = b_.attention(q, k, v, style);
+    return b_.projection(mixed, "self_attn.o_proj", d_.hidden, d_.out_bias, Projection::mixed);
+  }
+
+  LayerId mlp(LayerId x) {
+    if (d_.experts == 0) return dense(x, "mlp", inner_);
+    const LayerId scores = b_.linear(x, "mlp.gate", d_.experts, false);
+    const LayerId chosen = b_.experts(x, scores, "mlp.experts", {d_.experts, d_.top_k, d_.expert_inner});
+    if (d_.shared_inner == 0) return chosen;
+    LayerId shared = dense(x, "mlp.shared_expert", d_.shared_inner);
+    if (d_.shared_gate) {
+      shared = b_.mul(shared, b_.activation(LayerKind::sigmoid, b_.linear(x, "mlp.shared_expert_gate", 1, false)));
+    }
+    return b_.add(chosen, shared);
+  }
+
+  LayerId dense(LayerId x, std::string_view name, std::int64_t inner) {
+    const auto named = [&](std::string_view part) { return fmt::format("{}.{}", name, part); };
+    LayerId y = 0;
+    if (!d_.gated) {
+      y = b_.activation(d_.activation, b_.projection(x, named("up_proj"), inner, d_.mlp_bias, Projection::up));
+    } else if (d_.fused_gate_up) {
+      const LayerId both =
+          b_.chunk(b_.projection(x, named("gate_up_proj"), 2 * inner, d_.mlp_bias, Projection::gate_up), 2);
+      y = b_.mul(b_.activation(d_.activation, both), both + 1);
+    } else {
+      y = b_.activation(d_.activation, b_.projection(x, named("gate_proj"), inner, d_.mlp_bias, Projection::gate));
+      y = b_.mul(y, b_.projection(x, named("up_proj"), inner, d_.mlp_bias, Projection::up));
+    }
+    return b_.projection(y, named("down_proj"), d_.hidden, d_.mlp_bias, Projection::down);
+  }
+
+  LayerId norm(LayerId x, std::string_view name) {
+    return d_.norm == LayerKind::layer_norm ? b_.layer_norm(x, name, norm_epsilon)
+                                            : b_.norm(d_.norm, x, name, norm_epsilon);
+  }
+
+  LayerId head_norm(LayerId x, std::string_view name) {
+    const Shape whole = b_.shape(x);
+    return b_.reshape(norm(b_.reshape(x, {whole[0], whole.numel() / whole[0] / width_, width_}), name), whole);
+  }
+
+  LayerId scaled(LayerId x, bool scales) { return scales ? b_.with_value(LayerKind::scale, x, 1) : x; }
+  LayerId capped(LayerId x) { return scaled(b_.activation(LayerKind::tanh, scaled(x, true)), true); }
+  LayerId dropped(LayerId x) { return d_.dropout > 0 ? b_.with_value(LayerKind::dropout, x, d_.dropout) : x; }
+
+  NetworkBuilder& b_;
+  const TransformerDescription& d_;
+  std::int64_t width_, kv_heads_, inner_;
+};
+
+}  // namespace
+
+void build_pretrained(NetworkBuilder& builder, const TransformerDescription& description) {
+  PretrainedBuilder(builder, description).build();
+}
+
+}  // namespace perfpred

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "network/network_builder.h"
+
+namespace perfpred {
+
+/// How a block joins attention and MLP to what goes through it.
+enum class BlockForm : std::uint8_t {
+  sequential,  ///< x + attention(norm(x)), then x + mlp(norm(x))
+  parallel,    ///< x + attention(y) + mlp(y), y = norm(x)
+  parallel2,   ///< with a norm for each
+  sandwich,    ///< sequential, with a norm behind each, too
+  post         ///< norm(x + attention(x)), then norm(x + mlp(x)): BERT's
+};
+
+/// A transformer as transformers builds it, in numbers.
+struct TransformerDescription {
+  std::int64_t layers = 0, hidden = 0, heads = 0;
+  std::int64_t kv_heads = 0;  ///< 0: as many as heads
+  std::int64_t head_dim = 0;  ///< 0: hidden / heads
+  std::int64_t inner = 0;     ///< of the MLP; 0: 4 hidden
+  std::int64_t words = 0, positions = 0;
+
+  BlockForm form = BlockForm::sequential;
+  LayerKind norm = LayerKind::llama_norm, activation = LayerKind::silu;
+  bool gated = true;  ///< the MLP: down(activation(gate(x)) up(x)), else down(activation(up(x)))
+  bool fused_qkv = false, fused_gate_up = false;
+  bool qkv_bias = false, out_bias = false, mlp_bias = false, head_bias = false;
+  bool qk_norm = false;  ///< of each head
+  bool tied = false;     ///< the head has the embedding's weight
+  bool causal = true;
+  bool masked = false;  ///< causal attention by a mask of all pairs of positions
+  double rotary = 1;    ///< share of each head that is turned; 0: none
+  bool learned_positions = false;
+  bool scaled_embedding = false, scaled_residuals = false, scaled_logits = false;
+  bool attention_cap = false, logit_cap = false;  ///< tanh of scores, of logits
+  double dropout = 0;                             ///< behind the embedding, attention and MLP
+  double attention_dropout = 0;
+
+  std::int64_t experts = 0, top_k = 0;  ///< 0: one MLP
+  std::int64_t expert_inner = 0;        ///< of each expert
+  std::int64_t shared_inner = 0;        ///< of the MLP that every word goes through, too; 0: none
+  bool shared_gate = false;             ///< the shared MLP times a sigmoid
+
+  // Of words without a head over the next one.
+  std::int64_t token_types = 0;  ///< an embedding of them; a norm follows the embeddings
+  // Of images: NxSxC of patches, and a class token.
+  std::int64_t patch = 0, image = 0, channels = 3, labels = 1000;
+  bool unit_scales = false;   ///< of what attention and MLP add
+  bool mean_patches = false;  ///< the classifier also sees the mean of all patches
+};
+
+/// A class of networks of transformers, and how its config.json says what a network is like.
+struct Architecture {
+  std::string_view model_type;   ///< `llama`
+  std::string_view names;        ///< of classes, a space between two
+  TransformerDescription usual;  ///< what holds where config.json is silent, as in the class's configuration
+};
+
+/// A network by name: `llama3.2_1b`, as its config.json says.
+struct KnownNetwork {
+  std::string_view name;
+  std::string_view alias;         ///< on the Hub, in lower case
+  std::string_view architecture;  ///< Architecture::model_type
+  std::int64_t layers, hidden, heads, kv_heads, inner, words, positions;
+  bool tied = false;
+  std::int64_t head_dim = 0;
+  void (*more)(TransformerDescription& description) = nullptr;
+};
+
+[[nodiscard]] std::span<const Architecture> architectures();
+[[nodiscard]] std::span<const KnownNetwork> known_networks();
+/// By name or alias; null if there is none.
+[[nodiscard]] const KnownNetwork* find_known_network(std::string_view name);
+[[nodiscard]] TransformerDescription describe(const KnownNetwork& network);
+
+/// The network that a config.json describes.
+/// @param place  of the text, in front of messages
+/// @throws InputError for a text that is not JSON, an architecture that is not known, a size that is missing or wrong
+[[nodiscard]] TransformerDescription read_config(std::string_view text, const std::string& place);
+
+/// The description of a network that add_config() was given; null if its file is not known.
+[[nodiscard]] const TransformerDescription* find_config(std::string_view name);
+
+[[nodiscard]] inline bool is_config(std::string_view name) { return name.starts_with("config:"); }
+
+/// @throws InputError if the builder's input or classes do not fit
+void build_pretrained(NetworkBuilder& builder, const TransformerDescription& description);
+
+}  // namespace perfpred
