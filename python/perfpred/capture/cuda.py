@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets programs for a GPU run without one: CUDA is said to be there, and its tensors have no memory."""
 
+import concurrent.futures
 import contextlib
 import importlib
 import types
@@ -65,7 +66,20 @@ def _replacements(recorder):
         "get_device_name": "none",
         "get_device_capability": (9, 0),
         "get_device_properties": types.SimpleNamespace(
-            name="none", major=9, minor=0, total_memory=_MEMORY, multi_processor_count=132, warp_size=32
+            name="none",
+            major=9,
+            minor=0,
+            total_memory=_MEMORY,
+            multi_processor_count=132,
+            warp_size=32,
+            L2_cache_size=50 * 2**20,
+            max_threads_per_multi_processor=2048,
+            regs_per_multiprocessor=2**16,
+            shared_memory_per_block=48 * 2**10,
+            shared_memory_per_block_optin=227 * 2**10,
+            shared_memory_per_multiprocessor=228 * 2**10,
+            is_integrated=0,
+            is_multi_gpu_board=0,
         ),
         "mem_get_info": (_MEMORY, _MEMORY),
         "memory_allocated": 0,
@@ -100,9 +114,12 @@ def _replacements(recorder):
     yield torch.serialization, "default_restore_location", _restored(torch.serialization.default_restore_location)
     yield from alone.replacements()
 
+    sizes = types.SimpleNamespace(new_dynamic_size=_dynamic_size)
+    yield torch.library, "get_ctx", _says(sizes)
     yield torch.utils.checkpoint, "_infer_device_type", _says("cuda")
     yield torch, "compile", _compile
     yield torch.utils.data.DataLoader, "__init__", _loader_init(torch.utils.data.DataLoader.__init__)
+    yield concurrent.futures.ThreadPoolExecutor, "submit", _submit
     yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
     yield torch.Tensor, "pin_memory", lambda self, *args: self
     yield torch.Tensor, "is_pinned", _says(True)
@@ -205,6 +222,16 @@ def _with_gradient(make):
     return made
 
 
+def _submit(pool, function, /, *args, **kwargs):
+    """Threads know nothing of a capture: what they load is loaded here."""
+    done = concurrent.futures.Future()
+    try:
+        done.set_result(function(*args, **kwargs))
+    except Exception as error:
+        done.set_exception(error)
+    return done
+
+
 def _restored(restore):
     """torch.load() leaves the tensors of files on the host."""
     return lambda storage, location: restore(storage, "cpu" if location.startswith("cuda") else location)
@@ -245,6 +272,11 @@ def _note(what):
     for mode in _get_current_dispatch_mode_stack():
         if hasattr(mode, "note"):
             mode.note(what)
+
+
+def _dynamic_size(*, min=0, max=None):
+    _note(f"a size that depends on values; it is told {min}")
+    return min
 
 
 def _zeros(tensor):

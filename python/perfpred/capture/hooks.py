@@ -10,7 +10,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from perfpred.capture.batches import Batches
-from perfpred.capture.place import is_meta
+from perfpred.capture.place import is_meta, storage_of
 from perfpred.capture.recorder import tensors_in
 
 
@@ -43,7 +43,7 @@ class Hooks:
         self._trying = False
         self._tried = set()
         self._saved_states = []
-        self._updated = {}  # optimizers that the step used
+        self._updated = {}  # parameters, by the optimizer that the step updated them with
         self._cleared = set()  # parameters whose gradients the program has cleared since it used them
 
     def __enter__(self):
@@ -85,7 +85,7 @@ class Hooks:
     def left_out(self):
         """How many optimizers of the step's networks do not update them in this step, as one of a GAN's two."""
         of_networks = {id(p) for network in self._called() for p in network.parameters()}
-        updated = {id(p) for optimizer in self._updated.values() for p in _parameters_of(optimizer)}
+        updated = {id(p) for parameters in self._updated.values() for p in parameters}
         left = 0
         for thing in gc.get_objects():
             if issubclass(type(thing), torch.optim.Optimizer):
@@ -136,6 +136,8 @@ class Hooks:
                 self.recorder.layer = layer
                 if self._backward == 0:
                     self._ended_backward = True
+                    self._end_of_backward = len(self.recorder.ops)
+                    self.recorder.on_write = None if self.stepped else self._on_write
                     self.accumulated.end_backward()
 
         return backward
@@ -177,10 +179,11 @@ class Hooks:
         if isinstance(module, torch.nn.modules.loss._Loss) or (not parameters and recorder.phase == "loss"):
             recorder.phase = "loss"
             return
-        trains = module.training and torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        trains = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
         if trains:
             self.before_forward()
             self.stepped = False
+            self.recorder.on_write = None
             if self._ended_backward and not self._updated and not self.recorder.execute and self._has_gradients():
                 self.accumulated.begin_next()
             self._ended_backward = False
@@ -286,6 +289,21 @@ class Hooks:
                 self._try_step(optimizer)
         self._name_training(optimizer)
 
+    def _on_write(self, tensors):
+        """Whoever writes to parameters after a backward pass updates them, where there is no optimizer of torch.optim."""
+        recorder = self.recorder
+        own = {storage_of(p)._cdata for network in self._called() for p in network.parameters()}
+        if not any(storage_of(tensor)._cdata in own for tensor in tensors):
+            return
+        recorder.on_write = None
+        if any(issubclass(type(thing), torch.optim.Optimizer) for thing in gc.get_objects()):
+            return
+        recorder.phase = "optimizer"
+        for op in recorder.ops[self._end_of_backward :]:
+            op["phase"] = "optimizer"
+        self._updated[None] = tensors
+        self.stepped = True
+
     def _try_step(self, optimizer):
         """Makes the optimizer's state, so that the step that is recorded is like all later ones."""
         self._trying = True
@@ -299,7 +317,7 @@ class Hooks:
         if self._trying:
             return
         self._name_training(optimizer)
-        self._updated[id(optimizer)] = optimizer
+        self._updated[id(optimizer)] = _parameters_of(optimizer)
         self._cleared.difference_update(id(p) for p in _parameters_of(optimizer))
         self.stepped = True
 

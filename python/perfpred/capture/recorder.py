@@ -2,6 +2,7 @@
 """Records the operators that PyTorch executes, with the tensors that they read and write."""
 
 import contextlib
+import functools
 import os
 import sys
 import weakref
@@ -82,6 +83,17 @@ def _schema_of(op):
     return found
 
 
+@functools.cache
+def _executes_itself(kind):
+    """Whether a class of tensors says what an operator on them executes."""
+    return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+@functools.cache
+def _is_composite(op):
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+
+
 class Recorder(TorchDispatchMode):
     """Executes operators, on tensors without memory unless `execute`, and records them while `recording`."""
 
@@ -92,6 +104,7 @@ class Recorder(TorchDispatchMode):
         self.recording = False
         self.on_host = False  # a loader makes a batch: whatever it does is done on the host
         self.spares_host = False  # leaves tensors of the host that it did not make as they are
+        self.on_write = None  # is called with tensors that an operator writes to
         self.compare = None  # is called with operators that are not recorded
         self.phase = "forward"
         self.layer = -1
@@ -318,6 +331,11 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if any(map(_executes_itself, types)):
+            return NotImplemented
+        if _is_composite(op):  # in inference mode no autograd takes it apart
+            with self:
+                return op.decompose(*args, **kwargs)
         self.places.truthful += 1
         try:
             with below_autograd():
@@ -373,6 +391,8 @@ class Recorder(TorchDispatchMode):
             self.places.put(result, device)
         elif not schema.view:
             self.places.follow(tensors, tensors_in(result))
+        if self.on_write is not None and (schema.in_place or schema.written):
+            self.on_write(list(tensors_in(args[0])))
         if not schema.view:
             changed = [args[0], result] if schema.in_place or schema.written else None
             self.known.follow(op, args, kwargs, result, changed)
@@ -414,6 +434,9 @@ class Recorder(TorchDispatchMode):
             result = op(*args, **kwargs)
             return _laid_out_by_cudnn(op, args, result) if op._opname.startswith("convolution") else result
         except (NotImplementedError, RuntimeError) as error:
+            shaped = self.known.shaped(op, args, kwargs)
+            if shaped is not None:
+                return shaped
             reason = str(error).strip().partition("\n")[0]
             raise CaptureError(_explained(op, reason)) from error
 
