@@ -4,6 +4,8 @@
 import concurrent.futures
 import contextlib
 import importlib
+import importlib.util
+import sys
 import types
 
 import torch
@@ -12,6 +14,7 @@ import torch.utils.checkpoint
 
 from perfpred.capture import above, alone
 from perfpred.capture.place import CUDA, is_meta
+from perfpred.capture.recorder import is_of_library
 
 _MEMORY = 80 * 2**30
 _base = torch._C.TensorBase
@@ -112,13 +115,18 @@ def _replacements(recorder):
     for name in "adadelta adagrad adam adamax asgd nadam radam rmsprop rprop".split():
         yield importlib.import_module(f"torch.optim.{name}"), "_get_capturable_supported_devices", _says(kinds)
     yield torch.serialization, "default_restore_location", _restored(torch.serialization.default_restore_location)
-    yield from alone.replacements()
+    yield from alone.replacements(recorder.remark)
 
     sizes = types.SimpleNamespace(new_dynamic_size=_dynamic_size)
     yield torch.library, "get_ctx", _says(sizes)
     yield torch.utils.checkpoint, "_infer_device_type", _says("cuda")
-    yield torch, "compile", _compile
+    yield torch, "compile", _compile(recorder)
+    flex = importlib.import_module("torch.nn.attention.flex_attention")
+    yield flex, "_validate_device", nothing
+    yield flex, "flex_attention_hop", above.flex_attention(recorder.remark)
     yield torch.utils.data.DataLoader, "__init__", _loader_init(torch.utils.data.DataLoader.__init__)
+    if importlib.util.find_spec("triton") is not None:
+        yield importlib.import_module("triton.runtime.jit").KernelInterface, "__getitem__", _launch(recorder)
     yield concurrent.futures.ThreadPoolExecutor, "submit", _submit
     yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
     yield torch.Tensor, "pin_memory", lambda self, *args: self
@@ -191,13 +199,8 @@ class _Generator(torch.Generator, metaclass=_OfGenerators):
     device = property(lambda self: self._device)
 
 
-class _OfVariables(type):
-    def __instancecheck__(cls, value):
-        return isinstance(value, torch.Tensor)
-
-
-class _Variable(metaclass=_OfVariables):
-    """torch.autograd.Variable: an alias that may be asked for a gradient."""
+class _Variable(torch.autograd.Variable):
+    """An alias that may be asked for a gradient."""
 
     def __new__(cls, data, requires_grad=False, volatile=None):
         return data.detach().requires_grad_(requires_grad)
@@ -222,6 +225,17 @@ def _with_gradient(make):
     return made
 
 
+def _launch(recorder):
+    """A kernel of Triton is an operator on the tensors that it is given."""
+
+    def launched(kernel, grid):
+        while not hasattr(kernel, "__name__"):  # an autotuner of a kernel
+            kernel = kernel.fn
+        return lambda *args, **kwargs: recorder.record_kernel(kernel.__name__, [*args, *kwargs.values()])
+
+    return launched
+
+
 def _submit(pool, function, /, *args, **kwargs):
     """Threads know nothing of a capture: what they load is loaded here."""
     done = concurrent.futures.Future()
@@ -237,9 +251,19 @@ def _restored(restore):
     return lambda storage, location: restore(storage, "cpu" if location.startswith("cuda") else location)
 
 
-def _compile(model=None, **options):
+def _compile(recorder):
     """What is recorded are the operators before fusion."""
-    return (lambda function: function) if model is None else model
+
+    def compiled(model=None, **options):
+        if model is None:
+            return lambda function: compiled(function, **options)
+        asks = is_of_library(sys._getframe(1).f_code.co_filename)
+        if isinstance(model, torch.nn.Module) or isinstance(getattr(model, "__self__", None), torch.nn.Module) or not asks:
+            recorder.compiled = True
+            recorder.remark("torch.compile: the operators before fusion are recorded, and that the step is compiled")
+        return model
+
+    return compiled
 
 
 def _loader_init(init):

@@ -11,7 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from perfpred.capture.batches import Batches
 from perfpred.capture.place import is_meta, storage_of
-from perfpred.capture.recorder import tensors_in
+from perfpred.capture.recorder import CaptureError, tensors_in, user_line
 
 
 def _all_tensors(value):
@@ -31,12 +31,14 @@ class Hooks:
         self.recorder = recorder
         self.batch_size = None
         self.stepped = False  # has an optimizer finished a step since the last forward pass?
+        self.records_early = False  # networks that compute before the first that is trained belong to its step
         self.before_forward = lambda: None  # called when a forward pass of a network to be trained begins
         self._networks = []  # modules that were called from outside of modules
         self._calls = {}  # how often the step called each network that it trains
         self._backward_passes = 0
         self.accumulated = Batches(recorder)
         self._ended_backward = False  # since the last forward pass
+        self._early = None  # operators that were recorded before the first forward pass of a network to be trained
         self._modules = []  # that are being called: the layer to return to
         self._names = {}
         self._backward = 0
@@ -81,6 +83,12 @@ class Hooks:
         self._backward_passes = 0
         self.accumulated.restart()
         self._updated.clear()
+
+    def leave_out_early(self):
+        """What networks computed before the first step, as a teacher, is recorded at the end of the step, too."""
+        recorder = self.recorder
+        if self._early and not self.accumulated.folds:
+            del recorder.ops[: self._early]
 
     def left_out(self):
         """How many optimizers of the step's networks do not update them in this step, as one of a GAN's two."""
@@ -155,6 +163,11 @@ class Hooks:
 
     def _enter_module(self, module, args):
         recorder = self.recorder
+        if isinstance(module, torch.jit.ScriptModule) and not recorder.execute:
+            raise CaptureError(
+                f"{user_line()}: a network of TorchScript (torch.jit.script, trace or load) is not captured: call the Python "
+                "code that it was made of"
+            )
         if not self._modules:
             self._enter_network(module, args)
         self._modules.append(recorder.layer)
@@ -181,13 +194,20 @@ class Hooks:
             return
         trains = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
         if trains:
+            if self._early is None:
+                self._early = len(recorder.ops) if recorder.recording else 0
             self.before_forward()
+            if not recorder.ops:
+                self._early = 0
             self.stepped = False
             self.recorder.on_write = None
             if self._ended_backward and not self._updated and not self.recorder.execute and self._has_gradients():
                 self.accumulated.begin_next()
             self._ended_backward = False
             self._calls[id(module)] = self._calls.get(id(module), 0) + 1
+        if not trains and self.records_early and not recorder.recording and self._early is None:
+            recorder.clear()
+            recorder.recording = True
         if recorder.phase == "loss":  # between two networks
             for op in reversed(recorder.ops):
                 if op["phase"] != "loss":
