@@ -3,6 +3,7 @@
 
 import unittest
 
+import perfpred
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -199,6 +200,63 @@ class Found(Captures):
             nn.Linear(6, 5)(x + y).sum().backward()
 
         self.assertEqual(self.captured(step)["batch_size"], 4)
+
+    def test_torchscript_is_refused_in_a_line(self):
+        net = nn.Sequential(nn.Linear(6, 5), nn.ReLU())
+        for scripted in (torch.jit.script(net), nn.Sequential(torch.jit.trace(net, torch.ones(8, 6)), nn.Linear(5, 4))):
+            with self.assertRaisesRegex(perfpred.CaptureError, "test_kinds.py.*TorchScript.*is not captured: call the"):
+                self.captured(lambda: scripted(torch.ones(8, 6)).sum().backward())
+
+    def test_sparse_tensors_are_executed(self):
+        edges, layer = torch.sparse_coo_tensor(torch.randint(0, 20, (2, 60)), torch.ones(60), (20, 20)), nn.Linear(6, 5)
+
+        def step():
+            torch.sparse.mm(edges, layer(torch.ones(20, 6))).sum().backward()
+
+        with self.assertRaisesRegex(perfpred.CaptureError, "test_kinds.py.*sparse.*--execute"):
+            self.captured(step)
+        document = self.captured(step, execute=True)
+        product = next(op for op in document["ops"] if "sparse" in op["name"])
+        self.assertIn([2, 60], shapes(document, product))
+        self.assertEqual(shapes(document, product, "outputs"), [[20, 5]])
+
+    def test_flex_attention_is_one_operator(self):
+        from torch.nn.attention.flex_attention import flex_attention
+
+        q = torch.randn(2, 4, 128, 16, requires_grad=True)
+        document = self.captured(
+            lambda: flex_attention(q, q, q, score_mod=lambda s, b, h, i, j: s + (i - j)).sum().backward(), batch_size=2
+        )
+        names = [op["name"] for op in document["ops"]]
+        self.assertEqual([n for n in names if "attention" in n], ["perfpred::attention", "perfpred::attention_backward"])
+        self.assertEqual(len(document["notes"]), 1)
+        forward = self.inspected("--step", self.path)["kinds"]["attention"]["flops"]
+        self.assertEqual(forward, 2 * 2 * 2 * 4 * 128 * 128 * 16)
+
+    def test_kernels_of_triton_are_operators(self):
+        try:
+            import triton.runtime.jit
+        except ImportError:
+            self.skipTest("there is no triton")
+
+        class Kernel(triton.runtime.jit.KernelInterface):
+            __name__ = "scaled"
+
+        def step():
+            x, y = torch.randn(8, 6, device="cuda"), torch.empty(8, 6, device="cuda")
+            Kernel()[(1,)](x, y, 0.5, BLOCK=64)
+            nn.Linear(6, 5)(y).sum().backward()
+
+        document = self.captured(step)
+        kernel = next(op for op in document["ops"] if op["name"] == "triton::scaled")
+        self.assertEqual(shapes(document, kernel), [[8, 6], [8, 6]])
+
+    def test_compiling_is_said(self):
+        for compiled in (lambda net: torch.compile(net), lambda net: net.compile() or net, lambda net: net):
+            net, told = nn.Linear(6, 5), []
+            document = self.captured(lambda: compiled(net)(torch.ones(8, 6)).sum().backward(), tell=told.append)
+            self.assertEqual(document.get("compiled", False), bool(told))
+        self.assertEqual(told, [])
 
     def test_updates_without_an_optimizer_of_torch(self):
         model = nn.Linear(6, 5).eval()

@@ -205,7 +205,8 @@ class Hooks:
                 self.accumulated.begin_next()
             self._ended_backward = False
             self._calls[id(module)] = self._calls.get(id(module), 0) + 1
-        if not trains and self.records_early and not recorder.recording and self._early is None:
+        early = not trains and self.records_early and self._early is None
+        if early and not recorder.holds_activations():
             recorder.clear()
             recorder.recording = True
         if recorder.phase == "loss":  # between two networks
