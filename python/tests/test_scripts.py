@@ -258,7 +258,7 @@ class Untouched(Scripts):
             model = torch.nn.Linear(3, 2)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             x = torch.randn(int(sys.argv[1]), 4, 3).cuda()
-            model(x.transpose(0, 1).reshape(-1, 3)).sum().backward()
+            model(x).transpose(0, 1).reshape(-1, 2).sum().backward()
             optimizer.step()
             """
         sizes = ["--batch-sizes", "1,2"]
