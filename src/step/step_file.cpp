@@ -323,7 +323,7 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
       const json& args = from["args"];
       if (!args.is_object()) place.in("args").refuse("is not an object");
       for (const auto& [key, value] : {std::pair("transposed", &op.transposed), std::pair("causal", &op.causal),
-                                        std::pair("pointwise", &pointwise)}) {
+                                       std::pair("pointwise", &pointwise)}) {
         const auto found = args.find(key);
         if (found == args.end()) continue;
         *value = flag(*found, place.in("args").in(key));
@@ -480,8 +480,8 @@ class StepFile::Content::GraphBuilder {
     } else if (is_conv_or_matmul(op.kind)) {
       added.flops *= repetitions(op.kind, strided(op.inputs), strided(op.outputs), op.transposed);
     }
-    if (op.kind == OpKind::unknown) {
-      if (const auto rule = registered_rule(op.full_name)) count_by(*rule, graph_, added);
+    if (op.kind == OpKind::unknown || op.kind == OpKind::custom) {
+      if (const auto rule = registered_rule(op.full_name)) count_by(*rule, graph_, added, op.causal);
     }
     if (op.flops) added.flops = file_.at_batch(*op.flops, batch_);
     if (op.bytes) set_bytes(added, file_.at_batch(*op.bytes, batch_));

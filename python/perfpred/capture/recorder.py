@@ -3,6 +3,7 @@
 
 import contextlib
 import functools
+import math
 import os
 import sys
 import weakref
@@ -282,6 +283,8 @@ class Recorder(TorchDispatchMode):
             entry["args"] = flags
         if layer >= 0:
             entry["layer"] = layer
+        if schema.name.startswith("aten::_fft_"):
+            entry["flops"] = _fourier_flops(schema.name, args[0], args[1], outputs[0])
         self.ops.append(entry)
 
     # ---- execution ----
@@ -499,6 +502,13 @@ class Recorder(TorchDispatchMode):
         elif self.compare is not None and on_device and isinstance(result, torch.Tensor):
             self.compare(schema, result)
         return result
+
+
+def _fourier_flops(name, source, axes, result):
+    """5 n log2 n of each complex transform of n numbers, half as many of a real one (Cooley and Tukey 1965)."""
+    whole = result if name.endswith("c2r") else source
+    numbers = math.prod(whole.shape[axis] for axis in axes)
+    return (5 if name.endswith("c2c") else 2.5) * whole.numel() * math.log2(max(numbers, 1))
 
 
 def _product_of_type(op, args, kwargs):

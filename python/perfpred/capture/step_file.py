@@ -174,6 +174,10 @@ def combine(first, second, path=None):
             f"no tensor differs at batch sizes {a['batch_size']} and {b['batch_size']}: batches come neither from a "
             "DataLoader nor from {batch_size} in the script's arguments"
         )
+    joined["ops"] = [
+        {**op, "flops_growth": (other["flops"] - op["flops"]) / samples} if "flops" in op else op
+        for op, other in zip(a["ops"], b["ops"])
+    ]
     joined["other_batch_size"] = b["batch_size"]
     ordered = {key: joined[key] for key in a if key not in ("values", "storages", "tensors", "ops")}
     ordered["other_batch_size"] = b["batch_size"]
