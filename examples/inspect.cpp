@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
     Precision precision = request.precision();
     if (!file.empty()) {
       const StepFile step(file);
+      cli::print_notes(step, file);
       own = steps_of_file(step, request);
       precision = step.precision();
     } else if (named) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli.h"
+#include "text/json.h"
 #include "tools/layer_report.h"
 
 namespace perfpred::cli {
@@ -44,7 +45,7 @@ class LayerStudyOption {
     options.seed = seed;
     const LayerStudy study = study_of(tables_, devices, options);
     for (const std::string& note : study.notes) fmt::print(stderr, "perfpred-evaluate: {}\n", note);
-    fmt::print("{}", json ? to_json(study).dump(2) + "\n" : layer_study_text(study));
+    fmt::print("{}", json ? dumped(to_json(study), 2) + "\n" : layer_study_text(study));
   }
 
  private:

@@ -367,7 +367,11 @@ int main(int argc, char** argv) {
     TimeRegressor model =
         given.model_file.empty() ? TimeRegressor::standard(devices) : TimeRegressor::load(given.model_file, devices);
     if (!given.price_file.empty()) given.terms.prices = read_prices(given.price_file, devices);
-    if (!given.step.empty()) given.asked.take(add_graph(given.step), given.swept());
+    if (!given.step.empty()) {
+      const StepFile step = add_graph(given.step);
+      cli::print_notes(step, given.step);
+      given.asked.take(step, given.swept());
+    }
     const ModelRequests requests(model, given.asked.fields());
     if (given.jsonl) {
       answer_lines(model, requests, given.terms);

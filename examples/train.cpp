@@ -170,7 +170,7 @@ void train_layers(const Options& given) {
   nlohmann::json document = to_json(study);
   document["kind"] = "layers";
   document["fit_sec"] = fit_sec;
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", dumped(document, 2));
 }
 
 /// Says what the errors below rest on.

@@ -16,6 +16,11 @@
 
 namespace perfpred::cli {
 
+/// Says on standard error what whoever reads an answer for a step file should know.
+inline void print_notes(const StepFile& file, const std::string& path) {
+  for (const std::string& note : file.notes()) fmt::print(stderr, "{}: {}\n", path, note);
+}
+
 /// An option for each field of a workload: `--base-filters` for base_filters.
 class WorkloadOptions {
  public:

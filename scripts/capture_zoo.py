@@ -21,6 +21,7 @@ import time
 import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
+import capture_loops
 import perfpred
 from perfpred.capture.session import Session
 
@@ -303,7 +304,10 @@ def main():
     parser.add_argument("--inspect", default="build/release/bin/perfpred-inspect")
     parser.add_argument("--out", default="docs/results/capture_table.md")
     parser.add_argument("names", nargs="*", help="only networks whose name holds one of these")
+    parser.add_argument("--loops", action="store_true", help="the training loops in scripts/loops instead")
     options = parser.parse_args()
+    if options.loops:
+        return capture_loops.main(options.inspect, options.out, options.names)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, make, data in networks():

@@ -9,7 +9,8 @@
 #   benchmarks    builds all benchmarks and runs each for a moment
 #   tidy          clang-tidy on every source of the core, its programs and tests
 #   captures      perfpred.capture and torch.export of others' networks against what PyTorch counts (torchvision, timm,
-#                 transformers, diffusers; for PYTHON, default python3); writes the tables to build/full_check
+#                 transformers, diffusers; for PYTHON, default python3), and the loops of scripts/loops (their
+#                 requirements.txt); writes the tables to build/full_check
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   answers       the 1,000 questions of scripts/compare_answers.py to OLD_BIN (bin of an earlier build) and this build
@@ -18,7 +19,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,18s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,19s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -58,6 +59,7 @@ check() {
     captures)
       release
       "$python" scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out $out/capture_table.md
+      "$python" scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out $out/loops_table.md
       "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory_table.md
       "$python" scripts/pt2_zoo.py --bin build/release/bin --out $out/pt2_table.md
       ;;

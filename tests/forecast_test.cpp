@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
 #include <perfpred/error.h>
+#include <perfpred/executed_step.h>
 #include <perfpred/forecast.h>
+#include <perfpred/roofline.h>
 
 #include <gtest/gtest.h>
 
@@ -46,6 +48,35 @@ TEST(Forecast, EveryReasonHasItsWord) {
   EXPECT_EQ(to_string(DomainViolation::unknown_op), "unknown_op");
 }
 
+/// Convolutions of 3x3 in single precision apart, which Winograd's algorithm computes with up to four times fewer
+/// products (Lavin and Gray 2016, F(4x4, 3x3)).
+TEST(Forecast, NoStepIsFasterThanItsRoofline) {
+  const TimeRegressor model = TimeRegressor::standard();
+  for (const char* network :
+       {"resnet50", "vgg16", "efficientnet_b0", "convnext_tiny", "vit_b_16", "bert_base", "gpt2"}) {
+    for (const char* device : {"P100-PCIE-16GB", "Tesla V100-SXM2-16GB", "T4", "A100-SXM4-80GB", "RTX 3090", "RTX 4090",
+                               "H100-SXM5-80GB", "H200", "B200", "MI300X"}) {
+      for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}) {
+        for (const std::int64_t batch : {1, 64}) {
+          Workload job = Workload::zoo(network, batch);
+          job.device = device;
+          job.precision = precision;
+          job.optimizer = Optimizer::adamw;
+          const Device on = DeviceCatalogue().find(device);
+          const auto limits = limits_if_known(on, execute(job.graph(), on.kind), precision);
+          if (!limits) continue;
+          const bool single = precision == Precision::fp32 || (precision == Precision::tf32 && !on.tf32_tflops);
+          const bool winograd = single && job.graph().totals(OpKind::convolution).ops > 0;
+          const double least = winograd ? std::max(limits->memory_sec, limits->compute_sec / 4) : limits->time_sec;
+          const Forecast answer = forecast(model, job);
+          const double step_sec = answer.prediction.time_sec.p50 / static_cast<double>(job.steps_per_epoch());
+          EXPECT_GE(step_sec, least) << network << " " << device << " " << to_string(precision) << " " << batch;
+        }
+      }
+    }
+  }
+}
+
 TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
   Workload job = Workload::zoo("shufflenet_v2_x0_5", 1);  // some hundred short kernels
   job.device = "A100-SXM4-80GB";
@@ -63,11 +94,11 @@ TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
             "epochs 1e+308 are too many");
   terms = {.price_per_hour = 1e308};
   EXPECT_EQ(testing::refusal([&] { (void)forecast(TimeRegressor::standard(), job, terms); }),
-            "price_per_hour 1e+308 is too much");
+            "price_per_hour 1e+308 is too large");
   job.train_images = 1;  // an epoch takes less than a second
   terms = {.budget_sec = 1e308};
   EXPECT_EQ(testing::refusal([&] { (void)forecast(TimeRegressor::standard(), job, terms); }),
-            "budget_sec 1e+308 is too much");
+            "budget_sec 1e+308 is too large");
 }
 
 /// ResNet-50 on a T4 by the standard model.

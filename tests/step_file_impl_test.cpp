@@ -122,6 +122,29 @@ TEST(StepFile, CountsAllTypesOfElements) {
   }
 }
 
+TEST(StepFile, OneBatchStandsForAllWhoseGradientsAccumulate) {
+  const TemporaryFolder folder;
+  json step = linear_step();
+  const OpGraph once = StepFile(folder.write("once.json", step.dump())).graph(batch);
+  step["accumulate"] = 3;
+  step["compiled"] = true;
+  step["notes"] = {"communication is missing"};
+  const StepFile file(folder.write("step.json", step.dump()));
+  EXPECT_EQ(file.batches(), 3);
+  EXPECT_TRUE(file.compiled());
+  EXPECT_EQ(file.notes(), std::vector<std::string>{"communication is missing"});
+  const OpGraph thrice = file.graph(batch);
+  for (const Phase phase : {Phase::forward, Phase::backward}) {
+    EXPECT_EQ(thrice.totals(phase).flops, 3 * once.totals(phase).flops);
+  }
+  EXPECT_EQ(thrice.totals(Phase::optimizer).flops, once.totals(Phase::optimizer).flops);
+  for (const json& wrong : {json(0), json(1.5), json("2"), json(100'000'000)}) {
+    step["accumulate"] = wrong;
+    EXPECT_THAT(testing::refusal([&] { StepFile(folder.write("wrong.json", step.dump())); }),
+                HasSubstr("wrong.json: accumulate: "));
+  }
+}
+
 TEST(StepFile, TwoBatchSizesAnswerForAll) {
   const TemporaryFolder folder;
   const StepFile file(folder.write("step.json", linear_step().dump()));

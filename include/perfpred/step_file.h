@@ -20,7 +20,10 @@ class PERFPRED_API StepFile {
   [[nodiscard]] std::int64_t batch_size() const;  ///< of the step that was captured
   [[nodiscard]] std::int64_t batches() const;     ///< of batch_size, whose gradients the step accumulates; >= 1
   [[nodiscard]] Precision precision() const;
-  [[nodiscard]] Layout layout() const;                     ///< of most bytes of what 2-D convolutions read
+  [[nodiscard]] Layout layout() const;  ///< of most bytes of what 2-D convolutions read
+  [[nodiscard]] bool compiled() const;  ///< the program compiles its network (torch.compile)
+  /// What whoever reads an answer should know: that communication is missing, say.
+  [[nodiscard]] const std::vector<std::string>& notes() const;
   [[nodiscard]] std::vector<std::int64_t> sample() const;  ///< sizes of its first input, without the batch; or empty
 
   /// The step with a batch of this size.

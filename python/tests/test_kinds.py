@@ -3,11 +3,12 @@
 
 import unittest
 
+import perfpred
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from captures import Captures, of_role, shapes, types
+from captures import Captures, of_role, operators, shapes, types
 
 
 class Kinds(Captures):
@@ -153,6 +154,122 @@ class Kinds(Captures):
         op = next(op for op in document["ops"] if op["name"] == "aten::index")
         self.assertEqual(shapes(document, op, "outputs"), [[3]])
         self.assertEqual(weight.grad.tolist(), [[1, 0], [1, 1]])
+
+
+class Found(Captures):
+    """Ways of programs that once gave wrong counts or a traceback."""
+
+    def teacher(self, guard):
+        teacher = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Dropout(0.1), nn.Flatten(), nn.Linear(288, 10), nn.RMSNorm(10))
+        positions, student = nn.LSTM(10, 10), nn.Linear(192, 10)
+
+        def step():
+            x = torch.randn(4, 3, 8, 8)
+            with guard(), torch.autocast("cuda", dtype=torch.bfloat16):
+                wanted = positions(teacher(x)[None])[0][0]
+                wanted = torch.einsum("ij,kj->ik", wanted, wanted)[:, :1]
+            (student(x.flatten(1)).softmax(1) * wanted.float().clone()).sum().backward()
+
+        return operators(self.captured(step))
+
+    def test_inference_mode_is_taken_apart_as_no_grad(self):
+        expected = self.teacher(torch.no_grad)
+        self.assertIn("aten::convolution", [name for name, *_ in expected])
+        self.assertEqual(self.teacher(torch.inference_mode), expected)
+
+    def test_rows_that_known_labels_choose(self):
+        labels = torch.tensor([[3, -100, 2, -100], [-100, 1, 1, 1]])
+        model = nn.Linear(6, 5)
+
+        def step():
+            x, wanted = torch.randn(2, 4, 6, device="cuda"), labels.to("cuda")
+            chosen = x[wanted != -100]
+            self.assertEqual(chosen.shape, (5, 6))
+            self.assertEqual(torch.nonzero(wanted == 1).shape, (3, 2))
+            F.cross_entropy(model(chosen), wanted[wanted != -100]).backward()
+
+        document = self.captured(step)
+        self.assertIn("aten::index", [op["name"] for op in document["ops"]])
+
+    def test_threads_that_load(self):
+        from concurrent.futures import ThreadPoolExecutor
+
+        def step():
+            with ThreadPoolExecutor(2) as pool:
+                x, y = pool.map(lambda t: t.to("cuda"), [torch.randn(4, 6), torch.randn(4, 6)])
+            nn.Linear(6, 5)(x + y).sum().backward()
+
+        self.assertEqual(self.captured(step)["batch_size"], 4)
+
+    def test_torchscript_is_refused_in_a_line(self):
+        net = nn.Sequential(nn.Linear(6, 5), nn.ReLU())
+        for scripted in (torch.jit.script(net), nn.Sequential(torch.jit.trace(net, torch.ones(8, 6)), nn.Linear(5, 4))):
+            with self.assertRaisesRegex(perfpred.CaptureError, "test_kinds.py.*TorchScript.*is not captured: call the"):
+                self.captured(lambda: scripted(torch.ones(8, 6)).sum().backward())
+
+    def test_sparse_tensors_are_executed(self):
+        edges, layer = torch.sparse_coo_tensor(torch.randint(0, 20, (2, 60)), torch.ones(60), (20, 20)), nn.Linear(6, 5)
+
+        def step():
+            torch.sparse.mm(edges, layer(torch.ones(20, 6))).sum().backward()
+
+        with self.assertRaisesRegex(perfpred.CaptureError, "test_kinds.py.*sparse.*--execute"):
+            self.captured(step)
+        document = self.captured(step, execute=True)
+        product = next(op for op in document["ops"] if "sparse" in op["name"])
+        self.assertIn([2, 60], shapes(document, product))
+        self.assertEqual(shapes(document, product, "outputs"), [[20, 5]])
+
+    def test_flex_attention_is_one_operator(self):
+        from torch.nn.attention.flex_attention import flex_attention
+
+        q = torch.randn(2, 4, 128, 16, requires_grad=True)
+        document = self.captured(
+            lambda: flex_attention(q, q, q, score_mod=lambda s, b, h, i, j: s + (i - j)).sum().backward(), batch_size=2
+        )
+        names = [op["name"] for op in document["ops"]]
+        self.assertEqual([n for n in names if "attention" in n], ["perfpred::attention", "perfpred::attention_backward"])
+        self.assertEqual(len(document["notes"]), 1)
+        forward = self.inspected("--step", self.path)["kinds"]["attention"]["flops"]
+        self.assertEqual(forward, 2 * 2 * 2 * 4 * 128 * 128 * 16)
+
+    def test_kernels_of_triton_are_operators(self):
+        try:
+            import triton.runtime.jit
+        except ImportError:
+            self.skipTest("there is no triton")
+
+        class Kernel(triton.runtime.jit.KernelInterface):
+            __name__ = "scaled"
+
+        def step():
+            x, y = torch.randn(8, 6, device="cuda"), torch.empty(8, 6, device="cuda")
+            Kernel()[(1,)](x, y, 0.5, BLOCK=64)
+            nn.Linear(6, 5)(y).sum().backward()
+
+        document = self.captured(step)
+        kernel = next(op for op in document["ops"] if op["name"] == "triton::scaled")
+        self.assertEqual(shapes(document, kernel), [[8, 6], [8, 6]])
+
+    def test_compiling_is_said(self):
+        for compiled in (lambda net: torch.compile(net), lambda net: net.compile() or net, lambda net: net):
+            net, told = nn.Linear(6, 5), []
+            document = self.captured(lambda: compiled(net)(torch.ones(8, 6)).sum().backward(), tell=told.append)
+            self.assertEqual(document.get("compiled", False), bool(told))
+        self.assertEqual(told, [])
+
+    def test_updates_without_an_optimizer_of_torch(self):
+        model = nn.Linear(6, 5).eval()
+
+        def step():
+            model(torch.randn(8, 6)).sum().backward()
+            with torch.no_grad():
+                updates = torch._foreach_mul([p.grad for p in model.parameters()], 0.1)
+                torch._foreach_sub_(list(model.parameters()), updates)
+
+        phases = [op["phase"] for op in self.captured(step)["ops"]]
+        self.assertEqual(phases[-2:], ["optimizer"] * 2)
+        self.assertEqual(phases.count("optimizer"), 2)
 
 
 if __name__ == "__main__":

@@ -216,12 +216,53 @@ class Untouched(Scripts):
             code, said = self.run_script(self.OF_SEVERAL_PROCESSES, arguments, options=["--batch-sizes", "4,6"])
             self.assertEqual(code, 0, said)
             with open(self.path) as file:
-                names = [op["name"] for op in json.load(file)["ops"]]
+                document = json.load(file)
+            self.assertIn("without communication", document["notes"][0])
+            names = [op["name"] for op in document["ops"]]
             self.assertEqual(names[:3], ["aten::convolution", "aten::add_", "aten::empty"])
             self.assertFalse([name for name in names if "c10d" in name])
             os.remove(self.path)
         self.refused(self.OF_SEVERAL_PROCESSES, ": asks for 2 processes", arguments=[weights, "2"])
         self.assertFalse(torch.distributed.is_initialized())
+
+    def test_what_torchrun_sets(self):
+        self.refused("import os\nrank = int(os.environ['LOCAL_RANK'])\n", "train.py:2: asks for LOCAL_RANK, which torchrun")
+
+    def test_what_is_computed_before_the_network_that_is_trained(self):
+        text = """
+            import sys
+            import torch
+            student, teacher, other = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2), torch.nn.Linear(3, 5)
+            optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+            with torch.no_grad():
+                other(torch.ones(8, 3))  # a look at another network
+            for _ in range(int(sys.argv[1])):
+                x = torch.randn(8, 3).cuda()
+                with torch.no_grad():
+                    wanted = teacher(x)
+                (student(x) - wanted).square().sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """
+        for steps in ("1", "3"):
+            code, said = self.run_script(text, [steps])
+            self.assertEqual(code, 0, said)
+            with open(self.path) as file:
+                names = [op["name"] for op in json.load(file)["ops"]]
+            self.assertEqual(names.count("aten::addmm"), 2, steps)
+
+    def test_a_batch_of_one_is_another_step(self):
+        text = """
+            import sys
+            import torch
+            model = torch.nn.Linear(3, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            x = torch.randn(int(sys.argv[1]), 4, 3).cuda()
+            model(x).transpose(0, 1).reshape(-1, 2).sum().backward()
+            optimizer.step()
+            """
+        sizes = ["--batch-sizes", "1,2"]
+        self.refused(text, "take two sizes above 1", options=sizes, arguments=["{batch_size}"])
 
     def refused(self, text, message, code=2, **options):
         got, said = self.run_script(text, **options)

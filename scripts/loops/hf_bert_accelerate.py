@@ -1,4 +1,4 @@
-# After accelerate's "Quicktour", sequence classification with padding and accumulation.
+# After accelerate's "Quicktour", sequence classification with padding and accumulation. (also for transformers 4)
 import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader

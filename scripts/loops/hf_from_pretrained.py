@@ -1,4 +1,4 @@
-# After transformers' "Loading models": weights of files, in the type of the files, on the device by name.
+# After transformers' "Loading models": weights of files, in the type of the files, on the device by name. (also for transformers 4)
 import torch
 from transformers import AutoModelForCausalLM
 

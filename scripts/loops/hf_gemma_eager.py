@@ -1,4 +1,4 @@
-# After transformers' "Gemma 2" page: attention written out, capped logits.
+# After transformers' "Gemma 2" page: attention written out, capped logits. (also for transformers 4)
 import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM
 

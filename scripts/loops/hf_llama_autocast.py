@@ -1,4 +1,4 @@
-# After transformers' "Fine-tuning in native PyTorch", with PyTorch's AMP recipe.
+# After transformers' "Fine-tuning in native PyTorch", with PyTorch's AMP recipe. (also for transformers 4)
 import torch
 from torch.utils.data import DataLoader
 from transformers import get_scheduler

@@ -1,4 +1,4 @@
-# After transformers' "T5" page: training with Adafactor.
+# After transformers' "T5" page: training with Adafactor. (also for transformers 4)
 import torch
 from transformers import T5Config, T5ForConditionalGeneration
 from transformers.optimization import Adafactor

@@ -1,4 +1,4 @@
-# After transformers' "Trainer" page: bf16, gradient checkpointing, accumulation.
+# After transformers' "Trainer" page: bf16, gradient checkpointing, accumulation. (also for transformers 4)
 import tempfile
 
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments

@@ -1,4 +1,4 @@
-# After transformers' "Image classification" task guide.
+# After transformers' "Image classification" task guide. (also for transformers 4)
 import tempfile
 
 import torch

@@ -1,4 +1,4 @@
-# After transformers' "Fine-tune Whisper" blog: sound in, text out.
+# After transformers' "Fine-tune Whisper" blog: sound in, text out. (also for transformers 4)
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 

@@ -1,4 +1,4 @@
-# After peft's "Quicktour": LoRA on a bfloat16 base with checkpointing.
+# After peft's "Quicktour": LoRA on a bfloat16 base with checkpointing. (also for transformers 4)
 import torch
 from peft import LoraConfig, get_peft_model
 

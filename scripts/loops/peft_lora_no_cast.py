@@ -1,4 +1,4 @@
-# After peft's "Troubleshooting": adapters in the type of the base.
+# After peft's "Troubleshooting": adapters in the type of the base. (also for transformers 4)
 import torch
 from peft import LoraConfig, get_peft_model
 

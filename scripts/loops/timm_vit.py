@@ -1,5 +1,6 @@
 # After timm's "Fine-tuning" guide: layer decay, bfloat16, checkpointed blocks.
 import timm
+import timm.loss
 import torch
 from timm.optim import create_optimizer_v2
 

@@ -167,7 +167,7 @@ void LayerModels::save(const std::string& path) const {
     json["inputs"] = to_string(model.inputs);
     json["half_width"] = model.function->half_width;
   }
-  write_file(path, nlohmann::json{{"format", format}, {"kind", "layers"}, {"layers", layers}}.dump() + "\n");
+  write_file(path, dumped(nlohmann::json{{"format", format}, {"kind", "layers"}, {"layers", layers}}) + "\n");
 }
 
 LayerModels LayerModels::load(const std::string& path) {

@@ -139,10 +139,10 @@ bool is_transposed(const OpGraph& step, TensorId factor) {
 void shape_product(const OpGraph& step, const Op& op, StepKernel& kernel) {
   const auto outputs = step.outputs(op);
   const auto made = std::find_if(outputs.begin(), outputs.end(), [](TensorId id) { return id != no_tensor; });
-  if (made == outputs.end() || step.shape(*made).rank() < 2) return;
+  if (made == outputs.end()) return;
   const Shape& result = step.shape(*made);
-  kernel.width = static_cast<double>(result.back());
-  kernel.rows = static_cast<double>(result[result.rank() - 2]);
+  kernel.width = result.rank() > 0 ? static_cast<double>(result.back()) : 1;
+  kernel.rows = result.rank() > 1 ? static_cast<double>(result[result.rank() - 2]) : 1;
   kernel.batch = std::max(1.0, static_cast<double>(result.numel()) / (kernel.width * kernel.rows));
   kernel.depth = std::max(1.0, op.flops / (2 * static_cast<double>(result.numel())));
   const auto fills = [](double size) { return static_cast<std::int64_t>(size) % 8 == 0; };

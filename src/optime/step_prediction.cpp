@@ -100,8 +100,10 @@ struct KernelTimes {
 };
 
 /// Efficiencies may exceed 1: the cards that they were learned on do not all sustain their peak. A product on a device
-/// that was not measured takes at least its time at the peak.
+/// that was not measured takes at least its time at the peak, and so does an operator whose
+/// FLOPs only a rule tells.
 double least_seconds(const StepKernel& kernel, const Rates& rates) {
+  if (kernel.kind == OpKind::custom) return kernel.flops / rates.on.matrix.vector_flops;
   if (rates.machine.measured || !is_conv_or_matmul(kernel.kind) || kernel.three_by_three) return 0;
   return kernel.flops / (is_convolution(kernel.kind) ? rates.on.conv_flops : rates.on.matrix.flops);
 }

@@ -8,11 +8,13 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "step/known_op_rules.h"
 #include "step/op_rules.h"
 #include "text/files.h"
 #include "text/parse.h"
@@ -32,7 +34,7 @@ struct Place {
   [[noreturn]] void refuse(const std::string& what) const { throw InputError(line + what); }
 };
 
-/// Reads the rule in a line: NAME flops = EXPRESSION [bytes = EXPRESSION], by recursive descent.
+/// Reads the rule in a line: NAME [product] flops = EXPRESSION [bytes = EXPRESSION], by recursive descent.
 class RuleLine {
  public:
   RuleLine(std::string_view text, Place place) : rest_(text), place_(std::move(place)) {
@@ -46,6 +48,7 @@ class RuleLine {
 
   [[nodiscard]] OpRule rule() {
     OpRule rule;
+    rule.product = take("product");
     if (!take("flops")) expected("flops = ...");
     rule.flops = count();
     if (take("bytes")) rule.bytes = count();
@@ -173,21 +176,13 @@ class RuleLine {
   Place place_;
 };
 
-}  // namespace
-
-void check_op_name(const std::string& name, const std::string& place) {
-  const std::size_t colons = name.find("::");
-  if (colons != 0 && colons != std::string::npos && colons + 2 != name.size()) return;
-  throw InputError(fmt::format("{}\"{}\" is not an operator's name like mylib::attention", place, shown(name)));
-}
-
-void register_ops(const std::string& path) {
-  const std::string text = read_file(path);
-  std::map<std::string, std::pair<OpRule, std::size_t>> rules;  // and their lines
+/// The rules of a text, and their lines.
+std::map<std::string, std::pair<OpRule, std::size_t>> read_rules(std::string_view text, const std::string& path) {
+  std::map<std::string, std::pair<OpRule, std::size_t>> rules;
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     ++number;
     const std::size_t first = line.find_first_not_of(" \t\r");
@@ -198,7 +193,33 @@ void register_ops(const std::string& path) {
     if (!is_new) place.refuse(fmt::format("{} has a rule in line {}", reader.name(), known->second.second));
     known->second = {reader.rule(), number};
   }
-  for (auto& [name, rule] : rules) register_op(name, std::move(rule.first.flops), std::move(rule.first.bytes));
+  return rules;
+}
+
+}  // namespace
+
+void check_op_name(const std::string& name, const std::string& place) {
+  const std::size_t colons = name.find("::");
+  if (colons != 0 && colons != std::string::npos && colons + 2 != name.size()) return;
+  throw InputError(fmt::format("{}\"{}\" is not an operator's name like mylib::attention", place, shown(name)));
+}
+
+std::shared_ptr<const OpRule> known_rule(const std::string& name) {
+  static const std::map<std::string, std::shared_ptr<const OpRule>> known = [] {
+    std::map<std::string, std::shared_ptr<const OpRule>> all;
+    for (auto& [op, rule] : read_rules(known_op_rules, "op_rules.txt")) {
+      all.emplace(op, std::make_shared<const OpRule>(std::move(rule.first)));
+    }
+    return all;
+  }();
+  const auto found = known.find(name);
+  return found != known.end() ? found->second : nullptr;
+}
+
+void register_ops(const std::string& path) {
+  for (auto& [name, rule] : read_rules(read_file(path), path)) {
+    register_op(name, std::move(rule.first.flops), std::move(rule.first.bytes), rule.first.product);
+  }
 }
 
 }  // namespace perfpred

@@ -39,11 +39,11 @@ OpCount checked(const std::string& name, std::string_view what, OpCount count) {
 
 }  // namespace
 
-void register_op(const std::string& name, OpCount flops, OpCount bytes) {
+void register_op(const std::string& name, OpCount flops, OpCount bytes, bool product) {
   check_op_name(name);
   if (!flops) throw InputError(fmt::format("operator \"{}\" has no count of FLOPs", name));
-  auto rule = std::make_shared<const OpRule>(
-      OpRule{checked(name, "FLOPs", std::move(flops)), bytes ? checked(name, "bytes", std::move(bytes)) : nullptr});
+  auto rule = std::make_shared<const OpRule>(OpRule{
+      checked(name, "FLOPs", std::move(flops)), bytes ? checked(name, "bytes", std::move(bytes)) : nullptr, product});
   const std::unique_lock lock(rules_mutex);
   rules()[name].rule = std::move(rule);
 }
@@ -51,7 +51,7 @@ void register_op(const std::string& name, OpCount flops, OpCount bytes) {
 std::shared_ptr<const OpRule> registered_rule(const std::string& name) {
   const std::shared_lock lock(rules_mutex);
   const auto found = rules().find(name);
-  if (found == rules().end()) return nullptr;
+  if (found == rules().end()) return known_rule(name);
   found->second.used = true;
   return found->second.rule;
 }

@@ -16,10 +16,11 @@ std::vector<Shape> shapes(const OpGraph& graph, std::span<const TensorId> ids) {
 
 }  // namespace
 
-void count_by(const OpRule& rule, const OpGraph& graph, Op& op) {
+void count_by(const OpRule& rule, const OpGraph& graph, Op& op, bool causal) {
   const std::vector<Shape> in = shapes(graph, graph.inputs(op)), out = shapes(graph, graph.outputs(op));
-  op.kind = OpKind::custom;
-  op.flops = rule.flops(in, out);
+  const bool has_result = !out.empty() && graph.outputs(op)[0] != no_tensor;
+  op.kind = rule.product && !in.empty() && has_result ? OpKind::bmm : OpKind::custom;
+  op.flops = rule.flops(in, out) / (causal ? 2 : 1);
   if (rule.bytes) set_bytes(op, rule.bytes(in, out));
 }
 

@@ -120,6 +120,22 @@ std::string text(const json& object, const char* key, const Place& place) {
   return value.get<std::string>();
 }
 
+/// A list of texts that may be missing.
+std::vector<std::string> texts(const json& object, const char* key, const Place& place) {
+  if (!object.contains(key)) return {};
+  std::vector<std::string> read;
+  for (const json& value : list(object, key, place)) {
+    if (!value.is_string()) place.in(key).refuse("holds what is not text");
+    read.push_back(printable(value.get<std::string>()));
+  }
+  return read;
+}
+
+bool flag(const json& value, const Place& place) {
+  if (!value.is_boolean()) place.refuse("is neither true nor false");
+  return value.get<bool>();
+}
+
 /// The position of a field's word in a list.
 template <class Words, class Projection = std::identity>
 std::size_t position(const json& object, const char* key, const Place& place, const Words& words,
@@ -201,7 +217,8 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
   std::optional<std::int64_t> other_batch_size;
   Precision precision = Precision::unknown;
   Layout layout = Layout::nchw;
-  std::vector<std::string> layers;
+  bool compiled = false;
+  std::vector<std::string> layers, notes;
   std::vector<std::int64_t> storages;  // bytes at batch_size
   std::vector<StepTensor> tensors;
   std::vector<StepOp> ops;
@@ -227,12 +244,9 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     } catch (const InputError& error) {
       place.refuse(error.what());
     }
-    if (document.contains("layers")) {
-      for (const json& layer : list(document, "layers", place)) {
-        if (!layer.is_string()) place.in("layers").refuse("holds what is not text");
-        layers.push_back(printable(layer.get<std::string>()));
-      }
-    }
+    compiled = document.contains("compiled") && flag(document["compiled"], place.in("compiled"));
+    layers = texts(document, "layers", place);
+    notes = texts(document, "notes", place);
     read_storages(list(document, "storages", place), place);
     const json& all_tensors = list(document, "tensors", place);
     for (std::size_t i = 0; i < all_tensors.size(); ++i) read_tensor(all_tensors[i], place.at("tensors", i));
@@ -306,12 +320,11 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     if (from.contains("args")) {
       const json& args = from["args"];
       if (!args.is_object()) place.in("args").refuse("is not an object");
-      for (const auto& [flag, value] : {std::pair("transposed", &op.transposed), std::pair("causal", &op.causal),
-                                        std::pair("pointwise", &pointwise)}) {
-        const auto found = args.find(flag);
+      for (const auto& [key, value] : {std::pair("transposed", &op.transposed), std::pair("causal", &op.causal),
+                                       std::pair("pointwise", &pointwise)}) {
+        const auto found = args.find(key);
         if (found == args.end()) continue;
-        if (!found->is_boolean()) place.in("args").in(flag).refuse("is neither true nor false");
-        *value = found->get<bool>();
+        *value = flag(*found, place.in("args").in(key));
       }
     }
     classify(op, pointwise);
@@ -465,8 +478,8 @@ class StepFile::Content::GraphBuilder {
     } else if (is_conv_or_matmul(op.kind)) {
       added.flops *= repetitions(op.kind, strided(op.inputs), strided(op.outputs), op.transposed);
     }
-    if (op.kind == OpKind::unknown) {
-      if (const auto rule = registered_rule(op.full_name)) count_by(*rule, graph_, added);
+    if (op.kind == OpKind::unknown || op.kind == OpKind::custom) {
+      if (const auto rule = registered_rule(op.full_name)) count_by(*rule, graph_, added, op.causal);
     }
     if (op.flops) added.flops = file_.at_batch(*op.flops, batch_);
     if (op.bytes) set_bytes(added, file_.at_batch(*op.bytes, batch_));
@@ -515,6 +528,8 @@ std::int64_t StepFile::batch_size() const { return content_->batch_size; }
 std::int64_t StepFile::batches() const { return content_->batches * content_->accumulate; }
 Precision StepFile::precision() const { return content_->precision; }
 Layout StepFile::layout() const { return content_->layout; }
+bool StepFile::compiled() const { return content_->compiled; }
+const std::vector<std::string>& StepFile::notes() const { return content_->notes; }
 
 std::vector<std::int64_t> StepFile::sample() const {
   for (const StepTensor& tensor : content_->tensors) {

@@ -91,7 +91,8 @@ class StepPair {
       };
       const Op &usual = counted(plain, first_, op), &usual_later = counted(plain_later, second_, later);
       // A reader knows `custom` by its FLOPs, and counts lists in another way.
-      const bool always = op.kind == OpKind::custom || first_.name(op).starts_with("_foreach_");
+      const bool always = op.kind == OpKind::custom || (op.name >= 0 && is_conv_or_matmul(op.kind)) ||
+                          first_.name(op).starts_with("_foreach_");
       if (always || op.flops != usual.flops || later.flops != usual_later.flops)
         add_count(written, "flops", op.flops, later.flops);
       if (bytes(op) != bytes(usual) || bytes(later) != bytes(usual_later))

@@ -232,6 +232,7 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
     const std::size_t end = std::min(rest.find('x'), rest.size());
     std::int64_t size = 0;
     try {
+      if (rest.substr(0, end).find('.') != std::string_view::npos) throw InputError("not an integer");
       size = parse_positive_integer(rest.substr(0, end), {});
     } catch (const InputError&) {
       throw_bad_value({{}, 0, "input"}, text, "positive integers joined by x, as in 3x32x32");

@@ -201,6 +201,21 @@ TEST_F(CapturedStep, RulesThatMatchNoOperatorAreNamed) {
   EXPECT_EQ(spawn({program("inspect"), "--step", file_, "--op-rules", right}).err, "");
 }
 
+/// An A100 has 19.5 TFLOP/s on its vector units (NVIDIA A100 data sheet).
+TEST_F(CapturedStep, ARuleChangesTheTime) {
+  const auto step_sec = [&](const char* rule) {
+    const std::string rules = folder_.write("rules.txt", rule);
+    const json step = answer({program("predict"), "--step", file_, "--device", "A100-SXM4-80GB", "--op-rules", rules});
+    const json peak = answer({program("inspect"), "--step", file_, "--device", "A100-SXM4-80GB", "--op-rules", rules});
+    const double sec = step["step_sec"]["p50"];
+    EXPECT_GE(sec, peak["device"]["time_at_peak_sec"].get<double>()) << rule;
+    return sec;
+  };
+  const double idle = step_sec("mylib::unheard_of flops = 0\n");
+  EXPECT_NEAR(step_sec("mylib::unheard_of flops = 19500000000000\n"), idle + 1, 0.02);
+  EXPECT_GT(step_sec("mylib::unheard_of product flops = 19500000000000\n"), idle);  // it has no result: a sum
+}
+
 TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
   const auto refused = [&](std::vector<std::string> arguments, const char* message) {
     const Finished finished = spawn(arguments);

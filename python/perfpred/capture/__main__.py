@@ -19,6 +19,8 @@ from perfpred.capture.session import Session
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
+_OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
 
 class _Captured(BaseException):
     """Ends the script; no `except Exception` of it catches this."""
@@ -90,6 +92,7 @@ def _run(options, size, records_all=False):
     told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
     session = Session(options.execute, told)
     recorder, hooks = session.recorder, session.hooks
+    hooks.records_early = not options.execute
     hooks.accumulated.skips = options.updates == 1 and not records_all
     updates, wanted = 0, options.steps * options.updates
 
@@ -103,6 +106,7 @@ def _run(options, size, records_all=False):
         if ends and updates == wanted:
             if left_out := hooks.left_out():
                 told(f"the step has no update by {left_out} of the optimizers; --updates N takes N updates as one step")
+            hooks.leave_out_early()
             raise _Captured
         begun = recorder.holds_activations() or any(op["phase"] == "backward" for op in recorder.ops)
         if ends or not recorder.recording or not begun:
@@ -159,6 +163,13 @@ def main(arguments=None):
         return FAILED
     except Exception as error:  # the script's own
         lines = str(error).strip().splitlines()
+        if isinstance(error, KeyError) and error.args[:1] and error.args[0] in _OF_TORCHRUN:
+            print(
+                f"perfpred.capture: {_place_of(error)}: asks for {error.args[0]}, which torchrun sets: run torchrun "
+                "--nproc-per-node 1 -m perfpred.capture ...",
+                file=sys.stderr,
+            )
+            return WRONG_INPUT
         print(
             f"perfpred.capture: {_place_of(error)}: {type(error).__name__}: {lines[0] if lines else ''}",
             file=sys.stderr,

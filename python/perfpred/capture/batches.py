@@ -46,9 +46,13 @@ class Batches:
         else:
             self._ends[len(self._begins) - 1 :] = [len(recorder.ops)]
 
+    @property
+    def folds(self):
+        return self.count > 1 and self._are_alike()
+
     def folded(self, ops):
         """The operators of the second batch, then those after the last; None where one batch does not stand for all."""
-        if self.count < 2 or not self._are_alike():
+        if not self.folds:
             return None
         first, second = self._ends[:2]
         return ops[first:second] + [{**op, "phase": "optimizer"} for op in ops[self._ends[-1] :]]

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets programs for a GPU run without one: CUDA is said to be there, and its tensors have no memory."""
 
+import concurrent.futures
 import contextlib
 import importlib
+import importlib.util
+import sys
 import types
 
 import torch
@@ -11,6 +14,7 @@ import torch.utils.checkpoint
 
 from perfpred.capture import above, alone
 from perfpred.capture.place import CUDA, is_meta
+from perfpred.capture.recorder import is_of_library
 
 _MEMORY = 80 * 2**30
 _base = torch._C.TensorBase
@@ -65,7 +69,20 @@ def _replacements(recorder):
         "get_device_name": "none",
         "get_device_capability": (9, 0),
         "get_device_properties": types.SimpleNamespace(
-            name="none", major=9, minor=0, total_memory=_MEMORY, multi_processor_count=132, warp_size=32
+            name="none",
+            major=9,
+            minor=0,
+            total_memory=_MEMORY,
+            multi_processor_count=132,
+            warp_size=32,
+            L2_cache_size=50 * 2**20,
+            max_threads_per_multi_processor=2048,
+            regs_per_multiprocessor=2**16,
+            shared_memory_per_block=48 * 2**10,
+            shared_memory_per_block_optin=227 * 2**10,
+            shared_memory_per_multiprocessor=228 * 2**10,
+            is_integrated=0,
+            is_multi_gpu_board=0,
         ),
         "mem_get_info": (_MEMORY, _MEMORY),
         "memory_allocated": 0,
@@ -98,11 +115,19 @@ def _replacements(recorder):
     for name in "adadelta adagrad adam adamax asgd nadam radam rmsprop rprop".split():
         yield importlib.import_module(f"torch.optim.{name}"), "_get_capturable_supported_devices", _says(kinds)
     yield torch.serialization, "default_restore_location", _restored(torch.serialization.default_restore_location)
-    yield from alone.replacements()
+    yield from alone.replacements(recorder.remark)
 
+    sizes = types.SimpleNamespace(new_dynamic_size=_dynamic_size)
+    yield torch.library, "get_ctx", _says(sizes)
     yield torch.utils.checkpoint, "_infer_device_type", _says("cuda")
-    yield torch, "compile", _compile
+    yield torch, "compile", _compile(recorder)
+    flex = importlib.import_module("torch.nn.attention.flex_attention")
+    yield flex, "_validate_device", nothing
+    yield flex, "flex_attention_hop", above.flex_attention(recorder.remark)
     yield torch.utils.data.DataLoader, "__init__", _loader_init(torch.utils.data.DataLoader.__init__)
+    if importlib.util.find_spec("triton") is not None:
+        yield importlib.import_module("triton.runtime.jit").KernelInterface, "__getitem__", _launch(recorder)
+    yield concurrent.futures.ThreadPoolExecutor, "submit", _submit
     yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
     yield torch.Tensor, "pin_memory", lambda self, *args: self
     yield torch.Tensor, "is_pinned", _says(True)
@@ -174,13 +199,8 @@ class _Generator(torch.Generator, metaclass=_OfGenerators):
     device = property(lambda self: self._device)
 
 
-class _OfVariables(type):
-    def __instancecheck__(cls, value):
-        return isinstance(value, torch.Tensor)
-
-
-class _Variable(metaclass=_OfVariables):
-    """torch.autograd.Variable: an alias that may be asked for a gradient."""
+class _Variable(torch.autograd.Variable):
+    """An alias that may be asked for a gradient."""
 
     def __new__(cls, data, requires_grad=False, volatile=None):
         return data.detach().requires_grad_(requires_grad)
@@ -205,14 +225,45 @@ def _with_gradient(make):
     return made
 
 
+def _launch(recorder):
+    """A kernel of Triton is an operator on the tensors that it is given."""
+
+    def launched(kernel, grid):
+        while not hasattr(kernel, "__name__"):  # an autotuner of a kernel
+            kernel = kernel.fn
+        return lambda *args, **kwargs: recorder.record_kernel(kernel.__name__, [*args, *kwargs.values()])
+
+    return launched
+
+
+def _submit(pool, function, /, *args, **kwargs):
+    """Threads know nothing of a capture: what they load is loaded here."""
+    done = concurrent.futures.Future()
+    try:
+        done.set_result(function(*args, **kwargs))
+    except Exception as error:
+        done.set_exception(error)
+    return done
+
+
 def _restored(restore):
     """torch.load() leaves the tensors of files on the host."""
     return lambda storage, location: restore(storage, "cpu" if location.startswith("cuda") else location)
 
 
-def _compile(model=None, **options):
+def _compile(recorder):
     """What is recorded are the operators before fusion."""
-    return (lambda function: function) if model is None else model
+
+    def compiled(model=None, **options):
+        if model is None:
+            return lambda function: compiled(function, **options)
+        asks = is_of_library(sys._getframe(1).f_code.co_filename)
+        if isinstance(model, torch.nn.Module) or isinstance(getattr(model, "__self__", None), torch.nn.Module) or not asks:
+            recorder.compiled = True
+            recorder.remark("torch.compile: the operators before fusion are recorded, and that the step is compiled")
+        return model
+
+    return compiled
 
 
 def _loader_init(init):
@@ -245,6 +296,11 @@ def _note(what):
     for mode in _get_current_dispatch_mode_stack():
         if hasattr(mode, "note"):
             mode.note(what)
+
+
+def _dynamic_size(*, min=0, max=None):
+    _note(f"a size that depends on values; it is told {min}")
+    return min
 
 
 def _zeros(tensor):

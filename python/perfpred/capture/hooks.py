@@ -10,8 +10,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from perfpred.capture.batches import Batches
-from perfpred.capture.place import is_meta
-from perfpred.capture.recorder import tensors_in
+from perfpred.capture.place import is_meta, storage_of
+from perfpred.capture.recorder import CaptureError, tensors_in, user_line
 
 
 def _all_tensors(value):
@@ -31,19 +31,21 @@ class Hooks:
         self.recorder = recorder
         self.batch_size = None
         self.stepped = False  # has an optimizer finished a step since the last forward pass?
+        self.records_early = False  # networks that compute before the first that is trained belong to its step
         self.before_forward = lambda: None  # called when a forward pass of a network to be trained begins
         self._networks = []  # modules that were called from outside of modules
         self._calls = {}  # how often the step called each network that it trains
         self._backward_passes = 0
         self.accumulated = Batches(recorder)
         self._ended_backward = False  # since the last forward pass
+        self._early = None  # operators that were recorded before the first forward pass of a network to be trained
         self._modules = []  # that are being called: the layer to return to
         self._names = {}
         self._backward = 0
         self._trying = False
         self._tried = set()
         self._saved_states = []
-        self._updated = {}  # optimizers that the step used
+        self._updated = {}  # parameters, by the optimizer that the step updated them with
         self._cleared = set()  # parameters whose gradients the program has cleared since it used them
 
     def __enter__(self):
@@ -82,10 +84,16 @@ class Hooks:
         self.accumulated.restart()
         self._updated.clear()
 
+    def leave_out_early(self):
+        """What networks computed before the first step, as a teacher, is recorded at the end of the step, too."""
+        recorder = self.recorder
+        if self._early and not self.accumulated.folds:
+            del recorder.ops[: self._early]
+
     def left_out(self):
         """How many optimizers of the step's networks do not update them in this step, as one of a GAN's two."""
         of_networks = {id(p) for network in self._called() for p in network.parameters()}
-        updated = {id(p) for optimizer in self._updated.values() for p in _parameters_of(optimizer)}
+        updated = {id(p) for parameters in self._updated.values() for p in parameters}
         left = 0
         for thing in gc.get_objects():
             if issubclass(type(thing), torch.optim.Optimizer):
@@ -136,6 +144,8 @@ class Hooks:
                 self.recorder.layer = layer
                 if self._backward == 0:
                     self._ended_backward = True
+                    self._end_of_backward = len(self.recorder.ops)
+                    self.recorder.on_write = None if self.stepped else self._on_write
                     self.accumulated.end_backward()
 
         return backward
@@ -153,6 +163,11 @@ class Hooks:
 
     def _enter_module(self, module, args):
         recorder = self.recorder
+        if isinstance(module, torch.jit.ScriptModule) and not recorder.execute:
+            raise CaptureError(
+                f"{user_line()}: a network of TorchScript (torch.jit.script, trace or load) is not captured: call the Python "
+                "code that it was made of"
+            )
         if not self._modules:
             self._enter_network(module, args)
         self._modules.append(recorder.layer)
@@ -177,14 +192,23 @@ class Hooks:
         if isinstance(module, torch.nn.modules.loss._Loss) or (not parameters and recorder.phase == "loss"):
             recorder.phase = "loss"
             return
-        trains = module.training and torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        trains = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
         if trains:
+            if self._early is None:
+                self._early = len(recorder.ops) if recorder.recording else 0
             self.before_forward()
+            if not recorder.ops:
+                self._early = 0
             self.stepped = False
+            self.recorder.on_write = None
             if self._ended_backward and not self._updated and not self.recorder.execute and self._has_gradients():
                 self.accumulated.begin_next()
             self._ended_backward = False
             self._calls[id(module)] = self._calls.get(id(module), 0) + 1
+        early = not trains and self.records_early and self._early is None
+        if early and not recorder.holds_activations():
+            recorder.clear()
+            recorder.recording = True
         if recorder.phase == "loss":  # between two networks
             for op in reversed(recorder.ops):
                 if op["phase"] != "loss":
@@ -286,6 +310,21 @@ class Hooks:
                 self._try_step(optimizer)
         self._name_training(optimizer)
 
+    def _on_write(self, tensors):
+        """Whoever writes to parameters after a backward pass updates them, where there is no optimizer of torch.optim."""
+        recorder = self.recorder
+        own = {storage_of(p)._cdata for network in self._called() for p in network.parameters()}
+        if not any(storage_of(tensor)._cdata in own for tensor in tensors):
+            return
+        recorder.on_write = None
+        if any(issubclass(type(thing), torch.optim.Optimizer) for thing in gc.get_objects()):
+            return
+        recorder.phase = "optimizer"
+        for op in recorder.ops[self._end_of_backward :]:
+            op["phase"] = "optimizer"
+        self._updated[None] = tensors
+        self.stepped = True
+
     def _try_step(self, optimizer):
         """Makes the optimizer's state, so that the step that is recorded is like all later ones."""
         self._trying = True
@@ -299,7 +338,7 @@ class Hooks:
         if self._trying:
             return
         self._name_training(optimizer)
-        self._updated[id(optimizer)] = optimizer
+        self._updated[id(optimizer)] = _parameters_of(optimizer)
         self._cleared.difference_update(id(p) for p in _parameters_of(optimizer))
         self.stepped = True
 

@@ -2,6 +2,8 @@
 """Records the operators that PyTorch executes, with the tensors that they read and write."""
 
 import contextlib
+import functools
+import math
 import os
 import sys
 import weakref
@@ -82,6 +84,28 @@ def _schema_of(op):
     return found
 
 
+def _parts(tensor):
+    if tensor.layout == torch.strided:
+        return [tensor]
+    with _disable_current_modes():
+        if tensor.layout == torch.sparse_coo:
+            return [tensor._indices(), tensor._values()]
+        rows = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
+        places = [tensor.crow_indices(), tensor.col_indices()] if rows else [tensor.ccol_indices(), tensor.row_indices()]
+        return [*places, tensor.values()]
+
+
+@functools.cache
+def _executes_itself(kind):
+    """Whether a class of tensors says what an operator on them executes."""
+    return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+@functools.cache
+def _is_composite(op):
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+
+
 class Recorder(TorchDispatchMode):
     """Executes operators, on tensors without memory unless `execute`, and records them while `recording`."""
 
@@ -92,11 +116,14 @@ class Recorder(TorchDispatchMode):
         self.recording = False
         self.on_host = False  # a loader makes a batch: whatever it does is done on the host
         self.spares_host = False  # leaves tensors of the host that it did not make as they are
+        self.on_write = None  # is called with tensors that an operator writes to
         self.compare = None  # is called with operators that are not recorded
         self.phase = "forward"
         self.layer = -1
         self.layers = []
         self.values = []  # what the program asked of tensors without values
+        self.compiled = False  # the program compiles its network
+        self.remarks = []  # what whoever reads an answer should know
         self._made = {}  # storages on the host that were made here
         self._stand_ins = {}  # of tensors of the host, by their storage
         self.known = KnownValues()
@@ -192,6 +219,10 @@ class Recorder(TorchDispatchMode):
         self._watchers[index] = weakref.ref(storage, freed)
         return index
 
+    def _tensor_ids_of(self, tensor, is_output=False):
+        """Of a tensor; of a sparse one, of its indices and values."""
+        return [self._tensor_id(part, is_output) for part in _parts(tensor)]
+
     def _tensor_id(self, tensor, is_output=False):
         storage = self._storage_id(tensor, is_output)
         # Slices of one tensor, as q, k and v in one product's result, differ in where they begin.
@@ -202,13 +233,25 @@ class Recorder(TorchDispatchMode):
             self.tensors.append((storage, tensor.dtype, tuple(tensor.shape), tensor.stride()))
         return known
 
+    def _current_layer(self):
+        if self.layer >= 0:  # autograd has just made a node for this operator, if its result has a gradient
+            self._layer_of_node.setdefault(torch.autograd._get_sequence_nr() - 1, self.layer)
+            return self.layer
+        node = torch._C._current_autograd_node()
+        return -1 if node is None else self._layer_of_node.get(node._sequence_nr(), -1)
+
+    def record_kernel(self, name, args):
+        """A kernel that is no operator of LibTorch, and writes to some of its arguments."""
+        tensors = [self.without_memory(t) for t in args if isinstance(t, torch.Tensor)]
+        for tensor in tensors:
+            self.known.forget(tensor)
+        if self.recording:
+            entry = {"name": f"triton::{name}", "inputs": [self._tensor_id(t) for t in tensors], "outputs": []}
+            layer = self._current_layer()
+            self.ops.append({**entry, "phase": self.phase, **({"layer": layer} if layer >= 0 else {})})
+
     def _record(self, op, schema, args, kwargs, result):
-        layer = self.layer
-        if layer >= 0:  # autograd has just made a node for this operator, if its result has a gradient
-            self._layer_of_node.setdefault(torch.autograd._get_sequence_nr() - 1, layer)
-        else:
-            node = torch._C._current_autograd_node()
-            layer = -1 if node is None else self._layer_of_node.get(node._sequence_nr(), -1)
+        layer = self._current_layer()
         outputs = []
         for value in result if isinstance(result, (list, tuple)) else [result]:
             if value is None or isinstance(value, (torch.Tensor, list, tuple)):
@@ -225,8 +268,8 @@ class Recorder(TorchDispatchMode):
         inputs = [t for v in values for t in tensors_in(v) if t.dim() > 0 or is_meta(t) or self.execute]
         entry = {
             "name": schema.name,
-            "inputs": [self._tensor_id(t) for t in inputs],
-            "outputs": [None if t is None else self._tensor_id(t, True) for t in outputs],
+            "inputs": [i for t in inputs for i in self._tensor_ids_of(t)],
+            "outputs": [i for t in outputs for i in ([None] if t is None else self._tensor_ids_of(t, True))],
             "phase": self.phase,
         }
         flags = {}
@@ -240,6 +283,8 @@ class Recorder(TorchDispatchMode):
             entry["args"] = flags
         if layer >= 0:
             entry["layer"] = layer
+        if schema.name.startswith("aten::_fft_"):
+            entry["flops"] = _fourier_flops(schema.name, args[0], args[1], outputs[0])
         self.ops.append(entry)
 
     # ---- execution ----
@@ -247,7 +292,10 @@ class Recorder(TorchDispatchMode):
     def stand_in(self, tensor):
         """A tensor without memory in place of one of the host. Tensors that share memory share it there, too."""
         if tensor.layout != torch.strided:
-            raise CaptureError(f"{user_line()}: sparse tensors are not captured")
+            raise CaptureError(
+                f"{user_line()}: sparse and nested tensors are not captured without memory: execute the step instead "
+                "(execute=True, --execute), or write it with dense tensors (index_select, index_add)"
+            )
         storage = storage_of(tensor)
         key = storage._cdata
         with _disable_current_modes():  # neither is an operator of the program
@@ -293,6 +341,11 @@ class Recorder(TorchDispatchMode):
         self.note(f"a tensor's value; it is told {value}")
         return value
 
+    def remark(self, what):
+        if what not in self.remarks:
+            self.remarks.append(what)
+            self.tell(what)
+
     def note(self, what):
         line = user_line()
         if not any(v["line"] == line for v in self.values):
@@ -318,6 +371,11 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if any(map(_executes_itself, types)):
+            return NotImplemented
+        if _is_composite(op):  # in inference mode no autograd takes it apart
+            with self:
+                return op.decompose(*args, **kwargs)
         self.places.truthful += 1
         try:
             with below_autograd():
@@ -373,6 +431,8 @@ class Recorder(TorchDispatchMode):
             self.places.put(result, device)
         elif not schema.view:
             self.places.follow(tensors, tensors_in(result))
+        if self.on_write is not None and (schema.in_place or schema.written):
+            self.on_write(list(tensors_in(args[0])))
         if not schema.view:
             changed = [args[0], result] if schema.in_place or schema.written else None
             self.known.follow(op, args, kwargs, result, changed)
@@ -411,9 +471,14 @@ class Recorder(TorchDispatchMode):
 
     def _executed(self, op, args, kwargs):
         try:
+            if op._overloadname.startswith("dtype") and op._opname in ("mm", "bmm", "addmm", "baddbmm"):
+                return _product_of_type(op, args, kwargs)
             result = op(*args, **kwargs)
             return _laid_out_by_cudnn(op, args, result) if op._opname.startswith("convolution") else result
         except (NotImplementedError, RuntimeError) as error:
+            shaped = self.known.shaped(op, args, kwargs)
+            if shaped is not None:
+                return shaped
             reason = str(error).strip().partition("\n")[0]
             raise CaptureError(_explained(op, reason)) from error
 
@@ -437,6 +502,22 @@ class Recorder(TorchDispatchMode):
         elif self.compare is not None and on_device and isinstance(result, torch.Tensor):
             self.compare(schema, result)
         return result
+
+
+def _fourier_flops(name, source, axes, result):
+    """5 n log2 n of each complex transform of n numbers, half as many of a real one (Cooley and Tukey 1965)."""
+    whole = result if name.endswith("c2r") else source
+    numbers = math.prod(whole.shape[axis] for axis in axes)
+    return (5 if name.endswith("c2c") else 2.5) * whole.numel() * math.log2(max(numbers, 1))
+
+
+def _product_of_type(op, args, kwargs):
+    """A product with a result of another type: PyTorch's rule for tensors without memory takes the type for a factor."""
+    place = next(i for i, value in enumerate(args) if isinstance(value, torch.dtype))
+    if "out" in kwargs:
+        return kwargs["out"]
+    made = getattr(torch.ops.aten, op._opname).default(*args[:place])
+    return torch.empty_like(made, dtype=args[place])
 
 
 def _laid_out_by_cudnn(op, args, result):

@@ -74,6 +74,8 @@ def document(recorder, batch_size, hooks):
         "precision": _precision(recorder),
         "batch_size": batch_size,
         **{key: count for key, count in batches.items() if count > 1},
+        **({"compiled": True} if recorder.compiled else {}),
+        **({"notes": recorder.remarks} if recorder.remarks else {}),
         "layers": recorder.layers,
         "values": recorder.values,
         "storages": [{"bytes": s["bytes"]} for s in storages],
@@ -150,16 +152,17 @@ def combine(first, second, path=None):
     samples = b["batch_size"] - a["batch_size"]
     if samples == 0:
         raise CaptureError(f"both files have the batch size {a['batch_size']}")
+    alone = "; a batch of 1 needs fewer operators: take two sizes above 1" if 1 in (a["batch_size"], b["batch_size"]) else ""
     for i, (op, other) in enumerate(zip(a["ops"], b["ops"])):
         if any(op.get(key) != other.get(key) for key in ("name", "inputs", "outputs", "phase", "args")):
-            raise CaptureError(f"the steps differ from operator {i} on: {op['name']} and {other['name']}")
+            raise CaptureError(f"the steps differ from operator {i} on: {op['name']} and {other['name']}{alone}")
     if len(a["ops"]) != len(b["ops"]) or len(a["tensors"]) != len(b["tensors"]):
-        raise CaptureError(f"the steps differ: {len(a['ops'])} and {len(b['ops'])} operators")
+        raise CaptureError(f"the steps differ: {len(a['ops'])} and {len(b['ops'])} operators{alone}")
     joined = dict(a)
     joined["tensors"] = []
     for i, (tensor, other) in enumerate(zip(a["tensors"], b["tensors"])):
         if any(tensor[key] != other[key] for key in ("dtype", "storage", "role")):
-            raise CaptureError(f"the steps differ in tensor {i}")
+            raise CaptureError(f"the steps differ in tensor {i}{alone}")
         tensor = dict(tensor)
         for key, grows in (("sizes", "growth"), ("strides", "stride_growth")):
             growth = _growth(tensor[key], other[key], samples, f"tensor {i}")
@@ -171,6 +174,10 @@ def combine(first, second, path=None):
             f"no tensor differs at batch sizes {a['batch_size']} and {b['batch_size']}: batches come neither from a "
             "DataLoader nor from {batch_size} in the script's arguments"
         )
+    joined["ops"] = [
+        {**op, "flops_growth": (other["flops"] - op["flops"]) / samples} if "flops" in op else op
+        for op, other in zip(a["ops"], b["ops"])
+    ]
     joined["other_batch_size"] = b["batch_size"]
     ordered = {key: joined[key] for key in a if key not in ("values", "storages", "tensors", "ops")}
     ordered["other_batch_size"] = b["batch_size"]

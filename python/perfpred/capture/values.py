@@ -94,15 +94,44 @@ class KnownValues:
         if truth is not None and result.dtype == torch.bool:
             self.learn(result, torch.full(result.shape, truth))
             return
+        computed = self._computed(op, args, kwargs)
+        if computed is not None:
+            self.learn(result, computed)
+
+    def _computed(self, op, args, kwargs):
+        """The result of an operator on the host; None if not all that it depends on is known."""
         by_shape = op._opname in _LIKE
         mapped = [self._on_host(v, by_shape) for v in args]
         mapped_kwargs = {name: self._on_host(v, by_shape) for name, v in kwargs.items()}
         if any(v is _unknown for v in (*mapped, *mapped_kwargs.values())):
-            return
+            return None
         try:
-            self.learn(result, op(*mapped, **mapped_kwargs))
+            return op(*mapped, **mapped_kwargs)
         except (RuntimeError, NotImplementedError):
-            return  # the host has no kernel for these types: the value stays unknown
+            return None  # the host has no kernel for these types: the value stays unknown
+
+    def shaped(self, op, args, kwargs):
+        """The result of an operator whose shape depends on values; None if they are not known."""
+        if op is torch.ops.aten.index.Tensor:
+            indices = [index for given in args[1] for index in self._without_masks(given)]
+            return None if any(i is _unknown for i in indices) else op(args[0], indices)
+        computed = self._computed(op, args, kwargs)
+        if computed is None:
+            return None
+        one = isinstance(computed, torch.Tensor)
+        made = [self._as_meta(t) for t in ([computed] if one else computed)]
+        return made[0] if one else tuple(made)
+
+    def _without_masks(self, index):
+        if index is None or index.dtype not in (torch.bool, torch.uint8):
+            return [index]
+        mask = self.value(index)
+        return [_unknown] if mask is None else [self._as_meta(t) for t in mask.nonzero(as_tuple=True)]
+
+    def _as_meta(self, host):
+        made = torch.empty(host.shape, dtype=host.dtype, device="meta")
+        self.learn(made, host)
+        return made
 
     def _on_host(self, value, by_shape):
         if isinstance(value, torch.Tensor):
