@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks of transformers, by name and from a config.json.
 #include <perfpred/error.h>
+#include <perfpred/executed_step.h>
+#include <perfpred/memory_estimate.h>
 #include <perfpred/network.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
@@ -10,6 +12,8 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -138,6 +142,39 @@ TEST(Pretrained, AConfigIsANetwork) {
   EXPECT_EQ(workload.params(), 3'311'360);
   EXPECT_EQ(workload.graph().totals().conv_matmul_flops, 9'261'023'232);
   EXPECT_EQ(Workload::from_key(workload.key()), workload);
+}
+
+/// What perfpred.capture recorded of transformers' and peft's modules (scripts/config_zoo.py --store).
+TEST(Pretrained, StepsAreThoseOfTransformersAndPeft) {
+  const std::string folder = PERFPRED_SOURCE_DIR "/tests/data/transformers/";
+  std::ifstream steps(folder + "steps.csv");
+  std::string line;
+  std::getline(steps, line);
+  int compared = 0;
+  for (; std::getline(steps, line); ++compared) {
+    SCOPED_TRACE(line);
+    const std::size_t quote = line.find('"'), end = line.find('"', quote + 1);
+    const std::string config = line.substr(0, quote - 1);
+    std::istringstream counts(line.substr(end + 2)), fields(line.substr(quote + 1, end - quote - 1));
+    double params = 0, flops = 0, peak = 0;
+    char comma = 0;
+    counts >> params >> comma >> flops >> comma >> peak;
+    const bool images = config == "vit" || config.starts_with("dinov2");
+    Workload workload = Workload::zoo(add_config(folder + config + ".json"), 2,
+                                      images ? std::vector<std::int64_t>() : std::vector<std::int64_t>{256});
+    workload = with_field(workload, "optimizer", "adamw");
+    for (std::string field; std::getline(fields, field, ';');) {
+      const std::size_t equals = field.find('=');
+      workload = with_field(workload, field.substr(0, equals), field.substr(equals + 1));
+    }
+    const OpGraph graph = workload.graph();
+    const double mask = config.starts_with("dinov2") ? 256 : 0;  // a parameter that classification does not use
+    EXPECT_EQ(static_cast<double>(graph.params()) + mask, params);
+    EXPECT_NEAR(graph.totals().conv_matmul_flops / flops, 1, 0.01);
+    const MemoryEstimate memory = estimate_memory(execute(graph, DeviceKind::other), TrainingJob());
+    EXPECT_NEAR(static_cast<double>(memory.peak_bytes) / peak, 1, 0.03);
+  }
+  EXPECT_GE(compared, 30);
 }
 
 TEST(Pretrained, BadConfigsAreRefused) {
