@@ -72,7 +72,8 @@ TEST(Fit, WhatOthersHoldIsNotUsable) {
   const Json beside = answer(with(resnet50("32", "T4"), {"--reserved-by-others", "3GB"}));
   EXPECT_EQ(alone["memory"]["usable"].get<double>() - beside["memory"]["usable"].get<double>(), 3e9);
   EXPECT_LT(beside["largest_batch"], alone["largest_batch"]);
-  expect_refusal(predict(with(resnet50("32", "T4"), {"--reserved-by-others", "-3"})), 2, "--reserved-by-others");
+  expect_refusal(predict(with(resnet50("32", "T4"), {"--reserved-by-others", "-3"})), 2,
+                 "reserved_by_others is negative");
 }
 
 TEST(Fit, AdviceNamesTheLargestBatchAndTheSmallestOrCheapestCard) {
