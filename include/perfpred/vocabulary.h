@@ -25,6 +25,16 @@ enum class Layout { nchw, nhwc };
 /// the device has it; `eager` multiplies, masks and normalises the matrix of all pairs in operators of their own.
 enum class Attention { sdpa, eager };
 
+/// The program that trains. `xla` is TensorFlow compiled by XLA; `tensorflow` executes its graph operator by operator.
+enum class Software { pytorch, tensorflow, xla, mxnet, paddle, jax };
+
+/// Whether a step's time includes reading and preparing its samples: `none`, they are on the device; `included`, a
+/// loader brings them.
+enum class Loader { none, included };
+
+/// What a step does: `all`, it trains; `forward`, a pass in evaluation mode without gradients.
+enum class Phases { all, forward };
+
 /// Part of a training step.
 enum class Phase { forward, loss, backward, optimizer };
 
@@ -36,6 +46,9 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API std::string_view to_string(Layout layout);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Attention attention);
 [[nodiscard]] PERFPRED_API std::string_view to_string(OptimizerImpl impl);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Software software);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Loader loader);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Phases phases);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Phase phase);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Bound bound);
 
@@ -45,5 +58,8 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API Layout parse_layout(std::string_view text);                 ///< @copydoc parse_precision
 [[nodiscard]] PERFPRED_API Attention parse_attention(std::string_view text);           ///< @copydoc parse_precision
 [[nodiscard]] PERFPRED_API OptimizerImpl parse_optimizer_impl(std::string_view text);  ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Software parse_software(std::string_view text);             ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Loader parse_loader(std::string_view text);                 ///< @copydoc parse_precision
+[[nodiscard]] PERFPRED_API Phases parse_phases(std::string_view text);                 ///< @copydoc parse_precision
 
 }  // namespace perfpred

@@ -52,6 +52,10 @@ struct PERFPRED_API Workload {
   std::optional<int> threads;     ///< CPU threads; empty on a GPU
   Attention attention = Attention::sdpa;                ///< `eager` only for networks that have attention
   OptimizerImpl optimizer_impl = OptimizerImpl::fused;  ///< `foreach` only for optimizers that have a fused kernel, too
+  bool compiled = false;  ///< by torch.compile: chains of elementwise operators are one kernel
+  Software software = Software::pytorch;
+  Loader loader = Loader::none;
+  Phases phases = Phases::all;
 
   /// A member of the CIFAR-10 CNN family: `depth` blocks of two 3x3 convolutions (base_filters * 2^block channels),
   /// each with ReLU, then 2x2 max pooling; dense 128 with ReLU; dense 10.
@@ -69,7 +73,7 @@ struct PERFPRED_API Workload {
   [[nodiscard]] static Workload zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input = {});
 
   /// This workload trained as `other` is: with its device, threads, precision, optimizer and its implementation,
-  /// layout, attention and CUDA graph.
+  /// layout, attention, CUDA graph, software, compiled or not, loader and phases.
   [[nodiscard]] Workload trained_like(const Workload& other) const;
 
   /// Trainable parameters.
@@ -78,17 +82,19 @@ struct PERFPRED_API Workload {
   [[nodiscard]] std::int64_t params() const;
 
   /// The operators of one training step (forward, loss, backward, optimizer; include op_graph.h) as the torch component
-  /// executes them in the second or a later step (docs/guides/counting.md). @throws InputError as params(), or for a
-  /// network of a file whose graph is not known (add_graphs() in step_file.h) or is of another input, precision or
-  /// attention. A captured step has its own input, classes and optimizer: those of the workload mean nothing
+  /// executes them in the second or a later step (docs/guides/counting.md); of `phases=forward` those of a pass in
+  /// evaluation mode. `compiled` and `software` matter where a device executes them (execute()). @throws InputError as
+  /// params(), or for a network of a file whose graph is not known (add_graphs() in step_file.h) or is of another
+  /// input, precision or attention. A captured step has its own input, classes and optimizer: those of the workload
+  /// mean nothing
   [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches
   /// (StepFile::batches()). @throws InputError for a batch_size below 1, and as StepFile for a captured step
   [[nodiscard]] std::int64_t steps_per_epoch() const;
 
-  /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. `;attention=eager`
-  /// follows only where it is not `sdpa`, `;optimizer_impl=foreach` only where it is not `fused`.
+  /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. The fields from
+  /// `attention` on follow only where they differ from their default: `;attention=eager;compiled=1`.
   [[nodiscard]] std::string key() const;
 
   /// The workload that has this key; the names in it may have any spelling. @throws InputError if the text is not a key

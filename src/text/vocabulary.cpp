@@ -34,6 +34,9 @@ std::string_view to_string(Optimizer optimizer) { return enumerator_name_of<Opti
 std::string_view to_string(Layout layout) { return enumerator_name_of<Layout::nhwc>(layout); }
 std::string_view to_string(OptimizerImpl impl) { return enumerator_name_of<OptimizerImpl::foreach>(impl); }
 std::string_view to_string(Attention attention) { return enumerator_name_of<Attention::eager>(attention); }
+std::string_view to_string(Software software) { return enumerator_name_of<Software::jax>(software); }
+std::string_view to_string(Loader loader) { return enumerator_name_of<Loader::included>(loader); }
+std::string_view to_string(Phases phases) { return enumerator_name_of<Phases::forward>(phases); }
 std::string_view to_string(Phase phase) { return enumerator_name_of<Phase::optimizer>(phase); }
 std::string_view to_string(Bound bound) { return enumerator_name_of<Bound::data>(bound); }
 
@@ -48,5 +51,10 @@ Layout parse_layout(std::string_view text) { return parse<Layout>(enumerator_nam
 Attention parse_attention(std::string_view text) {
   return parse<Attention>(enumerator_names<Attention::eager>, "attention", text);
 }
+Software parse_software(std::string_view text) {
+  return parse<Software>(enumerator_names<Software::jax>, "software", text);
+}
+Loader parse_loader(std::string_view text) { return parse<Loader>(enumerator_names<Loader::included>, "loader", text); }
+Phases parse_phases(std::string_view text) { return parse<Phases>(enumerator_names<Phases::forward>, "phases", text); }
 
 }  // namespace perfpred

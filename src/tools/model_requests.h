@@ -33,6 +33,9 @@ class ModelRequests {
 
   [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
 
+  /// JobTerms::unstated of a request with these fields beside the given ones.
+  [[nodiscard]] std::vector<std::string> unstated(const std::vector<SweptField>& fields = {}) const;
+
  private:
   [[nodiscard]] std::string device(const std::string& asked) const;
   void name_devices(std::vector<SweptField>& fields) const;

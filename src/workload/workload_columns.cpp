@@ -160,6 +160,13 @@ std::vector<WorkloadColumn> make_columns() {
       field("optimizer_impl", &W::optimizer_impl, parse_optimizer_impl,
             "fused (one kernel for the update) or foreach (PyTorch's default: one for each operation)",
             {.usual = "fused", .how = Why::other_optimizer}),
+      field("compiled", &W::compiled, parse_flag, "1: by torch.compile", {.usual = "0", .how = Why::other_layout}),
+      field("software", &W::software, parse_software, "pytorch, tensorflow, xla, mxnet, paddle or jax",
+            {.usual = "pytorch", .how = Why::other_layout}),
+      field("loader", &W::loader, parse_loader, "included: the step's time has that of loading its samples",
+            {.usual = "none", .how = Why::other_layout}),
+      field("phases", &W::phases, parse_phases, "all (training) or forward (a pass in evaluation mode)",
+            {.usual = "all", .how = Why::other_layout}),
   };
 }
 

@@ -41,6 +41,10 @@ void check_trainable(const Workload& workload, c10::Device device) {
   if (device.is_cpu() && workload.precision == Precision::tf32) {
     throw InputError("precision tf32 needs a CUDA device");
   }
+  for (const char* field : {"compiled", "software", "loader", "phases"}) {
+    if (const std::string value = field_text(workload, field); value != field_text(Workload(), field))
+      throw InputError(fmt::format("{} {} can be predicted, not trained", field, value));
+  }
   if (workload.optimizer_impl == OptimizerImpl::foreach) {
     throw InputError("optimizer_impl foreach can be predicted, not trained: the update is LibTorch's fused kernel");
   }
