@@ -37,8 +37,7 @@ struct StepRequest {
     batch_option = program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
     program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
         ->delimiter(',');
-    fields.add_to(program, {"batch_size", "input", "train_images", "layout", "cuda_graph", "device", "threads",
-                            "compiled", "software", "loader", "phases"});
+    fields.add_to(program, {"batch_size", "input", "train_images", "layout", "cuda_graph", "device", "threads"});
     device_file.add_to(program)->needs(
         program.add_option("--device", device, "device of the catalogue that the step is to fit"));
     program.add_option("--ops", ops, "write the operators to this CSV");
