@@ -327,6 +327,22 @@ void answer_table(const Options& given, TimeRegressor& model, const ModelRequest
   say_unanswered(rows);
 }
 
+void show(const Options& given, const std::vector<AskedRow>& rows,
+          const std::vector<std::optional<JobAnswer>>& answers) {
+  if (given.json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(answers[i] ? to_json(*answers[i]) : to_json(rows[i]));
+    const bool one = given.configs.empty() && given.sweep.empty() && list.size() == 1;
+    fmt::print("{}\n", dumped(one ? list.front() : list, 2));
+  } else if (!given.sweep.empty()) {
+    print_table(rows, answers, given.swept());
+  } else {  // more than one where devices share the name
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (answers[i]) print(*answers[i]);
+    }
+  }
+}
+
 void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
   const bool images_given =
       !given.configs.empty() || given.swept() == "train_images" || is_given(requests.given(), "train_images");
@@ -341,18 +357,7 @@ void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests
   }
   if (!given.out.empty()) write_predictions(given.out, rows, predictions);
   say_unanswered(rows);
-  if (given.json) {
-    nlohmann::json list = nlohmann::json::array();
-    for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(answers[i] ? to_json(*answers[i]) : to_json(rows[i]));
-    const bool one = given.configs.empty() && given.sweep.empty() && list.size() == 1;
-    fmt::print("{}\n", dumped(one ? list.front() : list, 2));
-  } else if (!given.sweep.empty()) {
-    print_table(rows, answers, given.swept());
-  } else {  // more than one where devices share the name
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (answers[i]) print(*answers[i]);
-    }
-  }
+  show(given, rows, answers);
 }
 
 }  // namespace

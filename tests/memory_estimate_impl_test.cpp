@@ -264,7 +264,7 @@ TEST(MemoryEstimate, VaryingLengthsKeepBlocksUntilTheDeviceIsFull) {
   EXPECT_GT(padded.reserved.upper, packed.reserved.upper);
   EXPECT_EQ(padded.peak_bytes, padded.parameters + padded.gradients + padded.optimizer + padded.activations +
                                    padded.loader + padded.workspace + padded.context);
-  const double room = 1.02 * static_cast<double>(packed.device.upper) / 1e9;
+  const double room = 1.05 * static_cast<double>(packed.device.upper) / 1e9;  // a mask of the padding is in it, too
   const MemoryEstimate full = ask(Padding::padded, room);
   EXPECT_LE(static_cast<double>(full.device.upper), 1.001 * room * 1e9);
   EXPECT_EQ(full.verdict(device_of(1.001 * room)), MemoryVerdict::fits);

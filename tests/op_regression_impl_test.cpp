@@ -170,12 +170,13 @@ TEST(OpRegression, IntervalsHoldRunsOfAMachineWhoseSpeedWanders) {
 TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
   const OpPrior prior(nullptr);
   const DeviceCatalogue devices;
-  const OpGraph step = job("squeezenet1_1", 1, "T4").graph();
-  for (const Device& device : devices.devices()) {
-    for (const Precision precision :
-         {Precision::fp64, Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::default_}) {
-      Workload asked = job("squeezenet1_1", 1, device.name.c_str());
-      asked.precision = precision;
+  for (const Precision precision :
+       {Precision::fp64, Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::default_}) {
+    Workload asked = job("squeezenet1_1", 1, "T4");
+    asked.precision = precision;
+    const OpGraph step = asked.graph();
+    for (const Device& device : devices.devices()) {
+      asked.device = device.name;
       bool answers = true;
       try {
         (void)prior.view(asked, devices.resolve(asked.device), &step);

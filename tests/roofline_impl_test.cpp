@@ -419,10 +419,10 @@ TEST_F(RooflineStudyTest, TablesKeepRowsThatDifferInAnyField) {
   EXPECT_EQ(write_roofline_tables(study.points(), folder.path()).size(), 4U);
   EXPECT_EQ(lines(folder.file("summary.csv")).size(), 5U);
   EXPECT_THAT(lines(folder.file("times.csv")),
-              ElementsAre("network,batch_size,setting,T4,L4", "resnet18,32,nchw,100,50",
-                          "resnet18,32,nhwc,80,", "resnet18,32,\"nchw, cuda_graph 1\",50,"));
-  EXPECT_THAT(lines(folder.file("speedups.csv")), ElementsAre("network,batch_size,setting,environment,baseline,speedup",
-                                                              "resnet18,32,nchw,L4,T4,2"));
+              ElementsAre("network,batch_size,setting,T4,L4", "resnet18,32,nchw,100,50", "resnet18,32,nhwc,80,",
+                          "resnet18,32,\"nchw, cuda_graph 1\",50,"));
+  EXPECT_THAT(lines(folder.file("speedups.csv")),
+              ElementsAre("network,batch_size,setting,environment,baseline,speedup", "resnet18,32,nchw,L4,T4,2"));
 }
 
 TEST_F(RooflineStudyTest, ThreadsOfAnotherDeviceDoNotTellStepsApart) {

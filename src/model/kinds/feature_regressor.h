@@ -17,7 +17,8 @@ class FeatureRegressor {
   [[nodiscard]] virtual double log_time(const Features& features) const = 0;  ///< of seconds
   [[nodiscard]] virtual nlohmann::json to_json() const = 0;
 
-  double half_width = 0;  ///< of the 90 % interval of log time, from rows that the fit left out; >= 0, 0 where none is wanted
+  double half_width =
+      0;  ///< of the 90 % interval of log time, from rows that the fit left out; >= 0, 0 where none is wanted
 };
 
 /// A kind of such functions: how it is fitted and how it is read back.

@@ -15,6 +15,7 @@
 #include "network/zoo/pretrained.h"
 #include "text/file_hash.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "text/nearest_name.h"
 #include "text/parse.h"
 
@@ -482,7 +483,7 @@ std::map<std::string, TransformerDescription, std::less<>>& configs_read() {
 std::span<const Architecture> architectures() { return architecture_rows(); }
 
 TransformerDescription read_config(std::string_view text, const std::string& place) {
-  json object = json::parse(text, nullptr, false);
+  json object = parse_json<json>(text);
   if (!object.is_object()) throw InputError(place + ": is not a JSON object, or is cut off");
   const Architecture& architecture = architecture_of(Config(object, place));
   if (const auto inner = object.find("text_config"); inner != object.end() && inner->is_object()) object = *inner;
