@@ -25,7 +25,7 @@ struct LayerRule {
 [[nodiscard]] std::span<const LayerRule> sequence_rules();  // what knows the order of positions
 [[nodiscard]] std::span<const LayerRule> window_rules();    // attention inside windows of an image
 [[nodiscard]] std::span<const LayerRule> elementwise_rules();
-[[nodiscard]] std::span<const LayerRule> pretrained_rules();  // what transformers writes out
+[[nodiscard]] std::span<const LayerRule> pretrained_rules();     // what transformers writes out
 [[nodiscard]] std::span<const LayerRule> rearrangement_rules();  // views, copies and joins
 
 // layers/rearrangement.cpp
