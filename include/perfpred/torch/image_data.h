@@ -70,7 +70,7 @@ struct ImageData {
 /// CIFAR-10, read into memory and verified (sizes, labels). The last 5,000 training images (a tenth, if there are fewer
 /// than 50,000) are the validation part.
 /// @param path  an archive (cifar-10-python.tar.gz, cifar-10-binary.tar.gz), its unpacked folder, a folder that holds
-///              either, or a folder of pictures of 32 x 32 pixels: train/<class>/ and test/<class>/ (or val/<class>/)
+///              either, or a folder of pictures of 32 x 32 pixels: `train/CLASS/` and `test/CLASS/` (or `val/CLASS/)`
 /// @throws InputError naming the file that is missing, damaged, too short, too long, or has a label above 9; where
 /// nothing is found, also where to get it
 [[nodiscard]] PERFPRED_API ImageData read_cifar10(const std::string& path, const Augmentation& augmentation = {});
