@@ -78,7 +78,9 @@ nlohmann::json to_json(const JobAnswer& answer) {
                          {"provenance", to_string(job.prediction.provenance)},
                          {"unknown_bytes", job.unknown_bytes},
                          {"in_domain", job.prediction.in_domain()},
-                         {"reason", to_string(job.prediction.reason)}};
+                         {"reason", to_string(job.prediction.reason)},
+                         {"scaling", nullptr},     // of several devices, and fields whose statement would narrow the
+                         {"narrow_by", nullptr}};  // interval: not answered yet
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
   if (!answer.currency.empty()) json["currency"] = answer.currency;
   if (answer.knows_epoch) return json;
