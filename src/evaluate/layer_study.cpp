@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::size_t fewest_rows = 25;  // of a type: five folds of the 20 that are not kept for the test
 
-using Indices = std::vector<Eigen::Index>;
+using RowNumbers = std::vector<Eigen::Index>;
 
 /// Relative errors of some rows' predictions.
-std::vector<double> errors_of(const FeatureRegressor& function, const FeatureTask& task, const Indices& rows) {
+std::vector<double> errors_of(const FeatureRegressor& function, const FeatureTask& task, const RowNumbers& rows) {
   std::vector<double> errors;
   for (const Eigen::Index i : rows) {
     const double predicted = function.log_time(task.features.row(i).transpose());
@@ -41,10 +41,11 @@ LayerScore score_of(LayerType type, const FeatureKind& kind, const LayerInputs& 
 }
 
 /// Errors on rows that the fits of a cross-validation leave out.
-std::vector<double> cross_validated(const FeatureKind& kind, const FeatureTask& task, const Indices& rows, int folds) {
+std::vector<double> cross_validated(const FeatureKind& kind, const FeatureTask& task, const RowNumbers& rows,
+                                    int folds) {
   std::vector<double> errors;
   for (int fold = 0; fold < folds; ++fold) {
-    Indices in, out;
+    RowNumbers in, out;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       (i % static_cast<std::size_t>(folds) == static_cast<std::size_t>(fold) ? out : in).push_back(rows[i]);
     }
@@ -132,13 +133,13 @@ class TypeStudy {
   }
 
   void leave_devices_out(const FeatureKind& kind, const FeatureTask& task) {
-    std::map<std::string, Indices> by_device;
+    std::map<std::string, RowNumbers> by_device;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       by_device[rows_[i].device].push_back(static_cast<Eigen::Index>(i));
     }
     if (by_device.size() < 2) return;
     for (const auto& [device, out] : by_device) {
-      Indices in;
+      RowNumbers in;
       for (const auto& [other, rows] : by_device) {
         if (other != device) in.insert(in.end(), rows.begin(), rows.end());
       }
@@ -153,7 +154,7 @@ class TypeStudy {
   const DeviceCatalogue& devices_;
   const LayerStudyOptions& options_;
   LayerType type_;
-  Indices order_, test_, learned_;
+  RowNumbers order_, test_, learned_;
 };
 
 }  // namespace
