@@ -22,9 +22,9 @@ constexpr unsigned char newest_protocol = 5;
 [[noreturn]] void damaged() { throw InputError("its pickle is damaged"); }
 
 /// The stack machine of Python's pickletools.
-class Machine {
+class PickleMachine {
  public:
-  Machine(std::string_view pickle, std::deque<Value>& values) : rest_(pickle), values_(values) {}
+  PickleMachine(std::string_view pickle, std::deque<Value>& values) : rest_(pickle), values_(values) {}
 
   const Value* run() {
     while (true) {
@@ -162,11 +162,11 @@ class Machine {
   /// What some codes of Python's pickletools do.
   struct Operation {
     std::string_view codes;
-    void (*execute)(Machine& machine);
+    void (*execute)(PickleMachine& machine);
   };
 
   void execute(char code) {
-    using M = Machine&;
+    using M = PickleMachine&;
     using std::int32_t;
     using std::int64_t;
     static constexpr auto operations = std::to_array<Operation>({
@@ -234,6 +234,6 @@ const PickleValue* PickleValue::find(std::string_view key) const {
   return nullptr;
 }
 
-Pickle::Pickle(std::string_view bytes) : value_(Machine(bytes, values_).run()) {}
+Pickle::Pickle(std::string_view bytes) : value_(PickleMachine(bytes, values_).run()) {}
 
 }  // namespace perfpred

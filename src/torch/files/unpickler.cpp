@@ -17,8 +17,8 @@
 namespace perfpred {
 namespace {
 
-constexpr int deepest = 4;                       // of dictionaries in dictionaries; one may hold itself
-constexpr std::int64_t most_values = 1'000'000;  // that are kept, each as often as it is met
+constexpr int deepest_pickle = 4;                     // of dictionaries in dictionaries; one may hold itself
+constexpr std::int64_t most_read_values = 1'000'000;  // that are kept, each as often as it is met
 
 struct StorageType {
   const char* storage;
@@ -147,7 +147,7 @@ class Reader {
   }
 
   TorchArchive& file_;
-  std::int64_t left_ = most_values;
+  std::int64_t left_ = most_read_values;
   std::map<std::string, at::Tensor> storages_;
 };
 
@@ -155,7 +155,7 @@ class Reader {
 
 SavedValue unpickle(std::string_view pickle, TorchArchive& file) {
   const Pickle values(pickle);
-  return Reader(file).saved(values.value(), deepest);
+  return Reader(file).saved(values.value(), deepest_pickle);
 }
 
 }  // namespace perfpred
