@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,15 @@ struct StepRequest {
   CLI::Option* batch_option = nullptr;
 
   /// @returns the option --network
-  CLI::Option* add_to(Program& program) {
+  /// @param other  fields of a workload for which the program has options of its own
+  CLI::Option* add_to(Program& program, const std::set<std::string_view>& other = {}) {
     batch_option = program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
     program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
         ->delimiter(',');
-    fields.add_to(program, {"batch_size", "input", "train_images", "layout", "cuda_graph", "device", "threads"});
+    std::set<std::string_view> without = {"batch_size", "input",  "train_images", "layout",
+                                          "cuda_graph", "device", "threads"};
+    without.insert(other.begin(), other.end());
+    fields.add_to(program, without);
     device_file.add_to(program)->needs(
         program.add_option("--device", device, "device of the catalogue that the step is to fit"));
     program.add_option("--ops", ops, "write the operators to this CSV");

@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   Request request;
   std::vector<std::string> libraries;
   auto* exported = program.add_option("--pt2", request.exported, "file made by torch.export.save()");
-  request.add_to(program)->excludes(exported);
+  request.add_to(program, {"loss"})->excludes(exported);
   cli::add_library_option(program, libraries);
   cli::add_op_rules_option(program);
   cli::add_loss_options(program, request.loss_kind, request.loss);
