@@ -399,14 +399,14 @@ class StepFile::Content::GraphBuilder {
   [[nodiscard]] Strided strided(std::uint32_t i) const {
     return i == no_tensor ? Strided() : Strided{sizes_[i], strides_[i]};
   }
-  [[nodiscard]] std::vector<Strided> strided(const std::vector<std::uint32_t>& tensors) const {
+  [[nodiscard]] std::vector<Strided> strided(const std::vector<std::uint32_t>& numbers) const {
     std::vector<Strided> all;
-    for (const std::uint32_t tensor : tensors) all.push_back(strided(tensor));
+    for (const std::uint32_t tensor : numbers) all.push_back(strided(tensor));
     return all;
   }
-  [[nodiscard]] std::vector<TensorId> ids(const std::vector<std::uint32_t>& tensors) const {
+  [[nodiscard]] std::vector<TensorId> ids(const std::vector<std::uint32_t>& numbers) const {
     std::vector<TensorId> all;
-    for (const std::uint32_t tensor : tensors) all.push_back(tensor == no_tensor ? no_tensor : ids_[tensor]);
+    for (const std::uint32_t tensor : numbers) all.push_back(tensor == no_tensor ? no_tensor : ids_[tensor]);
     return all;
   }
 
