@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using Fields = std::initializer_list<std::pair<const char*, const char*>>;
 
-constexpr std::int64_t layers = 3, hidden = 512, heads = 8, inner = 1024, words = 1000, length = 64, batch = 2;
+constexpr std::int64_t layers = 3, hidden = 512, inner = 1024, words = 1000, length = 64, batch = 2;
 
 Workload with(Workload workload, Fields fields) {
   for (const auto& [field, value] : fields) workload = with_field(workload, field, value);
