@@ -98,16 +98,17 @@ std::string duration(double sec) {
   return sec < 2 * day ? fmt::format("{:.1f} h", sec / hour) : fmt::format("{:.1f} days", sec / day);
 }
 
+const char* in_words(MemoryVerdict verdict) {
+  return verdict == MemoryVerdict::fits        ? "fits"
+         : verdict == MemoryVerdict::only_just ? "may or may not fit"
+                                               : "does not fit";
+}
+
 void print_memory(const Forecast& job) {
   fmt::print("  {:<12} {:>12} GB  (95 %: below {})", "memory", gigabytes(job.memory->device.p50),
              gigabytes(job.memory->device.upper));
   if (job.usable_bytes) fmt::print(" of {} GB", gigabytes(*job.usable_bytes));
-  if (job.verdict) {
-    fmt::print(", {}", *job.verdict == MemoryVerdict::fits        ? "fits"
-                       : *job.verdict == MemoryVerdict::only_just ? "may or may not fit"
-                                                                  : "does not fit");
-  }
-  fmt::print("\n");
+  fmt::print("{}{}\n", job.verdict ? ", " : "", job.verdict ? in_words(*job.verdict) : "");
   if (job.largest_batch) fmt::print("  {:<12} {:>12}\n", "largest batch", *job.largest_batch);
 }
 
@@ -117,11 +118,9 @@ void print_advice(const std::vector<FitAdvice>& advice) {
   for (const FitAdvice& one : advice) width = std::max(width, one.change.size());
   fmt::print("  what would take less, or has more:\n");
   for (const FitAdvice& one : advice) {
-    fmt::print("    {:<{}} {:>8} GB  {:>5.2f} x the time{}\n", one.change, width, gigabytes(one.memory_bytes),
-               one.time_factor,
-               one.verdict == MemoryVerdict::fits        ? ", fits"
-               : one.verdict == MemoryVerdict::only_just ? ", may or may not fit"
-                                                         : "");
+    const bool may_fit = one.verdict != MemoryVerdict::does_not_fit;
+    fmt::print("    {:<{}} {:>8} GB  {:>5.2f} x the time{}{}\n", one.change, width, gigabytes(one.memory_bytes),
+               one.time_factor, may_fit ? ", " : "", may_fit ? in_words(one.verdict) : "");
   }
 }
 
@@ -350,7 +349,9 @@ void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests
       !given.configs.empty() || given.swept() == "train_images" || is_given(requests.given(), "train_images");
   std::vector<AskedRow> rows =
       given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
-  const auto answers = answer_rows(model, rows, given.terms, images_given,
+  AskedTerms terms = given.terms;
+  terms.advises = given.json || given.sweep.empty();  // the table of a sweep shows no advice
+  const auto answers = answer_rows(model, rows, terms, images_given,
                                    [&](const Workload& workload) { cli::give_rates(model, workload); });
   std::vector<std::optional<Prediction>> predictions;
   for (const auto& answer : answers) {

@@ -187,7 +187,7 @@ const std::vector<Device>& built_in_rows() {
   return rows;
 }
 
-/// A line for each column that is none of devices.csv.
+/// A line for each column that devices.csv does not have.
 std::vector<std::string> unread_columns(const CsvReader& csv) {
   std::vector<std::string> lines;
   for (const std::string& name : csv.header()) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "model/lognormal.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {
@@ -41,7 +42,7 @@ Evaluation evaluate(std::span<const AggregateRow> measured, std::span<const Pred
     rows.push_back(measured[i]);
     seconds.push_back(q.p50);
     widths.push_back((q.p95 - q.p05) / q.p50);
-    if (*measured[i].avg_time_mean >= q.p05 && *measured[i].avg_time_mean <= q.p95) inside += 1;
+    if (covers(q, *measured[i].avg_time_mean)) inside += 1;
   }
   Evaluation evaluation{time_metrics(rows, seconds), std::nullopt, std::nullopt};
   if (!rows.empty()) {

@@ -30,6 +30,9 @@ inline Quantiles widened(Quantiles quantiles, double least) {
   return quantiles;
 }
 
+/// Whether a value lies in the 90 % interval.
+inline bool covers(const Quantiles& q, double value) { return q.p05 <= value && value <= q.p95; }
+
 /// Half width of the 90 % interval of the logarithm.
 inline double half_width(const Quantiles& q) { return std::log(q.p95 / q.p05) / 2; }
 

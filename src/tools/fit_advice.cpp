@@ -22,11 +22,6 @@ struct Change {
 };
 using Changes = std::vector<Change>;
 
-bool has_field(std::string_view name) {
-  const auto& columns = workload_columns();
-  return std::any_of(columns.begin(), columns.end(), [&](const WorkloadColumn& column) { return column.name == name; });
-}
-
 std::string text_of(const Changes& changes) {
   std::string text;
   for (const Change& change : changes)
@@ -63,8 +58,6 @@ class Adviser {
     Changes all;
     bool fits = false;
     for (const Changes& step : steps) {
-      if (std::any_of(step.begin(), step.end(), [](const Change& change) { return !has_field(change.field); }))
-        continue;
       const bool first = all.empty();
       for (const Change& change : step) {
         std::erase_if(all, [&](const Change& earlier) { return earlier.field == change.field; });
@@ -98,11 +91,9 @@ void offer_batches(Adviser& adviser, const Workload& workload, const Forecast& j
   if (job.largest_batch.value_or(0) == 0 || *job.largest_batch >= workload.batch_size) return;
   const std::string largest = std::to_string(*job.largest_batch);
   adviser.offer({{"batch_size", largest}});
-  if (!has_field("accumulate")) return;
   const std::int64_t micro_steps = (workload.batch_size + *job.largest_batch - 1) / *job.largest_batch;
-  const std::int64_t before = std::stoll(field_text(workload, "accumulate"));
   adviser.offer({{"batch_size", std::to_string((workload.batch_size + micro_steps - 1) / micro_steps)},
-                 {"accumulate", std::to_string(before * micro_steps)}});
+                 {"accumulate", std::to_string(workload.accumulate * micro_steps)}});
 }
 
 void offer_methods(Adviser& adviser, const Workload& workload) {
@@ -110,7 +101,7 @@ void offer_methods(Adviser& adviser, const Workload& workload) {
   if (workload.optimizer == Optimizer::adam) steps.push_back({{"optimizer", "adam8bit"}});
   if (workload.optimizer == Optimizer::adamw) steps.push_back({{"optimizer", "adamw8bit"}});
   const bool sequences = workload.input.size() == 1;
-  if (sequences && has_field("adapter") && field_text(workload, "adapter").empty()) {
+  if (sequences && workload.adapter.empty()) {
     const std::string type = workload.precision == Precision::fp16 ? "fp16" : "bf16";
     const Change lora = {"adapter", "lora:r=16,targets=all"};
     steps.push_back({lora, {"weights", type}});

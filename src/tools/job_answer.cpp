@@ -83,7 +83,7 @@ JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const As
   const Workload workload = given.applied_to(asked);
   const Prices& prices = given.prices;
   JobTerms terms = given.job;
-  terms.find_largest_batch = true;
+  terms.find_largest_batch = given.advises;
   const auto price = prices.find(workload.device);
   if (!terms.price_per_hour && price != prices.end()) terms.price_per_hour = price->second.per_hour;
   JobAnswer answer = {workload,
@@ -93,7 +93,7 @@ JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const As
                       {},
                       {}};
   if (!given.job.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
-  answer.advice = fit_advice(model, workload, terms, answer.job, prices);
+  if (given.advises) answer.advice = fit_advice(model, workload, terms, answer.job, prices);
   if (answer.knows_epoch) return answer;
   Forecast& job = answer.job;
   const double share = job.step_sec.p50 / job.prediction.time_sec.p50;

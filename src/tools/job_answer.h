@@ -36,6 +36,7 @@ struct AskedTerms {
   JobTerms job;
   std::optional<std::int64_t> train_tokens;  ///< an epoch's, in place of its samples
   Prices prices;                             ///< of devices where the job has none
+  bool advises = true;  ///< otherwise the largest batch and the advice are left out, which take most of the time
 
   /// A workload of as many samples an epoch as hold so many tokens. @throws InputError if its samples are no sequences
   [[nodiscard]] Workload applied_to(Workload workload) const;

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "model/lognormal.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "text/json.h"
@@ -31,8 +32,7 @@ std::string label_of(const LayerRow& row) {
 
 std::optional<double> coverage(const std::vector<LayerPredictionRow>& rows) {
   if (rows.empty()) return std::nullopt;
-  const auto inside = std::ranges::count_if(
-      rows, [](const auto& p) { return p.sec.p05 <= *p.row.step_sec && *p.row.step_sec <= p.sec.p95; });
+  const auto inside = std::ranges::count_if(rows, [](const auto& p) { return covers(p.sec, *p.row.step_sec); });
   return static_cast<double>(inside) / static_cast<double>(rows.size());
 }
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "text/parse.h"
+#include "model/lognormal.h"
 #include "tools/markdown.h"
 #include "tools/workload_labels.h"
 
@@ -125,7 +125,7 @@ std::string errors_section(const std::vector<PredictionRow>& rows) {
     if (!row.measured_time_sec) continue;
     errors.emplace_back(row.time_sec.p50 / *row.measured_time_sec - 1, &row);
     sum += std::abs(errors.back().first);
-    if (row.time_sec.p05 <= *row.measured_time_sec && *row.measured_time_sec <= row.time_sec.p95) ++covered;
+    if (covers(row.time_sec, *row.measured_time_sec)) ++covered;
   }
   if (errors.empty()) return "";
   const auto n = static_cast<double>(errors.size());
