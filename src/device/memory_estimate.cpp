@@ -98,11 +98,7 @@ class Replay {
     now_ += estimate.loader;
     for (int step = 0; step < 2; ++step) {  // the first step makes the optimizer's state
       next_free_ = 0;
-      if (!graph_.frees().empty()) {
-        make_gradients_of_step_before();
-      } else if (graph_.repeats() > 1) {
-        make_gradients();
-      }
+      if (!graph_.frees().empty() || graph_.repeats() > 1) make_earlier_gradients();
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
     }
@@ -270,7 +266,6 @@ class Replay {
     }
     if (now_ + workspace <= peak_) return;
     peak_ = now_ + workspace;
-    workspace_at_peak_ = workspace;
     std::copy(bytes_, bytes_ + roles, bytes_at_peak_);
   }
 
@@ -306,8 +301,8 @@ class Replay {
     }
   }
 
-  /// Gradients that no operator of a recorded step makes: the step clears them or adds to them.
-  void make_gradients_of_step_before() {
+  /// Gradients that no operator makes, of the step or the batches before: the step clears them or adds to them.
+  void make_earlier_gradients() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       const Tensor& tensor = graph_.tensors()[id];
       if (tensor.role != TensorRole::gradient || tensor.storage != id || alive_[id]) continue;
@@ -315,14 +310,6 @@ class Replay {
       const bool made =
           first_use_[id] != never && std::ranges::none_of(graph_.inputs(graph_.ops()[first_use_[id]]), names);
       if (!made) allocate(id);
-    }
-  }
-
-  /// Of the batches before, whose sums later ones are added to.
-  void make_gradients() {
-    for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
-      const Tensor& tensor = graph_.tensors()[id];
-      if (tensor.role == TensorRole::gradient && tensor.storage == id && !alive_[id]) allocate(id);
     }
   }
 
@@ -347,7 +334,6 @@ class Replay {
   std::int64_t peak_ = 0;
   std::int64_t peak_before_update_ = 0;   // of the passes
   std::int64_t activations_at_peak_ = 0;  // their most
-  std::int64_t workspace_at_peak_ = 0;
 };
 
 }  // namespace

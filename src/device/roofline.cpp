@@ -78,6 +78,7 @@ StepLimits Roofline::limits(const ExecutedStep& executed, Precision precision) c
   };
   const double launch = device_.launch_us.value_or(0) * 1e-6;
   StepLimits limits;
+  double launches = 0;
   for (const Op& op : step.ops()) {
     const double compute = op.flops / rate_of(op);
     const double memory = static_cast<double>(op.bytes_read + op.bytes_written) / bandwidth();
@@ -85,14 +86,13 @@ StepLimits Roofline::limits(const ExecutedStep& executed, Precision precision) c
     limits.compute_sec += times * compute;
     limits.memory_sec += times * memory;
     limits.time_sec += times * std::max({compute, memory, launch});
-    limits.launch_sec = limits.launch_sec.value_or(0) + times * launch;
+    launches += times;
   }
   std::vector<std::pair<double, Bound>> sums = {{limits.compute_sec, Bound::compute},
                                                 {limits.memory_sec, Bound::memory}};
   if (device_.launch_us) {
+    limits.launch_sec = launch * launches;
     sums.emplace_back(*limits.launch_sec, Bound::launch);
-  } else {
-    limits.launch_sec.reset();
   }
   std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   limits.bound = sums[0].second;

@@ -72,10 +72,10 @@ LayerParameters Network::parameters(const Layer& layer) {
   return parameters;
 }
 
-std::int64_t Network::params(bool frozen) const {
+std::int64_t Network::params() const {
   std::int64_t total = 0;
   for (const Layer& layer : layers) {
-    if (layer.frozen != frozen) continue;
+    if (layer.frozen) continue;
     const LayerParameters own = parameters(layer);
     for (std::size_t i = 0; i < own.count; ++i) total += own[i].numel();
   }

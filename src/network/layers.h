@@ -174,7 +174,7 @@ class Network {
     return std::span(edges).subspan(layer.first_input, layer.input_count);
   }
   [[nodiscard]] static LayerParameters parameters(const Layer& layer);  ///< none for a weight that is tied
-  [[nodiscard]] std::int64_t params(bool frozen = false) const;         ///< trainable parameters, or those that are not
+  [[nodiscard]] std::int64_t params() const;                            ///< trainable parameters
 };
 
 /// The network of a workload.

@@ -116,15 +116,11 @@ LayerId NetworkBuilder::batch_norm(LayerId x, std::string_view name, double epsi
 }
 
 LayerId NetworkBuilder::layer_norm(LayerId x, std::string_view name, double epsilon) {
-  const std::int64_t channels = shape(x).back();
-  return append({.kind = LayerKind::layer_norm, .in_channels = channels, .out_channels = channels, .value = epsilon},
-                name, {x});
+  return norm(LayerKind::layer_norm, x, name, epsilon);
 }
 
 LayerId NetworkBuilder::rms_norm(LayerId x, std::string_view name, double epsilon) {
-  const std::int64_t channels = shape(x).back();
-  return append({.kind = LayerKind::rms_norm, .in_channels = channels, .out_channels = channels, .value = epsilon},
-                name, {x});
+  return norm(LayerKind::rms_norm, x, name, epsilon);
 }
 
 LayerId NetworkBuilder::linear(LayerId x, std::string_view name, std::int64_t features, bool bias, LayerId tied_to) {

@@ -78,7 +78,7 @@ class NetworkBuilder {
   LayerId batch_norm(LayerId x, std::string_view name, double epsilon = 1e-5);
   LayerId layer_norm(LayerId x, std::string_view name, double epsilon);
   LayerId rms_norm(LayerId x, std::string_view name, double epsilon);
-  LayerId norm(LayerKind kind, LayerId x, std::string_view name, double epsilon);  ///< llama_norm, gemma_norm
+  LayerId norm(LayerKind kind, LayerId x, std::string_view name, double epsilon);  ///< of the last axis
   LayerId unit_scale(LayerId x, std::string_view name);
   LayerId slice(LayerId x, std::int64_t width);
   LayerId reshape(LayerId x, const Shape& shape);

@@ -30,7 +30,6 @@ using nlohmann::json;
 constexpr double max_bytes = 4e18;  // sums of bytes stay below 2^63
 constexpr std::int64_t max_size = Shape::max_numel;
 constexpr std::int64_t max_batches = 1'000'000;
-constexpr std::int64_t max_executed = 50'000'000;  // operators of a step, those of repeated batches included
 
 /// Sizes of a tensor's axes, or its strides, at the batch size of the file, and what each grows by with a sample.
 struct Axes {
@@ -252,9 +251,6 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
     for (std::size_t i = 0; i < all_tensors.size(); ++i) read_tensor(all_tensors[i], place.at("tensors", i));
     const json& all_ops = list(document, "ops", place);
     if (all_ops.empty()) place.in("ops").refuse("is empty");
-    if (static_cast<std::int64_t>(all_ops.size()) * accumulate > max_executed) {
-      place.in("accumulate").refuse(fmt::format("makes more than {} operators", max_executed));
-    }
     for (std::size_t i = 0; i < all_ops.size(); ++i) read_op(all_ops[i], place.at("ops", i));
     (void)graph(batch_size);  // finds what does not fit
     layout = layout_of_images();
@@ -379,18 +375,12 @@ class StepFile::Content::GraphBuilder {
       strides_.push_back(tensor.strides.after(batch - file.batch_size));
     }
     add_tensors(storage_bytes());
-    for (std::int64_t repeat = 1; repeat < file.accumulate; ++repeat) add_ops(false);
-    add_ops(true);
-    graph_.set_layout(file.layout);
-  }
-
-  /// @param update  whether the optimizer's are among them; without, those of one batch of several
-  void add_ops(bool update) {
-    for (std::size_t i = 0; i < file_.ops.size(); ++i) {
-      if (!update && file_.ops[i].phase == Phase::optimizer) continue;
-      if (!file_.ops[i].free) add_op(i);
-      free_after(file_.ops[i]);
+    for (std::size_t i = 0; i < file.ops.size(); ++i) {
+      if (!file.ops[i].free) add_op(i);
+      free_after(file.ops[i]);
     }
+    graph_.set_layout(file.layout);
+    graph_.set_repeats(file.accumulate);
   }
 
   [[nodiscard]] OpGraph take() { return std::move(graph_); }
@@ -465,8 +455,9 @@ class StepFile::Content::GraphBuilder {
   void add_op(std::size_t index) {
     const StepOp& op = file_.ops[index];
     const std::vector<TensorId> in = ids(op.inputs), out = ids(op.outputs);
+    const double times = op.phase == Phase::optimizer ? 1 : static_cast<double>(file_.accumulate);
     for (const auto* operands : {&in, &out}) {
-      for (const TensorId id : *operands) moved_ += id == no_tensor ? 0 : static_cast<double>(graph_.bytes(id));
+      for (const TensorId id : *operands) moved_ += id == no_tensor ? 0 : times * static_cast<double>(graph_.bytes(id));
     }
     if (moved_ > max_bytes) place_.refuse("moves more bytes than can be counted");
     if (!traits_of(op.kind).rule.fits({graph_, in, out})) {
@@ -507,7 +498,7 @@ class StepFile::Content::GraphBuilder {
   std::vector<std::vector<std::int64_t>> sizes_, strides_;  // by index of tensor
   std::vector<TensorId> owners_, ids_;                      // by index of storage, of tensor
   std::unordered_map<std::string_view, std::int32_t> names_;
-  double moved_ = 0;  // bytes
+  double moved_ = 0;  // bytes, those of repeated batches included
 };
 
 OpGraph StepFile::Content::graph(std::int64_t batch) const {

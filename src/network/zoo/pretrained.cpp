@@ -173,10 +173,7 @@ class PretrainedBuilder {
     return b_.projection(y, named("down_proj"), d_.hidden, d_.mlp_bias, Projection::down);
   }
 
-  LayerId norm(LayerId x, std::string_view name) {
-    return d_.norm == LayerKind::layer_norm ? b_.layer_norm(x, name, norm_epsilon)
-                                            : b_.norm(d_.norm, x, name, norm_epsilon);
-  }
+  LayerId norm(LayerId x, std::string_view name) { return b_.norm(d_.norm, x, name, norm_epsilon); }
 
   LayerId head_norm(LayerId x, std::string_view name) {
     const Shape whole = b_.shape(x);
