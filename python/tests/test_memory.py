@@ -92,11 +92,12 @@ class Accumulation(Scripts):
         return document, self.inspected("--step", self.path, "--device", "A100-SXM4-80GB")
 
     def test_one_batch_stands_for_all(self):
-        two, more = (self.answers(count) for count in (2, 5))
+        one, two, more = (self.answers(count) for count in (1, 2, 5))
         self.assertEqual([d["accumulate"] for d, _ in (two, more)], [2, 5])
         self.assertEqual(len(two[0]["ops"]), len(more[0]["ops"]))
         self.assertEqual(len(two[0]["storages"]), len(more[0]["storages"]))
         self.assertEqual(two[1]["memory"], more[1]["memory"])
+        self.assertEqual(two[1]["memory"]["activations"], one[1]["memory"]["activations"])  # of one batch at a time
         for phase, ratio in (("forward", 2.5), ("loss", 2.5), ("backward", 2.5), ("optimizer", 1)):
             of_two, of_five = (answer["phases"][phase]["flops"] for _, answer in (two, more))
             self.assertEqual(of_five, of_two * ratio, phase)
