@@ -452,9 +452,9 @@ class StepFile::Content::GraphBuilder {
     }
   }
 
-  void add_op(std::size_t index) {
+  /// Refuses an operator after which the step moves more than can be counted, or that lacks its kind's operands.
+  void check(std::size_t index, const std::vector<TensorId>& in, const std::vector<TensorId>& out) {
     const StepOp& op = file_.ops[index];
-    const std::vector<TensorId> in = ids(op.inputs), out = ids(op.outputs);
     const double times = op.phase == Phase::optimizer ? 1 : static_cast<double>(file_.accumulate);
     for (const auto* operands : {&in, &out}) {
       for (const TensorId id : *operands) moved_ += id == no_tensor ? 0 : times * static_cast<double>(graph_.bytes(id));
@@ -463,6 +463,12 @@ class StepFile::Content::GraphBuilder {
     if (!traits_of(op.kind).rule.fits({graph_, in, out})) {
       place_.at("ops", index).refuse(fmt::format("has not the operands of {}", shown(op.name)));
     }
+  }
+
+  void add_op(std::size_t index) {
+    const StepOp& op = file_.ops[index];
+    const std::vector<TensorId> in = ids(op.inputs), out = ids(op.outputs);
+    check(index, in, out);
     Op& added = graph_.add_op(op.kind, op.phase, op.layer, in, out, op.transposed, op.causal);
     if (op.lists) {
       added.flops = list_flops(graph_, op.kind, in, out);
