@@ -78,24 +78,6 @@ std::optional<pid_t> writer_of(std::string_view rest) {
   return static_cast<pid_t>(numbers[0]);
 }
 
-/// Removes what killed writers of this file left beside it. A process that writes one lives here, or, in another
-/// container or on another machine, holds its lock.
-void remove_leftovers(const std::string& path) {
-  const std::filesystem::path whole(path);
-  const std::string name = whole.filename().string();
-  std::error_code unreadable;  // a folder that may be written and not be read: what is there stays
-  for (const auto& entry : std::filesystem::directory_iterator(whole.parent_path(), unreadable)) {
-    const std::string other = entry.path().filename().string();
-    if (!other.starts_with(name)) continue;
-    const auto writer = writer_of(std::string_view(other).substr(name.size()));
-    if (!writer || ::kill(*writer, 0) == 0 || errno != ESRCH) continue;
-    const int fd = ::open(entry.path().c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) continue;
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && has_name(fd, entry.path().string())) ::unlink(entry.path().c_str());
-    ::close(fd);
-  }
-}
-
 /// Whether the file may be replaced. A file without any permission to write is meant to stay, also for root.
 bool may_be_written(const std::string& path, const struct stat& status) {
   if ((status.st_mode & 0222U) != 0 && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return true;
@@ -119,6 +101,22 @@ int descriptor_named(std::string_view path) {
 }
 
 }  // namespace
+
+void remove_leftovers(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const std::string name = whole.filename().string();
+  std::error_code unreadable;  // a folder that may be written and not be read: what is there stays
+  for (const auto& entry : std::filesystem::directory_iterator(whole.parent_path(), unreadable)) {
+    const std::string other = entry.path().filename().string();
+    if (!other.starts_with(name)) continue;
+    const auto writer = writer_of(std::string_view(other).substr(name.size()));
+    if (!writer || (*writer != ::getpid() && (::kill(*writer, 0) == 0 || errno != ESRCH))) continue;
+    const int fd = ::open(entry.path().c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && has_name(fd, entry.path().string())) ::unlink(entry.path().c_str());
+    ::close(fd);
+  }
+}
 
 std::string file_behind(const std::string& path) {
   constexpr int max_links = 40;  // that Linux follows

@@ -11,6 +11,10 @@ namespace perfpred {
 /// @throws InputError for a loop of links
 [[nodiscard]] std::string file_behind(const std::string& path);
 
+/// Removes what killed writers of a file left beside it, `NAME.PID-N.tmp`. A process that writes one lives here, or
+/// holds its lock: in another container, on another machine, or this one, which may have the number of a killed one.
+void remove_leftovers(const std::string& path);
+
 /// An output file that appears whole or not at all: written beside its name as `NAME.PID-N.tmp`, synchronised, renamed
 /// by commit(). A link stays, and the file that it leads to is replaced. What writers of this name left that were
 /// killed is removed. A name that exists and is not a regular file (a pipe, /dev/stdout) is written directly.

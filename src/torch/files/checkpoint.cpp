@@ -6,17 +6,16 @@
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <variant>
 
+#include "text/files.h"
 #include "torch/files/safetensors.h"
 #include "torch/files/torch_file.h"
 
@@ -47,6 +46,18 @@ std::vector<at::Generator> generators(c10::Device device) {
   return list;
 }
 
+/// Names of checkpoints and weights of which the folder has a file, with what follows the name in the file's.
+std::set<std::string> names_in(const std::string& folder, const char* rest) {
+  const std::regex ours(std::string(R"(((last|best|final|epoch_[0-9]+)\.pt))") + rest);
+  std::set<std::string> names;
+  std::error_code missing;
+  for (const auto& item : std::filesystem::directory_iterator(folder, missing)) {
+    const std::string name = item.path().filename().string();
+    if (std::smatch parts; std::regex_match(name, parts, ours)) names.insert(parts[1]);
+  }
+  return names;
+}
+
 }  // namespace
 
 void save_checkpoint(const Checkpoint& checkpoint, const std::string& path) {
@@ -57,30 +68,12 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::string& path) {
 void save_weights(const NamedTensors& weights, const std::string& path) { write_torch_file({}, {}, weights, path); }
 
 std::vector<std::string> training_files(const std::string& folder) {
-  static const std::regex ours("(last|best|final|epoch_[0-9]+)\\.pt");
-  std::vector<std::string> names;
-  std::error_code missing;
-  for (const auto& item : std::filesystem::directory_iterator(folder, missing)) {
-    if (std::string name = item.path().filename().string(); std::regex_match(name, ours)) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+  const std::set<std::string> names = names_in(folder, "");
+  return {names.begin(), names.end()};
 }
 
 void remove_torn_checkpoints(const std::string& folder) {
-  namespace fs = std::filesystem;
-  static const std::regex temporary("(last|best|final|epoch_[0-9]+)\\.pt\\.([0-9]{1,9})-[0-9]+\\.tmp");
-  for (const auto& item : fs::directory_iterator(folder)) {
-    std::smatch parts;
-    const std::string name = item.path().filename().string();
-    if (!std::regex_match(name, parts, temporary)) continue;
-    if (item.symlink_status().type() != fs::file_type::regular) continue;
-    const pid_t writer = std::stoi(parts[2]);
-    // A process that lives may be writing it; this one is not, but may have the number of one that was killed.
-    if (writer != ::getpid() && (::kill(writer, 0) == 0 || errno == EPERM)) continue;
-    std::error_code ignored;
-    fs::remove(item.path(), ignored);
-  }
+  for (const std::string& name : names_in(folder, R"(\.[0-9]+-[0-9]+\.tmp)")) remove_leftovers(folder + "/" + name);
 }
 
 Checkpoint load_checkpoint(const std::string& path) {

@@ -32,7 +32,7 @@ void save_weights(const NamedTensors& weights, const std::string& path);
 [[nodiscard]] std::vector<std::string> training_files(const std::string& folder);
 
 /// Removes the half-written checkpoints that a killed training left in its folder: files NAME.PID-N.tmp, as AtomicFile
-/// names them, where NAME is one of training_files() and no process PID runs here.
+/// names them, where NAME is one of training_files(), as remove_leftovers() does.
 void remove_torn_checkpoints(const std::string& folder);
 
 /// @throws InputError if the file is missing or is not a checkpoint
