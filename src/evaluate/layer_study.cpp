@@ -10,7 +10,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <random>
 
 #include "model/lognormal.h"
 #include "statistics/quantiles.h"
@@ -45,20 +44,17 @@ std::vector<double> cross_validated(const FeatureKind& kind, const FeatureTask& 
                                     int folds) {
   std::vector<double> errors;
   for (int fold = 0; fold < folds; ++fold) {
-    RowNumbers in, out;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      (i % static_cast<std::size_t>(folds) == static_cast<std::size_t>(fold) ? out : in).push_back(rows[i]);
-    }
-    FeatureTask part = task.rows(in);
+    const RowFold split(rows, static_cast<std::size_t>(fold), static_cast<std::size_t>(folds));
+    FeatureTask part = task.rows(split.in);
     part.wants_interval = false;
-    const std::vector<double> some = errors_of(*kind.fit(part), task, out);
+    const std::vector<double> some = errors_of(*kind.fit(part), task, split.out);
     errors.insert(errors.end(), some.begin(), some.end());
   }
   return errors;
 }
 
 std::vector<const FeatureKind*> kinds_named(const std::vector<std::string>& names) {
-  const std::vector<const FeatureKind*> all = fittable_kinds();
+  std::vector<const FeatureKind*> all = fittable_kinds();
   if (names.empty()) return all;
   std::vector<const FeatureKind*> kinds;
   for (const std::string& name : names) {
@@ -80,27 +76,19 @@ class TypeStudy {
   TypeStudy(LayerStudy& study, std::vector<LayerRow> rows, const DeviceCatalogue& devices,
             const LayerStudyOptions& options)
       : study_(study), rows_(std::move(rows)), devices_(devices), options_(options), type_(rows_.front().layer.type) {
-    order_.resize(rows_.size());
-    std::iota(order_.begin(), order_.end(), Eigen::Index{0});
-    std::mt19937_64 random(options.seed);
-    std::shuffle(order_.begin(), order_.end(), random);
+    const RowNumbers order = shuffled_rows(static_cast<Eigen::Index>(rows_.size()), options.seed);
     const auto kept = static_cast<std::ptrdiff_t>(std::ceil(options.test_fraction * static_cast<double>(rows_.size())));
-    test_.assign(order_.begin(), order_.begin() + kept);
-    learned_.assign(order_.begin() + kept, order_.end());
+    test_.assign(order.begin(), order.begin() + kept);
+    learned_.assign(order.begin() + kept, order.end());
   }
 
   void run(const std::vector<const FeatureKind*>& kinds) {
-    const FeatureTask task = task_of({});
-    const FeatureKind* best = nullptr;
-    double least = 0;
-    for (const FeatureKind* kind : kinds) {
-      const double error = score(*kind, {}, task);
-      if (best == nullptr || error < least) {
-        best = kind;
-        least = error;
-      }
-    }
-    if (options_.ablation) leave_inputs_out(*best);
+    const FeatureTask task = layer_task(rows_, devices_, {}, options_.seed);
+    std::vector<double> errors;
+    for (const FeatureKind* kind : kinds) errors.push_back(score(*kind, {}, task));
+    const FeatureKind* const best =
+        kinds.at(static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin()));
+    if (options_.ablation) leave_inputs_out(*best, task);
     if (options_.devices) leave_devices_out(*best, task);
     const std::shared_ptr<const FeatureRegressor> function = best->fit(task.rows(learned_));
     for (const Eigen::Index i : test_) {
@@ -115,20 +103,18 @@ class TypeStudy {
   }
 
  private:
-  [[nodiscard]] FeatureTask task_of(const LayerInputs& inputs) const {
-    return layer_task(rows_, devices_, inputs, options_.seed);
-  }
-
   double score(const FeatureKind& kind, const LayerInputs& inputs, const FeatureTask& task) {
     study_.scores.push_back(
         score_of(type_, kind, inputs, "cross-validation", cross_validated(kind, task, learned_, options_.folds)));
     return study_.scores.back().mape;
   }
 
-  void leave_inputs_out(const FeatureKind& kind) {
+  void leave_inputs_out(const FeatureKind& kind, const FeatureTask& all) {
     for (const LayerInputs& inputs :
          {LayerInputs{false, false, false}, LayerInputs{true, false, false}, LayerInputs{true, true, false}}) {
-      score(kind, inputs, task_of(inputs));
+      FeatureTask some = all;
+      some.features = all.features.leftCols(static_cast<Eigen::Index>(layer_feature_names(type_, inputs).size()));
+      score(kind, inputs, some);
     }
   }
 
@@ -154,7 +140,7 @@ class TypeStudy {
   const DeviceCatalogue& devices_;
   const LayerStudyOptions& options_;
   LayerType type_;
-  RowNumbers order_, test_, learned_;
+  RowNumbers test_, learned_;
 };
 
 }  // namespace

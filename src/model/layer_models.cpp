@@ -162,10 +162,9 @@ void LayerModels::save(const std::string& path) const {
   nlohmann::json layers = nlohmann::json::object();
   for (const auto& [type, model] : models_) {
     nlohmann::json& json = layers[std::string(to_string(type))];
-    json = model.function->to_json();
+    json = function_json(*model.function);
     json["kind"] = model.kind->name;
     json["inputs"] = to_string(model.inputs);
-    json["half_width"] = model.function->half_width;
   }
   write_file(path, dumped(nlohmann::json{{"format", format}, {"kind", "layers"}, {"layers", layers}}) + "\n");
 }
@@ -181,9 +180,7 @@ LayerModels LayerModels::load(const std::string& path) {
       if (kind == kinds.end()) refuse_field("kind", "one of ann, boosting, forest, linear");
       Model model = {*kind, parse_layer_inputs(json.at("inputs").get<std::string>()), nullptr};
       const auto features = static_cast<Eigen::Index>(layer_feature_names(type, model.inputs).size());
-      std::unique_ptr<FeatureRegressor> function = (*kind)->load(json, features);
-      function->half_width = json_non_negative(json, "half_width");
-      model.function = std::move(function);
+      model.function = load_function(**kind, json, features);
       models.set(type, std::move(model));
     }
   } catch (const std::exception& error) {

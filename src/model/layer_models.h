@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,7 +28,8 @@ struct LayerInputs {
 [[nodiscard]] std::string to_string(const LayerInputs& inputs);
 [[nodiscard]] LayerInputs parse_layer_inputs(std::string_view text);  ///< @copydoc to_string
 
-/// Names of the inputs of one type, and their values for a layer of it, which is executed on the device.
+/// Names of the inputs of one type, and their values for a layer of it, which is executed on the device. Those that can
+/// be left out come last, in the order of LayerInputs.
 [[nodiscard]] std::vector<std::string> layer_feature_names(LayerType type, const LayerInputs& inputs);
 [[nodiscard]] Features layer_features(const LayerCase& layer, const Device& device, const LayerInputs& inputs);
 
@@ -47,7 +47,6 @@ class LayerModels {
   };
 
   void set(LayerType type, Model model) { models_[type] = std::move(model); }
-  [[nodiscard]] bool knows(LayerType type) const { return models_.contains(type); }
 
   /// Seconds of the layer's step. @throws InputError, listing those that there are, for a type without a model
   [[nodiscard]] Quantiles predict(const LayerCase& layer, const Device& device) const;

@@ -127,9 +127,7 @@ std::vector<Weighted> weighted_layers(const std::string& network, std::int64_t b
 
 /// A layer's own kernels as a step.
 StepRow step_of(const LayerRow& row, const DeviceProbe& probe, const StepDevice& device) {
-  const LayerStep of_layer = layer_step(row.layer, probe.device.kind);
-  std::vector<StepKernel> kernels = step_kernels(of_layer.executed);
-  std::erase_if(kernels, [&](const StepKernel& kernel) { return !of_layer.own[kernel.op]; });
+  std::vector<StepKernel> kernels = own_kernels(layer_step(row.layer, probe.device.kind));
   check_possible(row, kernels, device);
   find_repeats(kernels);
   StepRow step;

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
-#include <random>
 
 #include "model/kinds/ann.h"
 #include "model/kinds/feature_regressor.h"
@@ -41,10 +41,7 @@ class AnnFunction final : public FeatureRegressor {
 /// Early stopping needs its own rows: where there are none, 15 % of the rows become them.
 FeatureTask with_validation(const FeatureTask& task) {
   if (task.val_log_times.size() > 0) return task;
-  std::vector<Eigen::Index> order(static_cast<std::size_t>(task.log_times.size()));
-  std::iota(order.begin(), order.end(), Eigen::Index{0});
-  std::mt19937_64 random(task.seed);
-  std::shuffle(order.begin(), order.end(), random);
+  const std::vector<Eigen::Index> order = shuffled_rows(task.log_times.size(), task.seed);
   const std::size_t count = std::max<std::size_t>(2, order.size() * 15 / 100);
   const std::span<const Eigen::Index> all = order;
   FeatureTask part = task.rows(all.first(all.size() - count));
@@ -111,7 +108,7 @@ PERFPRED_VECTORIZED float perceptron(const float* input, int inputs, const float
     second[i] = hidden_bias[i];
   }
   for (int j = 0; j < units; j += 4) {
-    const float *a = hidden_weights + j * units, *b = a + units, *c = b + units, *d = c + units;
+    const float *a = hidden_weights + std::ptrdiff_t{j} * units, *b = a + units, *c = b + units, *d = c + units;
     for (int i = 0; i < units; ++i) {
       second[i] += a[i] * first[j] + b[i] * first[j + 1] + c[i] * first[j + 2] + d[i] * first[j + 3];
     }
@@ -133,6 +130,6 @@ double AnnNetwork::log_time(const Features& features) const {
   return target_mean + target_scale * static_cast<double>(out);
 }
 
-const FeatureKind ann_function = {.name = "ann", .uses_validation = true, .fit = fit_ann, .load = load_ann};
+const FeatureKind ann_function = {.name = "ann", .fit = fit_ann, .load = load_ann};
 
 }  // namespace perfpred

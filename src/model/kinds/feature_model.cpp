@@ -21,11 +21,7 @@ class FeatureModel final : public RegressorModel {
     return quantiles_about(function_->log_time(features_of(workload)), function_->half_width);
   }
 
-  [[nodiscard]] nlohmann::json to_json() const override {
-    nlohmann::json json = function_->to_json();
-    json["half_width"] = function_->half_width;
-    return json;
-  }
+  [[nodiscard]] nlohmann::json to_json() const override { return function_json(*function_); }
 
  private:
   std::unique_ptr<FeatureRegressor> function_;
@@ -40,9 +36,7 @@ std::unique_ptr<RegressorModel> fit(const TrainingTable& table) {
 
 template <const FeatureKind& kind>
 std::unique_ptr<RegressorModel> load(const nlohmann::json& json, DeviceKind) {
-  auto function = kind.load(json, static_cast<Eigen::Index>(feature_names.size()));
-  function->half_width = json_non_negative(json, "half_width");
-  return std::make_unique<FeatureModel>(std::move(function));
+  return std::make_unique<FeatureModel>(load_function(kind, json, static_cast<Eigen::Index>(feature_names.size())));
 }
 
 }  // namespace
@@ -53,6 +47,19 @@ const RegressorKind boosting_kind = {
     .name = "boosting", .uses_validation = true, .fit = fit<boosting_function>, .load = load<boosting_function>};
 const RegressorKind forest_kind = {.name = "forest", .fit = fit<forest_function>, .load = load<forest_function>};
 const RegressorKind linear_kind = {.name = "linear", .fit = fit<linear_function>, .load = load<linear_function>};
+
+nlohmann::json function_json(const FeatureRegressor& function) {
+  nlohmann::json json = function.to_json();
+  json["half_width"] = function.half_width;
+  return json;
+}
+
+std::unique_ptr<FeatureRegressor> load_function(const FeatureKind& kind, const nlohmann::json& json,
+                                                Eigen::Index features) {
+  std::unique_ptr<FeatureRegressor> function = kind.load(json, features);
+  function->half_width = json_non_negative(json, "half_width");
+  return function;
+}
 
 std::vector<const FeatureKind*> fittable_kinds() {
   std::vector<const FeatureKind*> kinds;

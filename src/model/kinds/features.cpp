@@ -5,7 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 
 #include "text/model_json.h"
 #include "text/parse.h"
@@ -38,6 +41,18 @@ Eigen::VectorXd log_times(std::span<const AggregateRow> rows) {
   Eigen::Index i = 0;
   for (const AggregateRow& row : rows) times[i++] = std::log(*row.avg_time_mean);
   return times;
+}
+
+std::vector<Eigen::Index> shuffled_rows(Eigen::Index n, std::uint64_t seed) {
+  std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), Eigen::Index{0});
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+RowFold::RowFold(std::span<const Eigen::Index> order, std::size_t fold, std::size_t folds) {
+  for (std::size_t i = 0; i < order.size(); ++i) (i % folds == fold ? out : in).push_back(order[i]);
 }
 
 Standardizer::Standardizer(const Eigen::MatrixXd& features) {

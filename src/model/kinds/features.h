@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "model/regressor_kind.h"
 
@@ -35,6 +36,16 @@ struct FeatureTask {
 
   /// Some of the rows, in this order, without a validation part.
   [[nodiscard]] FeatureTask rows(std::span<const Eigen::Index> which) const;
+};
+
+/// The numbers of n rows in a random order.
+[[nodiscard]] std::vector<Eigen::Index> shuffled_rows(Eigen::Index n, std::uint64_t seed);
+
+/// Rows of which every `folds`-th, from `fold` on, is left out of a fit.
+struct RowFold {
+  std::vector<Eigen::Index> in, out;
+
+  RowFold(std::span<const Eigen::Index> order, std::size_t fold, std::size_t folds);
 };
 
 /// Standardises columns; constant ones become 0.

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "model/kinds/feature_regressor.h"
 #include "text/model_json.h"
 

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
-#include <random>
 
 #include "model/kinds/feature_regressor.h"
 #include "text/model_json.h"
@@ -59,16 +57,12 @@ std::unique_ptr<FeatureRegressor> fit_trees(TreesKind kind, const FeatureTask& t
   model->trees = grow(task);
   if (!task.wants_interval) return model;
   // The interval comes from the errors on rows that five more fits leave out.
-  std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), Eigen::Index{0});
-  std::mt19937_64 random(task.seed);
-  std::shuffle(order.begin(), order.end(), random);
+  const std::vector<Eigen::Index> order = shuffled_rows(n, task.seed);
   std::vector<double> residuals;
   for (std::size_t fold = 0; fold < folds; ++fold) {
-    std::vector<Eigen::Index> in, out;
-    for (std::size_t i = 0; i < order.size(); ++i) (i % folds == fold ? out : in).push_back(order[i]);
-    const Trees part = grow(task.rows(in));
-    for (const Eigen::Index row : out) {
+    const RowFold rows(order, fold, folds);
+    const Trees part = grow(task.rows(rows.in));
+    for (const Eigen::Index row : rows.out) {
       residuals.push_back(task.log_times[row] - part.log_time(task.features.row(row).transpose()));
     }
   }
@@ -117,7 +111,6 @@ double Trees::log_time(const Features& features) const {
 }
 
 const FeatureKind forest_function = {.name = "forest", .fit = fit_forest, .load = load_trees};
-const FeatureKind boosting_function = {
-    .name = "boosting", .uses_validation = true, .fit = fit_boosting, .load = load_trees};
+const FeatureKind boosting_function = {.name = "boosting", .fit = fit_boosting, .load = load_trees};
 
 }  // namespace perfpred

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <set>
 
@@ -212,13 +211,9 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
   for (const LayerRow& row : rows) {
     if (row.outcome != to_string(Outcome::ok) && !is_disturbed(row)) continue;
     const LayerStep step = layer_step(row.layer, device);
-    const std::vector<StepKernel> kernels = step_kernels(step.executed);
+    const std::vector<StepKernel> kernels = own_kernels(step);
     if (!row.forward_sec) {  // the whole step alone is known
-      LayerPart whole;
-      whole.sec = row.step_sec.value();
-      std::copy_if(kernels.begin(), kernels.end(), std::back_inserter(whole.kernels),
-                   [&](const StepKernel& kernel) { return step.own[kernel.op]; });
-      if (!whole.kernels.empty()) parts.push_back(std::move(whole));
+      if (!kernels.empty()) parts.push_back({kernels, row.step_sec.value()});
       continue;
     }
     for (const auto& [phase, sec] :
@@ -228,8 +223,7 @@ std::vector<LayerPart> parts_of(std::span<const LayerRow> rows, DeviceKind devic
       LayerPart part;
       part.sec = *sec;
       for (const StepKernel& kernel : kernels) {
-        if (step.own[kernel.op] && step.executed.graph().ops()[kernel.op].phase == phase)
-          part.kernels.push_back(kernel);
+        if (step.executed.graph().ops()[kernel.op].phase == phase) part.kernels.push_back(kernel);
       }
       if (!part.kernels.empty()) parts.push_back(std::move(part));
     }

@@ -107,7 +107,7 @@ std::vector<LayerRow> read_layer_rows(const std::string& path) {
   CsvReader csv(path);
   std::vector<LayerRow> rows;
   if (is_prenet_header(csv.header())) {
-    CsvReader renamed = CsvReader::from_text(path, layers_of_prenet(path));
+    CsvReader renamed = CsvReader::from_text(path, layers_of_prenet(csv));
     rows = read(renamed);
   } else {
     rows = read(csv);

@@ -213,6 +213,12 @@ LayerStep layer_step(const LayerCase& layer, DeviceKind device) {
   return step;
 }
 
+std::vector<StepKernel> own_kernels(const LayerStep& layer) {
+  std::vector<StepKernel> kernels = step_kernels(layer.executed);
+  std::erase_if(kernels, [&](const StepKernel& kernel) { return !layer.own[kernel.op]; });
+  return kernels;
+}
+
 double layer_bytes(const LayerCase& layer) {
   const double element = layer.precision == Precision::fp64 ? 8 : 4;
   const Network network = network_of(layer);

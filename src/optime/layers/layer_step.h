@@ -4,6 +4,7 @@
 
 #include "network/layers.h"
 #include "optime/layers/layer_case.h"
+#include "optime/step_kernels.h"
 
 namespace perfpred {
 
@@ -19,6 +20,9 @@ struct LayerStep {
 
 /// The operators of a layer's forward, backward and update on a device of this kind.
 [[nodiscard]] LayerStep layer_step(const LayerCase& layer, DeviceKind device);
+
+/// The kernels of the layer's own operators.
+[[nodiscard]] std::vector<StepKernel> own_kernels(const LayerStep& layer);
 
 /// Bytes that a layer's tensors have in all: about what a step of it needs.
 [[nodiscard]] double layer_bytes(const LayerCase& layer);

@@ -185,9 +185,8 @@ bool is_prenet_header(std::span<const std::string> header) {
   return std::find(header.begin(), header.end(), time_column) != header.end();
 }
 
-std::string layers_of_prenet(const std::string& path) {
-  CsvReader csv(path);
-  const FileName of_file = file_name(path);
+std::string layers_of_prenet(CsvReader& csv) {
+  const FileName of_file = file_name(csv.path());
   const CsvColumn layer_column = csv.optional("layer");
   const CsvColumn device_column = csv.optional("device");
   const Columns<LayerRow>& columns = layer_row_columns();

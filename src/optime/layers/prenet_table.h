@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "optime/layers/layer_rows.h"
+#include "text/csv.h"
 
 namespace perfpred {
 
@@ -17,10 +18,10 @@ namespace perfpred {
 /// Whether a table has PreNeT's columns.
 [[nodiscard]] bool is_prenet_header(std::span<const std::string> header);
 
-/// Such a table in the columns of layers.csv, a line for each of its lines. The layer and the device are those of the
-/// file's name, or of columns `layer` and `device`.
+/// The rows that are left of such a table in the columns of layers.csv, a line for each of its lines. The layer and the
+/// device are those of the file's name, or of columns `layer` and `device`.
 /// @throws InputError (`file:line: ...`) if they are not known or a time is missing
-[[nodiscard]] std::string layers_of_prenet(const std::string& path);
+[[nodiscard]] std::string layers_of_prenet(CsvReader& csv);
 
 /// Writes the layers with outcome ok into `folder`, a file for each type and device: PreNeT's columns, then those of
 /// layers.csv that it lacks. timeUsed_std stays empty: layers.csv has no deviation.
