@@ -98,11 +98,10 @@ class ProblemBuilder {
       row.workload.validate();
       check_figures(row, {row.workload.key(), 0, {}});
     }
+    if (!named_) return;
     const std::set<std::string> planned = devices_of(rows);
     const std::set<std::string> modelled = model != nullptr ? devices_of(model->fitted_rows()) : planned;
-    for (const PlanDevice& device : request.devices) {
-      if (named_) devices_.push_back(full_name(device.name, modelled, planned));
-    }
+    for (const PlanDevice& device : request.devices) devices_.push_back(full_name(device.name, modelled, planned));
   }
 
   PlanProblem build() {
