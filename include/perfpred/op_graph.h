@@ -197,6 +197,13 @@ class PERFPRED_API OpGraph {
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
              std::span<const TensorId> outputs, bool transposed = false, bool causal = false);
 
+  /// Appends an operator of another graph as it is, its counts included. Its tensors and names are here under the same
+  /// numbers.
+  void add_copy(const OpGraph& from, const Op& op);
+
+  /// The same tensors, names, layout and repeats, without operators and frees.
+  [[nodiscard]] OpGraph without_ops() const;
+
   /// Frees a tensor's memory after an operator, an index into ops(). A graph without any such call frees each memory
   /// after the last operator that uses it; in a graph with one, memory that is never freed lives to the end of the
   /// step.

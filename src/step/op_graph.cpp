@@ -114,6 +114,25 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
   return op;
 }
 
+void OpGraph::add_copy(const OpGraph& from, const Op& op) {
+  Op& made = ops_.emplace_back(op);
+  made.first_operand_ = static_cast<std::uint32_t>(operands_.size());
+  for (const std::span<const TensorId> operands : {from.inputs(op), from.outputs(op)}) {
+    operands_.insert(operands_.end(), operands.begin(), operands.end());
+  }
+}
+
+OpGraph OpGraph::without_ops() const {
+  OpGraph graph;
+  graph.tensors_ = tensors_;
+  graph.layer_names_ = layer_names_;
+  graph.op_names_ = op_names_;
+  graph.shapes_ = shapes_;
+  graph.layout_ = layout_;
+  graph.repeats_ = repeats_;
+  return graph;
+}
+
 std::int32_t OpGraph::add_layer(std::string name) {
   layer_names_.push_back(std::move(name));
   return static_cast<std::int32_t>(layer_names_.size()) - 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <perfpred/error.h>
+#include <perfpred/run_recorder.h>
 #include <perfpred/torch/collector.h>
 
 #include <ATen/record_function.h>
@@ -56,11 +57,34 @@ TEST(Collector, ADeviceThatDisappearsIsAFailedRowWhichTheNextSweepMeasuresAgain)
   EXPECT_TRUE(lost.runs[1].avg_time_sec);
 
   const CollectResult again = sweep(runs_csv, [] {});
-  ASSERT_EQ(again.runs.size(), 1U);
-  EXPECT_EQ(again.skipped, 1);
+  const bool disturbed = lost.runs[1].outcome == Outcome::untrusted;  // on a busy machine: measured again, too
+  ASSERT_EQ(again.runs.size(), disturbed ? 2U : 1U);
+  EXPECT_EQ(again.skipped, disturbed ? 0 : 1);
   EXPECT_EQ(again.runs[0].workload, lost.runs[0].workload);
   EXPECT_TRUE(again.runs[0].avg_time_sec);
-  EXPECT_EQ(read_runs(runs_csv).size(), 3U);
+  EXPECT_EQ(read_runs(runs_csv).size(), 2 + again.runs.size());
+}
+
+TEST(Collector, MeasuresAgainWhatFailedOrWasDisturbed) {
+  const testing::TemporaryFolder folder;
+  CollectOptions options;
+  options.epochs = 2;
+  options.device = "cpu";
+  options.runs_csv = folder.file("runs.csv");
+  std::vector<Workload> asked;
+  for (const Outcome outcome : {Outcome::ok, Outcome::oom, Outcome::failed, Outcome::interrupted, Outcome::untrusted}) {
+    Run run;
+    run.workload = Collector(options).placed(Workload::cifar_cnn(1, 2, 8 << asked.size()));
+    run.timestamp_utc = "2026-01-02T03:04:05.678Z";
+    run.framework = "libtorch";
+    run.epochs = 2;
+    run.outcome = outcome;
+    if (outcome == Outcome::ok || outcome == Outcome::untrusted) run.avg_time_sec = 1;
+    RunRecorder(options.runs_csv).append(run);
+    asked.push_back(run.workload);
+  }
+  const std::vector<Workload> left = Collector(options).left(asked);
+  EXPECT_EQ(left, std::vector<Workload>(asked.begin() + 2, asked.end()));
 }
 
 TEST(Collector, OutOfMemoryIsAnOutcomeThatIsNotTriedAgain) {
@@ -71,7 +95,7 @@ TEST(Collector, OutOfMemoryIsAnOutcomeThatIsNotTriedAgain) {
   ASSERT_EQ(out.runs.size(), 2U);
   EXPECT_EQ(out.runs[0].outcome, Outcome::oom);
   EXPECT_TRUE(out.runs[1].avg_time_sec);
-  EXPECT_EQ(sweep(runs_csv, [] {}).skipped, 2);
+  EXPECT_EQ(sweep(runs_csv, [] {}).skipped, out.runs[1].outcome == Outcome::untrusted ? 1 : 2);
 }
 
 TEST(Collector, AStepThatNeedsMoreThanTheMachineHasIsNotTried) {

@@ -89,6 +89,7 @@ class Hooks:
         recorder = self.recorder
         if self._early and not self.accumulated.folds:
             del recorder.ops[: self._early]
+            self.accumulated.restart()  # its marks count the operators that are gone
 
     def left_out(self):
         """How many optimizers of the step's networks do not update them in this step, as one of a GAN's two."""

@@ -86,19 +86,8 @@ constexpr std::array<LoweringRule, 4> cpu_rules = {write_out_attention_with_drop
 }  // namespace
 
 Lowering::Lowering(const OpGraph& step)
-    : from_(step), multiplied_(step.tensors().size()), channels_last_(step.tensors().size()) {
+    : from_(step), to_(step.without_ops()), multiplied_(step.tensors().size()), channels_last_(step.tensors().size()) {
   to_.reserve(step.layer_names().size(), step.ops().size() + step.ops().size() / 4, step.tensors().size());
-  for (TensorId id = 0; id < step.tensors().size(); ++id) {
-    const Tensor& tensor = step.tensors()[id];
-    const bool owns = tensor.storage == id;
-    const TensorId made = owns ? to_.add_tensor(step.shape(id), tensor.type, tensor.role)
-                               : to_.add_view(tensor.storage, step.shape(id), tensor.type);
-    to_.set_role(made, tensor.role);
-  }
-  to_.set_layout(step.layout());
-  to_.set_repeats(step.repeats());
-  for (const std::string& name : step.layer_names()) to_.add_layer(name);
-  for (const std::string& name : step.op_names()) to_.add_op_name(name);
   const auto is_image = [&](TensorId id) { return id != no_tensor && step.shape(id).rank() == 4; };
   for (const Op& op : step.ops()) {
     const auto in = step.inputs(op);
@@ -135,16 +124,6 @@ std::int32_t Lowering::op_name(const char* name) {
   const auto [found, is_new] = names_.try_emplace(name, 0);
   if (is_new) found->second = to_.add_op_name(name);
   return found->second;
-}
-
-void Lowering::keep(const Op& op) {
-  Op& made = add(op, op.kind, from_.inputs(op), from_.outputs(op));
-  made.type = op.type;
-  made.name = op.name;
-  made.flops = op.flops;
-  made.bytes_read = op.bytes_read;
-  made.bytes_written = op.bytes_written;
-  made.dispatched = op.dispatched;
 }
 
 /// Memory is given back where the step as written does it: after the last operator that executes the one it names. What

@@ -30,8 +30,8 @@ class Lowering {
   TensorId new_tensor(const Shape& shape, DataType type, Phase made_in);
   TensorId view(TensorId base, const Shape& shape) { return to_.add_view(base, shape); }
 
-  std::int32_t op_name(const char* name);  ///< for Op::name
-  void keep(const Op& op);                 ///< as it is, also counts that its kind would not give
+  std::int32_t op_name(const char* name);               ///< for Op::name
+  void keep(const Op& op) { to_.add_copy(from_, op); }  ///< as it is, also counts that its kind would not give
 
   /// An operator of `like`'s phase and layer; a convolution is transposed if `like` is.
   Op& add(const Op& like, OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs) {

@@ -24,6 +24,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runs/disturbed.h"
 #include "runs/run_log.h"
 #include "statistics/moments.h"
 #include "statistics/quantiles.h"
@@ -303,11 +304,9 @@ RunLogWriter Collector::Impl::open_log(const Workload& workload) const {
   return RunLogWriter(options.log_dir + "/" + name_of_log);
 }
 
-/// Whether a recorded row is one of those that are wanted. A failure may have passed; memory does not grow.
+/// Whether a recorded row is one of those that are wanted.
 bool Collector::Impl::counts(const Run& run) const {
-  if (run.env != options.env || run.timing != options.timing || run.outcome == Outcome::failed ||
-      run.outcome == Outcome::interrupted)
-    return false;
+  if (run.env != options.env || run.timing != options.timing || !is_settled(run.outcome)) return false;
   return run.outcome == Outcome::oom || options.timing == Timing::steps || run.epochs >= options.epochs;
 }
 
