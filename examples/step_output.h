@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/json.h"
 #include "tools/step_report.h"
@@ -62,6 +64,30 @@ inline nlohmann::json to_json(const StepReport& report) {
           {"memory", memory},
           {"unknown_ops", unknown},
           {"device", device}};
+}
+
+inline nlohmann::json to_json(const std::vector<LayerSummary>& layers) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const LayerSummary& layer : layers) {
+    list.push_back({{"name", layer.name},
+                    {"output", layer.output},
+                    {"params", layer.params},
+                    {"forward", to_json(layer.forward)},
+                    {"all", to_json(layer.all)}});
+  }
+  return list;
+}
+
+inline void print_layers(const std::vector<LayerSummary>& layers) {
+  std::size_t width = 5;
+  for (const LayerSummary& layer : layers) width = std::max(width, layer.name.size());
+  fmt::print("\n  {:<{}} {:>20} {:>12} {:>15} {:>12} {:>10}\n", "layer", width, "output", "parameters", "forward GFLOP",
+             "all GFLOP", "all MB");
+  for (const LayerSummary& layer : layers) {
+    fmt::print("  {:<{}} {:>20} {:>12} {:>15.4f} {:>12.4f} {:>10.2f}\n", layer.name.empty() ? "-" : layer.name, width,
+               layer.output, layer.params, layer.forward.flops / 1e9, layer.all.flops / 1e9,
+               static_cast<double>(layer.all.bytes()) / 1e6);
+  }
 }
 
 inline void print_totals(std::string_view name, const OpTotals& totals) {

@@ -30,7 +30,7 @@ struct StepRequest {
   std::string ops, tables;
   std::vector<std::string> networks;
   std::vector<std::int64_t> batch_sizes;
-  bool json = false;
+  bool json = false, layers = false;
   CLI::Option* batch_option = nullptr;
 
   /// @returns the option --network
@@ -45,6 +45,7 @@ struct StepRequest {
     fields.add_to(program, without);
     device_file.add_to(program)->needs(
         program.add_option("--device", device, "device of the catalogue that the step is to fit"));
+    program.add_flag("--layers", layers, "each layer's output, parameters, FLOPs and bytes, too");
     program.add_option("--ops", ops, "write the operators to this CSV");
     auto* folder = program.add_option("--tables", tables, "write models.csv and batches.csv into this folder");
     program.add_option("--networks", networks, "networks of the tables, joined by commas; default: the one given")
@@ -106,6 +107,7 @@ struct StepRequest {
     };
     if (!device.empty()) refuse("--device");
     if (!ops.empty()) refuse("--ops");
+    if (layers) refuse("--layers");
     if (!batch_sizes.empty() && batch_option->count() > 0) refuse("--batch-size beside --batch-sizes");
   }
 
@@ -136,9 +138,12 @@ struct StepRequest {
     }
     if (!ops.empty()) write_ops(report.step.graph(), ops);
     if (json) {
-      fmt::print("{}\n", dumped(to_json(report), 2));
+      nlohmann::json document = to_json(report);
+      if (layers) document["layers"] = to_json(report.layers());
+      fmt::print("{}\n", dumped(document, 2));
     } else {
       print_text(report);
+      if (layers) print_layers(report.layers());
     }
   }
 };

@@ -50,6 +50,27 @@ TEST(StepReport, CountsOperatorsByNameAndTellsThoseThatItDoesNotKnow) {
   EXPECT_EQ(report.unknown_ops(), (std::map<std::string, std::int64_t>{{"mystery", 1}}));
 }
 
+TEST(StepReport, HasARowForEachLayer) {
+  // ResNet-18 as He et al. 2016, table 1, and torchvision have it: 11,689,512 parameters.
+  const StepReport report = report_step(steps_of(Workload::zoo("resnet18", 2)), 2, Precision::fp32, std::nullopt);
+  std::int64_t params = 0;
+  double flops = 0;
+  std::map<std::string, LayerSummary> layers;
+  for (const LayerSummary& layer : report.layers()) {
+    params += layer.params;
+    flops += layer.all.flops;
+    layers[layer.name] = layer;
+  }
+  EXPECT_EQ(params, 11'689'512);
+  EXPECT_DOUBLE_EQ(flops, report.step.graph().totals().flops);
+  const LayerSummary& stem = layers.at("conv1");
+  EXPECT_EQ(stem.output, "2x64x112x112");
+  EXPECT_EQ(stem.params, 3 * 64 * 7 * 7);
+  EXPECT_EQ(stem.forward.flops, 2.0 * 2 * 64 * 112 * 112 * 3 * 7 * 7);
+  EXPECT_EQ(layers.at("fc").output, "2x1000");
+  EXPECT_EQ(layers.at("fc").params, 512 * 1000 + 1000);
+}
+
 TEST(StepReport, TheDeviceSaysWhatBoundsTheStep) {
   // 1e13 FLOP/s over 1e11 bytes/s: the ridge is at 100 FLOPs a byte; n x n products have n / 6.
   const StepReport narrow = report_step(product(64), 1, Precision::fp32, device_of(40));

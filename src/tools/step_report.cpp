@@ -5,6 +5,7 @@
 #include <perfpred/error.h>
 #include <perfpred/roofline.h>
 
+#include <string_view>
 #include <utility>
 
 #include "tools/complexity_tables.h"
@@ -44,6 +45,32 @@ std::map<std::string, OpTotals> StepReport::kinds() const {
   std::map<std::string, OpTotals> kinds;
   for (const Op& op : step.graph().ops()) kinds[std::string(step.graph().name(op))].add(op, step.graph().times(op));
   return kinds;
+}
+
+std::vector<LayerSummary> StepReport::layers() const {
+  const OpGraph& graph = step.graph();
+  std::vector<LayerSummary> layers;
+  std::map<std::string_view, std::size_t> numbers;
+  std::vector<bool> counted(graph.tensors().size());  // parameters, by storage
+  for (const Op& op : graph.ops()) {
+    const std::string_view name = graph.layer_name(op);
+    const auto [number, is_new] = numbers.try_emplace(name, layers.size());
+    if (is_new) layers.push_back({std::string(name), {}, 0, {}, {}});
+    LayerSummary& layer = layers[number->second];
+    layer.all.add(op, graph.times(op));
+    for (const TensorId id : graph.inputs(op)) {
+      if (id == no_tensor) continue;
+      const TensorId owner = graph.tensors()[id].storage;
+      if (graph.tensors()[owner].role != TensorRole::parameter || counted[owner]) continue;
+      counted[owner] = true;
+      layer.params += graph.numel(owner);
+    }
+    if (op.phase != Phase::forward) continue;
+    layer.forward.add(op, graph.times(op));
+    const auto outputs = graph.outputs(op);
+    if (!outputs.empty() && outputs[0] != no_tensor) layer.output = graph.shape(outputs[0]).text();
+  }
+  return layers;
 }
 
 std::map<std::string, std::int64_t> StepReport::unknown_ops() const {

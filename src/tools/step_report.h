@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace perfpred {
 
@@ -24,6 +25,14 @@ struct DeviceAnswer {
   std::optional<double> time_at_peak_sec;
 };
 
+/// What a layer of a network does in a step.
+struct LayerSummary {
+  std::string name;         ///< empty: of no layer, as the optimizer
+  std::string output;       ///< shape of what it gives in the forward pass, as "32x64x7x7"; empty if it gives nothing
+  std::int64_t params = 0;  ///< that it is the first to use, trained or not
+  OpTotals forward, all;
+};
+
 /// Work and memory of one training step of a network.
 struct StepReport {
   std::string network;
@@ -36,6 +45,9 @@ struct StepReport {
 
   /// Totals by operator name.
   [[nodiscard]] std::map<std::string, OpTotals> kinds() const;
+
+  /// Its layers in the order in which they are first executed.
+  [[nodiscard]] std::vector<LayerSummary> layers() const;
 
   /// How often each operator without a rule occurs, by name.
   [[nodiscard]] std::map<std::string, std::int64_t> unknown_ops() const;
