@@ -115,27 +115,34 @@ class Replay {
   }
 
   void find_uses() {
+    const bool recorded = !graph_.frees().empty();
     for (std::size_t i = 0; i < graph_.ops().size(); ++i) {
-      const Op& op = graph_.ops()[i];
-      const auto use = [&](TensorId id) {
-        if (id == no_tensor) return;
-        const TensorId storage = graph_.tensors()[id].storage;
-        first_use_[storage] = std::min(first_use_[storage], i);
-        last_use_[storage] = i;
-        if (op.phase == Phase::loss && graph_.frees().empty()) {
-          const bool is_kept = graph_.tensors()[storage].role != TensorRole::temporary;
-          held_[storage] = held_[storage] || (is_kept && is_result(op, storage, i));
-        }
-      };
-      for (const TensorId id : graph_.inputs(op)) use(id);
-      for (const TensorId id : graph_.outputs(op)) use(id);
+      for (const TensorId id : graph_.inputs(graph_.ops()[i])) use(id, i, recorded);
+      for (const TensorId id : graph_.outputs(graph_.ops()[i])) use(id, i, recorded);
     }
-    for (std::size_t i = 0; i < graph_.ops().size() && graph_.frees().empty(); ++i) {
+    if (recorded) {
+      take_recorded_frees();
+      return;
+    }
+    for (std::size_t i = 0; i < graph_.ops().size(); ++i) {
       if (!is_second_factor(i)) continue;
       std::size_t& last = last_use_[first_factor(i)];
       last = std::max(last, i);
     }
-    if (graph_.frees().empty()) return;
+  }
+
+  /// Notes that operator i names a tensor.
+  void use(TensorId id, std::size_t i, bool recorded) {
+    if (id == no_tensor) return;
+    const TensorId storage = graph_.tensors()[id].storage;
+    first_use_[storage] = std::min(first_use_[storage], i);
+    last_use_[storage] = i;
+    if (graph_.ops()[i].phase != Phase::loss || recorded) return;
+    const bool is_kept = graph_.tensors()[storage].role != TensorRole::temporary;
+    held_[storage] = held_[storage] || (is_kept && is_result(graph_.ops()[i], storage, i));
+  }
+
+  void take_recorded_frees() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       last_use_[id] = never;
       held_[id] = !is_permanent(graph_.tensors()[id].role) && graph_.tensors()[id].role != TensorRole::optimizer_state;

@@ -71,11 +71,7 @@ class StepPair {
     std::size_t next_free = 0;
     for (std::size_t i = 0; i < first_.ops().size(); ++i) {
       const Op &op = first_.ops()[i], &later = second_.ops()[i];
-      if (op.kind != later.kind || op.phase != later.phase || first_.name(op) != second_.name(later) ||
-          !std::ranges::equal(first_.inputs(op), second_.inputs(later)) ||
-          !std::ranges::equal(first_.outputs(op), second_.outputs(later))) {
-        refuse(fmt::format("operator {}, {}", i, first_.name(op)));
-      }
+      if (!are_alike(op, later)) refuse(fmt::format("operator {}, {}", i, first_.name(op)));
       ordered_json written = {{"name", file_name(op)},
                               {"inputs", first_.inputs(op)},
                               {"outputs", ordered_json::array()},
@@ -86,17 +82,7 @@ class StepPair {
       if (op.layer >= 0) written["layer"] = op.layer;
       if (op.kind == OpKind::other) written["args"] = {{"pointwise", true}};
       if (op.transposed) written["args"] = {{"transposed", true}};
-      const auto counted = [](OpGraph& to, const OpGraph& from, const Op& own) -> const Op& {
-        return to.add_op(own.kind, own.phase, own.layer, from.inputs(own), from.outputs(own), own.transposed);
-      };
-      const Op &usual = counted(plain, first_, op), &usual_later = counted(plain_later, second_, later);
-      // A reader knows `custom` by its FLOPs, and counts lists in another way.
-      const bool always = op.kind == OpKind::custom || (op.name >= 0 && is_conv_or_matmul(op.kind)) ||
-                          first_.name(op).starts_with("_foreach_");
-      if (always || op.flops != usual.flops || later.flops != usual_later.flops)
-        add_count(written, "flops", op.flops, later.flops);
-      if (bytes(op) != bytes(usual) || bytes(later) != bytes(usual_later))
-        add_count(written, "bytes", bytes(op), bytes(later));
+      add_counts(written, op, later, {recounted(plain, first_, op), recounted(plain_later, second_, later)});
       for (; next_free < first_.frees().size() && first_.frees()[next_free].first == i; ++next_free) {
         written["frees"].push_back(first_.frees()[next_free].second);
       }
@@ -125,6 +111,28 @@ class StepPair {
       growth.push_back(grown / samples_);
     }
     tensor[key] = std::move(growth);
+  }
+
+  [[nodiscard]] bool are_alike(const Op& op, const Op& later) const {
+    return op.kind == later.kind && op.phase == later.phase && first_.name(op) == second_.name(later) &&
+           std::ranges::equal(first_.inputs(op), second_.inputs(later)) &&
+           std::ranges::equal(first_.outputs(op), second_.outputs(later));
+  }
+
+  static const Op& recounted(OpGraph& to, const OpGraph& from, const Op& op) {
+    return to.add_op(op.kind, op.phase, op.layer, from.inputs(op), from.outputs(op), op.transposed);
+  }
+
+  /// The counts that a reader would not have by itself. @param usual  what it counts for the two
+  void add_counts(ordered_json& written, const Op& op, const Op& later,
+                  const std::pair<const Op&, const Op&>& usual) const {
+    // A reader knows `custom` by its FLOPs, and counts lists in another way.
+    const bool always = op.kind == OpKind::custom || (op.name >= 0 && is_conv_or_matmul(op.kind)) ||
+                        first_.name(op).starts_with("_foreach_");
+    if (always || op.flops != usual.first.flops || later.flops != usual.second.flops)
+      add_count(written, "flops", op.flops, later.flops);
+    if (bytes(op) != bytes(usual.first) || bytes(later) != bytes(usual.second))
+      add_count(written, "bytes", bytes(op), bytes(later));
   }
 
   static double bytes(const Op& op) { return static_cast<double>(op.bytes_read + op.bytes_written); }

@@ -147,6 +147,59 @@ std::vector<std::string> cells_of(const CsvReader& csv) {
   return cells;
 }
 
+/// The workloads of a table's rows, filled up by what the options say.
+class ConfigurationReader {
+ public:
+  ConfigurationReader(CsvReader& csv, std::span<const Workload> bases, const std::vector<SweptField>& fields,
+                      const NameOf& name_of)
+      : csv_(csv), bases_(bases), fields_(fields), name_of_(name_of), reader_(csv, bases.front()) {
+    for (const SweptField& field : fields) given_.push_back({field, csv.optional(field.name)});
+  }
+
+  /// Of the row at which the table stands. @throws InputError
+  [[nodiscard]] Workload read() {
+    const Workload filled = filled_row();
+    Workload workload = reader_.read(csv_, filled);
+    workload.device = filled.device;
+    return workload;
+  }
+
+  /// @throws InputError for an option without effect on any row
+  void check_fields(const std::string& path) const {
+    for (const GivenField& field : given_) field.check(path);
+  }
+
+ private:
+  [[nodiscard]] Workload filled_row() {
+    std::vector<SweptField> row;
+    if (const std::string_view name = csv_.text(network_); !name.empty())
+      row.push_back({"network", {std::string(name)}});
+    if (const std::string file(csv_.text(config_)); !file.empty()) {
+      if (!row.empty()) throw InputError("network and config are both given");
+      row.push_back(with_configs({"config", {file}}));
+    }
+    if (const std::string name(csv_.text(device_)); !name.empty())
+      row.push_back({"device", {name_of_ ? name_of_(name) : name}});
+    Workload filled = fill_workload(bases_, fields_, row);
+    const NetworkName asked = asked_network(bases_, {&fields_, &row});
+    if (is_captured_step(filled.network) && !is_given(fields_, "train_images") && csv_.text(images_).empty()) {
+      throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
+    }
+    check_of_step(csv_, asked);
+    for (GivenField& field : given_) field.see(csv_, asked);
+    return filled;
+  }
+
+  CsvReader& csv_;
+  std::span<const Workload> bases_;
+  const std::vector<SweptField>& fields_;
+  const NameOf& name_of_;
+  WorkloadReader reader_;
+  CsvColumn network_ = csv_.optional("network"), config_ = csv_.optional("config"), device_ = csv_.optional("device"),
+            images_ = csv_.optional("train_images");
+  std::vector<GivenField> given_;
+};
+
 }  // namespace
 
 bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
@@ -264,39 +317,14 @@ std::vector<AskedRow> configuration_rows(const std::string& path, std::span<cons
                                          const std::vector<SweptField>& fields, const NameOf& name_of) {
   check_single(fields);
   CsvReader csv(path);
-  const CsvColumn network = csv.optional("network"), config = csv.optional("config"), device = csv.optional("device");
-  const CsvColumn images = csv.optional("train_images");
-  const bool has_images = is_given(fields, "train_images");
-  std::vector<GivenField> given;
-  for (const SweptField& field : fields) given.push_back({field, csv.optional(field.name)});
-  const WorkloadReader reader(csv, bases.front());
-  const auto filled_row = [&] {
-    std::vector<SweptField> row;
-    if (const std::string_view name = csv.text(network); !name.empty()) row.push_back({"network", {std::string(name)}});
-    if (const std::string file(csv.text(config)); !file.empty()) {
-      if (!row.empty()) throw InputError("network and config are both given");
-      row.push_back(with_configs({"config", {file}}));
-    }
-    if (const std::string name(csv.text(device)); !name.empty())
-      row.push_back({"device", {name_of ? name_of(name) : name}});
-    Workload filled = fill_workload(bases, fields, row);
-    const NetworkName asked = asked_network(bases, {&fields, &row});
-    if (is_captured_step(filled.network) && !has_images && csv.text(images).empty()) {
-      throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
-    }
-    check_of_step(csv, asked);
-    for (GivenField& field : given) field.see(csv, asked);
-    return filled;
-  };
+  ConfigurationReader reader(csv, bases, fields, name_of);
   std::vector<AskedRow> rows;
   bool any = false;
   while (csv.next()) {
     AskedRow& row = rows.emplace_back();
     row.place = csv.place("").prefix();
     try {
-      const Workload filled = filled_row();
-      row.workload = reader.read(csv, filled);
-      row.workload->device = filled.device;
+      row.workload = reader.read();
       any = true;
     } catch (const InputError& error) {
       const std::string what = error.what();
@@ -305,7 +333,7 @@ std::vector<AskedRow> configuration_rows(const std::string& path, std::span<cons
     }
   }
   if (rows.empty()) throw InputError(path + ": has a header and no row");
-  if (any) std::for_each(given.begin(), given.end(), [&](const GivenField& field) { field.check(path); });
+  if (any) reader.check_fields(path);
   return rows;
 }
 

@@ -70,53 +70,68 @@ void StepShape::add_cifar_cnn(const Workload& workload) {
   add(128, classes, 1, 1);
 }
 
+/// What an operator of the forward pass reads and writes, in elements.
+struct StepShape::Operands {
+  double moved = 0;   ///< activations
+  double params = 0;  ///< parameters, cast ones included
+  TensorId out = no_tensor;
+};
+
+StepShape::Operands StepShape::operands_of(const OpGraph& graph, const Op& op, std::vector<bool>& is_cast) {
+  Operands operands;
+  for (const TensorId id : graph.inputs(op)) {
+    const Tensor& tensor = graph.tensors()[id];
+    const bool is_parameter = tensor.role == TensorRole::parameter || is_cast[tensor.storage];
+    (is_parameter ? operands.params : operands.moved) += static_cast<double>(graph.numel(id));
+  }
+  for (const TensorId id : graph.outputs(op)) {
+    if (id == no_tensor) continue;
+    if (operands.out == no_tensor) operands.out = id;
+    operands.moved += static_cast<double>(graph.numel(id));
+  }
+  if (op.kind == OpKind::copy && operands.params > 0 && operands.out != no_tensor) {
+    is_cast[graph.tensors()[operands.out].storage] = true;
+  }
+  return operands;
+}
+
+void StepShape::add_layer(const OpGraph& graph, const Op& op, const Operands& operands, double batch,
+                          double step_samples) {
+  StepLayer& layer = more_.emplace_back();
+  const Shape& result = graph.shape(operands.out);
+  const auto elements = static_cast<double>(graph.numel(operands.out));
+  layer.params = operands.params;
+  layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / step_samples;
+  layer.padded_flops = layer.flops;
+  layer.elements = operands.moved / step_samples;
+  const bool image = op.kind == OpKind::convolution;
+  layer.channels = static_cast<double>(result[image ? 1 : result.rank() - 1]);
+  layer.positions = elements / (batch * layer.channels);
+  if (!image) return;
+  const TensorId x = graph.inputs(op)[0], weight = graph.inputs(op)[1];
+  const bool grouped = graph.shape(weight)[1] != graph.shape(op.transposed ? operands.out : x)[1];
+  if (grouped) return;
+  set_convolution_work(layer, more_.size() == 1, static_cast<double>(graph.shape(x)[1]), layer.channels,
+                       static_cast<double>(graph.numel(x)) / step_samples, elements / step_samples);
+}
+
 void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
   const auto batch = static_cast<double>(workload.batch_size);
   const double step_samples = batch * static_cast<double>(batches_per_step(workload) / graph.repeats());
   std::vector<bool> is_cast(graph.tensors().size());  // by storage: of parameters, in mixed precision
-  const auto is_parameter = [&](TensorId id) {
-    const Tensor& tensor = graph.tensors()[id];
-    return tensor.role == TensorRole::parameter || is_cast[tensor.storage];
-  };
   for (const Op& op : graph.ops()) {
     if (op.kind == OpKind::unknown) {
       throw InputError(
           fmt::format("network \"{}\" has an operator without a rule: {}", workload.network, graph.name(op)));
     }
     if (op.phase != Phase::forward) continue;
-    double moved = 0;
-    double params = 0;
-    TensorId out = no_tensor;
-    for (const TensorId id : graph.inputs(op)) {
-      (is_parameter(id) ? params : moved) += static_cast<double>(graph.numel(id));
-    }
-    for (const TensorId id : graph.outputs(op)) {
-      if (id == no_tensor) continue;
-      if (out == no_tensor) out = id;
-      moved += static_cast<double>(graph.numel(id));
-    }
-    if (op.kind == OpKind::copy && params > 0 && out != no_tensor) is_cast[graph.tensors()[out].storage] = true;
-    if (!is_conv_or_matmul(op.kind) || params == 0 || out == no_tensor) {
+    const Operands operands = operands_of(graph, op, is_cast);
+    if (is_conv_or_matmul(op.kind) && operands.params > 0 && operands.out != no_tensor) {
+      add_layer(graph, op, operands, batch, step_samples);
+    } else {
       other_ops += 1;
-      other_elements += moved / step_samples;
-      continue;
+      other_elements += operands.moved / step_samples;
     }
-    StepLayer& layer = more_.emplace_back();
-    const auto rank = static_cast<std::size_t>(graph.shape(out).rank());
-    layer.params = params;
-    layer.flops = (more_.size() == 1 ? 2 : 3) * op.flops / step_samples;
-    layer.padded_flops = layer.flops;
-    layer.elements = moved / step_samples;
-    const bool image = op.kind == OpKind::convolution;
-    layer.channels = static_cast<double>(graph.shape(out)[image ? 1 : rank - 1]);
-    layer.positions = static_cast<double>(graph.numel(out)) / (batch * layer.channels);
-    if (!image) continue;
-    const TensorId x = graph.inputs(op)[0], weight = graph.inputs(op)[1];
-    const bool grouped = graph.shape(weight)[1] != graph.shape(op.transposed ? out : x)[1];
-    if (grouped) continue;
-    set_convolution_work(layer, more_.size() == 1, static_cast<double>(graph.shape(x)[1]), layer.channels,
-                         static_cast<double>(graph.numel(x)) / step_samples,
-                         static_cast<double>(graph.numel(out)) / step_samples);
   }
   if (more_.empty())
     throw InputError(fmt::format("network \"{}\" has no convolution or matrix product", workload.network));

@@ -9,6 +9,8 @@
 
 namespace perfpred {
 
+class Op;
+
 /// A convolution or matrix product with parameters; FLOPs and elements are per sample.
 struct StepLayer {
   double flops = 0;         ///< of training: forward, weight gradient, and input gradient (which the first layer skips)
@@ -63,6 +65,9 @@ class StepShape {
   void set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements,
                             double out_elements) const;
   void add_cifar_cnn(const Workload& workload);
+  struct Operands;
+  static Operands operands_of(const OpGraph& graph, const Op& op, std::vector<bool>& is_cast);
+  void add_layer(const OpGraph& graph, const Op& op, const Operands& operands, double batch, double step_samples);
   void add_graph(const Workload& workload, const OpGraph& graph);
 
   double block_ = 1;

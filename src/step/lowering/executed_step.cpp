@@ -88,26 +88,34 @@ constexpr std::array<LoweringRule, 4> cpu_rules = {write_out_attention_with_drop
 Lowering::Lowering(const OpGraph& step)
     : from_(step), to_(step.without_ops()), multiplied_(step.tensors().size()), channels_last_(step.tensors().size()) {
   to_.reserve(step.layer_names().size(), step.ops().size() + step.ops().size() / 4, step.tensors().size());
-  const auto is_image = [&](TensorId id) { return id != no_tensor && step.shape(id).rank() == 4; };
-  for (const Op& op : step.ops()) {
-    const auto in = step.inputs(op);
+  find_channels_last();
+  count_products();
+}
+
+void Lowering::find_channels_last() {
+  const auto is_image = [&](TensorId id) { return id != no_tensor && from_.shape(id).rank() == 4; };
+  for (const Op& op : from_.ops()) {
+    const auto in = from_.inputs(op);
     const auto image = std::find_if(in.begin(), in.end(), is_image);
     if (image == in.end() || !is_channels_last(*image)) continue;
-    for (const TensorId id : step.outputs(op)) {
+    for (const TensorId id : from_.outputs(op)) {
       if (is_image(id)) channels_last_[storage(id)] = true;
     }
   }
-  for (const Op& op : step.ops()) {
+}
+
+void Lowering::count_products() {
+  for (const Op& op : from_.ops()) {
     if (op.kind == OpKind::bernoulli || op.kind == OpKind::div) continue;
     const bool multiplies = op.kind == OpKind::mul;
     if (multiplies && op.phase == Phase::backward) continue;
     const auto note = [&](TensorId id) {
       if (id == no_tensor) return;
-      std::uint8_t& times = multiplied_[step.tensors()[id].storage];
+      std::uint8_t& times = multiplied_[storage(id)];
       times = multiplies && times == 0 ? 1 : 2;
     };
-    for (const TensorId id : step.inputs(op)) note(id);
-    for (const TensorId id : step.outputs(op)) note(id);
+    for (const TensorId id : from_.inputs(op)) note(id);
+    for (const TensorId id : from_.outputs(op)) note(id);
   }
 }
 

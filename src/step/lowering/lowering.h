@@ -54,6 +54,9 @@ class Lowering {
   [[nodiscard]] OpGraph take();
 
  private:
+  void find_channels_last();
+  void count_products();
+
   const OpGraph& from_;
   OpGraph to_;
   std::vector<std::size_t> executed_by_;  // by operator of from_: the last operator of to_ that executes it
