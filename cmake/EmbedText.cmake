@@ -8,5 +8,6 @@ endif()
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY NEWLINE_STYLE UNIX CONTENT [[
 #include "@HEADER@"
 
+#pragma GCC diagnostic ignored "-Woverlength-strings"  // longer than every compiler must take; those used here do
 const std::string_view perfpred::@NAME@ = R"embedded(@text@)embedded";
 ]])
