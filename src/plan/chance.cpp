@@ -14,6 +14,39 @@ namespace {
 
 double skew_weight(double z) { return std::max(0.0, z * z - 1) / 2; }
 
+/// The runs on one device, to which runs are added in time linear in the number of all.
+class DeviceLoad {
+ public:
+  /// @param set  1 for each run that is there, else 0
+  DeviceLoad(const ChanceTimes& times, const Eigen::VectorXd& set)
+      : times_(times),
+        pull_(times.covariance * set),
+        fixed_(times.fixed.dot(set)),
+        random_(times.mean.dot(set)),
+        variance_(set.dot(pull_)) {}
+
+  /// What the set needs with one run more.
+  [[nodiscard]] double needed_with(Eigen::Index job) const {
+    return times_.needed(fixed_ + times_.fixed[job], random_ + times_.mean[job], variance_with(job));
+  }
+
+  void add(Eigen::Index job) {
+    variance_ = variance_with(job);
+    pull_ += times_.covariance.col(job);
+    fixed_ += times_.fixed[job];
+    random_ += times_.mean[job];
+  }
+
+ private:
+  [[nodiscard]] double variance_with(Eigen::Index job) const {
+    return variance_ + 2 * pull_[job] + times_.covariance(job, job);
+  }
+
+  const ChanceTimes& times_;
+  Eigen::VectorXd pull_;  // covariance of the set's time with each run's
+  double fixed_, random_, variance_;
+};
+
 class ChanceSolver {
  public:
   ChanceSolver(const AssignmentProblem& problem, std::span<const ChanceTimes> times, const PlanLimits& given,
@@ -185,10 +218,19 @@ class ChanceSolver {
     }
     std::stable_sort(options.begin(), options.end(),
                      [&](const auto& a, const auto& b) { return value(a.first, a.second) > value(b.first, b.second); });
+    std::vector<DeviceLoad> loads;
+    for (std::size_t d = 0; d < devices_; ++d) loads.emplace_back(times_on(d), set_on(places, d));
     for (const auto& [job, device] : options) {
+      const auto row = static_cast<Eigen::Index>(job);
       if (places[job]) continue;
+      const double share = loads[device].needed_with(row) / budget(device);
+      if (share > 1 + chance_tolerance) continue;
       places[job] = device;
-      if (!fits(places, device)) places[job].reset();
+      if (share > 1 - chance_tolerance && !fits(places, device)) {  // too close for sums that were rounded
+        places[job].reset();
+        continue;
+      }
+      loads[device].add(row);
     }
     keep(places);
   }
