@@ -238,7 +238,7 @@ void answer_lines(TimeRegressor& model, const ModelRequests& requests, const Ask
         answer = known.emplace(line, answer_line(model, requests, terms, line)).first;
       }
       fmt::print("{}\n", answer->second);
-    } catch (const InputError& error) {
+    } catch (const Error& error) {
       fmt::print("{}\n", dumped(nlohmann::json{{"error", error.what()}}));
     }
     std::fflush(stdout);

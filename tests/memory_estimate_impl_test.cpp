@@ -270,6 +270,20 @@ TEST(MemoryEstimate, VaryingLengthsKeepBlocksUntilTheDeviceIsFull) {
   EXPECT_EQ(full.verdict(device_of(1.001 * room)), MemoryVerdict::fits);
 }
 
+TEST(MemoryEstimate, BlocksThatAreKeptLeaveTheBoundAboveTheExpectedBytes) {
+  Workload workload = Workload::zoo("transformer:layers=16,hidden=2048,heads=32,vocab=128256,mlp=swiglu,norm=rms", 16);
+  workload.input = {128};
+  workload.padding = Padding::padded;
+  const ExecutedStep step = execute(workload.graph(), DeviceKind::gpu);
+  for (double gigabytes = 20; gigabytes < 50; gigabytes += 0.2) {
+    const Device device = device_of(gigabytes);
+    const MemoryEstimate estimate = estimate_memory(step, TrainingJob::of(workload, device).value());
+    EXPECT_GE(estimate.reserved.upper, estimate.reserved.p50) << gigabytes;
+    EXPECT_GE(estimate.device.upper, estimate.device.p50) << gigabytes;
+    EXPECT_EQ(estimate.device.p50, estimate.reserved.p50 + estimate.context) << gigabytes;
+  }
+}
+
 /// PyTorch's total_memory: an RTX 4090 has 23.64 GiB, an A100-80GB 79.15 to 79.35, an H200 150,109,880,320 bytes.
 TEST(Device, HasWhatTheDriverLeaves) {
   const DeviceCatalogue catalogue;

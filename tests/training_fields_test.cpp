@@ -196,6 +196,13 @@ TEST(TrainingFields, AChunkedLossNeverHasAllLogits) {
   EXPECT_LT(memory(chunked).activations, memory(whole).activations / 8);
 }
 
+TEST(TrainingFields, AChunkedLossIsOfHeadsWithABiasToo) {
+  const Workload whole = Workload::zoo("bert_base", 8, {128});
+  const Workload chunked = with_field(whole, "loss", "chunked");
+  EXPECT_EQ(chunked.graph().totals().conv_matmul_flops, whole.graph().totals().conv_matmul_flops);
+  EXPECT_EQ(chunked.graph().params(), whole.graph().params());
+}
+
 TEST(TrainingFields, PaddingIsMasked) {
   const OpGraph packed = decoder().graph(), padded = decoder({{"padding", "padded"}}).graph();
   EXPECT_EQ(padded.totals(OpKind::attention).flops, 2 * packed.totals(OpKind::attention).flops);

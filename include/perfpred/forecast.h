@@ -38,8 +38,9 @@ struct Forecast {
   /// one batch size.
   std::optional<std::int64_t> largest_batch;
   std::optional<Quantiles> tokens_per_sec;  ///< of networks whose samples are sequences
-  /// Model FLOPs utilisation (Chowdhery et al. 2022): FLOPs of convolutions and matrix products a second, of the
-  /// expected step, beside the device's peak in the precision; empty where that is not known.
+  /// Model FLOPs utilisation (Chowdhery et al. 2022): the time of the step's convolutions and matrix products at the
+  /// device's peaks for their types, those computed a second time left out, as a share of the expected step; empty
+  /// where a peak is not known.
   std::optional<double> mfu;
   /// What limits the steps: the largest part of a hybrid's breakdown; `launch` if the op model's device waits for its
   /// host more than half of the time; else the roofline's bound; empty if the device's peaks are not known.

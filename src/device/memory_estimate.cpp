@@ -183,13 +183,13 @@ class Replay {
         raise(estimate.reserved, nf4_errors, peak_ - fixed);
         raise(estimate.reserved, nf4_loading, packed_bytes());
       }
-      if (job_.lengths_vary) keep_blocks(estimate);
     }
+    estimate.device = {estimate.reserved.p50 + estimate.context,
+                       estimate.reserved.upper + std::max(estimate.context, caching_ ? context_upper_bytes : 0)};
+    if (caching_ && job_.lengths_vary) keep_blocks(estimate);
     const std::int64_t held = fixed + estimate.gradients + estimate.activations + estimate.loader;
     estimate.workspace = estimate.reserved.p50 - held;
-    estimate.peak_bytes = estimate.reserved.p50 + estimate.context;
-    estimate.device = {estimate.peak_bytes,
-                       estimate.reserved.upper + std::max(estimate.context, caching_ ? context_upper_bytes : 0)};
+    estimate.peak_bytes = estimate.device.p50;
   }
 
   /// Of the weights that are packed, with their scales.
@@ -206,14 +206,16 @@ class Replay {
   void keep_blocks(MemoryEstimate& estimate) const {
     const std::int64_t reused = peak_ - peak_before_update_;  // the update has what the passes left
     const std::int64_t device = job_.device_bytes > 0 ? job_.device_bytes : std::numeric_limits<std::int64_t>::max();
-    const auto add = [device](std::int64_t& bytes, std::int64_t kept, std::int64_t context) {
-      bytes += std::clamp<std::int64_t>(device - context - bytes, 0, kept);
+    const auto add = [](std::int64_t& bytes, std::int64_t kept, std::int64_t most) {
+      bytes += std::clamp<std::int64_t>(most - bytes, 0, std::max<std::int64_t>(kept, 0));
     };
     std::int64_t expected = plus_share(-reused, varying_length_errors.expected, activations_at_peak_);
-    const std::int64_t most = plus_share(-reused, varying_length_errors.upper, activations_at_peak_);
+    const std::int64_t upper = plus_share(-reused, varying_length_errors.upper, activations_at_peak_);
     if (job_.device_bytes > 0) expected = std::min(expected, plus_share(0, most_kept_blocks, job_.device_bytes));
-    add(estimate.reserved.p50, std::max<std::int64_t>(expected, 0), job_.context_bytes);
-    add(estimate.reserved.upper, std::max<std::int64_t>(most, 0), context_upper_bytes);
+    add(estimate.reserved.p50, expected, device - estimate.context);
+    add(estimate.reserved.upper, upper, device - estimate.context);
+    add(estimate.device.p50, expected, device);
+    add(estimate.device.upper, upper, device);
   }
 
   /// Whether an operator gives the second gradient of a product whose first one the operator before it gave. Autograd

@@ -89,11 +89,24 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
   return job;
 }
 
-/// FLOP/s at which the device multiplies in the precision; `default` convolves in TF32.
-std::optional<double> peak_of(const ExecutedStep& step, const Device& device, Precision precision) {
-  const bool convolves = std::any_of(step.graph().ops().begin(), step.graph().ops().end(),
-                                     [](const Op& op) { return is_convolution(op.kind); });
-  return convolves ? device.convolution_flops(precision) : device.matrix_flops(precision);
+/// Seconds that the device takes at its peaks for a step's convolutions and products, each in the type of its operands.
+std::optional<double> products_at_peak(const OpGraph& step, const Device& device, Precision precision) {
+  double sec = 0;
+  for (const Op& op : step.ops()) {
+    if (!is_conv_or_matmul(op.kind)) continue;
+    const Precision own = product_precision(op.type, precision);
+    const std::optional<double> peak =
+        is_convolution(op.kind) ? device.convolution_flops(own) : device.matrix_flops(own);
+    if (!peak) return std::nullopt;
+    sec += (op.flops - op.cell_flops) * static_cast<double>(step.times(op)) / *peak;
+  }
+  return sec;
+}
+
+/// The step without what it computes a second time, which utilisation does not count.
+OpGraph without_checkpoints(Workload workload) {
+  workload.checkpoint = 0;
+  return workload.graph();
 }
 
 /// @returns nothing for a step whose batch size cannot change
@@ -118,9 +131,10 @@ void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, con
       if (terms.find_largest_batch) job.largest_batch = find_largest_batch(workload, device, terms.reserved_by_others);
     }
   }
-  if (const std::optional<double> peak = peak_of(step, device, workload.precision)) {
-    job.mfu = neutral.totals().conv_matmul_flops / job.step_sec.p50 / *peak;
-  }
+  const auto at_peak_of = [&](const OpGraph& graph) { return products_at_peak(graph, device, workload.precision); };
+  const std::optional<double> at_peak =
+      workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)) : at_peak_of(neutral);
+  if (at_peak) job.mfu = *at_peak / job.step_sec.p50;
   if (job.bound) return;
   if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
 }

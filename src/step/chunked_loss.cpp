@@ -27,25 +27,36 @@ void StepBuilder::chunked_loss() {
   const TensorId weight = state().weights[0];
   const TensorId of_input = input_needs_gradient(0) ? new_like(x) : no_tensor;
   const TensorId of_weight = is_trained(0) ? new_like(weight) : no_tensor;
-  if (of_weight != no_tensor) add_op(OpKind::fill, {}, {of_weight});
+  const TensorId of_bias = is_trained(1) ? new_like(state().weights[1]) : no_tensor;
+  for (const TensorId sum : {of_weight, of_bias}) {
+    if (sum != no_tensor) add_op(OpKind::fill, {}, {sum});
+  }
   const std::int64_t chunk = chunk_rows(rows, words, width);
   for (std::int64_t first = 0; first < rows; first += chunk) {
     const std::int64_t count = std::min(chunk, rows - first);
     const TensorId part = view(x, {count, width});
-    const TensorId logits = new_tensor({count, words}, type(x));
+    TensorId logits = new_tensor({count, words}, type(x));
     add_op(OpKind::mm, {part, transposed(weight)}, {logits});
+    if (layer().bias) logits = apply(OpKind::add, {logits, state().weights[1]});
     add_other("cross_entropy", {logits, labels_}, logits);
     if (of_input != no_tensor) add_op(OpKind::mm, {logits, weight}, {view(of_input, {count, width})});
-    if (of_weight == no_tensor) continue;
-    const TensorId added = new_like(weight);
-    add_op(OpKind::mm, {transposed(logits), part}, {added});
-    add_op(OpKind::add, {of_weight, added}, {of_weight});
+    if (of_weight != no_tensor) {
+      const TensorId added = new_like(weight);
+      add_op(OpKind::mm, {transposed(logits), part}, {added});
+      add_op(OpKind::add, {of_weight, added}, {of_weight});
+    }
+    if (of_bias != no_tensor) {
+      const TensorId added = new_like(of_bias);
+      add_op(OpKind::sum, {logits}, {added});
+      add_op(OpKind::add, {of_bias, added}, {of_bias});
+    }
   }
   phase_ = Phase::backward;
   if (of_input != no_tensor) accumulate_grad(0, of_input);
   // A view, which a second gradient is not added to in place.
   if (of_weight != no_tensor)
     accumulate_parameter_grad(0, layer().tied_to >= 0 ? view(of_weight, shape(weight)) : of_weight);
+  if (of_bias != no_tensor) accumulate_parameter_grad(1, of_bias);
 }
 
 }  // namespace perfpred
