@@ -169,7 +169,7 @@ class Program : public CLI::App {
         if (!is_new && file != "/dev/null") throw InputError(first->second + " and " + name + " are the same file");
       }
     }
-    for (const char* name : {"--runs", "--runs-agg", "--measured", "--merge", "--configs", "--grid",
+    for (const char* name : {"--runs", "--from", "--runs-agg", "--measured", "--merge", "--configs", "--grid",
                              "--split", "--layers", "--steps-train", "--model", "--prior", "--step", "--device-file",
                              "--op-rules", "--pt2", "--init", "--resume", "report"}) {
       for (const std::string& file : files(name)) {
