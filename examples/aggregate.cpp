@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// perfpred-aggregate: runs.csv, or logs of runs, to runs_agg.csv.
+// perfpred-aggregate: runs.csv, logs of runs, or logs that other software wrote, to runs_agg.csv.
 #include <fmt/format.h>
 #include <perfpred/aggregator.h>
+#include <perfpred/training_log.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,7 +13,9 @@
 
 #include "cli.h"
 #include "rejected_output.h"
+#include "text/enum_names.h"
 #include "text/json.h"
+#include "workload_options.h"
 
 namespace {
 
@@ -20,14 +23,26 @@ using namespace perfpred;
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::vector<std::string> runs, merge;
+  std::vector<std::string> runs, merge, from;
+  RunFacts facts;
+  cli::WorkloadOptions workload;
   std::string logs, label = "robust", out, rejected, partial;
   bool json = false;
 };
 
+/// Adds the run of a log, unless an earlier input has it. @returns what there is to say of it
+std::vector<std::string> add_log(Aggregator& aggregator, const std::string& file, const RunFacts& facts) {
+  const Run run = read_training_log(file, facts);
+  Aggregator of_log(aggregator.label());
+  of_log.add(run);
+  if (!aggregator.merge(of_log)) return {file + ": skipped, since its run is in an earlier input"};
+  if (run.note.empty()) return {};
+  return {fmt::format("{}: {}", file, run.note)};
+}
+
 Aggregator aggregate(const Options& options) {
-  if (options.runs.empty() && options.logs.empty() && options.merge.empty()) {
-    throw InputError("one of --runs, --logs, --merge is required");
+  if (options.runs.empty() && options.logs.empty() && options.merge.empty() && options.from.empty()) {
+    throw InputError("one of --runs, --logs, --from, --merge is required");
   }
   Aggregator aggregator(parse_label(options.label));
   std::vector<std::string> notes;
@@ -37,6 +52,9 @@ Aggregator aggregate(const Options& options) {
   for (const std::string& file : options.merge) note(aggregator.add_partial(file));
   for (const std::string& file : options.runs) note(aggregator.add_file(file));
   if (!options.logs.empty()) note(aggregator.add_logs(options.logs));
+  RunFacts facts = options.facts;
+  for (const SweptField& field : options.workload.fields()) facts.fields.emplace_back(field.name, field.values.front());
+  for (const std::string& file : options.from) note(add_log(aggregator, file, facts));
   if (aggregator.runs() == 0) throw InputError(notes.empty() ? "no input holds a run" : notes.front());
   for (const std::string& line : notes) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
   return aggregator;
@@ -77,6 +95,27 @@ void report(const Aggregator& aggregator, const std::vector<AggregateRow>& rows)
   }
 }
 
+/// Options that say of a run what its log does not.
+void add_facts(cli::Program& program, Options& options, CLI::Option* from) {
+  options.workload.add_to(program);
+  program.add_option("--params", options.facts.params, "trainable parameters of a network of your own")
+      ->check(cli::positive());
+  program.add_option("--env", options.facts.env, "free tag of the runs");
+  program.add_option_function<std::string>(
+      "--counted",
+      [&options](const std::string& text) {
+        const auto counted = enumerator_named<Timing::steps>(text);
+        if (!counted) throw InputError(fmt::format("--counted {} is not steps or epochs", text));
+        options.facts.counted = counted;
+      },
+      "what the steps of a TensorBoard file count: steps or epochs");
+  std::vector<std::string> names = {"--config", "--params", "--env", "--counted"};
+  for (const WorkloadColumn& column : workload_columns()) names.push_back(cli::WorkloadOptions::option_of(column.name));
+  for (const std::string& name : names) {
+    program.get_option(name)->needs(from)->group("What a log (--from) does not say");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -87,6 +126,9 @@ int main(int argc, char** argv) {
   program.add_option("--logs", options.logs, "Take the rows from the logs in a folder instead")
       ->type_name("DIR")
       ->excludes(runs);
+  CLI::Option* from =
+      program.add_option("--from", options.from, "Log that other software wrote (repeated): " + training_log_formats())
+          ->type_name("FILE");
   program.add_option("--merge", options.merge, "Partial aggregate to add (repeated)")->type_name("p.json");
   program.add_option("--label", options.label, "robust (default): a run whose epochs disagree is rejected; or mean")
       ->type_name("LABEL");
@@ -96,6 +138,7 @@ int main(int argc, char** argv) {
   program.add_option("--partial", options.partial, "Writes a partial aggregate, for --merge")->type_name("p.json");
   program.lets_overwrite("--merge", "--partial");
   program.add_flag("--json", options.json, "Print one JSON document");
+  add_facts(program, options, from);
   return program.run(argc, argv, [&options] {
     if (options.rejected == "/dev/stdout" && options.out.empty() && options.partial.empty()) {
       throw InputError("--out is missing: the rejected runs go to standard output");

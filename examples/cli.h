@@ -5,6 +5,7 @@
 #include <perfpred/version.h>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <charconv>
 #include <cmath>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "text/files.h"
+#include "text/json.h"
 #include "text/parse.h"
 
 namespace perfpred::cli {
@@ -62,7 +64,7 @@ inline void refuse(const std::vector<CLI::Option*>& options, const std::string& 
 class Program : public CLI::App {
  public:
   Program(const std::string& name, const std::string& description, const std::string& example)
-      : CLI::App(description, "perfpred-" + name) {
+      : CLI::App(description, "perfpred-" + name), example_(example) {
     set_version_flag("--version", std::string("perfpred-") + name + " " + PERFPRED_VERSION);
     footer("Example:\n  " + example);
     get_formatter()->column_width(34);
@@ -77,7 +79,9 @@ class Program : public CLI::App {
   /// Parses, runs the body, and turns whatever is thrown into one line and an exit code.
   int run(int argc, char** argv, const std::function<void()>& body) {
     try {
-      if (parsed(argc, argv)) {
+      if (argc == 2 && std::string_view(argv[1]) == "--help-json") {
+        std::printf("%s\n", help_json().c_str());
+      } else if (parsed(argc, argv)) {
         check_numbers();
         check_outputs();
         redirect_stdout();
@@ -101,6 +105,24 @@ class Program : public CLI::App {
   }
 
  private:
+  /// What --help says, for completion of command lines and manual pages (tools/command_pages.h).
+  [[nodiscard]] std::string help_json() const {
+    nlohmann::ordered_json options = nlohmann::ordered_json::array();
+    for (const CLI::Option* option : get_options()) {
+      std::vector<std::string> names;
+      for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+      const bool takes_value = option->get_items_expected_max() > 0;
+      const std::string type = names.empty() ? option->get_name() : option->get_type_name();
+      options.push_back({{"names", names}, {"value", takes_value ? type : ""}, {"help", option->get_description()}});
+    }
+    return dumped(nlohmann::ordered_json{{"name", get_name()},
+                                         {"does", get_description()},
+                                         {"example", example_},
+                                         {"version", PERFPRED_VERSION},
+                                         {"options", options}});
+  }
+
   /// @returns false if --help or --version was given, which is answered here
   bool parsed(int argc, char** argv) {
     try {
@@ -147,9 +169,9 @@ class Program : public CLI::App {
         if (!is_new && file != "/dev/null") throw InputError(first->second + " and " + name + " are the same file");
       }
     }
-    for (const char* name : {"--runs", "--runs-agg", "--measured", "--merge", "--configs", "--grid", "--split",
-                             "--layers", "--steps-train", "--model", "--prior", "--step", "--device-file", "--op-rules",
-                             "--pt2", "--init", "--resume", "report"}) {
+    for (const char* name : {"--runs", "--from", "--runs-agg", "--measured", "--merge", "--configs", "--grid",
+                             "--split", "--layers", "--steps-train", "--model", "--prior", "--step", "--device-file",
+                             "--op-rules", "--pt2", "--init", "--resume", "report"}) {
       for (const std::string& file : files(name)) {
         const auto output = written.find(file);
         if (output == written.end() || !std::filesystem::is_regular_file(file)) continue;
@@ -211,6 +233,7 @@ class Program : public CLI::App {
     return code;
   }
 
+  std::string example_;
   std::pair<std::string, std::string> overwritten_;
   std::function<void()> at_end_;
 };

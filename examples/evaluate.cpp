@@ -3,8 +3,6 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/time_regressor.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 
@@ -17,6 +15,7 @@
 #include "metrics_output.h"
 #include "op_evaluation_output.h"
 #include "prior_option.h"
+#include "progress.h"
 #include "text/enum_names.h"
 #include "text/json.h"
 #include "tools/predictions_file.h"
@@ -206,11 +205,7 @@ void evaluate_kind(const Options& given) {
   ProtocolOptions folds = given.folds;
   fit.seed = folds.seed;
   given.prior.set(fit);
-  if (isatty(STDERR_FILENO) != 0) {
-    folds.progress = [](std::size_t done, std::size_t all) {
-      fmt::print(stderr, "\r{} of {} fits{}", done, all, done == all ? "\n" : "");
-    };
-  }
+  folds.progress = cli::counted_progress_on_terminal("fitting");
   if (protocol) {
     show_protocol(given, *protocol, fit, folds);
   } else {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli.h"
+#include "progress.h"
 #include "text/json.h"
 #include "tools/layer_report.h"
 
@@ -12,7 +13,8 @@ namespace perfpred::cli {
 
 /// Studies the layers of these tables. @throws InputError
 inline LayerStudy study_of(const std::vector<std::string>& tables, const DeviceCatalogue& devices,
-                           const LayerStudyOptions& options) {
+                           LayerStudyOptions options) {
+  options.progress = counted_progress_on_terminal("types of layers");
   std::vector<LayerRow> rows;
   for (const std::string& table : tables) {
     const std::vector<LayerRow> some = read_layer_rows(table);

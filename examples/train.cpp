@@ -6,9 +6,6 @@
 #include <perfpred/time_regressor.h>
 
 #include <chrono>
-#include <functional>
-
-#include <unistd.h>
 
 #include "cli.h"
 #include "enable_kinds.h"
@@ -18,6 +15,7 @@
 #include "metrics_output.h"
 #include "optime/layers/layer_rows.h"
 #include "prior_option.h"
+#include "progress.h"
 #include "rejected_output.h"
 #include "text/json.h"
 #include "tools/features_file.h"
@@ -26,6 +24,8 @@
 using namespace perfpred;
 
 namespace {
+
+constexpr double quiet_sec = 2;  // most fits end sooner
 
 void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& grid, std::size_t count,
                       const FitOptions& fit, bool json) {
@@ -47,17 +47,6 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
   for (const Suggestion& suggestion : suggestions) {
     fmt::print("{:>8} s  {}\n", cli::cell(suggestion.cost_sec, 1, 1), suggestion.workload.key());
   }
-}
-
-/// Shows the share that is done and the time left, once a fit takes longer than two seconds.
-std::function<void(double)> progress_on_terminal() {
-  if (isatty(STDERR_FILENO) == 0) return nullptr;
-  return [start = std::chrono::steady_clock::now()](double share) {
-    const double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (sec < 2 || !(share > 0)) return;
-    fmt::print(stderr, "\rfitting: {:3.0f} %, {:.0f} s left {}", 100 * share, sec / share * (1 - share),
-               share < 1 ? "" : "\n");
-  };
 }
 
 struct Options {
@@ -228,7 +217,7 @@ void train_regressor(const Options& given) {
   if (!given.features_out.empty()) write_features(given.features_out, rows, given.prior.device_file.catalogue());
   const Split split = given.split_file.empty() ? split_rows(rows, given.test_fraction, given.val_fraction, fit.seed)
                                                : read_split(given.split_file, rows);
-  fit.progress = progress_on_terminal();
+  fit.progress = cli::progress_on_terminal("fitting", quiet_sec);
   const auto start = std::chrono::steady_clock::now();
   const TimeRegressor model = TimeRegressor::fit(split.train, fit, split.val);
   const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

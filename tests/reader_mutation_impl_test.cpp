@@ -4,10 +4,14 @@
 #include <perfpred/error.h>
 #include <perfpred/run.h>
 #include <perfpred/run_recorder.h>
+#include <perfpred/training_log.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <bit>
+#include <boost/crc.hpp>
+#include <cstring>
 #include <functional>
 #include <random>
 #include <string>
@@ -190,6 +194,63 @@ TEST(ReaderMutation, AggregatedTables) {
       write_aggregate(folder.file("again.csv"), rows);
       ASSERT_EQ(read_aggregate(folder.file("again.csv")), rows);
     });
+  }
+}
+
+/// A record of an event file of TensorBoard, with the checksums that belong to it.
+std::string framed(std::string_view bytes) {
+  const auto checksum = [](std::string_view of) {
+    boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+    crc.process_bytes(of.data(), of.size());
+    const std::uint32_t masked = std::rotr(static_cast<std::uint32_t>(crc.checksum()), 15) + 0xa282ead8U;
+    return std::string(reinterpret_cast<const char*>(&masked), sizeof masked);
+  };
+  const std::uint64_t size = bytes.size();
+  const std::string length(reinterpret_cast<const char*>(&size), sizeof size);
+  return length + checksum(length) + std::string(bytes) + checksum(bytes);
+}
+
+/// The file with one of its records damaged, whose checksums fit again.
+std::string with_damaged_record(std::string_view file, std::size_t number, Mutator& mutate) {
+  std::string damaged;
+  for (std::size_t i = 0; file.size() >= 16; ++i) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, file.data(), sizeof size);
+    const std::string bytes(file.substr(12, size));
+    damaged += framed(i == number ? mutate(bytes) : bytes);
+    file.remove_prefix(16 + size);
+  }
+  return damaged;
+}
+
+TEST(ReaderMutation, LogsOfOtherSoftware) {
+  const TemporaryFolder folder;
+  RunFacts facts;
+  facts.fields = {{"network", "resnet18"}, {"optimizer", "sgd"}, {"precision", "fp32"}, {"device", "T4"}};
+  facts.counted = Timing::steps;
+  Mutator mutate(7);
+  for (const char* name : {"mlperf.log", "trainer_state.json", "lightning.csv", "lightning.tfevents", "keras.tfevents",
+                           "keras.csv", "ultralytics.csv", "fastai.csv"}) {
+    const std::string whole = testing::slurp(std::string(PERFPRED_SOURCE_DIR "/tests/data/logs/") + name);
+    RunFacts known = facts;
+    if (std::string_view(name) == "mlperf.log") known.fields.erase(known.fields.begin());
+    for (const char* field : {"batch_size", "train_images"}) {
+      if (std::string_view(name) != "trainer_state.json") known.fields.emplace_back(field, "32");
+    }
+    if (std::string_view(name) == "mlperf.log") known.fields.back().second = "512";
+    const bool is_framed = std::string_view(name).ends_with("tfevents");
+    int accepted = 0;
+    for (int round = 0; round < rounds / 10; ++round) {
+      const std::string log =
+          is_framed ? with_damaged_record(whole, static_cast<std::size_t>(round % 20), mutate) : mutate(whole);
+      const std::string path = folder.write("log", log);
+      complaint([&] {
+        const auto run = read_training_log(path, known);
+        ASSERT_EQ(read_runs(folder.write("runs.csv", testing::csv_of({run}))), std::vector{run}) << name;
+        ++accepted;
+      });
+    }
+    EXPECT_GT(accepted, 3) << name;
   }
 }
 

@@ -24,6 +24,7 @@
 // What was measured.
 #include <perfpred/run.h>
 #include <perfpred/run_recorder.h>
+#include <perfpred/training_log.h>
 #include <perfpred/aggregator.h>
 
 // What is expected of a job.

@@ -121,6 +121,36 @@ TEST(AggregateProgram, RecoversRowsFromLogs) {
   EXPECT_THAT(finished.err, HasSubstr("b.jsonl: holds no row"));
 }
 
+TEST(AggregateProgram, ReadsLogsOfOtherSoftware) {
+  const TemporaryFolder folder;
+  const auto log = [](const std::string& name) { return PERFPRED_SOURCE_DIR "/tests/data/logs/" + name; };
+  const std::vector<std::string> facts = {"--network",   "resnet18", "--train-images", "512",  "--optimizer", "sgd",
+                                          "--precision", "fp32",     "--device",       "cpu0", "--threads",   "2"};
+  const auto from = [&facts](std::vector<std::string> options) {
+    options.insert(options.end(), facts.begin(), facts.end());
+    return aggregate(options);
+  };
+  // Two files of one run beside a table of runs: the log with a time of its start counts once.
+  const Finished finished = from({"--runs", folder.write("runs.csv", good_runs()), "--from", log("lightning.tfevents"),
+                                  "--from", log("lightning.tfevents"), "--batch-size", "32", "--env", "ours"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr("lightning.tfevents: skipped, since its run is in an earlier input"));
+  EXPECT_THAT(finished.err, HasSubstr("lightning.tfevents: median of logged intervals"));
+  const auto rows = read_aggregate(folder.write("agg.csv", finished.out));
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows.back().workload.network, "resnet18");
+  EXPECT_EQ(rows.back().env, "ours");
+  EXPECT_NEAR(*rows.back().avg_time_mean, 0.054340457916259764 * 16, 1e-9);  // as in training_log_test
+
+  expect_refusal(aggregate({"--from", log("keras.csv"), "--network", "resnet18"}), 2,
+                 "keras.csv: does not say batch_size, train_images, optimizer, precision, device: give --batch-size, "
+                 "--train-images, --optimizer, --precision, --device");
+  expect_refusal(from({"--from", log("lightning_untimed.csv")}), 2, "times nothing without the callback");
+  expect_refusal(from({"--from", log("torch.tfevents"), "--batch-size", "1", "--counted", "images"}), 2, "--counted");
+  expect_refusal(aggregate({"--runs", folder.file("runs.csv"), "--device", "T4"}), 2, "--device requires --from");
+  expect_refusal(aggregate({"--runs", log("ultralytics.csv")}), 2, "logs of other software are for --from");
+}
+
 TEST(AggregateProgram, BadFilesAreOneLineAndNoOutput) {
   const TemporaryFolder folder;
   auto nan = run_fields(run_of_epochs({9, 1, 1}));

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/run.h>
+#include <perfpred/training_log.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perfpred {
+
+/// What a log of other software says of its run; what it does not say is empty.
+struct TrainingLog {
+  std::map<std::string, std::string, std::less<>> fields = {};  ///< of its workload: columns of runs.csv, texts
+  std::string framework, timestamp_utc = {};
+  int epochs = 0;
+  std::vector<double> epoch_times = {};  ///< seconds of every epoch, in order
+  std::optional<double> step_sec = {};   ///< of one update of the parameters, where the log times steps,
+  std::optional<double> batch_sec = {};  ///< or of one batch
+  std::optional<double> test_acc = {};   ///< as logged last
+  Outcome outcome = Outcome::ok;
+  std::string note = {};
+};
+
+/// The beginning of a file.
+struct LogHead {
+  std::string_view bytes;
+  std::vector<std::string> columns;  ///< of its first line as a line of CSV, without blanks at their ends
+
+  [[nodiscard]] bool has_columns(std::initializer_list<std::string_view> names) const;
+};
+
+/// A format of logs. Its reader is in a source of its own.
+struct LogFormat {
+  std::string_view name;
+  bool (*recognises)(const LogHead& head);
+  /// @throws InputError for a file that is damaged or does not say how long training took
+  TrainingLog (*read)(const std::string& path, const RunFacts& facts);
+};
+
+extern const LogFormat event_file_format, fastai_format, keras_format, lightning_format, mlperf_format,
+    trainer_state_format, ultralytics_format;
+
+/// A point in a log.
+struct LoggedPoint {
+  double step = 0;  ///< updates of the parameters until then
+  double sec = 0;   ///< since any moment
+};
+
+/// Median, over neighbouring points, of the seconds of a step: evaluations and the start lengthen few of them.
+/// @throws InputError, which begins with `where`, for fewer than three points, or where steps or time do not grow
+[[nodiscard]] double median_step_sec(const std::vector<LoggedPoint>& points, std::string_view where);
+
+/// Whether values of this name are accuracies on data that is not trained on: `val_accuracy`, `test_acc`,
+/// `eval/accuracy`.
+[[nodiscard]] bool is_test_accuracy(std::string_view name);
+
+/// 2026-01-31T12:00:00.250Z
+[[nodiscard]] std::string utc_text(double unix_sec);
+
+}  // namespace perfpred

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// `perfpred` as a user runs it: one name for all programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "spawn.h"
+#include "tools/command_pages.h"
+#include "tools/commands.h"
+
+namespace perfpred {
+namespace {
+
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::program;
+using testing::spawn;
+using ::testing::StartsWith;
+using testing::TemporaryFolder;
+
+const std::string perfpred_program = PERFPRED_BIN_DIR "/perfpred";
+
+Finished perfpred(std::vector<std::string> words, const std::string& input = {}) {
+  words.insert(words.begin(), perfpred_program);
+  return spawn(words, input);
+}
+
+/// What a POSIX shell says to one line.
+Finished shell(const std::string& line) { return spawn({"/bin/sh", "-c", line}); }
+
+bool is_installed(const std::string& name) { return shell("command -v " + name).exit_code == 0; }
+
+std::vector<std::string> built_commands() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(PERFPRED_BIN_DIR)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("perfpred-")) names.push_back(name.substr(9));
+  }
+  return names;
+}
+
+TEST(Command, AloneSaysInTenLinesWhatItCanDoWithThreeExamples) {
+  const Finished alone = perfpred({});
+  EXPECT_EQ(alone.exit_code, 0);
+  EXPECT_EQ(std::count(alone.out.begin(), alone.out.end(), '\n'), 10) << alone.out;
+  std::size_t examples = 0;
+  for (std::size_t at = alone.out.find("\n  perfpred "); at != std::string::npos;
+       at = alone.out.find("\n  perfpred ", at + 1)) {
+    ++examples;
+  }
+  EXPECT_EQ(examples, 3U) << alone.out;
+  for (const Command& command : commands()) EXPECT_THAT(alone.out, HasSubstr(std::string(command.name)));
+  EXPECT_EQ(perfpred({"--help"}).out, alone.out);
+}
+
+TEST(Command, EveryProgramIsInTheTableWithTheFirstLineOfItsHelp) {
+  const std::string list = perfpred({"help"}).out;
+  for (const std::string& name : built_commands()) {
+    const auto found = std::find_if(commands().begin(), commands().end(),
+                                    [&name](const Command& command) { return command.name == name; });
+    ASSERT_NE(found, commands().end()) << name;
+    EXPECT_THAT(spawn({program(name), "--help"}).out, StartsWith(std::string(found->does) + "\n"));
+    EXPECT_THAT(list, HasSubstr(std::string(found->does)));
+  }
+}
+
+TEST(Command, IsTheProgramOfThatName) {
+  const std::vector<std::string> question = {"--network", "resnet18", "--batch-size", "32", "--device", "T4"};
+  std::vector<std::string> by_name = question, by_command = question;
+  by_name.insert(by_name.begin(), program("predict"));
+  by_command.insert(by_command.begin(), "predict");
+  const Finished one = spawn(by_name), other = perfpred(by_command);
+  EXPECT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_EQ(other.out, one.out);
+  EXPECT_EQ(perfpred({"fit", "--version"}).out, spawn({program("train"), "--version"}).out);
+  EXPECT_EQ(perfpred({"help", "plan"}).out, spawn({program("plan"), "--help"}).out);
+}
+
+TEST(Command, PassesInputsExitCodesAndSignalsOn) {
+  const Finished refused = perfpred({"predict", "--network", "resnet51"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, StartsWith("perfpred-predict: "));
+  const Finished answered = perfpred({"predict", "--jsonl"}, R"({"network":"resnet18","batch_size":8,"device":"T4"})");
+  EXPECT_THAT(answered.out, HasSubstr("\"step_sec\""));
+  const TemporaryFolder folder;  // a file that may not grow ends its writer by SIGXFSZ
+  const Finished ended =
+      shell("ulimit -c 0; ulimit -f 0; exec " + perfpred_program + " devices > " + folder.file("out"));
+  EXPECT_EQ(ended.exit_code, 128 + SIGXFSZ) << ended.err;
+}
+
+TEST(Command, NamesTheNearestOfAnUnknownOne) {
+  for (const auto& [typed, message] : std::vector<std::pair<std::string, std::string>>{
+           {"predct", "perfpred: no command \"predct\"; did you mean predict?\n"},
+           {"fti", "perfpred: no command \"fti\"; did you mean fit?\n"},
+           {"../sh", "perfpred: no command \"../sh\"; perfpred help lists them\n"},
+           {"", "perfpred: no command \"\"; perfpred help lists them\n"}}) {
+    const Finished finished = perfpred({typed});
+    EXPECT_EQ(finished.exit_code, 2);
+    EXPECT_EQ(finished.out, "");
+    EXPECT_EQ(finished.err, message);
+  }
+  EXPECT_EQ(perfpred({"help", "nothing"}).exit_code, 2);
+}
+
+TEST(Command, SaysHowACommandOfLibTorchIsBuilt) {
+  if (!program("collect").empty()) GTEST_SKIP() << "built with LibTorch";
+  const Finished finished = perfpred({"collect"});
+  EXPECT_EQ(finished.exit_code, 2);
+  EXPECT_THAT(finished.err, StartsWith("perfpred: collect needs LibTorch"));
+  EXPECT_THAT(finished.err, HasSubstr("scripts/setup.sh"));
+  EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1);
+}
+
+TEST(Command, HasAVersionAndFailsWhereStandardOutputDoes) {
+  EXPECT_THAT(perfpred({"--version"}).out, StartsWith("perfpred "));
+  const Finished full = spawn({perfpred_program}, {}, "/dev/full");
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_EQ(full.err, "perfpred: standard output cannot be written\n");
+}
+
+/// What bash proposes for the last of these words.
+std::vector<std::string> bash_proposes(const std::string& script, const std::string& words, int count) {
+  const Finished finished =
+      spawn({"/bin/bash", "-c",
+             "source " + script + "; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(count - 1) +
+                 "; _perfpred; printf '%s\\n' \"${COMPREPLY[@]}\""});
+  EXPECT_EQ(finished.err, "");
+  std::vector<std::string> proposed;
+  for (std::size_t at = 0, end = 0; (end = finished.out.find('\n', at)) != std::string::npos; at = end + 1) {
+    if (end > at) proposed.push_back(finished.out.substr(at, end - at));
+  }
+  return proposed;
+}
+
+TEST(Completion, OfBashProposesCommandsOptionsAndNames) {
+  if (!std::filesystem::exists("/bin/bash")) GTEST_SKIP() << "no bash";
+  const TemporaryFolder folder;
+  const std::string script = folder.write("perfpred", perfpred({"completion", "bash"}).out);
+  EXPECT_THAT(bash_proposes(script, "perfpred pl", 2), ::testing::ElementsAre("plan", "plot"));
+  EXPECT_THAT(bash_proposes(script, "perfpred aggregate --rej", 3), ::testing::ElementsAre("--rejected"));
+  EXPECT_THAT(bash_proposes(script, "perfpred-aggregate --rej", 2), ::testing::ElementsAre("--rejected"));
+  EXPECT_THAT(bash_proposes(script, "perfpred predict --network resnet1", 4),
+              ::testing::ElementsAre("resnet101", "resnet152", "resnet18"));
+  EXPECT_THAT(bash_proposes(script, "perfpred predict --precision b", 4), ::testing::ElementsAre("bf16"));
+  EXPECT_THAT(bash_proposes(script, "perfpred fit --runs-agg ''", 4), ::testing::IsEmpty());  // a file
+  EXPECT_THAT(bash_proposes(script, "perfpred help ev", 3), ::testing::ElementsAre("evaluate"));
+  for (const std::string& device : bash_proposes(script, "perfpred predict --device ''", 4)) {
+    EXPECT_EQ(spawn({program("devices"), device}).exit_code, 0) << device;
+  }
+}
+
+TEST(Completion, OfOtherShellsIsWellFormed) {
+  const TemporaryFolder folder;
+  for (const std::string name : {"zsh", "fish"}) {
+    const Finished script = perfpred({"completion", name});
+    EXPECT_EQ(script.exit_code, 0) << script.err;
+    EXPECT_THAT(script.out, HasSubstr("budget-sec"));
+    if (is_installed(name)) {
+      const Finished read = shell(name + " -n " + folder.write(name, script.out));
+      EXPECT_EQ(read.exit_code, 0) << read.err;
+    }
+  }
+  EXPECT_EQ(perfpred({"completion", "csh"}).exit_code, 2);
+  EXPECT_EQ(perfpred({"completion"}).exit_code, 2);
+}
+
+TEST(ManualPage, HasEveryOptionAndNoMistakeOfRoff) {
+  const TemporaryFolder folder;
+  for (const std::string& name : built_commands()) {
+    const std::string json = spawn({program(name), "--help-json"}).out;
+    const std::string page = perfpred({"man", name}).out, help = spawn({program(name), "--help"}).out;
+    const CommandHelp known = parse_command_help(json);
+    EXPECT_GT(known.options.size(), 2U);
+    for (const CommandOption& option : known.options) {
+      if (option.names.empty()) continue;
+      EXPECT_THAT(help, HasSubstr(option.names.back())) << name;
+      std::string escaped;
+      for (const char c : option.names.back()) escaped += c == '-' ? "\\-" : std::string(1, c);
+      EXPECT_THAT(page, HasSubstr(escaped)) << name;
+    }
+    if (!is_installed("groff")) continue;
+    const Finished set = shell("groff -man -ww -Tascii -z " + folder.write(name, page));
+    EXPECT_EQ(set.err, "") << name;
+  }
+  EXPECT_THAT(perfpred({"man"}).out, HasSubstr("bench\\-layers"));
+}
+
+TEST(HelpOfAProgram, IsRefusedWhereItIsNone) {
+  EXPECT_THAT([] { (void)parse_command_help("{}"); }, ::testing::Throws<std::exception>());
+  EXPECT_THAT([] { (void)parse_command_help("no"); }, ::testing::Throws<std::exception>());
+}
+
+/// On a terminal, as `script` makes one.
+TEST(Progress, IsShownOnATerminalOnly) {
+  if (!is_installed("script")) GTEST_SKIP() << "no script (util-linux)";
+  const std::string command = program("evaluate") +
+                              " --runs-agg " PERFPRED_SOURCE_DIR
+                              "/data/intel_xeon_processor_2_threads/runs_agg.csv --kind linear --protocol kfold "
+                              "--folds 2 --repeats 2";
+  const Finished on_terminal = shell("script -qec '" + command + "' /dev/null < /dev/null");
+  EXPECT_EQ(on_terminal.exit_code, 0) << on_terminal.out;
+  EXPECT_THAT(on_terminal.out, HasSubstr("fitting: 100 %, 0:00:00 left"));
+  const Finished in_pipe = shell(command + " 2>&1");
+  EXPECT_THAT(in_pipe.out, ::testing::Not(HasSubstr(" left")));
+  for (const std::string& text : {on_terminal.out, in_pipe.out}) EXPECT_THAT(text, ::testing::Not(HasSubstr("\x1b[")));
+}
+
+}  // namespace
+}  // namespace perfpred
