@@ -8,6 +8,7 @@
 
 #include "graphs_option.h"
 #include "step_request.h"
+#include "tools/layer_answer.h"
 
 using namespace perfpred;
 
@@ -24,19 +25,58 @@ NetworkSteps steps_of_file(const StepFile& file, cli::StepRequest& request) {
   return {file.name(), {}, std::nullopt, [file](std::int64_t batch) { return file.graph(batch); }};
 }
 
+/// What a layer's step holds; on a device, as it executes it.
+void inspect_layer(const std::string& text, const cli::StepRequest& request) {
+  if (!request.inputs.empty()) throw InputError("--input is for --network: a layer's text has its sizes");
+  if (!request.ops.empty() || !request.tables.empty()) throw InputError("--ops and --tables are for --network");
+  LayerCase layer = asked_layer(text, request.fields.fields());
+  layer.batch_size = request.batch_size;
+  check_layer(layer);
+  std::optional<Device> device;
+  if (!request.device.empty()) device = request.device_file.catalogue_for(request.device).find(request.device);
+  const LayerWork work = layer_work(layer, device ? device->kind : DeviceKind::other);
+  if (!request.json) {
+    fmt::print("{}, batch size {}, {} parameters\n\n", layer_text(layer), layer.batch_size, work.params);
+    fmt::print("  {:<28} {:>7} {:>12} {:>12} {:>12} {:>9}\n", "", "ops", "GFLOP", "read MB", "written MB", "FLOP/byte");
+    for (const auto& [phase, totals] : work.phases) cli::print_totals(to_string(phase), totals);
+    cli::print_totals("total", work.totals);
+    fmt::print("\n");
+    for (const auto& [name, totals] : work.kinds) cli::print_totals(name, totals);
+    return;
+  }
+  nlohmann::json phases = nlohmann::json::object(), kinds = nlohmann::json::object();
+  for (const auto& [phase, totals] : work.phases) phases[std::string(to_string(phase))] = cli::to_json(totals);
+  for (const auto& [name, totals] : work.kinds) kinds[name] = cli::to_json(totals);
+  fmt::print("{}\n", dumped(nlohmann::json{{"layer", layer_text(layer)},
+                                           {"batch_size", layer.batch_size},
+                                           {"params", work.params},
+                                           {"flops", work.totals.flops},
+                                           {"conv_matmul_flops", work.totals.conv_matmul_flops},
+                                           {"bytes", work.totals.bytes()},
+                                           {"arithmetic_intensity", work.totals.intensity()},
+                                           {"phases", phases},
+                                           {"kinds", kinds},
+                                           {"device", device ? nlohmann::json(device->name) : nlohmann::json()}},
+                            2));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   cli::Program program("inspect", "Counts operators, FLOPs, bytes and memory of a training step of a network.",
                        "perfpred-inspect --network resnet50 --batch-size 32 --device T4");
   cli::StepRequest request;
-  std::string file;
+  std::string file, layer;
   auto* network = request.add_to(program);
   program.add_option("--step", file, "a step that perfpred.capture recorded")
       ->excludes(network)
       ->excludes(program.get_option("--config"));
+  program.add_option("--layer", layer, "one layer, as conv2d:in=64,out=128,kernel=3,size=56")
+      ->excludes(network)
+      ->excludes(program.get_option("--step"));
   cli::add_graphs_options(program);
   return program.run(argc, argv, [&] {
+    if (!layer.empty()) return inspect_layer(layer, request);
     const bool named = !request.network().empty();
     if (!named && file.empty() && request.tables.empty()) throw InputError("--network is missing");
     std::optional<NetworkSteps> own;

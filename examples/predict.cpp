@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <unordered_map>
@@ -19,6 +20,7 @@
 #include "text/json.h"
 #include "text/parse.h"
 #include "tools/job_answer.h"
+#include "tools/layer_answer.h"
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
 #include "tools/prices.h"
@@ -246,12 +248,12 @@ void answer_lines(TimeRegressor& model, const ModelRequests& requests, const Ask
 }
 
 struct Options {
-  std::string model_file, configs, out, sweep, step, price_file;
+  std::string model_file, configs, out, sweep, step, layer, price_file;
   cli::WorkloadOptions asked;
   cli::DeviceFile device_file;
   AskedTerms terms;
   bool json = false, jsonl = false;
-  std::vector<CLI::Option*> of_terms;
+  std::vector<CLI::Option*> of_terms, of_jobs;
 
   explicit Options(cli::Program& program) {
     program.add_option("--model", model_file,
@@ -286,8 +288,15 @@ struct Options {
     CLI::Option* sweep_option =
         program.add_option("--sweep", sweep, "what-if table over one field: batch_size=32,64,128")
             ->excludes(configs_option);
-    program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line")
-        ->excludes(configs_option, out_option, sweep_option, json_option);
+    CLI::Option* jsonl_option =
+        program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line")
+            ->excludes(configs_option, out_option, sweep_option, json_option);
+    program.add_option("--layer", layer, "one layer, as conv2d:in=64,out=128,kernel=3,size=56, in place of a network")
+        ->excludes(configs_option, out_option, sweep_option, jsonl_option, program.get_option("--step"));
+    of_jobs = of_terms;
+    for (const char* name : {"--train-tokens", "--prices", "--reserved-by-others", "--graphs", "--op-rules"}) {
+      of_jobs.push_back(program.get_option(name));
+    }
   }
 
   /// Whether only predictions.csv is written.
@@ -363,6 +372,40 @@ void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests
   show(given, rows, answers);
 }
 
+void answer_layer_request(const Options& given) {
+  cli::refuse(given.of_jobs, "jobs; --layer is one layer's step");
+  const std::string* device = given.asked.find("device");
+  if (device == nullptr) throw InputError("--device is missing");
+  if (given.asked.find("batch_size") == nullptr) throw InputError("--batch-size is missing");
+  const LayerCase layer = asked_layer(given.layer, given.asked.fields());
+  const LayerAnswer answer = answer_layer(given.model_file, layer, *device, given.device_file.catalogue_for(*device));
+  const std::array<std::pair<const char*, std::optional<Quantiles>>, 4> parts = {{{"forward", answer.time.forward},
+                                                                                  {"backward", answer.time.backward},
+                                                                                  {"optimizer", answer.time.optimizer},
+                                                                                  {"step", answer.time.step}}};
+  nlohmann::json sec;
+  for (const auto& [name, part] : parts) sec[name] = part ? to_json(*part) : nlohmann::json();
+  if (given.json) {
+    fmt::print("{}\n", dumped(nlohmann::json{{"layer", layer_text(layer)},
+                                             {"batch_size", layer.batch_size},
+                                             {"optimizer", to_string(layer.optimizer)},
+                                             {"precision", to_string(layer.precision)},
+                                             {"device", answer.device},
+                                             {"layer_sec", sec},
+                                             {"provenance", to_string(answer.time.provenance)}},
+                              2));
+    return;
+  }
+  fmt::print("{}, batch size {}, {}, {} on {}\n", layer_text(layer), layer.batch_size, to_string(layer.precision),
+             to_string(layer.optimizer), answer.device);
+  for (const auto& [name, part] : parts) {
+    if (!part) continue;
+    fmt::print("  {:<12} {:>12.4g} ms  (90 %: {:.4g} .. {:.4g})\n", name, 1e3 * part->p50, 1e3 * part->p05,
+               1e3 * part->p95);
+  }
+  fmt::print("  {:<12} {:>12}\n", "rests on", to_string(answer.time.provenance));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -371,6 +414,7 @@ int main(int argc, char** argv) {
   Options given(program);
   return program.run(argc, argv, [&] {
     given.check_terms();
+    if (!given.layer.empty()) return answer_layer_request(given);
     const DeviceCatalogue devices = given.device_file.catalogue();
     TimeRegressor model =
         given.model_file.empty() ? TimeRegressor::standard(devices) : TimeRegressor::load(given.model_file, devices);

@@ -11,6 +11,7 @@
 #   captures      perfpred.capture and torch.export of others' networks against what PyTorch counts (torchvision, timm,
 #                 transformers, diffusers; for PYTHON, default python3), and the loops of scripts/loops (their
 #                 requirements.txt); writes the tables to build/full_check
+#   measure       perfpred.measure in the training loops of Lightning and transformers (of PYTHON)
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   answers       the 1,000 questions of scripts/compare_answers.py to OLD_BIN (bin of an earlier build) and this build
@@ -19,7 +20,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,19s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,20s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -62,6 +63,10 @@ check() {
       "$python" scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out $out/loops_table.md
       "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory_table.md
       "$python" scripts/pt2_zoo.py --bin build/release/bin --out $out/pt2_table.md
+      ;;
+    measure)
+      "$python" -c 'import accelerate, lightning, transformers'
+      (cd python/tests && PYTHONPATH=.. "$python" -W ignore -m unittest -v test_measure test_measure_callbacks)
       ;;
     gpu) scripts/gpu_check.sh $out/gpu ;;
     accuracy)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tests of python/, where a Python with torch is: PERFPRED_PYTHON, the environment of scripts/setup.sh, or python3.
-set(PERFPRED_PYTHON "" CACHE FILEPATH "A Python that has torch, for the tests of perfpred.capture")
+set(PERFPRED_PYTHON "" CACHE FILEPATH "A Python that has torch, for the tests of the package perfpred")
 set(cache "$ENV{PERFPRED_CACHE_DIR}")
 if(NOT cache)
   set(cache "$ENV{XDG_CACHE_HOME}")
@@ -38,9 +38,9 @@ if(python_with_torch)
     set_tests_properties(python_load_weights PROPERTIES LABELS torch TIMEOUT 600)
   endif()
   set_tests_properties(python_capture PROPERTIES
-    ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;PERFPRED_INSPECT=$<TARGET_FILE:perfpred-inspect>"
+    ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;PERFPRED_INSPECT=$<TARGET_FILE:perfpred-inspect>;PERFPRED_AGGREGATE=$<TARGET_FILE:perfpred-aggregate>"
     LABELS python TIMEOUT 600)
 else()
-  add_test(NAME python_capture COMMAND ${CMAKE_COMMAND} -E echo "no Python with torch: perfpred.capture is not tested")
+  add_test(NAME python_capture COMMAND ${CMAKE_COMMAND} -E echo "no Python with torch: the package perfpred is not tested")
   set_tests_properties(python_capture PROPERTIES SKIP_REGULAR_EXPRESSION "no Python with torch" LABELS python)
 endif()

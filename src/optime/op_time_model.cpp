@@ -55,6 +55,12 @@ auto rates_of(const Device& device, Precision asked) {
                     device.l2_mb, device.sms, device.boost_mhz, device.tdp_w);
 }
 
+/// Whether what the model learned of a device of this name holds for the device that is asked for.
+bool is_learned(const OpModelState& state, const StepQuestion& asked) {
+  const Device* learned = learned_device(state, asked.device.name);
+  return learned == nullptr || rates_of(asked.device, asked.precision) == rates_of(*learned, asked.precision);
+}
+
 }  // namespace
 
 void scale(StepTime& time, double factor) {
@@ -126,10 +132,14 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
 
 StepAnswer OpModelAccess::predict(const OpTimeModel& model, const StepQuestion& asked) {
   const OpModelState& state = model.impl_->state;
-  const Device* learned = learned_device(state, asked.device.name);
-  const bool is_learned =
-      learned == nullptr || rates_of(asked.device, asked.precision) == rates_of(*learned, asked.precision);
-  return predict_step(state, asked, is_learned);
+  return predict_step(state, asked, is_learned(state, asked));
+}
+
+LayerTime predict_layer(const OpTimeModel& model, const LayerCase& layer, const Device& device) {
+  const OpModelState& state = OpModelAccess::state(model);
+  const LayerStep step = layer_step(layer, device.kind);
+  const StepQuestion asked = {step.executed, device, layer.precision, false, {}};
+  return predict_own_kernels(state, step, asked, is_learned(state, asked));
 }
 
 std::span<const Device> OpTimeModel::devices() const& { return impl_->state.measured.devices; }

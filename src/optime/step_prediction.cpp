@@ -274,26 +274,69 @@ MachineEffects slopes_of(const Rates& rates, const StepFormula& formula, const s
   return {by.compute * device.compute, by.memory * device.memory, rates.one_clock() ? 0 : by.host * host};
 }
 
+/// A step's kernels, or some of them, and what they take.
+struct TimedKernels {
+  Rates rates;
+  std::vector<StepKernel> kernels;
+  KernelTimes times;
+
+  [[nodiscard]] StepFormula formula() const { return rates.formula(rates.machine.effects.host); }
+
+  /// The longest first.
+  [[nodiscard]] std::vector<std::size_t> by_length() const {
+    std::vector<std::size_t> order(kernels.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times.sec[a] > times.sec[b]; });
+    return order;
+  }
+
+  template <class Wanted>
+  [[nodiscard]] TimedKernels part(const Wanted& wanted) const {
+    TimedKernels part{rates, {}, {}};
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (!wanted(kernels[i].op)) continue;
+      part.kernels.push_back(kernels[i]);
+      part.times.sec.push_back(times.sec[i]);
+      part.times.width.push_back(times.width[i]);
+      part.times.rests_on.push_back(times.rests_on[i]);
+    }
+    return part;
+  }
+};
+
+TimedKernels timed_kernels(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
+  const OpGraph& step = asked.step.graph();
+  TimedKernels timed{rates_for(state, asked, asked.precision, is_learned), {}, {}};
+  check_counts(step);
+  timed.kernels = step_kernels(asked.step);
+  timed.times = kernel_times(state.kernels, step, timed.rates, timed.formula(), timed.kernels);
+  time_others(state, asked, is_learned, timed.kernels, timed.times);
+  return timed;
+}
+
+Quantiles about(double sec, double width) { return {sec * std::exp(-width), sec, sec * std::exp(width)}; }
+
+/// Some kernels of a step one after the other, without the fixed time of a step. @returns nothing if there are none
+std::optional<Quantiles> seconds_of(const OpGraph& step, const TimedKernels& part) {
+  if (part.kernels.empty()) return std::nullopt;
+  const StepFormula formula = part.formula();
+  const StepClocks clocks = clocks_of(step, part.rates, formula, part.kernels, part.times);
+  const double fixed = part.rates.one_clock() ? 0 : formula.clocks({}, {}).total_sec;
+  return about(clocks.total_sec - fixed, half_width(part.rates, clocks, part.kernels, part.times));
+}
+
 }  // namespace
 
 StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
   const OpGraph& step = asked.step.graph();
-  const Rates rates = rates_for(state, asked, asked.precision, is_learned);
-  check_counts(step);
-  const std::vector<StepKernel> kernels = step_kernels(asked.step);
-  const StepFormula formula = rates.formula(rates.machine.effects.host);
-  KernelTimes times = kernel_times(state.kernels, step, rates, formula, kernels);
-  time_others(state, asked, is_learned, kernels, times);
+  const TimedKernels timed = timed_kernels(state, asked, is_learned);
+  const auto& [rates, kernels, times] = timed;
+  const StepFormula formula = timed.formula();
   const StepClocks clocks = clocks_of(step, rates, formula, kernels, times);
-  const double width = half_width(rates, clocks, kernels, times);
-
-  std::vector<std::size_t> longest_first(kernels.size());
-  std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
-  std::sort(longest_first.begin(), longest_first.end(),
-            [&](std::size_t a, std::size_t b) { return times.sec[a] > times.sec[b]; });
+  const std::vector<std::size_t> longest_first = timed.by_length();
   StepAnswer answer;
   StepTime& time = answer.time;
-  time.sec = {clocks.total_sec * std::exp(-width), clocks.total_sec, clocks.total_sec * std::exp(width)};
+  time.sec = about(clocks.total_sec, half_width(rates, clocks, kernels, times));
   time.device_sec = clocks.device_sec;
   time.host_sec = clocks.host_sec;
   time.in_layout = rates.machine.in_layout;
@@ -302,6 +345,23 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   scale(time, std::exp(rates.log_factor));
   answer.slopes = slopes_of(rates, formula, kernels, times);
   return answer;
+}
+
+LayerTime predict_own_kernels(const OpModelState& state, const LayerStep& layer, const StepQuestion& asked,
+                              bool is_learned) {
+  const OpGraph& step = asked.step.graph();
+  const TimedKernels own = timed_kernels(state, asked, is_learned).part([&](std::size_t op) { return layer.own[op]; });
+  const auto of_phase = [&](Phase phase) {
+    return seconds_of(step, own.part([&](std::size_t op) { return step.ops()[op].phase == phase; }));
+  };
+  LayerTime time;
+  time.forward = of_phase(Phase::forward);
+  time.backward = of_phase(Phase::backward);
+  time.optimizer = of_phase(Phase::optimizer);
+  time.step = seconds_of(step, own).value_or(Quantiles{});
+  const StepClocks clocks = clocks_of(step, own.rates, own.formula(), own.kernels, own.times);
+  time.provenance = provenance_of(own.rates, clocks, own.times, own.by_length());
+  return time;
 }
 
 }  // namespace perfpred

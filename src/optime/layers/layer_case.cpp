@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "text/enum_names.h"
 
@@ -195,6 +196,56 @@ Columns<C> make_case_columns() {
   return columns;
 }
 
+/// Names of sizes in a text, beside those of the columns.
+constexpr std::array<std::pair<std::string_view, std::int64_t C::*>, 7> short_names = {{{"in", &C::in},
+                                                                                        {"out", &C::out},
+                                                                                        {"kernel", &C::kernel_size},
+                                                                                        {"size", &C::image_size},
+                                                                                        {"seq", &C::seq_len},
+                                                                                        {"heads", &C::num_heads},
+                                                                                        {"layers", &C::num_layers}}};
+
+std::string_view short_name(const LayerSize& size) {
+  const auto found =
+      std::ranges::find(short_names, size.member, &std::pair<std::string_view, std::int64_t C::*>::second);
+  return found == short_names.end() ? std::string_view() : found->first;
+}
+
+/// The columns that a text about this layer has: those of its type, but how it is trained.
+std::vector<const LayerColumn*> columns_of_text(const LayerCase& layer) {
+  constexpr std::array<std::string_view, 4> others = {"layer", "batch_size", "optimizer", "precision"};
+  std::vector<const LayerColumn*> columns;
+  for (const LayerColumn& column : layer_columns()) {
+    const bool other = std::ranges::find(others, column.name) != others.end();
+    if (!other && !column.get(layer).empty()) columns.push_back(&column);
+  }
+  return columns;
+}
+
+std::string keys_of_text(const LayerCase& layer) {
+  std::vector<std::string> keys;
+  for (const LayerColumn* column : columns_of_text(layer)) {
+    const LayerSize* size = size_of_column(layer.type, column->name);
+    const std::string_view brief = size == nullptr ? std::string_view() : short_name(*size);
+    keys.push_back(brief.empty() ? std::string(column->name) : fmt::format("{} ({})", column->name, brief));
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
+const LayerColumn* column_of_text(const LayerCase& layer, std::string_view key) {
+  for (const LayerColumn* column : columns_of_text(layer)) {
+    const LayerSize* size = size_of_column(layer.type, column->name);
+    if (column->name == key || (size != nullptr && short_name(*size) == key)) return column;
+  }
+  return nullptr;
+}
+
+/// Whether a text has to say the size.
+bool is_required(LayerType type, const LayerSize& size) {
+  const bool usually_one = size.member == &C::num_layers || (size.member == &C::stride && type == LayerType::conv2d);
+  return size.low != size.high && size.member != &C::batch_size && !usually_one;
+}
+
 [[noreturn]] void refuse(const LayerCase& layer, std::string_view what) {
   throw InputError(fmt::format("layer {}: {}", to_string(layer.type), what));
 }
@@ -246,6 +297,42 @@ void check_layer(const LayerCase& layer) {
 const Columns<LayerCase>& layer_columns() {
   static const Columns<C> columns = make_case_columns();
   return columns;
+}
+
+LayerCase parse_layer(std::string_view text) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  LayerCase layer;
+  layer_columns().front().set(layer, text.substr(0, colon), {{}, 0, "layer"});
+  std::vector<std::string_view> given;
+  for (std::string_view rest = text.substr(std::min(colon + 1, text.size())); !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view item = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const std::size_t equals = std::min(item.find('='), item.size());
+    const LayerColumn* column = equals + 1 < item.size() ? column_of_text(layer, item.substr(0, equals)) : nullptr;
+    if (column == nullptr) {
+      refuse(layer, fmt::format("\"{}\" is not key=value with one of its keys: {}", shown(item), keys_of_text(layer)));
+    }
+    if (std::ranges::find(given, column->name) != given.end())
+      refuse(layer, fmt::format("{} is given twice", column->name));
+    given.push_back(column->name);
+    column->set(layer, item.substr(equals + 1), {{}, 0, column->name});
+  }
+  for (const LayerSize& size : form_of(layer.type).sizes) {
+    if (!is_required(layer.type, size) || std::ranges::find(given, size.column) != given.end()) continue;
+    refuse(layer, fmt::format("{} is missing; its keys are {}", size.column, keys_of_text(layer)));
+  }
+  if (layer.num_kv_heads == layer.num_heads) layer.num_kv_heads = 0;  // the number of heads may come after it
+  check_layer(layer);
+  return layer;
+}
+
+std::string layer_text(const LayerCase& layer) {
+  std::vector<std::string> items;
+  for (const LayerColumn* column : columns_of_text(layer)) {
+    items.push_back(fmt::format("{}={}", column->name, column->get(layer)));
+  }
+  return fmt::format("{}:{}", to_string(layer.type), fmt::join(items, ","));
 }
 
 std::string layer_key(const LayerCase& layer) {

@@ -93,4 +93,11 @@ void check_layer(const LayerCase& layer);
 /// The fields as one text: equal texts mean the same layer.
 [[nodiscard]] std::string layer_key(const LayerCase& layer);
 
+/// A layer as people write it, `conv2d:in=64,out=128,kernel=3,size=56`: the type and its own columns, by their names or
+/// short ones (in, out, kernel, size, seq, heads, layers). What is left out is as in a table; stride and the number of
+/// layers of an rnn are 1. How it is trained (batch_size, optimizer, precision) is not part of the text.
+/// @throws InputError in one line with the keys that the type has
+[[nodiscard]] LayerCase parse_layer(std::string_view text);
+[[nodiscard]] std::string layer_text(const LayerCase& layer);  ///< that text, with all columns of the type
+
 }  // namespace perfpred

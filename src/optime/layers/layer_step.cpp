@@ -177,6 +177,38 @@ LayerId add_layer(NetworkBuilder& b, Network& network, LayerId x, const LayerCas
   }
 }
 
+/// Adds a graph's tensors, and its operators of the update or all others.
+void append(OpGraph& to, const OpGraph& from, bool update) {
+  const auto before = static_cast<TensorId>(to.tensors().size());
+  const auto layers_before = static_cast<std::int32_t>(to.layer_names().size());
+  const auto names_before = static_cast<std::int32_t>(to.op_names().size());
+  for (TensorId id = 0; id < from.tensors().size(); ++id) {
+    const Tensor& tensor = from.tensors()[id];
+    const TensorId added = tensor.storage == id ? to.add_tensor(from.shape(id), tensor.type, tensor.role)
+                                                : to.add_view(before + tensor.storage, from.shape(id), tensor.type);
+    to.set_role(added, tensor.role);
+  }
+  for (const std::string& name : from.layer_names()) to.add_layer(name);
+  for (const std::string& name : from.op_names()) to.add_op_name(name);
+  const auto moved = [before](std::span<const TensorId> ids) {
+    std::vector<TensorId> all(ids.begin(), ids.end());
+    for (TensorId& id : all) id += id == no_tensor ? 0 : before;
+    return all;
+  };
+  for (const Op& op : from.ops()) {
+    if ((op.phase == Phase::optimizer) != update) continue;
+    Op& added = to.add_op(op.kind, op.phase, op.layer < 0 ? -1 : op.layer + layers_before, moved(from.inputs(op)),
+                          moved(from.outputs(op)), op.transposed);
+    added.type = op.type;
+    added.name = op.name < 0 ? -1 : op.name + names_before;
+    added.dispatched = op.dispatched;
+    added.flops = op.flops;
+    added.cell_flops = op.cell_flops;
+    added.bytes_read = op.bytes_read;
+    added.bytes_written = op.bytes_written;
+  }
+}
+
 }  // namespace
 
 Network network_of(const LayerCase& layer, bool source) {
@@ -202,7 +234,14 @@ Network network_of(const LayerCase& layer, bool source) {
 }
 
 LayerStep layer_step(const LayerCase& layer, DeviceKind device) {
-  LayerStep step{execute(training_step(network_of(layer, true), {layer.optimizer, layer.precision}), device), {}};
+  const StepStyle style = {layer.optimizer, layer.precision};
+  const OpGraph with_source = training_step(network_of(layer, true), style);
+  OpGraph whole;
+  append(whole, with_source, false);
+  // The source learns, too; an update holds the layer's own parameters alone.
+  const Network alone = network_of(layer);
+  if (alone.params() > 0) append(whole, training_step(alone, style), true);
+  LayerStep step{execute(std::move(whole), device), {}};
   const OpGraph& graph = step.executed.graph();
   for (const Op& op : graph.ops()) {
     const bool update = op.phase == Phase::optimizer;

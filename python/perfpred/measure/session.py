@@ -1,0 +1,483 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The context manager `measure`: times the training steps of the program around it."""
+
+import collections
+import contextlib
+import datetime
+import hashlib
+import math
+import os
+import statistics
+import time
+import warnings
+
+import torch
+
+from perfpred.capture.session import CaptureError
+from perfpred.capture.session import capture as captured_step
+from perfpred.measure import runs_file
+from perfpred.measure.callbacks import lightning_callback, trainer_callback
+from perfpred.measure.errors import MeasureError
+from perfpred.measure.found import Found, first_call, replaced
+from perfpred.measure.monitor import Monitor, value_of
+from perfpred.measure.samples import MIN_SAMPLES, StepSamples, quantile
+
+__all__ = ["MeasureError", "measure"]
+
+# As perfpred-collect --timing steps has them.
+_LIMIT_SEC = {"cpu": 15.0, "cuda": 3.0}
+_WINDOW_SEC = 0.1  # between readings of the device
+_MAX_OPEN_MARKS = 8  # how far the host should run ahead of the device
+_HOST_STEPS = 5
+_TAKEN_BYTES = 200e6
+_STEPS_THAT_HIDE_THE_LAST = 100
+_STEADY_CLOCK_RANGE = 1.05  # p95 / p05
+_SHOWN_ERROR = 0.01
+_Z95 = statistics.NormalDist().inv_cdf(0.975)
+
+_OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
+
+
+def _first_line(error):
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _cpu_name():
+    return value_of("/proc/cpuinfo", "model name") or "unknown"
+
+
+def _shape_text(sizes):
+    return "x".join(str(size) for size in sizes)
+
+
+class _Clock:
+    """Times between marks in a device's work: events on a GPU, so that nothing waits, the steady clock on a CPU."""
+
+    def __init__(self, device):
+        self._cuda = device.type == "cuda"
+        self._device = device
+        self._marks = collections.deque()
+        self._spare = []
+
+    def mark(self):
+        if not self._cuda:
+            self._marks.append(time.perf_counter())
+            return
+        self._marks.append(self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True))
+        self._marks[-1].record(torch.cuda.current_stream(self._device))
+
+    def take(self, behind):
+        """Seconds between marks that the device has passed; waits until at most `behind` marks are open."""
+        seconds, marks = [], self._marks
+        while len(marks) > 1 and (not self._cuda or len(marks) - 1 > behind or marks[1].query()):
+            begin = marks.popleft()
+            if not self._cuda:
+                seconds.append(marks[0] - begin)
+                continue
+            marks[0].synchronize()
+            seconds.append(begin.elapsed_time(marks[0]) * 1e-3)
+            self._spare.append(begin)
+        return seconds
+
+    def restart(self):
+        """The next mark begins anew: no interval ends there."""
+        if self._cuda:
+            self._spare.extend(self._marks)
+        self._marks.clear()
+
+
+class measure:
+    """Times the training steps that run inside of it, by the rules of `perfpred-collect --timing steps`, and appends a row
+    to a runs.csv as soon as their time is known:
+
+        with perfpred.measure("runs.csv", network="resnet50") as m:
+            for images, labels in loader:
+                train_step(images, labels)
+                if m.step():
+                    break
+
+    path: runs.csv, which is made where it is missing; other programs may append to it at the same time.
+    network: a name of perfpred's zoo, or any other of your own. Not needed with capture.
+    batch_size: samples of a micro-step; default: the first size of the first tensor that the network is called with.
+    device: a torch.device or its name; default: where the network's parameters are.
+    train_images: samples of an epoch; default: the length of the DataLoader's data set.
+    capture: records the second step into graphs/ beside path, and names the network after the file. That step computes
+        nothing: it changes no weights.
+    env: a free tag; rows of different tags are never put together. Default: "compile" for compiled networks.
+    limit_sec: seconds of steps after which the time is what it is; default: 3 on a GPU, 15 on a CPU.
+    fields: other columns of a workload, by name, in place of what is found: optimizer="lion", precision="bf16", classes=10,
+        input="3x224x224", adapter="lora:r=16,targets=all", ...
+
+    Raises MeasureError, in one line, for what is neither found nor said. An exception of the program passes through; the row
+    then has the outcome `oom`, `failed` or `interrupted`.
+    """
+
+    LightningCallback = staticmethod(lightning_callback)
+    TrainerCallback = staticmethod(trainer_callback)
+
+    def __init__(
+        self,
+        path,
+        *,
+        network=None,
+        batch_size=None,
+        device=None,
+        train_images=None,
+        capture=False,
+        env="",
+        limit_sec=None,
+        **fields,
+    ):
+        self.path = os.fspath(path)
+        self.done = False  # is the row written?
+        self.row = None  # what was written, by column
+        self.label = None  # what the samples say beside that: medians and means in seconds, and how they came about
+        given = dict(fields, network=network, batch_size=batch_size, train_images=train_images)
+        self._given = {name: value for name, value in given.items() if value is not None}
+        for name in self._given:
+            if name not in runs_file.WORKLOAD or name in ("device", "threads", "cuda_graph"):
+                raise MeasureError(f"{name}: is no field of a workload; there are {', '.join(runs_file.WORKLOAD)}")
+        if isinstance(self._given.get("input"), (list, tuple)):
+            self._given["input"] = _shape_text(self._given["input"])
+        if capture and network is not None:
+            raise MeasureError("network and capture: the captured file names the network; say one of them")
+        self._device = None if device is None else torch.device(device)
+        self._captures = capture
+        self._env = env
+        self._limit_sec = limit_sec
+        self._found = Found()
+        self._open = contextlib.ExitStack()
+        self._of_step = contextlib.ExitStack()
+        self._session = self._samples = self._monitor = self._clock = None
+        self._window, self._clocks_mhz, self._host_sec = [], [], []
+        self._in_window = 0.0  # seconds since the last reading
+        self._throttled = self._company = self._skips = False
+        self._micro_steps = 0
+        self._accumulated = 1
+        self._workload = {}
+        self._of_memory = {}  # columns of the row
+
+    def __enter__(self):
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise MeasureError("several processes (WORLD_SIZE) train one network: a row of runs.csv is of one device")
+        runs_file.check_writable(self.path)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        self._begun = now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03}Z"
+        self._load = os.getloadavg()[0]
+        self._of_step.enter_context(self._found.watching())
+        self._open.enter_context(replaced(torch.utils.data.DataLoader, "__iter__", self._loader_begins))
+        self._open.callback(self._of_step.close)
+        self._next = self._end_first
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self._open.close()
+        if self._session is not None:
+            self._end_capture(kind is None)
+        if self.done:
+            return
+        if kind is None:
+            self._end_early()
+        elif not issubclass(kind, (CaptureError, MeasureError)):
+            self._write_failure(kind, error)
+
+    def __str__(self):
+        if self.row is None:
+            return f"{self.path}: nothing is written yet"
+        if self.row["outcome"] not in ("ok", "untrusted"):
+            return f"{self.path}: {self.row['network']}: {self.row['outcome']}: {self.row['note']}"
+        text = f"{self.row['network']} at {self.row['batch_size']}: {self.row['step_p50_ms']:.4g} ms a step"
+        return f"{self.path}: {text}, outcome {self.row['outcome']}" + (f" ({self.row['note']})" if self.row["note"] else "")
+
+    def step(self):
+        """A step has ended, with its update by the optimizer. Returns whether the row is written."""
+        if not self.done:
+            self._accumulated, self._micro_steps = self._micro_steps + 1, 0
+            self._next()
+        return self.done
+
+    def micro_step(self):
+        """A batch has ended whose gradients a later update uses: to be called in place of step() then."""
+        self._micro_steps += 1
+
+    def skip(self):
+        """What runs before the next step() is no usual step: it holds a validation or writes a checkpoint, say. A new
+        iteration over a DataLoader is noticed without this.
+        """
+        self._skips = True
+
+    def _loader_begins(self, begin, _):
+        def begun(loader):
+            smaller_last = loader is self._found.loader and self._has_smaller_last(loader)
+            if smaller_last and self._clock is not None:
+                self._drop_last()
+            self._found.note_loader(loader)
+            self._skips = True
+            return begin(loader)
+
+        return begun
+
+    @staticmethod
+    def _has_smaller_last(loader):
+        with contextlib.suppress(TypeError):  # a data set without a length
+            return not loader.batch_size or (not loader.drop_last and len(loader.dataset) % loader.batch_size != 0)
+        return True
+
+    def _drop_last(self):
+        self._window += self._clock.take(0)
+        if self._window:
+            self._window.pop()
+        elif self._samples is not None:
+            self._samples.drop_last()
+
+    def note_loader(self, loader):
+        """The DataLoader of the training, where its iteration began before this was entered."""
+        self._found.note_loader(loader)
+
+    # What the end of a step means, in the order of the steps.
+
+    def _end_first(self):
+        """The first step chose and loaded kernels, and allocated: it is not a sample."""
+        self._of_step.close()
+        self._workload = self._workload_of_first()
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(self._device)
+            free = torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device)
+            self._of_memory["mem_free_mb"] = free * 1e-6
+        self._next = self._begin_sampling
+        if self._captures:
+            self._enter_capture()
+            self._next = self._end_captured
+
+    def _end_captured(self):
+        self._end_capture(True)
+        self._next = self._begin_sampling
+
+    def _begin_sampling(self):
+        self._monitor = Monitor(self._device)
+        self._samples = StepSamples(self._limit_sec or _LIMIT_SEC[self._device.type])
+        self._clock = _Clock(self._device)
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+            self._memory_before = torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device)
+        self._monitor.read()
+        self._clock.mark()
+        self._skips = False
+        self._next = self._sample
+
+    def _sample(self):
+        if self._skips:
+            self._window += self._clock.take(0)
+            self._clock.restart()
+            self._skips = False
+        self._clock.mark()
+        taken = self._clock.take(_MAX_OPEN_MARKS)
+        self._window += taken
+        self._in_window += sum(taken)
+        if self._in_window < _WINDOW_SEC:
+            return
+        self._end_window()
+        if not self._window and self._samples.finished():
+            self._end_sampling()
+
+    def _end_window(self):
+        self._in_window, reading = 0.0, self._monitor.read()
+        if self._device.type == "cpu":  # the reading is not part of the next step; a GPU has steps queued meanwhile
+            self._clock.restart()
+            self._clock.mark()
+        self._throttled |= reading.throttled
+        self._company |= reading.company
+        if reading.clock_mhz is not None:
+            self._clocks_mhz.append(reading.clock_mhz)
+        if not self._monitor.awaits_company:  # else the reading to come tells of these samples, too
+            self._add_window(reading.disturbed)
+
+    def _add_window(self, disturbed):
+        for sec in self._window:
+            self._samples.add(sec, disturbed)
+        self._window = []
+
+    def _end_sampling(self):
+        if self._device.type == "cpu":
+            self._finish()
+            return
+        torch.cuda.synchronize(self._device)
+        self._note_peak()
+        free = torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device)
+        self._company |= self._memory_before - free > _TAKEN_BYTES
+        self._time_next_host()
+
+    def _time_next_host(self):
+        """What the host needs to submit a step to an idle device: from the network's call on, so without its batch."""
+        torch.cuda.synchronize(self._device)
+        self._called = time.perf_counter()
+
+        def called(*_):
+            self._called = time.perf_counter()
+
+        self._of_step.enter_context(first_call(called))
+        self._next = self._end_host
+
+    def _end_host(self):
+        self._host_sec.append(time.perf_counter() - self._called)
+        self._of_step.close()
+        if len(self._host_sec) < _HOST_STEPS:
+            self._time_next_host()
+        else:
+            self._finish()
+
+    def _end_early(self):
+        """The loop has ended before the time of its step was known as well as wanted."""
+        if self._next == self._sample:
+            self._window += self._clock.take(0)
+            self._add_window(self._monitor.read().disturbed)
+            self._note_peak()
+        taken = 0 if self._samples is None else len(self._samples.all)
+        if taken < MIN_SAMPLES:
+            before = 3 if self._captures else 2
+            raise MeasureError(
+                f"the loop ended after too few steps: {taken} were timed, where {MIN_SAMPLES} are needed after the first "
+                f"{before}; {self.path} gets no row"
+            )
+        self._samples.keep_what_there_is()
+        self._finish()
+
+    def _enter_capture(self):
+        self._folder = os.path.join(os.path.dirname(os.path.abspath(self.path)), "graphs")
+        os.makedirs(self._folder, exist_ok=True)
+        self._temporary = os.path.join(self._folder, f".{os.getpid()}.json")
+        self._session = captured_step(self._temporary, batch_size=self._workload["batch_size"])
+        self._session.__enter__()
+
+    def _end_capture(self, whole):
+        session, self._session = self._session, None
+        if not whole:
+            session.__exit__(CaptureError, CaptureError(), None)
+            return
+        session.__exit__(None, None, None)
+        with open(self._temporary, "rb") as file:
+            digits = hashlib.sha256(file.read()).hexdigest()[:12]
+        os.replace(self._temporary, os.path.join(self._folder, f"{digits}.json"))
+        # What else there is to say of the step is in the file.
+        kept = ("batch_size", "train_images", "precision", "layout", "cuda_graph", "device", "threads")
+        self._workload = {"network": f"step:{digits}", **{name: self._workload[name] for name in kept}}
+
+    # The row.
+
+    def _workload_of_first(self):
+        """The fields of the workload. Raises MeasureError for what is neither found nor said."""
+        found, given = self._found, self._given
+        if found.module is None:
+            raise MeasureError("the first step called no torch.nn.Module that has something to train")
+        self._device = self._device or found.device()
+        if self._device.type not in _LIMIT_SEC:
+            raise MeasureError(f"device {self._device}: is neither a CPU nor a CUDA device, whose steps are timed")
+        known = dict(found.fields(), **given)
+        known.setdefault("batch_size", found.batch_size)
+        if "input" not in known and found.input:
+            known["input"] = _shape_text(found.input)
+        if "optimizer" not in known:
+            known["optimizer"] = found.optimizer()
+        if "classes" not in known and found.classes:
+            known["classes"] = found.classes
+        if "accumulate" not in known and self._accumulated > 1:
+            known["accumulate"] = self._accumulated
+        for name in ("batch_size", "input", "train_images"):
+            if known.get(name) is None:
+                raise MeasureError(f"{name} is not known: say {name}=... of perfpred.measure")
+        if "network" not in known and not self._captures:
+            raise MeasureError("the network is not known: say network=... (a name of the zoo, or your own), or capture=True")
+        known["cuda_graph"] = 0
+        known["threads"] = torch.get_num_threads() if self._device.type == "cpu" else ""
+        known["device"] = _cpu_name() if self._device.type == "cpu" else torch.cuda.get_device_name(self._device)
+        return known
+
+    def _row(self, outcome, note):
+        device = self._device
+        row = dict.fromkeys(runs_file.COLUMNS, "")
+        row.update(self._workload)
+        row.update(
+            timestamp_utc=self._begun,
+            framework=f"PyTorch {torch.__version__}",
+            epochs=0,
+            params=self._found.params(),
+            epoch_times_json="[]",
+            env=self._env or ("compile" if self._found.compiled() else ""),
+            host=os.uname().nodename,
+            load=self._load,
+            timing="steps",
+            outcome=outcome,
+            note=note,
+        )
+        if device.type == "cuda":
+            cudnn = torch.backends.cudnn.version()
+            row["driver"] = Monitor(device).driver() or ""
+            row["cuda"] = torch.version.cuda or ""
+            row["cudnn"] = f"{cudnn // 10000}.{cudnn % 10000 // 100}.{cudnn % 100}" if cudnn else ""
+        row.update(self._of_memory)
+        return row
+
+    def _note_peak(self):
+        if self._device.type == "cuda":
+            self._of_memory["peak_mem_mb"] = torch.cuda.max_memory_allocated(self._device) * 1e-6
+            self._of_memory["peak_reserved_mb"] = torch.cuda.max_memory_reserved(self._device) * 1e-6
+
+    def _epoch_sec(self, mean_sec):
+        """Full steps and a last, smaller one by its share, without what an epoch takes beyond its steps."""
+        samples = int(self._workload["batch_size"]) * int(self._workload.get("accumulate", self._accumulated))
+        return max(int(self._workload["train_images"]) / samples, 1) * mean_sec
+
+    def _finish(self):
+        self.label = label = self._samples.label()
+        epoch_sec = self._epoch_sec(label["mean"])
+        notes = []
+        if label["disturbed"]:
+            notes.append(f"disturbed {100 * label['disturbed_share']:.0f} % of the samples")
+        notes += ["throttled"] * self._throttled + ["company"] * self._company
+        if _Z95 * label["mean_rel_sem"] > _SHOWN_ERROR:
+            notes.append(f"known to {100 * _Z95 * label['mean_rel_sem']:.1f} %")
+        row = self._row("untrusted" if label["disturbed"] else "ok", "; ".join(notes))
+        row.update(
+            avg_time_sec=epoch_sec,
+            images_per_sec=int(self._workload["train_images"]) / epoch_sec,
+            step_p05_ms=label["p05"] * 1e3,
+            step_p50_ms=label["median"] * 1e3,
+            step_p95_ms=label["p95"] * 1e3,
+            step_cv=label["cv"],
+        )
+        if math.isfinite(label["mean_rel_sem"]):
+            row["epoch_rel_sem"] = label["mean_rel_sem"]
+        moved = label["drift"]
+        if clocks := self._clocks_mhz:
+            low, high = quantile(clocks, 0.05), quantile(clocks, 0.95)
+            row.update(clock_mhz=statistics.median(clocks), clock_p05_mhz=low, clock_p95_mhz=high)
+            moved = moved or high > _STEADY_CLOCK_RANGE * low
+        row["drift"] = int(moved)
+        if self._host_sec:
+            row["host_p50_ms"] = statistics.median(self._host_sec) * 1e3
+        self._append(row)
+
+    def _write_failure(self, kind, error):
+        """A row about a run that did not finish, as far as the run is known; the exception says the rest."""
+        text = _first_line(error)
+        if not issubclass(kind, Exception):
+            outcome, text = "interrupted", kind.__name__
+        elif issubclass(kind, (torch.OutOfMemoryError, MemoryError)) or any(words in str(error) for words in _OF_MEMORY):
+            outcome = "oom"
+        else:
+            outcome = "failed"
+        try:
+            self._workload = self._workload or self._workload_of_first()
+            if "network" not in self._workload:
+                raise MeasureError("its step was not captured yet, which names the network")
+        except MeasureError as unknown:
+            warnings.warn(f"perfpred.measure: {self.path} gets no row about this run: {unknown}", stacklevel=3)
+            return
+        self._append(self._row(outcome, text))
+
+    def _append(self, row):
+        runs_file.append(self.path, row)
+        self._open.close()
+        self.row, self.done = row, True

@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What perfpred.measure writes about a training loop. With perfpred-aggregate in PERFPRED_AGGREGATE the program reads it."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import tempfile
+import unittest
+import warnings
+
+import torch
+from torch import nn
+
+import perfpred
+from perfpred.measure import runs_file
+from perfpred.measure.samples import StepSamples, find_change, median_interval
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+def recorded_streams(path):
+    streams = {}
+    with open(os.path.join(SOURCES, path)) as file:
+        for row in csv.DictReader(file):
+            streams.setdefault(row["name"], []).append((float(row["sec"]), row["disturbed"] == "1"))
+    return streams
+
+
+class Samples(unittest.TestCase):
+    # What StepSamples of the C++ library says of the streams in tests/data/step_streams.csv, with a limit in seconds:
+    # median, low, high, mean, mean_rel_sem, cv, samples, warmup, stopped_by.
+    OF_LIBRARY = {
+        ("depth:2/base:16/batch:128", 3): (0.07689381, 0.075609462, 0.07906438, 0.078252471, 0.020047475, 0.061628761, 39, 0, "limit"),
+        ("depth:2/base:16/batch:32", 3): (0.02658272, 0.020929791, 0.033762448, 0.0253006, 0.11121169, 0.12343013, 119, 0, "limit"),
+        ("depth:2/base:32/batch:32", 15): (0.052664815, 0.052226024, 0.053107292, 0.053251157, 0.012233193, 0.074505465, 122, 2, "interval"),
+        ("depth:3/base:16/batch:32", 3): (0.025181395, 0.02472521, 0.025615787, 0.02542974, 0.012746229, 0.05394681, 68, 49, "limit"),
+    }
+
+    def test_recorded_steps_make_the_label_that_the_library_makes_of_them(self):
+        streams = recorded_streams("tests/data/step_streams.csv")
+        for (name, limit), expected in self.OF_LIBRARY.items():
+            with self.subTest(name, limit=limit):
+                samples = StepSamples(limit)
+                for sec, disturbed in streams[f"cifar_cnn/{name}"]:
+                    samples.add(sec, disturbed)
+                    if samples.finished():
+                        break
+                label = samples.label()
+                keys = ("median", "low", "high", "mean", "mean_rel_sem", "cv", "samples", "warmup")
+                for key, value in zip(keys, expected):
+                    self.assertTrue(math.isclose(label[key], value, rel_tol=1e-6), f"{key}: {label[key]}, not {value}")
+                self.assertEqual(label["stopped_by"], expected[-1])
+
+    def test_an_interval_of_few_samples_is_students(self):
+        # Student's 97.5 % quantile with 3 degrees of freedom is 3.182446 (any table).
+        samples = [math.exp(x) for x in (-1.0, 0.0, 0.0, 1.0)]
+        _, low, high = median_interval(samples)
+        self.assertAlmostEqual(math.log(high), 3.182446 * math.sqrt(2 / 3) / 2, places=5)
+        self.assertAlmostEqual(math.log(low), -math.log(high))
+
+    def test_a_change_of_level_is_found(self):
+        index, p, ratio = find_change([1.0] * 20 + [2.0] * 20)
+        self.assertEqual((index, ratio), (20, 2.0))
+        self.assertLess(p, 0.01)
+
+    def test_disturbed_samples_are_dropped_while_they_are_few(self):
+        samples = StepSamples(1000)
+        for i in range(30):
+            samples.add(5.0 if i % 5 == 0 else 1.0 + 1e-4 * (i % 3), disturbed=i % 5 == 0)
+        samples.finished()
+        label = samples.label()
+        self.assertEqual((label["discarded"], label["disturbed"]), (6, False))
+        self.assertLess(label["p95"], 1.01)
+
+    def test_disturbed_samples_are_kept_where_they_are_most(self):
+        samples = StepSamples(1000)
+        for i in range(30):
+            samples.add(1.0 + 1e-4 * (i % 3), disturbed=i % 3 != 0)
+        self.assertTrue(samples.label()["disturbed"])
+
+
+class Loop(unittest.TestCase):
+    """A training loop of a network with 8 inputs, 16 hidden and 4 outputs."""
+
+    PARAMS = 8 * 16 + 16 + 16 * 4 + 4
+
+    def setUp(self):
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "runs.csv")
+        torch.manual_seed(0)
+        self.network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+
+    def loader(self, samples=40, batch=4, **options):
+        data = torch.utils.data.TensorDataset(torch.randn(samples, 8), torch.randint(0, 4, (samples,)))
+        return torch.utils.data.DataLoader(data, batch, **options)
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        nn.functional.cross_entropy(self.network(x), y).backward()
+        self.optimizer.step()
+
+    def measured(self, loader=None, network="mine", step=None, **options):
+        with perfpred.measure(self.path, network=network, **options) as m:
+            for x, y in loader or self.loader():
+                (step or self.step)(x, y)
+                m.step()
+        return m
+
+    @staticmethod
+    def taken(m):
+        """How many steps were timed, warm-up included."""
+        return m.label["samples"] + m.label["warmup"] + m.label["discarded"]
+
+    def rows(self):
+        with open(self.path, newline="") as file:
+            return list(csv.DictReader(file))
+
+
+class Rows(Loop):
+    def test_a_row_says_what_was_trained(self):
+        self.measured()
+        (row,) = self.rows()
+        self.assertEqual(list(row), runs_file.COLUMNS)
+        expected = {
+            "network": "mine",
+            "batch_size": "4",
+            "input": "8",
+            "classes": "4",
+            "train_images": "40",
+            "optimizer": "adam",
+            "precision": "fp32",
+            "layout": "nchw",
+            "params": str(self.PARAMS),
+            "threads": "1",
+            "timing": "steps",
+            "epoch_times_json": "[]",
+            "framework": f"PyTorch {torch.__version__}",
+            "optimizer_impl": "foreach",
+            "accumulate": "",
+            "test_acc": "",
+        }
+        self.assertEqual({name: row[name] for name in expected}, expected)
+        self.assertIn(row["outcome"], ("ok", "untrusted"))
+        self.assertLessEqual(float(row["step_p05_ms"]), float(row["step_p50_ms"]))
+        self.assertLessEqual(float(row["step_p50_ms"]), float(row["step_p95_ms"]))
+        self.assertAlmostEqual(float(row["images_per_sec"]) * float(row["avg_time_sec"]), 40)
+
+    def test_an_epoch_takes_its_steps(self):
+        m = self.measured(self.loader(42, drop_last=False))
+        # 42 samples are 10.5 batches of 4.
+        self.assertAlmostEqual(m.row["avg_time_sec"], 10.5 * m.label["mean"])
+
+    def test_aggregate_reads_the_rows(self):
+        program = os.environ.get("PERFPRED_AGGREGATE")
+        if not program:
+            self.skipTest("PERFPRED_AGGREGATE does not name the program")
+        self.measured()
+        self.measured(network="cifar_cnn:depth=3,base_filters=32", input="3x32x32")
+        out = os.path.join(self.folder.name, "agg.csv")
+        done = subprocess.run([program, "--runs", self.path, "--out", out], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(out, newline="") as file:
+            rows = {row["network"]: row for row in csv.DictReader(file)}
+        self.assertEqual(rows["mine"]["steps_per_epoch"], "10")
+        self.assertEqual((rows["cifar_cnn"]["depth"], rows["cifar_cnn"]["base_filters"]), ("3", "32"))
+
+    def test_what_is_said_replaces_what_is_found(self):
+        self.measured(batch_size=7, classes=9, optimizer="lion", train_images=70, input=(2, 4), env="here")
+        (row,) = self.rows()
+        said = ("batch_size", "classes", "optimizer", "train_images", "input", "env")
+        self.assertEqual([row[name] for name in said], ["7", "9", "lion", "70", "2x4", "here"])
+
+    def test_accumulated_batches_make_one_step(self):
+        with perfpred.measure(self.path, network="mine") as m:
+            for i, (x, y) in enumerate(self.loader(80)):
+                nn.functional.cross_entropy(self.network(x), y).backward()
+                if i % 2 == 0:
+                    m.micro_step()
+                    continue
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+                m.step()
+        (row,) = self.rows()
+        self.assertEqual((row["batch_size"], row["accumulate"]), ("4", "2"))
+        self.assertAlmostEqual(m.row["avg_time_sec"], 10 * m.label["mean"])
+
+    def test_a_new_epoch_is_no_step(self):
+        with perfpred.measure(self.path, network="mine") as m:
+            loader = self.loader(18)  # 4 full steps and one of two samples
+            for _ in range(3):
+                for x, y in loader:
+                    self.step(x, y)
+                    m.step()
+        # Of the first epoch the first two are warm-up and the last is smaller; of the others the first has the loader's
+        # start in it. The last one of all is smaller, too, but the loop ends there.
+        self.assertEqual(self.taken(m), 2 + 3 + 4)
+
+    def test_a_step_that_is_skipped_is_no_sample(self):
+        with perfpred.measure(self.path, network="mine") as m:
+            for i, (x, y) in enumerate(self.loader()):
+                if i == 5:
+                    m.skip()
+                self.step(x, y)
+                m.step()
+        self.assertEqual(self.taken(m), 7)
+
+    def test_the_row_is_there_as_soon_as_the_time_is_known(self):
+        loader = self.loader(drop_last=True)
+        with perfpred.measure(self.path, network="mine", limit_sec=0.01) as m:
+            while not m.done:
+                for x, y in loader:
+                    self.step(x, y)
+                    m.step()
+            self.assertEqual(len(self.rows()), 1)
+            m.step()
+        self.assertEqual(len(self.rows()), 1)
+        self.assertTrue(m.label["stopped_by"])
+
+
+class Finds(Loop):
+    def row_of(self, **options):
+        self.measured(**options)
+        return self.rows()[-1]
+
+    def test_precisions(self):
+        def autocast(x, y):
+            with torch.autocast("cpu", torch.bfloat16):
+                self.step(x, y)
+
+        self.assertEqual(self.row_of(step=autocast)["precision"], "bf16")
+        self.network.double()
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+        self.assertEqual(self.row_of(step=lambda x, y: self.step(x.double(), y))["precision"], "fp64")
+        self.network.bfloat16()
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+        row = self.row_of(step=lambda x, y: self.step(x.bfloat16(), y))
+        self.assertEqual((row["precision"], row["weights"]), ("bf16", "bf16"))
+
+    def test_autocast_inside_of_the_network(self):
+        forward = self.network.forward
+        self.network.forward = torch.autocast("cpu", torch.bfloat16)(forward)
+        self.assertEqual(self.row_of()["precision"], "bf16")
+
+    def test_optimizers(self):
+        parameters = list(self.network.parameters())
+        for optimizer, name in (
+            (torch.optim.SGD(parameters, 0.1), "sgd"),
+            (torch.optim.SGD(parameters, 0.1, momentum=0.9), "momentum"),
+            (torch.optim.SGD(parameters, 0.1, momentum=0.9, nesterov=True), "nesterov"),
+            (torch.optim.AdamW(parameters, fused=True), "adamw"),
+            (torch.optim.RMSprop(parameters), "rmsprop"),
+        ):
+            self.optimizer = optimizer
+            row = self.row_of()
+            self.assertEqual(row["optimizer"], name)
+            self.assertEqual(row["optimizer_impl"], "" if name == "adamw" else "foreach")
+
+    def test_nhwc(self):
+        self.network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 4))
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+        images = lambda x: torch.randn(4, 3, 8, 8).to(memory_format=torch.channels_last)
+        row = self.row_of(step=lambda x, y: self.step(images(x), y))
+        self.assertEqual((row["layout"], row["input"]), ("nhwc", "3x8x8"))
+
+    def test_a_frozen_network_before_is_not_the_one_that_is_trained(self):
+        teacher = nn.Linear(8, 3).requires_grad_(False)
+
+        def step(x, y):
+            teacher(x)
+            self.step(x, y)
+
+        self.assertEqual(self.row_of(step=step)["params"], str(self.PARAMS))
+
+    def test_words(self):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.head = nn.Embedding(50, 8), nn.Linear(8, 50)
+
+            def forward(self, x):
+                return self.head(self.words(x))
+
+        self.network = Model()
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+
+        def step(*_):
+            words = torch.randint(0, 50, (4, 12))
+            self.optimizer.zero_grad()
+            self.network(words).mean().backward()
+            self.optimizer.step()
+
+        row = self.row_of(step=step)
+        self.assertEqual((row["input"], row["classes"]), ("12", "50"))
+
+
+class Ends(Loop):
+    def ends_by(self, error, steps):
+        with self.assertRaises(type(error)):
+            with perfpred.measure(self.path, network="mine", batch_size=4, train_images=40) as m:
+                for i, (x, y) in enumerate(self.loader()):
+                    self.step(x, y)
+                    if i == steps:
+                        raise error
+                    m.step()
+        return self.rows()[-1]
+
+    def test_exceptions_pass_and_leave_a_row(self):
+        for error, outcome in (
+            (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "oom"),
+            (RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"), "oom"),
+            (ValueError("no such label\nwith details"), "failed"),
+            (KeyboardInterrupt(), "interrupted"),
+        ):
+            for steps in (0, 1, 6):
+                row = self.ends_by(error, steps)
+                self.assertEqual((row["outcome"], row["avg_time_sec"], row["batch_size"]), (outcome, "", "4"))
+            if outcome == "failed":
+                self.assertEqual(row["note"], "no such label")
+
+    def test_a_run_of_which_nothing_is_known_leaves_a_warning(self):
+        with self.assertRaises(ZeroDivisionError), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with perfpred.measure(self.path, network="mine"):
+                raise ZeroDivisionError
+        self.assertIn("gets no row", str(caught[-1].message))
+        self.assertFalse(os.path.exists(self.path))
+
+    def refused(self, *words, **options):
+        with self.assertRaises(perfpred.MeasureError) as caught:
+            self.measured(**options)
+        self.assertEqual(len(str(caught.exception).splitlines()), 1)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_what_is_neither_found_nor_said_is_asked_for(self):
+        self.refused("network=", network=None)
+        data = [(torch.randn(4, 8), torch.zeros(4, dtype=torch.int64)) for _ in range(10)]
+        self.refused("train_images=", loader=data)
+
+        class Unheard(torch.optim.SGD):
+            pass
+
+        self.optimizer = Unheard(self.network.parameters(), 0.1)
+        self.refused("optimizer=", "Unheard")
+
+    def test_what_cannot_be(self):
+        self.refused("3 are needed", loader=self.loader(16))
+        self.refused("batchsize", batchsize=3)
+        self.refused("capture", capture=True)
+        self.refused("no torch.nn.Module", step=lambda x, y: None)
+        self.path = os.path.join(self.folder.name, "nowhere", "runs.csv")
+        self.refused("there is no folder")
+
+
+class Captured(Loop):
+    def test_the_file_names_the_network(self):
+        weights = []
+
+        def step(x, y):
+            weights.append(self.network[0].weight.detach().clone() if len(weights) != 1 else None)
+            self.step(x, y)
+
+        self.measured(network=None, capture=True, step=step)
+        (row,) = self.rows()
+        kind, _, digits = row["network"].partition(":")
+        self.assertEqual((kind, len(digits)), ("step", 12))
+        # The file says these, and tables that state them are refused.
+        self.assertEqual([row[name] for name in ("input", "classes", "optimizer", "optimizer_impl")], [""] * 4)
+        self.assertEqual((row["batch_size"], row["precision"]), ("4", "fp32"))
+        with open(os.path.join(self.folder.name, "graphs", f"{digits}.json")) as file:
+            document = json.load(file)
+        self.assertEqual(document["batch_size"], 4)
+        self.assertIn("backward", {op["phase"] for op in document["ops"]})
+        # The first step trained; the second was captured, and computed nothing.
+        self.assertFalse(torch.equal(weights[0], weights[2]))
+        self.assertFalse(torch.equal(weights[2], weights[3]))
+        self.assertEqual(os.listdir(os.path.join(self.folder.name, "graphs")), [f"{digits}.json"])
+
+
+class File(Loop):
+    def test_a_file_of_an_older_program_gets_the_columns(self):
+        with open(self.path, "w") as file:
+            file.write(",".join(runs_file.MANDATORY) + ",own\n")
+            file.write('2024-01-01T00:00:00Z,tf,2,8,32,3,100,"[1, 1, 1]",1,50000,0.5,mine\n')
+        self.measured()
+        old, new = self.rows()
+        self.assertEqual((old["own"], old["epoch_times_json"], old["network"]), ("mine", "[1, 1, 1]", ""))
+        self.assertEqual((new["own"], new["network"]), ("", "mine"))
+
+    def test_a_torn_line_is_kept_aside(self):
+        self.measured()
+        with open(self.path, "a") as file:
+            file.write("2026-01-01,half a li")
+        self.measured()
+        self.assertEqual(len(self.rows()), 2)
+        with open(self.path + ".torn") as file:
+            self.assertEqual(file.read(), "2026-01-01,half a li\n")
+
+    def test_another_table_stays_as_it_is(self):
+        with open(self.path, "w") as file:
+            file.write("a,b\n1,2\n")
+        with self.assertRaisesRegex(perfpred.MeasureError, "no column timestamp_utc"):
+            self.measured()
+        with open(self.path) as file:
+            self.assertEqual(file.read(), "a,b\n1,2\n")
+
+    def test_writers_at_once_lose_nothing(self):
+        writers, each = 4, 20
+        children = []
+        for writer in range(writers):
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    for i in range(each):
+                        runs_file.append(self.path, {"network": f"{writer}_{i}", "note": 'a "b", c\nd'})
+                    code = 0
+                finally:
+                    os._exit(code)
+            children.append(child)
+        for child in children:
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+        rows = self.rows()
+        self.assertEqual({row["network"] for row in rows}, {f"{w}_{i}" for w in range(writers) for i in range(each)})
+        self.assertEqual({row["note"] for row in rows}, {'a "b", c d'})
+
+
+if __name__ == "__main__":
+    unittest.main()
