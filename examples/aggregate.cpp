@@ -13,7 +13,10 @@
 
 #include "cli.h"
 #include "rejected_output.h"
+#include "runs/run_row.h"
+#include "text/csv.h"
 #include "text/enum_names.h"
+#include "text/files.h"
 #include "text/json.h"
 #include "workload_options.h"
 
@@ -26,16 +29,18 @@ struct Options {
   std::vector<std::string> runs, merge, from;
   RunFacts facts;
   cli::WorkloadOptions workload;
-  std::string logs, label = "robust", out, rejected, partial;
+  std::string logs, label = "robust", out, rejected, partial, runs_out;
   bool json = false;
 };
 
-/// Adds the run of a log, unless an earlier input has it. @returns what there is to say of it
-std::vector<std::string> add_log(Aggregator& aggregator, const std::string& file, const RunFacts& facts) {
+/// Adds the run of a log, unless an earlier input has it, and its row of runs.csv. @returns what there is to say of it
+std::vector<std::string> add_log(Aggregator& aggregator, const std::string& file, const RunFacts& facts,
+                                 std::string& table) {
   const Run run = read_training_log(file, facts);
   Aggregator of_log(aggregator.label());
   of_log.add(run);
   if (!aggregator.merge(of_log)) return {file + ": skipped, since its run is in an earlier input"};
+  table += csv_line(run_fields(run));
   if (run.note.empty()) return {};
   return {fmt::format("{}: {}", file, run.note)};
 }
@@ -54,7 +59,9 @@ Aggregator aggregate(const Options& options) {
   if (!options.logs.empty()) note(aggregator.add_logs(options.logs));
   RunFacts facts = options.facts;
   for (const SweptField& field : options.workload.fields()) facts.fields.emplace_back(field.name, field.values.front());
-  for (const std::string& file : options.from) note(add_log(aggregator, file, facts));
+  std::string table = csv_line(run_columns());
+  for (const std::string& file : options.from) note(add_log(aggregator, file, facts, table));
+  if (!options.runs_out.empty()) write_file(options.runs_out, table);
   if (aggregator.runs() == 0) throw InputError(notes.empty() ? "no input holds a run" : notes.front());
   for (const std::string& line : notes) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
   return aggregator;
@@ -136,6 +143,9 @@ int main(int argc, char** argv) {
   program.add_option("--rejected", options.rejected, "Where the rejected runs go, with their reasons")
       ->type_name("rejected.csv");
   program.add_option("--partial", options.partial, "Writes a partial aggregate, for --merge")->type_name("p.json");
+  program.add_option("--runs-out", options.runs_out, "Where the runs of --from go, for perfpred-observe and others")
+      ->type_name("runs.csv")
+      ->needs(from);
   program.lets_overwrite("--merge", "--partial");
   program.add_flag("--json", options.json, "Print one JSON document");
   add_facts(program, options, from);
@@ -151,7 +161,7 @@ int main(int argc, char** argv) {
     report(aggregator, rows);
     if (options.json) {
       print_json(aggregator, rows);
-    } else if (options.out.empty() && options.partial.empty()) {
+    } else if (options.out.empty() && options.partial.empty() && options.runs_out.empty()) {
       write_aggregate("/dev/stdout", rows);
     }
   });

@@ -163,7 +163,7 @@ class Program : public CLI::App {
   void check_outputs() const {
     std::map<std::string, std::string> written;  // by file, the option
     for (const char* name :
-         {"--out", "--rejected", "--partial", "--features-out", "--layers-out", "--ops", "--log-file"}) {
+         {"--out", "--rejected", "--partial", "--runs-out", "--features-out", "--layers-out", "--ops", "--log-file"}) {
       for (const std::string& file : files(name)) {
         const auto [first, is_new] = written.emplace(file, name);
         if (!is_new && file != "/dev/null") throw InputError(first->second + " and " + name + " are the same file");

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/files.h"
 #include "tools/command_pages.h"
 #include "tools/commands.h"
 
@@ -59,12 +60,30 @@ CommandHelp help_of(const Command& command) {
   return parse_command_help(text);
 }
 
-void print_completion(const std::string& shell) {
+std::vector<CommandHelp> built_programs() {
   std::vector<CommandHelp> programs;
   for (const Command& command : commands()) {
     if (fs::exists(path_of(command))) programs.push_back(help_of(command));
   }
-  fmt::print("{}", completion_script(shell, programs));
+  return programs;
+}
+
+/// What an installation has in share/: for the build.
+void write_pages(const std::string& share) {
+  const std::vector<CommandHelp> programs = built_programs();
+  const auto write = [&share](const std::string& folder, const std::string& name, const std::string& text) {
+    make_folder(share + folder);
+    write_file(share + folder + name, text);
+  };
+  const std::string bash = "/bash-completion/completions/";
+  write("/zsh/site-functions/", "_perfpred", completion_script("zsh", programs));
+  write("/fish/vendor_completions.d/", "perfpred.fish", completion_script("fish", programs));
+  write(bash, "perfpred", completion_script("bash", programs));
+  for (const CommandHelp& program : programs) {
+    fs::create_symlink("perfpred", share + bash + program.name);  // bash looks for a file of the program's name
+    write("/man/man1/", program.name + ".1", manual_page(program));
+  }
+  write("/man/man1/", "perfpred.1", manual_page_of_all(PERFPRED_VERSION));
 }
 
 void answer(const std::vector<std::string>& words) {
@@ -76,7 +95,10 @@ void answer(const std::vector<std::string>& words) {
     fmt::print("perfpred {}\n", PERFPRED_VERSION);
   } else if (first == "completion") {
     if (words.size() != 2) throw InputError("completion takes a shell: bash, fish or zsh");
-    print_completion(words[1]);
+    fmt::print("{}", completion_script(words[1], built_programs()));
+  } else if (first == "pages") {
+    if (words.size() != 2) throw InputError("pages takes a folder");
+    write_pages(words[1]);
   } else if (first == "man") {
     fmt::print("{}",
                words.size() < 2 ? manual_page_of_all(PERFPRED_VERSION) : manual_page(help_of(command_named(words[1]))));

@@ -142,6 +142,14 @@ TEST(AggregateProgram, ReadsLogsOfOtherSoftware) {
   EXPECT_EQ(rows.back().env, "ours");
   EXPECT_NEAR(*rows.back().avg_time_mean, 0.054340457916259764 * 16, 1e-9);  // as in training_log_test
 
+  const Finished table = from({"--from", log("keras.csv"), "--batch-size", "32", "--runs-out", folder.file("k.csv")});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_EQ(table.out, "");
+  const auto runs = read_runs(folder.file("k.csv"));
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_EQ(runs[0].framework, "keras");
+  EXPECT_EQ(runs[0].epoch_times.size(), 4U);
+
   expect_refusal(aggregate({"--from", log("keras.csv"), "--network", "resnet18"}), 2,
                  "keras.csv: does not say batch_size, train_images, optimizer, precision, device: give --batch-size, "
                  "--train-images, --optimizer, --precision, --device");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `perfpred` as a user runs it: one name for all programs.
+#include <perfpred/device.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,7 +153,7 @@ TEST(Completion, OfBashProposesCommandsOptionsAndNames) {
   EXPECT_THAT(bash_proposes(script, "perfpred fit --runs-agg ''", 4), ::testing::IsEmpty());  // a file
   EXPECT_THAT(bash_proposes(script, "perfpred help ev", 3), ::testing::ElementsAre("evaluate"));
   for (const std::string& device : bash_proposes(script, "perfpred predict --device ''", 4)) {
-    EXPECT_EQ(spawn({program("devices"), device}).exit_code, 0) << device;
+    EXPECT_NO_THROW((void)DeviceCatalogue().resolve(device).known()) << device;
   }
 }
 
@@ -189,6 +191,21 @@ TEST(ManualPage, HasEveryOptionAndNoMistakeOfRoff) {
     EXPECT_EQ(set.err, "") << name;
   }
   EXPECT_THAT(perfpred({"man"}).out, HasSubstr("bench\\-layers"));
+}
+
+TEST(Pages, OfAnInstallationLieWhereShellsAndManLook) {
+  const TemporaryFolder share;
+  const Finished written = perfpred({"pages", share.path()});
+  EXPECT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_EQ(testing::slurp(share.file("zsh/site-functions/_perfpred")), perfpred({"completion", "zsh"}).out);
+  EXPECT_EQ(testing::slurp(share.file("fish/vendor_completions.d/perfpred.fish")),
+            perfpred({"completion", "fish"}).out);
+  EXPECT_EQ(testing::slurp(share.file("man/man1/perfpred.1")), perfpred({"man"}).out);
+  const std::string bash = perfpred({"completion", "bash"}).out;
+  for (const std::string& name : built_commands()) {
+    EXPECT_EQ(testing::slurp(share.file("bash-completion/completions/perfpred-" + name)), bash) << name;
+    EXPECT_EQ(testing::slurp(share.file("man/man1/perfpred-" + name + ".1")), perfpred({"man", name}).out);
+  }
 }
 
 TEST(HelpOfAProgram, IsRefusedWhereItIsNone) {
