@@ -6,64 +6,22 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli.h"
 #include "rejected_output.h"
-#include "text/json.h"
+#include "tools/aggregate_answer.h"
 
 namespace {
 
 using namespace perfpred;
-using Json = nlohmann::ordered_json;
-
 struct Options {
-  std::vector<std::string> runs, merge;
-  std::string logs, label = "robust", out, rejected, partial;
+  AggregateInputs inputs;
+  std::string out, rejected, partial;
   bool json = false;
 };
-
-Aggregator aggregate(const Options& options) {
-  if (options.runs.empty() && options.logs.empty() && options.merge.empty()) {
-    throw InputError("one of --runs, --logs, --merge is required");
-  }
-  Aggregator aggregator(parse_label(options.label));
-  std::vector<std::string> notes;
-  const auto note = [&notes](const std::vector<std::string>& more) {
-    notes.insert(notes.end(), more.begin(), more.end());
-  };
-  for (const std::string& file : options.merge) note(aggregator.add_partial(file));
-  for (const std::string& file : options.runs) note(aggregator.add_file(file));
-  if (!options.logs.empty()) note(aggregator.add_logs(options.logs));
-  if (aggregator.runs() == 0) throw InputError(notes.empty() ? "no input holds a run" : notes.front());
-  for (const std::string& line : notes) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
-  return aggregator;
-}
-
-/// One JSON document, written piece by piece: the list of rejected runs may be long.
-void print_json(const Aggregator& aggregator, const std::vector<AggregateRow>& rows) {
-  fmt::print("{{\"runs\":{},\"rows\":{},\"rejected\":[", aggregator.runs(), rows.size());
-  const char* separator = "";
-  aggregator.for_each_rejected([&separator](const RejectedRun& run) {
-    const Json json = {{"key", run.key},
-                       {"timestamp_utc", run.timestamp_utc},
-                       {"avg_time_sec", or_null(run.avg_time_sec)},
-                       {"reason", run.reason}};
-    fmt::print("{}{}", separator, dumped(json));
-    separator = ",";
-  });
-  fmt::print("],\"flagged\":[");
-  separator = "";
-  for (const AggregateRow& row : rows) {
-    if (!row.flags.any()) continue;
-    const Json json = {{"key", row.workload.key()}, {"flags", row.flags.text()}};
-    fmt::print("{}{}", separator, dumped(json));
-    separator = ",";
-  }
-  fmt::print("]}}\n");
-}
 
 /// Sums up on standard error: rejected runs by reason, rows that rest on rejected runs alone.
 void report(const Aggregator& aggregator, const std::vector<AggregateRow>& rows) {
@@ -83,12 +41,13 @@ int main(int argc, char** argv) {
   cli::Program program("aggregate", "Turns measured runs into one row per workload.",
                        "perfpred-aggregate --runs runs.csv --out runs_agg.csv --rejected rejected.csv");
   Options options;
-  auto* runs = program.add_option("--runs", options.runs, "Runs to aggregate (repeated)")->type_name("runs.csv");
-  program.add_option("--logs", options.logs, "Take the rows from the logs in a folder instead")
+  auto* runs = program.add_option("--runs", options.inputs.runs, "Runs to aggregate (repeated)")->type_name("runs.csv");
+  program.add_option("--logs", options.inputs.logs, "Take the rows from the logs in a folder instead")
       ->type_name("DIR")
       ->excludes(runs);
-  program.add_option("--merge", options.merge, "Partial aggregate to add (repeated)")->type_name("p.json");
-  program.add_option("--label", options.label, "robust (default): a run whose epochs disagree is rejected; or mean")
+  program.add_option("--merge", options.inputs.merge, "Partial aggregate to add (repeated)")->type_name("p.json");
+  program
+      .add_option("--label", options.inputs.label, "robust (default): a run whose epochs disagree is rejected; or mean")
       ->type_name("LABEL");
   program.add_option("--out", options.out, "Where the rows go (default: standard output)")->type_name("runs_agg.csv");
   program.add_option("--rejected", options.rejected, "Where the rejected runs go, with their reasons")
@@ -100,14 +59,16 @@ int main(int argc, char** argv) {
     if (options.rejected == "/dev/stdout" && options.out.empty() && options.partial.empty()) {
       throw InputError("--out is missing: the rejected runs go to standard output");
     }
-    const Aggregator aggregator = aggregate(options);
+    std::vector<std::string> notes;
+    const Aggregator aggregator = aggregate(options.inputs, notes);
+    for (const std::string& line : notes) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
     const std::vector<AggregateRow> rows = aggregator.rows();
     if (!options.partial.empty()) aggregator.write_partial(options.partial);
     if (!options.rejected.empty()) aggregator.write_rejected(options.rejected);
     if (!options.out.empty()) write_aggregate(options.out, rows);
     report(aggregator, rows);
     if (options.json) {
-      print_json(aggregator, rows);
+      write_json(aggregator, rows, [](std::string_view text) { fmt::print("{}", text); });
     } else if (options.out.empty() && options.partial.empty()) {
       write_aggregate("/dev/stdout", rows);
     }

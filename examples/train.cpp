@@ -20,6 +20,7 @@
 #include "prior_option.h"
 #include "rejected_output.h"
 #include "text/json.h"
+#include "tools/aggregate_answer.h"
 #include "tools/features_file.h"
 #include "tools/workload_sweep.h"
 
@@ -193,7 +194,7 @@ void print_json(const TimeRegressor& model, const FitReport& report, double fit_
                                    {"val", cli::to_json(report.val)},
                                    {"test", cli::to_json(report.test)},
                                    {"baselines", cli::to_json(report.baselines)},
-                                   {"dropped", cli::to_json(model.dropped())},
+                                   {"dropped", to_json(model.dropped())},
                                    {"unstable", report.unstable},
                                    {"disagree", report.disagree},
                                    {"fit_sec", fit_sec}};
