@@ -52,3 +52,8 @@ foreach(package IN ITEMS perfpred perfpred-core)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# What python/pyproject.toml puts into a wheel beside the package: the library alone, which has the standard model and
+# the device catalogue inside, and what their data asks to be said.
+install(FILES $<TARGET_FILE:perfpred_c> DESTINATION . RENAME libperfpred.so COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES data/devices.NOTICE data/standard_ops.NOTICE LICENSE DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)

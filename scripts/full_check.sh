@@ -11,6 +11,7 @@
 #   captures      perfpred.capture and torch.export of others' networks against what PyTorch counts (torchvision, timm,
 #                 transformers, diffusers; for PYTHON, default python3), and the loops of scripts/loops (their
 #                 requirements.txt); writes the tables to build/full_check
+#   python        builds the wheel of python/, installs it in a fresh environment without PyTorch, tests it there, and its types
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   answers       the 1,000 questions of scripts/compare_answers.py to OLD_BIN (bin of an earlier build) and this build
@@ -19,7 +20,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,19s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,20s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -62,6 +63,16 @@ check() {
       "$python" scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out $out/loops_table.md
       "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory_table.md
       "$python" scripts/pt2_zoo.py --bin build/release/bin --out $out/pt2_table.md
+      ;;
+    python)
+      scripts/setup.sh --core
+      rm -rf $out/wheel $out/python
+      "$python" -m venv $out/python
+      $out/python/bin/pip -q install build mypy numpy pandas
+      $out/python/bin/python -m build --wheel --outdir $out/wheel python
+      $out/python/bin/pip -q install $out/wheel/perfpred-*-py3-none-*.whl
+      (cd python/tests && PYTHONPATH='' ../../$out/python/bin/python -m unittest -v test_predict)
+      (cd python && ../$out/python/bin/mypy)
       ;;
     gpu) scripts/gpu_check.sh $out/gpu ;;
     accuracy)
